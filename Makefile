@@ -1,0 +1,87 @@
+# A small front for meson: every target installs what it needs, builds, and runs.
+#
+#   make            the program: build/belay           make demo      see it at work
+#   make test       all suites, plain and sanitized    make check     format, layers, banned functions
+#   make bench      figures, one JSON object a line    make soak      the long forms of the tests
+#   make fuzz       FUZZ_SECONDS=20 for each parser    make interop   against programs of others (npm)
+#   make install PREFIX=/usr/local [DESTDIR=]
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 20
+SETUP = meson setup --wrap-mode=nofallback
+PLAIN = --buildtype=release -Ddebug=true -Db_lto=true -Db_pie=true
+ASAN = --buildtype=debugoptimized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
+TSAN = --buildtype=debugoptimized -Dwerror=true -Db_sanitize=thread -Db_lundef=false
+FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
+       -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
+
+.PHONY: all demo tests-built test soak bench fuzz check interop install clean
+.DEFAULT_GOAL := all
+
+# $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
+ninja = ninja -C $(1) $(2) >$(1)/build.log || { tail -n 60 $(1)/build.log; exit 1; }
+
+all: build/build.ninja
+	@$(call ninja,build,belay)
+
+build/build.ninja:
+	@scripts/deps build
+	@$(SETUP) build $(PLAIN) -Dprefix=$(PREFIX) -Dtests=false >/dev/null
+
+# What needs more packages is switched on in the same build directory when it is first asked for.
+build/with-tests: build/build.ninja
+	@scripts/deps test
+	@meson configure build -Dtests=true && touch $@
+
+build/with-benchmarks: build/build.ninja
+	@scripts/deps bench
+	@meson configure build -Dbenchmarks=true && touch $@
+
+build/asan/build.ninja: build/with-tests
+	@$(SETUP) build/asan $(ASAN) >/dev/null
+
+build/tsan/build.ninja: build/with-tests
+	@$(SETUP) build/tsan $(TSAN) >/dev/null
+
+demo: build/build.ninja
+	@$(call ninja,build,belay examples/stop-tree)
+	@scripts/demo
+
+tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
+	@$(call ninja,build)
+	@$(call ninja,build/asan)
+	@$(call ninja,build/tsan)
+
+test: tests-built
+	@scripts/test-run
+
+soak: tests-built
+	@BELAY_SOAK=1 scripts/test-run
+
+bench: build/with-benchmarks
+	@$(call ninja,build)
+	@for program in fiber json start; do build/bench/$$program || exit 1; done
+
+build/fuzz/build.ninja: build/with-tests
+	@scripts/deps fuzz
+	@CC=clang $(SETUP) build/fuzz $(FUZZ) >/dev/null
+
+fuzz: build/fuzz/build.ninja
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+check:
+	@scripts/deps check
+	@scripts/check
+
+interop: build/with-tests
+	@scripts/deps interop
+	@$(call ninja,build)
+	@tests/interop/run build
+
+install: all
+	@meson configure build -Dprefix=$(PREFIX)
+	@$(call ninja,build)
+	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild --quiet
+
+clean:
+	rm -rf build

@@ -1,0 +1,452 @@
+/* base: what every other room stands on.
+ *
+ * Memory from arenas, text that carries its length, buffers that carry their maximum, lists, maps,
+ * one table of errors with detail objects, clock and chance behind a seam, a structured log, UTF-8,
+ * and patterns that match in linear time.
+ *
+ * Promises: nothing here waits, nothing here has global mutable state, and nothing that comes from
+ * outside can make it crash or grow without bound. Running out of memory ends the process with a
+ * message; everything else that can fail returns 0 or a negative BL_E code. */
+#ifndef BELAY_BASE_H
+#define BELAY_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BL_PRINTF(index, first) __attribute__((format(printf, index, first)))
+#define BL_UNUSED               __attribute__((unused))
+#define BL_CONTAINER(pointer, type, member)                                                        \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define BL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+/* A run of bytes with its length. Owns nothing; need not end in NUL; may hold NUL. An empty text
+ * has size 0, and its data may be NULL. */
+struct bl_text {
+    const char *data;
+    size_t size;
+};
+
+#define BL_TEXT(literal)  ((struct bl_text){"" literal, sizeof(literal) - 1})
+#define BL_TEXT_FORMAT    "%.*s"
+#define BL_TEXT_ARG(text) (int)(text).size, (text).data
+
+struct bl_text bl_text_from(const char *string); /* NULL gives an empty text */
+bool bl_text_equal(struct bl_text a, struct bl_text b);
+int bl_text_compare(struct bl_text a, struct bl_text b); /* by bytes; shorter first */
+bool bl_text_starts_with(struct bl_text text, struct bl_text prefix);
+bool bl_text_ends_with(struct bl_text text, struct bl_text suffix);
+/* Offset of the first `needle` in `text`, or -1. An empty needle is found at 0. */
+ptrdiff_t bl_text_find(struct bl_text text, struct bl_text needle);
+/* Without the white space (space, tab, CR, LF, VT, FF) at both ends. */
+struct bl_text bl_text_trim(struct bl_text text);
+/* Takes what stands before the first `separator` off the front of `*rest` into `*ret_part`; the
+ * last part is what is left. False when nothing is left to take: a separator at the very end closes
+ * the last part, and opens no empty one. */
+bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_part);
+/* The whole text must be a decimal number. BL_EPARSE: it is not one; BL_ERANGE: it does not fit. */
+int bl_text_to_int64(struct bl_text text, int64_t *ret_value);
+
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
+
+#define BL_UTF8_REPLACEMENT 0xFFFDu
+
+/* True when every sequence is complete, shortest-form, and no surrogate. */
+bool bl_utf8_valid(struct bl_text text);
+/* Length of the valid prefix. `*ret_cut` (may be NULL) is true when what follows is the beginning
+ * of a valid sequence that more bytes could complete. */
+size_t bl_utf8_valid_prefix(struct bl_text text, bool *ret_cut);
+/* Decodes the first code point; returns its length 1..4, or 0 when there is none or it is broken.
+ */
+size_t bl_utf8_decode(struct bl_text text, uint32_t *ret_code_point);
+/* Writes 1..4 bytes; 0 for surrogates and values above U+10FFFF. */
+size_t bl_utf8_encode(uint32_t code_point, char out[4]);
+/* Longest prefix of at most `size` bytes that does not end inside a sequence. */
+struct bl_text bl_utf8_cut(struct bl_text text, size_t size);
+/* Code points in a valid text (each stray byte of a broken one counts as one). */
+size_t bl_utf8_count(struct bl_text text);
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* The one table: code, what it means in a sentence. Codes start at -1001, so that a stray -errno is
+ * never taken for one. */
+#define BL_ERROR_TABLE(X)                                                                          \
+    X(BL_ECANCELED, -1001, "stopped")                                                              \
+    X(BL_ETIMEDOUT, -1002, "the deadline was reached")                                             \
+    X(BL_EINVAL, -1003, "invalid argument")                                                        \
+    X(BL_EPARSE, -1004, "not well-formed")                                                         \
+    X(BL_ERANGE, -1005, "out of range")                                                            \
+    X(BL_ELIMIT, -1006, "over its limit")                                                          \
+    X(BL_ENOENT, -1007, "not found")                                                               \
+    X(BL_EEXIST, -1008, "exists already")                                                          \
+    X(BL_EACCES, -1009, "not permitted")                                                           \
+    X(BL_EBUSY, -1010, "in use")                                                                   \
+    X(BL_EAGAIN, -1011, "not ready")                                                               \
+    X(BL_ECLOSED, -1012, "closed")                                                                 \
+    X(BL_EMFILE, -1013, "out of file descriptors")                                                 \
+    X(BL_ESTACKS, -1014, "out of fiber stacks")                                                    \
+    X(BL_ETHREADS, -1015, "out of threads")                                                        \
+    X(BL_EIO, -1016, "input or output failed")                                                     \
+    X(BL_ENOSPC, -1017, "no space left")                                                           \
+    X(BL_EPIPE, -1018, "the other end is gone")                                                    \
+    X(BL_ENOTSUP, -1019, "not available here")                                                     \
+    X(BL_ECHILD, -1020, "no such child")                                                           \
+    X(BL_ESYSTEM, -1021, "the system refused")
+
+enum bl_error_code {
+#define BL_ERROR_CODE(name, value, text) name = value,
+    BL_ERROR_TABLE(BL_ERROR_CODE)
+#undef BL_ERROR_CODE
+};
+
+/* What a user is told went wrong: the closed set of the JSON envelope. */
+#define BL_ERROR_KIND_TABLE(X)                                                                     \
+    X(BL_KIND_UNKNOWN, "unknown")                                                                  \
+    X(BL_KIND_FILESYSTEM, "filesystem")                                                            \
+    X(BL_KIND_AUTH, "auth")                                                                        \
+    X(BL_KIND_SESSION, "session")                                                                  \
+    X(BL_KIND_PARSE, "parse")                                                                      \
+    X(BL_KIND_RUNTIME, "runtime")                                                                  \
+    X(BL_KIND_MCP, "mcp")                                                                          \
+    X(BL_KIND_DELIVERY, "delivery")                                                                \
+    X(BL_KIND_USAGE, "usage")                                                                      \
+    X(BL_KIND_POLICY, "policy")                                                                    \
+    X(BL_KIND_PROVIDER, "provider")                                                                \
+    X(BL_KIND_PROVIDER_TIMEOUT, "provider_timeout")                                                \
+    X(BL_KIND_TOOL, "tool")                                                                        \
+    X(BL_KIND_CELL, "cell")                                                                        \
+    X(BL_KIND_FEATURE, "feature")
+
+enum bl_error_kind {
+#define BL_ERROR_KIND(name, text) name,
+    BL_ERROR_KIND_TABLE(BL_ERROR_KIND)
+#undef BL_ERROR_KIND
+};
+
+/* The detail of one error, attached once, where it is known. Embedded by the caller, owns nothing,
+ * allocates nothing; longer texts are cut at a character. code 0: no error. */
+struct bl_error {
+    int code;
+    enum bl_error_kind kind;
+    bool retryable;
+    char operation[48];
+    char target[256];
+    char message[512];
+    char hint[256];
+};
+
+const char *bl_error_name(int code); /* "BL_EINVAL"; unknown: "unknown error" */
+const char *bl_error_text(int code); /* the table's sentence */
+const char *bl_error_kind_name(enum bl_error_kind kind);
+int bl_error_from_errno(int system_errno); /* also takes libuv's negative codes */
+/* Fills `*error` (NULL: only returns) unless it holds an error already: the first detail stays.
+ * Returns `code`, so that a failing function can end in `return bl_error_set(…)`. */
+int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, const char *operation,
+                 const char *target, const char *message_format, ...) BL_PRINTF(6, 7);
+/* Adds the hint (what to do). */
+void bl_error_hint(struct bl_error *error, const char *format, ...) BL_PRINTF(2, 3);
+
+/* ---- Arena ----------------------------------------------------------------------------------- */
+
+/* Memory that is given back all at once. Embedded by its owner; one thread at a time. A zeroed
+ * struct is a valid empty arena. */
+struct bl_arena {
+    struct bl_arena_chunk *chunk; /* newest first */
+    char *next;                   /* free bytes of the newest chunk: [next, end) */
+    char *end;
+    size_t allocated; /* bytes taken from the system */
+};
+
+/* Where an arena stood, to go back to. */
+struct bl_arena_mark {
+    struct bl_arena_chunk *chunk;
+    char *next;
+};
+
+void bl_arena_init(struct bl_arena *arena);
+void bl_arena_done(struct bl_arena *arena); /* frees all; the arena is empty and usable again */
+/* Keeps the largest chunk, and gives back the rest. */
+void bl_arena_reset(struct bl_arena *arena);
+struct bl_arena_mark bl_arena_mark(const struct bl_arena *arena);
+void bl_arena_rewind(struct bl_arena *arena, struct bl_arena_mark mark);
+/* Aligned to 16; never NULL; size 0 gives a unique pointer. Not zeroed. */
+void *bl_arena_alloc(struct bl_arena *arena, size_t size);
+void *bl_arena_zalloc(struct bl_arena *arena, size_t size); /* zeroed */
+/* Makes an allocation of `old_size` hold `new_size` bytes: in place when it is the newest and there
+ * is room (also to shrink), else by copying. Returns where it is now. */
+void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, size_t new_size);
+/* Copies; a NUL follows the last byte. */
+struct bl_text bl_arena_text(struct bl_arena *arena, struct bl_text text);
+struct bl_text bl_arena_printf(struct bl_arena *arena, const char *format, ...) BL_PRINTF(2, 3);
+
+/* The heap, for what outlives arenas. Out of memory ends the process with a message. */
+void *bl_alloc(size_t size);
+void *bl_zalloc(size_t size);
+void *bl_realloc(void *memory, size_t size);
+void bl_free(void *memory);
+_Noreturn void bl_out_of_memory(size_t size);
+
+/* ---- Buffer ---------------------------------------------------------------------------------- */
+
+/* A growing run of bytes that carries its maximum. Embedded by its owner. An append that would go
+ * over the maximum adds nothing and returns BL_ELIMIT. */
+struct bl_buffer {
+    char *data;
+    size_t size;
+    size_t capacity;
+    size_t maximum;
+};
+
+void bl_buffer_init(struct bl_buffer *buffer, size_t maximum);
+void bl_buffer_done(struct bl_buffer *buffer);
+void bl_buffer_clear(struct bl_buffer *buffer); /* size 0, memory kept */
+/* Room for `size` more bytes at data + size. */
+int bl_buffer_reserve(struct bl_buffer *buffer, size_t size);
+int bl_buffer_append(struct bl_buffer *buffer, struct bl_text text);
+int bl_buffer_append_byte(struct bl_buffer *buffer, char byte);
+int bl_buffer_printf(struct bl_buffer *buffer, const char *format, ...) BL_PRINTF(2, 3);
+int bl_buffer_vprintf(struct bl_buffer *buffer, const char *format, va_list arguments)
+    BL_PRINTF(2, 0);
+/* Drops `size` bytes from the front (all of them when there are fewer). */
+void bl_buffer_consume(struct bl_buffer *buffer, size_t size);
+struct bl_text bl_buffer_text(const struct bl_buffer *buffer);
+
+/* ---- List ------------------------------------------------------------------------------------ */
+
+/* Doubly linked, circular, embedded: the head is a link too. A link outside any list points to
+ * itself, so that removing twice does no harm. */
+struct bl_list {
+    struct bl_list *next;
+    struct bl_list *previous;
+};
+
+static inline void bl_list_init(struct bl_list *link)
+{
+    link->next = link;
+    link->previous = link;
+}
+
+static inline bool bl_list_empty(const struct bl_list *head)
+{
+    return head->next == head;
+}
+
+static inline void bl_list_insert_before(struct bl_list *position, struct bl_list *link)
+{
+    link->next = position;
+    link->previous = position->previous;
+    position->previous->next = link;
+    position->previous = link;
+}
+
+static inline void bl_list_push_back(struct bl_list *head, struct bl_list *link)
+{
+    bl_list_insert_before(head, link);
+}
+
+static inline void bl_list_push_front(struct bl_list *head, struct bl_list *link)
+{
+    bl_list_insert_before(head->next, link);
+}
+
+static inline void bl_list_remove(struct bl_list *link)
+{
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    bl_list_init(link);
+}
+
+/* First link, taken out; NULL when empty. */
+static inline struct bl_list *bl_list_pop_front(struct bl_list *head)
+{
+    struct bl_list *link = head->next;
+    if (link == head)
+        return NULL;
+    bl_list_remove(link);
+    return link;
+}
+
+#define BL_LIST_EACH(link, head)                                                                   \
+    for (struct bl_list *link = (head)->next; link != (head); link = link->next)
+/* The visited link may be removed on the way. */
+#define BL_LIST_EACH_SAFE(link, head)                                                              \
+    for (struct bl_list *link = (head)->next, *link##_next = link->next; link != (head);           \
+         link = link##_next, link##_next = link->next)
+
+/* ---- Map ------------------------------------------------------------------------------------- */
+
+/* Text to pointer. Keys are copied; values are the caller's. Walks in the order of insertion, so
+ * that what is printed from a map is the same each time. The hash is keyed per map, so that keys
+ * from outside cannot be chosen to collide. */
+struct bl_map {
+    struct bl_map_entry *entries; /* in insertion order, removed ones with key.data NULL */
+    uint32_t *slots;              /* index + 1 into entries; 0 free */
+    uint32_t slot_count;          /* a power of two, or 0 */
+    uint32_t used;                /* entries in use or removed */
+    uint32_t count;               /* live ones */
+    uint32_t capacity;            /* of entries */
+    uint64_t key[2];
+};
+
+struct bl_map_entry {
+    struct bl_text key; /* ends in NUL besides */
+    void *value;
+    uint64_t hash;
+};
+
+void bl_map_init(struct bl_map *map);
+void bl_map_done(struct bl_map *map);
+void *bl_map_get(const struct bl_map *map, struct bl_text key); /* NULL: not there */
+bool bl_map_has(const struct bl_map *map, struct bl_text key);
+/* Sets or replaces; `*ret_old` (may be NULL) is what was there, or NULL. */
+void bl_map_set(struct bl_map *map, struct bl_text key, void *value, void **ret_old);
+void *bl_map_remove(struct bl_map *map, struct bl_text key); /* what was there, or NULL */
+/* Next live entry at or after `*position`; NULL at the end. Removing the visited entry is allowed.
+ */
+struct bl_map_entry *bl_map_next(const struct bl_map *map, uint32_t *position);
+#define BL_MAP_EACH(entry, map)                                                                    \
+    for (uint32_t entry##_position = 0, entry##_go = 1; entry##_go; entry##_go = 0)                \
+        for (struct bl_map_entry * entry; (entry = bl_map_next(map, &entry##_position)) != NULL;)
+
+/* Keyed hash of bytes (SipHash-1-3). */
+uint64_t bl_hash(const uint64_t key[2], struct bl_text text);
+
+/* ---- Clock, durations, chance ---------------------------------------------------------------- */
+
+#define BL_NS_PER_US 1000ull
+#define BL_NS_PER_MS 1000000ull
+#define BL_NS_PER_S  1000000000ull
+/* "No deadline", and the end of all clocks. */
+#define BL_NEVER UINT64_MAX
+
+/* The seam: everything that asks for the time asks one of these. `monotonic_ns` must be safe to
+ * call from any thread and from a signal handler. */
+struct bl_clock {
+    uint64_t (*monotonic_ns)(
+        void *context);                /* since some fixed moment; suspended time not counted */
+    int64_t (*wall_ns)(void *context); /* since 1970, UTC */
+    void *context;
+};
+
+extern const struct bl_clock bl_clock_system;
+
+static inline uint64_t bl_clock_now_ns(const struct bl_clock *clock)
+{
+    return clock->monotonic_ns(clock->context);
+}
+
+static inline int64_t bl_clock_wall_ns(const struct bl_clock *clock)
+{
+    return clock->wall_ns(clock->context);
+}
+
+/* a + b, or BL_NEVER instead of wrapping. */
+static inline uint64_t bl_time_add(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > BL_NEVER - b_ns ? BL_NEVER : a_ns + b_ns;
+}
+
+/* "2026-11-15T18:50:07.123Z"; `out` needs 25 bytes. */
+void bl_time_format(int64_t wall_ns, char out[32]);
+/* `90`, `90s`, `500ms`, `2.5m`, `1h`; no sign but a leading minus, no space inside. The result may
+ * be zero or negative (callers decide what that means). BL_EPARSE: not a duration; BL_ERANGE: not
+ * finite, negative zero, or beyond 100 years. `error` (may be NULL) says what and what to do. */
+int bl_duration_parse(struct bl_text text, int64_t *ret_ns, struct bl_error *error);
+/* The same limits for a number of seconds. */
+int bl_duration_from_seconds(double seconds, int64_t *ret_ns, struct bl_error *error);
+/* Short form for people: "206 ms", "1.5 s", "4 m 10 s"; `out` needs 32 bytes. */
+void bl_duration_format(int64_t ns, char out[32]);
+
+/* Chance from a seed (xoshiro256**): the same seed gives the same run. Not for secrets. */
+struct bl_random {
+    uint64_t state[4];
+};
+
+void bl_random_seed(struct bl_random *random, uint64_t seed);
+uint64_t bl_random_next(struct bl_random *random);
+uint64_t bl_random_below(struct bl_random *random, uint64_t limit); /* unbiased; limit > 0 */
+double bl_random_unit(struct bl_random *random);                    /* in [0, 1) */
+/* Bytes for secrets and ids, from the system. */
+void bl_random_bytes(void *out, size_t size);
+
+/* ---- Log ------------------------------------------------------------------------------------- */
+
+enum bl_log_level {
+    BL_LOG_DEBUG,
+    BL_LOG_INFO,
+    BL_LOG_WARNING,
+    BL_LOG_ERROR,
+};
+
+/* One named value of a log line. */
+struct bl_log_field {
+    const char *name;
+    enum {
+        BL_FIELD_TEXT,
+        BL_FIELD_INTEGER,
+        BL_FIELD_NUMBER,
+        BL_FIELD_BOOLEAN,
+    } type;
+    struct bl_text text;
+    int64_t integer; /* booleans too */
+    double number;
+};
+
+#define BL_LOG_TEXT(name, value)    ((struct bl_log_field){name, BL_FIELD_TEXT, value, 0, 0})
+#define BL_LOG_STRING(name, value)  BL_LOG_TEXT(name, bl_text_from(value))
+#define BL_LOG_INTEGER(name, value) ((struct bl_log_field){name, BL_FIELD_INTEGER, {0}, value, 0})
+#define BL_LOG_NUMBER(name, value)  ((struct bl_log_field){name, BL_FIELD_NUMBER, {0}, 0, value})
+#define BL_LOG_BOOLEAN(name, value) ((struct bl_log_field){name, BL_FIELD_BOOLEAN, {0}, value, 0})
+
+struct bl_log_record {
+    int64_t wall_ns;
+    enum bl_log_level level;
+    const char *message;
+    const struct bl_log_field *fields;
+    size_t field_count;
+};
+
+/* Where lines go. Embedded by its owner and handed down; NULL is a log that keeps nothing. `write`
+ * may be called from any thread that was given the log. */
+struct bl_log {
+    enum bl_log_level level; /* what is below is dropped */
+    const struct bl_clock *clock;
+    void (*write)(void *context, const struct bl_log_record *record);
+    void *context;
+};
+
+void bl_log_write(const struct bl_log *log, enum bl_log_level level, const char *message,
+                  const struct bl_log_field *fields, size_t field_count);
+/* BL_LOG(log, BL_LOG_WARNING, "slow sync", BL_LOG_INTEGER("ms", ms), …); at least one field. */
+#define BL_LOG(log, level, message, ...)                                                           \
+    bl_log_write(log, level, message, (const struct bl_log_field[]){__VA_ARGS__},                  \
+                 BL_COUNT(((const struct bl_log_field[]){__VA_ARGS__})))
+/* One line of `time LEVEL message name=value …`, values quoted where they need it, ends in LF. */
+int bl_log_format(const struct bl_log_record *record, struct bl_buffer *out);
+/* A `write` for a file descriptor: context is (void *)(intptr_t)fd. One write(2) a line. */
+void bl_log_write_fd(void *context, const struct bl_log_record *record);
+const char *bl_log_level_name(enum bl_log_level level);
+
+/* ---- Pattern --------------------------------------------------------------------------------- */
+
+/* A regular expression of the ECMAScript kind (Unicode mode), compiled to a program that runs in
+ * time linear in the text, whatever the pattern. Not supported, and said so by BL_ENOTSUP:
+ * back-references and look-around. Immutable after compiling; may be used from several threads. */
+struct bl_pattern;
+
+/* `error` (may be NULL) names the offset and what is wrong. */
+int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struct bl_error *error);
+void bl_pattern_free(struct bl_pattern *pattern); /* NULL is fine */
+/* True when it matches anywhere in the (valid UTF-8) text. */
+bool bl_pattern_search(const struct bl_pattern *pattern, struct bl_text text);
+/* The same with a budget, for patterns and texts that are both from outside: each instruction
+ * looked at takes one from `*steps`. 1: it matches; 0: it does not; BL_ELIMIT: the budget did not
+ * suffice. */
+int bl_pattern_search_within(const struct bl_pattern *pattern, struct bl_text text,
+                             uint64_t *steps);
+
+#endif

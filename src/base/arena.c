@@ -1,0 +1,290 @@
+/* Design notes.
+ *
+ * An arena is a list of chunks, newest first; only the newest is allocated from, so that going back
+ * to a mark is cutting the list. Chunks start at 4 KiB and double up to 1 MiB; what does not fit
+ * gets a chunk of its own size. [next, end) is always a multiple of 16 bytes, which lets the common
+ * path test the wanted size without rounding it first.
+ *
+ * Under AddressSanitizer everything that is not handed out is poisoned, and 16 bytes after each
+ * allocation stay so; at the end of a chunk the sanitizer's own red zone serves. */
+#include <belay/base.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISONS 1
+#endif
+#endif
+#ifndef ARENA_POISONS
+#define ARENA_POISONS 0
+#endif
+
+#if ARENA_POISONS
+#include <sanitizer/asan_interface.h>
+#define RED_ZONE ((size_t)16)
+#else
+#define RED_ZONE ((size_t)0)
+#endif
+
+#define ALIGNMENT  ((size_t)16)
+#define CHUNK_MIN  ((size_t)4096)
+#define CHUNK_MAX  ((size_t)1 << 20)
+#define PRINTF_MIN 256
+
+struct bl_arena_chunk {
+    _Alignas(16) struct bl_arena_chunk *older;
+    size_t size; /* with this header */
+};
+
+_Static_assert(sizeof(struct bl_arena_chunk) % 16 == 0, "what follows the header is aligned");
+
+#if ARENA_POISONS
+/* Not inline, and not of const memory: gcc would take it for a read of what was never written. */
+static __attribute__((noinline)) void poison(char *memory, size_t size)
+{
+    __asan_poison_memory_region(memory, size);
+}
+
+static void unpoison(char *memory, size_t size)
+{
+    __asan_unpoison_memory_region(memory, size);
+}
+#else
+static inline void poison(char *memory BL_UNUSED, size_t size BL_UNUSED) {}
+
+static inline void unpoison(char *memory BL_UNUSED, size_t size BL_UNUSED) {}
+#endif
+
+void bl_out_of_memory(size_t size)
+{
+    char line[96];
+    int length = snprintf(line, sizeof line, "belay: out of memory (%zu bytes wanted)\n", size);
+    /* Nothing is left to do should this fail. */
+    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+        abort();
+    abort();
+}
+
+void *bl_alloc(size_t size)
+{
+    void *memory = malloc(size == 0 ? 1 : size);
+    if (memory == NULL)
+        bl_out_of_memory(size);
+    return memory;
+}
+
+void *bl_zalloc(size_t size)
+{
+    void *memory = calloc(1, size == 0 ? 1 : size);
+    if (memory == NULL)
+        bl_out_of_memory(size);
+    return memory;
+}
+
+void *bl_realloc(void *memory, size_t size)
+{
+    void *moved = realloc(memory, size == 0 ? 1 : size);
+    if (moved == NULL)
+        bl_out_of_memory(size);
+    return moved;
+}
+
+void bl_free(void *memory)
+{
+    free(memory);
+}
+
+static char *chunk_start(struct bl_arena_chunk *chunk)
+{
+    return (char *)(chunk + 1);
+}
+
+static char *chunk_end(struct bl_arena_chunk *chunk)
+{
+    return (char *)chunk + chunk->size;
+}
+
+/* Frees the newest chunks up to `last`, which stays (NULL: all go). */
+static void free_chunks(struct bl_arena *arena, struct bl_arena_chunk *last)
+{
+    while (arena->chunk != last) {
+        struct bl_arena_chunk *chunk = arena->chunk;
+        arena->chunk = chunk->older;
+        arena->allocated -= chunk->size;
+        unpoison((char *)chunk, chunk->size);
+        free(chunk);
+    }
+}
+
+/* Makes the newest chunk free from `next` on; without a chunk the arena is empty. */
+static void set_next(struct bl_arena *arena, char *next)
+{
+    if (arena->chunk == NULL) {
+        arena->next = NULL;
+        arena->end = NULL;
+        return;
+    }
+    arena->next = next;
+    arena->end = chunk_end(arena->chunk);
+    poison(next, (size_t)(arena->end - next));
+}
+
+void bl_arena_init(struct bl_arena *arena)
+{
+    *arena = (struct bl_arena){0};
+}
+
+void bl_arena_done(struct bl_arena *arena)
+{
+    free_chunks(arena, NULL);
+    set_next(arena, NULL);
+}
+
+void bl_arena_reset(struct bl_arena *arena)
+{
+    struct bl_arena_chunk *largest = arena->chunk;
+    if (largest == NULL)
+        return;
+    for (struct bl_arena_chunk *chunk = largest->older; chunk != NULL; chunk = chunk->older) {
+        if (chunk->size > largest->size)
+            largest = chunk;
+    }
+    free_chunks(arena, largest);
+    arena->chunk = largest->older;
+    free_chunks(arena, NULL);
+    largest->older = NULL;
+    arena->chunk = largest;
+    set_next(arena, chunk_start(largest));
+}
+
+struct bl_arena_mark bl_arena_mark(const struct bl_arena *arena)
+{
+    return (struct bl_arena_mark){arena->chunk, arena->next};
+}
+
+void bl_arena_rewind(struct bl_arena *arena, struct bl_arena_mark mark)
+{
+    free_chunks(arena, mark.chunk);
+    set_next(arena, mark.next);
+}
+
+/* `size` as it is taken from a chunk; at least one unit, so that empty allocations differ. The size
+ * must be one that fits a chunk. */
+static inline size_t rounded(size_t size)
+{
+    return (size + (size == 0) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+}
+
+/* Where the next allocation begins after one of `size` bytes at `memory` in the newest chunk. */
+static inline char *after(const struct bl_arena *arena, char *memory, size_t size)
+{
+    char *next = memory + rounded(size);
+    return next == arena->end ? next : next + RED_ZONE;
+}
+
+/* Puts a chunk in front that has room for `size` bytes, a multiple of 16. */
+static void add_chunk(struct bl_arena *arena, size_t size)
+{
+    size_t total = CHUNK_MIN;
+    if (arena->chunk != NULL)
+        total = arena->chunk->size < CHUNK_MAX / 2 ? arena->chunk->size * 2 : CHUNK_MAX;
+    if (size > total - sizeof(struct bl_arena_chunk))
+        total = size + sizeof(struct bl_arena_chunk);
+
+    struct bl_arena_chunk *chunk = bl_alloc(total);
+    chunk->older = arena->chunk;
+    chunk->size = total;
+    arena->chunk = chunk;
+    arena->allocated += total;
+    set_next(arena, chunk_start(chunk));
+}
+
+/* The rare part of bl_arena_alloc: the chunk is full, or the size is 0. */
+static __attribute__((noinline)) void *alloc_slowly(struct bl_arena *arena, size_t size)
+{
+    if (size > PTRDIFF_MAX - CHUNK_MIN)
+        bl_out_of_memory(size);
+    if (rounded(size) > (uintptr_t)arena->end - (uintptr_t)arena->next)
+        add_chunk(arena, rounded(size));
+    char *memory = arena->next;
+    arena->next = after(arena, memory, size);
+    unpoison(memory, size);
+    return memory;
+}
+
+void *bl_arena_alloc(struct bl_arena *arena, size_t size)
+{
+    /* Size 0 wraps around and takes the slow path, as does all that does not fit. */
+    if (__builtin_expect(size - 1 >= (uintptr_t)arena->end - (uintptr_t)arena->next, 0))
+        return alloc_slowly(arena, size);
+    char *memory = arena->next;
+    arena->next = after(arena, memory, size);
+    unpoison(memory, size);
+    return memory;
+}
+
+void *bl_arena_zalloc(struct bl_arena *arena, size_t size)
+{
+    return memset(bl_arena_alloc(arena, size), 0, size);
+}
+
+/* NULL is an allocation. One that is not the newest stays where it is as long as the bytes that it
+ * was rounded up to suffice. */
+void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, size_t new_size)
+{
+    if (memory == NULL)
+        return bl_arena_alloc(arena, new_size);
+
+    bool newest = after(arena, memory, old_size) == arena->next;
+    size_t room = newest ? (uintptr_t)arena->end - (uintptr_t)memory : rounded(old_size);
+    if (new_size <= room) {
+        poison(memory, room);
+        unpoison(memory, new_size);
+        if (newest)
+            arena->next = after(arena, memory, new_size);
+        return memory;
+    }
+
+    void *moved = bl_arena_alloc(arena, new_size);
+    memcpy(moved, memory, old_size < new_size ? old_size : new_size);
+    poison(memory, old_size);
+    return moved;
+}
+
+struct bl_text bl_arena_text(struct bl_arena *arena, struct bl_text text)
+{
+    if (text.size >= PTRDIFF_MAX)
+        bl_out_of_memory(text.size);
+    char *copy = bl_arena_alloc(arena, text.size + 1);
+    if (text.size > 0)
+        memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    return (struct bl_text){copy, text.size};
+}
+
+/* Most texts fit the buffer here and are formatted once. What cannot be formatted (over INT_MAX
+ * bytes) gives an empty text. */
+struct bl_text bl_arena_printf(struct bl_arena *arena, const char *format, ...)
+{
+    char text[PRINTF_MIN];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        length = 0;
+    if ((size_t)length < sizeof text)
+        return bl_arena_text(arena, (struct bl_text){text, (size_t)length});
+
+    char *memory = bl_arena_alloc(arena, (size_t)length + 1);
+    va_start(arguments, format);
+    vsnprintf(memory, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return (struct bl_text){memory, (size_t)length};
+}

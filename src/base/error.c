@@ -1,0 +1,129 @@
+#include <belay/base.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+
+const char *bl_error_name(int code)
+{
+    switch (code) {
+#define ERROR_NAME(name, value, text)                                                              \
+    case value: return #name;
+        BL_ERROR_TABLE(ERROR_NAME)
+#undef ERROR_NAME
+    default: return "unknown error";
+    }
+}
+
+const char *bl_error_text(int code)
+{
+    switch (code) {
+#define ERROR_TEXT(name, value, text)                                                              \
+    case value: return text;
+        BL_ERROR_TABLE(ERROR_TEXT)
+#undef ERROR_TEXT
+    default: return "unknown error";
+    }
+}
+
+const char *bl_error_kind_name(enum bl_error_kind kind)
+{
+    switch (kind) {
+#define KIND_NAME(name, text)                                                                      \
+    case name: return text;
+        BL_ERROR_KIND_TABLE(KIND_NAME)
+#undef KIND_NAME
+    }
+    return "unknown";
+}
+
+/* 0 stays 0; what has no code of its own is BL_ESYSTEM. */
+int bl_error_from_errno(int system_errno)
+{
+    if (system_errno == INT_MIN)
+        return BL_ESYSTEM;
+
+    switch (system_errno < 0 ? -system_errno : system_errno) {
+    case 0: return 0;
+    case ECANCELED: return BL_ECANCELED;
+    case ETIMEDOUT: return BL_ETIMEDOUT;
+    case EINVAL: return BL_EINVAL;
+    case ERANGE: return BL_ERANGE;
+    case ENOMEM: return BL_ELIMIT;
+    case ENOENT: return BL_ENOENT;
+    case EEXIST: return BL_EEXIST;
+    case EACCES:
+    case EPERM: return BL_EACCES;
+    case EBUSY: return BL_EBUSY;
+    case EAGAIN: return BL_EAGAIN;
+    case EMFILE:
+    case ENFILE: return BL_EMFILE;
+    case EIO: return BL_EIO;
+    case ENOSPC:
+    case EDQUOT: return BL_ENOSPC;
+    case EPIPE: return BL_EPIPE;
+    case ENOSYS:
+    case EOPNOTSUPP: return BL_ENOTSUP;
+    case ECHILD: return BL_ECHILD;
+    default: return BL_ESYSTEM;
+    }
+}
+
+/* Formats into `out`; what is too long is cut before the character that does not fit. */
+static BL_PRINTF(3, 0) void set_formatted(char *out, size_t size, const char *format,
+                                          va_list arguments)
+{
+    int length = vsnprintf(out, size, format, arguments);
+    if (length < 0)
+        out[0] = '\0';
+    if (length >= 0 && (size_t)length >= size)
+        out[bl_utf8_cut((struct bl_text){out, size - 1}, size - 1).size] = '\0';
+}
+
+/* Copies, NULL as an empty string; cut like set_formatted. */
+static void set_string(char *out, size_t size, const char *string)
+{
+    struct bl_text text = bl_text_from(string);
+    if (text.size >= size)
+        text = bl_utf8_cut(text, size - 1);
+    if (text.size > 0)
+        memcpy(out, text.data, text.size);
+    out[text.size] = '\0';
+}
+
+/* `operation` and `target` may be NULL; without a format the message is the table's sentence. */
+int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, const char *operation,
+                 const char *target, const char *message_format, ...)
+{
+    assert(code != 0);
+    if (error == NULL || error->code != 0)
+        return code;
+
+    error->code = code;
+    error->kind = kind;
+    error->retryable = false;
+    error->hint[0] = '\0';
+    set_string(error->operation, sizeof error->operation, operation);
+    set_string(error->target, sizeof error->target, target);
+    if (message_format == NULL) {
+        set_string(error->message, sizeof error->message, bl_error_text(code));
+        return code;
+    }
+    va_list arguments;
+    va_start(arguments, message_format);
+    set_formatted(error->message, sizeof error->message, message_format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+/* The first hint stays, like the first detail; without an error there is nothing to hint at. */
+void bl_error_hint(struct bl_error *error, const char *format, ...)
+{
+    if (error == NULL || error->code == 0 || error->hint[0] != '\0')
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    set_formatted(error->hint, sizeof error->hint, format, arguments);
+    va_end(arguments);
+}

@@ -1,0 +1,222 @@
+/* Whatever is logged, one record is one line of printable text: control characters, code points
+ * that move the cursor or turn the direction of writing, and bytes that are no UTF-8 are written as
+ * escapes. */
+#include <belay/base.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A line for a descriptor, and what is left of its parts when it would be longer: at six bytes an
+ * escape, 16 fields and the message stay below the line. */
+#define LINE_MAX_SIZE   ((size_t)65536)
+#define CUT_VALUE_MAX   ((size_t)512)
+#define CUT_NAME_MAX    ((size_t)64)
+#define CUT_FIELD_COUNT ((size_t)16)
+
+struct limits {
+    size_t value_max;
+    size_t name_max;
+};
+
+const char *bl_log_level_name(enum bl_log_level level)
+{
+    switch (level) {
+    case BL_LOG_DEBUG: return "DEBUG";
+    case BL_LOG_INFO: return "INFO";
+    case BL_LOG_WARNING: return "WARNING";
+    case BL_LOG_ERROR: return "ERROR";
+    }
+    return "UNKNOWN";
+}
+
+void bl_log_write(const struct bl_log *log, enum bl_log_level level, const char *message,
+                  const struct bl_log_field *fields, size_t field_count)
+{
+    if (log == NULL || log->write == NULL || level < log->level)
+        return;
+    const struct bl_log_record record = {
+        .wall_ns = bl_clock_wall_ns(log->clock != NULL ? log->clock : &bl_clock_system),
+        .level = level,
+        .message = message,
+        .fields = fields,
+        .field_count = field_count,
+    };
+    log->write(log->context, &record);
+}
+
+/* Controls of both sets, line and paragraph separators, and marks of direction. */
+static bool is_unsafe(uint32_t code_point)
+{
+    return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0) || code_point == 0x200E ||
+           code_point == 0x200F || (code_point >= 0x2028 && code_point <= 0x202E) ||
+           (code_point >= 0x2066 && code_point <= 0x2069);
+}
+
+/* Appends one code point, escaped if need be; inside quotes the quote and the backslash too. */
+static int put_code_point(struct bl_buffer *out, struct bl_text bytes, uint32_t code_point,
+                          bool quoted)
+{
+    if (quoted && (code_point == '"' || code_point == '\\'))
+        return bl_buffer_printf(out, "\\%c", (int)code_point);
+    if (code_point == '\n')
+        return bl_buffer_append(out, BL_TEXT("\\n"));
+    if (code_point == '\r')
+        return bl_buffer_append(out, BL_TEXT("\\r"));
+    if (code_point == '\t')
+        return bl_buffer_append(out, BL_TEXT("\\t"));
+    if (is_unsafe(code_point))
+        return bl_buffer_printf(out, "\\u%04" PRIx32, code_point);
+    return bl_buffer_append(out, bytes);
+}
+
+/* Appends a text with what is unsafe escaped: `\n`, `\u001b`, and `\xff` for a byte that is no
+ * UTF-8. */
+static int put_escaped(struct bl_buffer *out, struct bl_text text, bool quoted)
+{
+    int result = 0;
+    while (text.size > 0 && result == 0) {
+        uint32_t code_point;
+        size_t length = bl_utf8_decode(text, &code_point);
+        if (length == 0) {
+            length = 1;
+            result = bl_buffer_printf(out, "\\x%02x", (unsigned char)text.data[0]);
+        } else {
+            result = put_code_point(out, (struct bl_text){text.data, length}, code_point, quoted);
+        }
+        text = (struct bl_text){text.data + length, text.size - length};
+    }
+    return result;
+}
+
+/* True when a value cannot stand as it is between `=` and the next space. */
+static bool needs_quotes(struct bl_text text)
+{
+    if (text.size == 0)
+        return true;
+    while (text.size > 0) {
+        uint32_t code_point;
+        size_t length = bl_utf8_decode(text, &code_point);
+        if (length == 0 || code_point == ' ' || code_point == '"' || code_point == '=' ||
+            is_unsafe(code_point))
+            return true;
+        text = (struct bl_text){text.data + length, text.size - length};
+    }
+    return false;
+}
+
+static int put_text(struct bl_buffer *out, struct bl_text text, size_t maximum)
+{
+    struct bl_text kept = text.size > maximum ? bl_utf8_cut(text, maximum) : text;
+    struct bl_text dots = kept.size < text.size ? BL_TEXT("...") : BL_TEXT("");
+    int result;
+    if (!needs_quotes(kept)) {
+        result = bl_buffer_append(out, kept);
+        return result < 0 ? result : bl_buffer_append(out, dots);
+    }
+    result = bl_buffer_append_byte(out, '"');
+    if (result == 0)
+        result = put_escaped(out, kept, true);
+    if (result == 0)
+        result = bl_buffer_append(out, dots);
+    return result < 0 ? result : bl_buffer_append_byte(out, '"');
+}
+
+/* The shortest of 15 to 17 digits that reads back the same. A decimal comma, which a program's
+ * locale may bring, becomes a point. */
+static int put_number(struct bl_buffer *out, double number)
+{
+    char digits[40];
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, number);
+        if (strtod(digits, NULL) == number)
+            break;
+    }
+    char *comma = strchr(digits, ',');
+    if (comma != NULL)
+        *comma = '.';
+    return bl_buffer_append(out, bl_text_from(digits));
+}
+
+/* Appends ` name=`. Whatever could be taken for the end of a name is written as `_`. */
+static int put_name(struct bl_buffer *out, const char *name, size_t maximum)
+{
+    struct bl_text text = bl_text_from(name);
+    int result = bl_buffer_append_byte(out, ' ');
+    if (text.size == 0)
+        text = BL_TEXT("_");
+    for (size_t i = 0; i < text.size && i < maximum && result == 0; i++) {
+        char byte = text.data[i];
+        bool plain = byte > ' ' && byte < 0x7F && byte != '=' && byte != '"';
+        result = bl_buffer_append_byte(out, plain ? byte : '_');
+    }
+    return result < 0 ? result : bl_buffer_append_byte(out, '=');
+}
+
+static int put_field(struct bl_buffer *out, const struct bl_log_field *field,
+                     const struct limits *limits)
+{
+    int result = put_name(out, field->name, limits->name_max);
+    if (result < 0)
+        return result;
+    switch (field->type) {
+    case BL_FIELD_TEXT: return put_text(out, field->text, limits->value_max);
+    case BL_FIELD_INTEGER: return bl_buffer_printf(out, "%" PRId64, field->integer);
+    case BL_FIELD_NUMBER: return put_number(out, field->number);
+    case BL_FIELD_BOOLEAN:
+        return bl_buffer_append(out, field->integer != 0 ? BL_TEXT("true") : BL_TEXT("false"));
+    }
+    return 0;
+}
+
+/* Appends the line, or nothing when it would go over the buffer's maximum. */
+static int put_line(struct bl_buffer *out, const struct bl_log_record *record,
+                    const struct limits *limits)
+{
+    size_t before = out->size;
+    char time[32];
+    bl_time_format(record->wall_ns, time);
+    struct bl_text message = bl_text_from(record->message);
+    if (message.size > limits->value_max)
+        message = bl_utf8_cut(message, limits->value_max);
+
+    int result = bl_buffer_printf(out, "%s %s ", time, bl_log_level_name(record->level));
+    if (result == 0)
+        result = put_escaped(out, message, false);
+    for (size_t i = 0; i < record->field_count && result == 0; i++)
+        result = put_field(out, &record->fields[i], limits);
+    if (result == 0)
+        result = bl_buffer_append_byte(out, '\n');
+    if (result < 0)
+        out->size = before;
+    return result;
+}
+
+int bl_log_format(const struct bl_log_record *record, struct bl_buffer *out)
+{
+    return put_line(out, record, &(struct limits){SIZE_MAX, SIZE_MAX});
+}
+
+/* A line that would be too long is written with its parts cut. A line that cannot be written is
+ * lost: there is nowhere to say so. errno is as it was, so that logging can stand between a failing
+ * call and the look at its errno. */
+void bl_log_write_fd(void *context, const struct bl_log_record *record)
+{
+    int before = errno;
+    struct bl_buffer line;
+    bl_buffer_init(&line, LINE_MAX_SIZE);
+    if (bl_log_format(record, &line) < 0) {
+        struct bl_log_record cut = *record;
+        if (cut.field_count > CUT_FIELD_COUNT)
+            cut.field_count = CUT_FIELD_COUNT;
+        put_line(&line, &cut, &(struct limits){CUT_VALUE_MAX, CUT_NAME_MAX});
+    }
+    ssize_t written;
+    do
+        written = write((int)(intptr_t)context, line.data, line.size);
+    while (written < 0 && errno == EINTR);
+    bl_buffer_done(&line);
+    errno = before;
+}

@@ -1,0 +1,182 @@
+/* Patterns: ECMAScript regular expressions in Unicode mode.
+ *
+ * Design notes. The source is read once, left to right, into a program of small instructions; the
+ * program is run over the text by keeping the set of all instructions that could be next (Thompson,
+ * Pike), so that the time is at most text times program, whatever the pattern. Jumps are relative,
+ * so that a piece of program can be moved and copied: `x{3}` is three copies of x. Only yes or no
+ * is asked for: groups capture nothing, and lazy is the same as greedy.
+ *
+ * Where Unicode mode is stricter than schemas in the wild are (a lone `]` or `}`, `\-`, `\"`), the
+ * reading that ECMAScript has without that mode is taken. */
+#include "pattern.h"
+
+/* Instructions up to which a search needs no heap. */
+#define SMALL_PROGRAM 128u
+
+int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struct bl_error *error)
+{
+    struct bl_pattern *pattern = bl_zalloc(sizeof *pattern);
+    int result = base_pattern_parse(source, pattern, error);
+    if (result < 0) {
+        bl_pattern_free(pattern);
+        return result;
+    }
+    pattern->anchored = pattern->program[0].operation == BEGIN;
+    *ret_pattern = pattern;
+    return 0;
+}
+
+void bl_pattern_free(struct bl_pattern *pattern)
+{
+    if (pattern == NULL)
+        return;
+    bl_free(pattern->program);
+    bl_free(pattern->classes);
+    bl_free(pattern->ranges);
+    bl_free(pattern);
+}
+
+static bool class_has(const struct bl_pattern *pattern, uint32_t index, uint32_t point)
+{
+    const struct class *class = &pattern->classes[index];
+    if (point < 128)
+        return class->ascii[point / 64] >> point % 64 & 1;
+    if (class->count == 0)
+        return false; /* and there may be no ranges at all */
+    const struct range *ranges = pattern->ranges + class->start;
+    uint32_t low = 0, high = class->count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (point < ranges[middle].first)
+            high = middle;
+        else if (point > ranges[middle].last)
+            low = middle + 1;
+        else
+            return true;
+    }
+    return false;
+}
+
+/* A set of instructions that remembers the order of insertion: so it is its own queue of work. */
+struct set {
+    uint32_t *members;
+    uint32_t *places; /* of each instruction in members; only then true when it stands there */
+    uint32_t count;
+};
+
+static void set_add(struct set *set, uint32_t instruction)
+{
+    uint32_t place = set->places[instruction];
+    if (place < set->count && set->members[place] == instruction)
+        return;
+    set->places[instruction] = set->count;
+    set->members[set->count++] = instruction;
+}
+
+/* Where in the text the search stands. Beyond both ends stands no character. */
+struct place {
+    uint32_t point; /* the next character */
+    bool at_begin;
+    bool at_end;
+    bool word_before;
+    bool word_after;
+};
+
+/* Follows every instruction of `current`, over what takes no character within that set, and over
+ * those that take the next character into `next`. True: the pattern has matched. */
+static bool advance(const struct bl_pattern *pattern, const struct place *place,
+                    struct set *current, struct set *next)
+{
+    for (uint32_t i = 0; i < current->count; i++) {
+        uint32_t at = current->members[i];
+        struct instruction instruction = pattern->program[at];
+        uint32_t target = at + (uint32_t)instruction.operand;
+        bool holds = false;
+        switch (instruction.operation) {
+        case MATCH: return true;
+        case CHARACTER:
+            if (!place->at_end && place->point == (uint32_t)instruction.operand)
+                set_add(next, at + 1);
+            break;
+        case CLASS:
+            if (!place->at_end && class_has(pattern, (uint32_t)instruction.operand, place->point))
+                set_add(next, at + 1);
+            break;
+        case SPLIT:
+            set_add(current, target);
+            holds = true;
+            break;
+        case JUMP: set_add(current, target); break;
+        case BEGIN: holds = place->at_begin; break;
+        case END: holds = place->at_end; break;
+        case WORD_EDGE: holds = place->word_before != place->word_after; break;
+        case NO_WORD_EDGE: holds = place->word_before == place->word_after; break;
+        }
+        if (holds)
+            set_add(current, at + 1);
+    }
+    return false;
+}
+
+static bool is_word(uint32_t point)
+{
+    return (point >= '0' && point <= '9') || (point >= 'A' && point <= 'Z') || point == '_' ||
+           (point >= 'a' && point <= 'z');
+}
+
+/* The search proper; `memory` has room for four numbers per instruction, zeroed. */
+static int run(const struct bl_pattern *pattern, struct bl_text text, uint32_t *memory,
+               uint64_t *steps)
+{
+    struct set sets[2] = {{memory, memory + pattern->size, 0},
+                          {memory + 2 * pattern->size, memory + 3 * pattern->size, 0}};
+    struct set *current = &sets[0], *next = &sets[1];
+    struct place place = {.at_begin = true};
+    for (size_t offset = 0;;) {
+        if (place.at_begin || !pattern->anchored)
+            set_add(current, 0);
+        struct bl_text rest = {text.data + offset, text.size - offset};
+        place.at_end = rest.size == 0;
+        size_t size = place.at_end ? 0 : bl_utf8_decode(rest, &place.point);
+        if (size == 0 && !place.at_end) {
+            place.point = BL_UTF8_REPLACEMENT;
+            size = 1;
+        }
+        place.word_after = !place.at_end && is_word(place.point);
+        if (advance(pattern, &place, current, next))
+            return 1;
+        if (place.at_end || (next->count == 0 && pattern->anchored))
+            return 0;
+        if (*steps < current->count)
+            return BL_ELIMIT;
+        *steps -= current->count;
+        struct set *done = current;
+        current = next;
+        next = done;
+        next->count = 0;
+        offset += size;
+        place.at_begin = false;
+        place.word_before = place.word_after;
+    }
+}
+
+int bl_pattern_search_within(const struct bl_pattern *pattern, struct bl_text text, uint64_t *steps)
+{
+    uint32_t small[4 * SMALL_PROGRAM];
+    if (text.data == NULL)
+        text.data = "";
+    if (pattern->size <= SMALL_PROGRAM) {
+        memset(small, 0, 4 * pattern->size * sizeof *small);
+        return run(pattern, text, small, steps);
+    }
+    uint32_t *memory = bl_zalloc(4 * pattern->size * sizeof *memory);
+    int result = run(pattern, text, memory, steps);
+    bl_free(memory);
+    return result;
+}
+
+bool bl_pattern_search(const struct bl_pattern *pattern, struct bl_text text)
+{
+    uint64_t steps = UINT64_MAX;
+    return bl_pattern_search_within(pattern, text, &steps) == 1;
+}
