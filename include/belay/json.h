@@ -1,0 +1,203 @@
+/* json: reading, writing, looking things up, a canonical form, and checking against a schema.
+ *
+ * Reading makes an immutable tree in an arena; writing streams into a buffer. Nothing is built by
+ * hand: what is to be sent is written, what came is read.
+ *
+ * Promises: 64-bit integers are exact and doubles round-trip; every limit is explicit; broken input
+ * gives an offset, what was expected and an excerpt; invalid UTF-8 and lone surrogates are refused;
+ * nothing recurses on the depth of the input. */
+#ifndef BELAY_JSON_H
+#define BELAY_JSON_H
+
+#include <belay/base.h>
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+enum bl_json_type {
+    BL_JSON_NULL,
+    BL_JSON_BOOLEAN,
+    BL_JSON_INTEGER,  /* fits int64_t */
+    BL_JSON_UNSIGNED, /* above INT64_MAX, fits uint64_t */
+    BL_JSON_DOUBLE,   /* has a fraction or exponent, is "-0", or is an integer beyond 64 bits */
+    BL_JSON_STRING,
+    BL_JSON_ARRAY,
+    BL_JSON_OBJECT,
+    BL_JSON_END, /* internal: closes an array or object */
+};
+
+/* One node of a tree: nodes stand in document order in one run of memory, a container is followed
+ * by its children and an END node, a member is a string node (its key) followed by its value. Read
+ * it through the functions below. */
+struct bl_json {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t unused;
+    uint32_t size; /* string: bytes; array: elements; object: members */
+    union {
+        const char *string; /* a NUL follows the last byte */
+        int64_t integer;
+        uint64_t unsigned_integer;
+        double number;
+        bool boolean;
+        uint64_t span; /* container: nodes from itself to just after its END */
+    };
+};
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+struct bl_json_limits {
+    size_t size_max;        /* bytes of input; 0: 64 MiB; at most 4 GiB */
+    size_t string_max;      /* bytes of one decoded string or key; 0: 16 MiB */
+    uint32_t depth_max;     /* nested containers; 0: 128; at most 1024 */
+    bool refuse_duplicates; /* a key twice in one object is an error */
+};
+
+/* Where and why reading failed. */
+struct bl_json_fault {
+    size_t offset;        /* of the first byte that does not fit */
+    uint32_t line;        /* from 1 */
+    uint32_t column;      /* in bytes, from 1 */
+    const char *expected; /* "',' or '}'", "a value", …: static */
+    char found[16];       /* that byte, printable: "'x'", "0x07", "the end" */
+    char excerpt[64];     /* what stands around it, on one line, valid UTF-8 */
+};
+
+/* Reads exactly one value with nothing but white space around it. The input may be freed after: all
+ * that is kept is in `arena`. `limits` NULL: defaults. `fault` may be NULL. A key that comes twice
+ * is kept as it came: bl_json_get answers the last one, the canonical form holds only that.
+ * BL_EPARSE: broken; BL_ELIMIT: over a limit; on error the arena is as before. */
+int bl_json_read(struct bl_arena *arena, struct bl_text input, const struct bl_json_limits *limits,
+                 const struct bl_json **ret_value, struct bl_json_fault *fault);
+/* "offset 17 (line 2, column 5): expected ',' or '}', found 'x' near `…`". */
+void bl_json_fault_text(const struct bl_json_fault *fault, char *out, size_t out_size);
+
+/* ---- Access ---------------------------------------------------------------------------------- */
+
+static inline enum bl_json_type bl_json_type(const struct bl_json *value)
+{
+    return (enum bl_json_type)value->type;
+}
+
+const char *bl_json_type_name(
+    enum bl_json_type type); /* "null", "boolean", "integer", "number", … */
+
+/* The node after `value` and all below it. */
+static inline const struct bl_json *bl_json_next(const struct bl_json *value)
+{
+    return value +
+           (value->type == BL_JSON_ARRAY || value->type == BL_JSON_OBJECT ? value->span : 1);
+}
+
+/* Elements in order: BL_JSON_EACH (element, array) {…}. Anything but an array has none. */
+#define BL_JSON_EACH(element, array)                                                               \
+    for (const struct bl_json *element = bl_json_first(array, BL_JSON_ARRAY);                      \
+         element->type != BL_JSON_END; element = bl_json_next(element))
+/* Members in order: `key` is a string node, its value is key + 1. */
+#define BL_JSON_MEMBERS(key, object)                                                               \
+    for (const struct bl_json *key = bl_json_first(object, BL_JSON_OBJECT);                        \
+         key->type != BL_JSON_END; key = bl_json_next(key + 1))
+/* First child of a container of that type, or an END node. NULL is fine. */
+const struct bl_json *bl_json_first(const struct bl_json *value, enum bl_json_type type);
+
+/* All take NULL and values of another type, and then answer NULL, false or the fallback: so a path
+ * of look-ups needs one check, at its end. */
+const struct bl_json *bl_json_get(const struct bl_json *object, struct bl_text key);
+const struct bl_json *bl_json_at(const struct bl_json *array, size_t index);
+/* RFC 6901: "" is the value itself, "/choices/0/delta" a path, ~0 and ~1 escapes. */
+const struct bl_json *bl_json_pointer(const struct bl_json *value, struct bl_text pointer);
+bool bl_json_is(const struct bl_json *value, enum bl_json_type type);
+struct bl_text bl_json_text(const struct bl_json *value); /* empty unless a string */
+bool bl_json_boolean(const struct bl_json *value, bool fallback);
+/* Exact integers: INTEGER, and a DOUBLE without fraction that fits (3.0). False otherwise. */
+bool bl_json_int64(const struct bl_json *value, int64_t *ret_value);
+/* Any number, rounded to a double. False otherwise. */
+bool bl_json_double(const struct bl_json *value, double *ret_value);
+size_t bl_json_size(const struct bl_json *value); /* of strings, arrays, objects; else 0 */
+/* Equal as JSON values: 1, 1.0 and 1e0 are equal, members in any order. */
+bool bl_json_equal(const struct bl_json *a, const struct bl_json *b);
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+#define BL_JSON_WRITE_DEPTH_MAX 1024
+
+/* Streams one value into a buffer. Embedded by the caller. Commas and colons are its business.
+ * Errors stick (BL_ELIMIT: the buffer is full; BL_EINVAL: a number that is not finite, too deep, or
+ * calls out of order, which asserts too): check once, by bl_json_writer_done. */
+struct bl_json_writer {
+    struct bl_buffer *out;
+    int error;
+    uint32_t depth;
+    uint32_t indent; /* 0: one line; else spaces per level */
+    bool comma;      /* a comma is due before the next value or key */
+    bool after_key;
+    uint64_t objects[BL_JSON_WRITE_DEPTH_MAX / 64]; /* per level: 1 object, 0 array */
+};
+
+void bl_json_writer_init(struct bl_json_writer *writer, struct bl_buffer *out);
+void bl_json_writer_indent(struct bl_json_writer *writer, uint32_t spaces);
+int bl_json_writer_done(struct bl_json_writer *writer); /* BL_EINVAL also when something is open */
+
+void bl_json_write_object(struct bl_json_writer *writer);
+void bl_json_write_array(struct bl_json_writer *writer);
+void bl_json_write_end(struct bl_json_writer *writer); /* closes the innermost */
+void bl_json_write_key(struct bl_json_writer *writer, struct bl_text key);
+/* Text that is not valid UTF-8 is written with U+FFFD for each broken part. */
+void bl_json_write_text(struct bl_json_writer *writer, struct bl_text text);
+void bl_json_write_string(struct bl_json_writer *writer, const char *string); /* NULL: null */
+void bl_json_write_int64(struct bl_json_writer *writer, int64_t value);
+void bl_json_write_uint64(struct bl_json_writer *writer, uint64_t value);
+void bl_json_write_double(struct bl_json_writer *writer,
+                          double value); /* shortest that reads back */
+void bl_json_write_boolean(struct bl_json_writer *writer, bool value);
+void bl_json_write_null(struct bl_json_writer *writer);
+/* A whole tree; a duplicate key is written as it came. NULL: null. */
+void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *value);
+/* Text that is one JSON value already; not looked at. */
+void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json);
+
+/* RFC 8785: members sorted by UTF-16 units, the last of duplicates, no white space, numbers as
+ * ECMAScript prints them; only integers beyond 2^53 differ: they stay exact. */
+int bl_json_write_canonical(struct bl_buffer *out, const struct bl_json *value);
+
+/* The shortest decimal that reads back as `value` (finite), as ECMAScript prints it; 25 bytes at
+ * most, returns how many. */
+size_t bl_json_format_double(double value, char out[32]);
+
+/* ---- Schema ---------------------------------------------------------------------------------- */
+
+/* A compiled JSON Schema (2020-12): type, enum, const, required, properties, patternProperties,
+ * additionalProperties, propertyNames, items, prefixItems, uniqueItems, minimum, maximum,
+ * exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, minItems, maxItems,
+ * minProperties, maxProperties, pattern, anyOf, oneOf, allOf, not, and local $ref into $defs or by
+ * pointer. Keywords that assert something else (if, contains, unevaluatedProperties, …) are not
+ * checked, and bl_json_schema_ignored names them. Immutable after compiling. */
+struct bl_json_schema;
+
+/* Copies what it needs. BL_EINVAL: not a schema, a remote or dangling $ref, a pattern that does not
+ * compile, a $ref circle that consumes nothing; BL_ELIMIT: more than 20,000 schemas or 1,000
+ * anchors; `error` (may be NULL) names the path and what to do. */
+int bl_json_schema_new(const struct bl_json *source, struct bl_json_schema **ret_schema,
+                       struct bl_error *error);
+void bl_json_schema_free(struct bl_json_schema *schema); /* NULL is fine */
+/* Pointers of keywords that are not checked ("/properties/a/if"), in order; `index` from 0, empty
+ * at the end. */
+struct bl_text bl_json_schema_ignored(const struct bl_json_schema *schema, size_t index);
+
+/* One thing wrong. Lives in the arena given to the check. */
+struct bl_json_problem {
+    struct bl_list link;
+    struct bl_text path;    /* pointer into the value: "/items/3/name" */
+    struct bl_text keyword; /* pointer into the schema: "/properties/items/items/required" */
+    struct bl_text message; /* "must be a string, is 12" */
+};
+
+#define BL_JSON_PROBLEMS_MAX 100
+
+/* All that is wrong with `value`, in document order, into `problems` (a list head, initialised
+ * here). 0: it fits. BL_EINVAL: it does not. BL_ELIMIT: too deep or too much work to decide; a
+ * problem says so, since what cannot be decided does not fit. After BL_JSON_PROBLEMS_MAX problems
+ * it stops. */
+int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_json *value,
+                         struct bl_arena *arena, struct bl_list *problems);
+
+#endif

@@ -1,0 +1,207 @@
+/* Problems in words: where, by which keyword, what was expected and what was found. They are read
+ * by a model that repairs its call, so they are short and name what to write instead. */
+#include "schema.h"
+
+#include <assert.h>
+
+#define SHOWN_SIZE 60u  /* bytes of a string that are shown */
+#define KNOWN_MAX  12u  /* names that are listed */
+#define GUESS_MAX  200u /* names that a guess is made from */
+#define GUESS_SIZE 64u
+
+struct bl_buffer *schema_message(struct schema_check *check, const struct schema_frame *frame)
+{
+    if (frame->sink->quiet || check->words >= SCHEMA_WORDS_MAX)
+        return NULL;
+    bl_buffer_clear(&check->message);
+    if (frame->is_name) {
+        bl_buffer_append(&check->message, BL_TEXT("the property name "));
+        schema_value_append(&check->message, frame->value);
+        bl_buffer_append(&check->message, BL_TEXT(" does not fit: "));
+    }
+    return &check->message;
+}
+
+static void append_token(struct bl_buffer *out, struct bl_text token)
+{
+    bl_buffer_append_byte(out, '/');
+    size_t start = 0;
+    for (size_t i = 0; i < token.size; i++) {
+        if (token.data[i] != '~' && token.data[i] != '/')
+            continue;
+        bl_buffer_append(out, (struct bl_text){token.data + start, i - start});
+        bl_buffer_append(out, token.data[i] == '~' ? BL_TEXT("~0") : BL_TEXT("~1"));
+        start = i + 1;
+    }
+    bl_buffer_append(out, (struct bl_text){token.data + start, token.size - start});
+}
+
+/* Pointer into the value. The frames of the values around are collected from the inside out. */
+static struct bl_text path_of(struct schema_check *check, const struct schema_frame *frame,
+                              const struct bl_json *member)
+{
+    struct bl_buffer path;
+    bl_buffer_init(&path, SIZE_MAX);
+    uint32_t depth = 0;
+    for (const struct schema_frame *at = frame; at->parent != 0;
+         at = &check->frames[at->parent - 1])
+        depth++;
+    const struct schema_frame **chain = bl_alloc((depth + 1) * sizeof(struct schema_frame *));
+    uint32_t i = depth;
+    for (const struct schema_frame *at = frame; at->parent != 0;
+         at = &check->frames[at->parent - 1])
+        chain[--i] = at;
+    for (i = 0; i < depth; i++) {
+        if (chain[i]->key != NULL)
+            append_token(&path, bl_json_text(chain[i]->key));
+        else
+            bl_buffer_printf(&path, "/%u", chain[i]->element);
+    }
+    if (member != NULL)
+        append_token(&path, bl_json_text(member));
+    struct bl_text text = bl_arena_text(check->arena, bl_buffer_text(&path));
+    bl_free(chain);
+    bl_buffer_done(&path);
+    return text;
+}
+
+/* A wrong type says that another branch was meant, and so does a wrong constant, a little less. */
+static uint32_t distance_of(const struct schema_frame *frame, const char *keyword)
+{
+    if (strcmp(keyword, "type") == 0 && frame->value == frame->sink->value)
+        return 1000;
+    if (strcmp(keyword, "const") == 0 || strcmp(keyword, "enum") == 0)
+        return 100;
+    return 1;
+}
+
+void schema_problem(struct schema_check *check, const struct schema_frame *frame,
+                    const char *keyword, const struct bl_json *member)
+{
+    struct schema_sink *sink = frame->sink;
+    sink->failed = true;
+    sink->distance += distance_of(frame, keyword);
+    if (sink->quiet || check->words >= SCHEMA_WORDS_MAX || sink->count >= BL_JSON_PROBLEMS_MAX)
+        return;
+    struct schema_problem *problem = bl_arena_zalloc(check->arena, sizeof *problem);
+    problem->value = member != NULL ? member : frame->value;
+    problem->shown.path = path_of(check, frame, member);
+    problem->shown.keyword = schema_pointer(check->arena, frame->node, bl_text_from(keyword));
+    problem->shown.message = bl_arena_text(check->arena, bl_buffer_text(&check->message));
+    bl_list_push_back(&sink->problems, &problem->shown.link);
+    sink->count++;
+    check->words += sizeof *problem + problem->shown.path.size + problem->shown.keyword.size +
+                    problem->shown.message.size;
+}
+
+void schema_name_append(struct bl_buffer *out, struct bl_text name)
+{
+    struct bl_json_writer writer;
+    struct bl_text shown = bl_utf8_cut(name, SHOWN_SIZE);
+    bl_json_writer_init(&writer, out);
+    bl_json_write_text(&writer, shown);
+    if (shown.size < name.size)
+        bl_buffer_append(out, BL_TEXT("…"));
+}
+
+void schema_value_append(struct bl_buffer *out, const struct bl_json *value)
+{
+    struct bl_json_writer writer;
+    switch (bl_json_type(value)) {
+    case BL_JSON_STRING: schema_name_append(out, bl_json_text(value)); break;
+    case BL_JSON_ARRAY:
+        if (value->size == 0)
+            bl_buffer_append(out, BL_TEXT("an empty array"));
+        else
+            bl_buffer_printf(out, "an array of %u", value->size);
+        break;
+    case BL_JSON_OBJECT:
+        bl_buffer_append(out, value->size == 0 ? BL_TEXT("an empty object") : BL_TEXT("an object"));
+        break;
+    case BL_JSON_NULL:
+    case BL_JSON_BOOLEAN:
+    case BL_JSON_INTEGER:
+    case BL_JSON_UNSIGNED:
+    case BL_JSON_DOUBLE:
+    case BL_JSON_END:
+        bl_json_writer_init(&writer, out);
+        bl_json_write_value(&writer, value);
+        break;
+    }
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`; both at most
+ * GUESS_SIZE bytes. */
+static size_t edit_distance(struct bl_text a, struct bl_text b)
+{
+    uint8_t rows[3][GUESS_SIZE + 1];
+    assert(a.size <= GUESS_SIZE && b.size <= GUESS_SIZE);
+    for (size_t j = 0; j <= b.size; j++)
+        rows[0][j] = (uint8_t)j;
+    for (size_t i = 1; i <= a.size; i++) {
+        uint8_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above_that = rows[(i + 1) % 3];
+        row[0] = (uint8_t)i;
+        for (size_t j = 1; j <= b.size; j++) {
+            uint8_t best = above[j - 1] + (a.data[i - 1] != b.data[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            bool swapped =
+                i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1];
+            if (swapped && above_that[j - 2] + 1 < best)
+                best = above_that[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[a.size % 3][b.size];
+}
+
+/* The property that `name` was probably meant to be, or NULL: up to two edits away, and not all of
+ * it edited. */
+static const struct schema_property *guess(const struct schema_properties *known,
+                                           struct bl_text name)
+{
+    const struct schema_property *best = NULL;
+    size_t best_distance = 3;
+    for (uint32_t i = 0; i < known->count && i < GUESS_MAX && name.size <= GUESS_SIZE; i++) {
+        struct bl_text candidate = known->items[i].name;
+        size_t longer = candidate.size > name.size ? candidate.size : name.size;
+        if (candidate.size > GUESS_SIZE)
+            continue;
+        size_t distance = edit_distance(name, candidate);
+        if (distance < best_distance && distance < longer) {
+            best = &known->items[i];
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+void schema_unknown_append(struct bl_buffer *out, const struct schema_node *node,
+                           struct bl_text name)
+{
+    const struct schema_properties *known = &node->properties;
+    const struct schema_property *meant = guess(known, name);
+    bl_buffer_append(out, BL_TEXT("unknown property "));
+    schema_name_append(out, name);
+    if (meant != NULL) {
+        bl_buffer_append(out, BL_TEXT("; did you mean "));
+        schema_name_append(out, meant->name);
+        bl_buffer_append_byte(out, '?');
+    }
+    const char *separator = meant != NULL ? " known: " : "; known: ";
+    if (known->count == 0)
+        bl_buffer_append(out, node->pattern_properties.count > 0
+                                  ? BL_TEXT("; it matches none of the patterns")
+                                  : BL_TEXT("; there are no properties"));
+    for (uint32_t i = 0; i < known->count; i++) {
+        bl_buffer_append(out, bl_text_from(separator));
+        if (i == KNOWN_MAX || out->size > 500) {
+            bl_buffer_append(out, BL_TEXT("…"));
+            break;
+        }
+        schema_name_append(out, known->items[i].name);
+        separator = ", ";
+    }
+}
