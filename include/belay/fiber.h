@@ -1,0 +1,341 @@
+/* fiber: the loop, fibers, scopes and waits.
+ *
+ * One thread runs a loop; on it run fibers, pieces of work that read top to bottom. Each fiber runs
+ * in a scope, which may stop it: a deadline, a reason, a parent. Every wait goes through one
+ * function that also watches the fiber's scope, and returns 0, BL_ECANCELED or BL_ETIMEDOUT.
+ *
+ * Promises, the seven rules:
+ *   1. Level-triggered: after a scope has stopped, every wait in it returns at once, each time.
+ *   2. First reason wins: set once, by compare-and-swap, with reason, origin and time. Stopping is
+ * safe from any thread and from a signal handler, allocates nothing, and may be repeated.
+ *   3. Down, never up: a scope stops with its parent and leaves its parent and siblings alone. A
+ *      child's deadline is never later than its parent's; a deadline may be moved until it has
+ * fired.
+ *   4. Join: a nursery does not end before its fibers have.
+ *   5. Shield: clean-up runs in a scope that a stop above does not reach, with a deadline of its
+ * own.
+ *   6. Claim: a scope goes live -> stopped or live -> claimed, once, by one compare-and-swap. A
+ * claim first looks at the scopes above and at the clock, so that neither a stop that has returned
+ * nor a deadline that has passed is overtaken. A claimed scope cannot be stopped, and its waits do
+ * not wake.
+ *   7. A check is a load: bl_scope_stopped costs about a nanosecond.
+ *
+ * Unless said otherwise, functions belong to the loop's thread. */
+#ifndef BELAY_FIBER_H
+#define BELAY_FIBER_H
+
+#include <stdatomic.h>
+
+#include <belay/base.h>
+
+struct bl_loop;
+struct bl_fiber;
+struct bl_scope;
+struct uv_loop_s;
+
+/* A fiber's work. What it returns is its result: 0 or a negative BL_E code, by custom. */
+typedef int bl_fiber_main(void *argument);
+
+/* ---- Loop ------------------------------------------------------------------------------------ */
+
+struct bl_loop_options {
+    const struct bl_log *log; /* NULL: none; must outlive the loop */
+    /* Virtual time, for tests: it stands still while anything can run, and then jumps to the next
+     * timer. `seed` (not 0) plays the order of ready fibers from that seed. */
+    bool virtual_time;
+    uint64_t seed;
+    uint32_t fibers_max;  /* 0: as many as the machine gives stacks for */
+    uint32_t threads_max; /* worker threads that are not stuck; 0: 4 */
+};
+
+/* `options` NULL: defaults. BL_EMFILE and the like when the system refuses; `error` may be NULL. */
+int bl_loop_new(const struct bl_loop_options *options, struct bl_loop **ret_loop,
+                struct bl_error *error);
+/* Frees a loop that does not run (NULL is fine). BL_EBUSY: a worker thread is stuck in a call that
+ * was abandoned; the loop is left as it is, for the thread's sake, and may be freed later. */
+int bl_loop_free(struct bl_loop *loop);
+/* Runs `main` as a fiber in the loop's scope until it, and every fiber below it, has ended. Returns
+ * its result, or BL_ESTACKS. May be called again. */
+int bl_loop_run(struct bl_loop *loop, const char *name, bl_fiber_main *main, void *argument);
+
+struct bl_scope *bl_loop_scope(struct bl_loop *loop); /* the root: what stops it stops all */
+const struct bl_clock *bl_loop_clock(struct bl_loop *loop);
+struct uv_loop_s *bl_loop_uv(struct bl_loop *loop); /* for the rooms that meet the loop */
+/* Loop of the running fiber; NULL outside of one. */
+struct bl_loop *bl_loop_current(void);
+/* Every fiber: name, state, what it waits for and since when, its scope, and the frames of the
+ * parked ones. BL_ELIMIT when `out` is full: what fits is there. */
+int bl_loop_describe(struct bl_loop *loop, struct bl_buffer *out);
+/* Process-wide, so the program switches it on: a fiber that overflows its stack ends the process by
+ * SIGSEGV, after a line on standard error that names the fiber. For the calling (loop) thread. */
+int bl_loop_catch_overflow(void);
+/* What fibers stand on, here: how large a stack is, how it is guarded ("guard regions" or
+ * "protected pages"), and how many there can be (0: no limit of our own). */
+struct bl_stack_facts {
+    size_t size;
+    const char *guard;
+    uint32_t fibers_max;
+};
+void bl_loop_stack_facts(struct bl_stack_facts *ret_facts);
+
+/* ---- Scope ----------------------------------------------------------------------------------- */
+
+#define BL_STOP_REASON_TABLE(X)                                                                    \
+    X(BL_STOP_NONE, "none")                                                                        \
+    X(BL_STOP_TIMEOUT, "timeout")                                                                  \
+    X(BL_STOP_USER, "user")                                                                        \
+    X(BL_STOP_SIGNAL, "signal")                                                                    \
+    X(BL_STOP_PARENT, "parent")                                                                    \
+    X(BL_STOP_SIBLING_FAILURE, "sibling_failure")                                                  \
+    X(BL_STOP_FEATURE_FAILURE, "feature_failure")                                                  \
+    X(BL_STOP_SHUTDOWN, "shutdown")                                                                \
+    X(BL_STOP_CLIENT_GONE, "client_gone")                                                          \
+    X(BL_STOP_OWNER_DIED, "owner_died")                                                            \
+    X(BL_STOP_BUDGET, "budget")
+
+enum bl_stop_reason {
+#define BL_STOP_REASON(name, text) name,
+    BL_STOP_REASON_TABLE(BL_STOP_REASON)
+#undef BL_STOP_REASON
+};
+
+const char *bl_stop_reason_name(enum bl_stop_reason reason);
+
+/* The one stop that a scope ever sees. */
+struct bl_stop {
+    enum bl_stop_reason reason; /* BL_STOP_NONE: not stopped */
+    uint64_t time_ns;           /* of the loop's clock, when it was asked for */
+    char origin[40];            /* "SIGINT", "deadline", …: cut if longer */
+};
+
+/* A scope's state word: live -> claimed, or live -> stopped (BL_SCOPE_STOPPED + reason); once.
+ *
+ *   live     --bl_scope_stop, deadline, stop above-->  stopped
+ *   live     --bl_scope_claim-->                       claimed
+ */
+enum {
+    BL_SCOPE_LIVE = 0,
+    BL_SCOPE_CLAIMED = 1,
+    BL_SCOPE_STOPPED = 2,
+};
+
+/* Embedded by its owner, on a stack or in an object; must outlive its child scopes, the fibers that
+ * run in it, and every foreign thread that may stop it. The fields are the room's own. */
+struct bl_scope {
+    _Atomic(uint32_t) state;
+    _Atomic(uint32_t) stop_written; /* `stop` may be read */
+    bool shield;
+    bool delivered; /* the loop has woken and told all below */
+    struct bl_loop *loop;
+    _Atomic(struct bl_scope *) *pending; /* the loop's stops that are not delivered yet */
+    struct bl_scope *next_pending;
+    struct bl_scope *parent;
+    struct bl_list children;
+    struct bl_list sibling;
+    struct bl_list waiters;
+    struct bl_list hooks;
+    uint64_t deadline_ns; /* its own; BL_NEVER: none */
+    uint64_t timer;
+    struct bl_stop stop;
+};
+
+/* A live scope below `parent`; below a stopped one it is stopped from the start. */
+void bl_scope_init(struct bl_scope *scope, struct bl_scope *parent);
+/* No child scope, fiber or hook may be left in it. */
+void bl_scope_done(struct bl_scope *scope);
+
+/* Makes the running fiber run in `scope`, and returns the scope that it ran in, to go back to with
+ * another enter. */
+struct bl_scope *bl_scope_enter(struct bl_scope *scope);
+struct bl_scope *bl_scope_current(void); /* of the running fiber */
+
+/* Shields the running fiber: makes `scope` a shield below the current one, that ends `limit_ns`
+ * from now, and enters it. A stop above does not reach it, also when it came before. */
+void bl_shield_begin(struct bl_scope *scope, uint64_t limit_ns);
+/* Leaves it and ends it. Fibers may not be left in it. */
+void bl_shield_end(struct bl_scope *scope);
+
+/* Stops a live scope, and with it all below that is neither claimed nor shielded. From any thread,
+ * from a signal handler; keeps errno; never waits, never allocates. True: this call's reason is the
+ * one; false: it was stopped before, or is claimed. When it returns, every check and claim below
+ * says stopped; waits wake as soon as the loop turns. */
+bool bl_scope_stop(struct bl_scope *scope, enum bl_stop_reason reason, const char *origin);
+
+bool bl_scope_stopped_above(const struct bl_scope *scope);
+/* Rule 7. From any thread that may touch the scope. */
+static inline bool bl_scope_stopped(const struct bl_scope *scope)
+{
+    uint32_t state = atomic_load_explicit(&scope->state, memory_order_acquire);
+    if (state != BL_SCOPE_LIVE)
+        return state >= BL_SCOPE_STOPPED;
+    /* A stop above that the loop has not handed down yet counts as well. */
+    if (atomic_load_explicit(scope->pending, memory_order_acquire) == NULL)
+        return false;
+    return bl_scope_stopped_above(scope);
+}
+
+/* 0, BL_ECANCELED, or BL_ETIMEDOUT when the reason is a deadline; looks at the clock besides, so
+ * that a fiber which computes sees a deadline that the loop had no turn to fire. */
+int bl_scope_check(struct bl_scope *scope);
+static inline int bl_check(void) /* of the running fiber's scope */
+{
+    return bl_scope_check(bl_scope_current());
+}
+/* Rule 6. 0: claimed. BL_ECANCELED or BL_ETIMEDOUT: the stop won, and the scope is stopped.
+ * Claiming twice is BL_EBUSY. */
+int bl_scope_claim(struct bl_scope *scope);
+/* What stopped it; reason BL_STOP_NONE when nothing did. From the loop's thread. A scope that
+ * stopped with the one above has reason parent (a deadline stays timeout) and the origin and time
+ * of that. */
+void bl_scope_stop_read(const struct bl_scope *scope, struct bl_stop *ret_stop);
+
+/* Sets or moves its deadline, either way (BL_NEVER: none). One that has passed stops it at once. 0;
+ * BL_ECANCELED or BL_ETIMEDOUT when it is stopped already; BL_EBUSY when it is claimed. */
+int bl_scope_set_deadline(struct bl_scope *scope, uint64_t deadline_ns);
+/* From now on. Zero and less: at once. BL_ERANGE: not a finite number, negative zero, too large. */
+int bl_scope_set_timeout(struct bl_scope *scope, double seconds, struct bl_error *error);
+/* The earliest of its own and those above that reach it; BL_NEVER: none. */
+uint64_t bl_scope_deadline_ns(const struct bl_scope *scope);
+
+/* Told once when its scope stops: on the loop's stack, before any fiber of the scope runs again.
+ * Must not wait. Embedded by its owner. */
+struct bl_stop_hook {
+    struct bl_list link;
+    void (*run)(struct bl_stop_hook *hook, struct bl_scope *scope);
+    struct bl_scope *scope;
+};
+
+/* On a scope that is stopped already it runs at the next turn of the loop. */
+void bl_stop_hook_add(struct bl_stop_hook *hook, struct bl_scope *scope,
+                      void (*run)(struct bl_stop_hook *hook, struct bl_scope *scope));
+void bl_stop_hook_remove(struct bl_stop_hook *hook); /* also when it has run */
+
+/* ---- Fibers and nurseries -------------------------------------------------------------------- */
+
+/* What fibers are started in: a scope of its own, and the duty to wait for them. Embedded by its
+ * owner, who calls bl_nursery_done on every way out. */
+struct bl_nursery {
+    struct bl_scope scope;
+    struct bl_list fibers;
+    struct bl_list joining;
+    uint32_t running;
+};
+
+void bl_nursery_init(struct bl_nursery *nursery, struct bl_scope *parent);
+/* Starts a fiber in `scope` (NULL: the nursery's own; else one below it, which must outlive the
+ * fiber). It runs at the next turn. The name is copied, cut at 31 bytes. With `ret_fiber` the fiber
+ * can be joined, and its memory stays until the nursery is done; without, it goes when the fiber
+ * ends. BL_ESTACKS: no stack to be had. A fiber starts also in a stopped scope: its first wait says
+ * so. */
+int bl_nursery_spawn(struct bl_nursery *nursery, struct bl_scope *scope, const char *name,
+                     bl_fiber_main *main, void *argument, struct bl_fiber **ret_fiber);
+/* Waits until no fiber of it runs. */
+int bl_nursery_join(struct bl_nursery *nursery);
+/* The end: stops its scope if a fiber still runs (reason parent, origin "nursery"), waits for all
+ * of them, whatever stops the caller, and frees them. */
+void bl_nursery_done(struct bl_nursery *nursery);
+
+/* Waits for one fiber; `*ret_result` (may be NULL) is what it returned. */
+int bl_fiber_join(struct bl_fiber *fiber, int *ret_result);
+bool bl_fiber_ended(const struct bl_fiber *fiber);
+const char *bl_fiber_name(const struct bl_fiber *fiber);
+struct bl_fiber *bl_fiber_current(void); /* NULL outside of fibers */
+
+/* ---- Waits: 0, BL_ECANCELED, BL_ETIMEDOUT, or as said ---------------------------------------- */
+
+uint64_t bl_now_ns(void); /* of the running fiber's loop */
+int bl_sleep(uint64_t duration_ns);
+int bl_sleep_until(uint64_t deadline_ns);
+int bl_yield(void); /* lets the others run */
+
+/* One at a time; the next in line gets it. */
+struct bl_semaphore {
+    uint64_t count;
+    struct bl_list queue;
+};
+
+void bl_semaphore_init(struct bl_semaphore *semaphore, uint64_t count);
+int bl_semaphore_take(struct bl_semaphore *semaphore);
+int bl_semaphore_try_take(struct bl_semaphore *semaphore); /* BL_EAGAIN */
+void bl_semaphore_give(struct bl_semaphore *semaphore);
+
+struct bl_lock {
+    struct bl_semaphore semaphore;
+    struct bl_fiber *owner;
+};
+
+void bl_lock_init(struct bl_lock *lock);
+int bl_lock_take(struct bl_lock *lock); /* not twice by one fiber */
+void bl_lock_give(struct bl_lock *lock);
+
+/* Items of one size, copied in and out, in order; at most `capacity` (at least 1) are held. An item
+ * is received exactly once; a send that was stopped has sent nothing. */
+struct bl_channel;
+
+struct bl_channel *bl_channel_new(size_t item_size, size_t capacity);
+void bl_channel_free(struct bl_channel *channel); /* NULL is fine; nobody may wait on it */
+int bl_channel_send(struct bl_channel *channel, const void *item);     /* BL_ECLOSED */
+int bl_channel_try_send(struct bl_channel *channel, const void *item); /* BL_EAGAIN, BL_ECLOSED */
+int bl_channel_receive(struct bl_channel *channel, void *ret_item);    /* BL_ECLOSED when drained */
+int bl_channel_try_receive(struct bl_channel *channel, void *ret_item);
+void bl_channel_close(struct bl_channel *channel); /* no more sends; what is held can be received */
+
+/* A file descriptor that can be waited for; a socket, pipe, terminal, pidfd, eventfd. It is set
+ * non-blocking while it is watched, and stays the caller's. */
+struct bl_descriptor;
+
+enum {
+    BL_READABLE = 1,
+    BL_WRITABLE = 2,
+    BL_HANGUP = 4, /* the peer sends no more */
+};
+
+/* BL_ENOTSUP: a kind of file that cannot be waited for (a regular file); BL_EEXIST: watched
+ * already. */
+int bl_descriptor_new(int fd, struct bl_descriptor **ret_descriptor);
+/* Before the descriptor is closed. Nobody may wait on it. NULL is fine. */
+void bl_descriptor_free(struct bl_descriptor *descriptor);
+int bl_descriptor_wait(struct bl_descriptor *descriptor, unsigned events, unsigned *ret_events);
+/* Some bytes, as soon as there are any; 0 bytes is the end of file. */
+int bl_descriptor_read(struct bl_descriptor *descriptor, void *data, size_t size, size_t *ret_size);
+/* All bytes. On error `*ret_size` (may be NULL) says how many went. */
+int bl_descriptor_write(struct bl_descriptor *descriptor, const void *data, size_t size,
+                        size_t *ret_size);
+
+/* How a child process ended. */
+struct bl_child_end {
+    bool by_signal;
+    bool core_dumped;
+    int status; /* exit code, or number of the signal */
+};
+
+/* Waits for the end of the child behind a pidfd, and reaps it. Stopped: it is as before, and can be
+ * waited for again (in a shield). BL_ECHILD: not a child of ours, or reaped already. */
+int bl_child_wait(int pidfd, struct bl_child_end *ret_end);
+
+/* A signal that can be waited for, from now on. Process-wide by nature: the program decides. */
+struct bl_signal;
+
+int bl_signal_new(int number, struct bl_signal **ret_signal);
+void bl_signal_free(struct bl_signal *signal); /* NULL is fine */
+/* Waits until it came at least once since the last wait; `*ret_count` (may be NULL) is how often.
+ */
+int bl_signal_wait(struct bl_signal *signal, uint64_t *ret_count);
+
+/* Blocking work on a thread. `payload` belongs to the call until it returns 0, and then to the
+ * caller again. A scope that has stopped before it starts nothing: BL_ECANCELED or BL_ETIMEDOUT,
+ * and
+ * `*ret_abandoned` is false: the payload is the caller's. Once begun, a stop does not wake the
+ * caller; only the limit of a shield around it does (or with `abandon_on_stop` any stop): then
+ * `*ret_abandoned` is true, and `drop` gets the payload when the thread is done with it, on the
+ * loop's thread. BL_ETHREADS: no thread to be had; the payload is the caller's. */
+struct bl_work {
+    void (*run)(void *payload); /* on a worker thread */
+    void (*drop)(void *payload);
+    void *payload;
+    bool abandon_on_stop;
+};
+
+int bl_work_call(const struct bl_work *work, bool *ret_abandoned);
+
+#endif

@@ -1,0 +1,219 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define MS BL_NS_PER_MS
+
+struct pump {
+    struct bl_descriptor *end;
+    char *data;
+    size_t size;
+};
+
+static int pump_in(void *argument)
+{
+    struct pump *pump = argument;
+    size_t written = 0;
+    int code = bl_descriptor_write(pump->end, pump->data, pump->size, &written);
+    CHECK_EQUAL(written, pump->size);
+    return code;
+}
+
+static int pump_through(void *argument)
+{
+    (void)argument;
+    enum {
+        SIZE = 3 * 1024 * 1024
+    };
+    int ends[2];
+    struct bl_descriptor *left, *right;
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    CHECK_EQUAL(bl_descriptor_new(ends[0], &left), 0);
+    CHECK_EQUAL(bl_descriptor_new(ends[1], &right), 0);
+    char *data = bl_alloc(SIZE), *got = bl_alloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++)
+        data[i] = (char)(i * 7 + i / 251);
+    /* Both directions at once on the same descriptors. */
+    struct pump forth = {left, data, SIZE}, back = {right, data, 1000};
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "forth", pump_in, &forth, NULL);
+    bl_nursery_spawn(&nursery, NULL, "back", pump_in, &back, NULL);
+    for (size_t size = 0, count; size < SIZE; size += count) {
+        CHECK_EQUAL(bl_descriptor_read(right, got + size, SIZE - size, &count), 0);
+        if (!CHECK(count > 0))
+            break;
+    }
+    CHECK_EQUAL(memcmp(data, got, SIZE), 0);
+    size_t count;
+    CHECK_EQUAL(bl_descriptor_read(left, got, SIZE, &count), 0);
+    CHECK_EQUAL(count, 1000);
+    bl_nursery_done(&nursery);
+    bl_descriptor_free(left);
+    close(ends[0]);
+    CHECK_EQUAL(bl_descriptor_read(right, got, SIZE, &count), 0);
+    CHECK_EQUAL(count, 0);
+    bl_descriptor_free(right);
+    close(ends[1]);
+    bl_free(data);
+    bl_free(got);
+    return 0;
+}
+
+static void bytes_go_through_in_both_directions(void **state)
+{
+    (void)state;
+    run_in_loop(pump_through, NULL);
+}
+
+static int stop_and_use_again(void *argument)
+{
+    (void)argument;
+    int ends[2];
+    struct bl_descriptor *descriptor;
+    struct bl_scope scope;
+    char byte;
+    size_t count;
+    CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
+    CHECK_EQUAL(bl_descriptor_new(ends[0], &descriptor), 0);
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_set_deadline(&scope, bl_now_ns() + 5 * MS);
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    CHECK_EQUAL(bl_descriptor_read(descriptor, &byte, 1, &count), BL_ETIMEDOUT);
+    bl_scope_enter(outer);
+    bl_scope_done(&scope);
+    CHECK_EQUAL(write(ends[1], "xy", 2), 2);
+    CHECK_EQUAL(bl_descriptor_read(descriptor, &byte, 1, &count), 0);
+    CHECK_EQUAL(byte, 'x');
+    /* Readable, and nobody waits: the loop must not turn for it all the time. */
+    CHECK_EQUAL(bl_sleep(20 * MS), 0);
+    CHECK_EQUAL(bl_descriptor_read(descriptor, &byte, 1, &count), 0);
+    CHECK_EQUAL(byte, 'y');
+    bl_descriptor_free(descriptor);
+    CHECK_EQUAL(fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);
+    close(ends[0]);
+    close(ends[1]);
+    return 0;
+}
+
+static void a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was(void **state)
+{
+    (void)state;
+    run_in_loop(stop_and_use_again, NULL);
+}
+
+static int broken_pipe(void *argument)
+{
+    (void)argument;
+    int ends[2];
+    struct bl_descriptor *descriptor;
+    CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
+    CHECK_EQUAL(bl_descriptor_new(ends[1], &descriptor), 0);
+    char block[4096] = {0};
+    while (write(ends[1], block, sizeof block) > 0)
+        ;
+    struct pump pump = {descriptor, block, sizeof block};
+    struct bl_nursery nursery;
+    struct bl_fiber *writer;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "writer", pump_in, &pump, &writer);
+    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    pump.size = 0; /* none of it will have gone */
+    close(ends[0]);
+    int result = 0;
+    CHECK_EQUAL(bl_fiber_join(writer, &result), 0);
+    CHECK_EQUAL(result, BL_EPIPE);
+    bl_nursery_done(&nursery);
+    bl_descriptor_free(descriptor);
+    close(ends[1]);
+    return 0;
+}
+
+static void a_writer_is_told_that_the_other_end_is_gone(void **state)
+{
+    (void)state;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGPIPE, &ignore, &before);
+    run_in_loop(broken_pipe, NULL);
+    sigaction(SIGPIPE, &before, NULL);
+}
+
+static int odd_descriptors(void *argument)
+{
+    (void)argument;
+    struct bl_descriptor *descriptor;
+    CHECK_EQUAL(bl_descriptor_new(-1, &descriptor), BL_ESYSTEM);
+    FILE *file = tmpfile();
+    CHECK_EQUAL(bl_descriptor_new(fileno(file), &descriptor), BL_ENOTSUP);
+    fclose(file);
+    return 0;
+}
+
+static void a_descriptor_that_cannot_be_waited_for_is_an_error(void **state)
+{
+    (void)state;
+    run_in_loop(odd_descriptors, NULL);
+}
+
+static int spawn_shell(const char *command)
+{
+    char *arguments[] = {"sh", "-c", NULL, NULL};
+    union {
+        const char *in;
+        char *out;
+    } text = {.in = command};
+    arguments[2] = text.out;
+    pid_t child;
+    CHECK_EQUAL(posix_spawn(&child, "/bin/sh", NULL, NULL, arguments, environ), 0);
+    return (int)syscall(SYS_pidfd_open, child, 0);
+}
+
+static int children(void *argument)
+{
+    (void)argument;
+    struct bl_child_end end;
+    int pidfd = spawn_shell("exit 7");
+    CHECK_EQUAL(bl_child_wait(pidfd, &end), 0);
+    CHECK(!end.by_signal);
+    CHECK_EQUAL(end.status, 7);
+    CHECK_EQUAL(bl_child_wait(pidfd, &end), BL_ECHILD);
+    close(pidfd);
+
+    pidfd = spawn_shell("exec sleep 3600");
+    struct bl_scope scope;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_set_deadline(&scope, bl_now_ns() + 5 * MS);
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    CHECK_EQUAL(bl_child_wait(pidfd, &end), BL_ETIMEDOUT);
+    struct bl_scope shield;
+    bl_shield_begin(&shield, 60 * BL_NS_PER_S);
+    CHECK_EQUAL(syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0), 0);
+    CHECK_EQUAL(bl_child_wait(pidfd, &end), 0);
+    CHECK(end.by_signal);
+    CHECK_EQUAL(end.status, SIGKILL);
+    bl_shield_end(&shield);
+    bl_scope_enter(outer);
+    bl_scope_done(&scope);
+    close(pidfd);
+    return 0;
+}
+
+static void a_child_is_waited_for_stopped_and_waited_for_again(void **state)
+{
+    (void)state;
+    run_in_loop(children, NULL);
+}
+
+SUITE(descriptor, cmocka_unit_test(bytes_go_through_in_both_directions),
+      cmocka_unit_test(a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was),
+      cmocka_unit_test(a_writer_is_told_that_the_other_end_is_gone),
+      cmocka_unit_test(a_descriptor_that_cannot_be_waited_for_is_an_error),
+      cmocka_unit_test(a_child_is_waited_for_stopped_and_waited_for_again));

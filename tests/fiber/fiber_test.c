@@ -1,0 +1,350 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define MS BL_NS_PER_MS
+
+static int return_argument(void *argument)
+{
+    return *(int *)argument;
+}
+
+static int results_are_joined(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    struct bl_fiber *fiber;
+    int value = 42, result = 0;
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "answer", return_argument, &value, &fiber), 0);
+    CHECK(!bl_fiber_ended(fiber));
+    CHECK(strcmp(bl_fiber_name(fiber), "answer") == 0);
+    for (int i = 0; i < 3; i++) {
+        result = 0;
+        CHECK_EQUAL(bl_fiber_join(fiber, &result), 0);
+        CHECK_EQUAL(result, 42);
+    }
+    CHECK(bl_fiber_ended(fiber));
+    bl_nursery_done(&nursery);
+    return 9;
+}
+
+static void a_result_can_be_joined_more_than_once(void **state)
+{
+    (void)state;
+    assert_int_equal(run_in_loop(results_are_joined, NULL), 9);
+}
+
+static int join_the_sleeper(void *argument)
+{
+    return bl_fiber_join(argument, NULL);
+}
+
+static int sleep_a_while(void *argument)
+{
+    (void)argument;
+    return bl_sleep(10 * MS);
+}
+
+static int many_join_one(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    struct bl_fiber *sleeper, *joiners[10];
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "sleeper", sleep_a_while, NULL, &sleeper), 0);
+    for (size_t i = 0; i < BL_COUNT(joiners); i++)
+        CHECK_EQUAL(
+            bl_nursery_spawn(&nursery, NULL, "joiner", join_the_sleeper, sleeper, &joiners[i]), 0);
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    for (size_t i = 0; i < BL_COUNT(joiners); i++) {
+        int result = -1;
+        CHECK_EQUAL(bl_fiber_join(joiners[i], &result), 0);
+        CHECK_EQUAL(result, 0);
+    }
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void many_fibers_join_one(void **state)
+{
+    (void)state;
+    run_in_loop(many_join_one, NULL);
+}
+
+static int spawn_over_the_limit(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    int code, spawned = 0;
+    while ((code = bl_nursery_spawn(&nursery, NULL, "one more", sleep_a_while, NULL, NULL)) == 0)
+        spawned++;
+    CHECK_EQUAL(code, BL_ESTACKS);
+    CHECK_EQUAL(spawned, 99);
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "again", sleep_a_while, NULL, NULL), 0);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void out_of_stacks_is_an_error_to_the_caller(void **state)
+{
+    (void)state;
+    struct bl_loop *loop;
+    struct bl_loop_options options = {.fibers_max = 100};
+    assert_int_equal(bl_loop_new(&options, &loop, NULL), 0);
+    assert_int_equal(bl_loop_run(loop, "test", spawn_over_the_limit, NULL), 0);
+    bl_loop_free(loop);
+}
+
+static int count_up(void *argument)
+{
+    (*(unsigned *)argument)++;
+    return 0;
+}
+
+static int spawn_in_waves(void *argument)
+{
+    (void)argument;
+    unsigned ran = 0;
+    for (int wave = 0; wave < 10; wave++) {
+        struct bl_nursery nursery;
+        bl_nursery_init(&nursery, bl_scope_current());
+        for (int i = 0; i < 1000; i++)
+            CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "wave", count_up, &ran, NULL), 0);
+        CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+        bl_nursery_done(&nursery);
+    }
+    CHECK_EQUAL(ran, 10000);
+    /* Long enough that the free stacks are given back, and then taken again. */
+    CHECK_EQUAL(bl_sleep(600 * MS), 0);
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int i = 0; i < 1000; i++)
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "wave", count_up, &ran, NULL), 0);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(ran, 11000);
+    return 0;
+}
+
+static void stacks_are_reused_and_given_back(void **state)
+{
+    (void)state;
+    run_in_loop(spawn_in_waves, NULL);
+}
+
+__attribute__((noinline)) static int use_stack(volatile char *before, int depth)
+{
+    volatile char frame[2048];
+    frame[0] = before != NULL ? before[0] : 0;
+    frame[2047] = (char)depth;
+    if (depth > 100000)
+        return 0;
+    return use_stack(frame, depth + 1) + frame[2047];
+}
+
+static int overflow(void *argument)
+{
+    (void)argument;
+    return use_stack(NULL, 0);
+}
+
+__attribute__((noinline)) static int use_one_large_frame(volatile char *byte)
+{
+    volatile char frame[60000];
+    frame[0] = *byte;
+    return frame[0];
+}
+
+static int overflow_by_one_large_frame(void *argument)
+{
+    volatile char rest[40000];
+    (void)argument;
+    rest[0] = 1;
+    return use_one_large_frame(rest) + rest[0];
+}
+
+static int spawn_overflow(void *argument)
+{
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "the deep one", argument, NULL, NULL);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+/* Runs `main` in a fiber of a child process, and returns what that wrote to standard error. */
+static void run_and_crash(bl_fiber_main *main, char *said, size_t size)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        bl_loop_catch_overflow();
+        struct bl_loop *loop;
+        bl_loop_new(NULL, &loop, NULL);
+        union {
+            bl_fiber_main *function;
+            void *data;
+        } argument = {.function = main};
+        bl_loop_run(loop, "test", spawn_overflow, argument.data);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    ssize_t count;
+    while (length + 1 < size && (count = read(ends[0], said + length, size - 1 - length)) > 0)
+        length += (size_t)count;
+    said[length] = '\0';
+    close(ends[0]);
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
+static void a_stack_overflow_ends_the_process_with_a_message_naming_the_fiber(void **state)
+{
+    (void)state;
+    char said[4096];
+    run_and_crash(overflow, said, sizeof said);
+    assert_non_null(strstr(said, "fiber \"the deep one\" has overflowed its stack"));
+}
+
+static void one_large_frame_cannot_jump_over_the_guard(void **state)
+{
+    (void)state;
+    if (SUITE_SANITIZED)
+        skip(); /* stacks are larger there, and the sanitizer sees it first */
+    char said[4096];
+    run_and_crash(overflow_by_one_large_frame, said, sizeof said);
+    assert_non_null(strstr(said, "fiber \"the deep one\" has overflowed its stack"));
+}
+
+/* Not inlined, so that the names stand in the trace. */
+__attribute__((noinline)) static int rest_in_a_named_function(void)
+{
+    return bl_sleep(3600 * BL_NS_PER_S) + 1;
+}
+
+static int rest_below(void *argument)
+{
+    (void)argument;
+    return rest_in_a_named_function() + 1;
+}
+
+static int describe(void *argument)
+{
+    struct bl_buffer *out = argument;
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "resting", rest_below, NULL, NULL), 0);
+    CHECK_EQUAL(bl_yield(), 0);
+    CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), 0);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void every_parked_fiber_shows_its_name_wait_and_frames(void **state)
+{
+    (void)state;
+    struct bl_buffer out;
+    bl_buffer_init(&out, 65536);
+    run_in_loop(describe, &out);
+    bl_buffer_append_byte(&out, '\0');
+    assert_non_null(strstr(out.data, "test: running"));
+    assert_non_null(strstr(out.data, "resting: waits for sleep"));
+    assert_non_null(strstr(out.data, "rest_in_a_named_function+0x"));
+    assert_non_null(strstr(out.data, "rest_below+0x"));
+    bl_buffer_done(&out);
+}
+
+static int describe_too_much(void *argument)
+{
+    struct bl_buffer *out = argument;
+    CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), BL_ELIMIT);
+    return 0;
+}
+
+static void a_description_stops_at_the_buffers_maximum(void **state)
+{
+    (void)state;
+    struct bl_buffer out;
+    bl_buffer_init(&out, 4);
+    run_in_loop(describe_too_much, &out);
+    assert_true(out.size <= 4);
+    bl_buffer_done(&out);
+}
+
+struct relay {
+    int order[4];
+    int count;
+};
+
+static int take_note(void *argument)
+{
+    struct relay *relay = argument;
+    int mine = relay->count++;
+    for (int i = 0; i < 2; i++)
+        bl_yield();
+    relay->order[mine] = mine;
+    return 0;
+}
+
+static int in_order(void *argument)
+{
+    (void)argument;
+    struct relay relay = {{-1, -1, -1, -1}, 0};
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int i = 0; i < 4; i++)
+        bl_nursery_spawn(&nursery, NULL, "in order", take_note, &relay, NULL);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQUAL(relay.order[i], i);
+    return 0;
+}
+
+static void fibers_run_in_the_order_in_which_they_became_ready(void **state)
+{
+    (void)state;
+    run_in_loop(in_order, NULL);
+}
+
+static int long_names_are_cut(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    struct bl_fiber *fiber;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "a name that is longer than any name, ö", sleep_a_while, NULL,
+                     &fiber);
+    CHECK_EQUAL(strlen(bl_fiber_name(fiber)), 31);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void a_long_name_is_cut(void **state)
+{
+    (void)state;
+    run_in_loop(long_names_are_cut, NULL);
+}
+
+SUITE(fiber, cmocka_unit_test(a_result_can_be_joined_more_than_once),
+      cmocka_unit_test(many_fibers_join_one),
+      cmocka_unit_test(out_of_stacks_is_an_error_to_the_caller),
+      cmocka_unit_test(stacks_are_reused_and_given_back),
+      cmocka_unit_test(a_stack_overflow_ends_the_process_with_a_message_naming_the_fiber),
+      cmocka_unit_test(one_large_frame_cannot_jump_over_the_guard),
+      cmocka_unit_test(every_parked_fiber_shows_its_name_wait_and_frames),
+      cmocka_unit_test(a_description_stops_at_the_buffers_maximum),
+      cmocka_unit_test(fibers_run_in_the_order_in_which_they_became_ready),
+      cmocka_unit_test(a_long_name_is_cut));

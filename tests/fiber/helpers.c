@@ -1,0 +1,42 @@
+#include "helpers.h"
+
+#include <stdio.h>
+
+static char first_failure[512];
+
+bool check_that(bool holds, const char *text, const char *file, int line)
+{
+    if (!holds && first_failure[0] == '\0')
+        snprintf(first_failure, sizeof first_failure, "%s:%d: %s", file, line, text);
+    return holds;
+}
+
+bool check_equal(long long a, long long b, const char *text, const char *file, int line)
+{
+    if (a != b && first_failure[0] == '\0')
+        snprintf(first_failure, sizeof first_failure, "%s:%d: %s: %lld, %lld", file, line, text, a,
+                 b);
+    return a == b;
+}
+
+static int run(const struct bl_loop_options *options, bl_fiber_main *main, void *argument)
+{
+    struct bl_loop *loop;
+    first_failure[0] = '\0';
+    assert_int_equal(bl_loop_new(options, &loop, NULL), 0);
+    int result = bl_loop_run(loop, "test", main, argument);
+    assert_int_equal(bl_loop_free(loop), 0);
+    if (first_failure[0] != '\0')
+        fail_msg("%s", first_failure);
+    return result;
+}
+
+int run_in_loop(bl_fiber_main *main, void *argument)
+{
+    return run(NULL, main, argument);
+}
+
+int run_in_virtual_loop(uint64_t seed, bl_fiber_main *main, void *argument)
+{
+    return run(&(struct bl_loop_options){.virtual_time = true, .seed = seed}, main, argument);
+}

@@ -1,0 +1,23 @@
+/* What the tests of this room share. */
+#ifndef BELAY_TESTS_FIBER_HELPERS_H
+#define BELAY_TESTS_FIBER_HELPERS_H
+
+#include <belay/fiber.h>
+
+#include "suite.h"
+
+/* Runs `main` as a fiber on a fresh loop, frees the loop, and fails the test when either does not
+ * work. Returns its result. */
+int run_in_loop(bl_fiber_main *main, void *argument);
+/* The same on virtual time, with this seed. */
+int run_in_virtual_loop(uint64_t seed, bl_fiber_main *main, void *argument);
+
+/* Assertions inside fibers must not jump across stacks: they record the first failure, and
+ * run_in_loop reports it after. */
+#define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
+#define CHECK_EQUAL(a, b)                                                                          \
+    check_equal((long long)(a), (long long)(b), #a " == " #b, __FILE__, __LINE__)
+bool check_that(bool holds, const char *text, const char *file, int line);
+bool check_equal(long long a, long long b, const char *text, const char *file, int line);
+
+#endif

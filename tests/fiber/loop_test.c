@@ -1,0 +1,186 @@
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define MS BL_NS_PER_MS
+
+static int open_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static void out_of_descriptors_is_an_error_that_says_what_to_do(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int open_now = open_descriptors() - 3;
+    /* Each number of descriptors that is not enough, and then enough. */
+    int code = BL_EMFILE, tries = 0;
+    for (int spare = 0; code != 0 && tries < 32; spare++, tries++) {
+        struct bl_loop *loop = NULL;
+        struct bl_error error = {0};
+        limit = before;
+        limit.rlim_cur = (rlim_t)(open_now + spare);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        code = bl_loop_new(NULL, &loop, &error);
+        setrlimit(RLIMIT_NOFILE, &before);
+        if (code != 0) {
+            assert_int_equal(code, BL_EMFILE);
+            assert_int_equal(error.kind, BL_KIND_RUNTIME);
+            assert_non_null(strstr(error.hint, "ulimit -n"));
+        } else {
+            assert_int_equal(bl_loop_free(loop), 0);
+        }
+        assert_int_equal(open_descriptors() - 3, open_now);
+    }
+    assert_int_equal(code, 0);
+    assert_true(tries > 2);
+}
+
+static int nothing(void *argument)
+{
+    (void)argument;
+    return 5;
+}
+
+static void a_loop_runs_more_than_once_and_leaves_no_descriptor(void **state)
+{
+    (void)state;
+    struct bl_loop *loop;
+    int before = open_descriptors();
+    assert_int_equal(bl_loop_new(NULL, &loop, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bl_loop_run(loop, "main", nothing, NULL), 5);
+    assert_null(bl_loop_current());
+    assert_null(bl_fiber_current());
+    assert_int_equal(bl_loop_free(loop), 0);
+    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(bl_loop_free(NULL), 0);
+}
+
+struct diary {
+    char text[512];
+    size_t size;
+    struct bl_nursery nursery;
+};
+
+struct writer {
+    struct diary *diary;
+    char letter;
+};
+
+static int keep_diary(void *argument)
+{
+    struct writer *writer = argument;
+    for (int i = 0; i < 10; i++) {
+        writer->diary->text[writer->diary->size++] = writer->letter;
+        if (i % 3 == 2)
+            bl_sleep((uint64_t)(writer->letter % 4) * MS);
+        else
+            bl_yield();
+    }
+    return 0;
+}
+
+static int diary_main(void *argument)
+{
+    struct diary *diary = argument;
+    struct writer writers[6];
+    bl_nursery_init(&diary->nursery, bl_scope_current());
+    for (int i = 0; i < 6; i++) {
+        writers[i] = (struct writer){diary, (char)('a' + i)};
+        bl_nursery_spawn(&diary->nursery, NULL, "writer", keep_diary, &writers[i], NULL);
+    }
+    bl_nursery_join(&diary->nursery);
+    bl_nursery_done(&diary->nursery);
+    return 0;
+}
+
+static void the_same_seed_plays_the_same_run_and_another_another(void **state)
+{
+    (void)state;
+    static struct diary first, second, other;
+    memset(&first, 0, sizeof first);
+    memset(&second, 0, sizeof second);
+    memset(&other, 0, sizeof other);
+    run_in_virtual_loop(7, diary_main, &first);
+    run_in_virtual_loop(7, diary_main, &second);
+    run_in_virtual_loop(8, diary_main, &other);
+    assert_int_equal(first.size, 60);
+    assert_string_equal(first.text, second.text);
+    assert_string_not_equal(first.text, other.text);
+}
+
+static int sleep_a_year(void *argument)
+{
+    (void)argument;
+    uint64_t start_ns = bl_now_ns();
+    CHECK_EQUAL(bl_sleep(365 * 86400 * BL_NS_PER_S), 0);
+    CHECK_EQUAL(bl_now_ns() - start_ns, 365 * 86400 * BL_NS_PER_S);
+    return 0;
+}
+
+static void virtual_time_jumps(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, sleep_a_year, NULL);
+}
+
+static int sleeps_are_not_short(void *argument)
+{
+    (void)argument;
+    static const uint64_t durations_ns[] = {1, 1000, 50000, 700000, 1500000, 12000000};
+    for (size_t i = 0; i < BL_COUNT(durations_ns); i++) {
+        uint64_t start_ns = bl_now_ns();
+        CHECK_EQUAL(bl_sleep(durations_ns[i]), 0);
+        CHECK(bl_now_ns() - start_ns >= durations_ns[i]);
+    }
+    return 0;
+}
+
+static void a_sleep_is_never_shorter_than_asked(void **state)
+{
+    (void)state;
+    run_in_loop(sleeps_are_not_short, NULL);
+}
+
+static int sleep_forever(void *argument)
+{
+    (void)argument;
+    return bl_sleep(BL_NEVER);
+}
+
+static int root_stops_all(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    struct bl_fiber *fiber;
+    int result = 0;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "forever", sleep_forever, NULL, &fiber);
+    bl_yield();
+    bl_scope_stop(bl_loop_scope(bl_loop_current()), BL_STOP_SHUTDOWN, "test");
+    CHECK_EQUAL(bl_fiber_join(fiber, &result), BL_ECANCELED);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void stopping_the_loops_scope_stops_all(void **state)
+{
+    (void)state;
+    run_in_loop(root_stops_all, NULL);
+}
+
+SUITE(loop, cmocka_unit_test(out_of_descriptors_is_an_error_that_says_what_to_do),
+      cmocka_unit_test(a_loop_runs_more_than_once_and_leaves_no_descriptor),
+      cmocka_unit_test(the_same_seed_plays_the_same_run_and_another_another),
+      cmocka_unit_test(virtual_time_jumps), cmocka_unit_test(a_sleep_is_never_shorter_than_asked),
+      cmocka_unit_test(stopping_the_loops_scope_stops_all));

@@ -1,0 +1,76 @@
+#include "../../src/fiber/timer.h"
+
+#include "suite.h"
+
+struct alarm {
+    uint64_t when_ns;
+    timer_id id;
+    bool set;
+    unsigned fired;
+};
+
+static uint64_t now_ns;
+
+static void ring(void *owner)
+{
+    struct alarm *alarm = owner;
+    assert_true(alarm->set && alarm->when_ns <= now_ns);
+    alarm->set = false;
+    alarm->fired++;
+}
+
+static uint64_t earliest(const struct alarm *alarms, size_t count)
+{
+    uint64_t least = BL_NEVER;
+    for (size_t i = 0; i < count; i++)
+        if (alarms[i].set && alarms[i].when_ns < least)
+            least = alarms[i].when_ns;
+    return least;
+}
+
+static void timers_agree_with_a_plain_list(void **state)
+{
+    (void)state;
+    static struct alarm alarms[300];
+    struct timers timers;
+    struct bl_random random;
+    bl_random_seed(&random, 3);
+    memset(alarms, 0, sizeof alarms);
+    now_ns = 0;
+    timers_init(&timers);
+    for (int i = 0; i < 50000; i++) {
+        struct alarm *alarm = &alarms[bl_random_below(&random, BL_COUNT(alarms))];
+        uint64_t what = bl_random_below(&random, 10);
+        if (what < 6 && !alarm->set) {
+            alarm->when_ns = now_ns + bl_random_below(&random, 1000);
+            alarm->id = timer_set(&timers, alarm->when_ns, ring, alarm);
+            alarm->set = true;
+        } else if (what < 9) {
+            timer_clear(&timers, alarm->id); /* often one that has fired: harmless */
+            alarm->set = false;
+        } else {
+            now_ns += bl_random_below(&random, 100);
+            timers_fire(&timers, now_ns);
+        }
+        uint64_t next_ns = earliest(alarms, BL_COUNT(alarms));
+        assert_int_equal(timers_next_ns(&timers), next_ns);
+    }
+    timers_done(&timers);
+}
+
+static void a_cleared_timer_leaves_no_weight(void **state)
+{
+    (void)state;
+    struct timers timers;
+    struct alarm alarm = {0};
+    timers_init(&timers);
+    timer_clear(&timers, 0);
+    for (int i = 0; i < 1000000; i++)
+        timer_clear(&timers, timer_set(&timers, 1000, ring, &alarm));
+    assert_true(timers.count <= 1025);
+    assert_int_equal(timers_next_ns(&timers), BL_NEVER);
+    timers_done(&timers);
+}
+
+SUITE(timer, cmocka_unit_test(timers_agree_with_a_plain_list),
+      cmocka_unit_test(a_cleared_timer_leaves_no_weight));

@@ -1,0 +1,229 @@
+#include <pthread.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define MS BL_NS_PER_MS
+
+struct sum {
+    int a, b, result;
+    pthread_t thread;
+};
+
+static void add(void *payload)
+{
+    struct sum *sum = payload;
+    sum->result = sum->a + sum->b;
+    sum->thread = pthread_self();
+}
+
+static int add_on_a_thread(void *argument)
+{
+    (void)argument;
+    struct sum sum = {2, 3, 0, pthread_self()};
+    bool abandoned;
+    struct bl_work work = {.run = add, .payload = &sum};
+    CHECK_EQUAL(bl_work_call(&work, &abandoned), 0);
+    CHECK_EQUAL(sum.result, 5);
+    CHECK(!pthread_equal(sum.thread, pthread_self()));
+    return 0;
+}
+
+static void work_runs_on_another_thread(void **state)
+{
+    (void)state;
+    run_in_loop(add_on_a_thread, NULL);
+}
+
+static int call_add(void *argument)
+{
+    struct sum *sum = argument;
+    bool abandoned;
+    struct bl_work work = {.run = add, .payload = sum};
+    return bl_work_call(&work, &abandoned);
+}
+
+static int many_calls(void *argument)
+{
+    (void)argument;
+    static struct sum sums[500];
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int i = 0; i < 500; i++) {
+        sums[i] = (struct sum){i, 1, 0, pthread_self()};
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "caller", call_add, &sums[i], NULL), 0);
+    }
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    for (int i = 0; i < 500; i++)
+        CHECK_EQUAL(sums[i].result, i + 1);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void many_calls_share_a_few_threads(void **state)
+{
+    (void)state;
+    run_in_loop(many_calls, NULL);
+}
+
+/* A call that takes until it is let go. */
+struct slow {
+    _Atomic(bool) begun;
+    _Atomic(bool) go;
+    bool finished;
+    bool dropped;
+};
+
+static void be_slow(void *payload)
+{
+    struct slow *slow = payload;
+    atomic_store(&slow->begun, true);
+    while (!atomic_load(&slow->go))
+        usleep(500);
+    slow->finished = true;
+}
+
+static void drop_slow(void *payload)
+{
+    struct slow *slow = payload;
+    CHECK(slow->finished);
+    slow->dropped = true;
+}
+
+static int call_slow(void *argument)
+{
+    bool abandoned = true;
+    struct bl_work work = {.run = be_slow, .drop = drop_slow, .payload = argument};
+    int code = bl_work_call(&work, &abandoned);
+    CHECK(!abandoned);
+    return code;
+}
+
+static int stop_does_not_wake(void *argument)
+{
+    struct slow *slow = argument;
+    struct bl_nursery nursery;
+    struct bl_fiber *fiber;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "caller", call_slow, slow, &fiber);
+    while (!atomic_load(&slow->begun))
+        bl_sleep(MS);
+    bl_scope_stop(&nursery.scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_sleep(10 * MS), 0);
+    CHECK(!bl_fiber_ended(fiber));
+    atomic_store(&slow->go, true);
+    int result = -1;
+    CHECK_EQUAL(bl_fiber_join(fiber, &result), 0);
+    CHECK_EQUAL(result, 0);
+    CHECK(slow->finished && !slow->dropped);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void a_stop_does_not_wake_the_caller_of_a_thread(void **state)
+{
+    (void)state;
+    struct slow slow = {.finished = false};
+    run_in_loop(stop_does_not_wake, &slow);
+}
+
+static int shield_ends_it(void *argument)
+{
+    struct slow *slow = argument;
+    struct bl_scope shield;
+    bool abandoned = false;
+    struct bl_work work = {.run = be_slow, .drop = drop_slow, .payload = slow};
+    bl_shield_begin(&shield, 20 * MS);
+    CHECK_EQUAL(bl_work_call(&work, &abandoned), BL_ETIMEDOUT);
+    bl_shield_end(&shield);
+    CHECK(abandoned && !slow->finished);
+    /* The stuck thread takes no place from the others. */
+    struct sum sum = {1, 1, 0, pthread_self()};
+    CHECK_EQUAL(call_add(&sum), 0);
+    CHECK_EQUAL(sum.result, 2);
+    return 0;
+}
+
+static void the_limit_of_a_shield_abandons_the_call_and_the_loop_is_kept_for_the_thread(
+    void **state)
+{
+    (void)state;
+    struct slow slow = {.finished = false};
+    struct bl_loop *loop;
+    struct bl_loop_options options = {.threads_max = 1};
+    assert_int_equal(bl_loop_new(&options, &loop, NULL), 0);
+    assert_int_equal(bl_loop_run(loop, "test", shield_ends_it, &slow), 0);
+    assert_int_equal(bl_loop_free(loop), BL_EBUSY);
+    assert_false(slow.dropped);
+    atomic_store(&slow.go, true);
+    while (bl_loop_free(loop) != 0)
+        usleep(1000);
+    assert_true(slow.finished && slow.dropped);
+}
+
+static int leave_the_queue(void *argument)
+{
+    struct slow *slow = argument;
+    struct bl_nursery nursery;
+    struct bl_scope scope;
+    struct slow second = {.finished = false};
+    bool abandoned = true;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "first", call_slow, slow, NULL);
+    while (!atomic_load(&slow->begun))
+        bl_sleep(MS);
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_set_deadline(&scope, bl_now_ns() + 5 * MS);
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    struct bl_work work = {
+        .run = be_slow, .drop = drop_slow, .payload = &second, .abandon_on_stop = true};
+    CHECK_EQUAL(bl_work_call(&work, &abandoned), BL_ETIMEDOUT);
+    CHECK(!abandoned && !atomic_load(&second.begun));
+    bl_scope_enter(outer);
+    bl_scope_done(&scope);
+    atomic_store(&slow->go, true);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void work_that_no_thread_has_begun_is_taken_back(void **state)
+{
+    (void)state;
+    struct slow slow = {.finished = false};
+    struct bl_loop *loop;
+    struct bl_loop_options options = {.threads_max = 1};
+    assert_int_equal(bl_loop_new(&options, &loop, NULL), 0);
+    assert_int_equal(bl_loop_run(loop, "test", leave_the_queue, &slow), 0);
+    assert_int_equal(bl_loop_free(loop), 0);
+}
+
+static void sleep_some(void *payload)
+{
+    usleep(*(useconds_t *)payload);
+}
+
+static int hold_time(void *argument)
+{
+    (void)argument;
+    useconds_t pause_us = 3000;
+    bool abandoned;
+    uint64_t start_ns = bl_now_ns();
+    struct bl_work work = {.run = sleep_some, .payload = &pause_us};
+    CHECK_EQUAL(bl_work_call(&work, &abandoned), 0);
+    CHECK_EQUAL(bl_now_ns(), start_ns);
+    return 0;
+}
+
+static void virtual_time_stands_still_while_a_thread_works(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(1, hold_time, NULL);
+}
+
+SUITE(work, cmocka_unit_test(work_runs_on_another_thread),
+      cmocka_unit_test(many_calls_share_a_few_threads),
+      cmocka_unit_test(a_stop_does_not_wake_the_caller_of_a_thread),
+      cmocka_unit_test(the_limit_of_a_shield_abandons_the_call_and_the_loop_is_kept_for_the_thread),
+      cmocka_unit_test(work_that_no_thread_has_begun_is_taken_back),
+      cmocka_unit_test(virtual_time_stands_still_while_a_thread_works));
