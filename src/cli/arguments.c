@@ -1,0 +1,194 @@
+#include "cli.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+void cli_arguments_init(struct cli_arguments *arguments, int count, char **values,
+                        const char *short_options, const struct option *options)
+{
+    *arguments = (struct cli_arguments){.count = count, .values = values, .options = options};
+    /* '-': operands come in their place; ':': a missing argument is told apart. */
+    int size =
+        snprintf(arguments->short_options, sizeof arguments->short_options, "-:%s", short_options);
+    assert(size > 0 && (size_t)size < sizeof arguments->short_options);
+    (void)size;
+    opterr = 0;
+    optind = 0; /* glibc: forget the walk before */
+}
+
+/* The name in "--name=value". */
+static struct bl_text option_name(const char *word)
+{
+    const char *end = strchr(word, '=');
+    struct bl_text name = bl_text_from(word + 2);
+
+    if (end != NULL)
+        name.size = (size_t)(end - word - 2);
+    return name;
+}
+
+static const struct option *option_find(const struct cli_arguments *arguments, struct bl_text name)
+{
+    for (const struct option *option = arguments->options; option->name != NULL; option++) {
+        if (bl_text_equal(bl_text_from(option->name), name))
+            return option;
+    }
+    return NULL;
+}
+
+static int fail_unknown_long(const struct cli_arguments *arguments, const char *word,
+                             struct bl_error *error)
+{
+    struct bl_text name = option_name(word);
+    struct cli_suggestion suggestion;
+    char copy[128];
+
+    snprintf(copy, sizeof copy, BL_TEXT_FORMAT, (int)(name.size < 100 ? name.size : 100),
+             name.data);
+    cli_suggestion_init(&suggestion, copy);
+    for (const struct option *option = arguments->options; option->name != NULL; option++)
+        cli_suggestion_offer(&suggestion, option->name);
+    snprintf(copy, sizeof copy, "--" BL_TEXT_FORMAT, (int)(name.size < 100 ? name.size : 100),
+             name.data);
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", copy,
+                 "unknown option '%s'", copy);
+    if (suggestion.best != NULL)
+        bl_error_hint(error, "did you mean '--%s'?", suggestion.best);
+    else
+        bl_error_hint(error, "--help lists the options");
+    return BL_EINVAL;
+}
+
+/* After '?' or ':' of getopt_long: finds out which of the four things is wrong with `word`. */
+static int fail_option(const struct cli_arguments *arguments, const char *word, bool missing,
+                       struct bl_error *error)
+{
+    char letter[8];
+    const char *target = word;
+    bool is_long = bl_text_starts_with(bl_text_from(word), BL_TEXT("--"));
+
+    if (is_long) {
+        const struct option *option = option_find(arguments, option_name(word));
+        if (option == NULL)
+            return fail_unknown_long(arguments, word, error);
+        if (!missing) {
+            bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", word,
+                         "option '--%s' takes no argument", option->name);
+            return BL_EINVAL;
+        }
+    } else {
+        snprintf(letter, sizeof letter, "-%c", optopt);
+        target = letter;
+    }
+    if (missing)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", target,
+                            "option '%s' needs an argument", target);
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", target,
+                 "unknown option '%s'", target);
+    bl_error_hint(error, "--help lists the options");
+    return BL_EINVAL;
+}
+
+/* After the end of the options ("--"), what is left are operands. */
+static int next_operand(struct cli_arguments *arguments)
+{
+    arguments->ended = true;
+    if (optind >= arguments->count)
+        return CLI_ARGUMENT_END;
+    arguments->index = optind;
+    arguments->value = arguments->values[optind++];
+    return CLI_ARGUMENT_OPERAND;
+}
+
+int cli_arguments_next(struct cli_arguments *arguments, struct bl_error *error)
+{
+    if (arguments->ended)
+        return next_operand(arguments);
+    int start = optind > 0 ? optind : 1;
+    int which = -1;
+    int found = getopt_long(arguments->count, arguments->values, arguments->short_options,
+                            arguments->options, &which);
+    if (found == -1)
+        return next_operand(arguments);
+
+    const char *word = arguments->values[start];
+    if (found == '?' || found == ':')
+        return fail_option(arguments, word, found == ':', error);
+    arguments->index = start;
+    arguments->value = optarg;
+    if (which >= 0 && option_find(arguments, option_name(word)) == NULL)
+        return fail_unknown_long(arguments, word, error);
+    return found;
+}
+
+int cli_arguments_refuse(const char *operand, struct bl_error *error)
+{
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", operand,
+                 "unexpected argument '%s'", operand);
+    bl_error_hint(error, "--help says what is expected");
+    return BL_EINVAL;
+}
+
+const char *cli_format_name(enum cli_format format)
+{
+    switch (format) {
+    case CLI_FORMAT_TEXT: return "text";
+    case CLI_FORMAT_JSON: return "json";
+    case CLI_FORMAT_STREAM_JSON: return "stream-json";
+    }
+    return "text";
+}
+
+/* True when `value` (NULL is fine) is the name of a JSON format. */
+static bool format_is_json(const char *value, enum cli_format *format)
+{
+    if (value == NULL)
+        return false;
+    if (strcmp(value, "json") == 0)
+        *format = CLI_FORMAT_JSON;
+    else if (strcmp(value, "stream-json") == 0)
+        *format = CLI_FORMAT_STREAM_JSON;
+    else
+        return false;
+    return true;
+}
+
+enum cli_format cli_format_asked(int count, char *const *values)
+{
+    static const char with_value[] = "--output-format=";
+    enum cli_format format = CLI_FORMAT_TEXT;
+
+    for (int i = 1; i < count && strcmp(values[i], "--") != 0; i++) {
+        if (strcmp(values[i], "--json") == 0)
+            format = CLI_FORMAT_JSON;
+        else if (strcmp(values[i], "--output-format") == 0)
+            format_is_json(i + 1 < count ? values[i + 1] : NULL, &format);
+        else if (strncmp(values[i], with_value, sizeof with_value - 1) == 0)
+            format_is_json(values[i] + sizeof with_value - 1, &format);
+    }
+    return format;
+}
+
+int cli_format_parse(const char *value, enum cli_format *ret_format, struct bl_error *error)
+{
+    struct cli_suggestion suggestion;
+
+    if (strcmp(value, "text") == 0) {
+        *ret_format = CLI_FORMAT_TEXT;
+        return 0;
+    }
+    if (strcmp(value, "json") == 0) {
+        *ret_format = CLI_FORMAT_JSON;
+        return 0;
+    }
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--output-format",
+                 "unknown output format '%s'", value);
+    cli_suggestion_init(&suggestion, value);
+    cli_suggestion_offer(&suggestion, "text");
+    cli_suggestion_offer(&suggestion, "json");
+    if (suggestion.best != NULL)
+        bl_error_hint(error, "did you mean '%s'?", suggestion.best);
+    else
+        bl_error_hint(error, "it is text or json");
+    return BL_EINVAL;
+}

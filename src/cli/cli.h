@@ -1,0 +1,165 @@
+/* cli: the commands of `belay`, what they print, and how they fail.
+ *
+ * A command is a row of the table in command.c. It walks its own arguments, writes one answer to
+ * standard output (text for people, or the JSON envelope) and returns the exit code of the process.
+ *
+ * Promises: usage errors are one line and exit code 2; where the command line asks for JSON
+ * anywhere they are an envelope on standard output, and standard error stays silent; the exit code
+ * inside an envelope is the process's own; a standard output that is closed or full is never taken
+ * for success. */
+#ifndef BELAY_CLI_H
+#define BELAY_CLI_H
+
+#include <getopt.h>
+
+#include <belay/base.h>
+#include <belay/json.h>
+
+/* Raised when a field of an envelope changes its meaning or goes. */
+#define CLI_SCHEMA_VERSION 1
+
+enum cli_exit {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_FAILED = 1,
+    CLI_EXIT_USAGE = 2,
+    CLI_EXIT_CLIENT_GONE = 130, /* whoever read standard output is gone */
+};
+
+enum cli_format {
+    CLI_FORMAT_TEXT,
+    CLI_FORMAT_JSON,
+    CLI_FORMAT_STREAM_JSON,
+};
+
+struct cli_call;
+
+/* What `belay NAME` is. All of it is constant. */
+struct cli_command {
+    const char *name;
+    const char *summary; /* one line in the list of commands */
+    const char *help;    /* usage, options, exit codes, examples; ends in LF */
+    const char *short_options;
+    const struct option *options; /* ends in a zeroed one */
+    int (*run)(struct cli_call *call);
+};
+
+/* One call of a command: lives as long as cli_main. */
+struct cli_call {
+    const struct cli_command *command; /* NULL: none was named, or an unknown one */
+    enum cli_format asked;             /* by the command line, anywhere: for usage errors */
+    enum cli_format format;            /* of the answer */
+    int count;
+    char **arguments; /* [0] is the command's name */
+};
+
+/* Values of the options that commands share; short options are their own letters. */
+enum cli_option {
+    CLI_OPTION_HELP = 'h',
+    CLI_OPTION_VERSION = 'V',
+    CLI_OPTION_JSON = 256,
+    CLI_OPTION_OUTPUT_FORMAT,
+};
+
+/* The program: runs what the command line says, and returns the exit code. */
+int cli_main(int count, char **arguments);
+
+/* ---- command.c ------------------------------------------------------------------------------- */
+
+/* In the order of the list in the help; ends in a row without a name. */
+extern const struct cli_command cli_commands[];
+/* NULL: no such command, and `*error` says so, with a suggestion. */
+const struct cli_command *cli_command_find(const char *name, struct bl_error *error);
+
+int cli_doctor_run(struct cli_call *call);
+extern const char cli_doctor_help[];
+extern const struct option cli_doctor_options[];
+
+/* ---- help.c ---------------------------------------------------------------------------------- */
+
+/* Prints the help of a command, or of the program (NULL). Returns the exit code. */
+int cli_help_print(struct cli_call *call, const struct cli_command *command);
+int cli_help_run(struct cli_call *call);
+extern const char cli_help_help[];
+extern const struct option cli_help_options[];
+
+/* ---- arguments.c ----------------------------------------------------------------------------- */
+
+/* A walk over a command line, in order: options and operands as they stand. One at a time, since
+ * getopt_long keeps the walk's position in globals. */
+struct cli_arguments {
+    int count;
+    char **values; /* [0] is skipped */
+    const struct option *options;
+    char short_options[32];
+    bool ended;        /* what is left are operands */
+    int index;         /* of what came last */
+    const char *value; /* the option's argument, or the operand */
+};
+
+enum {
+    CLI_ARGUMENT_END = 0,
+    CLI_ARGUMENT_OPERAND = 1,
+};
+
+/* `short_options` as for getopt, without leading signs; at most 24 letters. */
+void cli_arguments_init(struct cli_arguments *arguments, int count, char **values,
+                        const char *short_options, const struct option *options);
+/* The next option's value, CLI_ARGUMENT_OPERAND or CLI_ARGUMENT_END. BL_EINVAL: an unknown option,
+ * an argument missing or too many, and `*error` says so. Long options must be written in full: an
+ * abbreviation that works today is another option's name tomorrow. */
+int cli_arguments_next(struct cli_arguments *arguments, struct bl_error *error);
+/* An operand that nobody asked for: sets `*error`, returns BL_EINVAL. */
+int cli_arguments_refuse(const char *operand, struct bl_error *error);
+/* The format that a command line asks for, whatever else it says: CLI_FORMAT_TEXT unless --json or
+ * --output-format json|stream-json stands before a lone "--". */
+enum cli_format cli_format_asked(int count, char *const *values);
+/* The argument of --output-format for a command that knows text and json. */
+int cli_format_parse(const char *value, enum cli_format *ret_format, struct bl_error *error);
+const char *cli_format_name(enum cli_format format);
+
+/* ---- suggest.c ------------------------------------------------------------------------------- */
+
+/* Looks for what was meant among names that are offered one by one. */
+struct cli_suggestion {
+    const char *word;
+    const char *best; /* NULL: nothing is near */
+    unsigned distance;
+};
+
+void cli_suggestion_init(struct cli_suggestion *suggestion, const char *word);
+void cli_suggestion_offer(struct cli_suggestion *suggestion, const char *name);
+
+/* ---- envelope.c ------------------------------------------------------------------------------ */
+
+/* Writes members of the envelope's object. */
+typedef void cli_payload(struct bl_json_writer *writer, const void *context);
+
+/* Writes the one line: the common members, then the payload's. BL_ELIMIT: it does not fit. */
+int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
+                       cli_payload *payload, const void *context);
+/* The same to standard output. Returns the exit code of the process: `exit_code`, unless the line
+ * could not be written. */
+int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
+                       const void *context);
+/* Member "error" of an envelope; `context` is a struct bl_error. */
+void cli_error_payload(struct bl_json_writer *writer, const void *context);
+/* Says what went wrong, in the format of the answer, and returns the exit code. */
+int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code);
+/* The same for a wrong command line: in the format that it asked for anywhere, exit code 2. */
+int cli_fail_usage(struct cli_call *call, const struct bl_error *error);
+
+/* ---- output.c -------------------------------------------------------------------------------- */
+
+/* For the start of the program: what is opened later never becomes standard output, and writing to
+ * a reader that is gone is an error, not a signal. */
+void cli_streams_prepare(void);
+/* Writes all of it to standard output; returns `exit_code`, or the one that says why it could not.
+ */
+int cli_print(const struct cli_call *call, struct bl_text text, int exit_code);
+/* One line on standard error: "belay doctor: message; hint". Control characters do not get through.
+ */
+void cli_complain(const struct cli_call *call, const struct bl_error *error);
+/* True when standard output is a terminal whose user wants colours. */
+bool cli_colour_wanted(void);
+
+#endif

@@ -1,0 +1,83 @@
+#include "cli.h"
+
+#include <stdio.h>
+
+const struct cli_command cli_commands[] = {
+    {"doctor", "say what this machine offers, and what to do about the rest", cli_doctor_help, "h",
+     cli_doctor_options, cli_doctor_run},
+    {"help", "explain a command", cli_help_help, "h", cli_help_options, cli_help_run},
+    {0},
+};
+
+static const struct option program_options[] = {
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {"version", no_argument, NULL, CLI_OPTION_VERSION},
+    {0},
+};
+
+const struct cli_command *cli_command_find(const char *name, struct bl_error *error)
+{
+    struct cli_suggestion suggestion;
+
+    cli_suggestion_init(&suggestion, name);
+    for (const struct cli_command *command = cli_commands; command->name != NULL; command++) {
+        if (strcmp(command->name, name) == 0)
+            return command;
+        cli_suggestion_offer(&suggestion, command->name);
+    }
+    bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "find the command", name, "unknown command '%s'",
+                 name);
+    if (suggestion.best != NULL)
+        bl_error_hint(error, "did you mean '%s'?", suggestion.best);
+    else
+        bl_error_hint(error, "'belay --help' lists the commands");
+    return NULL;
+}
+
+static int run_command(struct cli_call *call, int count, char **arguments)
+{
+    struct bl_error error = {0};
+
+    call->command = cli_command_find(arguments[0], &error);
+    if (call->command == NULL)
+        return cli_fail_usage(call, &error);
+    call->count = count;
+    call->arguments = arguments;
+    return call->command->run(call);
+}
+
+/* An option of some command that stands before the command's name gets a hint of its own. */
+static void hint_misplaced(struct bl_error *error)
+{
+    for (const struct cli_command *command = cli_commands; command->name != NULL; command++) {
+        for (const struct option *option = command->options; option->name != NULL; option++) {
+            if (strncmp(error->target, "--", 2) != 0 ||
+                strcmp(error->target + 2, option->name) != 0)
+                continue;
+            error->hint[0] = '\0';
+            bl_error_hint(error, "it stands after a command: 'belay %s --%s'", command->name,
+                          option->name);
+            return;
+        }
+    }
+}
+
+int cli_main(int count, char **arguments)
+{
+    struct cli_call call = {.asked = cli_format_asked(count, arguments)};
+    struct cli_arguments walk;
+    struct bl_error error = {0};
+
+    cli_streams_prepare();
+    if (count < 2)
+        return cli_help_print(&call, NULL);
+    cli_arguments_init(&walk, count, arguments, "hV", program_options);
+    switch (cli_arguments_next(&walk, &error)) {
+    case CLI_OPTION_HELP: return cli_help_print(&call, NULL);
+    case CLI_OPTION_VERSION: return cli_print(&call, BL_TEXT("belay " BELAY_VERSION "\n"), 0);
+    case CLI_ARGUMENT_OPERAND:
+        return run_command(&call, count - walk.index, arguments + walk.index);
+    case CLI_ARGUMENT_END: return cli_help_print(&call, NULL);
+    default: hint_misplaced(&error); return cli_fail_usage(&call, &error);
+    }
+}

@@ -1,0 +1,91 @@
+#include "cli.h"
+
+#define ENVELOPE_MAX ((size_t)64 * 1024 * 1024)
+
+static void write_member(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, value);
+}
+
+static void write_common(struct bl_json_writer *writer, const struct cli_call *call, int exit_code)
+{
+    char timestamp[32];
+
+    bl_time_format(bl_clock_wall_ns(&bl_clock_system), timestamp);
+    /* In a stream of events the envelope is the last one. */
+    if (call->format == CLI_FORMAT_STREAM_JSON)
+        write_member(writer, "type", "result");
+    write_member(writer, "timestamp", timestamp);
+    write_member(writer, "command", call->command != NULL ? call->command->name : "belay");
+    bl_json_write_key(writer, BL_TEXT("exit_code"));
+    bl_json_write_int64(writer, exit_code);
+    write_member(writer, "output_format", cli_format_name(call->format));
+    bl_json_write_key(writer, BL_TEXT("schema_version"));
+    bl_json_write_int64(writer, CLI_SCHEMA_VERSION);
+}
+
+int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
+                       cli_payload *payload, const void *context)
+{
+    struct bl_json_writer writer;
+
+    bl_json_writer_init(&writer, out);
+    bl_json_write_object(&writer);
+    write_common(&writer, call, exit_code);
+    payload(&writer, context);
+    bl_json_write_end(&writer);
+    int result = bl_json_writer_done(&writer);
+    if (result != 0)
+        return result;
+    return bl_buffer_append_byte(out, '\n');
+}
+
+int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
+                       const void *context)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, ENVELOPE_MAX);
+    int result = cli_envelope_write(&line, call, exit_code, payload, context);
+    if (result == 0)
+        exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
+    bl_buffer_done(&line);
+    return result == 0 ? exit_code : CLI_EXIT_FAILED;
+}
+
+static void write_optional(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    write_member(writer, key, value[0] != '\0' ? value : NULL);
+}
+
+/* What is not known is null, so that the members are always all there. */
+void cli_error_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct bl_error *error = context;
+
+    bl_json_write_key(writer, BL_TEXT("error"));
+    bl_json_write_object(writer);
+    write_member(writer, "kind", bl_error_kind_name(error->kind));
+    write_optional(writer, "operation", error->operation);
+    write_optional(writer, "target", error->target);
+    bl_json_write_key(writer, BL_TEXT("retryable"));
+    bl_json_write_boolean(writer, error->retryable);
+    write_member(writer, "message", error->message);
+    write_optional(writer, "hint", error->hint);
+    bl_json_write_end(writer);
+}
+
+int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)
+{
+    if (call->format != CLI_FORMAT_TEXT)
+        return cli_envelope_print(call, exit_code, cli_error_payload, error);
+    cli_complain(call, error);
+    return exit_code;
+}
+
+int cli_fail_usage(struct cli_call *call, const struct bl_error *error)
+{
+    call->format = call->asked;
+    return cli_fail(call, error, CLI_EXIT_USAGE);
+}

@@ -1,0 +1,6 @@
+#include "cli.h"
+
+int main(int count, char **arguments)
+{
+    return cli_main(count, arguments);
+}

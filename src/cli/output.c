@@ -1,0 +1,119 @@
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define COMPLAINT_MAX 4096u
+
+void cli_streams_prepare(void)
+{
+    /* Opened the wrong way round, so that a closed stream stays an error for whoever uses it. */
+    static const int flags[3] = {O_WRONLY, O_RDONLY, O_RDONLY};
+
+    for (int fd = 0; fd < 3; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        if (open("/dev/null", flags[fd]) != fd)
+            _exit(CLI_EXIT_FAILED);
+    }
+
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* All of it, also to a descriptor that somebody has set non-blocking. Returns 0 or the errno. */
+static int write_all(int fd, struct bl_text text)
+{
+    while (text.size > 0) {
+        ssize_t count = write(fd, text.data, text.size);
+        if (count >= 0) {
+            text.data += count;
+            text.size -= (size_t)count;
+        } else if (errno == EAGAIN) {
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            if (poll(&ready, 1, -1) < 0 && errno != EINTR)
+                return errno;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+/* A reader that has gone had enough, and is told nothing. In JSON nobody is told anything on
+ * standard error: the exit code says it. */
+int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
+{
+    int failed = write_all(STDOUT_FILENO, text);
+    if (failed == 0)
+        return exit_code;
+    if (failed == EPIPE)
+        return CLI_EXIT_CLIENT_GONE;
+
+    if (call->asked == CLI_FORMAT_TEXT) {
+        struct bl_error error = {0};
+        bl_error_set(&error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "write",
+                     "standard output", "cannot write standard output: %s", strerror(failed));
+        cli_complain(call, &error);
+    }
+    return CLI_EXIT_FAILED;
+}
+
+/* Appends with U+FFFD for what is not UTF-8, and '?' for what would move a terminal's cursor. */
+static void append_printable(struct bl_buffer *out, const char *string)
+{
+    struct bl_text text = bl_text_from(string);
+
+    while (text.size > 0) {
+        uint32_t code_point;
+        size_t size = bl_utf8_decode(text, &code_point);
+        struct bl_text part = {text.data, size};
+        if (size == 0) {
+            size = 1;
+            part = BL_TEXT("\xef\xbf\xbd");
+        } else if (code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0)) {
+            part = BL_TEXT("?");
+        }
+        if (bl_buffer_append(out, part) != 0)
+            return;
+        text.data += size;
+        text.size -= size;
+    }
+}
+
+void cli_complain(const struct cli_call *call, const struct bl_error *error)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, COMPLAINT_MAX);
+    append_printable(&line, "belay");
+    if (call->command != NULL)
+        bl_buffer_printf(&line, " %s", call->command->name);
+    append_printable(&line, ": ");
+    append_printable(&line, error->message);
+    if (error->hint[0] != '\0') {
+        append_printable(&line, "; ");
+        append_printable(&line, error->hint);
+    }
+    bl_buffer_append_byte(&line, '\n');
+    /* Nobody is left to tell when this fails. */
+    (void)write_all(STDERR_FILENO, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+bool cli_colour_wanted(void)
+{
+    const char *refused = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+
+    if (refused != NULL && refused[0] != '\0')
+        return false;
+    if (terminal == NULL || strcmp(terminal, "dumb") == 0)
+        return false;
+    return isatty(STDOUT_FILENO) == 1;
+}

@@ -1,0 +1,47 @@
+#include "suite.h"
+
+#include "reports.h"
+
+static void every_member_is_there_and_unknown_is_null(void **state)
+{
+    struct doctor_report report = report_sample();
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    (void)state;
+    bl_buffer_init(&out, 8192);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    doctor_write_json(&writer, &report);
+    bl_json_write_end(&writer);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    bl_buffer_append_byte(&out, '\0');
+    assert_string_equal(
+        out.data,
+        "{\"version\":\"" BELAY_VERSION "\","
+        "\"system\":{\"kernel\":\"6.1.0\",\"machine\":\"riscv64\",\"processors\":4,"
+        "\"memory_bytes\":8589934592,\"page_bytes\":4096},"
+        "\"containment\":{\"default\":\"subreaper\",\"containers\":["
+        "{\"name\":\"pidns\",\"available\":null,"
+        "\"detail\":\"cannot start a child: Out of memory\",\"hint\":null},"
+        "{\"name\":\"cgroup2\",\"available\":false,\"detail\":\"/sys/fs/cgroup/user.slice is not "
+        "delegated to this user, and this sentence goes on for longer than a line\","
+        "\"hint\":\"ask for it\"},"
+        "{\"name\":\"subreaper\",\"available\":true,\"detail\":\"orphans come to the warden\","
+        "\"hint\":null}]},"
+        "\"sandbox\":[{\"name\":\"bubblewrap\",\"available\":true,\"version\":\"0.8.0\","
+        "\"detail\":\"/usr/bin/bwrap\",\"hint\":null},"
+        "{\"name\":\"landlock\",\"available\":true,\"version\":\"7\",\"detail\":\"ABI 7\","
+        "\"hint\":null},"
+        "{\"name\":\"seccomp\",\"available\":true,\"version\":null,\"detail\":\"filters\","
+        "\"hint\":null}],"
+        "\"fibers\":{\"guard\":\"protected pages\",\"fibers_max\":30000,\"stack_bytes\":65536},"
+        "\"libraries\":[{\"name\":\"libuv\",\"compiled\":\"1.44.2\",\"running\":\"1.48.0\"},"
+        "{\"name\":\"libc\",\"compiled\":\"2.36\",\"running\":\"2.36\"}],"
+        "\"limits\":{\"open_files\":{\"soft\":1024,\"hard\":null},"
+        "\"processes\":{\"soft\":5,\"hard\":6},\"memory_maps\":65530,"
+        "\"memory_overcommit\":null}}");
+    bl_buffer_done(&out);
+}
+
+SUITE(doctor_json, cmocka_unit_test(every_member_is_there_and_unknown_is_null));
