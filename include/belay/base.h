@@ -139,7 +139,7 @@ struct bl_error {
     char hint[256];
 };
 
-const char *bl_error_name(int code); /* "BL_EINVAL"; unknown: "unknown error" */
+const char *bl_error_name(int code); /* "BL_EINVAL"; 0: "no error"; unknown: "unknown error" */
 const char *bl_error_text(int code); /* the table's sentence */
 const char *bl_error_kind_name(enum bl_error_kind kind);
 int bl_error_from_errno(int system_errno); /* also takes libuv's negative codes */

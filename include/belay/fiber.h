@@ -136,6 +136,7 @@ struct bl_scope {
     struct bl_list hooks;
     uint64_t deadline_ns; /* its own; BL_NEVER: none */
     uint64_t timer;
+    struct bl_receipt *receipt; /* opened on it; NULL: none */
     struct bl_stop stop;
 };
 
@@ -337,5 +338,104 @@ struct bl_work {
 };
 
 int bl_work_call(const struct bl_work *work, bool *ret_abandoned);
+
+/* ---- Units and receipts ---------------------------------------------------------------------- */
+
+/* A receipt is the proof of one stop. Nobody assembles one: a receipt is opened on a scope before
+ * the work begins, every unit of work below it registers what it is and how it ended, and those
+ * that the stop found at work are in the receipt. */
+
+#define BL_UNIT_KIND_TABLE(X)                                                                      \
+    X(BL_UNIT_MODEL, "model")                                                                      \
+    X(BL_UNIT_TOOL, "tool")                                                                        \
+    X(BL_UNIT_CELL, "cell")                                                                        \
+    X(BL_UNIT_AGENT, "agent")                                                                      \
+    X(BL_UNIT_COMMAND, "command")                                                                  \
+    X(BL_UNIT_TURN, "turn")                                                                        \
+    X(BL_UNIT_TASK, "task")
+
+enum bl_unit_kind {
+#define BL_UNIT_KIND(name, text) name,
+    BL_UNIT_KIND_TABLE(BL_UNIT_KIND)
+#undef BL_UNIT_KIND
+};
+
+#define BL_FATE_TABLE(X)                                                                           \
+    X(BL_FATE_FINISHED, "finished") /* it won the race; its result is kept */                      \
+    X(BL_FATE_ABORTED, "aborted")   /* it saw the stop and unwound */                              \
+    X(BL_FATE_KILLED, "killed")     /* a process had to be */                                      \
+    X(BL_FATE_NEVER_STARTED, "never_started")                                                      \
+    X(BL_FATE_UNKNOWN, "unknown") /* said only where it is true */
+
+enum bl_fate {
+#define BL_FATE(name, text) name,
+    BL_FATE_TABLE(BL_FATE)
+#undef BL_FATE
+};
+
+/* What holds a unit's processes, weakest first. */
+#define BL_MECHANISM_TABLE(X)                                                                      \
+    X(BL_MECHANISM_NONE, "none")                                                                   \
+    X(BL_MECHANISM_SUBREAPER, "subreaper")                                                         \
+    X(BL_MECHANISM_CGROUP2, "cgroup2")                                                             \
+    X(BL_MECHANISM_PIDNS, "pidns")
+
+enum bl_mechanism {
+#define BL_MECHANISM(name, text) name,
+    BL_MECHANISM_TABLE(BL_MECHANISM)
+#undef BL_MECHANISM
+};
+
+const char *bl_unit_kind_name(enum bl_unit_kind kind);
+const char *bl_fate_name(enum bl_fate fate);
+const char *bl_mechanism_name(enum bl_mechanism mechanism);
+
+/* One unit of work. Embedded by whoever does it. What is known of its end is filled in before
+ * bl_unit_end; texts are cut at a character. */
+struct bl_unit {
+    struct bl_list link;
+    struct bl_receipt *receipt; /* NULL: none is open above it */
+    enum bl_unit_kind kind;
+    enum bl_fate fate;
+    enum bl_mechanism mechanism;
+    uint32_t processes; /* of its tree, when it was stopped */
+    uint32_t survivors;
+    int signal; /* the strongest that was needed; 0: none */
+    double ms;  /* from the stop to its end */
+    char id[72];
+    char name[72];    /* may be empty */
+    char detail[120]; /* may be empty */
+};
+
+/* Registers with the nearest receipt above the running fiber's scope. */
+void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id, const char *name);
+void bl_unit_end(struct bl_unit *unit, enum bl_fate fate);
+
+/* Embedded by the owner of a scope. */
+struct bl_receipt {
+    char id[32]; /* "rcp_…" */
+    char scope_id[72];
+    struct bl_scope *scope;
+    struct bl_stop_hook hook;
+    struct bl_list live;    /* units at work */
+    struct bl_list stopped; /* copies of those that ended after the stop */
+    int64_t requested_wall_ns;
+    bool observed;        /* the loop has handed the stop down */
+    uint64_t observed_ns; /* when */
+    uint64_t quiet_ns;    /* when the last unit had ended; at first as observed_ns */
+};
+
+/* Collects for `scope`, which must outlive it; `scope_id` ("run_…") is what the receipt names. */
+void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id);
+void bl_receipt_close(struct bl_receipt *receipt);
+/* True when its scope was stopped and no unit is at work any more. */
+bool bl_receipt_ready(const struct bl_receipt *receipt);
+bool bl_receipt_cancel_observed(const struct bl_receipt *receipt);
+uint32_t bl_receipt_survivors(const struct bl_receipt *receipt);
+/* As one JSON object; the shape of docs/schemas/receipt.json. */
+struct bl_json_writer;
+void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer);
+/* One line for people: "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." */
+int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out);
 
 #endif

@@ -8,6 +8,7 @@
 const char *bl_error_name(int code)
 {
     switch (code) {
+    case 0: return "no error";
 #define ERROR_NAME(name, value, text)                                                              \
     case value: return #name;
         BL_ERROR_TABLE(ERROR_NAME)
@@ -19,6 +20,7 @@ const char *bl_error_name(int code)
 const char *bl_error_text(int code)
 {
     switch (code) {
+    case 0: return "no error";
 #define ERROR_TEXT(name, value, text)                                                              \
     case value: return text;
         BL_ERROR_TABLE(ERROR_TEXT)

@@ -11,7 +11,7 @@ static void every_code_has_a_name_and_a_sentence(void **state BL_UNUSED)
     assert_string_equal(bl_error_text(code), sentence);
     BL_ERROR_TABLE(CHECK)
 #undef CHECK
-    assert_string_equal(bl_error_name(0), "unknown error");
+    assert_string_equal(bl_error_name(0), "no error");
     assert_string_equal(bl_error_name(-22), "unknown error");
     assert_string_equal(bl_error_text(INT_MIN), "unknown error");
 }

@@ -1,0 +1,279 @@
+#include <assert.h>
+#include <stdio.h>
+
+#include <belay/json.h>
+
+#include "parts.h"
+
+static const char *const kind_names[] = {
+#define KIND_NAME(name, text) text,
+    BL_UNIT_KIND_TABLE(KIND_NAME)
+#undef KIND_NAME
+};
+
+static const char *const fate_names[] = {
+#define FATE_NAME(name, text) text,
+    BL_FATE_TABLE(FATE_NAME)
+#undef FATE_NAME
+};
+
+static const char *const mechanism_names[] = {
+#define MECHANISM_NAME(name, text) text,
+    BL_MECHANISM_TABLE(MECHANISM_NAME)
+#undef MECHANISM_NAME
+};
+
+const char *bl_unit_kind_name(enum bl_unit_kind kind)
+{
+    return (size_t)kind < BL_COUNT(kind_names) ? kind_names[kind] : "unknown";
+}
+
+const char *bl_fate_name(enum bl_fate fate)
+{
+    return (size_t)fate < BL_COUNT(fate_names) ? fate_names[fate] : "unknown";
+}
+
+const char *bl_mechanism_name(enum bl_mechanism mechanism)
+{
+    return (size_t)mechanism < BL_COUNT(mechanism_names) ? mechanism_names[mechanism] : "unknown";
+}
+
+/* Cut at a character; NULL is empty. */
+static void copy_text(char *out, size_t size, const char *text)
+{
+    struct bl_text cut = bl_utf8_cut(bl_text_from(text), size - 1);
+    if (cut.size > 0)
+        memcpy(out, cut.data, cut.size);
+    out[cut.size] = '\0';
+}
+
+static struct bl_receipt *nearest_receipt(const struct bl_scope *scope)
+{
+    while (scope != NULL && scope->receipt == NULL)
+        scope = scope->parent;
+    return scope == NULL ? NULL : scope->receipt;
+}
+
+void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id, const char *name)
+{
+    *unit = (struct bl_unit){.kind = kind};
+    bl_list_init(&unit->link);
+    copy_text(unit->id, sizeof unit->id, id);
+    copy_text(unit->name, sizeof unit->name, name);
+    unit->receipt = nearest_receipt(bl_scope_current());
+    if (unit->receipt != NULL)
+        bl_list_push_back(&unit->receipt->live, &unit->link);
+}
+
+void bl_unit_end(struct bl_unit *unit, enum bl_fate fate)
+{
+    struct bl_receipt *receipt = unit->receipt;
+    unit->fate = fate;
+    bl_list_remove(&unit->link);
+    if (receipt == NULL || !bl_scope_stopped(receipt->scope))
+        return;
+    struct bl_stop stop;
+    bl_scope_stop_read(receipt->scope, &stop);
+    receipt->quiet_ns = bl_now_ns();
+    unit->ms = (double)(receipt->quiet_ns - stop.time_ns) / 1e6;
+    struct bl_unit *copy = bl_alloc(sizeof *copy);
+    *copy = *unit;
+    bl_list_push_back(&receipt->stopped, &copy->link);
+}
+
+static void stop_observed(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    struct bl_receipt *receipt = BL_CONTAINER(hook, struct bl_receipt, hook);
+    struct bl_stop stop;
+    bl_scope_stop_read(scope, &stop);
+    receipt->observed = true;
+    receipt->observed_ns = bl_clock_now_ns(&scope->loop->clock);
+    if (receipt->quiet_ns == 0)
+        receipt->quiet_ns = receipt->observed_ns;
+    receipt->requested_wall_ns =
+        bl_clock_wall_ns(&scope->loop->clock) - (int64_t)(receipt->observed_ns - stop.time_ns);
+}
+
+void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id)
+{
+    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    unsigned char random[20];
+    assert(scope->receipt == NULL);
+    *receipt = (struct bl_receipt){.scope = scope};
+    bl_random_bytes(random, sizeof random);
+    memcpy(receipt->id, "rcp_", 4);
+    for (size_t i = 0; i < sizeof random; i++)
+        receipt->id[4 + i] = digits[random[i] % 32];
+    copy_text(receipt->scope_id, sizeof receipt->scope_id, scope_id);
+    bl_list_init(&receipt->live);
+    bl_list_init(&receipt->stopped);
+    scope->receipt = receipt;
+    bl_stop_hook_add(&receipt->hook, scope, stop_observed);
+}
+
+void bl_receipt_close(struct bl_receipt *receipt)
+{
+    struct bl_list *link;
+    assert(bl_list_empty(&receipt->live));
+    while ((link = bl_list_pop_front(&receipt->stopped)) != NULL)
+        bl_free(BL_CONTAINER(link, struct bl_unit, link));
+    bl_stop_hook_remove(&receipt->hook);
+    receipt->scope->receipt = NULL;
+}
+
+bool bl_receipt_ready(const struct bl_receipt *receipt)
+{
+    return receipt->observed && bl_list_empty(&receipt->live);
+}
+
+bool bl_receipt_cancel_observed(const struct bl_receipt *receipt)
+{
+    if (!bl_scope_stopped(receipt->scope))
+        return false;
+    BL_LIST_EACH (link, &receipt->stopped) {
+        enum bl_fate fate = BL_CONTAINER(link, struct bl_unit, link)->fate;
+        if (fate == BL_FATE_KILLED || fate == BL_FATE_UNKNOWN)
+            return false;
+    }
+    return true;
+}
+
+uint32_t bl_receipt_survivors(const struct bl_receipt *receipt)
+{
+    uint32_t survivors = 0;
+    BL_LIST_EACH (link, &receipt->stopped)
+        survivors += BL_CONTAINER(link, struct bl_unit, link)->survivors;
+    return survivors;
+}
+
+/* The weakest among units that have processes. */
+static enum bl_mechanism weakest(const struct bl_receipt *receipt)
+{
+    enum bl_mechanism mechanism = BL_MECHANISM_NONE;
+    BL_LIST_EACH (link, &receipt->stopped) {
+        enum bl_mechanism own = BL_CONTAINER(link, struct bl_unit, link)->mechanism;
+        if (own != BL_MECHANISM_NONE && (mechanism == BL_MECHANISM_NONE || own < mechanism))
+            mechanism = own;
+    }
+    return mechanism;
+}
+
+static double tenths(double ms)
+{
+    return (double)(int64_t)(ms * 10 + 0.5) / 10;
+}
+
+static double quiet_ms(const struct bl_receipt *receipt, const struct bl_stop *stop)
+{
+    return receipt->quiet_ns <= stop->time_ns ? 0
+                                              : (double)(receipt->quiet_ns - stop->time_ns) / 1e6;
+}
+
+static void write_text(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, value);
+}
+
+static void write_ms(struct bl_json_writer *writer, const char *key, double ms)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_double(writer, tenths(ms));
+}
+
+static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit)
+{
+    bl_json_write_object(writer);
+    write_text(writer, "kind", bl_unit_kind_name(unit->kind));
+    write_text(writer, "id", unit->id);
+    if (unit->name[0] != '\0')
+        write_text(writer, "name", unit->name);
+    write_text(writer, "fate", bl_fate_name(unit->fate));
+    write_ms(writer, "ms", unit->ms);
+    if (unit->mechanism != BL_MECHANISM_NONE) {
+        bl_json_write_key(writer, BL_TEXT("processes"));
+        bl_json_write_uint64(writer, unit->processes);
+    }
+    if (unit->signal != 0) {
+        char name[24];
+        const char *abbreviation = sigabbrev_np(unit->signal);
+        snprintf(name, sizeof name, "%d", unit->signal);
+        write_text(writer, "signal", abbreviation != NULL ? abbreviation : name);
+    }
+    if (unit->detail[0] != '\0')
+        write_text(writer, "detail", unit->detail);
+    bl_json_write_end(writer);
+}
+
+void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer)
+{
+    struct bl_stop stop;
+    char requested_at[32];
+    bl_scope_stop_read(receipt->scope, &stop);
+    bl_time_format(receipt->requested_wall_ns, requested_at);
+    bl_json_write_object(writer);
+    write_text(writer, "id", receipt->id);
+    write_text(writer, "scope", receipt->scope_id);
+    write_text(writer, "reason", bl_stop_reason_name(stop.reason));
+    write_text(writer, "origin", stop.origin);
+    write_text(writer, "requested_at", requested_at);
+    write_ms(writer, "observed_ms",
+             receipt->observed_ns <= stop.time_ns
+                 ? 0
+                 : (double)(receipt->observed_ns - stop.time_ns) / 1e6);
+    write_ms(writer, "quiet_ms", quiet_ms(receipt, &stop));
+    write_text(writer, "mechanism", bl_mechanism_name(weakest(receipt)));
+    bl_json_write_key(writer, BL_TEXT("cancel_observed"));
+    bl_json_write_boolean(writer, bl_receipt_cancel_observed(receipt));
+    bl_json_write_key(writer, BL_TEXT("survivors"));
+    bl_json_write_uint64(writer, bl_receipt_survivors(receipt));
+    bl_json_write_key(writer, BL_TEXT("background"));
+    bl_json_write_array(writer);
+    bl_json_write_end(writer);
+    bl_json_write_key(writer, BL_TEXT("units"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &receipt->stopped)
+        write_unit(writer, BL_CONTAINER(link, struct bl_unit, link));
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
+{
+    static const char *const nouns[][2] = {[BL_UNIT_MODEL] = {"model call", "model calls"},
+                                           [BL_UNIT_TOOL] = {"tool", "tools"},
+                                           [BL_UNIT_CELL] = {"cell", "cells"},
+                                           [BL_UNIT_AGENT] = {"agent", "agents"},
+                                           [BL_UNIT_COMMAND] = {"command", "commands"},
+                                           [BL_UNIT_TURN] = {"turn", "turns"},
+                                           [BL_UNIT_TASK] = {"task", "tasks"}};
+    uint32_t counts[BL_COUNT(nouns)] = {0}, processes = 0;
+    struct bl_stop stop;
+    char duration[32];
+    BL_LIST_EACH (link, &receipt->stopped) {
+        const struct bl_unit *unit = BL_CONTAINER(link, struct bl_unit, link);
+        processes += unit->processes;
+        /* A unit of processes is told by these. */
+        if (unit->mechanism == BL_MECHANISM_NONE)
+            counts[unit->kind]++;
+    }
+    bl_scope_stop_read(receipt->scope, &stop);
+    bl_duration_format((int64_t)(quiet_ms(receipt, &stop) * 1e6), duration);
+    int code = bl_buffer_printf(out, "Stopped in %s", duration);
+    const char *separator = ": ";
+    for (size_t i = 0; i < BL_COUNT(nouns) && code == 0; i++) {
+        if (counts[i] == 0)
+            continue;
+        code = bl_buffer_printf(out, "%s%u %s", separator, counts[i], nouns[i][counts[i] != 1]);
+        separator = ", ";
+    }
+    if (code == 0 && processes > 0)
+        code = bl_buffer_printf(out, "%s%u process%s", separator, processes,
+                                processes == 1 ? "" : "es");
+    uint32_t survivors = bl_receipt_survivors(receipt);
+    if (code == 0 && survivors == 0)
+        code = bl_buffer_printf(out, ". Nothing left running.");
+    else if (code == 0)
+        code = bl_buffer_printf(out, ". %u LEFT RUNNING.", survivors);
+    return code;
+}

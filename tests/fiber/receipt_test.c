@@ -1,0 +1,137 @@
+#include <signal.h>
+
+#include <belay/json.h>
+
+#include "helpers.h"
+
+#define MS BL_NS_PER_MS
+
+/* Registers a unit, waits, and ends it as the stop found it. */
+struct work {
+    enum bl_unit_kind kind;
+    const char *id;
+    uint64_t duration_ns;
+    enum bl_fate fate_when_stopped;
+    enum bl_mechanism mechanism;
+};
+
+static int work_main(void *argument)
+{
+    const struct work *work = argument;
+    struct bl_unit unit;
+    bl_unit_begin(&unit, work->kind, work->id, "");
+    int code = bl_sleep(work->duration_ns);
+    unit.mechanism = work->mechanism;
+    if (work->mechanism != BL_MECHANISM_NONE) {
+        unit.processes = 2;
+        unit.signal = SIGKILL;
+    }
+    bl_unit_end(&unit, code == 0 ? BL_FATE_FINISHED : work->fate_when_stopped);
+    return code;
+}
+
+static struct work works[] = {
+    {BL_UNIT_MODEL, "early", 5 * MS, BL_FATE_ABORTED, BL_MECHANISM_NONE},
+    {BL_UNIT_MODEL, "stream", 3600 * BL_NS_PER_S, BL_FATE_ABORTED, BL_MECHANISM_NONE},
+    {BL_UNIT_TOOL, "call_1", 3600 * BL_NS_PER_S, BL_FATE_KILLED, BL_MECHANISM_PIDNS},
+    {BL_UNIT_TOOL, "call_2", 3600 * BL_NS_PER_S, BL_FATE_KILLED, BL_MECHANISM_CGROUP2},
+};
+
+static void check_receipt(const struct bl_receipt *receipt)
+{
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+    int64_t number = -1;
+    double ms = -1;
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_receipt_write(receipt, &writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    CHECK_EQUAL(bl_json_read(&arena, bl_buffer_text(&out), NULL, &value, NULL), 0);
+    CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/reason"))), BL_TEXT("user")));
+    CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/origin"))), BL_TEXT("test")));
+    CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/scope"))), BL_TEXT("run_1")));
+    CHECK(bl_text_starts_with(bl_json_text(bl_json_get(value, BL_TEXT("id"))), BL_TEXT("rcp_")));
+    /* The weakest of those that had processes. */
+    CHECK(
+        bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("mechanism"))), BL_TEXT("cgroup2")));
+    CHECK(bl_json_int64(bl_json_get(value, BL_TEXT("survivors")), &number) && number == 0);
+    CHECK(bl_json_double(bl_json_get(value, BL_TEXT("quiet_ms")), &ms) && ms == 0);
+    CHECK(!bl_json_boolean(bl_json_get(value, BL_TEXT("cancel_observed")), true));
+    /* What had ended before the stop is not in it. */
+    CHECK_EQUAL(bl_json_size(bl_json_get(value, BL_TEXT("units"))), 3);
+    CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/1/fate"))),
+                        BL_TEXT("killed")));
+    CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/1/signal"))),
+                        BL_TEXT("KILL")));
+    bl_buffer_clear(&out);
+    CHECK_EQUAL(bl_receipt_line(receipt, &out), 0);
+    CHECK(bl_text_equal(bl_buffer_text(&out), BL_TEXT("Stopped in 0 s: 1 model call, 4 processes. "
+                                                      "Nothing left running.")));
+    bl_buffer_done(&out);
+    bl_arena_done(&arena);
+}
+
+static int one_stop(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    struct bl_receipt receipt;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_receipt_open(&receipt, &nursery.scope, "run_1");
+    for (size_t i = 0; i < BL_COUNT(works); i++)
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, works[i].id, work_main, &works[i], NULL), 0);
+    CHECK_EQUAL(bl_sleep(50 * MS), 0);
+    CHECK(!bl_receipt_ready(&receipt));
+    CHECK(!bl_receipt_cancel_observed(&receipt));
+    bl_scope_stop(&nursery.scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    CHECK(bl_receipt_ready(&receipt));
+    check_receipt(&receipt);
+    bl_receipt_close(&receipt);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void a_receipt_holds_what_the_stop_found_at_work(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, one_stop, NULL);
+}
+
+static int nothing_at_work(void *argument)
+{
+    (void)argument;
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+    struct bl_buffer out;
+    struct bl_unit unit;
+    bl_buffer_init(&out, 4096);
+    bl_scope_init(&scope, bl_scope_current());
+    bl_receipt_open(&receipt, &scope, "run_2");
+    /* Without a receipt above it a unit is only itself. */
+    bl_unit_begin(&unit, BL_UNIT_TURN, "turn", NULL);
+    CHECK(unit.receipt == NULL);
+    bl_unit_end(&unit, BL_FATE_FINISHED);
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    CHECK(bl_receipt_ready(&receipt));
+    CHECK(bl_receipt_cancel_observed(&receipt));
+    CHECK_EQUAL(bl_receipt_line(&receipt, &out), 0);
+    CHECK(bl_text_equal(bl_buffer_text(&out), BL_TEXT("Stopped in 0 s. Nothing left running.")));
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+    bl_buffer_done(&out);
+    return 0;
+}
+
+static void a_stop_that_found_nothing_at_work_has_a_receipt_too(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, nothing_at_work, NULL);
+}
+
+SUITE(receipt, cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
+      cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too));
