@@ -22,7 +22,7 @@ FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=addre
 ninja = ninja -C $(1) $(2) >$(1)/build.log || { tail -n 60 $(1)/build.log; exit 1; }
 
 all: build/build.ninja
-	@$(call ninja,build,belay)
+	@$(call ninja,build,belay belay-warden)
 
 build/build.ninja:
 	@scripts/deps build
@@ -44,7 +44,7 @@ build/tsan/build.ninja: build/with-tests
 	@$(SETUP) build/tsan $(TSAN) >/dev/null
 
 demo: build/build.ninja
-	@$(call ninja,build,belay examples/stop-tree)
+	@$(call ninja,build,belay belay-warden examples/stop-tree)
 	@scripts/demo
 
 tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
@@ -60,7 +60,7 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in fiber json start; do build/bench/$$program || exit 1; done
+	@for program in fiber json proc start; do build/bench/$$program || exit 1; done
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz

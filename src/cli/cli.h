@@ -74,6 +74,10 @@ int cli_doctor_run(struct cli_call *call);
 extern const char cli_doctor_help[];
 extern const struct option cli_doctor_options[];
 
+int cli_hold_run(struct cli_call *call);
+extern const char cli_hold_help[];
+extern const struct option cli_hold_options[];
+
 /* ---- help.c ---------------------------------------------------------------------------------- */
 
 /* Prints the help of a command, or of the program (NULL). Returns the exit code. */
@@ -159,6 +163,8 @@ int cli_print(const struct cli_call *call, struct bl_text text, int exit_code);
 /* One line on standard error: "belay doctor: message; hint". Control characters do not get through.
  */
 void cli_complain(const struct cli_call *call, const struct bl_error *error);
+/* Writes to standard error, for commands whose standard output belongs to somebody else. */
+void cli_remark(struct bl_text text);
 /* True when standard output is a terminal whose user wants colours. */
 bool cli_colour_wanted(void);
 

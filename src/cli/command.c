@@ -6,6 +6,8 @@ const struct cli_command cli_commands[] = {
     {"doctor", "say what this machine offers, and what to do about the rest", cli_doctor_help, "h",
      cli_doctor_options, cli_doctor_run},
     {"help", "explain a command", cli_help_help, "h", cli_help_options, cli_help_run},
+    {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
+     cli_hold_options, cli_hold_run},
     {0},
 };
 

@@ -1,5 +1,9 @@
 #include "doctor.h"
 
+#include <stdio.h>
+
+#include <belay/proc.h>
+
 #include "cli.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)
@@ -50,13 +54,42 @@ const char *doctor_default_container(const struct doctor_report *report)
     return NULL;
 }
 
+/* What proc has found, under its name in the report. */
+static struct probe_check check_from(const char *name, const struct bl_container_check *found)
+{
+    struct probe_check check = {.name = name, .state = found->available ? PROBE_OK : PROBE_NO};
+
+    if (found->untried)
+        check.state = PROBE_UNTRIED;
+    snprintf(check.version, sizeof check.version, "%s", found->version);
+    snprintf(check.detail, sizeof check.detail, "%s", found->detail);
+    snprintf(check.hint, sizeof check.hint, "%s", found->hint);
+    return check;
+}
+
+static struct probe_check check_container(enum bl_mechanism mechanism)
+{
+    struct bl_container_check found;
+
+    bl_container_check(mechanism, &found);
+    return check_from(bl_mechanism_name(mechanism), &found);
+}
+
+static struct probe_check check_bubblewrap(void)
+{
+    struct bl_container_check found;
+
+    bl_sandbox_check(&found);
+    return check_from("bubblewrap", &found);
+}
+
 static void examine(struct doctor_report *report)
 {
     probe_system(&report->system);
-    probe_pidns(&report->pidns);
-    probe_cgroup2(&report->cgroup2);
-    probe_subreaper(&report->subreaper);
-    probe_bubblewrap(&report->bubblewrap);
+    report->pidns = check_container(BL_MECHANISM_PIDNS);
+    report->cgroup2 = check_container(BL_MECHANISM_CGROUP2);
+    report->subreaper = check_container(BL_MECHANISM_SUBREAPER);
+    report->bubblewrap = check_bubblewrap();
     probe_landlock(&report->landlock);
     probe_seccomp(&report->seccomp);
     probe_fibers(&report->fibers);

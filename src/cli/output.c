@@ -10,6 +10,11 @@
 
 #define COMPLAINT_MAX 4096u
 
+static void nothing(int number)
+{
+    (void)number;
+}
+
 void cli_streams_prepare(void)
 {
     /* Opened the wrong way round, so that a closed stream stays an error for whoever uses it. */
@@ -22,8 +27,10 @@ void cli_streams_prepare(void)
             _exit(CLI_EXIT_FAILED);
     }
 
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGPIPE, &ignore, NULL);
+    /* Caught, not ignored: what is ignored here would be ignored in every command that we start. */
+    struct sigaction before, caught = {.sa_handler = nothing};
+    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGPIPE, &caught, NULL);
 }
 
 /* All of it, also to a descriptor that somebody has set non-blocking. Returns 0 or the errno. */
@@ -101,9 +108,14 @@ void cli_complain(const struct cli_call *call, const struct bl_error *error)
         append_printable(&line, error->hint);
     }
     bl_buffer_append_byte(&line, '\n');
-    /* Nobody is left to tell when this fails. */
-    (void)write_all(STDERR_FILENO, bl_buffer_text(&line));
+    cli_remark(bl_buffer_text(&line));
     bl_buffer_done(&line);
+}
+
+void cli_remark(struct bl_text text)
+{
+    /* Nobody is left to tell when this fails. */
+    (void)write_all(STDERR_FILENO, text);
 }
 
 bool cli_colour_wanted(void)

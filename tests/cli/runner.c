@@ -13,7 +13,7 @@
 
 #include <belay/json.h>
 
-#include "../../src/cli/probe.h"
+#include "../../src/proc/parts.h"
 
 #define WORDS_MAX 16u
 
@@ -132,19 +132,16 @@ void runner_check_schema(const char *name, const char *json)
 
 size_t runner_count_cgroups(void)
 {
-    static char mounts[262144], membership[8192];
     char own[PATH_MAX];
     size_t count = 0;
 
-    if (!probe_cgroup_directory(probe_read_file("/proc/self/mountinfo", mounts, sizeof mounts),
-                                probe_read_file("/proc/self/cgroup", membership, sizeof membership),
-                                own, sizeof own))
+    if (!proc_cgroup_directory(own, sizeof own))
         return 0;
     DIR *directory = opendir(own);
     if (directory == NULL)
         return 0;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        count += strncmp(entry->d_name, "belay-doctor-", 13) == 0;
+        count += strncmp(entry->d_name, "belay-probe-", 12) == 0;
     closedir(directory);
     return count;
 }

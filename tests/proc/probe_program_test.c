@@ -8,14 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/cli/probe.h"
+#include "../../src/proc/probe.h"
 
-static struct probe_end run(struct bl_buffer *output, int limit_ms, const char *script)
+static struct proc_child_end run(struct bl_buffer *output, int limit_ms, const char *script)
 {
-    char *arguments[] = {"/bin/sh", "-c", (char *)script, NULL};
-    struct probe_end end;
+    const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
+    struct proc_child_end end;
 
-    assert_int_equal(probe_program_run(arguments, limit_ms, output, &end), 0);
+    assert_int_equal(proc_program_run(arguments, limit_ms, output, &end), 0);
     return end;
 }
 
@@ -25,7 +25,7 @@ static void output_and_exit_code_come_back(void **state)
 
     (void)state;
     bl_buffer_init(&output, 512);
-    struct probe_end end = run(&output, 5000, "echo out; echo err >&2; exit 3");
+    struct proc_child_end end = run(&output, 5000, "echo out; echo err >&2; exit 3");
     assert_false(end.timed_out || end.by_signal);
     assert_int_equal(end.status, 3);
     assert_true(bl_text_equal(bl_buffer_text(&output), BL_TEXT("out\nerr\n")));
@@ -38,7 +38,7 @@ static void too_much_output_is_cut_and_holds_nothing_up(void **state)
 
     (void)state;
     bl_buffer_init(&output, 10);
-    struct probe_end end = run(&output, 5000, "head -c 1000000 /dev/zero");
+    struct proc_child_end end = run(&output, 5000, "head -c 1000000 /dev/zero");
     assert_false(end.timed_out || end.by_signal);
     assert_int_equal(end.status, 0);
     assert_int_equal(output.size, 10);
@@ -63,11 +63,25 @@ static void it_finds_its_signals_as_usual(void **state)
     (void)state;
     bl_buffer_init(&output, 10);
     sigaction(SIGPIPE, &ignore, &before);
-    struct probe_end end = run(&output, 5000, "kill -PIPE $$");
+    struct proc_child_end end = run(&output, 5000, "kill -PIPE $$");
     sigaction(SIGPIPE, &before, NULL);
     assert_true(end.by_signal);
     assert_int_equal(end.status, SIGPIPE);
     bl_buffer_done(&output);
+}
+
+/* Neither gone nor a zombie. */
+static bool is_alive(pid_t pid)
+{
+    char path[64], line[256] = "";
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    return read && strstr(line, ") Z ") == NULL;
 }
 
 static void at_the_limit_it_dies_with_its_children(void **state)
@@ -78,18 +92,13 @@ static void at_the_limit_it_dies_with_its_children(void **state)
     (void)state;
     bl_buffer_init(&output, 64);
     uint64_t start_ns = bl_clock_now_ns(&bl_clock_system);
-    struct probe_end end = run(&output, 300, "sleep 60 & echo $!; wait");
+    struct proc_child_end end = run(&output, 300, "sleep 60 & echo $!; wait");
     uint64_t took_ns = bl_clock_now_ns(&bl_clock_system) - start_ns;
     assert_true(end.timed_out);
     assert_in_range(took_ns / BL_NS_PER_MS, 290, 3000);
     assert_int_equal(bl_text_to_int64(bl_text_trim(bl_buffer_text(&output)), &child), 0);
     /* It was killed; whoever reaps orphans here may need a moment. */
-    for (int i = 0; i < 200 && kill((pid_t)child, 0) == 0; i++) {
-        char path[64], stat[256];
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
-        struct bl_text text = probe_read_file(path, stat, sizeof stat);
-        if (bl_text_find(text, BL_TEXT(") Z ")) >= 0)
-            break;
+    for (int i = 0; is_alive((pid_t)child); i++) {
         usleep(10000);
         assert_int_not_equal(i, 199);
     }
@@ -103,7 +112,7 @@ static void a_child_that_holds_the_output_open_does_not_hold_it_up(void **state)
     (void)state;
     bl_buffer_init(&output, 64);
     uint64_t start_ns = bl_clock_now_ns(&bl_clock_system);
-    struct probe_end end = run(&output, 5000, "sleep 60 & echo done");
+    struct proc_child_end end = run(&output, 5000, "sleep 60 & echo done");
     assert_false(end.timed_out);
     assert_in_range((bl_clock_now_ns(&bl_clock_system) - start_ns) / BL_NS_PER_MS, 0, 4000);
     assert_true(bl_text_equal(bl_buffer_text(&output), BL_TEXT("done\n")));
@@ -112,13 +121,13 @@ static void a_child_that_holds_the_output_open_does_not_hold_it_up(void **state)
 
 static void what_is_not_there_cannot_be_started(void **state)
 {
-    char *arguments[] = {"/nonexistent/program", NULL};
+    const char *const arguments[] = {"/nonexistent/program", NULL};
     struct bl_buffer output;
-    struct probe_end end;
+    struct proc_child_end end;
 
     (void)state;
     bl_buffer_init(&output, 64);
-    assert_int_equal(probe_program_run(arguments, 1000, &output, &end), -ENOENT);
+    assert_int_equal(proc_program_run(arguments, 1000, &output, &end), -ENOENT);
     bl_buffer_done(&output);
 }
 
@@ -135,18 +144,18 @@ static void programs_are_found_in_absolute_folders_only(void **state)
     fclose(file);
 
     snprintf(search, sizeof search, "/nonexistent:%s", folder);
-    assert_false(probe_program_find(search, "tool", found, sizeof found));
+    assert_false(proc_program_find(search, "tool", found, sizeof found));
     chmod(path, 0755);
-    assert_true(probe_program_find(search, "tool", found, sizeof found));
+    assert_true(proc_program_find(search, "tool", found, sizeof found));
     assert_string_equal(found, path);
-    assert_false(probe_program_find(search, "tool", found, 10));
-    assert_false(probe_program_find(NULL, "tool", found, sizeof found));
+    assert_false(proc_program_find(search, "tool", found, 10));
+    assert_false(proc_program_find(NULL, "tool", found, sizeof found));
     char *before = getcwd(NULL, 0);
     assert_int_equal(chdir(folder), 0);
-    assert_false(probe_program_find(":.:", "tool", found, sizeof found));
+    assert_false(proc_program_find(":.:", "tool", found, sizeof found));
     assert_int_equal(chdir(before), 0);
     free(before);
-    assert_false(probe_program_find("/", "tmp", found, sizeof found));
+    assert_false(proc_program_find("/", "tmp", found, sizeof found));
     unlink(path);
     rmdir(folder);
 }

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/cli/probe.h"
+#include "../../src/proc/probe.h"
 
 static int returns_seven(void)
 {
@@ -28,52 +28,52 @@ static int waits_for_ever(void)
 
 static void its_return_value_is_its_exit_code(void **state)
 {
-    struct probe_child child;
-    struct probe_end end;
+    struct proc_child child;
+    struct proc_child_end end;
 
     (void)state;
-    assert_int_equal(probe_child_start(&child, 0, returns_seven), 0);
-    probe_child_wait(&child, &end);
+    assert_int_equal(proc_child_start(&child, 0, returns_seven), 0);
+    proc_child_wait(&child, &end);
     assert_false(end.timed_out || end.by_signal);
     assert_int_equal(end.status, 7);
 }
 
 static void an_end_by_signal_is_told_apart(void **state)
 {
-    struct probe_child child;
-    struct probe_end end;
+    struct proc_child child;
+    struct proc_child_end end;
 
     (void)state;
-    assert_int_equal(probe_child_start(&child, 0, kills_itself), 0);
-    probe_child_wait(&child, &end);
+    assert_int_equal(proc_child_start(&child, 0, kills_itself), 0);
+    proc_child_wait(&child, &end);
     assert_true(end.by_signal);
     assert_int_equal(end.status, SIGKILL);
 }
 
 static void one_that_does_not_end_is_killed_and_reaped(void **state)
 {
-    struct probe_child child;
-    struct probe_end end;
+    struct proc_child child;
+    struct proc_child_end end;
 
     (void)state;
     uint64_t start_ns = bl_clock_now_ns(&bl_clock_system);
-    assert_int_equal(probe_child_start(&child, 0, waits_for_ever), 0);
-    probe_child_wait(&child, &end);
+    assert_int_equal(proc_child_start(&child, 0, waits_for_ever), 0);
+    proc_child_wait(&child, &end);
     uint64_t took_ns = bl_clock_now_ns(&bl_clock_system) - start_ns;
     assert_true(end.timed_out);
     assert_int_equal(end.status, SIGKILL);
-    assert_in_range(took_ns / BL_NS_PER_MS, PROBE_LIMIT_MS - 10, PROBE_LIMIT_MS + 2000);
+    assert_in_range(took_ns / BL_NS_PER_MS, PROC_PROBE_LIMIT_MS - 10, PROC_PROBE_LIMIT_MS + 2000);
     assert_int_equal(waitpid(child.pid, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
 }
 
 static void what_the_kernel_refuses_is_an_errno(void **state)
 {
-    struct probe_child child;
+    struct proc_child child;
 
     (void)state;
     /* Threads share signal handlers or are none. */
-    assert_int_equal(probe_child_start(&child, CLONE_SIGHAND, returns_seven), -EINVAL);
+    assert_int_equal(proc_child_start(&child, CLONE_SIGHAND, returns_seven), -EINVAL);
 }
 
 SUITE(probe_child, cmocka_unit_test(its_return_value_is_its_exit_code),

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Relative folders are passed over: what lies in the current directory is not the machine's. */
-bool probe_program_find(const char *search, const char *name, char *out, size_t out_size)
+bool proc_program_find(const char *search, const char *name, char *out, size_t out_size)
 {
     struct bl_text rest = bl_text_from(search);
     struct bl_text folder;
@@ -34,7 +34,7 @@ bool probe_program_find(const char *search, const char *name, char *out, size_t 
 
 /* Starts it in a process group of its own, with the signals as a program expects to find them.
  * Returns 0 or the errno. */
-static int spawn_program(char *const arguments[], int output_fd, pid_t *ret_pid)
+static int spawn_program(const char *const *arguments, int output_fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -52,7 +52,8 @@ static int spawn_program(char *const arguments[], int output_fd, pid_t *ret_pid)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
-    int result = posix_spawn(ret_pid, arguments[0], &actions, &attributes, arguments, environ);
+    int result = posix_spawn(ret_pid, arguments[0], &actions, &attributes, (char *const *)arguments,
+                             environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return result;
@@ -98,15 +99,15 @@ static bool wait_end(int pidfd, int output_fd, uint64_t deadline_ns, struct bl_b
     }
 }
 
-int probe_program_run(char *const arguments[], int limit_ms, struct bl_buffer *output,
-                      struct probe_end *ret_end)
+int proc_program_run(const char *const *arguments, int limit_ms, struct bl_buffer *output,
+                     struct proc_child_end *ret_end)
 {
     uint64_t deadline_ns = bl_clock_now_ns(&bl_clock_system) + (uint64_t)limit_ms * BL_NS_PER_MS;
     siginfo_t info = {0};
     pid_t pid;
     int ends[2];
 
-    *ret_end = (struct probe_end){0};
+    *ret_end = (struct proc_child_end){0};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     int result = spawn_program(arguments, ends[1], &pid);

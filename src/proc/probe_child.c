@@ -25,7 +25,7 @@ static long clone_process(uint64_t flags, int *pidfd)
                    NULL);
 }
 
-int probe_child_start(struct probe_child *child, uint64_t flags, int (*main)(void))
+int proc_child_start(struct proc_child *child, uint64_t flags, int (*main)(void))
 {
     pid_t parent = getpid();
     int pidfd = -1;
@@ -40,18 +40,18 @@ int probe_child_start(struct probe_child *child, uint64_t flags, int (*main)(voi
         syscall(SYS_exit_group, status);
         __builtin_unreachable();
     }
-    *child = (struct probe_child){(pid_t)pid, pidfd};
+    *child = (struct proc_child){(pid_t)pid, pidfd};
     return 0;
 }
 
-void probe_child_wait(struct probe_child *child, struct probe_end *ret_end)
+void proc_child_wait(struct proc_child *child, struct proc_child_end *ret_end)
 {
     struct pollfd ready = {.fd = child->pidfd, .events = POLLIN};
     siginfo_t info = {0};
 
-    *ret_end = (struct probe_end){0};
+    *ret_end = (struct proc_child_end){0};
     /* A signal that interrupts it has a handler, and we have none: no need to go on waiting. */
-    if (poll(&ready, 1, PROBE_LIMIT_MS) <= 0) {
+    if (poll(&ready, 1, PROC_PROBE_LIMIT_MS) <= 0) {
         ret_end->timed_out = true;
         kill(child->pid, SIGKILL);
     }

@@ -1,0 +1,159 @@
+/* proc: processes that can be stopped, and proven to be.
+ *
+ * Every process is started by a warden, a tiny process of ours that holds the whole tree below it:
+ * by its lifeline it dies with us, and the tree with it; told to stop, it climbs a ladder (a
+ * signal, a grace, SIGKILL to all) and says when nothing is left, by the proof of its container.
+ *
+ * Promises: when bl_warden_wait has returned an end, or bl_warden_stop has returned, no process of
+ * the tree is alive, or `survivors` says how many are. Nothing survives us, however we end. A
+ * command gets the descriptors 0, 1 and 2, and no other. */
+#ifndef BELAY_PROC_H
+#define BELAY_PROC_H
+
+#include <sys/types.h>
+
+#include <belay/fiber.h>
+
+/* ---- Containers ------------------------------------------------------------------------------ */
+
+/* BL_MECHANISM_NONE stands for `auto`: cgroup2 where it works, else subreaper. */
+struct bl_container_check {
+    enum bl_mechanism mechanism;
+    bool available;
+    char detail[200]; /* how, or why not */
+    char hint[200];   /* what to do to get it; may be empty */
+    bool untried; /* the probe itself could not be made: nothing is known; asked again next time */
+    char version[64]; /* of the program that it needs; empty: none, or not known */
+};
+
+/* Tries it for real, once for each process and kind; later calls answer from memory. */
+void bl_container_check(enum bl_mechanism mechanism, struct bl_container_check *ret_check);
+/* "auto", "pidns", "cgroup2", "subreaper"; BL_EINVAL with the list in the hint. */
+int bl_container_parse(const char *text, enum bl_mechanism *ret_mechanism, struct bl_error *error);
+
+/* ---- Wardens --------------------------------------------------------------------------------- */
+
+#define BL_GRACE_MS_DEFAULT 200
+
+struct bl_warden_options {
+    const char *const *arguments;   /* ends in NULL; the first is looked up in PATH */
+    const char *const *environment; /* ends in NULL; NULL: ours */
+    const char *directory;          /* NULL: ours */
+    int input, output, error;       /* for its 0, 1 and 2; -1: /dev/null */
+    bool terminal;                  /* these are the end of a pty: make it the controlling one */
+    enum bl_mechanism container;    /* BL_MECHANISM_NONE: auto */
+    uint32_t grace_ms;              /* between the signal and SIGKILL */
+    uint64_t memory_bytes;          /* 0: no limit of ours */
+    uint32_t processes_max;         /* 0: no limit of ours */
+    bool background;                /* what it leaves behind is kept until the warden is stopped */
+};
+
+/* How a command ended, and its tree. */
+struct bl_warden_end {
+    enum {
+        BL_END_EXITED,   /* status: its exit code */
+        BL_END_SIGNALED, /* status: the signal, not ours */
+        BL_END_STOPPED,  /* by us: status as of the command, if it came to that */
+        BL_END_LIMIT,    /* processes_max was passed, and the tree killed */
+        BL_END_LOST,     /* the warden itself was killed; what could be swept was */
+    } how;
+    int status;
+    bool by_signal; /* of status */
+    bool core_dumped;
+    enum bl_mechanism mechanism;
+    uint32_t processes;   /* alive when the stop began */
+    uint32_t left_behind; /* alive when the command had ended by itself; stopped or kept since */
+    uint32_t survivors;
+    int strongest_signal; /* that was needed; 0: none */
+};
+
+struct bl_warden;
+
+/* Starts a command. BL_ENOENT: not found (exit code 127 by custom); BL_EACCES: not executable
+ * (126); BL_ENOTSUP: the container that was asked for is not available, and the hint says how to
+ * get it. */
+int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **ret_warden,
+                    struct bl_error *error);
+/* Waits for the end of the command and of its tree (with `background`: of the command). Stopped:
+ * the command runs on; call bl_warden_stop. Asked again it answers the same. */
+int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end);
+/* Climbs the ladder: `signal` (0: SIGTERM) and SIGCONT to the tree, `grace_ms`, SIGKILL, proof.
+ * Returns when nothing is left: no stop reaches it. A second call while one is under way, with
+ * grace 0, cuts the grace short. On an ended tree it only answers. */
+void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
+                    struct bl_warden_end *ret_end);
+/* Sends a signal to the command alone. */
+void bl_warden_signal(struct bl_warden *warden, int signal);
+pid_t bl_warden_pid(const struct bl_warden *warden); /* of the command, as seen from here */
+/* Stops what is left without grace, and frees. NULL is fine. */
+void bl_warden_free(struct bl_warden *warden);
+
+/* Process-wide, so the program switches it on: makes this process a subreaper, so that the tree of
+ * a warden that was killed comes here and is swept. Only where every child is a warden. */
+int bl_proc_adopt_orphans(void);
+
+/* ---- Running a command ----------------------------------------------------------------------- */
+
+/* What a command has written: its head and its tail, with the middle counted. Embedded by its
+ * owner. */
+struct bl_capture {
+    size_t limit; /* bytes kept of it; half for the head, half for the tail */
+    struct bl_buffer head;
+    struct bl_buffer tail; /* a ring once it is full */
+    size_t tail_start;
+    uint64_t total;
+};
+
+void bl_capture_init(struct bl_capture *capture, size_t limit);
+void bl_capture_done(struct bl_capture *capture);
+void bl_capture_add(struct bl_capture *capture, struct bl_text bytes);
+/* Head, "\n…N bytes left out…\n" where something was, tail. Bytes as they came: maybe not UTF-8. */
+int bl_capture_text(const struct bl_capture *capture, struct bl_buffer *out);
+uint64_t bl_capture_left_out(const struct bl_capture *capture);
+
+/* A command in a warden as one unit of work (kind, id, name), with its output captured. */
+struct bl_command {
+    struct bl_warden_options
+        options; /* input, output and error as the caller wants; see `capture` */
+    enum bl_unit_kind kind;
+    const char *id;
+    const char *name;
+    struct bl_capture *capture; /* NULL: output and error are the options'; else both go here */
+    void (*on_output)(void *context, struct bl_text bytes); /* NULL: nobody listens */
+    void *context;
+};
+
+/* Runs it to its end, or to a stop of the running fiber's scope: then it climbs the ladder, in a
+ * shield, and returns BL_ECANCELED or BL_ETIMEDOUT with `*ret_end` filled. An output that is held
+ * open by somebody who was left behind does not hold it up. */
+int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_end,
+                   struct bl_error *error);
+
+/* Ends a unit whose work was a warden's, with what that came to. For those who hold a warden
+ * themselves; bl_command_run does it. */
+void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end);
+
+/* ---- Environment and sandbox ----------------------------------------------------------------- */
+
+/* Copies an environment (NULL: ours) without secrets: *_API_KEY, *_TOKEN, *_SECRET and those named
+ * in `secrets` (ends in NULL; may be NULL), except what `allow` names. Ends in NULL; in the arena.
+ */
+const char *const *bl_environment_scrub(struct bl_arena *arena, const char *const *environment,
+                                        const char *const *secrets, const char *const *allow);
+
+enum bl_sandbox {
+    BL_SANDBOX_OFF,
+    BL_SANDBOX_WORKSPACE, /* root read-only, the workspace and a private /tmp writable */
+    BL_SANDBOX_READ_ONLY, /* everything read-only, a private /tmp */
+};
+
+int bl_sandbox_parse(const char *text, enum bl_sandbox *ret_sandbox, struct bl_error *error);
+/* Tries bubblewrap for real, once; answers as bl_container_check does. */
+void bl_sandbox_check(struct bl_container_check *ret_check);
+/* The arguments that run `arguments` in the sandbox; in the arena. BL_ENOTSUP: it is not available;
+ * the hint says what to do. Never falls back. */
+int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
+                    bool network, const char *const *arguments, const char *const **ret_arguments,
+                    struct bl_error *error);
+
+#endif

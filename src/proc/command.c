@@ -1,0 +1,140 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define READ_SIZE 16384
+/* Longer than any command: ten years. */
+#define READER_NS_MAX (10ull * 365 * 86400 * BL_NS_PER_S)
+
+/* One command under way, and the reader of its output. */
+struct run {
+    const struct bl_command *command;
+    struct bl_descriptor *output; /* our end of its pipe; NULL: not captured */
+    int ends[2];
+    char *buffer;
+    int result;
+};
+
+static void take_output(struct run *run, struct bl_text bytes)
+{
+    bl_capture_add(run->command->capture, bytes);
+    if (run->command->on_output != NULL)
+        run->command->on_output(run->command->context, bytes);
+}
+
+/* Reads to the end of file, or until its scope is stopped. */
+static int read_output(void *argument)
+{
+    struct run *run = argument;
+    size_t size;
+    int code;
+    while ((code = bl_descriptor_read(run->output, run->buffer, READ_SIZE, &size)) == 0 && size > 0)
+        take_output(run, (struct bl_text){run->buffer, size});
+    return code;
+}
+
+/* What was written before the tree had ended is in the pipe, and nobody can add to it but one who
+ * was kept: so this does not wait. */
+static void drain_output(struct run *run)
+{
+    ssize_t size;
+    uint64_t most = 4 << 20;
+    while (most > 0 && (size = read(run->ends[0], run->buffer, READ_SIZE)) > 0) {
+        take_output(run, (struct bl_text){run->buffer, (size_t)size});
+        most = most > (uint64_t)size ? most - (uint64_t)size : 0;
+    }
+}
+
+static int open_output(struct run *run, struct bl_warden_options *options, struct bl_error *error)
+{
+    if (run->command->capture == NULL)
+        return 0;
+    if (pipe2(run->ends, O_CLOEXEC) < 0)
+        return bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, "start a command",
+                            options->arguments[0], "no descriptors for its output");
+    options->output = options->error = run->ends[1];
+    run->buffer = bl_alloc(READ_SIZE);
+    return bl_descriptor_new(run->ends[0], &run->output);
+}
+
+static void close_output(struct run *run)
+{
+    bl_descriptor_free(run->output);
+    for (int i = 0; i < 2; i++)
+        if (run->ends[i] >= 0)
+            close(run->ends[i]);
+    bl_free(run->buffer);
+}
+
+static enum bl_fate fate_of(const struct bl_warden_end *end)
+{
+    switch (end->how) {
+    case BL_END_EXITED:
+    case BL_END_SIGNALED: return BL_FATE_FINISHED;
+    case BL_END_STOPPED: return end->strongest_signal == SIGKILL ? BL_FATE_KILLED : BL_FATE_ABORTED;
+    case BL_END_LIMIT: return BL_FATE_KILLED;
+    case BL_END_LOST: return BL_FATE_UNKNOWN;
+    }
+    return BL_FATE_UNKNOWN;
+}
+
+void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end)
+{
+    unit->mechanism = end->mechanism;
+    unit->processes = end->processes;
+    unit->survivors = end->survivors;
+    unit->signal = end->strongest_signal;
+    bl_unit_end(unit, fate_of(end));
+}
+
+/* With the warden started: waits, or stops it. Its output is read on during the grace, so the
+ * reader runs in a shield; what ends it is the end of the tree. */
+static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_warden_end *ret_end)
+{
+    struct bl_scope shield, *outer = bl_scope_current();
+    struct bl_nursery nursery;
+    bl_shield_begin(&shield, READER_NS_MAX);
+    bl_scope_enter(outer);
+    bl_nursery_init(&nursery, &shield);
+    int code = 0;
+    if (run->output != NULL) {
+        close(run->ends[1]);
+        run->ends[1] = -1;
+        code = bl_nursery_spawn(&nursery, NULL, "output", read_output, run, NULL);
+    }
+    if (code == 0)
+        code = bl_warden_wait(warden, ret_end);
+    if (code != 0)
+        bl_warden_stop(warden, SIGTERM, run->command->options.grace_ms, ret_end);
+    bl_nursery_done(&nursery);
+    bl_scope_enter(&shield);
+    bl_shield_end(&shield);
+    if (run->output != NULL)
+        drain_output(run);
+    return code;
+}
+
+int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_end,
+                   struct bl_error *error)
+{
+    struct run run = {.command = command, .ends = {-1, -1}};
+    struct bl_warden_options options = command->options;
+    struct bl_warden *warden = NULL;
+    struct bl_unit unit;
+    *ret_end = (struct bl_warden_end){.how = BL_END_STOPPED};
+    bl_unit_begin(&unit, command->kind, command->id, command->name);
+    int code = open_output(&run, &options, error);
+    if (code == 0)
+        code = bl_warden_start(&options, &warden, error);
+    if (code == 0) {
+        code = wait_or_stop(&run, warden, ret_end);
+        bl_command_unit_end(&unit, ret_end);
+    } else {
+        bl_unit_end(&unit, BL_FATE_NEVER_STARTED);
+    }
+    bl_warden_free(warden);
+    close_output(&run);
+    return code;
+}

@@ -1,0 +1,154 @@
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#include "parts.h"
+#include "probe.h"
+
+/* What the probes have said: facts about the machine, so one memory for the process. A probe that
+ * could not be made is not remembered. */
+static struct {
+    pthread_mutex_t guard;
+    bool known[BL_MECHANISM_PIDNS + 1];
+    struct bl_container_check checks[BL_MECHANISM_PIDNS + 1];
+    bool pidns_needs_user;
+} memory = {.guard = PTHREAD_MUTEX_INITIALIZER};
+
+void proc_check_answer(struct bl_container_check *check, bool available, const char *format, ...)
+{
+    va_list arguments;
+
+    check->available = available;
+    va_start(arguments, format);
+    vsnprintf(check->detail, sizeof check->detail, format, arguments);
+    va_end(arguments);
+}
+
+void proc_check_untried(struct bl_container_check *check, const char *format, ...)
+{
+    va_list arguments;
+
+    check->untried = true;
+    va_start(arguments, format);
+    vsnprintf(check->detail, sizeof check->detail, format, arguments);
+    va_end(arguments);
+}
+
+void proc_check_hint(struct bl_container_check *check, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(check->hint, sizeof check->hint, format, arguments);
+    va_end(arguments);
+}
+
+static void subreaper_probe(struct bl_container_check *check)
+{
+    int is_subreaper = 0;
+
+    if (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0) {
+        proc_check_answer(check, true, "orphans come to the warden, which sweeps /proc");
+        return;
+    }
+    proc_check_answer(check, false, "prctl: %s", strerror(errno));
+    proc_check_hint(check, "use a kernel from 3.4 on");
+}
+
+/* With the guard held, so that of several threads one probes and the others wait for its answer. */
+static void ask_memory(enum bl_mechanism mechanism, struct bl_container_check *ret_check)
+{
+    struct bl_container_check *check = &memory.checks[mechanism];
+
+    if (!memory.known[mechanism]) {
+        *check = (struct bl_container_check){.mechanism = mechanism};
+        if (mechanism == BL_MECHANISM_PIDNS)
+            proc_pidns_probe(check, &memory.pidns_needs_user);
+        else if (mechanism == BL_MECHANISM_CGROUP2)
+            proc_cgroup_probe(check);
+        else
+            subreaper_probe(check);
+        memory.known[mechanism] = !check->untried;
+    }
+    *ret_check = *check;
+}
+
+/* Asked about `auto` it answers for the one that would be used. */
+void bl_container_check(enum bl_mechanism mechanism, struct bl_container_check *ret_check)
+{
+    pthread_mutex_lock(&memory.guard);
+    if (mechanism != BL_MECHANISM_NONE) {
+        ask_memory(mechanism, ret_check);
+    } else {
+        ask_memory(BL_MECHANISM_CGROUP2, ret_check);
+        if (!ret_check->available)
+            ask_memory(BL_MECHANISM_SUBREAPER, ret_check);
+    }
+    pthread_mutex_unlock(&memory.guard);
+}
+
+bool proc_container_needs_user(void)
+{
+    struct bl_container_check check;
+
+    bl_container_check(BL_MECHANISM_PIDNS, &check);
+    pthread_mutex_lock(&memory.guard);
+    bool needed = memory.pidns_needs_user;
+    pthread_mutex_unlock(&memory.guard);
+    return needed;
+}
+
+int bl_container_parse(const char *text, enum bl_mechanism *ret_mechanism, struct bl_error *error)
+{
+    static const enum bl_mechanism choices[] = {BL_MECHANISM_PIDNS, BL_MECHANISM_CGROUP2,
+                                                BL_MECHANISM_SUBREAPER};
+
+    if (strcmp(text, "auto") == 0) {
+        *ret_mechanism = BL_MECHANISM_NONE;
+        return 0;
+    }
+    for (size_t i = 0; i < BL_COUNT(choices); i++) {
+        if (strcmp(text, bl_mechanism_name(choices[i])) == 0) {
+            *ret_mechanism = choices[i];
+            return 0;
+        }
+    }
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose a container", text,
+                 "unknown container '%s'", text);
+    bl_error_hint(error, "it is auto, pidns, cgroup2 or subreaper");
+    return BL_EINVAL;
+}
+
+/* A look at the files may be too hopeful; where the probe was made, its word counts. */
+static bool cgroup_is_refuted(void)
+{
+    pthread_mutex_lock(&memory.guard);
+    bool refuted =
+        memory.known[BL_MECHANISM_CGROUP2] && !memory.checks[BL_MECHANISM_CGROUP2].available;
+    pthread_mutex_unlock(&memory.guard);
+    return refuted;
+}
+
+int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mechanism,
+                           struct bl_error *error)
+{
+    struct bl_container_check check;
+
+    if (wanted == BL_MECHANISM_NONE) {
+        bool cgroup = !cgroup_is_refuted() && proc_cgroup_directory(NULL, 0);
+        *ret_mechanism = cgroup ? BL_MECHANISM_CGROUP2 : BL_MECHANISM_SUBREAPER;
+        return 0;
+    }
+    bl_container_check(wanted, &check);
+    if (check.available) {
+        *ret_mechanism = wanted;
+        return 0;
+    }
+    const char *name = bl_mechanism_name(wanted);
+    bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "choose a container", name,
+                 "the container %s is not available: %s", name, check.detail);
+    if (check.hint[0] != '\0')
+        bl_error_hint(error, "%s", check.hint);
+    return BL_ENOTSUP;
+}

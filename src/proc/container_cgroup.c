@@ -1,0 +1,380 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "parts.h"
+#include "probe.h"
+
+#define MOUNTS_MAX     ((size_t)256 * 1024)
+#define MEMBERSHIP_MAX ((size_t)8 * 1024)
+#define RMDIR_TRIES    100
+
+/* What stands behind "0::" in /proc/self/cgroup. A path that leads out of the root of this cgroup
+ * namespace ("/../x") cannot be reached. */
+static bool find_own_path(struct bl_text membership, struct bl_text *ret_path)
+{
+    struct bl_text line;
+
+    while (bl_text_split(&membership, '\n', &line)) {
+        if (!bl_text_starts_with(line, BL_TEXT("0::/")))
+            continue;
+        *ret_path = (struct bl_text){line.data + 3, line.size - 3};
+        return !bl_text_equal(*ret_path, BL_TEXT("/..")) &&
+               !bl_text_starts_with(*ret_path, BL_TEXT("/../"));
+    }
+    return false;
+}
+
+/* A line of mountinfo: "36 35 98:0 /root /mount/point rw - cgroup2 source options". */
+static bool parse_mount(struct bl_text line, struct bl_text *ret_root, struct bl_text *ret_point)
+{
+    struct bl_text field;
+    bool after_dash = false;
+
+    for (unsigned i = 0; bl_text_split(&line, ' ', &field); i++) {
+        if (after_dash)
+            return bl_text_equal(field, BL_TEXT("cgroup2"));
+        if (i == 3)
+            *ret_root = field;
+        else if (i == 4)
+            *ret_point = field;
+        else if (i > 5)
+            after_dash = bl_text_equal(field, BL_TEXT("-"));
+    }
+    return false;
+}
+
+/* Takes one byte off the front of a path of mountinfo, where space, tab, newline and backslash are
+ * written in octal ("\040"). */
+static char take_byte(struct bl_text *path)
+{
+    const char *at = path->data;
+    size_t used = 1;
+    char byte = at[0];
+
+    if (byte == '\\' && path->size >= 4 && at[1] >= '0' && at[1] <= '3' && at[2] >= '0' &&
+        at[2] <= '7' && at[3] >= '0' && at[3] <= '7') {
+        byte = (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0'));
+        used = 4;
+    }
+    path->data += used;
+    path->size -= used;
+    return byte;
+}
+
+/* The mount may show only a part of the hierarchy, from `root` down: what of `path` lies below it.
+ */
+static bool path_below(struct bl_text root, struct bl_text path, struct bl_text *ret_rest)
+{
+    if (bl_text_equal(root, BL_TEXT("/")))
+        root.size = 0;
+    while (root.size > 0) {
+        if (path.size == 0 || path.data[0] != take_byte(&root))
+            return false;
+        path.data++;
+        path.size--;
+    }
+    if (path.size > 0 && path.data[0] != '/')
+        return false;
+    if (bl_text_equal(path, BL_TEXT("/")))
+        path.size = 0;
+    *ret_rest = path;
+    return true;
+}
+
+/* The mount point, unescaped, then `rest` as it is: names of cgroups have backslashes of their own
+ * (systemd writes "-" as "\x2d"). False: it does not fit. */
+static bool join(struct bl_text point, struct bl_text rest, char *out, size_t out_size)
+{
+    size_t length = 0;
+
+    while (point.size > 0 && length < out_size)
+        out[length++] = take_byte(&point);
+    if (length + rest.size >= out_size)
+        return false;
+    memcpy(out + length, rest.data, rest.size);
+    out[length + rest.size] = '\0';
+    return true;
+}
+
+bool proc_cgroup_locate(struct bl_text mounts, struct bl_text membership, char *out,
+                        size_t out_size)
+{
+    struct bl_text line, root, point, path, rest;
+    bool mounted = false;
+
+    if (!find_own_path(membership, &path)) {
+        snprintf(out, out_size, "this process is in no cgroup of version 2");
+        return false;
+    }
+    while (bl_text_split(&mounts, '\n', &line)) {
+        if (!parse_mount(line, &root, &point))
+            continue;
+        mounted = true;
+        if (path_below(root, path, &rest) && join(point, rest, out, out_size))
+            return true;
+    }
+    snprintf(out, out_size, "%s",
+             mounted ? "this process's cgroup lies outside of what is mounted"
+                     : "no cgroup2 file system is mounted");
+    return false;
+}
+
+/* Reads as much of a file as fits; nothing when it cannot be opened. */
+static struct bl_text read_file(int directory, const char *path, char *out, size_t out_size)
+{
+    size_t size = 0;
+
+    int fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && size < out_size) {
+        ssize_t count = read(fd, out + size, out_size - size);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            break;
+        size += (size_t)count;
+    }
+    if (fd >= 0)
+        close(fd);
+    return (struct bl_text){out, size};
+}
+
+/* Where our cgroup was found to be. The list of mounts may be long, and seldom changes: it is read
+ * again only when we are in another cgroup, or when there is none any more where it was. */
+static struct {
+    pthread_mutex_t guard;
+    char membership[MEMBERSHIP_MAX];
+    size_t membership_size;
+    char directory[PATH_MAX]; /* empty: not known */
+} memory = {.guard = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_remembered(struct bl_text membership)
+{
+    struct statfs status;
+
+    return memory.directory[0] != '\0' &&
+           bl_text_equal(membership, (struct bl_text){memory.membership, memory.membership_size}) &&
+           statfs(memory.directory, &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/* With the guard held. */
+static bool locate_anew(struct bl_text membership, char *out)
+{
+    char *data = bl_alloc(MOUNTS_MAX);
+    struct bl_text mounts = read_file(AT_FDCWD, "/proc/self/mountinfo", data, MOUNTS_MAX);
+    bool found = proc_cgroup_locate(mounts, membership, out, PATH_MAX);
+
+    bl_free(data);
+    memory.directory[0] = '\0';
+    if (found) {
+        memcpy(memory.membership, membership.data, membership.size);
+        memory.membership_size = membership.size;
+        memcpy(memory.directory, out, strlen(out) + 1);
+    }
+    return found;
+}
+
+/* Where our cgroup is, now: a process may be moved. `out` has room for PATH_MAX bytes. False: it
+ * says why. */
+static bool locate_own(char *out)
+{
+    char *data = bl_alloc(MEMBERSHIP_MAX);
+    struct bl_text membership = read_file(AT_FDCWD, "/proc/self/cgroup", data, MEMBERSHIP_MAX);
+    bool found = true;
+
+    pthread_mutex_lock(&memory.guard);
+    if (is_remembered(membership))
+        memcpy(out, memory.directory, strlen(memory.directory) + 1);
+    else
+        found = locate_anew(membership, out);
+    pthread_mutex_unlock(&memory.guard);
+    bl_free(data);
+    return found;
+}
+
+/* cgroup.kill came with Linux 5.14. The root of the hierarchy has no such file itself. */
+static bool kernel_has_kill(void)
+{
+    struct utsname names;
+    char *end;
+
+    if (uname(&names) != 0)
+        return false;
+    unsigned long major = strtoul(names.release, &end, 10);
+    unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+    return major > 5 || (major == 5 && minor >= 14);
+}
+
+/* Below one of another type than "domain" no process can be put into a new cgroup. The root has no
+ * such file. */
+static bool is_domain(int directory)
+{
+    char data[64];
+    struct bl_text type = bl_text_trim(read_file(directory, "cgroup.type", data, sizeof data));
+
+    return type.size == 0 || bl_text_equal(type, BL_TEXT("domain"));
+}
+
+static bool is_usable(int directory)
+{
+    return faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) == 0 &&
+           faccessat(directory, "cgroup.procs", W_OK, AT_EACCESS) == 0 &&
+           (faccessat(directory, "cgroup.kill", F_OK, 0) == 0 || kernel_has_kill()) &&
+           is_domain(directory);
+}
+
+bool proc_cgroup_directory(char *out, size_t out_size)
+{
+    char *own = bl_alloc(PATH_MAX);
+    bool usable = false;
+
+    if (locate_own(own)) {
+        int directory = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        usable = directory >= 0 && is_usable(directory);
+        if (directory >= 0)
+            close(directory);
+    }
+    if (usable && out != NULL)
+        usable = (size_t)snprintf(out, out_size, "%s", own) < out_size;
+    bl_free(own);
+    return usable;
+}
+
+/* Stays until it is killed; ends by itself should that fail. */
+static int sleeper(void)
+{
+    struct timespec limit = {.tv_sec = 2 * PROC_PROBE_LIMIT_MS / 1000};
+
+    nanosleep(&limit, NULL);
+    return 0;
+}
+
+/* Writes to a control file of the cgroup. Returns 0 or the errno. */
+static int write_control(int directory, const char *file, const char *value)
+{
+    int fd = openat(directory, file, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return errno;
+    int result = write(fd, value, strlen(value)) < 0 ? errno : 0;
+    close(fd);
+    return result;
+}
+
+/* Puts a child into the cgroup `directory`, made in `own`, and kills it there, as a warden would.
+ */
+static void try_kill(struct bl_container_check *check, const char *own, int directory)
+{
+    struct proc_child child;
+    struct proc_child_end end;
+    char number[16];
+
+    int result = proc_child_start(&child, 0, sleeper);
+    if (result != 0) {
+        proc_check_untried(check, "cannot start a child: %s", strerror(-result));
+        return;
+    }
+    snprintf(number, sizeof number, "%d", (int)child.pid);
+    int moved = write_control(directory, "cgroup.procs", number);
+    int killed = moved == 0 ? write_control(directory, "cgroup.kill", "1") : 0;
+    if (moved != 0 || killed != 0)
+        kill(child.pid, SIGKILL);
+    proc_child_wait(&child, &end);
+
+    if (moved != 0) {
+        proc_check_answer(check, false, "no process can be moved into a cgroup of ours: %s",
+                          strerror(moved));
+        proc_check_hint(check, "start belay by 'systemd-run --user --scope -p Delegate=yes'");
+    } else if (killed == ENOENT) {
+        proc_check_answer(check, false, "the kernel has no cgroup.kill");
+        proc_check_hint(check, "use a kernel from 5.14 on");
+    } else if (killed != 0) {
+        proc_check_answer(check, false, "cgroup.kill: %s", strerror(killed));
+    } else if (end.timed_out || !end.by_signal || end.status != SIGKILL) {
+        proc_check_answer(check, false, "cgroup.kill did not kill");
+    } else {
+        proc_check_answer(check, true, "cgroup.kill works below %.170s", own);
+    }
+}
+
+/* The directory is busy for a moment after its last process has been reaped. */
+static void remove_directory(int parent, const char *name)
+{
+    struct timespec pause = {.tv_nsec = 10 * (long)BL_NS_PER_MS};
+
+    for (int i = 0; i < RMDIR_TRIES && unlinkat(parent, name, AT_REMOVEDIR) != 0; i++) {
+        if (errno != EBUSY)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void explain_mkdir(struct bl_container_check *check, const char *own, int code)
+{
+    if (code == EROFS) {
+        proc_check_answer(check, false, "%.160s is mounted read-only", own);
+        proc_check_hint(check, "in a container, mount the cgroup file system writable");
+    } else if (code == EACCES || code == EPERM) {
+        proc_check_answer(check, false, "%.160s is not delegated to this user", own);
+        proc_check_hint(check, "start belay by 'systemd-run --user --scope -p Delegate=yes'");
+    } else if (code == EMFILE || code == ENFILE || code == ENOMEM) {
+        proc_check_untried(check, "no cgroup can be made: %s", strerror(code));
+    } else {
+        proc_check_answer(check, false, "no cgroup can be made in %.120s: %s", own, strerror(code));
+    }
+}
+
+/* Makes a cgroup below this process's own, kills a child in it, and takes it away. Signals wait
+ * meanwhile, so that Ctrl-C leaves no directory behind. The name is by chance: a process of another
+ * PID namespace may have our number. */
+static void try_directory(struct bl_container_check *check, const char *own)
+{
+    char name[32];
+    uint32_t chance;
+    sigset_t all, before;
+
+    bl_random_bytes(&chance, sizeof chance);
+    snprintf(name, sizeof name, "belay-probe-%08x", (unsigned)chance);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int parent = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent >= 0 && mkdirat(parent, name, 0755) == 0) {
+        int directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (directory >= 0) {
+            try_kill(check, own, directory);
+            close(directory);
+        } else {
+            proc_check_untried(check, "%.120s: %s", own, strerror(errno));
+        }
+        remove_directory(parent, name);
+    } else {
+        explain_mkdir(check, own, errno);
+    }
+    if (parent >= 0)
+        close(parent);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void proc_cgroup_probe(struct bl_container_check *check)
+{
+    char *own = bl_alloc(PATH_MAX);
+
+    if (locate_own(own)) {
+        try_directory(check, own);
+    } else {
+        proc_check_answer(check, false, "%.190s", own);
+        proc_check_hint(check, "mount -t cgroup2 none /sys/fs/cgroup, or boot with "
+                               "systemd.unified_cgroup_hierarchy=1");
+    }
+    bl_free(own);
+}

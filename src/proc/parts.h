@@ -1,0 +1,31 @@
+/* What the files of this room share. */
+#ifndef BELAY_PROC_PARTS_H
+#define BELAY_PROC_PARTS_H
+
+#include <belay/proc.h>
+
+/* What a started warden is to us. */
+struct proc_started {
+    pid_t pid;
+    int pidfd;
+    int control;  /* messages, non-blocking */
+    int lifeline; /* closing it, or dying, is the order to kill all */
+};
+
+/* Starts the warden itself, not through fork: a parent of any size starts it as quickly.
+ * `mechanism` is not BL_MECHANISM_NONE. */
+int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
+               const char *cgroup_directory, struct proc_started *ret_started,
+               struct bl_error *error);
+/* The container in force for what was asked: `auto` becomes cgroup2 where it works, else subreaper.
+ * BL_ENOTSUP: it was asked for by name and is not available. */
+int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mechanism,
+                           struct bl_error *error);
+/* True when a PID namespace can be had here only in a user namespace: also for root, in a container
+ * without CAP_SYS_ADMIN. Known once bl_container_check was asked about pidns; asks it if it was
+ * not. */
+bool proc_container_needs_user(void);
+/* The directory in which this process may make cgroups; false: none. */
+bool proc_cgroup_directory(char *out, size_t size);
+
+#endif

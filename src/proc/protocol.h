@@ -1,0 +1,68 @@
+/* What belay and a warden say to each other: one message a packet, over a socket pair. The C
+ * library alone: the warden links nothing else. */
+#ifndef BELAY_PROC_PROTOCOL_H
+#define BELAY_PROC_PROTOCOL_H
+
+#include <stdint.h>
+
+/* Descriptors of a warden besides its command's 0, 1 and 2. */
+enum {
+    WARDEN_LIFELINE =
+        3, /* the end of a pipe whose other end only belay has: end of file is the end */
+    WARDEN_CONTROL = 4,
+    WARDEN_DESCRIPTORS = 5,
+};
+
+/* Containers, as in enum bl_mechanism. */
+enum {
+    WARDEN_SUBREAPER = 1,
+    WARDEN_CGROUP2 = 2,
+    WARDEN_PIDNS = 3,
+};
+
+/* Flags. */
+enum {
+    WARDEN_BACKGROUND = 1, /* what the command leaves behind is kept */
+    WARDEN_TERMINAL = 2,   /* descriptor 0 becomes the controlling terminal */
+    WARDEN_USER_NS = 4,    /* the namespace needs one of users around it */
+};
+
+/* Arguments of a warden: numbers in decimal, then the command. */
+enum {
+    WARDEN_ARGUMENT_CONTAINER = 1,
+    WARDEN_ARGUMENT_GRACE_MS, /* for what is left behind */
+    WARDEN_ARGUMENT_MASK,     /* signals that the command starts with blocked, as bits */
+    WARDEN_ARGUMENT_MEMORY,
+    WARDEN_ARGUMENT_PROCESSES,
+    WARDEN_ARGUMENT_FLAGS,
+    WARDEN_ARGUMENT_CGROUP, /* directory in which a cgroup can be made; "-": none */
+    WARDEN_ARGUMENT_COMMAND,
+};
+
+enum warden_message_type {
+    /* to the warden */
+    WARDEN_STOP = 1, /* a: signal, b: grace in ms */
+    WARDEN_SIGNAL,   /* a: signal for the command alone */
+    /* from the warden */
+    WARDEN_STARTED, /* a: pid of the command */
+    WARDEN_FAILED,  /* a: errno, b: enum warden_stage */
+    WARDEN_ENDED,   /* a: status as of waitpid, b: processes left behind */
+    WARDEN_QUIET,   /* a: processes, b: survivors, c: strongest signal, d: 1 by the limit; the last
+                       one */
+};
+
+enum warden_stage {
+    WARDEN_STAGE_START,
+    WARDEN_STAGE_CGROUP,
+    WARDEN_STAGE_NAMESPACE,
+    WARDEN_STAGE_LIMIT,
+    WARDEN_STAGE_TERMINAL,
+    WARDEN_STAGE_EXEC,
+};
+
+struct warden_message {
+    int32_t type;
+    int32_t a, b, c, d;
+};
+
+#endif

@@ -1,0 +1,202 @@
+/* Design notes.
+ *
+ * Bubblewrap makes the view; death is the warden's: neither --die-with-parent nor --new-session.
+ * Mounts are made in the order of the arguments, so the workspace comes last, over the private /tmp
+ * that may hide it. Root keeps only the capabilities that work on files and users: with
+ * CAP_SYS_ADMIN the read-only root could be mounted writable again, and with CAP_DAC_READ_SEARCH
+ * any file be opened by its handle through the workspace. For other users bubblewrap keeps none. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+static const char *const view[] = {
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--tmpfs",
+    "/tmp",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    /* It may name a folder that cannot be written, or is not there any more: /tmp is. */
+    "--unsetenv",
+    "TMPDIR",
+    NULL,
+};
+
+static const char *const root_capabilities[] = {
+    "--cap-drop", "ALL",        "--cap-add", "CAP_CHOWN",  "--cap-add", "CAP_DAC_OVERRIDE",
+    "--cap-add",  "CAP_FOWNER", "--cap-add", "CAP_FSETID", "--cap-add", "CAP_KILL",
+    "--cap-add",  "CAP_SETGID", "--cap-add", "CAP_SETUID", NULL,
+};
+
+/* Room for what the options below may add to the lists above. */
+#define OPTIONS_MAX (BL_COUNT(view) + BL_COUNT(root_capabilities) + 16)
+
+struct words {
+    struct bl_arena *arena;
+    const char **items;
+    size_t count;
+};
+
+static void add(struct words *words, const char *word)
+{
+    words->items[words->count++] = bl_arena_text(words->arena, bl_text_from(word)).data;
+}
+
+static void add_all(struct words *words, const char *const *list)
+{
+    for (; *list != NULL; list++)
+        add(words, *list);
+}
+
+static size_t count_words(const char *const *list)
+{
+    size_t count = 0;
+
+    while (list[count] != NULL)
+        count++;
+    return count;
+}
+
+static struct words words_for(struct bl_arena *arena, const char *const *arguments)
+{
+    size_t room = OPTIONS_MAX + count_words(arguments) + 1;
+
+    return (struct words){.arena = arena,
+                          .items = bl_arena_zalloc(arena, room * sizeof(const char *))};
+}
+
+int bl_sandbox_parse(const char *text, enum bl_sandbox *ret_sandbox, struct bl_error *error)
+{
+    static const char *const names[] = {[BL_SANDBOX_OFF] = "off",
+                                        [BL_SANDBOX_WORKSPACE] = "workspace",
+                                        [BL_SANDBOX_READ_ONLY] = "read-only"};
+
+    for (size_t i = 0; i < BL_COUNT(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret_sandbox = (enum bl_sandbox)i;
+            return 0;
+        }
+    }
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose a sandbox", text, "unknown sandbox '%s'",
+                 text);
+    bl_error_hint(error, "it is read-only, workspace or off");
+    return BL_EINVAL;
+}
+
+bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check *check)
+{
+    if (proc_program_find(getenv("PATH"), "bwrap", out, out_size))
+        return true;
+    *check = (struct bl_container_check){0};
+    proc_check_answer(check, false, "no bwrap in PATH");
+    proc_check_hint(check, "install the package bubblewrap");
+    return false;
+}
+
+const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
+                                             enum bl_sandbox sandbox, const char *workspace,
+                                             bool network, const char *const *arguments)
+{
+    struct words words = words_for(arena, arguments);
+
+    add(&words, path);
+    add_all(&words, view);
+    if (!network)
+        add(&words, "--unshare-net");
+    if (getuid() == 0)
+        add_all(&words, root_capabilities);
+    if (workspace != NULL) {
+        /* Bound read-only too, because it may lie below /tmp; the root itself is in sight. */
+        if (strcmp(workspace, "/") != 0) {
+            add(&words, sandbox == BL_SANDBOX_WORKSPACE ? "--bind" : "--ro-bind");
+            add(&words, workspace);
+            add(&words, workspace);
+        }
+        add(&words, "--chdir");
+        add(&words, workspace);
+    }
+    add(&words, "--");
+    add_all(&words, arguments);
+    return words.items;
+}
+
+/* Its path without symbolic links, which a mount inside would follow to somewhere else. */
+static int canonical_workspace(struct bl_arena *arena, enum bl_sandbox sandbox,
+                               const char *workspace, const char **ret_path, struct bl_error *error)
+{
+    struct stat status;
+
+    char *path = realpath(workspace, NULL);
+    int failure = path == NULL || stat(path, &status) != 0 ? errno : 0;
+    if (failure == 0 && !S_ISDIR(status.st_mode))
+        failure = ENOTDIR;
+    if (failure != 0) {
+        free(path);
+        return bl_error_set(error, failure == ENOTDIR ? BL_EINVAL : bl_error_from_errno(failure),
+                            BL_KIND_FILESYSTEM, "enter the sandbox", workspace,
+                            "the workspace %s: %s", workspace, strerror(failure));
+    }
+    *ret_path = bl_arena_text(arena, bl_text_from(path)).data;
+    free(path);
+    if (sandbox != BL_SANDBOX_WORKSPACE || strcmp(*ret_path, "/") != 0)
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", workspace,
+                 "with the root as workspace, nothing would be protected");
+    bl_error_hint(error, "choose a folder, or the sandbox read-only or off");
+    return BL_EINVAL;
+}
+
+static int refuse(const struct bl_container_check *check, struct bl_error *error)
+{
+    bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "enter the sandbox", "bwrap",
+                 "the sandbox is not available: %s", check->detail);
+    if (check->hint[0] != '\0')
+        bl_error_hint(error, "%s", check->hint);
+    return BL_ENOTSUP;
+}
+
+/* The command starts in the workspace. BL_EINVAL: there is no command, no folder of that name, or
+ * the workspace is the root of all. With BL_SANDBOX_OFF the arguments are copied as they are. */
+int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
+                    bool network, const char *const *arguments, const char *const **ret_arguments,
+                    struct bl_error *error)
+{
+    struct bl_container_check check;
+    const char *canonical = NULL;
+
+    if (arguments == NULL || arguments[0] == NULL)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
+                            "there is no command");
+    if (sandbox == BL_SANDBOX_OFF) {
+        struct words words = words_for(arena, arguments);
+        add_all(&words, arguments);
+        *ret_arguments = words.items;
+        return 0;
+    }
+    if (workspace == NULL && sandbox == BL_SANDBOX_WORKSPACE)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
+                            "there is no workspace");
+    if (workspace != NULL) {
+        int code = canonical_workspace(arena, sandbox, workspace, &canonical, error);
+        if (code != 0)
+            return code;
+    }
+    char *path = bl_arena_alloc(arena, PATH_MAX);
+    if (!proc_bubblewrap_find(path, PATH_MAX, &check))
+        return refuse(&check, error);
+    bl_sandbox_check(&check);
+    if (!check.available)
+        return refuse(&check, error);
+    *ret_arguments = proc_bubblewrap_arguments(arena, path, sandbox, canonical, network, arguments);
+    return 0;
+}

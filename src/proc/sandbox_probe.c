@@ -1,0 +1,120 @@
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "probe.h"
+
+#define OUTPUT_MAX 512u
+
+/* The first line of what a program printed, without what a terminal would act on. */
+static void first_line(struct bl_buffer *output, char *out, size_t out_size)
+{
+    struct bl_text rest = bl_text_trim(bl_buffer_text(output));
+    struct bl_text line = {0};
+    size_t size = 0;
+
+    bl_text_split(&rest, '\n', &line);
+    line.size = bl_utf8_valid_prefix(line, NULL);
+    line = bl_utf8_cut(line, out_size - 1);
+    for (; size < line.size; size++) {
+        unsigned char byte = (unsigned char)line.data[size];
+        out[size] = byte < 0x20 || byte == 0x7f ? '?' : (char)byte;
+    }
+    out[size] = '\0';
+}
+
+/* "bubblewrap 0.8.0" gives 0.8.0. */
+static void find_version(struct bl_container_check *check, const char *path)
+{
+    const char *const arguments[] = {path, "--version", NULL};
+    struct bl_buffer output;
+    struct proc_child_end end;
+    char line[sizeof check->version];
+
+    bl_buffer_init(&output, OUTPUT_MAX);
+    if (proc_program_run(arguments, PROC_PROBE_LIMIT_MS, &output, &end) == 0 && !end.timed_out &&
+        !end.by_signal && end.status == 0) {
+        first_line(&output, line, sizeof line);
+        const char *space = strrchr(line, ' ');
+        snprintf(check->version, sizeof check->version, "%s", space != NULL ? space + 1 : line);
+    }
+    bl_buffer_done(&output);
+}
+
+static void explain(struct bl_container_check *check, const char *path, int result,
+                    const struct proc_child_end *end, struct bl_buffer *output)
+{
+    char line[160];
+
+    first_line(output, line, sizeof line);
+    if (result == -EAGAIN || result == -ENOMEM || result == -EMFILE || result == -ENFILE) {
+        proc_check_untried(check, "%.100s cannot be started: %s", path, strerror(-result));
+    } else if (result != 0) {
+        proc_check_answer(check, false, "%.100s cannot be started: %s", path, strerror(-result));
+    } else if (end->timed_out) {
+        proc_check_answer(check, false, "%.100s did not end within %d s", path,
+                          PROC_PROBE_LIMIT_MS / 1000);
+    } else if (end->by_signal) {
+        proc_check_answer(check, false, "%.100s was killed by signal %d", path, end->status);
+    } else if (end->status != 0) {
+        proc_check_answer(check, false, "does not work here: %s",
+                          line[0] != '\0' ? line : "it says nothing");
+        proc_check_hint(check,
+                        "it needs user namespaces, and a root that is no chroot; see pidns in "
+                        "'belay doctor'");
+    } else {
+        proc_check_answer(check, true, "%.100s", path);
+    }
+}
+
+/* With the arguments that a tool would get, network off: bringing up the loopback is what most
+ * often fails in a container. Only here the command is the first of its namespace: bubblewrap does
+ * not wait for a first process of its own, which would come to us as an orphan where we are a
+ * subreaper. */
+void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
+{
+    static const char *const command[] = {"true", NULL};
+    struct bl_arena arena = {0};
+    struct bl_buffer output;
+    struct proc_child_end end = {0};
+
+    *check = (struct bl_container_check){0};
+    find_version(check, path);
+    const char *const *wrapped =
+        proc_bubblewrap_arguments(&arena, path, BL_SANDBOX_READ_ONLY, NULL, false, command);
+    size_t count = 0;
+    while (wrapped[count] != NULL)
+        count++;
+    const char **arguments = bl_arena_alloc(&arena, (count + 2) * sizeof *arguments);
+    arguments[0] = path;
+    arguments[1] = "--as-pid-1";
+    memcpy(arguments + 2, wrapped + 1, count * sizeof *arguments);
+    bl_buffer_init(&output, OUTPUT_MAX);
+    int result = proc_program_run(arguments, PROC_PROBE_LIMIT_MS, &output, &end);
+    explain(check, path, result, &end, &output);
+    bl_buffer_done(&output);
+    bl_arena_done(&arena);
+}
+
+/* The program that PATH finds may change; what is remembered is the answer of the last one. */
+void bl_sandbox_check(struct bl_container_check *ret_check)
+{
+    static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+    static char known_path[PATH_MAX];
+    static struct bl_container_check known;
+    char *path = bl_alloc(PATH_MAX);
+
+    if (proc_bubblewrap_find(path, PATH_MAX, ret_check)) {
+        pthread_mutex_lock(&guard);
+        if (strcmp(path, known_path) != 0) {
+            proc_bubblewrap_probe(path, &known);
+            memcpy(known_path, path, strlen(path) + 1);
+            if (known.untried)
+                known_path[0] = '\0';
+        }
+        *ret_check = known;
+        pthread_mutex_unlock(&guard);
+    }
+    bl_free(path);
+}

@@ -1,0 +1,200 @@
+/* Starting a warden: the one place where this process makes another. The child shares our memory
+ * until it executes (so that the size of this process costs nothing) and must touch nothing of it
+ * but its own stack; all signals are blocked meanwhile, and stay so until the warden gives its
+ * command the mask that we had. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "parts.h"
+#include "protocol.h"
+
+#define CHILD_STACK_SIZE ((size_t)32 * 1024)
+/* Above all numbers that the warden wants to have. */
+#define SAFE_DESCRIPTOR 10
+
+struct child {
+    const char *path;
+    char *const *arguments;
+    char *const *environment;
+    const char *directory;
+    int fds[WARDEN_DESCRIPTORS]; /* what becomes 0, 1, 2, lifeline, control; -1: /dev/null */
+    int failure;                 /* errno, written by the child */
+    bool failed_in_directory;
+};
+
+/* First all out of the way, then each to its place: the places may be taken by one of them. */
+static int arrange_descriptors(struct child *child)
+{
+    int safe[WARDEN_DESCRIPTORS];
+    for (int i = 0; i < WARDEN_DESCRIPTORS; i++) {
+        int from = child->fds[i];
+        if (from < 0)
+            from = open("/dev/null", O_RDWR | O_CLOEXEC);
+        safe[i] = from < 0 ? -1 : fcntl(from, F_DUPFD_CLOEXEC, SAFE_DESCRIPTOR);
+        if (safe[i] < 0)
+            return -1;
+    }
+    for (int i = 0; i < WARDEN_DESCRIPTORS; i++)
+        if (dup2(safe[i], i) < 0)
+            return -1;
+    return 0;
+}
+
+/* Runs in the child, on a stack of its own, in our memory. */
+static int child_main(void *argument)
+{
+    struct child *child = argument;
+    child->failed_in_directory = child->directory != NULL && chdir(child->directory) < 0;
+    if (!child->failed_in_directory && arrange_descriptors(child) == 0)
+        execve(child->path, child->arguments, child->environment);
+    child->failure = errno;
+    _exit(127);
+}
+
+/* Where the warden is: named by BELAY_WARDEN, beside this program, or where it was installed. */
+static const char *warden_path(char *out, size_t size)
+{
+    const char *named = getenv("BELAY_WARDEN");
+    if (named != NULL && named[0] == '/')
+        return named;
+    char self[2048];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    while (length > 0 && self[length - 1] != '/')
+        length--;
+    /* Beside it while it is built; one up and down again where it was installed and moved. */
+    static const char *const places[] = {"", "../libexec/belay/"};
+    for (size_t i = 0; length > 0 && i < BL_COUNT(places); i++) {
+        snprintf(out, size, "%.*s%sbelay-warden", (int)length, self, places[i]);
+        if (access(out, X_OK) == 0)
+            return out;
+    }
+    snprintf(out, size, "%s/belay-warden", BELAY_LIBEXEC);
+    return out;
+}
+
+static uint64_t mask_bits(const sigset_t *mask)
+{
+    uint64_t bits = 0;
+    for (int number = 1; number < 64; number++)
+        if (sigismember(mask, number) == 1)
+            bits |= 1ull << number;
+    return bits;
+}
+
+/* All in one arena: the numbers, then the command's own arguments. */
+static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_options *options,
+                               enum bl_mechanism mechanism, const char *cgroup_directory,
+                               uint64_t mask)
+{
+    size_t count = 0;
+    while (options->arguments[count] != NULL)
+        count++;
+    const char **arguments =
+        bl_arena_zalloc(arena, (WARDEN_ARGUMENT_COMMAND + count + 1) * sizeof *arguments);
+    int flags =
+        (options->background ? WARDEN_BACKGROUND : 0) | (options->terminal ? WARDEN_TERMINAL : 0);
+    if (mechanism == BL_MECHANISM_PIDNS && proc_container_needs_user())
+        flags |= WARDEN_USER_NS;
+    arguments[0] = "warden";
+    arguments[WARDEN_ARGUMENT_CONTAINER] = bl_arena_printf(arena, "%d", (int)mechanism).data;
+    arguments[WARDEN_ARGUMENT_GRACE_MS] = bl_arena_printf(arena, "%u", options->grace_ms).data;
+    arguments[WARDEN_ARGUMENT_MASK] = bl_arena_printf(arena, "%llu", (unsigned long long)mask).data;
+    arguments[WARDEN_ARGUMENT_MEMORY] =
+        bl_arena_printf(arena, "%llu", (unsigned long long)options->memory_bytes).data;
+    arguments[WARDEN_ARGUMENT_PROCESSES] =
+        bl_arena_printf(arena, "%u", options->processes_max).data;
+    arguments[WARDEN_ARGUMENT_FLAGS] = bl_arena_printf(arena, "%d", flags).data;
+    arguments[WARDEN_ARGUMENT_CGROUP] = cgroup_directory;
+    memcpy(arguments + WARDEN_ARGUMENT_COMMAND, options->arguments, count * sizeof *arguments);
+    return (char **)arguments;
+}
+
+/* The lifeline is made first: killed from here on, we leave a warden that finds its end. */
+static int open_ends(int lifeline[2], int control[2])
+{
+    if (pipe2(lifeline, O_CLOEXEC) < 0)
+        return errno;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0) {
+        int code = errno;
+        close(lifeline[0]);
+        close(lifeline[1]);
+        return code;
+    }
+    return 0;
+}
+
+static int clone_child(struct child *child, int *ret_pidfd, pid_t *ret_pid)
+{
+    char *stack = bl_alloc(CHILD_STACK_SIZE);
+    pid_t pid = clone(child_main, stack + CHILD_STACK_SIZE,
+                      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, ret_pidfd);
+    int code = pid < 0 ? errno : 0;
+    bl_free(stack);
+    *ret_pid = pid;
+    return code;
+}
+
+static int explain(struct bl_error *error, const struct child *child, int failure)
+{
+    int code = bl_error_from_errno(failure);
+    if (child->failed_in_directory)
+        bl_error_set(error, code, BL_KIND_FILESYSTEM, "start a command", child->directory,
+                     "cannot enter the directory %s: %s", child->directory, strerror(failure));
+    else
+        bl_error_set(error, code, BL_KIND_RUNTIME, "start a warden", child->path,
+                     "cannot start %s: %s", child->path, strerror(failure));
+    if (failure == ENOENT && !child->failed_in_directory)
+        bl_error_hint(error, "belay-warden belongs beside belay; BELAY_WARDEN names another place");
+    else if (code == BL_EMFILE)
+        bl_error_hint(error, "raise the limit of open files (ulimit -n)");
+    return child->failed_in_directory ? code : BL_ESYSTEM;
+}
+
+int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
+               const char *cgroup_directory, struct proc_started *ret_started,
+               struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    int lifeline[2], control[2];
+    sigset_t all, before;
+    char *path_buffer = bl_arena_alloc(&arena, 4096);
+    struct child child = {.path = warden_path(path_buffer, 4096), .directory = options->directory};
+    int failure = open_ends(lifeline, control);
+    if (failure != 0) {
+        bl_arena_done(&arena);
+        return explain(error, &child, failure);
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    child.arguments =
+        warden_arguments(&arena, options, mechanism, cgroup_directory, mask_bits(&before));
+    child.environment =
+        options->environment != NULL ? (char *const *)options->environment : environ;
+    memcpy(child.fds,
+           (const int[]){options->input, options->output, options->error, lifeline[0], control[1]},
+           sizeof child.fds);
+    failure = clone_child(&child, &ret_started->pidfd, &ret_started->pid);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bl_arena_done(&arena);
+    close(lifeline[0]);
+    close(control[1]);
+    ret_started->lifeline = lifeline[1];
+    ret_started->control = control[0];
+    if (failure == 0 && child.failure == 0)
+        return 0;
+    /* The child has gone before it became a warden; `clone` has not, when it failed itself. */
+    close(lifeline[1]);
+    close(control[0]);
+    if (failure == 0) {
+        waitid(P_PIDFD, (id_t)ret_started->pidfd, &(siginfo_t){0}, WEXITED);
+        close(ret_started->pidfd);
+    }
+    return explain(error, &child, failure != 0 ? failure : child.failure);
+}

@@ -1,0 +1,74 @@
+#include "warden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool write_file(const char *path, const char *value)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool written = write(fd, value, strlen(value)) >= 0;
+    close(fd);
+    return written;
+}
+
+/* The command stays who it was. */
+static bool map_user(uid_t uid, gid_t gid)
+{
+    char map[64];
+    snprintf(map, sizeof map, "%u %u 1", uid, uid);
+    bool mapped =
+        write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", map);
+    snprintf(map, sizeof map, "%u %u 1", gid, gid);
+    return mapped && write_file("/proc/self/gid_map", map);
+}
+
+/* All that this process is for: to reap, and to be the one whose death is the death of all. */
+static _Noreturn void reap_until_empty(pid_t command, int status_fd)
+{
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, 0);
+        if (pid < 0 && errno != EINTR)
+            exit(0);
+        if (pid == command && write(status_fd, &status, sizeof status) < 0)
+            exit(1);
+    }
+}
+
+_Noreturn void namespace_init(const struct start *start, int status_fd, uid_t uid, gid_t gid)
+{
+    /* When the warden dies, so does this process, and the kernel kills all others. It may have died
+     * before: then nobody reads what we write. */
+    int alive = -1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "warden-init");
+    if (write(status_fd, &alive, sizeof alive) < 0)
+        exit(1);
+    if ((start->flags & WARDEN_USER_NS) != 0 && !map_user(uid, gid))
+        start_failed(start, errno, WARDEN_STAGE_NAMESPACE);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        start_failed(start, errno, WARDEN_STAGE_NAMESPACE);
+    pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (command < 0)
+        start_failed(start, errno, WARDEN_STAGE_START);
+    if (command == 0)
+        start_command(start);
+    /* The command's own copies decide when its streams end, and when it has started. */
+    close(start->failure_fd);
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    reap_until_empty(command, status_fd);
+}

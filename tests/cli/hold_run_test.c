@@ -1,0 +1,425 @@
+#include "held.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct held held;
+
+static int end_held(void **state)
+{
+    (void)state;
+    held_end(&held);
+    return 0;
+}
+
+/* ---- Streams and environment ----------------------------------------------------------------- */
+
+static void bytes_pass_through_as_they_are(void **state)
+{
+    enum {
+        SIZE = 3 << 20
+    };
+    struct bl_random random;
+    int input = memfd_create("in", MFD_CLOEXEC);
+    char *sent = bl_alloc(SIZE), *came = bl_alloc(SIZE);
+
+    (void)state;
+    bl_random_seed(&random, 7);
+    for (size_t i = 0; i < SIZE; i++)
+        sent[i] = (char)bl_random_next(&random);
+    assert_int_equal(pwrite(input, sent, SIZE, 0), SIZE);
+    held_start(&held,
+               (const char *const[]){runner_program(), "hold", "--", "sh", "-c", "cat | cat", NULL},
+               input, RUN_KEEP);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 0);
+    assert_int_equal(pread(held.out, came, SIZE, 0), SIZE);
+    assert_memory_equal(sent, came, SIZE);
+    assert_string_equal(held_err(&held), "");
+    bl_free(sent);
+    bl_free(came);
+    close(input);
+}
+
+static void a_closed_standard_output_is_the_commands_to_notice(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    runner_run_with(&run, (const char *const[]){"hold", "--", "sh", "-c", "echo x || exit 9", NULL},
+                    NULL, RUN_CLOSE);
+    assert_int_equal(run.exit_code, 9);
+}
+
+/* What we catch or ignore ourselves must not reach the command. */
+static void a_reader_that_is_gone_ends_the_command_as_ever(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[0]);
+    held_start(&held, (const char *const[]){runner_program(), "hold", "--", "yes", NULL}, HELD_NULL,
+               ends[1]);
+    close(ends[1]);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 128 + SIGPIPE);
+}
+
+static void the_environment_is_whole(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    runner_run_with(
+        &run, (const char *const[]){"hold", "--", "sh", "-c", "echo $BELAY_TEST_API_KEY", NULL},
+        (const char *const[]){"BELAY_TEST_API_KEY=whole", NULL}, RUN_KEEP);
+    assert_string_equal(run.out, "whole\n");
+}
+
+static void not_found_and_not_executable_are_told_apart(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    RUN(&run, "hold", "--", "belay-no-such-command");
+    assert_int_equal(run.exit_code, 127);
+    assert_memory_equal(run.err, "belay hold: ", 12);
+    RUN(&run, "hold", "--", "/etc/passwd");
+    assert_int_equal(run.exit_code, 126);
+    RUN(&run, "hold", "--", "/");
+    assert_int_equal(run.exit_code, 126);
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+/* A shell that says which signal came, and goes on when `status` is 0. */
+#define TELLING(status)                                                                            \
+    "tell() { echo \"got $1\"; [ " status " = 0 ] || exit " status "; }\n"                         \
+    "for s in INT TERM HUP QUIT; do trap \"tell $s\" $s; done\n"                                   \
+    "echo ready; while :; do sleep 0.02; done"
+
+static void check_signal(int number, const char *name, int exit_code)
+{
+    char part[64];
+
+    HOLD(&held, "--json", "--grace", "10s", "--", "sh", "-c", TELLING("5"));
+    held_await(&held, "ready");
+    kill(held.pid, number);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, exit_code);
+    snprintf(part, sizeof part, "got %s\n", name);
+    assert_non_null(strstr(held_out(&held), part));
+    runner_check_schema("hold", held_last_line(&held));
+    snprintf(part, sizeof part, "\"reason\":\"signal\",\"origin\":\"SIG%s\",", name);
+    assert_non_null(strstr(held_last_line(&held), part));
+    assert_non_null(strstr(held_last_line(&held), "\"status\":5,\"by_signal\":false,"));
+    assert_int_equal(held_count(&held), 0);
+    held_end(&held);
+}
+
+static void the_command_sees_the_signal_that_came(void **state)
+{
+    (void)state;
+    check_signal(SIGINT, "INT", 130);
+    check_signal(SIGTERM, "TERM", 143);
+    check_signal(SIGHUP, "HUP", 130);
+    check_signal(SIGQUIT, "QUIT", 130);
+}
+
+static void ctrl_c_on_a_terminal_reaches_the_command_as_sigint(void **state)
+{
+    (void)state;
+    held_start(&held,
+               (const char *const[]){runner_program(), "hold", "--grace", "10s", "--", "sh", "-c",
+                                     TELLING("5"), NULL},
+               HELD_TERMINAL, RUN_KEEP);
+    held_await(&held, "ready");
+    assert_int_equal(write(held.terminal, "\003", 1), 1);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 130);
+    assert_non_null(strstr(held_out(&held), "got INT\n"));
+    assert_non_null(strstr(held_err(&held), "Nothing left running.\n"));
+    assert_int_equal(held_count(&held), 0);
+}
+
+static void ctrl_z_pauses_neither_the_command_nor_its_deadline(void **state)
+{
+    (void)state;
+    held_start(&held,
+               (const char *const[]){runner_program(), "hold", "--timeout", "500ms", "--", "sh",
+                                     "-c", TELLING("5"), NULL},
+               HELD_TERMINAL, RUN_KEEP);
+    held_await(&held, "ready");
+    assert_int_equal(write(held.terminal, "\032", 1), 1);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 124);
+}
+
+static void the_second_signal_skips_the_grace(void **state)
+{
+    (void)state;
+    HOLD(&held, "--grace", "1h", "--json", "--", "sh", "-c", TELLING("0"));
+    held_await(&held, "ready");
+    kill(held.pid, SIGTERM);
+    held_await(&held, "got TERM");
+    assert_true(held_count(&held) >= 3);
+    kill(held.pid, SIGINT);
+    held_wait(&held);
+    /* The first one is the reason. */
+    assert_int_equal(held.exit_code, 143);
+    assert_non_null(strstr(held_last_line(&held), "\"origin\":\"SIGTERM\""));
+    assert_non_null(strstr(held_last_line(&held), "\"fate\":\"killed\""));
+    assert_int_equal(held_count(&held), 0);
+}
+
+static void a_signal_in_the_grace_of_the_deadline_skips_it_too(void **state)
+{
+    (void)state;
+    HOLD(&held, "--timeout", "100ms", "--grace", "1h", "--", "sh", "-c", TELLING("0"));
+    held_await(&held, "got TERM");
+    kill(held.pid, SIGTERM);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 124);
+    assert_int_equal(held_count(&held), 0);
+}
+
+static void many_signals_at_once_do_no_harm(void **state)
+{
+    (void)state;
+    HOLD(&held, "--grace", "1h", "--json", "--", "sh", "-c", TELLING("0"));
+    held_await(&held, "ready");
+    for (int i = 0; i < 100; i++)
+        kill(held.pid, (const int[]){SIGTERM, SIGINT, SIGHUP, SIGQUIT}[i % 4]);
+    held_wait(&held);
+    assert_true(held.exit_code == 143 || held.exit_code == 130);
+    runner_check_schema("hold", held_last_line(&held));
+    assert_int_equal(held_count(&held), 0);
+}
+
+/* As under nohup(1). */
+static void a_hangup_that_was_ignored_at_the_start_stays_so(void **state)
+{
+    char script[512];
+
+    (void)state;
+    snprintf(script, sizeof script,
+             "trap '' HUP; exec %s hold -- sh -c 'echo ready; sleep 1; exit 6'", runner_program());
+    held_start(&held, (const char *const[]){"sh", "-c", script, NULL}, HELD_NULL, RUN_KEEP);
+    held_await(&held, "ready");
+    kill(held.pid, SIGHUP);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 6);
+    assert_string_equal(held_err(&held), "");
+}
+
+/* ---- Nothing is left ------------------------------------------------------------------------- */
+
+/* A tree that does not want to end: daemons of both kinds, deaf to every polite signal, one of them
+ * stopped, and the command itself. */
+#define STUBBORN                                                                                   \
+    "trap '' TERM INT HUP QUIT\n"                                                                  \
+    "(setsid sleep 60 &)\n"                                                                        \
+    "(setsid sh -c 'sleep 60 & sleep 60' &)\n"                                                     \
+    "nohup sleep 60 >/dev/null 2>&1 &\n"                                                           \
+    "sleep 60 & kill -STOP $!\n"                                                                   \
+    "echo ready; "
+/* Belay, the warden, the shell and its four at least, when it says that it is ready. */
+#define STUBBORN_COUNT 7
+
+static const char *const containers[] = {"subreaper", "cgroup2", "pidns"};
+
+static bool available(const char *container)
+{
+    static struct run run;
+
+    RUN(&run, "hold", "--container", container, "--", "true");
+    if (run.exit_code == 0)
+        return true;
+    print_message("%s: %s", container, run.err);
+    /* What is missing, and how to get it. */
+    assert_int_equal(run.exit_code, 125);
+    assert_non_null(strstr(run.err, "; "));
+    return false;
+}
+
+/* It may have ended before anybody has looked at it. */
+static void the_shortest_command_is_told_as_any_other(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(containers); i++) {
+        if (!available(containers[i]))
+            continue;
+        for (int round = 0; round < (SUITE_SANITIZED ? 10 : 50); round++) {
+            RUN(&run, "hold", "--container", containers[i], "--", "sh", "-c", "exit 3");
+            assert_string_equal(run.err, "");
+            assert_int_equal(run.exit_code, 3);
+        }
+    }
+}
+
+static void a_stubborn_tree_is_gone_after_the_grace(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(containers); i++) {
+        if (!available(containers[i]))
+            continue;
+        HOLD(&held, "--container", containers[i], "--timeout", "1s", "--grace", "100ms", "--json",
+             "--", "sh", "-c", STUBBORN "wait");
+        double seconds = held_wait(&held);
+        assert_int_equal(held_count(&held), 0);
+        assert_int_equal(held.exit_code, 124);
+        assert_true(seconds > 1.0 && seconds < 20);
+        runner_check_schema("hold", held_last_line(&held));
+        assert_non_null(strstr(held_last_line(&held), "\"fate\":\"killed\""));
+        assert_non_null(strstr(held_last_line(&held), "\"survivors\":0"));
+        assert_non_null(strstr(held_last_line(&held), containers[i]));
+        held_end(&held);
+    }
+}
+
+static void daemons_do_not_outlive_the_command(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(containers); i++) {
+        if (!available(containers[i]))
+            continue;
+        HOLD(&held, "--container", containers[i], "--", "sh", "-c", STUBBORN "exit 4");
+        double seconds = held_wait(&held);
+        assert_int_equal(held_count(&held), 0);
+        assert_int_equal(held.exit_code, 4);
+        assert_true(seconds < 20);
+        assert_memory_equal(held_err(&held), "Left behind by the command and stopped: ", 40);
+        held_end(&held);
+    }
+}
+
+/* Standard output is held open by a daemon that nobody told to let go. */
+static void a_daemon_that_keeps_the_output_open_holds_nobody_up(void **state)
+{
+    int ends[2];
+    char data[64];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    held_start(&held,
+               (const char *const[]){runner_program(), "hold", "--", "sh", "-c",
+                                     "(setsid sleep 60 &); echo said", NULL},
+               HELD_NULL, ends[1]);
+    close(ends[1]);
+    held_wait(&held);
+    assert_int_equal(read(ends[0], data, sizeof data), 5);
+    assert_int_equal(read(ends[0], data, sizeof data), 0);
+    close(ends[0]);
+}
+
+static void nothing_survives_a_kill_of_belay(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(containers); i++) {
+        if (!available(containers[i]))
+            continue;
+        HOLD(&held, "--container", containers[i], "--", "sh", "-c", STUBBORN "wait");
+        held_await(&held, "ready");
+        assert_true(held_count(&held) >= STUBBORN_COUNT);
+        kill(held.pid, SIGKILL);
+        held_wait(&held);
+        assert_true(held_await_count(&held, 0) < 1.0);
+        held_end(&held);
+    }
+}
+
+/* Killed anywhere between its first instruction and the command's. */
+static void nothing_survives_a_kill_in_the_middle_of_the_start(void **state)
+{
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 20 : 100, 2000);
+
+    (void)state;
+    for (unsigned long i = 0; i < rounds; i++) {
+        HOLD(&held, "--", "sleep", "60");
+        usleep((useconds_t)(i * 37 % 4000));
+        kill(held.pid, SIGKILL);
+        held_wait(&held);
+        assert_true(held_await_count(&held, 0) < 1.0);
+        held_end(&held);
+    }
+}
+
+static void start_nested(void)
+{
+    char inner[512];
+
+    snprintf(inner, sizeof inner, "echo ready; exec %s hold --json -- sleep 60", runner_program());
+    HOLD(&held, "--json", "--grace", "20s", "--", runner_program(), "hold", "--json", "--", "sh",
+         "-c", inner);
+    /* Three times belay and warden, and the command. */
+    held_await_count(&held, 7);
+}
+
+static void hold_inside_hold_inside_hold_ends_from_the_inside(void **state)
+{
+    (void)state;
+    start_nested();
+    kill(held.pid, SIGTERM);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 143);
+    assert_int_equal(held_count(&held), 0);
+    runner_check_schema("hold", held_last_line(&held));
+    /* In the grace, each with a receipt of its own. */
+    assert_non_null(strstr(held_last_line(&held), "\"fate\":\"aborted\""));
+    const char *first = strstr(held_err(&held), "\"receipt\":{");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "\"receipt\":{"));
+}
+
+static void hold_inside_hold_dies_with_the_outermost(void **state)
+{
+    (void)state;
+    start_nested();
+    kill(held.pid, SIGKILL);
+    held_wait(&held);
+    assert_true(held_await_count(&held, 0) < 1.0);
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+static void one_process_too_many_ends_all(void **state)
+{
+    (void)state;
+    HOLD(&held, "--container", "subreaper", "--processes", "5", "--", "sh", "-c",
+         "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait");
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 137);
+    assert_string_equal(held_err(&held), "More than 5 processes: all of them were killed. Nothing "
+                                         "left running.\n");
+    assert_int_equal(held_count(&held), 0);
+}
+
+#define HELD_TEST(test) cmocka_unit_test_teardown(test, end_held)
+
+SUITE(hold_run, HELD_TEST(bytes_pass_through_as_they_are),
+      cmocka_unit_test(a_closed_standard_output_is_the_commands_to_notice),
+      HELD_TEST(a_reader_that_is_gone_ends_the_command_as_ever),
+      cmocka_unit_test(the_environment_is_whole),
+      cmocka_unit_test(not_found_and_not_executable_are_told_apart),
+      HELD_TEST(the_command_sees_the_signal_that_came),
+      HELD_TEST(ctrl_c_on_a_terminal_reaches_the_command_as_sigint),
+      HELD_TEST(ctrl_z_pauses_neither_the_command_nor_its_deadline),
+      HELD_TEST(the_second_signal_skips_the_grace),
+      HELD_TEST(a_signal_in_the_grace_of_the_deadline_skips_it_too),
+      HELD_TEST(many_signals_at_once_do_no_harm),
+      HELD_TEST(a_hangup_that_was_ignored_at_the_start_stays_so),
+      cmocka_unit_test(the_shortest_command_is_told_as_any_other),
+      HELD_TEST(a_stubborn_tree_is_gone_after_the_grace),
+      HELD_TEST(daemons_do_not_outlive_the_command),
+      HELD_TEST(a_daemon_that_keeps_the_output_open_holds_nobody_up),
+      HELD_TEST(nothing_survives_a_kill_of_belay),
+      HELD_TEST(nothing_survives_a_kill_in_the_middle_of_the_start),
+      HELD_TEST(hold_inside_hold_inside_hold_ends_from_the_inside),
+      HELD_TEST(hold_inside_hold_dies_with_the_outermost),
+      HELD_TEST(one_process_too_many_ends_all));

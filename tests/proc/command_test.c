@@ -1,0 +1,408 @@
+/* Commands as units of work: their output, their deadline, their place in a receipt. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <belay/json.h>
+
+#include "helpers.h"
+
+#define SOON_MS    3000.0
+#define OUTPUT_MAX ((size_t)64 * 1024)
+#define MUCH       ((size_t)10 << 20)
+#define MUCH_TEXT  "10485760"
+
+/* A tool as a command, with its output kept. */
+struct job {
+    struct tool tool;
+    struct bl_capture capture;
+    struct bl_command command;
+    struct bl_warden_end end;
+    struct bl_error error;
+    uint64_t heard; /* by on_output */
+};
+
+static void hear(void *context, struct bl_text bytes)
+{
+    struct job *job = context;
+    job->heard += bytes.size;
+}
+
+static void job_init(struct job *job, enum bl_mechanism container, const char *const *words)
+{
+    *job = (struct job){.heard = 0};
+    tool_init(&job->tool, container, words);
+    bl_capture_init(&job->capture, OUTPUT_MAX);
+    job->command = (struct bl_command){.options = job->tool.options,
+                                       .kind = BL_UNIT_TOOL,
+                                       .id = "call_1",
+                                       .name = "bash",
+                                       .capture = &job->capture,
+                                       .on_output = hear,
+                                       .context = job};
+}
+#define JOB_INIT(job, container, ...)                                                              \
+    job_init(job, container, (const char *const[]){__VA_ARGS__, NULL})
+
+static int job_run(struct job *job)
+{
+    return bl_command_run(&job->command, &job->end, &job->error);
+}
+
+static void job_done(struct job *job)
+{
+    bl_capture_done(&job->capture);
+    tool_done(&job->tool);
+}
+
+/* ---- Output ---- */
+
+static int much_output(void *argument)
+{
+    static struct job job;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "chatty", MUCH_TEXT);
+    CHECK_EQUAL(job_run(&job), 0);
+    CHECK_EQUAL(job.end.how, BL_END_EXITED);
+    CHECK_EQUAL(job.end.status, 0);
+    CHECK_EQUAL(job.capture.total, MUCH);
+    CHECK_EQUAL(job.heard, MUCH);
+    CHECK_EQUAL(bl_capture_left_out(&job.capture), MUCH - OUTPUT_MAX);
+    bool kept = CHECK_EQUAL(job.capture.head.size, OUTPUT_MAX / 2) &&
+                CHECK_EQUAL(job.capture.tail.size, OUTPUT_MAX / 2);
+    size_t wrong = 0;
+    for (size_t i = 0; kept && i < OUTPUT_MAX / 2; i++) {
+        size_t in_tail = (job.capture.tail_start + i) % job.capture.tail.size;
+        wrong += job.capture.head.data[i] != (char)('a' + i % 26);
+        wrong += job.capture.tail.data[in_tail] != (char)('a' + (MUCH - OUTPUT_MAX / 2 + i) % 26);
+    }
+    CHECK_EQUAL(wrong, 0);
+    job_done(&job);
+    return 0;
+}
+
+static void ten_mebibytes_of_output_keep_head_tail_and_count(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(much_output, &container);
+}
+
+static int binary_output(void *argument)
+{
+    static struct job job;
+    struct bl_buffer out;
+    size_t wrong = 0;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "binary");
+    CHECK_EQUAL(job_run(&job), 0);
+    CHECK_EQUAL(job.end.status, 0);
+    bl_buffer_init(&out, 4096);
+    CHECK_EQUAL(bl_capture_text(&job.capture, &out), 0);
+    CHECK_EQUAL(out.size, 1024);
+    for (size_t i = 0; i < out.size; i++)
+        wrong += (unsigned char)out.data[i] != (unsigned char)i;
+    CHECK_EQUAL(wrong, 0);
+    bl_buffer_done(&out);
+    job_done(&job);
+    return 0;
+}
+
+static void binary_output_comes_as_it_was_written(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(binary_output, &container);
+}
+
+static int both_streams(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end;
+    char out[64];
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(
+        &tool, (const char *const[]){"sh", "-c", "echo one; echo two >&2; echo three; cat", NULL});
+    tool_run(&tool, out, sizeof out, &end);
+    CHECK(strcmp(out, "one\ntwo\nthree\n") == 0);
+    CHECK_EQUAL(end.status, 0);
+    tool_done(&tool);
+    return 0;
+}
+
+static void output_and_error_keep_their_order_and_there_is_nothing_to_read(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(both_streams, &container);
+}
+
+/* ---- Output that somebody holds open ---- */
+
+static int held(void *argument)
+{
+    static struct job job;
+    for (int background = 0; background < 2; background++) {
+        JOB_INIT(&job, *(enum bl_mechanism *)argument, "hold-stdout");
+        job.command.options.background = background != 0;
+        double start_ms = now_ms();
+        CHECK_EQUAL(job_run(&job), 0);
+        CHECK(now_ms() - start_ms < SOON_MS);
+        CHECK_EQUAL(job.end.how, BL_END_EXITED);
+        CHECK_EQUAL(job.end.left_behind, 1);
+        CHECK_EQUAL(job.capture.total, 5);
+        job_done(&job);
+    }
+    return 0;
+}
+
+static void a_grandchild_that_holds_the_output_holds_up_nobody(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(held, &container);
+}
+
+/* Takes a copy of the tool's output from outside, as soon as it is there, and lets the tool go on.
+ */
+static int steal(void *argument)
+{
+    struct job *job = argument;
+    tool_await(&job->tool, NULL, 1);
+    pid_t pid = marker_scan(job->tool.marker, NULL, '\0')->pids[0];
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int stolen = (int)syscall(SYS_pidfd_getfd, pidfd, STDOUT_FILENO, 0);
+    CHECK(stolen >= 0);
+    kill(pid, SIGTERM);
+    close(pidfd);
+    return stolen;
+}
+
+static int held_outside(void *argument)
+{
+    static struct job job;
+    struct bl_nursery nursery;
+    struct bl_fiber *thief;
+    int stolen = -1;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "give-way", "100");
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "thief", steal, &job, &thief), 0);
+    double start_ms = now_ms();
+    CHECK_EQUAL(job_run(&job), 0);
+    CHECK(now_ms() - start_ms < SOON_MS);
+    CHECK_EQUAL(bl_fiber_join(thief, &stolen), 0);
+    CHECK_EQUAL(job.end.how, BL_END_EXITED);
+    CHECK_EQUAL(job.end.status, 42);
+    CHECK_EQUAL(job.capture.total, 100);
+    if (stolen >= 0)
+        close(stolen);
+    bl_nursery_done(&nursery);
+    job_done(&job);
+    return 0;
+}
+
+static void an_output_that_is_held_from_outside_holds_up_nobody(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(held_outside, &container);
+}
+
+/* ---- Stops ---- */
+
+/* What the receipt says, as JSON; checked against what the end says. */
+static void check_receipt(const struct bl_receipt *receipt, const struct job *job, const char *fate,
+                          const char *signal)
+{
+    struct bl_arena arena = {0};
+    struct bl_buffer text;
+    struct bl_json_writer *writer = bl_arena_alloc(&arena, sizeof *writer);
+    const struct bl_json *value = NULL;
+    int64_t number = -1;
+
+    bl_buffer_init(&text, 65536);
+    bl_json_writer_init(writer, &text);
+    bl_receipt_write(receipt, writer);
+    CHECK_EQUAL(bl_json_writer_done(writer), 0);
+    CHECK_EQUAL(bl_json_read(&arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
+#define TEXT_AT(pointer) bl_json_text(bl_json_pointer(value, bl_text_from(pointer)))
+    CHECK(bl_text_equal(TEXT_AT("/reason"), BL_TEXT("timeout")));
+    CHECK(bl_text_equal(TEXT_AT("/scope"), BL_TEXT("run_test")));
+    CHECK(bl_text_equal(TEXT_AT("/mechanism"),
+                        bl_text_from(bl_mechanism_name(job->tool.options.container))));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/kind"), BL_TEXT("tool")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/id"), BL_TEXT("call_1")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/name"), BL_TEXT("bash")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/fate"), bl_text_from(fate)));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/signal"), bl_text_from(signal)));
+#undef TEXT_AT
+    CHECK_EQUAL(bl_json_size(bl_json_pointer(value, BL_TEXT("/units"))), 1);
+    CHECK(bl_json_int64(bl_json_pointer(value, BL_TEXT("/units/0/processes")), &number));
+    CHECK_EQUAL(number, job->end.processes);
+    CHECK(bl_json_int64(bl_json_pointer(value, BL_TEXT("/survivors")), &number));
+    CHECK_EQUAL(number, 0);
+    bl_buffer_done(&text);
+    bl_arena_done(&arena);
+}
+
+struct stop_case {
+    enum bl_mechanism container;
+    const char *words[3];
+    double timeout_s;
+    uint32_t grace_ms;
+    int signal;
+    const char *fate, *signal_name;
+    uint64_t output;
+};
+
+static int deadline(void *argument)
+{
+    const struct stop_case *stop = argument;
+    static struct job job;
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+
+    job_init(&job, stop->container, stop->words);
+    job.command.options.grace_ms = stop->grace_ms;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_receipt_open(&receipt, &scope, "run_test");
+    CHECK(!bl_receipt_ready(&receipt));
+    bl_scope_set_timeout(&scope, stop->timeout_s, NULL);
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    double start_ms = now_ms();
+    CHECK_EQUAL(job_run(&job), BL_ETIMEDOUT);
+    double elapsed_ms = now_ms() - start_ms;
+    CHECK_EQUAL(marker_count(job.tool.marker), 0);
+    bl_scope_enter(outer);
+    CHECK(elapsed_ms >= stop->timeout_s * 1000 - 5);
+    CHECK(elapsed_ms < stop->timeout_s * 1000 + SOON_MS);
+    CHECK_EQUAL(job.end.how, BL_END_STOPPED);
+    CHECK_EQUAL(job.end.survivors, 0);
+    CHECK_EQUAL(job.end.strongest_signal, stop->signal);
+    CHECK_EQUAL(job.capture.total, stop->output);
+    CHECK(bl_receipt_ready(&receipt));
+    CHECK_EQUAL(bl_receipt_survivors(&receipt), 0);
+    CHECK_EQUAL(bl_receipt_cancel_observed(&receipt), stop->signal != SIGKILL);
+    check_receipt(&receipt, &job, stop->fate, stop->signal_name);
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+    job_done(&job);
+    return 0;
+}
+
+static void a_deadline_stops_the_command_and_the_receipt_says_aborted(void **state)
+{
+    struct stop_case stop = {
+        container_of_test(state), {"many", "3"}, 0.4, 10000, SIGTERM, "aborted", "TERM", 0};
+    run_in_loop(deadline, &stop);
+}
+
+static void a_deadline_kills_the_command_and_the_receipt_says_killed(void **state)
+{
+    struct stop_case stop = {
+        container_of_test(state), {"setsid-ignore"}, 0.4, 100, SIGKILL, "killed", "KILL", 0};
+    run_in_loop(deadline, &stop);
+}
+
+/* A pipe holds 64 KiB: a tool that says good-bye at length ends in its grace only when it is heard.
+ */
+static void what_a_tool_writes_in_its_grace_is_heard(void **state)
+{
+    struct stop_case stop = {container_of_test(state),
+                             {"give-way", "1048576"},
+                             0.4,
+                             10000,
+                             SIGTERM,
+                             "aborted",
+                             "TERM",
+                             1048576};
+    run_in_loop(deadline, &stop);
+}
+
+static int stopped_before(void *argument)
+{
+    static struct job job;
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "plain");
+    bl_scope_init(&scope, bl_scope_current());
+    bl_receipt_open(&receipt, &scope, "run_test");
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    CHECK_EQUAL(job_run(&job), BL_ECANCELED);
+    bl_scope_enter(outer);
+    CHECK_EQUAL(marker_count(job.tool.marker), 0);
+    CHECK_EQUAL(bl_receipt_survivors(&receipt), 0);
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+    job_done(&job);
+    return 0;
+}
+
+static void a_scope_that_has_stopped_starts_nothing(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stopped_before, &container);
+}
+
+/* The deadline falls on every moment of a start, and on some of an end. */
+static int stop_while_starting(void *argument)
+{
+    static struct job job;
+    static const char *const words[][3] = {
+        {"many", "3", NULL}, {"plain", NULL}, {"exit", "0", NULL}, {"double-fork", NULL}};
+    unsigned long rounds = suite_rounds(60, 600), finished = 0;
+    struct bl_random random;
+    bl_random_seed(&random, 11);
+    for (unsigned long round = 0; round < rounds; round++) {
+        struct bl_scope scope;
+        job_init(&job, *(enum bl_mechanism *)argument, words[round % BL_COUNT(words)]);
+        bl_scope_init(&scope, bl_scope_current());
+        bl_scope_set_deadline(&scope, bl_now_ns() + bl_random_below(&random, 8 * MS));
+        struct bl_scope *outer = bl_scope_enter(&scope);
+        int code = job_run(&job);
+        bl_scope_enter(outer);
+        CHECK_EQUAL(marker_count(job.tool.marker), 0);
+        CHECK(code == 0 || code == BL_ETIMEDOUT);
+        CHECK_EQUAL(job.end.survivors, 0);
+        finished += code == 0;
+        bl_scope_done(&scope);
+        job_done(&job);
+    }
+    print_message("           %lu of %lu had finished\n", finished, rounds);
+    return 0;
+}
+
+static void a_stop_in_the_middle_of_a_start_leaves_nobody(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_while_starting, &container);
+}
+
+static int not_started(void *argument)
+{
+    static struct job job;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(&job.tool, (const char *const[]){"belay-no-such-program", NULL});
+    const char *const environment[] = {job.tool.marker, "PATH=/usr/bin:/bin", NULL};
+    job.command.options.environment = environment;
+    CHECK_EQUAL(job_run(&job), BL_ENOENT);
+    CHECK_EQUAL(job.error.code, BL_ENOENT);
+    CHECK(strstr(job.error.message, "belay-no-such-program") != NULL);
+    CHECK_EQUAL(job.capture.total, 0);
+    job_done(&job);
+    return 0;
+}
+
+static void a_command_that_is_not_found_is_an_error(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(not_started, &container);
+}
+
+SUITE(command, IN_EACH(ten_mebibytes_of_output_keep_head_tail_and_count),
+      IN_EACH(binary_output_comes_as_it_was_written),
+      IN_EACH(output_and_error_keep_their_order_and_there_is_nothing_to_read),
+      IN_EACH(a_grandchild_that_holds_the_output_holds_up_nobody),
+      IN_EACH(an_output_that_is_held_from_outside_holds_up_nobody),
+      IN_EACH(a_deadline_stops_the_command_and_the_receipt_says_aborted),
+      IN_EACH(a_deadline_kills_the_command_and_the_receipt_says_killed),
+      IN_EACH(what_a_tool_writes_in_its_grace_is_heard),
+      IN_EACH(a_scope_that_has_stopped_starts_nothing),
+      IN_EACH(a_stop_in_the_middle_of_a_start_leaves_nobody),
+      IN_EACH(a_command_that_is_not_found_is_an_error));

@@ -1,0 +1,351 @@
+#include "suite.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../src/proc/parts.h"
+#include "../../src/proc/probe.h"
+
+static void check_located(const char *mounts, const char *membership, bool found,
+                          const char *expected)
+{
+    char out[256];
+
+    assert_int_equal(
+        proc_cgroup_locate(bl_text_from(mounts), bl_text_from(membership), out, sizeof out), found);
+    assert_string_equal(out, expected);
+}
+
+static void the_usual_mount_is_found(void **state)
+{
+    (void)state;
+    check_located("22 27 0:21 / /proc rw - proc proc rw\n"
+                  "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n",
+                  "0::/user.slice/session-3.scope\n", true,
+                  "/sys/fs/cgroup/user.slice/session-3.scope");
+}
+
+static void a_hybrid_mount_is_found(void **state)
+{
+    (void)state;
+    check_located("29 23 0:25 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+                  "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+                  "31 29 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+                  "4:memory:/a\n1:cpu:/\n0::/\n", true, "/sys/fs/cgroup/unified");
+}
+
+static void a_mount_of_a_part_of_the_tree_is_understood(void **state)
+{
+    static const char mounts[] = "31 29 0:27 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+
+    (void)state;
+    check_located(mounts, "0::/docker/1\n", true, "/sys/fs/cgroup");
+    check_located(mounts, "0::/docker/1/x\n", true, "/sys/fs/cgroup/x");
+    check_located(mounts, "0::/docker/12\n", false,
+                  "this process's cgroup lies outside of what is mounted");
+    check_located(mounts, "0::/docker\n", false,
+                  "this process's cgroup lies outside of what is mounted");
+}
+
+static void escapes_in_a_mount_are_undone(void **state)
+{
+    (void)state;
+    check_located("31 29 0:27 / /a\\040b rw - cgroup2 cgroup rw\n", "0::/c\n", true, "/a b/c");
+    check_located("31 29 0:27 /a\\134x2db /m rw - cgroup2 cgroup rw\n", "0::/a\\x2db/c\n", true,
+                  "/m/c");
+}
+
+static void backslashes_in_the_name_of_a_cgroup_are_its_own(void **state)
+{
+    (void)state;
+    check_located("31 29 0:27 / /m rw - cgroup2 cgroup rw\n", "0::/app-a\\x2db\\040.scope\n", true,
+                  "/m/app-a\\x2db\\040.scope");
+}
+
+static void without_one_it_says_why(void **state)
+{
+    (void)state;
+    check_located("30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "0::/\n", false,
+                  "no cgroup2 file system is mounted");
+    check_located("", "1:cpu:/\n", false, "this process is in no cgroup of version 2");
+    check_located("", "", false, "this process is in no cgroup of version 2");
+    check_located("31 29 0:27 / /m rw - cgroup2 cgroup rw\n", "0::/../x\n", false,
+                  "this process is in no cgroup of version 2");
+}
+
+static void a_path_that_does_not_fit_is_no_path(void **state)
+{
+    char out[8];
+
+    (void)state;
+    assert_false(proc_cgroup_locate(BL_TEXT("31 29 0:27 / /mount rw - cgroup2 cgroup rw\n"),
+                                    BL_TEXT("0::/a\n"), out, sizeof out));
+    assert_true(proc_cgroup_locate(BL_TEXT("31 29 0:27 / /moun rw - cgroup2 cgroup rw\n"),
+                                   BL_TEXT("0::/a\n"), out, sizeof out));
+    assert_string_equal(out, "/moun/a");
+}
+
+static void assert_no_child(void)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+static size_t count_probe_directories(void)
+{
+    char own[PATH_MAX];
+    size_t count = 0;
+
+    DIR *directory = proc_cgroup_directory(own, sizeof own) ? opendir(own) : NULL;
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
+        count += strncmp(entry->d_name, "belay-probe-", 12) == 0;
+    if (directory != NULL)
+        closedir(directory);
+    return count;
+}
+
+static void the_probe_of_cgroup2_leaves_nothing_behind(void **state)
+{
+    struct bl_container_check check = {0};
+    size_t before = count_probe_directories();
+    sigset_t mask_before, mask_after;
+
+    (void)state;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
+    proc_cgroup_probe(&check);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
+    assert_true(check.detail[0] != '\0');
+    assert_int_equal(count_probe_directories(), before);
+    assert_memory_equal(&mask_before, &mask_after, sizeof(unsigned long));
+    assert_no_child();
+}
+
+static void the_probe_of_pidns_leaves_nothing_behind(void **state)
+{
+    struct bl_container_check check = {0};
+    bool user;
+
+    (void)state;
+    struct bl_text mounts_before = suite_read_file("/proc/self/mountinfo");
+    proc_pidns_probe(&check, &user);
+    struct bl_text mounts_after = suite_read_file("/proc/self/mountinfo");
+    assert_true(check.detail[0] != '\0');
+    if (check.available)
+        assert_string_equal(check.hint, "");
+    assert_true(bl_text_equal(mounts_before, mounts_after));
+    bl_free((void *)mounts_before.data);
+    bl_free((void *)mounts_after.data);
+    assert_no_child();
+}
+
+static void every_kind_answers_and_answers_the_same_again(void **state)
+{
+    static const enum bl_mechanism kinds[] = {BL_MECHANISM_SUBREAPER, BL_MECHANISM_CGROUP2,
+                                              BL_MECHANISM_PIDNS};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(kinds); i++) {
+        struct bl_container_check first, again;
+        bl_container_check(kinds[i], &first);
+        assert_int_equal(first.mechanism, kinds[i]);
+        assert_true(first.detail[0] != '\0');
+        assert_false(first.available && (first.untried || first.hint[0] != '\0'));
+        if (first.untried)
+            continue;
+        bl_container_check(kinds[i], &again);
+        assert_int_equal(again.available, first.available);
+        assert_string_equal(again.detail, first.detail);
+        assert_string_equal(again.hint, first.hint);
+    }
+    assert_no_child();
+}
+
+static void a_subreaper_can_be_had_on_every_kernel_of_ours(void **state)
+{
+    struct bl_container_check check;
+
+    (void)state;
+    bl_container_check(BL_MECHANISM_SUBREAPER, &check);
+    assert_true(check.available);
+}
+
+static void auto_is_cgroup2_where_it_works_and_else_subreaper(void **state)
+{
+    struct bl_container_check automatic, cgroup;
+    struct bl_error error = {0};
+    enum bl_mechanism mechanism;
+
+    (void)state;
+    bl_container_check(BL_MECHANISM_NONE, &automatic);
+    bl_container_check(BL_MECHANISM_CGROUP2, &cgroup);
+    assert_true(automatic.available);
+    assert_int_equal(automatic.mechanism,
+                     cgroup.available ? BL_MECHANISM_CGROUP2 : BL_MECHANISM_SUBREAPER);
+    assert_int_equal(proc_container_resolve(BL_MECHANISM_NONE, &mechanism, &error), 0);
+    assert_int_equal(mechanism, automatic.mechanism);
+}
+
+static void the_look_at_the_files_agrees_with_the_probe(void **state)
+{
+    struct bl_container_check check = {0};
+
+    (void)state;
+    proc_cgroup_probe(&check);
+    if (check.untried)
+        skip();
+    assert_int_equal(proc_cgroup_directory(NULL, 0), check.available);
+}
+
+static void the_directory_takes_cgroups_or_there_is_none(void **state)
+{
+    char own[PATH_MAX], path[PATH_MAX];
+
+    (void)state;
+    if (!proc_cgroup_directory(own, sizeof own)) {
+        print_message("no cgroups here\n");
+        skip();
+    }
+    assert_true((size_t)snprintf(path, sizeof path, "%.3000s/belay-container-%d", own,
+                                 (int)getpid()) < sizeof path);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(rmdir(path), 0);
+    assert_false(proc_cgroup_directory(own, 3));
+}
+
+static void what_is_asked_for_is_given_or_refused_with_the_reason(void **state)
+{
+    static const enum bl_mechanism kinds[] = {BL_MECHANISM_SUBREAPER, BL_MECHANISM_CGROUP2,
+                                              BL_MECHANISM_PIDNS};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(kinds); i++) {
+        struct bl_container_check check;
+        struct bl_error error = {0};
+        enum bl_mechanism mechanism = BL_MECHANISM_NONE;
+        bl_container_check(kinds[i], &check);
+        int code = proc_container_resolve(kinds[i], &mechanism, &error);
+        if (check.available) {
+            assert_int_equal(code, 0);
+            assert_int_equal(mechanism, kinds[i]);
+            assert_int_equal(error.code, 0);
+        } else {
+            assert_int_equal(code, BL_ENOTSUP);
+            assert_int_equal(mechanism, BL_MECHANISM_NONE);
+            assert_non_null(strstr(error.message, check.detail));
+            assert_string_equal(error.hint, check.hint);
+        }
+    }
+}
+
+/* Deciding must cost little beside starting a process, which is a matter of a millisecond. */
+static void auto_starts_no_process_and_is_quick(void **state)
+{
+    enum bl_mechanism mechanism;
+
+    (void)state;
+    uint64_t start_ns = bl_clock_now_ns(&bl_clock_system);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(proc_container_resolve(BL_MECHANISM_NONE, &mechanism, NULL), 0);
+    uint64_t each_ns = (bl_clock_now_ns(&bl_clock_system) - start_ns) / 1000;
+    print_message("%llu us for each decision\n", (unsigned long long)(each_ns / BL_NS_PER_US));
+    assert_in_range(each_ns, 0, 10 * BL_NS_PER_MS);
+    assert_no_child();
+}
+
+static void names_are_parsed(void **state)
+{
+    static const struct {
+        const char *text;
+        enum bl_mechanism mechanism;
+    } cases[] = {{"auto", BL_MECHANISM_NONE},
+                 {"pidns", BL_MECHANISM_PIDNS},
+                 {"cgroup2", BL_MECHANISM_CGROUP2},
+                 {"subreaper", BL_MECHANISM_SUBREAPER}};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_error error = {0};
+        enum bl_mechanism mechanism = (enum bl_mechanism)99;
+        assert_int_equal(bl_container_parse(cases[i].text, &mechanism, &error), 0);
+        assert_int_equal(mechanism, cases[i].mechanism);
+        assert_int_equal(error.code, 0);
+    }
+}
+
+static void other_names_are_refused_with_the_list(void **state)
+{
+    static const char *const wrong[] = {"", "none", "Auto", "pidns ", "cgroup"};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        struct bl_error error = {0};
+        enum bl_mechanism mechanism = BL_MECHANISM_PIDNS;
+        assert_int_equal(bl_container_parse(wrong[i], &mechanism, &error), BL_EINVAL);
+        assert_int_equal(mechanism, BL_MECHANISM_PIDNS);
+        assert_int_equal(error.kind, BL_KIND_USAGE);
+        assert_string_equal(error.hint, "it is auto, pidns, cgroup2 or subreaper");
+        assert_int_equal(bl_container_parse(wrong[i], &mechanism, NULL), BL_EINVAL);
+    }
+}
+
+static void *ask_pidns(void *argument)
+{
+    bl_container_check(BL_MECHANISM_PIDNS, argument);
+    return NULL;
+}
+
+static void threads_get_the_same_answer(void **state)
+{
+    pthread_t threads[4];
+    struct bl_container_check checks[BL_COUNT(threads)];
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_pidns, &checks[i]), 0);
+    for (size_t i = 0; i < BL_COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 1; i < BL_COUNT(threads); i++)
+        assert_string_equal(checks[i].detail, checks[0].detail);
+}
+
+static void answers_are_cut_to_their_room(void **state)
+{
+    struct bl_container_check check = {0};
+    char text[1000];
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    proc_check_answer(&check, true, "%s", text);
+    proc_check_hint(&check, "%s", text);
+    assert_true(check.available);
+    assert_int_equal(strlen(check.detail), sizeof check.detail - 1);
+    assert_int_equal(strlen(check.hint), sizeof check.hint - 1);
+}
+
+SUITE(container, cmocka_unit_test(the_usual_mount_is_found),
+      cmocka_unit_test(a_hybrid_mount_is_found),
+      cmocka_unit_test(a_mount_of_a_part_of_the_tree_is_understood),
+      cmocka_unit_test(escapes_in_a_mount_are_undone),
+      cmocka_unit_test(backslashes_in_the_name_of_a_cgroup_are_its_own),
+      cmocka_unit_test(without_one_it_says_why),
+      cmocka_unit_test(a_path_that_does_not_fit_is_no_path),
+      cmocka_unit_test(the_probe_of_cgroup2_leaves_nothing_behind),
+      cmocka_unit_test(the_probe_of_pidns_leaves_nothing_behind),
+      cmocka_unit_test(threads_get_the_same_answer),
+      cmocka_unit_test(every_kind_answers_and_answers_the_same_again),
+      cmocka_unit_test(a_subreaper_can_be_had_on_every_kernel_of_ours),
+      cmocka_unit_test(auto_is_cgroup2_where_it_works_and_else_subreaper),
+      cmocka_unit_test(the_look_at_the_files_agrees_with_the_probe),
+      cmocka_unit_test(the_directory_takes_cgroups_or_there_is_none),
+      cmocka_unit_test(what_is_asked_for_is_given_or_refused_with_the_reason),
+      cmocka_unit_test(auto_starts_no_process_and_is_quick), cmocka_unit_test(names_are_parsed),
+      cmocka_unit_test(other_names_are_refused_with_the_list),
+      cmocka_unit_test(answers_are_cut_to_their_room));

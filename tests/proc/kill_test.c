@@ -1,0 +1,385 @@
+/* What holds when those who hold are killed: belay, a warden, both. The belay of these tests is
+ * this same program in another role (kill_role), a process of its own that can be shot. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../src/proc/parts.h"
+#include "helpers.h"
+
+#define REPORT_FD   3
+#define LIMIT_MS    5000.0 /* seen: 2 to 30 */
+#define ROLE_LIFE_S 120
+#define BUSY_FIBERS 4
+#define PATIENT_MS  30000
+
+/* ---- Roles ---- */
+
+struct role {
+    enum bl_mechanism container;
+    const char *marker;
+};
+
+static void role_tool_init(struct tool *tool, const struct role *role, const char *const *words)
+{
+    tool_init(tool, role->container, words);
+    snprintf(tool->marker, sizeof tool->marker, "%s", role->marker);
+}
+
+static int be_busy(void *argument)
+{
+    static const char *const words[][3] = {
+        {"many", "3", NULL}, {"setsid-ignore", NULL}, {"double-fork", "stay", NULL},
+        {"plain", NULL},     {"double-fork", NULL},   {"ignore-term", NULL},
+        {"stopped", NULL},   {"exit", "0", NULL}};
+    struct bl_random random;
+    uint64_t seed;
+    bl_random_bytes(&seed, sizeof seed);
+    bl_random_seed(&random, seed);
+    for (;;) {
+        struct tool tool;
+        struct bl_warden_end end;
+        role_tool_init(&tool, argument, words[bl_random_below(&random, BL_COUNT(words))]);
+        tool.options.background = bl_random_below(&random, 2) == 0;
+        if (bl_warden_start(&tool.options, &tool.warden, NULL) == 0) {
+            bl_sleep(bl_random_below(&random, 8 * MS));
+            if (bl_random_below(&random, 2) == 0)
+                bl_warden_stop(tool.warden, 0, (uint32_t)bl_random_below(&random, 20), &end);
+        }
+        bl_warden_free(tool.warden);
+        bl_free(tool.environment);
+    }
+    return 0;
+}
+
+/* Starts and stops trees for ever. */
+static int role_busy(void *argument)
+{
+    const struct role *role = argument;
+    struct bl_nursery nursery;
+    struct bl_container_check check;
+    /* Before the shooting begins: a probe that is cut off leaves an empty cgroup. */
+    bl_container_check(role->container, &check);
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK(write(REPORT_FD, "r", 1) == 1);
+    for (int i = 0; i < BUSY_FIBERS; i++)
+        bl_nursery_spawn(&nursery, NULL, "busy", be_busy, argument, NULL);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+/* Holds one tree, and tells who its warden is. */
+static int role_steady(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end;
+    role_tool_init(&tool, argument, (const char *const[]){"many", "3", NULL});
+    if (tool_start(&tool) == 0) {
+        pid_t warden = warden_of(bl_warden_pid(tool.warden));
+        CHECK(write(REPORT_FD, &warden, sizeof warden) == sizeof warden);
+        bl_warden_wait(tool.warden, &end);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+struct patient {
+    struct bl_warden *warden;
+    struct bl_warden_end end;
+};
+
+static int stop_patiently(void *argument)
+{
+    struct patient *patient = argument;
+    bl_warden_stop(patient->warden, 0, PATIENT_MS, &patient->end);
+    return 0;
+}
+
+/* Shoots the warden of a tree; with `stopping` while a stop is under way. */
+static void lose_one(enum bl_mechanism container, const char *const *words, size_t ready,
+                     bool stopping)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    struct bl_nursery nursery;
+    tool_init(&tool, container, words);
+    if (tool_start(&tool) == 0) {
+        struct patient patient = {.warden = tool.warden};
+        tool_await(&tool, NULL, ready);
+        bl_nursery_init(&nursery, bl_scope_current());
+        if (stopping)
+            bl_nursery_spawn(&nursery, NULL, "patient", stop_patiently, &patient, NULL);
+        CHECK_EQUAL(bl_sleep(10 * MS), 0);
+        pid_t warden = warden_of(bl_warden_pid(tool.warden));
+        CHECK(warden > 0 && kill(warden, SIGKILL) == 0);
+        double start_ms = now_ms();
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(marker_count(tool.marker), 0);
+        CHECK(now_ms() - start_ms < LIMIT_MS);
+        CHECK_EQUAL(end.how, BL_END_LOST);
+        CHECK_EQUAL(end.survivors, 0);
+        CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+        bl_nursery_done(&nursery);
+        CHECK(!stopping || patient.end.how == BL_END_LOST);
+        bl_warden_stop(tool.warden, 0, 0, &end);
+        CHECK_EQUAL(end.how, BL_END_LOST);
+    }
+    tool_done(&tool);
+}
+
+/* Adopts what killed wardens held; the tree of another one must not be swept with it. */
+static int role_adopt(void *argument)
+{
+    const struct role *role = argument;
+    struct tool sibling;
+    struct bl_warden_end end;
+    CHECK_EQUAL(bl_proc_adopt_orphans(), 0);
+    TOOL_INIT(&sibling, role->container, "many", "2");
+    if (tool_start(&sibling) == 0) {
+        tool_await(&sibling, NULL, 3);
+        lose_one(role->container, (const char *const[]){"many", "5", NULL}, 6, false);
+        lose_one(role->container, (const char *const[]){"setsid-ignore", NULL}, 2, false);
+        lose_one(role->container, (const char *const[]){"double-fork", "stay", NULL}, 2, false);
+        lose_one(role->container, (const char *const[]){"storm", "ignore", NULL}, 20, false);
+        lose_one(role->container, (const char *const[]){"ignore-term", NULL}, 1, true);
+        CHECK_EQUAL(marker_count(sibling.marker), 3);
+        tool_stop(&sibling, 5000, &end);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK_EQUAL(end.strongest_signal, SIGTERM);
+    }
+    tool_done(&sibling);
+    return 0;
+}
+
+int kill_role(int argument_count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        bl_fiber_main *main;
+    } roles[] = {{"busy", role_busy}, {"steady", role_steady}, {"adopt", role_adopt}};
+    struct role role;
+    if (argument_count != 5 || bl_container_parse(arguments[3], &role.container, NULL) != 0)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(ROLE_LIFE_S);
+    role.marker = arguments[4];
+    for (size_t i = 0; i < BL_COUNT(roles); i++) {
+        if (strcmp(roles[i].name, arguments[2]) == 0)
+            return run_in_role(roles[i].main, &role) != 0;
+    }
+    return 2;
+}
+
+/* ---- Those who shoot ---- */
+
+struct belay {
+    pid_t pid;
+    int report; /* the read end of its REPORT_FD */
+    int errors; /* what it wrote to standard error */
+    char marker[MARKER_MAX];
+};
+
+/* Its streams are nobody's pipe: what it leaves behind holds up no reader of ours. */
+static void belay_start(struct belay *belay, const char *role, enum bl_mechanism container)
+{
+    char self[] = "/proc/self/exe", option[] = "--role", name[16], container_name[16];
+    char *words[] = {self, option, name, container_name, belay->marker, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+
+    snprintf(name, sizeof name, "%s", role);
+    snprintf(container_name, sizeof container_name, "%s", bl_mechanism_name(container));
+    marker_make(belay->marker);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    belay->errors = memfd_create("errors", MFD_CLOEXEC);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, belay->errors, 2);
+    /* dup2 onto itself would leave it to be closed. */
+    int report = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    posix_spawn_file_actions_adddup2(&actions, report, REPORT_FD);
+    int code = posix_spawn(&belay->pid, self, &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(report);
+    close(ends[1]);
+    belay->report = ends[0];
+    assert_int_equal(code, 0);
+}
+
+/* What it reports, or a failed test. */
+static void belay_hear(const struct belay *belay, void *out, size_t size)
+{
+    struct pollfd report = {.fd = belay->report, .events = POLLIN};
+    if (poll(&report, 1, 30000) != 1 || read(belay->report, out, size) != (ssize_t)size) {
+        kill(belay->pid, SIGKILL);
+        marker_kill(belay->marker);
+        fail_msg("the other belay says nothing");
+    }
+}
+
+/* Waits for it, and shows what it had to say. Returns its status, as of waitpid. */
+static int belay_end(struct belay *belay)
+{
+    char text[2048];
+    int status = -1;
+    while (waitpid(belay->pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    ssize_t size = pread(belay->errors, text, sizeof text - 1, 0);
+    if (size > 0) {
+        text[size] = '\0';
+        print_error("%s", text);
+    }
+    close(belay->errors);
+    close(belay->report);
+    return status;
+}
+
+/* Until nobody carries the marker, wardens included. Returns how long the tools were there, in ms;
+ * at the end of its patience it kills what is left, and returns -1. */
+static double await_nobody(const char *marker)
+{
+    double start_ms = now_ms(), gone_ms = -1;
+    while (now_ms() - start_ms < LIMIT_MS) {
+        const struct marked *found = marker_scan(marker, NULL, '\0');
+        double elapsed_ms = now_ms() - start_ms;
+        if (found->tools > 0)
+            gone_ms = -1;
+        else if (gone_ms < 0)
+            gone_ms = elapsed_ms;
+        if (found->tools + found->wardens == 0 && marker_count(marker) == 0)
+            return gone_ms;
+        nap_ms(1);
+    }
+    const struct marked *found = marker_scan(marker, NULL, '\0');
+    print_error("left: %zu tools, %zu wardens\n", found->tools, found->wardens);
+    marker_kill(marker);
+    return -1;
+}
+
+static void nothing_survives_belay_killed_at_any_moment(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    unsigned long rounds = suite_rounds(20, 200);
+    size_t seen = 0;
+    double worst_ms = 0;
+    struct bl_random random;
+
+    bl_random_seed(&random, (uint64_t)getpid());
+    for (unsigned long round = 0; round < rounds; round++) {
+        struct belay belay;
+        char byte;
+        belay_start(&belay, "busy", container);
+        belay_hear(&belay, &byte, 1);
+        usleep((useconds_t)bl_random_below(&random, round % 4 == 0 ? 5000 : 60000));
+        if (round % 2 == 1)
+            seen += marker_scan(belay.marker, NULL, '\0')->tools;
+        kill(belay.pid, SIGKILL);
+        double elapsed_ms = await_nobody(belay.marker);
+        int status = belay_end(&belay);
+        assert_true(elapsed_ms >= 0);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        worst_ms = elapsed_ms > worst_ms ? elapsed_ms : worst_ms;
+    }
+    /* The scan does see them. */
+    assert_true(seen > 0);
+    print_message("           %s: %lu times, all gone after %.1f ms at worst\n",
+                  bl_mechanism_name(container), rounds, worst_ms);
+}
+
+static void the_tree_of_a_killed_warden_is_adopted_and_swept(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    struct belay belay;
+    belay_start(&belay, "adopt", container);
+    int status = belay_end(&belay);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int lose_without_adopting(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "many", "3");
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 4);
+        pid_t warden = warden_of(bl_warden_pid(tool.warden));
+        CHECK(warden > 0 && kill(warden, SIGKILL) == 0);
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, BL_END_LOST);
+        /* The kernel has begun to kill those in a namespace, which takes it a moment. */
+        double end_ms = now_ms() + LIMIT_MS;
+        while (end.mechanism == BL_MECHANISM_PIDNS && marker_count(tool.marker) > 0 &&
+               now_ms() < end_ms)
+            nap_ms(1);
+        size_t left = marker_count(tool.marker);
+        print_message("           %s: %zu left, %u said to be\n", bl_mechanism_name(end.mechanism),
+                      left, end.survivors);
+        /* It may not be able to help it, but it must not say that nobody is left. */
+        CHECK(left == 0 || end.survivors > 0);
+        marker_kill(tool.marker);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_killed_warden_whose_tree_nobody_adopts_is_no_proof(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(lose_without_adopting, &container);
+}
+
+/* Nobody is left to do it. */
+static void remove_cgroup_of(pid_t warden)
+{
+    char directory[1024], path[1100];
+    if (!proc_cgroup_directory(directory, sizeof directory))
+        return;
+    snprintf(path, sizeof path, "%s/belay-%d", directory, (int)warden);
+    for (int i = 0; i < 200 && rmdir(path) != 0 && errno == EBUSY; i++)
+        nap_ms(5);
+}
+
+static void belay_and_warden_killed_in_the_same_instant(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    struct belay belay;
+    pid_t warden = 0;
+    double end_ms = now_ms() + 20000;
+
+    belay_start(&belay, "steady", container);
+    belay_hear(&belay, &warden, sizeof warden);
+    while (marker_scan(belay.marker, NULL, '\0')->ready < 4 && now_ms() < end_ms)
+        nap_ms(2);
+    assert_int_equal(marker_scan(belay.marker, NULL, '\0')->ready, 4);
+    /* One that cannot run does not see the other's end. */
+    kill(warden, SIGSTOP);
+    kill(belay.pid, SIGKILL);
+    kill(warden, SIGKILL);
+    belay_end(&belay);
+    if (container == BL_MECHANISM_PIDNS) {
+        assert_true(await_nobody(belay.marker) >= 0);
+        return;
+    }
+    nap_ms(200);
+    print_message("           %s: %zu of 4 are left, as is said of it\n",
+                  bl_mechanism_name(container), marker_kill(belay.marker));
+    assert_int_equal(marker_count(belay.marker), 0);
+    if (container == BL_MECHANISM_CGROUP2)
+        remove_cgroup_of(warden);
+}
+
+SUITE(kill, IN_EACH(nothing_survives_belay_killed_at_any_moment),
+      IN_EACH(the_tree_of_a_killed_warden_is_adopted_and_swept),
+      IN_EACH(a_killed_warden_whose_tree_nobody_adopts_is_no_proof),
+      IN_EACH(belay_and_warden_killed_in_the_same_instant));

@@ -1,0 +1,597 @@
+#include "suite.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../src/proc/probe.h"
+
+#define LIST(...)    ((const char *const[]){__VA_ARGS__, NULL})
+#define RUN_LIMIT_MS 30000
+
+struct fake {
+    char folder[64];
+    char path[80];
+    char *search; /* PATH before */
+};
+
+/* Puts a script in the place of bubblewrap; NULL: none at all. */
+static void fake_begin(struct fake *fake, const char *script)
+{
+    char search[256];
+
+    snprintf(fake->folder, sizeof fake->folder, "/tmp/belay-sandbox-XXXXXX");
+    assert_non_null(mkdtemp(fake->folder));
+    snprintf(fake->path, sizeof fake->path, "%s/bwrap", fake->folder);
+    if (script != NULL) {
+        FILE *file = fopen(fake->path, "w");
+        assert_non_null(file);
+        fprintf(file, "#!/bin/sh\ncase $1 in --version) echo bubblewrap 0.8.0; exit;; esac\n%s\n",
+                script);
+        fclose(file);
+        chmod(fake->path, 0755);
+    }
+    const char *before = getenv("PATH");
+    fake->search = before != NULL ? strdup(before) : NULL;
+    /* The script's own programs are found behind it. */
+    snprintf(search, sizeof search, "%s%s", fake->folder, script != NULL ? ":/usr/bin:/bin" : "");
+    setenv("PATH", search, 1);
+}
+
+static void fake_end(struct fake *fake)
+{
+    if (fake->search != NULL)
+        setenv("PATH", fake->search, 1);
+    else
+        unsetenv("PATH");
+    free(fake->search);
+    unlink(fake->path);
+    rmdir(fake->folder);
+}
+
+static struct bl_container_check check_with(const char *script)
+{
+    struct bl_container_check check;
+    struct fake fake;
+
+    fake_begin(&fake, script);
+    bl_sandbox_check(&check);
+    fake_end(&fake);
+    return check;
+}
+
+static void without_bubblewrap_it_says_what_to_install(void **state)
+{
+    (void)state;
+    struct bl_container_check check = check_with(NULL);
+    assert_false(check.available || check.untried);
+    assert_string_equal(check.detail, "no bwrap in PATH");
+    assert_string_equal(check.hint, "install the package bubblewrap");
+}
+
+static void a_bubblewrap_that_works_is_named_with_its_version(void **state)
+{
+    (void)state;
+    struct bl_container_check check = check_with("exit 0");
+    assert_true(check.available);
+    assert_string_equal(check.version, "0.8.0");
+    assert_non_null(strstr(check.detail, "/bwrap"));
+    assert_string_equal(check.hint, "");
+}
+
+static void one_that_fails_is_quoted(void **state)
+{
+    (void)state;
+    struct bl_container_check check =
+        check_with("printf 'bwrap: no \\033permissions\\nmore\\n' >&2; exit 1");
+    assert_false(check.available);
+    assert_string_equal(check.version, "0.8.0");
+    assert_string_equal(check.detail, "does not work here: bwrap: no ?permissions");
+    assert_true(check.hint[0] != '\0');
+    check = check_with("exit 1");
+    assert_string_equal(check.detail, "does not work here: it says nothing");
+}
+
+static void one_that_dies_or_hangs_is_told_apart(void **state)
+{
+    (void)state;
+    struct bl_container_check check = check_with("kill -SEGV $$");
+    assert_false(check.available);
+    assert_non_null(strstr(check.detail, "was killed by signal 11"));
+    check = check_with("sleep 60");
+    assert_false(check.available);
+    assert_non_null(strstr(check.detail, "did not end within 5 s"));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void it_is_tried_once(void **state)
+{
+    struct bl_container_check check;
+    struct fake fake;
+    struct stat status;
+
+    (void)state;
+    fake_begin(&fake, "echo x >>\"$0.tries\"");
+    for (int i = 0; i < 3; i++) {
+        bl_sandbox_check(&check);
+        assert_true(check.available);
+    }
+    char tries[96];
+    snprintf(tries, sizeof tries, "%s.tries", fake.path);
+    assert_int_equal(stat(tries, &status), 0);
+    assert_int_equal(status.st_size, 2);
+    unlink(tries);
+    fake_end(&fake);
+}
+
+static void wrap_refused(enum bl_sandbox sandbox, const char *workspace, int code,
+                         const char *message, const char *hint)
+{
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    const char *const *wrapped = NULL;
+
+    assert_int_equal(
+        bl_sandbox_wrap(&arena, sandbox, workspace, false, LIST("true"), &wrapped, &error), code);
+    assert_int_equal(
+        bl_sandbox_wrap(&arena, sandbox, workspace, false, LIST("true"), &wrapped, NULL), code);
+    assert_null(wrapped);
+    assert_non_null(strstr(error.message, message));
+    assert_string_equal(error.hint, hint);
+    bl_arena_done(&arena);
+}
+
+static void what_is_not_available_is_an_error_and_never_falls_back(void **state)
+{
+    struct fake fake;
+
+    (void)state;
+    fake_begin(&fake, NULL);
+    wrap_refused(BL_SANDBOX_WORKSPACE, "/var/tmp", BL_ENOTSUP, "no bwrap in PATH",
+                 "install the package bubblewrap");
+    wrap_refused(BL_SANDBOX_READ_ONLY, NULL, BL_ENOTSUP, "no bwrap in PATH",
+                 "install the package bubblewrap");
+    fake_end(&fake);
+    fake_begin(&fake, "echo no luck; exit 1");
+    wrap_refused(BL_SANDBOX_WORKSPACE, "/var/tmp", BL_ENOTSUP, "does not work here: no luck",
+                 "it needs user namespaces, and a root that is no chroot; see pidns in "
+                 "'belay doctor'");
+    fake_end(&fake);
+}
+
+static void only_absolute_folders_are_searched(void **state)
+{
+    struct bl_container_check check;
+    struct fake fake;
+
+    (void)state;
+    fake_begin(&fake, "exit 0");
+    char *before = getcwd(NULL, 0);
+    assert_int_equal(chdir(fake.folder), 0);
+    setenv("PATH", ".::", 1);
+    bl_sandbox_check(&check);
+    assert_int_equal(chdir(before), 0);
+    free(before);
+    assert_string_equal(check.detail, "no bwrap in PATH");
+    fake_end(&fake);
+}
+
+static void off_needs_nothing_and_changes_nothing(void **state)
+{
+    struct bl_arena arena = {0};
+    struct fake fake;
+    const char *const *wrapped;
+    const char *const *arguments = LIST("echo", "", "--", "-x");
+
+    (void)state;
+    fake_begin(&fake, NULL);
+    assert_int_equal(
+        bl_sandbox_wrap(&arena, BL_SANDBOX_OFF, NULL, false, arguments, &wrapped, NULL), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(wrapped[i], arguments[i]);
+    assert_null(wrapped[4]);
+    fake_end(&fake);
+    bl_arena_done(&arena);
+}
+
+static bool contains(const char *const *list, const char *word)
+{
+    for (; *list != NULL; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
+}
+
+static void death_and_session_are_the_wardens(void **state)
+{
+    struct bl_arena arena = {0};
+    struct fake fake;
+    const char *const *wrapped;
+
+    (void)state;
+    fake_begin(&fake, "exit 0");
+    assert_int_equal(bl_sandbox_wrap(&arena, BL_SANDBOX_WORKSPACE, "/var/tmp", false, LIST("true"),
+                                     &wrapped, NULL),
+                     0);
+    assert_string_equal(wrapped[0], fake.path);
+    assert_false(contains(wrapped, "--die-with-parent"));
+    assert_false(contains(wrapped, "--new-session"));
+    assert_true(contains(wrapped, "--unshare-net"));
+    assert_int_equal(bl_sandbox_wrap(&arena, BL_SANDBOX_READ_ONLY, "/var/tmp", true, LIST("true"),
+                                     &wrapped, NULL),
+                     0);
+    assert_false(contains(wrapped, "--bind"));
+    assert_false(contains(wrapped, "--unshare-net"));
+    fake_end(&fake);
+    bl_arena_done(&arena);
+}
+
+static void a_workspace_that_is_none_is_refused(void **state)
+{
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    const char *const *wrapped = NULL;
+    static const char *const nothing[] = {NULL};
+
+    (void)state;
+    wrap_refused(BL_SANDBOX_WORKSPACE, NULL, BL_EINVAL, "there is no workspace", "");
+    wrap_refused(BL_SANDBOX_WORKSPACE, "/nonexistent/workspace", BL_ENOENT,
+                 "the workspace /nonexistent/workspace: No such file", "");
+    wrap_refused(BL_SANDBOX_WORKSPACE, "/etc/passwd", BL_EINVAL, "Not a directory", "");
+    wrap_refused(BL_SANDBOX_WORKSPACE, "/etc/..", BL_EINVAL, "nothing would be protected",
+                 "choose a folder, or the sandbox read-only or off");
+    assert_int_equal(
+        bl_sandbox_wrap(&arena, BL_SANDBOX_OFF, NULL, false, nothing, &wrapped, &error), BL_EINVAL);
+    assert_string_equal(error.message, "there is no command");
+    bl_arena_done(&arena);
+}
+
+static void names_are_parsed(void **state)
+{
+    static const char *const names[] = {"off", "workspace", "read-only"}; /* as in the enum */
+    static const char *const wrong[] = {"", "on", "Off", "readonly", "workspace "};
+    enum bl_sandbox sandbox = BL_SANDBOX_WORKSPACE;
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(names); i++) {
+        assert_int_equal(bl_sandbox_parse(names[i], &sandbox, NULL), 0);
+        assert_int_equal(sandbox, i);
+    }
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        struct bl_error error = {0};
+        assert_int_equal(bl_sandbox_parse(wrong[i], &sandbox, &error), BL_EINVAL);
+        assert_int_equal(sandbox, BL_SANDBOX_READ_ONLY);
+        assert_string_equal(error.hint, "it is read-only, workspace or off");
+    }
+}
+
+/* A workspace and a folder beside it, in `parent`. */
+struct place {
+    char folder[64];
+    char workspace[80];
+    char outside[80];
+};
+
+static void place_begin(struct place *place, const char *parent)
+{
+    struct bl_container_check check;
+
+    bl_sandbox_check(&check);
+    if (!check.available) {
+        print_message("no sandbox here: %s\n", check.detail);
+        skip();
+    }
+    snprintf(place->folder, sizeof place->folder, "%s/belay-place-XXXXXX", parent);
+    assert_non_null(mkdtemp(place->folder));
+    snprintf(place->workspace, sizeof place->workspace, "%s/workspace", place->folder);
+    snprintf(place->outside, sizeof place->outside, "%s/outside", place->folder);
+    assert_int_equal(mkdir(place->workspace, 0700), 0);
+    assert_int_equal(mkdir(place->outside, 0700), 0);
+}
+
+/* What it left behind would become our child. */
+static void the_probe_leaves_no_process_behind(void **state)
+{
+    struct bl_container_check check;
+    char path[PATH_MAX];
+    int was_subreaper;
+
+    (void)state;
+    if (!proc_bubblewrap_find(path, sizeof path, &check)) {
+        print_message("%s\n", check.detail);
+        skip();
+    }
+    assert_int_equal(prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper), 0);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (int i = 0; i < 10; i++) {
+        proc_bubblewrap_probe(path, &check);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        assert_int_equal(errno, ECHILD);
+    }
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, was_subreaper), 0);
+}
+
+/* Tests leave nothing in it but the two folders and a file in each. */
+static void place_end(struct place *place)
+{
+    char path[96];
+
+    snprintf(path, sizeof path, "%s/file", place->workspace);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/file", place->outside);
+    unlink(path);
+    assert_int_equal(rmdir(place->workspace), 0);
+    assert_int_equal(rmdir(place->outside), 0);
+    assert_int_equal(rmdir(place->folder), 0);
+}
+
+static bool file_exists(const char *folder)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/file", folder);
+    return access(path, F_OK) == 0;
+}
+
+/* Runs arguments in the sandbox; what they print is in `output`. Returns the exit code. */
+static int run_words(enum bl_sandbox sandbox, const char *workspace, bool network,
+                     const char *const *arguments, struct bl_buffer *output)
+{
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    struct proc_child_end end;
+    const char *const *wrapped;
+
+    if (bl_sandbox_wrap(&arena, sandbox, workspace, network, arguments, &wrapped, &error) != 0)
+        fail_msg("%s", error.message);
+    assert_int_equal(proc_program_run(wrapped, RUN_LIMIT_MS, output, &end), 0);
+    bl_arena_done(&arena);
+    assert_false(end.timed_out || end.by_signal);
+    return end.status;
+}
+
+static int run(enum bl_sandbox sandbox, const char *workspace, bool network, const char *script)
+{
+    struct bl_buffer output;
+
+    bl_buffer_init(&output, 2048);
+    int status = run_words(sandbox, workspace, network, LIST("/bin/sh", "-c", script), &output);
+    if (output.size > 0)
+        print_message(BL_TEXT_FORMAT, BL_TEXT_ARG(bl_buffer_text(&output)));
+    bl_buffer_done(&output);
+    return status;
+}
+
+static void the_workspace_is_writable_and_nothing_outside_is(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, "echo x >file"), 0);
+    assert_true(file_exists(place.workspace));
+    assert_int_not_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false,
+                             "{ echo x >../outside/file; } 2>/dev/null"),
+                         0);
+    assert_false(file_exists(place.outside));
+    place_end(&place);
+}
+
+static void read_only_means_the_workspace_too(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    assert_int_not_equal(
+        run(BL_SANDBOX_READ_ONLY, place.workspace, false, "{ echo x >file; } 2>/dev/null"), 0);
+    assert_false(file_exists(place.workspace));
+    assert_int_equal(run(BL_SANDBOX_READ_ONLY, place.workspace, false, "echo x >/tmp/file"), 0);
+    assert_int_equal(run(BL_SANDBOX_READ_ONLY, "/", false, "test \"$PWD\" = /"), 0);
+    assert_int_equal(run(BL_SANDBOX_READ_ONLY, NULL, false, "! { >/var/tmp/file; } 2>/dev/null"),
+                     0);
+    place_end(&place);
+}
+
+static void tmp_is_private(void **state)
+{
+    struct place place, hidden;
+    char script[256];
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    place_begin(&hidden, "/tmp");
+    snprintf(script, sizeof script, "test ! -e %s && echo x >/tmp/belay-sandbox-file",
+             hidden.folder);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, script), 0);
+    assert_int_equal(access("/tmp/belay-sandbox-file", F_OK), -1);
+    place_end(&hidden);
+    place_end(&place);
+}
+
+static void a_workspace_below_tmp_stays_in_sight(void **state)
+{
+    struct place place;
+    char script[256];
+
+    (void)state;
+    place_begin(&place, "/tmp");
+    snprintf(script, sizeof script, "test ! -e %s && echo x >file && echo x >/tmp/other",
+             place.outside);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, script), 0);
+    assert_true(file_exists(place.workspace));
+    assert_int_equal(run(BL_SANDBOX_READ_ONLY, place.workspace, false,
+                         "test -e file && ! { echo y >file; } 2>/dev/null"),
+                     0);
+    place_end(&place);
+}
+
+static void it_starts_in_the_workspace_links_undone(void **state)
+{
+    struct place place;
+    char link[96], script[128];
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    snprintf(link, sizeof link, "%s/link", place.folder);
+    assert_int_equal(symlink(place.workspace, link), 0);
+    snprintf(script, sizeof script, "test \"$(pwd -P)\" = %s && echo x >file", place.workspace);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, link, false, script), 0);
+    assert_true(file_exists(place.workspace));
+    unlink(link);
+    place_end(&place);
+}
+
+static void exit_codes_pass_through(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, "exit 0"), 0);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, "exit 3"), 3);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, "exit 255"), 255);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, "kill -KILL $$"), 128 + 9);
+    place_end(&place);
+}
+
+static void words_pass_through_as_they_are(void **state)
+{
+    struct place place;
+    struct bl_buffer output;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    bl_buffer_init(&output, 256);
+    assert_int_equal(run_words(BL_SANDBOX_WORKSPACE, place.workspace, false,
+                               LIST("printf", "<%s>", "--bind", "", "a b", "--", "*"), &output),
+                     0);
+    assert_true(bl_text_equal(bl_buffer_text(&output), BL_TEXT("<--bind><><a b><--><*>")));
+    bl_buffer_done(&output);
+    place_end(&place);
+}
+
+static void it_sees_no_processes_but_its_own(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false,
+                         "test $$ -lt 10 && set -- /proc/[0-9]* && test $# -lt 10"),
+                     0);
+    place_end(&place);
+}
+
+/* As root it could, had it kept its capabilities. */
+static void the_root_cannot_be_mounted_writable_again(void **state)
+{
+    struct place place;
+    char script[256];
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    snprintf(script, sizeof script,
+             "mount -o remount,bind,rw / 2>/dev/null; umount -l /tmp 2>/dev/null;"
+             "! { echo x >%s/file; } 2>/dev/null",
+             place.outside);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, script), 0);
+    assert_false(file_exists(place.outside));
+    place_end(&place);
+}
+
+/* Root's tools work in workspaces that belong to others. */
+static void root_may_write_where_another_user_owns(void **state)
+{
+    struct place place;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    place_begin(&place, "/var/tmp");
+    assert_int_equal(chown(place.workspace, 65534, 65534), 0);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false,
+                         "echo x >file && chown 65534 file && chmod 600 file && echo y >>file"),
+                     0);
+    place_end(&place);
+}
+
+static void a_folder_for_temporary_files_elsewhere_is_forgotten(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    setenv("TMPDIR", place.outside, 1);
+    int status = run(BL_SANDBOX_WORKSPACE, place.workspace, false,
+                     "test -z \"$TMPDIR\" && mktemp >/dev/null");
+    unsetenv("TMPDIR");
+    assert_int_equal(status, 0);
+    place_end(&place);
+}
+
+static int listen_on_loopback(uint16_t *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void the_network_is_off_unless_allowed(void **state)
+{
+    struct place place;
+    char script[128];
+    uint16_t port;
+
+    (void)state;
+    if (access("/bin/bash", X_OK) != 0) {
+        print_message("no bash to connect with\n");
+        skip();
+    }
+    place_begin(&place, "/var/tmp");
+    int listener = listen_on_loopback(&port);
+    snprintf(script, sizeof script, "exec 2>/dev/null; exec bash -c ': >/dev/tcp/127.0.0.1/%d'",
+             port);
+    assert_int_not_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false, script), 0);
+    assert_int_not_equal(run(BL_SANDBOX_READ_ONLY, place.workspace, false, script), 0);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, true, script), 0);
+    assert_int_equal(run(BL_SANDBOX_READ_ONLY, place.workspace, true, script), 0);
+    close(listener);
+    place_end(&place);
+}
+
+SUITE(sandbox, cmocka_unit_test(without_bubblewrap_it_says_what_to_install),
+      cmocka_unit_test(a_bubblewrap_that_works_is_named_with_its_version),
+      cmocka_unit_test(one_that_fails_is_quoted),
+      cmocka_unit_test(one_that_dies_or_hangs_is_told_apart), cmocka_unit_test(it_is_tried_once),
+      cmocka_unit_test(what_is_not_available_is_an_error_and_never_falls_back),
+      cmocka_unit_test(only_absolute_folders_are_searched),
+      cmocka_unit_test(off_needs_nothing_and_changes_nothing),
+      cmocka_unit_test(death_and_session_are_the_wardens),
+      cmocka_unit_test(a_workspace_that_is_none_is_refused), cmocka_unit_test(names_are_parsed),
+      cmocka_unit_test(the_probe_leaves_no_process_behind),
+      cmocka_unit_test(the_workspace_is_writable_and_nothing_outside_is),
+      cmocka_unit_test(read_only_means_the_workspace_too), cmocka_unit_test(tmp_is_private),
+      cmocka_unit_test(a_workspace_below_tmp_stays_in_sight),
+      cmocka_unit_test(it_starts_in_the_workspace_links_undone),
+      cmocka_unit_test(exit_codes_pass_through), cmocka_unit_test(words_pass_through_as_they_are),
+      cmocka_unit_test(it_sees_no_processes_but_its_own),
+      cmocka_unit_test(the_root_cannot_be_mounted_writable_again),
+      cmocka_unit_test(root_may_write_where_another_user_owns),
+      cmocka_unit_test(a_folder_for_temporary_files_elsewhere_is_forgotten),
+      cmocka_unit_test(the_network_is_off_unless_allowed));

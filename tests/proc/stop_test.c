@@ -1,0 +1,351 @@
+/* Every bad process of the contract, in every container: after the stop nobody is left, by the
+ * container's proof and by ours, and the end says whether asking was enough. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+/* Far beyond what is seen (0.5 to 60 ms), far below the graces that must not be waited out. */
+#define SOON_MS      2000.0
+#define LONG_GRACE   10000
+#define SHORT_GRACE  200
+#define STORM_ROUNDS 3
+
+struct row {
+    enum bl_mechanism container;
+    const char *words[3];
+    const char *ready_name; /* NULL: nasty's own */
+    char ready_state;       /* not 0: by this state instead of by name */
+    unsigned processes;
+    int signal; /* that it takes */
+};
+
+static int stop_row(void *argument)
+{
+    const struct row *row = argument;
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    bool killed = row->signal == SIGKILL;
+
+    tool_init(&tool, row->container, row->words);
+    if (tool_start(&tool) == 0) {
+        if (row->ready_state != '\0')
+            tool_await_state(&tool, row->ready_state, 1);
+        else
+            tool_await(&tool, row->ready_name, row->ready_name != NULL ? 1 : row->processes);
+        double elapsed_ms = tool_stop(&tool, killed ? SHORT_GRACE : LONG_GRACE, &end);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK_EQUAL(end.strongest_signal, row->signal);
+        CHECK_EQUAL(end.processes, row->processes);
+        CHECK(elapsed_ms < SOON_MS + (killed ? SHORT_GRACE : 0));
+        CHECK(!killed || elapsed_ms >= SHORT_GRACE - 5);
+        print_message("           %s %s: %.1f ms\n", row->words[0],
+                      bl_mechanism_name(row->container), elapsed_ms);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void run_row(void **state, struct row row)
+{
+    row.container = container_of_test(state);
+    run_in_loop(stop_row, &row);
+}
+
+static void a_plain_tool_ends_when_asked(void **state)
+{
+    run_row(state, (struct row){.words = {"plain"}, .processes = 1, .signal = SIGTERM});
+}
+
+static void one_that_ignores_the_signal_is_killed_after_the_grace(void **state)
+{
+    run_row(state, (struct row){.words = {"ignore-term"}, .processes = 1, .signal = SIGKILL});
+}
+
+static void a_session_of_its_own_does_not_hide_a_process(void **state)
+{
+    run_row(state, (struct row){.words = {"setsid"}, .processes = 2, .signal = SIGTERM});
+}
+
+static void a_session_of_its_own_that_ignores_the_signal_is_killed(void **state)
+{
+    run_row(state, (struct row){.words = {"setsid-ignore"}, .processes = 2, .signal = SIGKILL});
+}
+
+static void a_double_fork_does_not_hide_a_process(void **state)
+{
+    run_row(state,
+            (struct row){.words = {"double-fork", "stay"}, .processes = 2, .signal = SIGTERM});
+}
+
+static void nohup_in_the_background_does_not_hide_a_process(void **state)
+{
+    run_row(
+        state,
+        (struct row){.words = {"nohup"}, .ready_name = "sleep", .processes = 2, .signal = SIGTERM});
+}
+
+static void two_hundred_children_end(void **state)
+{
+    run_row(state, (struct row){.words = {"many", "200"}, .processes = 201, .signal = SIGTERM});
+}
+
+static void a_chain_of_twenty_ends(void **state)
+{
+    run_row(state, (struct row){.words = {"deep", "20"}, .processes = 21, .signal = SIGTERM});
+}
+
+static void one_that_is_stopped_is_woken_to_end(void **state)
+{
+    run_row(
+        state,
+        (struct row){.words = {"stopped"}, .ready_state = 'T', .processes = 1, .signal = SIGTERM});
+}
+
+static void one_that_is_blocked_on_a_fifo_ends(void **state)
+{
+    char directory[] = "/tmp/belay-proc-XXXXXX", path[sizeof directory + 8];
+    enum bl_mechanism container = container_of_test(state);
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/fifo", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    struct row row = {container, {"fifo", path}, NULL, '\0', 1, SIGTERM};
+    run_in_loop(stop_row, &row);
+    unlink(path);
+    rmdir(directory);
+}
+
+static int stop_storm(void *argument)
+{
+    enum bl_mechanism container = *(enum bl_mechanism *)argument;
+    static const char *const words[2][3] = {{"storm", NULL}, {"storm", "ignore", NULL}};
+    double worst_ms = 0;
+
+    for (int round = 0; round < STORM_ROUNDS * 2; round++) {
+        uint32_t grace_ms = round % 3 == 0 ? 0 : 50;
+        struct tool tool;
+        struct bl_warden_end end = {0};
+        tool_init(&tool, container, words[round % 2]);
+        if (tool_start(&tool) == 0) {
+            tool_await(&tool, NULL, 20);
+            double elapsed_ms = tool_stop(&tool, grace_ms, &end);
+            worst_ms = elapsed_ms > worst_ms ? elapsed_ms : worst_ms;
+            CHECK_EQUAL(end.how, BL_END_STOPPED);
+            CHECK(end.processes >= 20);
+            CHECK(elapsed_ms < 5000 + grace_ms);
+        }
+        tool_done(&tool);
+    }
+    print_message("           a fork storm, %s: at worst %.0f ms\n", bl_mechanism_name(container),
+                  worst_ms);
+    return 0;
+}
+
+static void a_fork_storm_ends(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_storm, &container);
+}
+
+/* ---- What an end says ---- */
+
+static int give_way(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0}, again = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "give-way");
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 1);
+        tool_stop(&tool, LONG_GRACE, &end);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK(!end.by_signal);
+        CHECK_EQUAL(end.status, 42);
+        CHECK_EQUAL(end.strongest_signal, SIGTERM);
+        /* Asked again, it answers the same. */
+        bl_warden_stop(tool.warden, 0, 0, &again);
+        CHECK_EQUAL(again.how, end.how);
+        CHECK_EQUAL(again.status, end.status);
+        CHECK_EQUAL(again.strongest_signal, end.strongest_signal);
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &again), 0);
+        CHECK_EQUAL(again.how, end.how);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void the_exit_code_of_one_that_was_asked_to_end_is_kept(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(give_way, &container);
+}
+
+static int other_signal(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 1);
+        bl_warden_stop(tool.warden, SIGINT, LONG_GRACE, &end);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK(end.by_signal);
+        CHECK_EQUAL(end.status, SIGINT);
+        CHECK_EQUAL(end.strongest_signal, SIGINT);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void the_first_rung_is_the_signal_that_was_asked_for(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(other_signal, &container);
+}
+
+static int no_grace(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "give-way");
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 1);
+        CHECK(tool_stop(&tool, 0, &end) < SOON_MS);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK(end.by_signal);
+        CHECK_EQUAL(end.status, SIGKILL);
+        CHECK_EQUAL(end.strongest_signal, SIGKILL);
+        CHECK_EQUAL(end.processes, 1);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void without_a_grace_it_is_killed_at_once(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(no_grace, &container);
+}
+
+/* ---- Two who stop ---- */
+
+struct stopper {
+    struct bl_warden *warden;
+    uint32_t grace_ms;
+    struct bl_warden_end end;
+};
+
+static int stop_main(void *argument)
+{
+    struct stopper *stopper = argument;
+    bl_warden_stop(stopper->warden, 0, stopper->grace_ms, &stopper->end);
+    return 0;
+}
+
+static int cut_grace(void *argument)
+{
+    struct tool tool;
+    struct bl_nursery nursery;
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "ignore-term");
+    if (tool_start(&tool) == 0) {
+        struct stopper patient = {.warden = tool.warden, .grace_ms = 5000};
+        struct bl_warden_end end = {0};
+        tool_await(&tool, NULL, 1);
+        double start_ms = now_ms();
+        bl_nursery_init(&nursery, bl_scope_current());
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "patient", stop_main, &patient, NULL), 0);
+        CHECK_EQUAL(bl_sleep(50 * MS), 0);
+        CHECK_EQUAL(marker_count(tool.marker), 1);
+        tool_stop(&tool, 0, &end);
+        CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+        bl_nursery_done(&nursery);
+        CHECK(now_ms() - start_ms < 50 + SOON_MS);
+        CHECK_EQUAL(patient.end.survivors, 0);
+        CHECK_EQUAL(patient.end.strongest_signal, SIGKILL);
+        CHECK_EQUAL(end.strongest_signal, SIGKILL);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_second_stop_without_grace_cuts_a_grace_of_five_seconds_short(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(cut_grace, &container);
+}
+
+static int stop_in_stopped_scope(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    struct bl_scope scope;
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "ignore-term");
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 1);
+        bl_scope_init(&scope, bl_scope_current());
+        bl_scope_stop(&scope, BL_STOP_USER, "test");
+        struct bl_scope *outer = bl_scope_enter(&scope);
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), BL_ECANCELED);
+        CHECK_EQUAL(marker_count(tool.marker), 1);
+        CHECK(tool_stop(&tool, 100, &end) >= 95);
+        CHECK_EQUAL(end.strongest_signal, SIGKILL);
+        bl_scope_enter(outer);
+        bl_scope_done(&scope);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_stop_of_the_scope_cuts_the_wait_and_not_the_ladder(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_in_stopped_scope, &container);
+}
+
+/* ---- At the moment of the start ---- */
+
+static int stop_early(void *argument)
+{
+    enum bl_mechanism container = *(enum bl_mechanism *)argument;
+    static const char *const words[][3] = {
+        {"many", "5", NULL}, {"plain", NULL}, {"double-fork", NULL}, {"exit", "0", NULL}};
+    unsigned long rounds = suite_rounds(40, 400);
+    struct bl_random random;
+    bl_random_seed(&random, 3);
+    for (unsigned long round = 0; round < rounds; round++) {
+        struct tool tool;
+        struct bl_warden_end end = {0};
+        tool_init(&tool, container, words[round % BL_COUNT(words)]);
+        if (tool_start(&tool) == 0) {
+            if (round % 2 == 1)
+                bl_sleep(bl_random_below(&random, 2 * MS));
+            if (round % 5 != 4)
+                tool_stop(&tool, round % 3 == 0 ? 50 : 0, &end);
+        }
+        tool_done(&tool);
+    }
+    return 0;
+}
+
+static void a_stop_right_after_the_start_leaves_nobody(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_early, &container);
+}
+
+SUITE(stop, IN_EACH(a_plain_tool_ends_when_asked),
+      IN_EACH(one_that_ignores_the_signal_is_killed_after_the_grace),
+      IN_EACH(a_session_of_its_own_does_not_hide_a_process),
+      IN_EACH(a_session_of_its_own_that_ignores_the_signal_is_killed),
+      IN_EACH(a_double_fork_does_not_hide_a_process),
+      IN_EACH(nohup_in_the_background_does_not_hide_a_process), IN_EACH(two_hundred_children_end),
+      IN_EACH(a_chain_of_twenty_ends), IN_EACH(one_that_is_stopped_is_woken_to_end),
+      IN_EACH(one_that_is_blocked_on_a_fifo_ends), IN_EACH(a_fork_storm_ends),
+      IN_EACH(the_exit_code_of_one_that_was_asked_to_end_is_kept),
+      IN_EACH(the_first_rung_is_the_signal_that_was_asked_for),
+      IN_EACH(without_a_grace_it_is_killed_at_once),
+      IN_EACH(a_second_stop_without_grace_cuts_a_grace_of_five_seconds_short),
+      IN_EACH(a_stop_of_the_scope_cuts_the_wait_and_not_the_ladder),
+      IN_EACH(a_stop_right_after_the_start_leaves_nobody));

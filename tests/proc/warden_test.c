@@ -1,0 +1,447 @@
+/* How commands start and end by themselves, what they are given, and what a warden is like. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define SOON_MS 3000.0
+#define CROWD   50
+
+/* ---- Ends ---- */
+
+static int exits(void *argument)
+{
+    static const char *const codes[] = {"0", "1", "3", "126", "127", "255"};
+    for (size_t i = 0; i < BL_COUNT(codes); i++) {
+        struct tool tool;
+        struct bl_warden_end end = {0}, again = {0};
+        TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "exit", codes[i]);
+        if (tool_start(&tool) == 0) {
+            CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+            CHECK_EQUAL(end.how, BL_END_EXITED);
+            CHECK_EQUAL(end.status, strtol(codes[i], NULL, 10));
+            CHECK(!end.by_signal && !end.core_dumped);
+            CHECK_EQUAL(end.mechanism, tool.options.container);
+            CHECK_EQUAL(end.left_behind, 0);
+            CHECK_EQUAL(end.survivors, 0);
+            CHECK_EQUAL(end.strongest_signal, 0);
+            CHECK_EQUAL(bl_warden_wait(tool.warden, &again), 0);
+            CHECK_EQUAL(again.status, end.status);
+            /* On an ended tree a stop only answers. */
+            bl_warden_stop(tool.warden, 0, 5000, &again);
+            CHECK_EQUAL(again.how, BL_END_EXITED);
+            CHECK_EQUAL(again.status, end.status);
+        }
+        tool_done(&tool);
+    }
+    return 0;
+}
+
+static void exit_codes_are_exact(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(exits, &container);
+}
+
+static int raises(void *argument)
+{
+    static const int signals[] = {SIGKILL, SIGTERM, SIGSEGV, SIGABRT, SIGINT, SIGPIPE, SIGUSR1};
+    for (size_t i = 0; i < BL_COUNT(signals); i++) {
+        struct tool tool;
+        struct bl_warden_end end = {0};
+        char number[8];
+        snprintf(number, sizeof number, "%d", signals[i]);
+        TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "raise", number);
+        if (tool_start(&tool) == 0) {
+            CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+            CHECK_EQUAL(end.how, BL_END_SIGNALED);
+            CHECK_EQUAL(end.status, signals[i]);
+            CHECK(end.by_signal && !end.core_dumped);
+            CHECK_EQUAL(end.strongest_signal, 0);
+        }
+        tool_done(&tool);
+    }
+    return 0;
+}
+
+static void signals_that_end_a_command_are_exact(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(raises, &container);
+}
+
+static int refused(void *argument)
+{
+    static const struct {
+        const char *command, *directory;
+        int code;
+    } cases[] = {
+        {"belay-no-such-program", NULL, BL_ENOENT}, {"/no/such/program", NULL, BL_ENOENT},
+        {"/etc/passwd", NULL, BL_EACCES},           {"/etc", NULL, BL_EACCES},
+        {"/bin/true", "/no/such/place", BL_ENOENT},
+    };
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct tool tool;
+        struct bl_error error = {0};
+        struct bl_warden *warden = NULL;
+        TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+        tool_set_command(&tool, (const char *const[]){cases[i].command, NULL});
+        tool.options.directory = cases[i].directory;
+        /* Folders that may not be searched would make it a matter of permission. */
+        const char *const environment[] = {tool.marker, "PATH=/usr/bin:/bin", NULL};
+        tool.options.environment = environment;
+        if (!CHECK_EQUAL(bl_warden_start(&tool.options, &warden, &error), cases[i].code))
+            fprintf(stderr, "%s: %s\n", cases[i].command, error.message);
+        CHECK_EQUAL(error.code, cases[i].code);
+        CHECK(error.message[0] != '\0');
+        CHECK(strstr(error.target,
+                     cases[i].directory != NULL ? cases[i].directory : cases[i].command) != NULL);
+        CHECK(warden == NULL);
+        tool_done(&tool);
+    }
+    return 0;
+}
+
+static void what_cannot_be_started_says_why(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(refused, &container);
+}
+
+/* ---- What is left behind ---- */
+
+static int leaves(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "double-fork");
+    if (tool_start(&tool) == 0) {
+        double start_ms = now_ms();
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(marker_count(tool.marker), 0);
+        CHECK(now_ms() - start_ms < SOON_MS);
+        CHECK_EQUAL(end.how, BL_END_EXITED);
+        CHECK_EQUAL(end.status, 0);
+        CHECK_EQUAL(end.left_behind, 1);
+        CHECK_EQUAL(end.survivors, 0);
+        CHECK_EQUAL(end.strongest_signal, SIGTERM);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void what_a_command_leaves_behind_is_stopped_and_counted(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(leaves, &container);
+}
+
+static int keeps(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "double-fork");
+    tool.options.background = true;
+    if (tool_start(&tool) == 0) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, BL_END_EXITED);
+        CHECK_EQUAL(end.left_behind, 1);
+        CHECK_EQUAL(end.survivors, 0);
+        CHECK_EQUAL(bl_sleep(50 * MS), 0);
+        CHECK_EQUAL(marker_count(tool.marker), 1);
+        tool_stop(&tool, 5000, &end);
+        CHECK_EQUAL(end.processes, 1);
+        CHECK_EQUAL(end.strongest_signal, SIGTERM);
+        CHECK_EQUAL(end.status, 0);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void background_processes_are_kept_and_then_stopped(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(keeps, &container);
+}
+
+static int keeps_until_freed(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "double-fork");
+    tool.options.background = true;
+    if (tool_start(&tool) == 0) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(marker_count(tool.marker), 1);
+    }
+    tool_done(&tool); /* checks that nobody is left */
+    return 0;
+}
+
+static void background_processes_end_with_their_warden(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(keeps_until_freed, &container);
+}
+
+/* ---- What a command is given ---- */
+
+static int only_three(void *argument)
+{
+    struct tool first, second;
+    struct bl_warden_end end;
+    char out[256];
+    /* Descriptors of ours that nobody marked, low and high; another warden's lifeline besides. */
+    int low = open("/dev/null", O_RDONLY);
+    int high = fcntl(low, F_DUPFD, 900);
+    TOOL_INIT(&first, *(enum bl_mechanism *)argument, "plain");
+    TOOL_INIT(&second, *(enum bl_mechanism *)argument, "fds");
+    tool_start(&first);
+    tool_run(&second, out, sizeof out, &end);
+    if (!CHECK(strcmp(out, "0 1 2 ") == 0))
+        fprintf(stderr, "descriptors: %s\n", out);
+    tool_done(&second);
+    tool_done(&first);
+    close(low);
+    close(high);
+    return 0;
+}
+
+static void a_command_has_three_descriptors_and_no_other(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(only_three, &container);
+}
+
+static int surroundings(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end;
+    char out[512];
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(&tool, (const char *const[]){"sh", "-c",
+                                                  "pwd; echo \"$BELAY_A|$BELAY_B\"; echo \"$1\"; "
+                                                  "cat /proc/self/oom_score_adj",
+                                                  "sh", "two words", NULL});
+    const char *const environment[] = {tool.marker, "PATH=/usr/bin:/bin", "BELAY_A=one two",
+                                       "BELAY_B=", NULL};
+    tool.options.environment = environment;
+    tool.options.directory = "/usr";
+    tool_run(&tool, out, sizeof out, &end);
+    CHECK_EQUAL(end.status, 0);
+    if (!CHECK(strncmp(out, "/usr\none two|\ntwo words\n", 24) == 0))
+        fprintf(stderr, "%s", out);
+    /* Out of memory takes a tool first. */
+    CHECK(strtol(out + 24, NULL, 10) > 0);
+    tool_done(&tool);
+    return 0;
+}
+
+static void arguments_environment_and_directory_are_passed(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(surroundings, &container);
+}
+
+/* The starting of a process blocks all signals for a moment: its command must not feel that. */
+static int mask(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end;
+    sigset_t block, before;
+    char out[256];
+    sigemptyset(&block);
+    sigaddset(&block, SIGUSR2);
+    sigprocmask(SIG_SETMASK, &block, &before);
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(&tool, (const char *const[]){"grep", "SigBlk", "/proc/self/status", NULL});
+    tool_run(&tool, out, sizeof out, &end);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!CHECK(strcmp(out, "SigBlk:\t0000000000000800\n") == 0))
+        fprintf(stderr, "%s", out);
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_command_starts_with_the_signal_mask_that_we_have(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(mask, &container);
+}
+
+static int terminal(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    char out[256];
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(slave >= 0);
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "tty");
+    tool.options.input = tool.options.output = tool.options.error = slave;
+    tool.options.terminal = true;
+    if (tool_start(&tool) == 0) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, BL_END_EXITED);
+        ssize_t size = read(master, out, sizeof out - 1);
+        out[size > 0 ? size : 0] = '\0';
+        if (!CHECK(strcmp(out, "tty\r\n") == 0))
+            fprintf(stderr, "terminal: %s\n", out);
+    }
+    tool_done(&tool);
+    close(slave);
+    close(master);
+    return 0;
+}
+
+static void a_pty_is_the_controlling_terminal_of_the_command(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(terminal, &container);
+}
+
+/* ---- Wardens themselves ---- */
+
+static int untouched(void *argument)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGTSTP};
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    char path[64], name[32] = "";
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 1);
+        pid_t command = bl_warden_pid(tool.warden), warden = warden_of(command);
+        CHECK_EQUAL(command, marker_scan(tool.marker, NULL, '\0')->pids[0]);
+        CHECK(warden > 0 && warden != command);
+        CHECK(getsid(warden) != getsid(0));
+        CHECK(getsid(command) != getsid(warden));
+        snprintf(path, sizeof path, "/proc/%d/comm", (int)warden);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK(read(fd, name, sizeof name - 1) > 0);
+        close(fd);
+        CHECK(strstr(name, "belay") == NULL); /* pkill -9 belay */
+        for (size_t i = 0; i < BL_COUNT(signals); i++)
+            kill(warden, signals[i]);
+        CHECK_EQUAL(bl_sleep(50 * MS), 0);
+        CHECK_EQUAL(marker_count(tool.marker), 1);
+        tool_stop(&tool, 5000, &end);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK_EQUAL(end.strongest_signal, SIGTERM);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_warden_has_session_name_and_signals_of_its_own(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(untouched, &container);
+}
+
+static int signal_one(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "many", "2");
+    tool.options.background = true;
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 3);
+        bl_warden_signal(tool.warden, SIGUSR1);
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, BL_END_SIGNALED);
+        CHECK_EQUAL(end.status, SIGUSR1);
+        CHECK_EQUAL(end.left_behind, 2);
+        CHECK_EQUAL(marker_count(tool.marker), 2);
+        /* To one that has ended it does nothing. */
+        bl_warden_signal(tool.warden, SIGUSR1);
+        tool_stop(&tool, 5000, &end);
+        CHECK_EQUAL(end.processes, 2);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_signal_goes_to_the_command_alone(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(signal_one, &container);
+}
+
+static int run_one_of_many(void *argument)
+{
+    struct tool *tool = argument;
+    struct bl_warden_end end = {0};
+    if (tool_start(tool) != 0)
+        return 0;
+    tool_await(tool, NULL, 1);
+    tool_stop(tool, 5000, &end);
+    CHECK_EQUAL(end.how, BL_END_STOPPED);
+    CHECK_EQUAL(end.strongest_signal, SIGTERM);
+    return 0;
+}
+
+static int crowd(void *argument)
+{
+    static struct tool tools[CROWD];
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (size_t i = 0; i < CROWD; i++) {
+        TOOL_INIT(&tools[i], *(enum bl_mechanism *)argument, "plain");
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "one", run_one_of_many, &tools[i], NULL), 0);
+    }
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    bl_nursery_done(&nursery);
+    for (size_t i = 0; i < CROWD; i++)
+        tool_done(&tools[i]);
+    return 0;
+}
+
+static void fifty_wardens_at_once_do_not_mix(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(crowd, &container);
+}
+
+static int stop_one_of_two(void *argument)
+{
+    struct tool first, second;
+    struct bl_warden_end end;
+    TOOL_INIT(&first, *(enum bl_mechanism *)argument, "many", "3");
+    TOOL_INIT(&second, *(enum bl_mechanism *)argument, "many", "3");
+    if (tool_start(&first) == 0 && tool_start(&second) == 0) {
+        tool_await(&first, NULL, 4);
+        tool_await(&second, NULL, 4);
+        tool_stop(&first, 0, &end);
+        CHECK_EQUAL(bl_sleep(20 * MS), 0);
+        CHECK_EQUAL(marker_count(second.marker), 4);
+    }
+    tool_done(&first);
+    tool_done(&second);
+    return 0;
+}
+
+static void stopping_one_tree_leaves_its_siblings_alone(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_one_of_two, &container);
+}
+
+SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_are_exact),
+      IN_EACH(what_cannot_be_started_says_why),
+      IN_EACH(what_a_command_leaves_behind_is_stopped_and_counted),
+      IN_EACH(background_processes_are_kept_and_then_stopped),
+      IN_EACH(background_processes_end_with_their_warden),
+      IN_EACH(a_command_has_three_descriptors_and_no_other),
+      IN_EACH(arguments_environment_and_directory_are_passed),
+      IN_EACH(a_command_starts_with_the_signal_mask_that_we_have),
+      IN_EACH(a_pty_is_the_controlling_terminal_of_the_command),
+      IN_EACH(a_warden_has_session_name_and_signals_of_its_own),
+      IN_EACH(a_signal_goes_to_the_command_alone), IN_EACH(fifty_wardens_at_once_do_not_mix),
+      IN_EACH(stopping_one_tree_leaves_its_siblings_alone));
