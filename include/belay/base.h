@@ -431,6 +431,12 @@ int bl_log_format(const struct bl_log_record *record, struct bl_buffer *out);
 void bl_log_write_fd(void *context, const struct bl_log_record *record);
 const char *bl_log_level_name(enum bl_log_level level);
 
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* As much of a small file (of /proc, say) as fits; nothing when it cannot be read. `path` is
+ * relative to the open `directory`, or to ours with AT_FDCWD. */
+struct bl_text bl_file_read(int directory, const char *path, char *out, size_t out_size);
+
 /* ---- Pattern --------------------------------------------------------------------------------- */
 
 /* A regular expression of the ECMAScript kind (Unicode mode), compiled to a program that runs in

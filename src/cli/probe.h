@@ -70,7 +70,5 @@ void probe_system(struct probe_system *system);
 void probe_limits(struct probe_limits *limits);
 void probe_fibers(struct probe_fibers *fibers);
 void probe_libraries(struct probe_library libraries[PROBE_LIBRARIES]);
-/* A small file as text into `out`; empty when it cannot be read, cut when it does not fit. */
-struct bl_text probe_read_file(const char *path, char *out, size_t out_size);
 
 #endif

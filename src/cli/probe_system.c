@@ -12,31 +12,14 @@
 
 #include <belay/fiber.h>
 
-struct bl_text probe_read_file(const char *path, char *out, size_t out_size)
-{
-    size_t size = 0;
-
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && size < out_size) {
-        ssize_t count = read(fd, out + size, out_size - size);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            break;
-        size += (size_t)count;
-    }
-    if (fd >= 0)
-        close(fd);
-    return (struct bl_text){out, size};
-}
-
 /* A sysctl that is a number; -1 when it cannot be read. */
 static int64_t read_number(const char *path)
 {
     char data[64];
     int64_t value;
 
-    if (bl_text_to_int64(bl_text_trim(probe_read_file(path, data, sizeof data)), &value) != 0)
+    if (bl_text_to_int64(bl_text_trim(bl_file_read(AT_FDCWD, path, data, sizeof data)), &value) !=
+        0)
         return -1;
     return value;
 }

@@ -4,7 +4,8 @@
 
 #include "parts.h"
 
-#define READ_SIZE 16384
+#define READ_SIZE    16384
+#define START_NS_MAX (10 * BL_NS_PER_S)
 /* Longer than any command: ten years. */
 #define READER_NS_MAX (10ull * 365 * 86400 * BL_NS_PER_S)
 
@@ -116,6 +117,21 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
     return code;
 }
 
+/* A stop that comes while it starts finds it started: it then ends by the ladder, and its fate is
+ * true. */
+static int start_shielded(const struct bl_warden_options *options, struct bl_warden **ret_warden,
+                          struct bl_error *error)
+{
+    struct bl_scope shield;
+    int code = bl_check();
+    if (code != 0)
+        return code;
+    bl_shield_begin(&shield, START_NS_MAX);
+    code = bl_warden_start(options, ret_warden, error);
+    bl_shield_end(&shield);
+    return code;
+}
+
 int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_end,
                    struct bl_error *error)
 {
@@ -127,7 +143,7 @@ int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_e
     bl_unit_begin(&unit, command->kind, command->id, command->name);
     int code = open_output(&run, &options, error);
     if (code == 0)
-        code = bl_warden_start(&options, &warden, error);
+        code = start_shielded(&options, &warden, error);
     if (code == 0) {
         code = wait_or_stop(&run, warden, ret_end);
         bl_command_unit_end(&unit, ret_end);

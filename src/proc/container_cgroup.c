@@ -130,25 +130,6 @@ bool proc_cgroup_locate(struct bl_text mounts, struct bl_text membership, char *
     return false;
 }
 
-/* Reads as much of a file as fits; nothing when it cannot be opened. */
-static struct bl_text read_file(int directory, const char *path, char *out, size_t out_size)
-{
-    size_t size = 0;
-
-    int fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && size < out_size) {
-        ssize_t count = read(fd, out + size, out_size - size);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            break;
-        size += (size_t)count;
-    }
-    if (fd >= 0)
-        close(fd);
-    return (struct bl_text){out, size};
-}
-
 /* Where our cgroup was found to be. The list of mounts may be long, and seldom changes: it is read
  * again only when we are in another cgroup, or when there is none any more where it was. */
 static struct {
@@ -171,7 +152,7 @@ static bool is_remembered(struct bl_text membership)
 static bool locate_anew(struct bl_text membership, char *out)
 {
     char *data = bl_alloc(MOUNTS_MAX);
-    struct bl_text mounts = read_file(AT_FDCWD, "/proc/self/mountinfo", data, MOUNTS_MAX);
+    struct bl_text mounts = bl_file_read(AT_FDCWD, "/proc/self/mountinfo", data, MOUNTS_MAX);
     bool found = proc_cgroup_locate(mounts, membership, out, PATH_MAX);
 
     bl_free(data);
@@ -189,7 +170,7 @@ static bool locate_anew(struct bl_text membership, char *out)
 static bool locate_own(char *out)
 {
     char *data = bl_alloc(MEMBERSHIP_MAX);
-    struct bl_text membership = read_file(AT_FDCWD, "/proc/self/cgroup", data, MEMBERSHIP_MAX);
+    struct bl_text membership = bl_file_read(AT_FDCWD, "/proc/self/cgroup", data, MEMBERSHIP_MAX);
     bool found = true;
 
     pthread_mutex_lock(&memory.guard);
@@ -220,7 +201,7 @@ static bool kernel_has_kill(void)
 static bool is_domain(int directory)
 {
     char data[64];
-    struct bl_text type = bl_text_trim(read_file(directory, "cgroup.type", data, sizeof data));
+    struct bl_text type = bl_text_trim(bl_file_read(directory, "cgroup.type", data, sizeof data));
 
     return type.size == 0 || bl_text_equal(type, BL_TEXT("domain"));
 }

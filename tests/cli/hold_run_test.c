@@ -124,6 +124,7 @@ static void check_signal(int number, const char *name, int exit_code)
 static void the_command_sees_the_signal_that_came(void **state)
 {
     (void)state;
+    HELD_NEEDS_SIGNALS;
     check_signal(SIGINT, "INT", 130);
     check_signal(SIGTERM, "TERM", 143);
     check_signal(SIGHUP, "HUP", 130);
@@ -133,6 +134,7 @@ static void the_command_sees_the_signal_that_came(void **state)
 static void ctrl_c_on_a_terminal_reaches_the_command_as_sigint(void **state)
 {
     (void)state;
+    HELD_NEEDS_SIGNALS;
     held_start(&held,
                (const char *const[]){runner_program(), "hold", "--grace", "10s", "--", "sh", "-c",
                                      TELLING("5"), NULL},
@@ -162,6 +164,7 @@ static void ctrl_z_pauses_neither_the_command_nor_its_deadline(void **state)
 static void the_second_signal_skips_the_grace(void **state)
 {
     (void)state;
+    HELD_NEEDS_SIGNALS;
     HOLD(&held, "--grace", "1h", "--json", "--", "sh", "-c", TELLING("0"));
     held_await(&held, "ready");
     kill(held.pid, SIGTERM);
@@ -179,6 +182,7 @@ static void the_second_signal_skips_the_grace(void **state)
 static void a_signal_in_the_grace_of_the_deadline_skips_it_too(void **state)
 {
     (void)state;
+    HELD_NEEDS_SIGNALS;
     HOLD(&held, "--timeout", "100ms", "--grace", "1h", "--", "sh", "-c", TELLING("0"));
     held_await(&held, "got TERM");
     kill(held.pid, SIGTERM);
@@ -190,6 +194,7 @@ static void a_signal_in_the_grace_of_the_deadline_skips_it_too(void **state)
 static void many_signals_at_once_do_no_harm(void **state)
 {
     (void)state;
+    HELD_NEEDS_SIGNALS;
     HOLD(&held, "--grace", "1h", "--json", "--", "sh", "-c", TELLING("0"));
     held_await(&held, "ready");
     for (int i = 0; i < 100; i++)
@@ -364,6 +369,7 @@ static void start_nested(void)
 static void hold_inside_hold_inside_hold_ends_from_the_inside(void **state)
 {
     (void)state;
+    HELD_NEEDS_SIGNALS;
     start_nested();
     kill(held.pid, SIGTERM);
     held_wait(&held);

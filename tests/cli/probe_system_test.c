@@ -53,17 +53,6 @@ static void fibers_and_libraries_are_described(void **state)
     }
 }
 
-static void a_file_is_read_as_far_as_it_fits(void **state)
-{
-    char data[4];
-
-    (void)state;
-    assert_int_equal(probe_read_file("/proc/self/status", data, sizeof data).size, 4);
-    assert_memory_equal(data, "Name", 4);
-    assert_int_equal(probe_read_file("/nonexistent", data, sizeof data).size, 0);
-}
-
 SUITE(probe_system, cmocka_unit_test(the_system_has_a_name_and_a_size),
       cmocka_unit_test(limits_are_those_of_the_process),
-      cmocka_unit_test(fibers_and_libraries_are_described),
-      cmocka_unit_test(a_file_is_read_as_far_as_it_fits));
+      cmocka_unit_test(fibers_and_libraries_are_described));
