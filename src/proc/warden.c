@@ -29,6 +29,7 @@ struct bl_warden {
     bool ended;
     bool quiet;
     bool stopped; /* by us */
+    bool losing;  /* a fiber is at sweeping after it; the others wait for what comes of that */
     bool reaped;
     int status; /* as of waitpid; once ended */
     int failure;
@@ -115,7 +116,8 @@ static uint32_t sweep_cgroup(const struct bl_warden *warden)
     return 1;
 }
 
-/* Without being a subreaper we cannot know what is left; the command's own group can be killed. */
+/* Without being a subreaper we cannot know what is left; the command's own group can be killed, and
+ * in a namespace it goes last but for the init. */
 static uint32_t kill_group(const struct bl_warden *warden)
 {
     if (warden->command <= 0 || kill(-warden->command, SIGKILL) < 0)
@@ -130,13 +132,14 @@ static uint32_t kill_group(const struct bl_warden *warden)
 static void warden_lost(struct bl_warden *warden)
 {
     struct bl_scope shield;
-    bl_shield_begin(&shield, PROOF_NS_MAX);
     struct bl_child_end end;
+    warden->losing = true;
+    bl_shield_begin(&shield, PROOF_NS_MAX);
     warden->reaped = bl_child_wait(warden->started.pidfd, &end) == 0;
     bl_list_remove(&warden->link);
     if (warden->mechanism == BL_MECHANISM_CGROUP2)
         warden->end.survivors = sweep_cgroup(warden);
-    else if (warden->mechanism == BL_MECHANISM_SUBREAPER && !adopting)
+    else if (!adopting)
         warden->end.survivors = kill_group(warden);
     if (adopting)
         warden->end.survivors += sweep_orphans();
@@ -199,7 +202,7 @@ static void take_message(struct bl_warden *warden, const struct warden_message *
 static void take_messages(struct bl_warden *warden)
 {
     struct warden_message message;
-    while (!warden->quiet) {
+    while (!warden->quiet && !warden->losing) {
         ssize_t size = recv(warden->started.control, &message, sizeof message, MSG_DONTWAIT);
         if (size == (ssize_t)sizeof message)
             take_message(warden, &message);
@@ -218,7 +221,8 @@ static int await(struct bl_warden *warden, const bool *done)
     int code = 0;
     take_messages(warden);
     while (code == 0 && !*done && !warden->quiet) {
-        code = bl_descriptor_wait(warden->control, BL_READABLE, NULL);
+        code = warden->losing ? bl_sleep(BL_NS_PER_MS)
+                              : bl_descriptor_wait(warden->control, BL_READABLE, NULL);
         take_messages(warden);
     }
     return *done || warden->quiet ? 0 : code;
@@ -327,7 +331,7 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
         if (await_quiet(warden) != 0)
             kill(warden->started.pid, SIGKILL);
         bl_shield_end(&shield);
-        if (!warden->quiet)
+        if (!warden->quiet && !warden->losing)
             warden_lost(warden);
     }
     *ret_end = warden->end;
