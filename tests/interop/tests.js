@@ -191,6 +191,28 @@ function expectSame(ours, theirs, elements) {
     throw new Error('the whole differs, though its elements do not');
 }
 
+/* Runs belay hold; its envelope is the last line on standard error, behind what the command wrote. */
+function held(words, status) {
+    const result = run('belay', ['hold', '--json', ...words]);
+    const value = JSON.parse(result.stderr.trimEnd().split('\n').pop());
+    expect(result.status === status, `exit code ${result.status}, not ${status}`);
+    expect(value.exit_code === status, `exit_code ${value.exit_code}, not ${status}`);
+    return value;
+}
+
+test('belay hold: a command that ends, one that leaves something, one that is stopped', () => {
+    expectValid('hold', held(['--', 'true'], 0));
+    const left = held(['--', 'sh', '-c', 'sleep 60 & exit 3'], 3);
+    expectValid('hold', left);
+    expect(left.end.left_behind === 1, 'the sleeper is not counted');
+    const stopped = held(['--timeout', '200ms', '--', 'sh', '-c', 'trap "" TERM; sleep 60; sleep 60'], 124);
+    expectValid('hold', stopped);
+    expectValid('receipt', stopped.receipt);
+    expect(stopped.receipt.survivors === 0 && stopped.receipt.units[0].fate === 'killed', 'not killed');
+    expectInvalid('receipt', { ...stopped.receipt, reason: 'because' }, 'an unknown reason');
+    expectValid('envelope', held(['--', 'no-such-command'], 127));
+});
+
 test('doctor --json fits docs/schemas/doctor.json', () => {
     const value = envelope(['doctor', '--json'], 0);
     expectValid('doctor', value);
