@@ -1,7 +1,11 @@
 #!/bin/sh
-# A command that leaves ghosts: a daemon in a session of its own, a process behind two forks, and a child
+# A command that leaves ghosts: a process in a session of its own, a daemon behind two forks, and a child
 # that ignores SIGTERM. What timeout(1) and most agents leave behind when they stop such a command.
-setsid sh -c 'while :; do sleep 1; done' </dev/null >/dev/null 2>&1 &
-(sh -c 'while :; do sleep 1; done' </dev/null >/dev/null 2>&1 & ) &
-sh -c 'trap "" TERM HUP INT; while :; do sleep 1; done' </dev/null >/dev/null 2>&1 &
-while :; do sleep 1; done
+exec </dev/null >/dev/null
+setsid sleep 301 &
+setsid sh -c 'sleep 302 &'
+(
+    trap '' TERM HUP INT
+    exec sleep 303
+) &
+sleep 304
