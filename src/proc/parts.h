@@ -15,8 +15,7 @@ struct proc_started {
 /* Starts the warden itself, not through fork: a parent of any size starts it as quickly.
  * `mechanism` is not BL_MECHANISM_NONE. */
 int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
-               const char *cgroup_directory, struct proc_started *ret_started,
-               struct bl_error *error);
+               const char *cgroup, struct proc_started *ret_started, struct bl_error *error);
 /* The container in force for what was asked: `auto` becomes cgroup2 where it works, else subreaper.
  * BL_ENOTSUP: it was asked for by name and is not available. */
 int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mechanism,

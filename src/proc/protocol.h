@@ -35,7 +35,7 @@ enum {
     WARDEN_ARGUMENT_MEMORY,
     WARDEN_ARGUMENT_PROCESSES,
     WARDEN_ARGUMENT_FLAGS,
-    WARDEN_ARGUMENT_CGROUP, /* directory in which a cgroup can be made; "-": none */
+    WARDEN_ARGUMENT_CGROUP, /* path of the cgroup to make; "-": none */
     WARDEN_ARGUMENT_COMMAND,
 };
 

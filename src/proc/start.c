@@ -90,8 +90,7 @@ static uint64_t mask_bits(const sigset_t *mask)
 
 /* All in one arena: the numbers, then the command's own arguments. */
 static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_options *options,
-                               enum bl_mechanism mechanism, const char *cgroup_directory,
-                               uint64_t mask)
+                               enum bl_mechanism mechanism, const char *cgroup, uint64_t mask)
 {
     size_t count = 0;
     while (options->arguments[count] != NULL)
@@ -111,7 +110,7 @@ static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_op
     arguments[WARDEN_ARGUMENT_PROCESSES] =
         bl_arena_printf(arena, "%u", options->processes_max).data;
     arguments[WARDEN_ARGUMENT_FLAGS] = bl_arena_printf(arena, "%d", flags).data;
-    arguments[WARDEN_ARGUMENT_CGROUP] = cgroup_directory;
+    arguments[WARDEN_ARGUMENT_CGROUP] = cgroup;
     memcpy(arguments + WARDEN_ARGUMENT_COMMAND, options->arguments, count * sizeof *arguments);
     return (char **)arguments;
 }
@@ -158,8 +157,7 @@ static int explain(struct bl_error *error, const struct child *child, int failur
 }
 
 int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
-               const char *cgroup_directory, struct proc_started *ret_started,
-               struct bl_error *error)
+               const char *cgroup, struct proc_started *ret_started, struct bl_error *error)
 {
     struct bl_arena arena = {0};
     int lifeline[2], control[2];
@@ -173,8 +171,7 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    child.arguments =
-        warden_arguments(&arena, options, mechanism, cgroup_directory, mask_bits(&before));
+    child.arguments = warden_arguments(&arena, options, mechanism, cgroup, mask_bits(&before));
     child.environment =
         options->environment != NULL ? (char *const *)options->environment : environ;
     memcpy(child.fds,

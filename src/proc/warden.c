@@ -1,10 +1,13 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "parts.h"
@@ -13,6 +16,8 @@
 
 /* What a warden needs at most beyond the grace: its own second of killing, and a slow machine. */
 #define PROOF_NS_MAX (10 * BL_NS_PER_S)
+
+#define CGROUP_PREFIX "belay-"
 
 /*   starting  --STARTED-->      running
  *   running   --ENDED-->        ended (its tree may be held on, with background)
@@ -23,8 +28,8 @@ struct bl_warden {
     struct proc_started started;
     struct bl_descriptor *control;
     enum bl_mechanism mechanism;
-    char cgroup_directory[4000]; /* where it has made its own; "-": nowhere */
-    pid_t command;               /* 0: it was gone before it could be seen */
+    char cgroup[4096]; /* that it makes; "-": none */
+    pid_t command;     /* 0: it was gone before it could be seen */
     bool background;
     bool ended;
     bool quiet;
@@ -98,18 +103,16 @@ static uint32_t sweep_orphans(void)
  * Returns how many are left in it. */
 static uint32_t sweep_cgroup(const struct bl_warden *warden)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/belay-%d/cgroup.kill", warden->cgroup_directory,
-             (int)warden->started.pid);
+    char path[4200];
+    snprintf(path, sizeof path, "%s/cgroup.kill", warden->cgroup);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
     bool killed = write(fd, "1", 1) == 1;
     close(fd);
-    path[strlen(path) - strlen("/cgroup.kill")] = '\0';
     /* A cgroup can be removed when nobody is left in it: that is the proof. */
     for (int i = 0; i < 1000 && killed; i++) {
-        if (rmdir(path) == 0 || errno == ENOENT)
+        if (rmdir(warden->cgroup) == 0 || errno == ENOENT)
             return 0;
         bl_sleep(BL_NS_PER_MS);
     }
@@ -271,23 +274,53 @@ static int explain_failure(const struct bl_warden *warden, const char *command,
     return code;
 }
 
-int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **ret_warden,
-                    struct bl_error *error)
+/* Belay and warden killed in the same instant leave their cgroup behind, empty once its processes
+ * have ended. Looked for once for each process; what is younger than a minute may be about to be
+ * used, and what is not empty cannot be removed. */
+static void remove_relics(const char *directory)
 {
-    enum bl_mechanism mechanism;
-    int code = proc_container_resolve(options->container, &mechanism, error);
-    if (code == 0)
-        code = bl_check();
-    if (code != 0)
-        return code;
+    static bool looked;
+    DIR *entries = looked ? NULL : opendir(directory);
+    struct dirent *entry;
+    looked = true;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        struct stat status;
+        if (strncmp(entry->d_name, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) == 0 &&
+            strlen(entry->d_name) == strlen(CGROUP_PREFIX) + 16 &&
+            fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            status.st_mtime + 60 < time(NULL))
+            unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
+/* The name is by chance: a warden of another PID namespace may have the number of ours. */
+static void name_cgroup(struct bl_warden *warden)
+{
+    char directory[4000];
+    uint64_t chance;
+    memcpy(warden->cgroup, "-", 2);
+    if (warden->mechanism != BL_MECHANISM_CGROUP2 ||
+        !proc_cgroup_directory(directory, sizeof directory))
+        return;
+    remove_relics(directory);
+    bl_random_bytes(&chance, sizeof chance);
+    snprintf(warden->cgroup, sizeof warden->cgroup, "%s/" CGROUP_PREFIX "%016llx", directory,
+             (unsigned long long)chance);
+}
+
+/* bl_warden_start in one container. `*ret_refused`: the machine does not let it be made. */
+static int start_in(const struct bl_warden_options *options, enum bl_mechanism mechanism,
+                    struct bl_warden **ret_warden, bool *ret_refused, struct bl_error *error)
+{
     struct bl_warden *warden = bl_zalloc(sizeof *warden);
     bl_list_init(&warden->link);
-    if (mechanism != BL_MECHANISM_CGROUP2 ||
-        !proc_cgroup_directory(warden->cgroup_directory, sizeof warden->cgroup_directory))
-        memcpy(warden->cgroup_directory, "-", 2);
     warden->mechanism = warden->end.mechanism = mechanism;
     warden->background = options->background;
-    code = proc_start(options, mechanism, warden->cgroup_directory, &warden->started, error);
+    name_cgroup(warden);
+    *ret_refused = false;
+    int code = proc_start(options, mechanism, warden->cgroup, &warden->started, error);
     if (code != 0) {
         bl_free(warden);
         return code;
@@ -296,17 +329,39 @@ int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **
     code = bl_descriptor_new(warden->started.control, &warden->control);
     if (code == 0)
         code = await(warden, &warden->start_known);
-    if (code == 0 && warden->start_failed)
+    if (code == 0 && warden->start_failed) {
+        *ret_refused = warden->failure_stage == WARDEN_STAGE_CGROUP;
         code = explain_failure(warden, options->arguments[0], error);
-    else if (code == 0 && !warden->start_known)
+    } else if (code == 0 && !warden->start_known) {
         code = bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a command",
                             options->arguments[0], "its warden was killed");
+    }
     if (code != 0) {
         bl_warden_free(warden);
         return code;
     }
     *ret_warden = warden;
     return 0;
+}
+
+int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **ret_warden,
+                    struct bl_error *error)
+{
+    enum bl_mechanism mechanism;
+    bool refused;
+    int code = proc_container_resolve(options->container, &mechanism, error);
+    if (code == 0)
+        code = bl_check();
+    if (code != 0)
+        return code;
+    struct bl_error first = {0};
+    code = start_in(options, mechanism, ret_warden, &refused, &first);
+    /* `auto` looks at files, and may have been too hopeful. */
+    if (code != 0 && refused && options->container == BL_MECHANISM_NONE)
+        return start_in(options, BL_MECHANISM_SUBREAPER, ret_warden, &refused, error);
+    if (code != 0 && error != NULL && error->code == 0)
+        *error = first;
+    return code;
 }
 
 int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end)

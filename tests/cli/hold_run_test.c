@@ -1,10 +1,15 @@
 #include "held.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "../../src/proc/parts.h"
 
 static struct held held;
 
@@ -406,6 +411,37 @@ static void one_process_too_many_ends_all(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
+/* Makes a cgroup as a warden would have left it, so many seconds old. */
+static void make_relic(const char *path, int age_s)
+{
+    struct timespec now, times[2];
+    assert_int_equal(mkdir(path, 0755), 0);
+    clock_gettime(CLOCK_REALTIME, &now);
+    times[0] = times[1] = (struct timespec){now.tv_sec - age_s, 0};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void a_cgroup_that_nobody_could_remove_is_removed_later(void **state)
+{
+    static struct run run;
+    char own[1024], old[1100], young[1100];
+
+    (void)state;
+    if (!proc_cgroup_directory(own, sizeof own)) {
+        print_message("no cgroup of ours here\n");
+        skip();
+    }
+    snprintf(old, sizeof old, "%s/belay-00000000000000aa", own);
+    snprintf(young, sizeof young, "%s/belay-00000000000000bb", own);
+    make_relic(old, 120);
+    make_relic(young, 0);
+    RUN(&run, "hold", "--", "true");
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(rmdir(old), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(rmdir(young), 0);
+}
+
 #define HELD_TEST(test) cmocka_unit_test_teardown(test, end_held)
 
 SUITE(hold_run, HELD_TEST(bytes_pass_through_as_they_are),
@@ -427,5 +463,5 @@ SUITE(hold_run, HELD_TEST(bytes_pass_through_as_they_are),
       HELD_TEST(nothing_survives_a_kill_of_belay),
       HELD_TEST(nothing_survives_a_kill_in_the_middle_of_the_start),
       HELD_TEST(hold_inside_hold_inside_hold_ends_from_the_inside),
-      HELD_TEST(hold_inside_hold_dies_with_the_outermost),
-      HELD_TEST(one_process_too_many_ends_all));
+      HELD_TEST(hold_inside_hold_dies_with_the_outermost), HELD_TEST(one_process_too_many_ends_all),
+      cmocka_unit_test(a_cgroup_that_nobody_could_remove_is_removed_later));

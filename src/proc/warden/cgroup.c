@@ -24,16 +24,12 @@ static int write_file(const char *name, const char *value)
     return code;
 }
 
-int cgroup_open(const char *directory, uint64_t memory_bytes, uint64_t processes_max,
-                int *ret_limits)
+int cgroup_open(const char *path, uint64_t memory_bytes, uint64_t processes_max, int *ret_limits)
 {
     char value[32];
-    int length = snprintf(cgroup_path, sizeof cgroup_path, "%s/belay-%d", directory, (int)getpid());
+    int length = snprintf(cgroup_path, sizeof cgroup_path, "%s", path);
     if (length < 0 || (size_t)length >= sizeof cgroup_path)
         return -ENAMETOOLONG;
-    /* One of the same name is a relic of a warden that had our number: empty, or not ours to take.
-     */
-    rmdir(cgroup_path);
     if (mkdir(cgroup_path, 0755) < 0)
         return -errno;
     cgroup_fd = open(cgroup_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

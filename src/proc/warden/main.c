@@ -180,18 +180,17 @@ static long clone_child(uint64_t flags, int cgroup)
 }
 
 /* Starts the command in its container. Returns 0 or an errno, and the stage that failed. */
-static int start_child(struct warden *warden, struct start *start, const char *cgroup_directory,
+static int start_child(struct warden *warden, struct start *start, const char *cgroup,
                        enum warden_stage *ret_stage)
 {
-    int cgroup = -1, limits = 0, status_ends[2] = {-1, -1};
+    int cgroup_fd = -1, limits = 0, status_ends[2] = {-1, -1};
     uint64_t flags = 0;
     *ret_stage = WARDEN_STAGE_START;
     if (warden->container == WARDEN_CGROUP2) {
-        cgroup =
-            cgroup_open(cgroup_directory, warden->memory_bytes, warden->processes_max, &limits);
+        cgroup_fd = cgroup_open(cgroup, warden->memory_bytes, warden->processes_max, &limits);
         *ret_stage = WARDEN_STAGE_CGROUP;
-        if (cgroup < 0)
-            return -cgroup;
+        if (cgroup_fd < 0)
+            return -cgroup_fd;
     }
     start->memory_bytes = (limits & 1) != 0 ? 0 : warden->memory_bytes;
     if ((limits & 2) != 0)
@@ -206,7 +205,7 @@ static int start_child(struct warden *warden, struct start *start, const char *c
     }
     uid_t uid = geteuid();
     gid_t gid = getegid();
-    long pid = clone_child(flags, cgroup);
+    long pid = clone_child(flags, cgroup_fd);
     if (pid < 0)
         return errno;
     if (pid == 0 && warden->container == WARDEN_PIDNS) {

@@ -12,11 +12,10 @@
 
 /* ---- cgroup2 ---- */
 
-/* Makes a cgroup in `directory` with these limits. Returns a descriptor of it for clone3, or
+/* Makes the cgroup `path` with these limits. Returns a descriptor of it for clone3, or
  * -errno.
  * `*ret_limits` has bit 1 when memory, bit 2 when processes are limited by it. */
-int cgroup_open(const char *directory, uint64_t memory_bytes, uint64_t processes_max,
-                int *ret_limits);
+int cgroup_open(const char *path, uint64_t memory_bytes, uint64_t processes_max, int *ret_limits);
 /* Kills all in it; false: it has no such file. */
 bool cgroup_kill(void);
 bool cgroup_populated(void);
