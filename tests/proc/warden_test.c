@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -279,24 +280,25 @@ static int terminal(void *argument)
     struct tool tool;
     struct bl_warden_end end = {0};
     char out[256];
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
-    int slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    CHECK(slave >= 0);
+    struct winsize window = {0};
+    int ours, end_of_tool;
+    if (!CHECK_EQUAL(bl_terminal_open(24, 132, &ours, &end_of_tool), 0))
+        return 0;
+    CHECK(ioctl(ours, TIOCGWINSZ, &window) == 0 && window.ws_row == 24 && window.ws_col == 132);
     TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "tty");
-    tool.options.input = tool.options.output = tool.options.error = slave;
+    tool.options.input = tool.options.output = tool.options.error = end_of_tool;
     tool.options.terminal = true;
     if (tool_start(&tool) == 0) {
         CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
         CHECK_EQUAL(end.how, BL_END_EXITED);
-        ssize_t size = read(master, out, sizeof out - 1);
+        ssize_t size = read(ours, out, sizeof out - 1);
         out[size > 0 ? size : 0] = '\0';
         if (!CHECK(strcmp(out, "tty\r\n") == 0))
             fprintf(stderr, "terminal: %s\n", out);
     }
     tool_done(&tool);
-    close(slave);
-    close(master);
+    close(end_of_tool);
+    close(ours);
     return 0;
 }
 
