@@ -148,6 +148,18 @@ double held_await_count(struct held *held, size_t count)
     return (double)(now_ns() - from_ns) / 1e9;
 }
 
+void held_await_at_least(struct held *held, size_t count)
+{
+    uint64_t from_ns = now_ns();
+    size_t found;
+
+    while ((found = held_count(held)) < count) {
+        if (now_ns() - from_ns > PATIENCE_NS)
+            fail_msg("%zu processes instead of %zu or more", found, count);
+        nap();
+    }
+}
+
 void held_await(struct held *held, const char *text)
 {
     uint64_t from_ns = now_ns();

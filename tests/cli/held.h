@@ -47,6 +47,9 @@ void held_await(struct held *held, const char *text);
 /* Waits until so many processes carry the mark; fails the test after half a minute. Returns how
  * long it took. */
 double held_await_count(struct held *held, size_t count);
+/* The same until there are that many or more: one that is being executed cannot be seen for a
+ * moment. */
+void held_await_at_least(struct held *held, size_t count);
 /* Waits for its end: exit code, and what it wrote. Fails the test after half a minute. Returns the
  * seconds since it was started. */
 double held_wait(struct held *held);

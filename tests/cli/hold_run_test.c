@@ -336,7 +336,7 @@ static void nothing_survives_a_kill_of_belay(void **state)
             continue;
         HOLD(&held, "--container", containers[i], "--", "sh", "-c", STUBBORN "wait");
         held_await(&held, "ready");
-        assert_true(held_count(&held) >= STUBBORN_COUNT);
+        held_await_at_least(&held, STUBBORN_COUNT);
         kill(held.pid, SIGKILL);
         held_wait(&held);
         assert_true(held_await_count(&held, 0) < 1.0);
