@@ -36,6 +36,9 @@ struct bl_text {
 #define BL_TEXT_ARG(text) (int)(text).size, (text).data
 
 struct bl_text bl_text_from(const char *string); /* NULL gives an empty text */
+/* Copies a string into a field of `size` bytes (not 0), cut at a character; NULL as an empty one.
+ */
+void bl_text_into(char *out, size_t size, const char *string);
 bool bl_text_equal(struct bl_text a, struct bl_text b);
 int bl_text_compare(struct bl_text a, struct bl_text b); /* by bytes; shorter first */
 bool bl_text_starts_with(struct bl_text text, struct bl_text prefix);

@@ -39,7 +39,6 @@ typedef int bl_fiber_main(void *argument);
 /* ---- Loop ------------------------------------------------------------------------------------ */
 
 struct bl_loop_options {
-    const struct bl_log *log; /* NULL: none; must outlive the loop */
     /* Virtual time, for tests: it stands still while anything can run, and then jumps to the next
      * timer. `seed` (not 0) plays the order of ready fibers from that seed. */
     bool virtual_time;

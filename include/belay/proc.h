@@ -55,7 +55,9 @@ struct bl_warden_end {
         BL_END_SIGNALED, /* status: the signal, not ours */
         BL_END_STOPPED,  /* by us: status as of the command, if it came to that */
         BL_END_LIMIT,    /* processes_max was passed, and the tree killed */
-        BL_END_LOST,     /* the warden itself was killed; what could be swept was */
+        BL_END_LOST,     /* the warden itself was killed; what could be swept was. Without
+                            bl_proc_adopt_orphans `survivors` then knows of the command's own group
+                            alone (in cgroup2: of all), and is no proof */
     } how;
     int status;
     bool by_signal; /* of status */

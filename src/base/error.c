@@ -83,17 +83,6 @@ static BL_PRINTF(3, 0) void set_formatted(char *out, size_t size, const char *fo
         out[bl_utf8_cut((struct bl_text){out, size - 1}, size - 1).size] = '\0';
 }
 
-/* Copies, NULL as an empty string; cut like set_formatted. */
-static void set_string(char *out, size_t size, const char *string)
-{
-    struct bl_text text = bl_text_from(string);
-    if (text.size >= size)
-        text = bl_utf8_cut(text, size - 1);
-    if (text.size > 0)
-        memcpy(out, text.data, text.size);
-    out[text.size] = '\0';
-}
-
 /* `operation` and `target` may be NULL; without a format the message is the table's sentence. */
 int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, const char *operation,
                  const char *target, const char *message_format, ...)
@@ -106,10 +95,10 @@ int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, cons
     error->kind = kind;
     error->retryable = false;
     error->hint[0] = '\0';
-    set_string(error->operation, sizeof error->operation, operation);
-    set_string(error->target, sizeof error->target, target);
+    bl_text_into(error->operation, sizeof error->operation, operation);
+    bl_text_into(error->target, sizeof error->target, target);
     if (message_format == NULL) {
-        set_string(error->message, sizeof error->message, bl_error_text(code));
+        bl_text_into(error->message, sizeof error->message, bl_error_text(code));
         return code;
     }
     va_list arguments;

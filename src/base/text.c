@@ -100,3 +100,13 @@ int bl_text_to_int64(struct bl_text text, int64_t *ret_value)
     *ret_value = negative ? value : -value;
     return 0;
 }
+
+void bl_text_into(char *out, size_t size, const char *string)
+{
+    struct bl_text text = bl_text_from(string);
+    if (text.size >= size)
+        text = bl_utf8_cut(text, size - 1);
+    if (text.size > 0)
+        memcpy(out, text.data, text.size);
+    out[text.size] = '\0';
+}

@@ -124,9 +124,7 @@ int fiber_start(struct bl_loop *loop, struct bl_nursery *nursery, struct bl_scop
     fiber->argument = argument;
     fiber->stack = stack;
     fiber->handle = ret_fiber != NULL;
-    struct bl_text cut = bl_utf8_cut(bl_text_from(name), FIBER_NAME_SIZE - 1);
-    if (cut.size > 0)
-        memcpy(fiber->name, cut.data, cut.size);
+    bl_text_into(fiber->name, sizeof fiber->name, name);
     bl_list_init(&fiber->nursery_link);
     bl_list_init(&fiber->scope_link);
     bl_list_init(&fiber->queue_link);

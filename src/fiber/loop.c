@@ -120,7 +120,6 @@ int bl_loop_new(const struct bl_loop_options *options, struct bl_loop **ret_loop
         return code;
     }
     loop->timer_armed_ns = BL_NEVER;
-    loop->log = options->log;
     loop->clock = bl_clock_system;
     loop->virtual_time = options->virtual_time;
     loop->shuffled = options->seed != 0;

@@ -68,7 +68,6 @@ struct bl_loop {
     uint64_t timer_armed_ns; /* what timer_fd is set to; BL_NEVER: nothing */
     struct bl_clock clock;
     uint64_t turn_ns; /* when this turn began */
-    const struct bl_log *log;
     struct bl_scope scope;
     _Atomic(struct bl_scope *) pending; /* stopped, not delivered; newest first */
     _Atomic(bool) polling;              /* asleep, or about to be: must be woken by `wake` */

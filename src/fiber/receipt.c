@@ -38,15 +38,6 @@ const char *bl_mechanism_name(enum bl_mechanism mechanism)
     return (size_t)mechanism < BL_COUNT(mechanism_names) ? mechanism_names[mechanism] : "unknown";
 }
 
-/* Cut at a character; NULL is empty. */
-static void copy_text(char *out, size_t size, const char *text)
-{
-    struct bl_text cut = bl_utf8_cut(bl_text_from(text), size - 1);
-    if (cut.size > 0)
-        memcpy(out, cut.data, cut.size);
-    out[cut.size] = '\0';
-}
-
 static struct bl_receipt *nearest_receipt(const struct bl_scope *scope)
 {
     while (scope != NULL && scope->receipt == NULL)
@@ -58,8 +49,8 @@ void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id,
 {
     *unit = (struct bl_unit){.kind = kind};
     bl_list_init(&unit->link);
-    copy_text(unit->id, sizeof unit->id, id);
-    copy_text(unit->name, sizeof unit->name, name);
+    bl_text_into(unit->id, sizeof unit->id, id);
+    bl_text_into(unit->name, sizeof unit->name, name);
     unit->receipt = nearest_receipt(bl_scope_current());
     if (unit->receipt != NULL)
         bl_list_push_back(&unit->receipt->live, &unit->link);
@@ -104,7 +95,7 @@ void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const c
     memcpy(receipt->id, "rcp_", 4);
     for (size_t i = 0; i < sizeof random; i++)
         receipt->id[4 + i] = digits[random[i] % 32];
-    copy_text(receipt->scope_id, sizeof receipt->scope_id, scope_id);
+    bl_text_into(receipt->scope_id, sizeof receipt->scope_id, scope_id);
     bl_list_init(&receipt->live);
     bl_list_init(&receipt->stopped);
     scope->receipt = receipt;

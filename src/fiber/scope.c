@@ -295,7 +295,8 @@ void scope_deliver_pending(struct bl_loop *loop)
     struct bl_scope *end = NULL;
     for (;;) {
         struct bl_scope *newest = atomic_load(&loop->pending);
-        if (newest == end && atomic_compare_exchange_strong(&loop->pending, &newest, NULL))
+        if (newest == end &&
+            (end == NULL || atomic_compare_exchange_strong(&loop->pending, &newest, NULL)))
             return;
         newest = atomic_exchange(&loop->pending, &delivering);
         deliver_list(newest, end);

@@ -99,15 +99,15 @@ static uint32_t sweep_orphans(void)
     }
 }
 
-/* A cgroup outlives its warden, and is named after it: killed, waited for and removed from here.
- * Returns how many are left in it. */
+/* A cgroup outlives its warden: it is killed, waited for and removed from here. Returns 0 only when
+ * it is gone, else 1. */
 static uint32_t sweep_cgroup(const struct bl_warden *warden)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/cgroup.kill", warden->cgroup);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return errno == ENOENT ? 0 : 1;
     bool killed = write(fd, "1", 1) == 1;
     close(fd);
     /* A cgroup can be removed when nobody is left in it: that is the proof. */
@@ -123,11 +123,15 @@ static uint32_t sweep_cgroup(const struct bl_warden *warden)
  * in a namespace it goes last but for the init. */
 static uint32_t kill_group(const struct bl_warden *warden)
 {
-    if (warden->command <= 0 || kill(-warden->command, SIGKILL) < 0)
+    if (warden->command <= 0)
         return 0;
-    for (int i = 0; i < 1000 && kill(-warden->command, 0) == 0; i++)
+    kill(-warden->command, SIGKILL);
+    for (int i = 0; i < 1000; i++) {
+        if (kill(-warden->command, 0) < 0 && errno == ESRCH)
+            return 0;
         bl_sleep(BL_NS_PER_MS);
-    return kill(-warden->command, 0) == 0 ? 1 : 0;
+    }
+    return 1;
 }
 
 /* The warden has gone without a word. In a namespace the kernel has killed all; else we do what it
@@ -229,11 +233,6 @@ static int await(struct bl_warden *warden, const bool *done)
         take_messages(warden);
     }
     return *done || warden->quiet ? 0 : code;
-}
-
-static int await_quiet(struct bl_warden *warden)
-{
-    return await(warden, &warden->quiet);
 }
 
 static void send_message(struct bl_warden *warden, enum warden_message_type type, int a, int b)
@@ -383,7 +382,7 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
         send_message(warden, WARDEN_STOP, signal == 0 ? SIGTERM : signal, (int)grace_ms);
         bl_shield_begin(&shield, grace_ms * BL_NS_PER_MS + PROOF_NS_MAX);
         /* A warden that does not answer in all that time is stuck itself: it is killed. */
-        if (await_quiet(warden) != 0)
+        if (await(warden, &warden->quiet) != 0)
             kill(warden->started.pid, SIGKILL);
         bl_shield_end(&shield);
         if (!warden->quiet && !warden->losing)

@@ -172,7 +172,21 @@ static void numbers_are_exact_at_both_ends_of_the_range(void **state BL_UNUSED)
     assert_int_equal(untouched, 5);
 }
 
-SUITE(text, cmocka_unit_test(texts_come_from_strings), cmocka_unit_test(equality_is_of_bytes),
+static void a_string_goes_into_a_field_cut_at_a_character(void **state BL_UNUSED)
+{
+    char field[6];
+    bl_text_into(field, sizeof field, "abcde");
+    assert_string_equal(field, "abcde");
+    bl_text_into(field, sizeof field, "abcdö");
+    assert_string_equal(field, "abcd");
+    bl_text_into(field, 1, "a");
+    assert_string_equal(field, "");
+    bl_text_into(field, sizeof field, NULL);
+    assert_string_equal(field, "");
+}
+
+SUITE(text, cmocka_unit_test(a_string_goes_into_a_field_cut_at_a_character),
+      cmocka_unit_test(texts_come_from_strings), cmocka_unit_test(equality_is_of_bytes),
       cmocka_unit_test(order_is_by_unsigned_bytes_and_shorter_first),
       cmocka_unit_test(prefixes_and_suffixes_are_found),
       cmocka_unit_test(find_gives_the_first_offset),

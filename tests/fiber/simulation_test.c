@@ -247,11 +247,11 @@ static void step_spawn(struct actor *actor)
     compare(world);
     if (code != 0)
         CHECK_EQUAL(code, model_code(actor->node));
-    if (nursery.running > 0)
+    /* What its end does, step by step: the node must not be looked at once the scope is gone. */
+    if (nursery.running > 0) {
         model_stop(world, &node, BL_STOP_PARENT, "nursery", bl_now_ns());
-    /* Its end stops and waits; the node must not be looked at once the scope is gone. */
-    if (nursery.running > 0)
         bl_scope_stop(&nursery.scope, BL_STOP_PARENT, "nursery");
+    }
     while (nursery.running > 0) {
         struct bl_scope shield;
         bl_shield_begin(&shield, 3600 * BL_NS_PER_S);
