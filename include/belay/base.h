@@ -98,7 +98,8 @@ size_t bl_utf8_count(struct bl_text text);
     X(BL_EPIPE, -1018, "the other end is gone")                                                    \
     X(BL_ENOTSUP, -1019, "not available here")                                                     \
     X(BL_ECHILD, -1020, "no such child")                                                           \
-    X(BL_ESYSTEM, -1021, "the system refused")
+    X(BL_ESYSTEM, -1021, "the system refused")                                                     \
+    X(BL_EUNKNOWN, -1022, "the outcome is not known")
 
 enum bl_error_code {
 #define BL_ERROR_CODE(name, value, text) name = value,
@@ -136,6 +137,7 @@ struct bl_error {
     int code;
     enum bl_error_kind kind;
     bool retryable;
+    char name[24]; /* "code" of the JSON object: finer than the kind; may be empty */
     char operation[48];
     char target[256];
     char message[512];
@@ -152,6 +154,8 @@ int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, cons
                  const char *target, const char *message_format, ...) BL_PRINTF(6, 7);
 /* Adds the hint (what to do). */
 void bl_error_hint(struct bl_error *error, const char *format, ...) BL_PRINTF(2, 3);
+/* Adds the finer name: "commit_unknown", "overloaded". */
+void bl_error_name_set(struct bl_error *error, const char *name);
 
 /* ---- Arena ----------------------------------------------------------------------------------- */
 
@@ -375,6 +379,9 @@ uint64_t bl_random_below(struct bl_random *random, uint64_t limit); /* unbiased;
 double bl_random_unit(struct bl_random *random);                    /* in [0, 1) */
 /* Bytes for secrets and ids, from the system. */
 void bl_random_bytes(void *out, size_t size);
+/* An id that nobody has: the prefix (at most 11 bytes: "turn_") and 20 of [a-z2-7]. */
+#define BL_ID_SIZE 32
+void bl_id_make(char out[BL_ID_SIZE], const char *prefix);
 
 /* ---- Log ------------------------------------------------------------------------------------- */
 

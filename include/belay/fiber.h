@@ -412,7 +412,7 @@ void bl_unit_end(struct bl_unit *unit, enum bl_fate fate);
 
 /* Embedded by the owner of a scope. */
 struct bl_receipt {
-    char id[32]; /* "rcp_…" */
+    char id[BL_ID_SIZE]; /* "rcp_…" */
     char scope_id[72];
     struct bl_scope *scope;
     struct bl_stop_hook hook;
@@ -426,6 +426,7 @@ struct bl_receipt {
 
 /* Collects for `scope`, which must outlive it; `scope_id` ("run_…") is what the receipt names. */
 void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id);
+/* Units of a receipt whose scope stopped with one above go to the receipt of that one. */
 void bl_receipt_close(struct bl_receipt *receipt);
 /* True when its scope was stopped and no unit is at work any more. */
 bool bl_receipt_ready(const struct bl_receipt *receipt);

@@ -155,6 +155,10 @@ void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *va
 /* Text that is one JSON value already; not looked at. */
 void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json);
 
+/* The error object of envelopes and results, all members but `code` always there: what is not known
+ * is null. */
+void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *error);
+
 /* RFC 8785: members sorted by UTF-16 units, the last of duplicates, no white space, numbers as
  * ECMAScript prints them; only integers beyond 2^53 differ: they stay exact. */
 int bl_json_write_canonical(struct bl_buffer *out, const struct bl_json *value);
@@ -162,6 +166,31 @@ int bl_json_write_canonical(struct bl_buffer *out, const struct bl_json *value);
 /* The shortest decimal that reads back as `value` (finite), as ECMAScript prints it; 25 bytes at
  * most, returns how many. */
 size_t bl_json_format_double(double value, char out[32]);
+
+/* ---- Documents ------------------------------------------------------------------------------- */
+
+/* A file that a person wrote, YAML or JSON (one that begins with '{' or '[' and is JSON is read as
+ * JSON), as the same kind of tree, with the place of each node. Lives in its arena. */
+struct bl_document {
+    const struct bl_json *root;
+    const struct bl_document_place *places; /* by node: places[node - root] */
+    size_t count;
+};
+
+struct bl_document_place {
+    uint32_t line; /* from 1 */
+    uint32_t column;
+};
+
+/* Reads one document. Of YAML: the core types (null, booleans, integers, numbers, text), anchors
+ * and aliases within the limits; tags other than those of the core, a second document, keys that
+ * are not text, and a key twice in one mapping are errors. An empty file is null. BL_EPARSE,
+ * BL_ELIMIT; the arena is then as before. */
+int bl_document_read(struct bl_arena *arena, struct bl_text input,
+                     const struct bl_json_limits *limits, struct bl_document *ret_document,
+                     struct bl_json_fault *fault);
+struct bl_document_place bl_document_place(const struct bl_document *document,
+                                           const struct bl_json *node);
 
 /* ---- Schema ---------------------------------------------------------------------------------- */
 

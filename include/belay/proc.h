@@ -117,6 +117,13 @@ void bl_capture_add(struct bl_capture *capture, struct bl_text bytes);
 int bl_capture_text(const struct bl_capture *capture, struct bl_buffer *out);
 uint64_t bl_capture_left_out(const struct bl_capture *capture);
 
+/* A hand on a command, for others than its own fiber. Zeroed and embedded by its owner; outlives
+ * the command. The fields are the room's own. */
+struct bl_command_control {
+    struct bl_warden *stopping; /* while it is being stopped; else NULL */
+    bool hurry;
+};
+
 /* A command in a warden as one unit of work (kind, id, name), with its output captured. */
 struct bl_command {
     struct bl_warden_options
@@ -127,6 +134,7 @@ struct bl_command {
     struct bl_capture *capture; /* NULL: output and error are the options'; else both go here */
     void (*on_output)(void *context, struct bl_text bytes); /* NULL: nobody listens */
     void *context;
+    struct bl_command_control *control; /* NULL: none */
 };
 
 /* Runs it to its end, or to a stop of the running fiber's scope: then it climbs the ladder, in a
@@ -134,6 +142,10 @@ struct bl_command {
  * open by somebody who was left behind does not hold it up. */
 int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_end,
                    struct bl_error *error);
+
+/* Skips the grace of the stop that is under way, or of one that comes later. Stops nothing by
+ * itself, and does not wait. */
+void bl_command_hurry(struct bl_command_control *control);
 
 /* Ends a unit whose work was a warden's, with what that came to. For those who hold a warden
  * themselves; bl_command_run does it. */
@@ -161,5 +173,8 @@ void bl_sandbox_check(struct bl_container_check *ret_check);
 int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
                     bool network, const char *const *arguments, const char *const **ret_arguments,
                     struct bl_error *error);
+/* The container for a command in a sandbox, which changes its view of the machine anyway: `auto`
+ * becomes pidns where that is available. */
+enum bl_mechanism bl_sandbox_container(enum bl_mechanism wanted);
 
 #endif

@@ -118,3 +118,9 @@ void bl_error_hint(struct bl_error *error, const char *format, ...)
     set_formatted(error->hint, sizeof error->hint, format, arguments);
     va_end(arguments);
 }
+
+void bl_error_name_set(struct bl_error *error, const char *name)
+{
+    if (error != NULL && error->code != 0)
+        bl_text_into(error->name, sizeof error->name, name);
+}

@@ -77,3 +77,16 @@ void bl_random_bytes(void *out, size_t size)
         size -= (size_t)count;
     }
 }
+
+void bl_id_make(char out[BL_ID_SIZE], const char *prefix)
+{
+    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    unsigned char random[20];
+
+    bl_random_bytes(random, sizeof random);
+    bl_text_into(out, BL_ID_SIZE - sizeof random, prefix);
+    size_t size = strlen(out);
+    for (size_t i = 0; i < sizeof random; i++)
+        out[size++] = digits[random[i] % 32];
+    out[size] = '\0';
+}

@@ -54,26 +54,10 @@ int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
 }
 
-static void write_optional(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    write_member(writer, key, value[0] != '\0' ? value : NULL);
-}
-
-/* What is not known is null, so that the members are always all there. */
 void cli_error_payload(struct bl_json_writer *writer, const void *context)
 {
-    const struct bl_error *error = context;
-
     bl_json_write_key(writer, BL_TEXT("error"));
-    bl_json_write_object(writer);
-    write_member(writer, "kind", bl_error_kind_name(error->kind));
-    write_optional(writer, "operation", error->operation);
-    write_optional(writer, "target", error->target);
-    bl_json_write_key(writer, BL_TEXT("retryable"));
-    bl_json_write_boolean(writer, error->retryable);
-    write_member(writer, "message", error->message);
-    write_optional(writer, "hint", error->hint);
-    bl_json_write_end(writer);
+    bl_json_write_error(writer, context);
 }
 
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)

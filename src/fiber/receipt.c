@@ -87,14 +87,9 @@ static void stop_observed(struct bl_stop_hook *hook, struct bl_scope *scope)
 
 void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id)
 {
-    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
-    unsigned char random[20];
     assert(scope->receipt == NULL);
     *receipt = (struct bl_receipt){.scope = scope};
-    bl_random_bytes(random, sizeof random);
-    memcpy(receipt->id, "rcp_", 4);
-    for (size_t i = 0; i < sizeof random; i++)
-        receipt->id[4 + i] = digits[random[i] % 32];
+    bl_id_make(receipt->id, "rcp_");
     bl_text_into(receipt->scope_id, sizeof receipt->scope_id, scope_id);
     bl_list_init(&receipt->live);
     bl_list_init(&receipt->stopped);
@@ -102,10 +97,30 @@ void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const c
     bl_stop_hook_add(&receipt->hook, scope, stop_observed);
 }
 
+/* One stop makes one receipt, for the scope where it was asked. NULL: this one is it. */
+static struct bl_receipt *receipt_of_stop_above(const struct bl_receipt *receipt)
+{
+    struct bl_receipt *outer = nearest_receipt(receipt->scope->parent);
+    struct bl_stop stop, above;
+    if (outer == NULL || !bl_scope_stopped(outer->scope))
+        return NULL;
+    bl_scope_stop_read(receipt->scope, &stop);
+    bl_scope_stop_read(outer->scope, &above);
+    bool same = stop.reason == BL_STOP_PARENT ||
+                (stop.reason == BL_STOP_TIMEOUT && above.reason == BL_STOP_TIMEOUT);
+    return same ? outer : NULL;
+}
+
 void bl_receipt_close(struct bl_receipt *receipt)
 {
+    struct bl_receipt *outer = receipt_of_stop_above(receipt);
     struct bl_list *link;
     assert(bl_list_empty(&receipt->live));
+    while (outer != NULL && (link = bl_list_pop_front(&receipt->stopped)) != NULL) {
+        bl_list_push_back(&outer->stopped, link);
+        if (outer->quiet_ns < receipt->quiet_ns)
+            outer->quiet_ns = receipt->quiet_ns;
+    }
     while ((link = bl_list_pop_front(&receipt->stopped)) != NULL)
         bl_free(BL_CONTAINER(link, struct bl_unit, link));
     bl_stop_hook_remove(&receipt->hook);
@@ -265,6 +280,7 @@ int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
     if (code == 0 && survivors == 0)
         code = bl_buffer_printf(out, ". Nothing left running.");
     else if (code == 0)
-        code = bl_buffer_printf(out, ". %u LEFT RUNNING.", survivors);
+        code = bl_buffer_printf(out, ". Still running: %u process%s.", survivors,
+                                survivors == 1 ? "" : "es");
     return code;
 }

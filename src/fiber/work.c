@@ -159,9 +159,13 @@ void workers_deliver(struct bl_loop *loop)
     pthread_mutex_unlock(&workers->lock);
     while ((link = bl_list_pop_front(&finished)) != NULL) {
         struct job *job = BL_CONTAINER(link, struct job, link);
-        if (job->caller != NULL)
+        /* The caller frees its job: a stop may have woken it in this same turn, and then it still
+         * has to find out that the work is done. */
+        if (job->caller != NULL) {
             fiber_wake(job->caller, 0);
-        else if (job->work.drop != NULL)
+            continue;
+        }
+        if (job->work.drop != NULL)
             job->work.drop(job->work.payload);
         bl_free(job);
     }
@@ -207,7 +211,10 @@ int bl_work_call(const struct bl_work *work, bool *ret_abandoned)
     }
     code = fiber_wait_external(NULL, "a worker thread",
                                work->abandon_on_stop ? WAIT_STOPPABLE : WAIT_SHIELDED);
-    return code == 0 ? 0 : leave_job(workers, job, code, ret_abandoned);
+    if (code != 0)
+        return leave_job(workers, job, code, ret_abandoned);
+    bl_free(job);
+    return 0;
 }
 
 bool workers_done(struct bl_loop *loop)

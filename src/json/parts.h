@@ -34,4 +34,12 @@ int json_string_append(struct bl_buffer *out, struct bl_text text, bool trusted)
 const struct bl_json **json_members_sort(struct bl_arena *arena, const struct bl_json *object,
                                          size_t *ret_count);
 
+/* With the defaults where nothing is said, and within what can be kept. */
+struct bl_json_limits json_limits_complete(const struct bl_json_limits *limits);
+/* `expected` must be static. */
+void json_fault_fill(struct bl_json_fault *fault, struct bl_text input, size_t offset,
+                     const char *expected);
+/* A key of a closed object that an earlier member has too; or NULL. */
+const struct bl_json *json_duplicate_find(const struct bl_json *object);
+
 #endif

@@ -309,6 +309,12 @@ static const struct bl_json *find_duplicate_hashed(const struct bl_json *object)
     return duplicate;
 }
 
+const struct bl_json *json_duplicate_find(const struct bl_json *object)
+{
+    return object->size <= PAIRWISE_MAX ? find_duplicate_pairwise(object)
+                                        : find_duplicate_hashed(object);
+}
+
 /* Closes the innermost container, whose bracket is at `at`. Returns just after it. */
 static inline char *close_container(struct reader *reader, char *at)
 {
@@ -322,9 +328,7 @@ static inline char *close_container(struct reader *reader, char *at)
     container->span = reader->count - index;
     reader->depth--;
     if (object && __builtin_expect(reader->limits.refuse_duplicates, 0)) {
-        const struct bl_json *duplicate = container->size <= PAIRWISE_MAX
-                                              ? find_duplicate_pairwise(container)
-                                              : find_duplicate_hashed(container);
+        const struct bl_json *duplicate = json_duplicate_find(container);
         if (duplicate != NULL)
             return reader_fail(reader, BL_EPARSE, duplicate->string - 1,
                                "a key that the object does not have yet");
@@ -489,8 +493,8 @@ static void fill_found(struct bl_text input, size_t offset, char out[16])
         snprintf(out, 16, "'%.*s'", (int)size, unit);
 }
 
-static void fill_fault(struct bl_json_fault *fault, struct bl_text input, size_t offset,
-                       const char *expected)
+void json_fault_fill(struct bl_json_fault *fault, struct bl_text input, size_t offset,
+                     const char *expected)
 {
     size_t line_start = 0;
 
@@ -513,7 +517,7 @@ void bl_json_fault_text(const struct bl_json_fault *fault, char *out, size_t out
              fault->excerpt);
 }
 
-static struct bl_json_limits complete_limits(const struct bl_json_limits *limits)
+struct bl_json_limits json_limits_complete(const struct bl_json_limits *limits)
 {
     struct bl_json_limits result = limits != NULL ? *limits : (struct bl_json_limits){0};
 
@@ -552,11 +556,12 @@ static void reader_init(struct reader *reader, struct bl_arena *arena, struct bl
 int bl_json_read(struct bl_arena *arena, struct bl_text input, const struct bl_json_limits *limits,
                  const struct bl_json **ret_value, struct bl_json_fault *fault)
 {
-    struct reader reader = {.limits = complete_limits(limits)};
+    struct reader reader = {.limits = json_limits_complete(limits)};
 
     if (input.size > reader.limits.size_max) {
         if (fault != NULL)
-            fill_fault(fault, input, reader.limits.size_max, "the end: more is over the limit");
+            json_fault_fill(fault, input, reader.limits.size_max,
+                            "the end: more is over the limit");
         return BL_ELIMIT;
     }
     struct bl_arena_mark mark = bl_arena_mark(arena);
@@ -564,7 +569,7 @@ int bl_json_read(struct bl_arena *arena, struct bl_text input, const struct bl_j
     int result = read_document(&reader);
     if (result != 0) {
         if (fault != NULL)
-            fill_fault(fault, input, (size_t)(reader.fault_at - reader.copy), reader.expected);
+            json_fault_fill(fault, input, (size_t)(reader.fault_at - reader.copy), reader.expected);
         bl_arena_rewind(arena, mark);
         return result;
     }

@@ -436,3 +436,27 @@ void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *va
     writer->error = result;
     writer->comma = true;
 }
+
+/* An empty value is one that is not known. */
+static void write_optional(struct bl_json_writer *writer, struct bl_text key, const char *value)
+{
+    bl_json_write_key(writer, key);
+    bl_json_write_string(writer, value[0] != '\0' ? value : NULL);
+}
+
+void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *error)
+{
+    bl_json_write_object(writer);
+    bl_json_write_key(writer, BL_TEXT("kind"));
+    bl_json_write_string(writer, bl_error_kind_name(error->kind));
+    write_optional(writer, BL_TEXT("operation"), error->operation);
+    write_optional(writer, BL_TEXT("target"), error->target);
+    bl_json_write_key(writer, BL_TEXT("retryable"));
+    bl_json_write_boolean(writer, error->retryable);
+    bl_json_write_key(writer, BL_TEXT("message"));
+    bl_json_write_string(writer, error->message);
+    write_optional(writer, BL_TEXT("hint"), error->hint);
+    if (error->name[0] != '\0')
+        write_optional(writer, BL_TEXT("code"), error->name);
+    bl_json_write_end(writer);
+}

@@ -90,6 +90,23 @@ void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end)
     bl_unit_end(unit, fate_of(end));
 }
 
+void bl_command_hurry(struct bl_command_control *control)
+{
+    control->hurry = true;
+    if (control->stopping != NULL)
+        proc_warden_hurry(control->stopping);
+}
+
+static void stop_warden(const struct bl_command *command, struct bl_warden *warden,
+                        struct bl_warden_end *ret_end)
+{
+    struct bl_command_control unheld = {0};
+    struct bl_command_control *control = command->control != NULL ? command->control : &unheld;
+    control->stopping = warden;
+    bl_warden_stop(warden, SIGTERM, control->hurry ? 0 : command->options.grace_ms, ret_end);
+    control->stopping = NULL;
+}
+
 /* With the warden started: waits, or stops it. Its output is read on during the grace, so the
  * reader runs in a shield; what ends it is the end of the tree. */
 static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_warden_end *ret_end)
@@ -108,7 +125,7 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
     if (code == 0)
         code = bl_warden_wait(warden, ret_end);
     if (code != 0)
-        bl_warden_stop(warden, SIGTERM, run->command->options.grace_ms, ret_end);
+        stop_warden(run->command, warden, ret_end);
     bl_nursery_done(&nursery);
     bl_scope_enter(&shield);
     bl_shield_end(&shield);

@@ -20,6 +20,8 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
  * BL_ENOTSUP: it was asked for by name and is not available. */
 int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mechanism,
                            struct bl_error *error);
+/* Cuts the grace of a stop that is under way, and does not wait for what comes of it. */
+void proc_warden_hurry(struct bl_warden *warden);
 /* True when a PID namespace can be had here only in a user namespace: also for root, in a container
  * without CAP_SYS_ADMIN. Known once bl_container_check was asked about pidns; asks it if it was
  * not. */

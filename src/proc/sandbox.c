@@ -200,3 +200,13 @@ int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char 
     *ret_arguments = proc_bubblewrap_arguments(arena, path, sandbox, canonical, network, arguments);
     return 0;
 }
+
+enum bl_mechanism bl_sandbox_container(enum bl_mechanism wanted)
+{
+    struct bl_container_check check;
+
+    if (wanted != BL_MECHANISM_NONE)
+        return wanted;
+    bl_container_check(BL_MECHANISM_PIDNS, &check);
+    return check.available ? BL_MECHANISM_PIDNS : wanted;
+}

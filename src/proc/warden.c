@@ -213,7 +213,8 @@ static void take_messages(struct bl_warden *warden)
         ssize_t size = recv(warden->started.control, &message, sizeof message, MSG_DONTWAIT);
         if (size == (ssize_t)sizeof message)
             take_message(warden, &message);
-        else if (size < 0 && errno == EINTR)
+        else if (size < 0 && (errno == EINTR || errno == ECONNRESET))
+            /* A warden that left with a message of ours unread says so once, before its own. */
             continue;
         else if (size < 0 && errno == EAGAIN)
             return;
@@ -389,6 +390,12 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
             warden_lost(warden);
     }
     *ret_end = warden->end;
+}
+
+void proc_warden_hurry(struct bl_warden *warden)
+{
+    if (!warden->quiet)
+        send_message(warden, WARDEN_STOP, SIGKILL, 0);
 }
 
 void bl_warden_signal(struct bl_warden *warden, int signal)

@@ -97,10 +97,24 @@ static void bytes_from_the_system_fill_all_and_only_what_was_asked(void **state 
     assert_int_equal(bytes[0], 0);
 }
 
+static void ids_have_their_prefix_and_are_never_the_same(void **state BL_UNUSED)
+{
+    char a[BL_ID_SIZE], b[BL_ID_SIZE];
+    bl_id_make(a, "turn_");
+    bl_id_make(b, "turn_");
+    assert_int_equal(strlen(a), 25);
+    assert_memory_equal(a, "turn_", 5);
+    assert_int_equal(strspn(a + 5, "abcdefghijklmnopqrstuvwxyz234567"), 20);
+    assert_string_not_equal(a, b);
+    bl_id_make(a, "a prefix that is too long");
+    assert_int_equal(strlen(a), BL_ID_SIZE - 1);
+}
+
 SUITE(random, cmocka_unit_test(a_seed_is_spread_over_the_state),
       cmocka_unit_test(the_first_numbers_are_those_of_xoshiro256),
       cmocka_unit_test(the_same_seed_gives_the_same_run),
       cmocka_unit_test(below_stays_below_and_reaches_everything),
       cmocka_unit_test(below_is_not_biased_for_large_limits),
       cmocka_unit_test(unit_lies_between_zero_and_one),
-      cmocka_unit_test(bytes_from_the_system_fill_all_and_only_what_was_asked));
+      cmocka_unit_test(bytes_from_the_system_fill_all_and_only_what_was_asked),
+      cmocka_unit_test(ids_have_their_prefix_and_are_never_the_same));

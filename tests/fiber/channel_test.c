@@ -1,4 +1,4 @@
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS BL_NS_PER_MS
 

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS BL_NS_PER_MS
 

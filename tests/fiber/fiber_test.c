@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS BL_NS_PER_MS
 

@@ -2,7 +2,7 @@
 
 #include <belay/json.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS BL_NS_PER_MS
 
@@ -133,5 +133,52 @@ static void a_stop_that_found_nothing_at_work_has_a_receipt_too(void **state)
     run_in_virtual_loop(0, nothing_at_work, NULL);
 }
 
+/* A unit in a receipt of its own, inside another. `inner` first: it is stopped before the outer. */
+static void nest(bool inner, size_t units_inside, size_t units_outside)
+{
+    struct bl_scope outer_scope, inner_scope;
+    struct bl_receipt outer, own;
+    struct bl_unit unit;
+    size_t count = 0;
+    bl_scope_init(&outer_scope, bl_scope_current());
+    bl_scope_init(&inner_scope, &outer_scope);
+    bl_receipt_open(&outer, &outer_scope, "run_3");
+    bl_receipt_open(&own, &inner_scope, "call_1");
+    struct bl_scope *before = bl_scope_enter(&inner_scope);
+    bl_unit_begin(&unit, BL_UNIT_TOOL, "call_1", "bash");
+    bl_scope_enter(before);
+    bl_scope_stop(inner ? &inner_scope : &outer_scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    bl_unit_end(&unit, BL_FATE_ABORTED);
+    BL_LIST_EACH (link, &own.stopped)
+        count++;
+    CHECK_EQUAL(count, units_inside);
+    bl_scope_stop(&outer_scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    bl_receipt_close(&own);
+    count = 0;
+    BL_LIST_EACH (link, &outer.stopped)
+        count++;
+    CHECK_EQUAL(count, units_outside);
+    bl_receipt_close(&outer);
+    bl_scope_done(&inner_scope);
+    bl_scope_done(&outer_scope);
+}
+
+static int nested_main(void *argument)
+{
+    (void)argument;
+    nest(false, 1, 1);
+    nest(true, 1, 0);
+    return 0;
+}
+
+static void units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, nested_main, NULL);
+}
+
 SUITE(receipt, cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
-      cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too));
+      cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),
+      cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked));

@@ -6,7 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS BL_NS_PER_MS
 

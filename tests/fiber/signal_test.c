@@ -1,7 +1,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 static int signals(void *argument)
 {

@@ -4,7 +4,7 @@
  * scopes must be as the model says. */
 #include <stdlib.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS           BL_NS_PER_MS
 #define DEPTH_MAX    5

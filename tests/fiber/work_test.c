@@ -1,7 +1,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "fibers.h"
 
 #define MS BL_NS_PER_MS
 
@@ -127,6 +127,44 @@ static void a_stop_does_not_wake_the_caller_of_a_thread(void **state)
     run_in_loop(stop_does_not_wake, &slow);
 }
 
+static int call_stoppable(void *argument)
+{
+    struct slow *slow = argument;
+    bool abandoned = true;
+    struct bl_work work = {
+        .run = be_slow, .drop = drop_slow, .payload = slow, .abandon_on_stop = true};
+    int code = bl_work_call(&work, &abandoned);
+    CHECK(!abandoned && slow->finished && !slow->dropped);
+    return code;
+}
+
+/* The thread is done and the scope stopped before the loop has told the caller of either. */
+static int both_at_once(void *argument)
+{
+    struct slow *slow = argument;
+    struct bl_nursery nursery;
+    struct bl_fiber *fiber;
+    int result = -1;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "caller", call_stoppable, slow, &fiber);
+    while (!atomic_load(&slow->begun))
+        bl_sleep(MS);
+    atomic_store(&slow->go, true);
+    usleep(50000);
+    bl_scope_stop(&nursery.scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_fiber_join(fiber, &result), 0);
+    CHECK_EQUAL(result, 0);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void work_done_in_the_turn_of_a_stop_is_the_callers(void **state)
+{
+    (void)state;
+    struct slow slow = {.finished = false};
+    run_in_loop(both_at_once, &slow);
+}
+
 static int shield_ends_it(void *argument)
 {
     struct slow *slow = argument;
@@ -224,6 +262,7 @@ static void virtual_time_stands_still_while_a_thread_works(void **state)
 SUITE(work, cmocka_unit_test(work_runs_on_another_thread),
       cmocka_unit_test(many_calls_share_a_few_threads),
       cmocka_unit_test(a_stop_does_not_wake_the_caller_of_a_thread),
+      cmocka_unit_test(work_done_in_the_turn_of_a_stop_is_the_callers),
       cmocka_unit_test(the_limit_of_a_shield_abandons_the_call_and_the_loop_is_kept_for_the_thread),
       cmocka_unit_test(work_that_no_thread_has_begun_is_taken_back),
       cmocka_unit_test(virtual_time_stands_still_while_a_thread_works));

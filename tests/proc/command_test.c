@@ -374,6 +374,69 @@ static void a_stop_in_the_middle_of_a_start_leaves_nobody(void **state)
     run_in_loop(stop_while_starting, &container);
 }
 
+/* ---- Haste ---- */
+
+struct haste {
+    struct job job;
+    struct bl_command_control control;
+    struct bl_scope scope;
+};
+
+/* Stops it when it stands, and has no patience with its grace. */
+static int stop_and_hurry(void *argument)
+{
+    struct haste *haste = argument;
+    tool_await(&haste->job.tool, NULL, 2);
+    bl_scope_stop(&haste->scope, BL_STOP_USER, "test");
+    bl_sleep(200 * MS);
+    CHECK(marker_count(haste->job.tool.marker) > 0);
+    for (int i = 0; i < 3; i++)
+        bl_command_hurry(&haste->control);
+    return 0;
+}
+
+static int hurried(void *argument)
+{
+    static struct haste haste;
+    struct bl_nursery nursery;
+    for (int before = 0; before < 2; before++) {
+        JOB_INIT(&haste.job, *(enum bl_mechanism *)argument, "setsid-ignore");
+        haste.job.command.options.grace_ms = 60000;
+        haste.control = (struct bl_command_control){0};
+        haste.job.command.control = &haste.control;
+        /* Before there is anything to hurry it holds for the stop to come. */
+        if (before != 0)
+            bl_command_hurry(&haste.control);
+        bl_scope_init(&haste.scope, bl_scope_current());
+        bl_nursery_init(&nursery, bl_scope_current());
+        if (before == 0)
+            CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "hurry", stop_and_hurry, &haste, NULL), 0);
+        else
+            bl_scope_set_timeout(&haste.scope, 0.4, NULL);
+        struct bl_scope *outer = bl_scope_enter(&haste.scope);
+        double start_ms = now_ms();
+        CHECK_EQUAL(job_run(&haste.job), before == 0 ? BL_ECANCELED : BL_ETIMEDOUT);
+        CHECK(now_ms() - start_ms < 30000);
+        bl_scope_enter(outer);
+        CHECK_EQUAL(marker_count(haste.job.tool.marker), 0);
+        CHECK_EQUAL(haste.job.end.how, BL_END_STOPPED);
+        CHECK_EQUAL(haste.job.end.strongest_signal, SIGKILL);
+        CHECK_EQUAL(haste.job.end.survivors, 0);
+        /* After the end there is nobody to hurry. */
+        bl_command_hurry(&haste.control);
+        bl_nursery_done(&nursery);
+        bl_scope_done(&haste.scope);
+        job_done(&haste.job);
+    }
+    return 0;
+}
+
+static void haste_cuts_the_grace_of_a_stop(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(hurried, &container);
+}
+
 static int not_started(void *argument)
 {
     static struct job job;
@@ -405,4 +468,4 @@ SUITE(command, IN_EACH(ten_mebibytes_of_output_keep_head_tail_and_count),
       IN_EACH(what_a_tool_writes_in_its_grace_is_heard),
       IN_EACH(a_scope_that_has_stopped_starts_nothing),
       IN_EACH(a_stop_in_the_middle_of_a_start_leaves_nobody),
-      IN_EACH(a_command_that_is_not_found_is_an_error));
+      IN_EACH(haste_cuts_the_grace_of_a_stop), IN_EACH(a_command_that_is_not_found_is_an_error));

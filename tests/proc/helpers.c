@@ -14,51 +14,8 @@
 #define CLEAN_MS   5000
 #define LEAVING_MS 5000 /* for a warden whose work is done */
 
-static char first_failure[512];
-static int failures;
-
 enum bl_mechanism each_container[3] = {BL_MECHANISM_PIDNS, BL_MECHANISM_CGROUP2,
                                        BL_MECHANISM_SUBREAPER};
-
-bool check_that(bool holds, const char *text, const char *file, int line)
-{
-    if (!holds && failures++ == 0)
-        snprintf(first_failure, sizeof first_failure, "%s:%d: %s", file, line, text);
-    return holds;
-}
-
-bool check_equal(long long a, long long b, const char *text, const char *file, int line)
-{
-    if (a != b && failures++ == 0)
-        snprintf(first_failure, sizeof first_failure, "%s:%d: %s: %lld, %lld", file, line, text, a,
-                 b);
-    return a == b;
-}
-
-int run_in_loop(bl_fiber_main *main, void *argument)
-{
-    struct bl_loop *loop;
-    failures = 0;
-    assert_int_equal(bl_loop_new(NULL, &loop, NULL), 0);
-    int result = bl_loop_run(loop, "test", main, argument);
-    assert_int_equal(bl_loop_free(loop), 0);
-    if (failures > 0)
-        fail_msg("%s", first_failure);
-    return result;
-}
-
-int run_in_role(bl_fiber_main *main, void *argument)
-{
-    struct bl_loop *loop;
-    failures = 0;
-    if (bl_loop_new(NULL, &loop, NULL) != 0)
-        return 1;
-    bl_loop_run(loop, "role", main, argument);
-    bl_loop_free(loop);
-    if (failures > 0)
-        fprintf(stderr, "%s\n", first_failure);
-    return failures;
-}
 
 enum bl_mechanism container_of_test(void **state)
 {

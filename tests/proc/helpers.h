@@ -6,28 +6,11 @@
 
 #include <belay/proc.h>
 
-#include "suite.h"
+#include "fibers.h"
 
 #define MS         BL_NS_PER_MS
 #define READY_NAME "nasty-ready"
 #define MARKER_MAX 64u
-
-/* ---- Loops and assertions in fibers ---------------------------------------------------------- */
-
-/* Runs `main` as a fiber on a fresh loop, frees the loop, and fails the test when either does not
- * work. Returns its result. */
-int run_in_loop(bl_fiber_main *main, void *argument);
-/* The same where no test runs: the first failure goes to standard error. Returns how many failed.
- */
-int run_in_role(bl_fiber_main *main, void *argument);
-
-/* Assertions inside fibers must not jump across stacks: they record the first failure, and
- * run_in_loop reports it after. */
-#define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
-#define CHECK_EQUAL(a, b)                                                                          \
-    check_equal((long long)(a), (long long)(b), #a " == " #b, __FILE__, __LINE__)
-bool check_that(bool holds, const char *text, const char *file, int line);
-bool check_equal(long long a, long long b, const char *text, const char *file, int line);
 
 /* ---- Containers ------------------------------------------------------------------------------ */
 

@@ -575,6 +575,18 @@ static void the_network_is_off_unless_allowed(void **state)
     place_end(&place);
 }
 
+static void in_a_sandbox_auto_is_the_strongest_container(void **state)
+{
+    struct bl_container_check check;
+    (void)state;
+    bl_container_check(BL_MECHANISM_PIDNS, &check);
+    assert_int_equal(bl_sandbox_container(BL_MECHANISM_NONE),
+                     check.available ? BL_MECHANISM_PIDNS : BL_MECHANISM_NONE);
+    assert_int_equal(bl_sandbox_container(BL_MECHANISM_SUBREAPER), BL_MECHANISM_SUBREAPER);
+    assert_int_equal(bl_sandbox_container(BL_MECHANISM_CGROUP2), BL_MECHANISM_CGROUP2);
+    assert_int_equal(bl_sandbox_container(BL_MECHANISM_PIDNS), BL_MECHANISM_PIDNS);
+}
+
 SUITE(sandbox, cmocka_unit_test(without_bubblewrap_it_says_what_to_install),
       cmocka_unit_test(a_bubblewrap_that_works_is_named_with_its_version),
       cmocka_unit_test(one_that_fails_is_quoted),
@@ -594,4 +606,5 @@ SUITE(sandbox, cmocka_unit_test(without_bubblewrap_it_says_what_to_install),
       cmocka_unit_test(the_root_cannot_be_mounted_writable_again),
       cmocka_unit_test(root_may_write_where_another_user_owns),
       cmocka_unit_test(a_folder_for_temporary_files_elsewhere_is_forgotten),
-      cmocka_unit_test(the_network_is_off_unless_allowed));
+      cmocka_unit_test(the_network_is_off_unless_allowed),
+      cmocka_unit_test(in_a_sandbox_auto_is_the_strongest_container));

@@ -1,6 +1,6 @@
-/* What the tests of this room share. */
-#ifndef BELAY_TESTS_FIBER_HELPERS_H
-#define BELAY_TESTS_FIBER_HELPERS_H
+/* Loops for tests of fibers, and assertions inside them. */
+#ifndef BELAY_TESTS_FIBERS_H
+#define BELAY_TESTS_FIBERS_H
 
 #include <belay/fiber.h>
 
@@ -11,6 +11,10 @@
 int run_in_loop(bl_fiber_main *main, void *argument);
 /* The same on virtual time, with this seed. */
 int run_in_virtual_loop(uint64_t seed, bl_fiber_main *main, void *argument);
+
+/* As run_in_loop where no test runs: the first failure goes to standard error. Returns how many
+ * failed. */
+int run_in_role(bl_fiber_main *main, void *argument);
 
 /* Assertions inside fibers must not jump across stacks: they record the first failure, and
  * run_in_loop reports it after. */

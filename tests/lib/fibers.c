@@ -1,19 +1,20 @@
-#include "helpers.h"
+#include "fibers.h"
 
 #include <stdio.h>
 
 static char first_failure[512];
+static int failures;
 
 bool check_that(bool holds, const char *text, const char *file, int line)
 {
-    if (!holds && first_failure[0] == '\0')
+    if (!holds && failures++ == 0)
         snprintf(first_failure, sizeof first_failure, "%s:%d: %s", file, line, text);
     return holds;
 }
 
 bool check_equal(long long a, long long b, const char *text, const char *file, int line)
 {
-    if (a != b && first_failure[0] == '\0')
+    if (a != b && failures++ == 0)
         snprintf(first_failure, sizeof first_failure, "%s:%d: %s: %lld, %lld", file, line, text, a,
                  b);
     return a == b;
@@ -22,11 +23,11 @@ bool check_equal(long long a, long long b, const char *text, const char *file, i
 static int run(const struct bl_loop_options *options, bl_fiber_main *main, void *argument)
 {
     struct bl_loop *loop;
-    first_failure[0] = '\0';
+    failures = 0;
     assert_int_equal(bl_loop_new(options, &loop, NULL), 0);
     int result = bl_loop_run(loop, "test", main, argument);
     assert_int_equal(bl_loop_free(loop), 0);
-    if (first_failure[0] != '\0')
+    if (failures > 0)
         fail_msg("%s", first_failure);
     return result;
 }
@@ -39,4 +40,17 @@ int run_in_loop(bl_fiber_main *main, void *argument)
 int run_in_virtual_loop(uint64_t seed, bl_fiber_main *main, void *argument)
 {
     return run(&(struct bl_loop_options){.virtual_time = true, .seed = seed}, main, argument);
+}
+
+int run_in_role(bl_fiber_main *main, void *argument)
+{
+    struct bl_loop *loop;
+    failures = 0;
+    if (bl_loop_new(NULL, &loop, NULL) != 0)
+        return 1;
+    bl_loop_run(loop, "role", main, argument);
+    bl_loop_free(loop);
+    if (failures > 0)
+        fprintf(stderr, "%s\n", first_failure);
+    return failures;
 }
