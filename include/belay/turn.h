@@ -1,0 +1,494 @@
+/* turn: the engine. One prompt taken to its end, as one transaction over a session.
+ *
+ * The core of the product, and it knows no means: a model, tools, a store, a clock and chance come
+ * as tables of functions, which the rooms above fill. So a whole run can be played on virtual time
+ * from a seed.
+ *
+ * Promises: a turn commits exactly once or leaves no trace. Until it has claimed its scope nothing
+ * in the session changes; after it, no stop reaches it; memory changes when the store has said that
+ * the turn is durable, and not before. Every result but `completed` (and what `keep` commits)
+ * leaves messages, usage and denials as they were, byte for byte. What was spent is never hidden.
+ *
+ * All of it belongs to fibers of one loop. */
+#ifndef BELAY_TURN_H
+#define BELAY_TURN_H
+
+#include <belay/fiber.h>
+#include <belay/json.h>
+
+#define BL_UNLIMITED UINT64_MAX
+/* What a store has for one answer, the deadline notwithstanding. */
+#define BL_STORE_NS_MAX (5 * BL_NS_PER_S)
+
+/* ---- Conversation ---------------------------------------------------------------------------- */
+
+enum bl_role {
+    BL_ROLE_USER,
+    BL_ROLE_ASSISTANT,
+};
+
+enum bl_block_type {
+    BL_BLOCK_TEXT,
+    BL_BLOCK_THINKING, /* `opaque` goes back to its provider unchanged */
+    BL_BLOCK_CALL,     /* a tool is asked for: id, name, input */
+    BL_BLOCK_RESULT,   /* what came of the call with that id: text, is_error */
+};
+
+/* A part of a message. In the arena of its turn, like all that it points to. */
+struct bl_block {
+    struct bl_list link;
+    enum bl_block_type type;
+    bool is_error;
+    struct bl_text text;
+    struct bl_text id;
+    struct bl_text name;
+    struct bl_text input;   /* of a call: one JSON object; what came, when `invalid` is set */
+    struct bl_text invalid; /* of a call that is not run: why */
+    struct bl_text opaque;  /* one JSON value, or empty */
+};
+
+struct bl_message {
+    struct bl_list link;
+    enum bl_role role;
+    struct bl_list blocks;
+};
+
+/* Appended to `messages`, a list of struct bl_message. */
+struct bl_message *bl_message_add(struct bl_arena *arena, struct bl_list *messages,
+                                  enum bl_role role);
+struct bl_block *bl_block_add(struct bl_arena *arena, struct bl_message *message,
+                              enum bl_block_type type);
+/* One JSON array: [{"role":"user","content":[{"type":"text","text":"…"}, …]}, …]. */
+void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *messages);
+/* What bl_messages_write wrote. BL_EPARSE: it is not that; nothing is appended. */
+int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list *messages);
+
+/* ---- Usage ----------------------------------------------------------------------------------- */
+
+struct bl_usage {
+    uint64_t input_tokens;  /* cached input included */
+    uint64_t output_tokens; /* reasoning included */
+};
+
+/* Also what was rejected, because the provider bills it. */
+struct bl_spent {
+    struct bl_usage usage;
+    bool cost_unknown; /* of some part of it: written as null */
+    double cost_usd;
+    double cost_usd_max; /* with the whole reservation of calls that were cut */
+};
+
+uint64_t bl_usage_total(const struct bl_usage *usage);
+void bl_usage_add(struct bl_usage *usage, const struct bl_usage *more);
+void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more);
+void bl_usage_write(struct bl_json_writer *writer, const struct bl_usage *usage);
+void bl_spent_write(struct bl_json_writer *writer, const struct bl_spent *spent);
+/* What bl_spent_write wrote; anything else counts as nothing. */
+void bl_spent_read(const struct bl_json *value, struct bl_spent *ret_spent);
+
+/* ---- Session --------------------------------------------------------------------------------- */
+
+/* A committed turn that the model still sees. On the heap, owned by its session. */
+struct bl_turn_record {
+    struct bl_list link;
+    struct bl_arena arena;
+    struct bl_list messages;
+};
+
+/* What a model sees of a session, and its counters. Embedded by its owner; a store fills it when
+ * the session is opened, the engine changes it when a commit is durable. */
+struct bl_session {
+    char id[72];
+    struct bl_list turns;      /* struct bl_turn_record, oldest first */
+    uint64_t turns_in_context; /* how many these are */
+    uint64_t turns_total;      /* those compacted away count */
+    struct bl_usage usage;     /* committed */
+    bool unknown; /* the store could not say whether a commit took place: open it again */
+};
+
+void bl_session_init(struct bl_session *session, const char *id);
+void bl_session_done(struct bl_session *session);
+/* An empty record, not in any session yet. */
+struct bl_turn_record *bl_turn_record_new(void);
+void bl_turn_record_free(struct bl_turn_record *record); /* NULL is fine */
+/* Takes the record over: newest of the session. Counters are the caller's business. */
+void bl_session_add(struct bl_session *session, struct bl_turn_record *record);
+/* Lets go of the oldest `count` turns of the context. */
+void bl_session_drop(struct bl_session *session, uint64_t count);
+/* [a-z0-9-]{1,64}; else BL_EINVAL, kind usage. */
+int bl_session_id_check(const char *id, struct bl_error *error);
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* One thing that the model can call. `schema` is a JSON Schema object, as text. */
+struct bl_tool_offer {
+    const char *name;
+    const char *description;
+    struct bl_text schema;
+};
+
+struct bl_request {
+    struct bl_text system;
+    const struct bl_session *session; /* what was said before this turn */
+    const struct bl_list *messages;   /* of the turn so far: struct bl_message */
+    const struct bl_tool_offer *tools;
+    size_t tool_count;
+    bool tools_forbidden;  /* they stay in the list, and the choice is "none" */
+    struct bl_text schema; /* the answer is to be JSON that fits; empty: any text */
+};
+
+/* The newest text of a user in the request: of this turn, or else of the newest one before. */
+struct bl_text bl_request_newest_text(const struct bl_request *request);
+
+enum bl_answer_end {
+    BL_ANSWER_END,
+    BL_ANSWER_TOOL_CALLS,
+    BL_ANSWER_MAX_TOKENS,
+    BL_ANSWER_STOP_SEQUENCE,
+    BL_ANSWER_REFUSAL,
+};
+
+/* Pieces of an answer, as they come. In this order for a call: begin, deltas, end. A usage is a
+ * snapshot of this call: it replaces, never adds. */
+struct bl_piece {
+    enum {
+        BL_PIECE_TEXT,       /* text, never empty */
+        BL_PIECE_THINKING,   /* text; opaque on the last piece of a block */
+        BL_PIECE_CALL_BEGIN, /* index, id, name */
+        BL_PIECE_CALL_DELTA, /* index, text: more of the input */
+        BL_PIECE_CALL_END,   /* index; text: the whole input, or what came of it with `invalid` */
+        BL_PIECE_USAGE,
+        BL_PIECE_RETRY, /* this call begins anew; what came of it is forgotten */
+        BL_PIECE_END,   /* once, last; then the call returns 0 */
+    } type;
+    uint32_t index;
+    struct bl_text text;
+    struct bl_text id;
+    struct bl_text name;
+    struct bl_text invalid;
+    struct bl_text opaque;
+    struct bl_usage usage;
+    bool estimated; /* of usage */
+    enum bl_answer_end end;
+    struct {
+        uint32_t attempt; /* from 1: the first retry */
+        uint32_t of;
+        uint64_t wait_ms;
+        char code[24];
+        int status; /* of HTTP; 0: none */
+    } retry;        /* told before the wait */
+};
+
+/* Where a model puts the pieces. `take` copies what it keeps; it may wait (a listener that is
+ * slow), and what it returns other than 0 the model returns, at once. */
+struct bl_sink {
+    int (*take)(struct bl_sink *sink, const struct bl_piece *piece);
+    char detail[120]; /* set by the model when it returns: "stream cut after 812 bytes" */
+};
+
+struct bl_model {
+    const char *provider;
+    const char *name;
+    void *context;
+    /* Input tokens that the request will cost, roughly; never less for a longer text. */
+    uint64_t (*estimate)(void *context, const struct bl_request *request);
+    /* One call, in the running fiber and its scope. 0 after BL_PIECE_END; BL_ECANCELED or
+     * BL_ETIMEDOUT when the scope stopped; else the error says what (kind provider or
+     * provider_timeout), and nothing of it had a side effect. */
+    int (*call)(void *context, const struct bl_request *request, struct bl_sink *sink,
+                struct bl_error *error);
+    /* What that usage costs, in USD; negative: not known. NULL: not known. */
+    double (*cost_usd)(void *context, const struct bl_usage *usage);
+};
+
+/* ---- Tools ----------------------------------------------------------------------------------- */
+
+struct bl_tool_call {
+    const char *id;
+    const char *name;
+    struct bl_text input_text;
+    const struct bl_json *input; /* an object */
+    struct bl_scope *scope;      /* of this call alone: what stops it stops nothing else */
+    struct bl_arena *arena;      /* for results */
+    /* What it prints, as it comes; never NULL. */
+    void (*output)(const struct bl_tool_call *call, struct bl_text bytes);
+};
+
+/* In the call's arena. */
+struct bl_tool_result {
+    struct bl_text text; /* for the model; valid UTF-8 */
+    bool is_error;
+};
+
+struct bl_tools {
+    void *context;
+    const struct bl_tool_offer *offers;
+    size_t offer_count;
+    /* May it run? True; or false with the reason, which the model is told. May ask and wait: when
+     * it was stopped in that it returns false, and the engine looks at the scope. */
+    bool (*permit)(void *context, const struct bl_tool_call *call, char *ret_reason,
+                   size_t reason_size);
+    /* Runs it in the running fiber, whose scope is the call's. 0 with a result, also for one that
+     * says that it failed. BL_ECANCELED or BL_ETIMEDOUT when the scope stopped: the result then
+     * holds what it had printed and how it ended, and nothing of it runs any more. Other codes with
+     * `error`: the runtime failed, and the turn is `error`. */
+    int (*call)(void *context, const struct bl_tool_call *call, struct bl_tool_result *ret_result,
+                struct bl_error *error);
+};
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+#define BL_EVENT_TABLE(X)                                                                          \
+    X(BL_EVENT_RUN_STARTED, "run_started")                                                         \
+    X(BL_EVENT_TURN_STARTED, "turn_started")                                                       \
+    X(BL_EVENT_TEXT_DELTA, "text_delta")                                                           \
+    X(BL_EVENT_THINKING_DELTA, "thinking_delta")                                                   \
+    X(BL_EVENT_TOOL_REQUESTED, "tool_requested")                                                   \
+    X(BL_EVENT_PERMISSION_ASKED, "permission_asked")                                               \
+    X(BL_EVENT_PERMISSION_ANSWERED, "permission_answered")                                         \
+    X(BL_EVENT_TOOL_STARTED, "tool_started")                                                       \
+    X(BL_EVENT_TOOL_OUTPUT, "tool_output")                                                         \
+    X(BL_EVENT_TOOL_ENDED, "tool_ended")                                                           \
+    X(BL_EVENT_COMPACTED, "compacted")                                                             \
+    X(BL_EVENT_RETRY, "retry")                                                                     \
+    X(BL_EVENT_USAGE, "usage")                                                                     \
+    X(BL_EVENT_CANCEL_REQUESTED, "cancel_requested")                                               \
+    X(BL_EVENT_RECEIPT, "receipt")                                                                 \
+    X(BL_EVENT_TURN_ENDED, "turn_ended")                                                           \
+    X(BL_EVENT_RUN_ENDED, "run_ended")                                                             \
+    X(BL_EVENT_WARNING, "warning")                                                                 \
+    X(BL_EVENT_ERROR, "error")
+
+enum bl_event_type {
+#define BL_EVENT_TYPE(name, text) name,
+    BL_EVENT_TABLE(BL_EVENT_TYPE)
+#undef BL_EVENT_TYPE
+};
+
+const char *bl_event_type_name(enum bl_event_type type);
+
+/* One line of the journal. What does not belong to its type is empty. Lives as long as the call. */
+struct bl_event {
+    enum bl_event_type type;
+    uint64_t seq; /* from 1 in each run, without gaps */
+    int64_t wall_ns;
+    const char *run;
+    const char *session;
+    const char *agent;               /* NULL: the root */
+    const char *turn;                /* NULL: of the run */
+    struct bl_text id;               /* of the call */
+    struct bl_text name;             /* of the tool; run_ended: the stop reason */
+    struct bl_text text;             /* delta, output, prompt, reason, message */
+    struct bl_text json;             /* the receipt, the turn result, the input of a call */
+    const struct bl_tool_call *call; /* tool_started */
+    const char *status;              /* tool_ended; permission_answered: allowed, denied */
+    uint64_t ms;                     /* tool_ended */
+    const struct bl_piece *piece;    /* retry */
+    const struct bl_usage *usage;
+    const struct bl_spent *spent;
+    uint64_t count; /* compacted: turns_dropped */
+    const struct bl_error *error;
+    const struct bl_model *model; /* run_started */
+};
+
+/* One JSON object; the shapes of docs/schemas/event.json. */
+void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event);
+
+/* Only consumes. May wait, which holds the turn up; must not fail it. */
+struct bl_listener {
+    void (*event)(void *context, const struct bl_event *event);
+    void *context;
+};
+
+/* ---- The store ------------------------------------------------------------------------------- */
+
+/* The beginning of a turn, on record before anything is sent. */
+struct bl_attempt {
+    struct bl_text turn_id;
+    struct bl_text prompt;
+    int64_t started_wall_ns;
+};
+
+/* The end of one: committed or rejected. Nothing in it is kept by reference. */
+struct bl_settlement {
+    struct bl_text turn_id;
+    bool interrupted;        /* of a commit: by `keep` */
+    struct bl_text messages; /* of a commit: JSON array */
+    struct bl_text result;   /* the turn result: JSON object */
+    struct bl_usage usage;   /* of a commit */
+    struct bl_spent spent;
+    uint64_t turns_dropped; /* of a commit: so many of the oldest leave the context */
+    struct bl_text receipt; /* JSON object; empty: none */
+    char receipt_id[BL_ID_SIZE];
+    int64_t ended_wall_ns;
+    struct bl_text events; /* lines of JSON, each ends in LF; the turn_ended event is the last */
+};
+
+/* A session that is held for writing. Each call waits for its answer in the running fiber, shielded
+ * by the engine. */
+struct bl_turn_store {
+    void *context;
+    /* Durable against the end of the process. */
+    int (*begin)(void *context, const struct bl_attempt *attempt, struct bl_error *error);
+    /* Turn, counters, compaction, receipt, events and the attempt's end in one transaction. 0: it
+     * is durable, against power failure too. BL_EUNKNOWN: cannot say (error code commit_unknown).
+     * Any other code: refused, and made void. */
+    int (*commit)(void *context, const struct bl_settlement *settlement, struct bl_error *error);
+    /* Ends the attempt, beside history. */
+    int (*reject)(void *context, const struct bl_settlement *settlement, struct bl_error *error);
+    /* Adds to the journal what belongs to no turn; `receipt` as in a settlement. */
+    int (*note)(void *context, struct bl_text events, const char *receipt_id,
+                struct bl_text receipt, struct bl_error *error);
+};
+
+/* ---- One turn -------------------------------------------------------------------------------- */
+
+#define BL_TURN_END_TABLE(X)                                                                       \
+    X(BL_TURN_COMPLETED, "completed")                                                              \
+    X(BL_TURN_MAX_TURNS, "max_turns_reached")                                                      \
+    X(BL_TURN_MAX_BUDGET, "max_budget_reached")                                                    \
+    X(BL_TURN_MAX_STEPS, "max_steps_reached")                                                      \
+    X(BL_TURN_CANCELLED, "cancelled")                                                              \
+    X(BL_TURN_TIMEOUT, "timeout")                                                                  \
+    X(BL_TURN_ERROR, "error")
+
+/* Why a turn ended: the closed set of `stop_reason`. */
+enum bl_turn_end {
+#define BL_TURN_END(name, text) name,
+    BL_TURN_END_TABLE(BL_TURN_END)
+#undef BL_TURN_END
+};
+
+const char *bl_turn_end_name(enum bl_turn_end end);
+/* False: no such name. */
+bool bl_turn_end_parse(struct bl_text name, enum bl_turn_end *ret_end);
+
+struct bl_turn_limits {
+    uint64_t max_session_turns; /* BL_UNLIMITED: none; as the next two */
+    uint64_t max_budget_tokens;
+    uint64_t max_steps;
+    bool synthesize;              /* at max_steps one more call, without tools, writes it up */
+    uint64_t compact_after_turns; /* so many stay in the context */
+    uint32_t structured_retry_limit;
+    bool keep; /* a turn that is cancelled or times out is committed as it stands */
+};
+
+void bl_turn_limits_init(struct bl_turn_limits *limits); /* the defaults */
+
+/* What a turn runs on; outlives it. */
+struct bl_engine {
+    const struct bl_model *model;
+    const struct bl_tools *tools;       /* NULL: none */
+    const struct bl_turn_store *store;  /* NULL: nothing is durable */
+    const struct bl_listener *listener; /* NULL: nobody listens */
+    const struct bl_clock *clock;
+    void (*make_id)(char out[BL_ID_SIZE], const char *prefix); /* chance; NULL: bl_id_make */
+    struct bl_text system;
+    struct bl_text schema_text; /* empty: any answer */
+    const struct bl_json_schema *schema;
+    struct bl_turn_limits limits;
+    const char *const *matched_commands; /* by routing; end in NULL; may be NULL */
+    const char *const *matched_tools;
+};
+
+/* The stream of events of one run: counts them, tells the listener, and holds back what is to be
+ * written with the next transaction. Embedded by its owner. */
+struct bl_journal {
+    const struct bl_engine *engine;
+    const char *run;
+    const char *session;
+    const char *turn; /* under way; NULL: none */
+    uint64_t seq;
+    bool receipt_told;
+    bool receipt_stored;
+    struct bl_buffer pending; /* lines */
+};
+
+void bl_journal_init(struct bl_journal *journal, const struct bl_engine *engine, const char *run,
+                     const char *session);
+void bl_journal_done(struct bl_journal *journal);
+/* Numbers and stamps it, and tells it on. */
+void bl_journal_emit(struct bl_journal *journal, struct bl_event *event);
+
+struct bl_step {
+    struct bl_list link;
+    struct bl_text id;
+    struct bl_text tool;
+    const char *status; /* ok, error, denied, invalid, stopped */
+    uint64_t ms;
+};
+
+struct bl_denial {
+    struct bl_list link;
+    struct bl_text tool;
+    struct bl_text reason;
+};
+
+/* What came of a turn. All texts are in the arena that it was made in. */
+struct bl_turn_result {
+    struct bl_list link;
+    char turn_id[BL_ID_SIZE];
+    enum bl_turn_end end;
+    bool cancel_observed;
+    bool interrupted;
+    bool truncated;
+    struct bl_text prompt;
+    struct bl_text output;
+    struct bl_list steps;
+    struct bl_list denials;
+    struct bl_usage usage;
+    struct bl_spent spent;
+    int64_t started_wall_ns;
+    uint64_t duration_ms;
+    struct bl_text receipt; /* JSON; empty: none */
+    struct bl_error error;
+    /* All of it as one JSON object, made once: what is stored, told and answered is the same. */
+    struct bl_text json;
+};
+
+/* Takes one prompt to its end, in the running fiber, below `scope` (which has a receipt open on it
+ * or above). The result is made in `arena`. */
+void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_scope *scope,
+                 struct bl_receipt *receipt, struct bl_journal *journal, struct bl_text prompt,
+                 struct bl_arena *arena, struct bl_turn_result *ret_result);
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+struct bl_run_options {
+    const char *run_id;
+    struct bl_text prompt;
+    bool continues; /* `continuation` is given: more than one turn */
+    struct bl_text continuation;
+    uint64_t max_turns; /* of this loop */
+    bool timed;
+    int64_t timeout_ns; /* zero and less: one `timeout` result without a call */
+    uint64_t from_ns;   /* since when that counts; 0: since the call */
+    /* Results of this run that are recorded already, JSON each, oldest first: not run again. */
+    const struct bl_text *recorded;
+    size_t recorded_count;
+};
+
+struct bl_run_result {
+    struct bl_list turns; /* struct bl_turn_result, the recorded ones first (json, end, usage) */
+    uint64_t turns_completed;
+    enum bl_turn_end end; /* of the last */
+    bool cancel_observed;
+    struct bl_usage usage; /* of these turns */
+    struct bl_spent spent;
+    struct bl_stop stop;          /* of the run's scope; reason BL_STOP_NONE: not stopped */
+    struct bl_text receipt;       /* JSON; empty: none */
+    struct bl_text receipt_line;  /* for people; empty: none */
+    const struct bl_error *error; /* of the last turn; NULL: none */
+};
+
+/* Prompt, then continuations, under one deadline, below the scope of `receipt`, which must be open.
+ * Ends at the first result that is not `completed`. */
+void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
+            const struct bl_run_options *options, struct bl_arena *arena,
+            struct bl_run_result *ret_result);
+/* The members of the `run` envelope that come from it: turns_completed … receipt. */
+void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_result *result);
+/* 0, 1, 3, 124, 130 or 143. */
+int bl_run_exit_code(const struct bl_run_result *result);
+
+#endif

@@ -1,0 +1,294 @@
+/* One call of the model: the request, the pieces as they come, and what is left of an answer that
+ * was cut. */
+#include <stdio.h>
+
+#include "parts.h"
+
+int turn_text_append(struct bl_arena *arena, struct turn_text *text, struct bl_text more)
+{
+    if (more.size > TURN_TEXT_MAX - text->size)
+        return BL_ELIMIT;
+    if (text->size + more.size > text->capacity) {
+        size_t capacity = text->capacity < 128 ? 256 : text->capacity * 2;
+        if (capacity < text->size + more.size)
+            capacity = text->size + more.size;
+        if (text->data == NULL)
+            text->data = bl_arena_alloc(arena, capacity);
+        else
+            text->data = bl_arena_resize(arena, text->data, text->capacity, capacity);
+        text->capacity = capacity;
+    }
+    if (more.size > 0)
+        memcpy(text->data + text->size, more.data, more.size);
+    text->size += more.size;
+    return 0;
+}
+
+struct bl_text turn_text_view(const struct turn_text *text)
+{
+    return (struct bl_text){text->data, text->size};
+}
+
+/* ---- Pieces -----------------------------------------------------------------------------------
+ */
+
+/* Ends the text or thinking that is being written. */
+static void close_block(struct turn_answer *answer)
+{
+    struct bl_arena *arena = &answer->turn->record->arena;
+    struct turn_text *text = &answer->text;
+
+    if (answer->open == NULL)
+        return;
+    if (text->data != NULL)
+        text->data = bl_arena_resize(arena, text->data, text->capacity, text->size);
+    answer->open->text = turn_text_view(text);
+    answer->open = NULL;
+    *text = (struct turn_text){0};
+}
+
+static int add_text(struct turn_answer *answer, enum bl_block_type type,
+                    const struct bl_piece *piece)
+{
+    struct bl_arena *arena = &answer->turn->record->arena;
+
+    if (answer->open != NULL && answer->open->type != type)
+        close_block(answer);
+    if (answer->open == NULL)
+        answer->open = bl_block_add(arena, answer->message, type);
+    int code = turn_text_append(arena, &answer->text, piece->text);
+    if (code != 0)
+        return code;
+    answer->open->text = turn_text_view(&answer->text);
+    if (piece->opaque.size > 0) {
+        answer->open->opaque = bl_arena_text(arena, piece->opaque);
+        close_block(answer);
+    }
+    if (piece->text.size > 0)
+        turn_emit(answer->turn,
+                  (struct bl_event){.type = type == BL_BLOCK_TEXT ? BL_EVENT_TEXT_DELTA
+                                                                  : BL_EVENT_THINKING_DELTA,
+                                    .text = piece->text});
+    return 0;
+}
+
+static int begin_call(struct turn_answer *answer, const struct bl_piece *piece)
+{
+    struct bl_arena *arena = &answer->turn->record->arena;
+
+    close_block(answer);
+    if (answer->calls >= TURN_CALLS_MAX)
+        return BL_ELIMIT;
+    answer->calls++;
+    struct bl_block *block = bl_block_add(arena, answer->message, BL_BLOCK_CALL);
+    block->id = bl_arena_text(arena, piece->id);
+    block->name = bl_arena_text(arena, piece->name);
+    return 0;
+}
+
+/* The call that was begun as number `index`; NULL: none. */
+static struct bl_block *find_call(struct turn_answer *answer, uint32_t index)
+{
+    BL_LIST_EACH (link, &answer->message->blocks) {
+        struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_CALL && index-- == 0)
+            return block;
+    }
+    return NULL;
+}
+
+static int end_call(struct turn_answer *answer, const struct bl_piece *piece)
+{
+    struct bl_arena *arena = &answer->turn->record->arena;
+    struct bl_block *block = find_call(answer, piece->index);
+
+    if (block == NULL || block->input.data != NULL)
+        return BL_EINVAL;
+    if (piece->text.size > TURN_TEXT_MAX)
+        return BL_ELIMIT;
+    block->input = bl_arena_text(arena, piece->text);
+    block->invalid = bl_arena_text(arena, piece->invalid);
+    answer->calls_ended++;
+    return 0;
+}
+
+static struct bl_spent spent_of(const struct bl_model *model, const struct bl_usage *usage)
+{
+    double cost = model->cost_usd == NULL ? -1 : model->cost_usd(model->context, usage);
+
+    if (cost < 0)
+        return (struct bl_spent){.usage = *usage, .cost_unknown = true};
+    return (struct bl_spent){.usage = *usage, .cost_usd = cost, .cost_usd_max = cost};
+}
+
+/* The call begins anew: what it used so far is spent, and what it said forgotten. */
+static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
+{
+    struct turn *turn = answer->turn;
+
+    turn_emit(turn,
+              (struct bl_event){.type = BL_EVENT_RETRY, .piece = piece, .count = answer->bytes});
+    if (answer->usage_known) {
+        struct bl_spent spent = spent_of(turn->engine->model, &answer->usage);
+        bl_spent_add(&turn->result->spent, &spent);
+    }
+    bl_list_init(&answer->message->blocks);
+    answer->open = NULL;
+    answer->text = (struct turn_text){0};
+    answer->calls = answer->calls_ended = 0;
+    answer->bytes = 0;
+    answer->usage_known = false;
+}
+
+static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
+{
+    struct turn_answer *answer = BL_CONTAINER(sink, struct turn_answer, sink);
+
+    answer->bytes += piece->text.size;
+    switch (piece->type) {
+    case BL_PIECE_TEXT: return add_text(answer, BL_BLOCK_TEXT, piece);
+    case BL_PIECE_THINKING: return add_text(answer, BL_BLOCK_THINKING, piece);
+    case BL_PIECE_CALL_BEGIN: return begin_call(answer, piece);
+    case BL_PIECE_CALL_DELTA: return 0;
+    case BL_PIECE_CALL_END: return end_call(answer, piece);
+    case BL_PIECE_USAGE:
+        answer->usage = piece->usage;
+        answer->usage_known = true;
+        turn_emit(answer->turn, (struct bl_event){.type = BL_EVENT_USAGE, .usage = &answer->usage});
+        return 0;
+    case BL_PIECE_RETRY: begin_anew(answer, piece); return 0;
+    case BL_PIECE_END:
+        close_block(answer);
+        answer->end = piece->end;
+        answer->ended = true;
+        return 0;
+    }
+    return BL_EINVAL;
+}
+
+/* ---- The call ---------------------------------------------------------------------------------
+ */
+
+static void make_request(struct turn *turn, struct bl_request *request)
+{
+    const struct bl_engine *engine = turn->engine;
+
+    *request = (struct bl_request){.system = engine->system,
+                                   .session = turn->session,
+                                   .messages = &turn->record->messages,
+                                   .tools_forbidden = turn->tools_forbidden,
+                                   .schema = engine->schema_text};
+    if (engine->tools != NULL) {
+        request->tools = engine->tools->offers;
+        request->tool_count = engine->tools->offer_count;
+    }
+}
+
+/* Step 3: may the next request be sent? Equal to the budget is allowed. */
+static bool budget_allows(const struct turn *turn, const struct bl_request *request)
+{
+    const struct bl_model *model = turn->engine->model;
+    struct bl_usage projected = turn->session->usage;
+
+    if (turn->engine->limits.max_budget_tokens == BL_UNLIMITED)
+        return true;
+    bl_usage_add(&projected, &turn->used);
+    bl_usage_add(&projected,
+                 &(struct bl_usage){.input_tokens = model->estimate(model->context, request)});
+    return bl_usage_total(&projected) <= turn->engine->limits.max_budget_tokens;
+}
+
+/* What the call used. Of one that was cut before the provider said, an estimate: the request as it
+ * was projected, and a token for each four bytes. */
+static void count_usage(struct turn *turn, const struct bl_request *request, bool cut)
+{
+    struct turn_answer *answer = &turn->answer;
+    const struct bl_model *model = turn->engine->model;
+
+    if (!answer->usage_known && !cut && !answer->ended)
+        return;
+    if (!answer->usage_known)
+        answer->usage =
+            (struct bl_usage){model->estimate(model->context, request), (answer->bytes + 3) / 4};
+    struct bl_spent spent = spent_of(model, &answer->usage);
+    bl_spent_add(&turn->result->spent, &spent);
+    bl_usage_add(&turn->used, &answer->usage);
+}
+
+static int call_model(struct turn *turn, const struct bl_request *request)
+{
+    const struct bl_model *model = turn->engine->model;
+    struct turn_answer *answer = &turn->answer;
+    struct bl_error error = {0};
+    struct bl_unit unit;
+    char id[64];
+
+    snprintf(id, sizeof id, "%s.%u", turn->result->turn_id, ++turn->requests);
+    *answer = (struct turn_answer){.turn = turn, .sink = {.take = take_piece}};
+    answer->message = bl_arena_alloc(&turn->record->arena, sizeof *answer->message);
+    answer->message->role = BL_ROLE_ASSISTANT;
+    bl_list_init(&answer->message->link);
+    bl_list_init(&answer->message->blocks);
+    turn->results = NULL;
+    bl_unit_begin(&unit, BL_UNIT_MODEL, id, model->name);
+    int code = model->call(model->context, request, &answer->sink, &error);
+    if (code != 0)
+        turn->result->error = error;
+    bl_text_into(unit.detail, sizeof unit.detail, answer->sink.detail);
+    bl_unit_end(&unit, code == 0 ? BL_FATE_FINISHED : BL_FATE_ABORTED);
+    return code;
+}
+
+bool turn_ask(struct turn *turn)
+{
+    struct turn_answer *answer = &turn->answer;
+    struct bl_request request;
+
+    make_request(turn, &request);
+    if (!budget_allows(turn, &request))
+        return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+    int code = call_model(turn, &request);
+    bool stopped = code != 0 && bl_scope_check(&turn->scope) != 0;
+    count_usage(turn, &request, stopped);
+    if (stopped)
+        return turn_end_stopped(turn);
+    if (code == BL_ELIMIT)
+        return turn_fail(turn, code, BL_KIND_PROVIDER,
+                         "the answer is larger than any that is taken");
+    if (code != 0)
+        return turn_fail(turn, code, BL_KIND_PROVIDER, "the model failed: %s", bl_error_text(code));
+    if (!answer->ended || answer->calls_ended < answer->calls)
+        return turn_fail(turn, BL_EPARSE, BL_KIND_PROVIDER, "the answer did not come to its end");
+    bl_list_push_back(&turn->record->messages, &answer->message->link);
+    if (answer->end == BL_ANSWER_REFUSAL) {
+        turn_fail(turn, BL_EACCES, BL_KIND_PROVIDER, "the model refused to answer");
+        bl_error_name_set(&turn->result->error, "refusal");
+        return false;
+    }
+    return true;
+}
+
+void turn_answer_keep(struct turn *turn)
+{
+    struct turn_answer *answer = &turn->answer;
+    bool empty = true;
+
+    if (answer->message == NULL || answer->ended)
+        return;
+    /* Thinking that had not ended goes; so do calls whose end had not come. */
+    if (answer->open != NULL && answer->open->type == BL_BLOCK_THINKING)
+        bl_list_remove(&answer->open->link);
+    else
+        close_block(answer);
+    BL_LIST_EACH_SAFE (link, &answer->message->blocks) {
+        struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_CALL && block->input.data == NULL)
+            bl_list_remove(link);
+        else
+            empty = false;
+    }
+    if (empty)
+        bl_block_add(&turn->record->arena, answer->message, BL_BLOCK_TEXT)->text =
+            BL_TEXT("[interrupted]");
+    bl_list_push_back(&turn->record->messages, &answer->message->link);
+}

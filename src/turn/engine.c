@@ -1,0 +1,429 @@
+/* Design notes.
+ *
+ * A turn lives in two places until it is decided: its record (messages, in an arena of their own)
+ * and its result. The session is read and not touched. What decides is the claim of the turn's own
+ * scope: from then on no stop reaches it, and the store has its seconds. When the store has said
+ * that the turn is durable, the record becomes the session's newest; in every other case it is
+ * freed, and with it all that the turn was.
+ *
+ * The order of the steps is the contract, and so is what is asked first when several things are
+ * true at once: stop at entry, max_session_turns, projected budget, stop while it runs, actual
+ * budget, stop at output, commit. */
+#include <stdio.h>
+
+#include "parts.h"
+
+void bl_turn_limits_init(struct bl_turn_limits *limits)
+{
+    *limits = (struct bl_turn_limits){
+        .max_session_turns = BL_UNLIMITED,
+        .max_budget_tokens = BL_UNLIMITED,
+        .max_steps = BL_UNLIMITED,
+        .compact_after_turns = BL_UNLIMITED,
+        .structured_retry_limit = 2,
+    };
+}
+
+/* ---- Outcomes ---------------------------------------------------------------------------------
+ */
+
+bool turn_end_as(struct turn *turn, enum bl_turn_end end)
+{
+    turn->result->end = end;
+    return false;
+}
+
+bool turn_end_stopped(struct turn *turn)
+{
+    struct bl_stop stop, above;
+
+    bl_scope_stop_read(&turn->scope, &stop);
+    bl_scope_stop_read(turn->receipt->scope, &above);
+    if (stop.reason == BL_STOP_TIMEOUT)
+        return turn_end_as(turn, BL_TURN_TIMEOUT);
+    if (above.reason == BL_STOP_BUDGET)
+        return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+    return turn_end_as(turn, BL_TURN_CANCELLED);
+}
+
+bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char *format, ...)
+{
+    char message[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    bl_error_set(&turn->result->error, code, kind, "run a turn", turn->session->id, "%s", message);
+    return turn_end_as(turn, BL_TURN_ERROR);
+}
+
+/* ---- The store --------------------------------------------------------------------------------
+ */
+
+/* Asks the store in a shield. 0 when there is none. */
+static int ask_store(struct turn *turn,
+                     int (*ask)(void *, const struct bl_settlement *, struct bl_error *),
+                     const struct bl_settlement *settlement, struct bl_error *error)
+{
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = ask(turn->engine->store->context, settlement, error);
+    bl_shield_end(&shield);
+    if (code == 0) {
+        bl_buffer_clear(&turn->journal->pending);
+        turn->journal->receipt_stored |= settlement->receipt.size > 0;
+    }
+    return code;
+}
+
+/* Puts the attempt on record, so that the next open knows what a crash cut off. */
+static bool begin_attempt(struct turn *turn)
+{
+    const struct bl_turn_store *store = turn->engine->store;
+    struct bl_turn_result *result = turn->result;
+    struct bl_scope shield;
+
+    turn_emit(turn, (struct bl_event){.type = BL_EVENT_TURN_STARTED, .text = result->prompt});
+    turn->begun = true;
+    if (store == NULL)
+        return true;
+    struct bl_attempt attempt = {.turn_id = bl_text_from(result->turn_id),
+                                 .prompt = result->prompt,
+                                 .started_wall_ns = result->started_wall_ns};
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = store->begin(store->context, &attempt, &result->error);
+    bl_shield_end(&shield);
+    if (code == 0)
+        return true;
+    turn->begun = false;
+    return turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
+                     bl_error_text(code));
+}
+
+/* What of a result is the same for a commit and a rejection. */
+static struct bl_settlement settlement_of(struct turn *turn)
+{
+    const struct bl_turn_result *result = turn->result;
+    struct bl_settlement settlement = {
+        .turn_id = bl_text_from(result->turn_id),
+        .interrupted = result->interrupted,
+        .result = result->json,
+        .usage = result->usage,
+        .spent = result->spent,
+        .receipt = result->receipt,
+        .ended_wall_ns = bl_clock_wall_ns(turn->engine->clock),
+        .events = bl_buffer_text(&turn->journal->pending),
+    };
+
+    if (result->receipt.size > 0)
+        bl_text_into(settlement.receipt_id, sizeof settlement.receipt_id, turn->receipt->id);
+    return settlement;
+}
+
+static void measure(struct turn *turn)
+{
+    uint64_t ns = bl_clock_now_ns(turn->engine->clock) - turn->started_ns;
+    turn->result->duration_ms = ns / BL_NS_PER_MS;
+}
+
+/* ---- Commit -----------------------------------------------------------------------------------
+ */
+
+/* A commit that is ready: what is written, and what is told once it is durable. */
+struct commit {
+    struct bl_buffer messages;
+    struct bl_event compacted;
+    struct bl_event ended;
+    uint64_t turns_dropped;
+    size_t pending_size; /* of the journal, and its number, before */
+    uint64_t seq;
+};
+
+static void commit_prepare(struct turn *turn, struct commit *commit)
+{
+    const struct bl_turn_limits *limits = &turn->engine->limits;
+    struct bl_journal *journal = turn->journal;
+    struct bl_json_writer writer;
+    uint64_t turns = turn->session->turns_in_context + 1;
+
+    *commit = (struct commit){.pending_size = journal->pending.size, .seq = journal->seq};
+    bl_buffer_init(&commit->messages, TURN_JSON_MAX);
+    turn->result->usage = turn->used;
+    measure(turn);
+    turn_result_seal(turn);
+    if (turns > limits->compact_after_turns) {
+        commit->turns_dropped = turns - limits->compact_after_turns;
+        commit->compacted =
+            (struct bl_event){.type = BL_EVENT_COMPACTED, .count = commit->turns_dropped};
+        journal_prepare(journal, &commit->compacted);
+    }
+    commit->ended = (struct bl_event){.type = BL_EVENT_TURN_ENDED, .json = turn->result->json};
+    journal_prepare(journal, &commit->ended);
+    if (turn->engine->store == NULL)
+        return;
+    bl_json_writer_init(&writer, &commit->messages);
+    bl_messages_write(&writer, &turn->record->messages);
+}
+
+/* Nothing of it was said or done. */
+static void commit_take_back(struct turn *turn, struct commit *commit)
+{
+    turn->journal->pending.size = commit->pending_size;
+    turn->journal->seq = commit->seq;
+    turn->result->usage = (struct bl_usage){0};
+    turn->result->json = (struct bl_text){0};
+}
+
+static int commit_write(struct turn *turn, const struct commit *commit, struct bl_error *error)
+{
+    if (turn->engine->store == NULL)
+        return 0;
+    struct bl_settlement settlement = settlement_of(turn);
+    settlement.messages = bl_buffer_text(&commit->messages);
+    settlement.turns_dropped = commit->turns_dropped;
+    return ask_store(turn, turn->engine->store->commit, &settlement, error);
+}
+
+/* The one place where a session changes. */
+static void commit_apply(struct turn *turn, const struct commit *commit)
+{
+    struct bl_session *session = turn->session;
+
+    bl_session_add(session, turn->record);
+    turn->record = NULL;
+    session->turns_total++;
+    bl_usage_add(&session->usage, &turn->used);
+    bl_session_drop(session, commit->turns_dropped);
+}
+
+static void commit_tell(struct turn *turn, const struct commit *commit)
+{
+    if (commit->turns_dropped > 0)
+        journal_tell(turn->journal, &commit->compacted);
+    journal_tell(turn->journal, &commit->ended);
+}
+
+/* What the store said when it did not say yes. */
+static void commit_refused(struct turn *turn, int code, const struct bl_error *error)
+{
+    if (error->code != 0)
+        turn->result->error = *error;
+    turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
+              bl_error_text(code));
+    if (code == BL_EUNKNOWN) {
+        turn->session->unknown = true;
+        bl_error_name_set(&turn->result->error, "commit_unknown");
+    }
+}
+
+/* Steps 6 and 7. True: completed. */
+static bool claim_and_commit(struct turn *turn)
+{
+    struct bl_error error = {0};
+    struct commit commit;
+    struct bl_unit unit;
+
+    commit_prepare(turn, &commit);
+    if (bl_scope_claim(&turn->scope) != 0) {
+        commit_take_back(turn, &commit);
+        bl_buffer_done(&commit.messages);
+        return turn_end_stopped(turn);
+    }
+    bl_unit_begin(&unit, BL_UNIT_TURN, turn->result->turn_id, NULL);
+    int code = commit_write(turn, &commit, &error);
+    if (code == 0)
+        commit_apply(turn, &commit);
+    bl_unit_end(&unit, code == BL_EUNKNOWN ? BL_FATE_UNKNOWN : BL_FATE_FINISHED);
+    if (code == 0) {
+        commit_tell(turn, &commit);
+    } else {
+        commit_take_back(turn, &commit);
+        commit_refused(turn, code, &error);
+    }
+    bl_buffer_done(&commit.messages);
+    return code == 0;
+}
+
+/* ---- Other ends -------------------------------------------------------------------------------
+ */
+
+/* `keep`: what was received becomes a turn of its own, well-formed and marked. True: it did. */
+static bool keep_interrupted(struct turn *turn)
+{
+    struct bl_error *error = &turn->result->error;
+    struct bl_arena *arena = &turn->record->arena;
+    struct commit commit;
+
+    turn_answer_keep(turn);
+    turn_complete_results(turn,
+                          BL_TEXT("[interrupted] It was not run, or did not come to its end."));
+    struct bl_list *newest = turn->record->messages.previous;
+    if (BL_CONTAINER(newest, struct bl_message, link)->role == BL_ROLE_USER) {
+        struct bl_message *message =
+            bl_message_add(arena, &turn->record->messages, BL_ROLE_ASSISTANT);
+        bl_block_add(arena, message, BL_BLOCK_TEXT)->text = BL_TEXT("[interrupted]");
+    }
+    turn->result->interrupted = true;
+    commit_prepare(turn, &commit);
+    int code = commit_write(turn, &commit, error);
+    if (code == 0) {
+        commit_apply(turn, &commit);
+        commit_tell(turn, &commit);
+    } else {
+        commit_take_back(turn, &commit);
+        turn->result->interrupted = false;
+        bl_error_set(error, code, BL_KIND_FILESYSTEM, "keep an interrupted turn", turn->session->id,
+                     "the store refused the turn: %s", bl_error_text(code));
+        turn->session->unknown = turn->session->unknown || code == BL_EUNKNOWN;
+    }
+    bl_buffer_done(&commit.messages);
+    return code == 0;
+}
+
+/* The record of a turn that leaves no trace in the session: attempt, receipt, events. */
+static void reject(struct turn *turn)
+{
+    struct bl_error error = {0};
+    struct bl_event ended;
+
+    measure(turn);
+    turn_result_seal(turn);
+    ended = (struct bl_event){.type = BL_EVENT_TURN_ENDED, .json = turn->result->json};
+    journal_prepare(turn->journal, &ended);
+    if (turn->engine->store != NULL && turn->begun && !turn->session->unknown) {
+        struct bl_settlement settlement = settlement_of(turn);
+        ask_store(turn, turn->engine->store->reject, &settlement, &error);
+    }
+    journal_tell(turn->journal, &ended);
+    /* What cannot be returned is an event; the attempt is found again by the next open. */
+    if (error.code != 0)
+        turn_emit(turn, (struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
+}
+
+/* Every end but `completed`. All that the turn had started has ended. */
+static void end_otherwise(struct turn *turn)
+{
+    struct bl_turn_result *result = turn->result;
+    bool stopped = result->end == BL_TURN_CANCELLED || result->end == BL_TURN_TIMEOUT ||
+                   (result->end == BL_TURN_MAX_BUDGET && bl_scope_stopped(&turn->scope));
+
+    if (stopped) {
+        /* What it failed with on the way is the stop's doing. */
+        result->error = (struct bl_error){0};
+        result->receipt = turn_receipt_text(turn->receipt, turn->arena);
+        result->cancel_observed = bl_receipt_cancel_observed(turn->receipt);
+        journal_tell_stop(turn->journal, turn->receipt, result->receipt);
+    }
+    bool may_keep = turn->engine->limits.keep && turn->begun && result->end != BL_TURN_MAX_BUDGET;
+    if (!stopped || !may_keep || !keep_interrupted(turn))
+        reject(turn);
+}
+
+/* ---- The steps --------------------------------------------------------------------------------
+ */
+
+/* The text of the newest answer, also of one that was cut. */
+static void take_output(struct turn *turn)
+{
+    struct turn_text output = {0};
+
+    BL_LIST_EACH (link, &turn->answer.message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_TEXT)
+            turn_text_append(turn->arena, &output, block->text);
+    }
+    turn->result->output = turn_text_view(&output);
+    turn->result->truncated = turn->answer.ended && turn->answer.end == BL_ANSWER_MAX_TOKENS;
+}
+
+/* Step 4, with step 3 before each request. True: the last answer is there. */
+static bool converse(struct turn *turn)
+{
+    bool fits = false;
+
+    while (!fits) {
+        bool answered = turn_ask(turn);
+        if (turn->answer.message != NULL)
+            take_output(turn);
+        if (!answered)
+            return false;
+        /* Who asks for tools when told that there are none has nothing else to say. */
+        if (turn->answer.calls > 0 && turn->tools_forbidden)
+            return turn_end_as(turn, BL_TURN_MAX_STEPS);
+        bool go_on =
+            turn->answer.calls > 0 ? turn_run_calls(turn) : turn_check_structure(turn, &fits);
+        if (!go_on)
+            return false;
+    }
+    return true;
+}
+
+/* Step 5. */
+static bool within_budget(struct turn *turn)
+{
+    struct bl_usage total = turn->session->usage;
+
+    bl_usage_add(&total, &turn->used);
+    if (turn->engine->limits.max_budget_tokens == BL_UNLIMITED ||
+        bl_usage_total(&total) <= turn->engine->limits.max_budget_tokens)
+        return true;
+    return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+}
+
+static bool take_steps(struct turn *turn)
+{
+    const struct bl_turn_limits *limits = &turn->engine->limits;
+
+    if (bl_scope_check(&turn->scope) != 0)
+        return turn_end_stopped(turn);
+    if (turn->session->unknown)
+        return turn_fail(turn, BL_EUNKNOWN, BL_KIND_SESSION,
+                         "it is not known whether the turn before was committed: open the session "
+                         "again");
+    if (!begin_attempt(turn))
+        return false;
+    if (turn->session->turns_total >= limits->max_session_turns)
+        return turn_end_as(turn, BL_TURN_MAX_TURNS);
+    struct bl_arena *arena = &turn->record->arena;
+    struct bl_message *message = bl_message_add(arena, &turn->record->messages, BL_ROLE_USER);
+    bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_text(arena, turn->result->prompt);
+    return converse(turn) && within_budget(turn) && claim_and_commit(turn);
+}
+
+void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_scope *scope,
+                 struct bl_receipt *receipt, struct bl_journal *journal, struct bl_text prompt,
+                 struct bl_arena *arena, struct bl_turn_result *ret_result)
+{
+    struct turn turn = {.engine = engine,
+                        .session = session,
+                        .receipt = receipt,
+                        .journal = journal,
+                        .record = bl_turn_record_new(),
+                        .arena = arena,
+                        .result = ret_result,
+                        .started_ns = bl_clock_now_ns(engine->clock)};
+
+    *ret_result = (struct bl_turn_result){.end = BL_TURN_COMPLETED,
+                                          .prompt = bl_arena_text(arena, prompt),
+                                          .started_wall_ns = bl_clock_wall_ns(engine->clock)};
+    bl_list_init(&ret_result->link);
+    bl_list_init(&ret_result->steps);
+    bl_list_init(&ret_result->denials);
+    (engine->make_id != NULL ? engine->make_id : bl_id_make)(ret_result->turn_id, "turn_");
+    journal->turn = ret_result->turn_id;
+    bl_scope_init(&turn.scope, scope);
+    struct bl_scope *outer = bl_scope_enter(&turn.scope);
+    bool completed = take_steps(&turn);
+    bl_scope_enter(outer);
+    if (!completed) {
+        struct bl_scope shield;
+        bl_shield_begin(&shield, 2 * BL_STORE_NS_MAX);
+        end_otherwise(&turn);
+        bl_shield_end(&shield);
+    }
+    bl_scope_done(&turn.scope);
+    journal->turn = NULL;
+    bl_turn_record_free(turn.record);
+}

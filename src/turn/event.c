@@ -1,0 +1,233 @@
+#include "parts.h"
+
+#define PENDING_MAX ((size_t)512 * 1024 * 1024)
+
+static const char *const type_names[] = {
+#define TYPE_NAME(name, text) text,
+    BL_EVENT_TABLE(TYPE_NAME)
+#undef TYPE_NAME
+};
+
+const char *bl_event_type_name(enum bl_event_type type)
+{
+    return (size_t)type < BL_COUNT(type_names) ? type_names[type] : "unknown";
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------
+ */
+
+static void write_string(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, value);
+}
+
+static void write_text(struct bl_json_writer *writer, const char *key, struct bl_text value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_text(writer, value);
+}
+
+static void write_count(struct bl_json_writer *writer, const char *key, uint64_t value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_uint64(writer, value);
+}
+
+static void write_json(struct bl_json_writer *writer, const char *key, struct bl_text json)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_raw(writer, json.size > 0 ? json : BL_TEXT("null"));
+}
+
+static void write_common(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    char time[32];
+
+    bl_time_format(event->wall_ns, time);
+    write_string(writer, "type", bl_event_type_name(event->type));
+    write_count(writer, "seq", event->seq);
+    write_string(writer, "time", time);
+    write_string(writer, "run", event->run);
+    write_string(writer, "session", event->session);
+    write_string(writer, "agent", event->agent);
+    write_string(writer, "turn", event->turn);
+}
+
+static void write_retry(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    const struct bl_piece *piece = event->piece;
+
+    write_count(writer, "attempt", piece->retry.attempt);
+    write_count(writer, "of", piece->retry.of);
+    write_count(writer, "wait_ms", piece->retry.wait_ms);
+    write_string(writer, "code", piece->retry.code);
+    bl_json_write_key(writer, BL_TEXT("status"));
+    if (piece->retry.status != 0)
+        bl_json_write_int64(writer, piece->retry.status);
+    else
+        bl_json_write_null(writer);
+    /* Whether something of this answer was shown, and is to be forgotten. */
+    bl_json_write_key(writer, BL_TEXT("discarded"));
+    bl_json_write_boolean(writer, event->count > 0);
+}
+
+static void write_call(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    write_text(writer, "id", event->id);
+    write_text(writer, "name", event->name);
+}
+
+static void write_usage(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    bl_json_write_key(writer, BL_TEXT("usage"));
+    bl_usage_write(writer, event->usage);
+    if (event->spent != NULL) {
+        bl_json_write_key(writer, BL_TEXT("spent"));
+        bl_spent_write(writer, event->spent);
+    }
+}
+
+static void write_own(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    switch (event->type) {
+    case BL_EVENT_RUN_STARTED:
+        write_text(writer, "prompt", event->text);
+        write_string(writer, "provider", event->model->provider);
+        write_string(writer, "model", event->model->name);
+        break;
+    case BL_EVENT_TURN_STARTED: write_text(writer, "prompt", event->text); break;
+    case BL_EVENT_TEXT_DELTA:
+    case BL_EVENT_THINKING_DELTA: write_text(writer, "text", event->text); break;
+    case BL_EVENT_TOOL_REQUESTED:
+        write_call(writer, event);
+        write_json(writer, "input", event->json);
+        break;
+    case BL_EVENT_PERMISSION_ASKED:
+        write_call(writer, event);
+        write_text(writer, "text", event->text);
+        break;
+    case BL_EVENT_PERMISSION_ANSWERED:
+        write_call(writer, event);
+        write_string(writer, "answer", event->status);
+        write_text(writer, "reason", event->text);
+        break;
+    case BL_EVENT_TOOL_STARTED: write_call(writer, event); break;
+    case BL_EVENT_TOOL_OUTPUT:
+        write_text(writer, "id", event->id);
+        write_text(writer, "text", event->text);
+        break;
+    case BL_EVENT_TOOL_ENDED:
+        write_call(writer, event);
+        write_string(writer, "status", event->status);
+        write_count(writer, "ms", event->ms);
+        break;
+    case BL_EVENT_COMPACTED: write_count(writer, "turns_dropped", event->count); break;
+    case BL_EVENT_RETRY: write_retry(writer, event); break;
+    case BL_EVENT_USAGE: write_usage(writer, event); break;
+    case BL_EVENT_CANCEL_REQUESTED:
+        write_text(writer, "reason", event->name);
+        write_text(writer, "origin", event->text);
+        break;
+    case BL_EVENT_RECEIPT:
+        /* Of one call that was stopped alone, or of the run. */
+        if (event->id.size > 0)
+            write_text(writer, "id", event->id);
+        write_json(writer, "receipt", event->json);
+        break;
+    case BL_EVENT_TURN_ENDED: write_json(writer, "result", event->json); break;
+    case BL_EVENT_RUN_ENDED:
+        write_text(writer, "stop_reason", event->name);
+        write_count(writer, "turns_completed", event->count);
+        write_usage(writer, event);
+        break;
+    case BL_EVENT_WARNING: write_text(writer, "message", event->text); break;
+    case BL_EVENT_ERROR:
+        bl_json_write_key(writer, BL_TEXT("error"));
+        bl_json_write_error(writer, event->error);
+        break;
+    }
+}
+
+void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    bl_json_write_object(writer);
+    write_common(writer, event);
+    write_own(writer, event);
+    bl_json_write_end(writer);
+}
+
+/* ---- The journal ------------------------------------------------------------------------------
+ */
+
+void bl_journal_init(struct bl_journal *journal, const struct bl_engine *engine, const char *run,
+                     const char *session)
+{
+    *journal = (struct bl_journal){.engine = engine, .run = run, .session = session};
+    bl_buffer_init(&journal->pending, PENDING_MAX);
+}
+
+void bl_journal_done(struct bl_journal *journal)
+{
+    bl_buffer_done(&journal->pending);
+}
+
+/* Pieces of what a settlement holds as a whole are told, and not written down. */
+static bool is_kept(enum bl_event_type type)
+{
+    return type != BL_EVENT_TEXT_DELTA && type != BL_EVENT_THINKING_DELTA &&
+           type != BL_EVENT_TOOL_OUTPUT && type != BL_EVENT_USAGE;
+}
+
+void journal_prepare(struct bl_journal *journal, struct bl_event *event)
+{
+    struct bl_json_writer writer;
+    size_t size = journal->pending.size;
+
+    event->seq = ++journal->seq;
+    event->wall_ns = bl_clock_wall_ns(journal->engine->clock);
+    event->run = journal->run;
+    event->session = journal->session;
+    event->turn = journal->turn;
+    if (journal->engine->store == NULL || !is_kept(event->type))
+        return;
+    bl_json_writer_init(&writer, &journal->pending);
+    bl_event_write(&writer, event);
+    if (bl_json_writer_done(&writer) != 0 || bl_buffer_append_byte(&journal->pending, '\n') != 0)
+        journal->pending.size = size;
+}
+
+void journal_tell(struct bl_journal *journal, const struct bl_event *event)
+{
+    const struct bl_listener *listener = journal->engine->listener;
+
+    if (listener != NULL)
+        listener->event(listener->context, event);
+}
+
+void bl_journal_emit(struct bl_journal *journal, struct bl_event *event)
+{
+    journal_prepare(journal, event);
+    journal_tell(journal, event);
+}
+
+void turn_emit(struct turn *turn, struct bl_event event)
+{
+    bl_journal_emit(turn->journal, &event);
+}
+
+void journal_tell_stop(struct bl_journal *journal, const struct bl_receipt *receipt,
+                       struct bl_text json)
+{
+    struct bl_stop stop;
+
+    if (journal->receipt_told || json.size == 0)
+        return;
+    journal->receipt_told = true;
+    bl_scope_stop_read(receipt->scope, &stop);
+    bl_journal_emit(journal,
+                    &(struct bl_event){.type = BL_EVENT_CANCEL_REQUESTED,
+                                       .name = bl_text_from(bl_stop_reason_name(stop.reason)),
+                                       .text = bl_text_from(stop.origin)});
+    bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_RECEIPT, .json = json});
+}

@@ -1,0 +1,108 @@
+/* What the files of this room share. */
+#ifndef BELAY_TURN_PARTS_H
+#define BELAY_TURN_PARTS_H
+
+#include <belay/turn.h>
+
+/* The longest text of one answer, and of one result: what is longer is not an answer. */
+#define TURN_TEXT_MAX  ((size_t)64 * 1024 * 1024)
+#define TURN_JSON_MAX  ((size_t)512 * 1024 * 1024)
+#define TURN_CALLS_MAX 128u
+
+/* Text that grows in an arena. */
+struct turn_text {
+    char *data;
+    size_t size;
+    size_t capacity;
+};
+
+/* BL_ELIMIT: it would pass TURN_TEXT_MAX. */
+int turn_text_append(struct bl_arena *arena, struct turn_text *text, struct bl_text more);
+struct bl_text turn_text_view(const struct turn_text *text);
+
+/* One answer of the model, as it comes. The message is not in the turn before it has ended. */
+struct turn_answer {
+    struct bl_sink sink;
+    struct turn *turn;
+    struct bl_message *message;
+    struct bl_block *open; /* the text or thinking that is being written; NULL: none */
+    struct turn_text text; /* of that */
+    uint32_t calls;        /* begun */
+    uint32_t calls_ended;
+    size_t bytes;
+    bool usage_known;
+    struct bl_usage usage;
+    enum bl_answer_end end;
+    bool ended;
+};
+
+/* One turn under way. */
+struct turn {
+    struct bl_engine *engine;
+    struct bl_session *session;
+    struct bl_receipt *receipt;
+    struct bl_journal *journal;
+    struct bl_scope scope;         /* its own, that it claims at its end */
+    struct bl_turn_record *record; /* the session's after the commit, else freed */
+    struct bl_arena *arena;        /* of the result */
+    struct bl_turn_result *result;
+    struct bl_usage used;
+    uint64_t started_ns;
+    uint64_t steps;
+    uint32_t requests;
+    uint32_t invalid_in_row;
+    uint32_t repairs;
+    bool tools_forbidden;
+    bool begun;                 /* the attempt is on record */
+    struct turn_answer answer;  /* the newest */
+    struct bl_message *results; /* of the newest answer's calls; NULL: none yet */
+};
+
+/* ---- Outcomes: all return false, so that a step can end in `return turn_fail(…)` --------------
+ */
+
+bool turn_end_as(struct turn *turn, enum bl_turn_end end);
+/* By what stopped its scope. */
+bool turn_end_stopped(struct turn *turn);
+/* As `error`, with what is in the result's error object already, or else with this. */
+bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char *format, ...)
+    BL_PRINTF(4, 5);
+
+/* ---- answer.c -------------------------------------------------------------------------------- */
+
+/* Asks the model once. True: the answer has ended and is in the turn's messages. */
+bool turn_ask(struct turn *turn);
+/* Puts what came of an answer that was cut into the turn's messages. */
+void turn_answer_keep(struct turn *turn);
+
+/* ---- steps.c --------------------------------------------------------------------------------- */
+
+/* Runs the calls of the newest answer. True: the model can be asked again. */
+bool turn_run_calls(struct turn *turn);
+/* A result for each call of the newest answer that has none. */
+void turn_complete_results(struct turn *turn, struct bl_text text);
+
+/* ---- structure.c ----------------------------------------------------------------------------- */
+
+/* Holds the newest answer against the schema. True: go on, `*ret_fits` says whether it is the last;
+ * else the model has been told what is wrong. */
+bool turn_check_structure(struct turn *turn, bool *ret_fits);
+
+/* ---- result.c -------------------------------------------------------------------------------- */
+
+/* Fills result->json from the rest of it. */
+void turn_result_seal(struct turn *turn);
+/* The receipt of the stop, once all below it is quiet; empty when nothing was stopped. */
+struct bl_text turn_receipt_text(struct bl_receipt *receipt, struct bl_arena *arena);
+
+/* ---- event.c --------------------------------------------------------------------------------- */
+
+/* The two halves of bl_journal_emit: into the next transaction, and to the listener. */
+void journal_prepare(struct bl_journal *journal, struct bl_event *event);
+void journal_tell(struct bl_journal *journal, const struct bl_event *event);
+void turn_emit(struct turn *turn, struct bl_event event);
+/* Tells of a stop and of its receipt, once a run. */
+void journal_tell_stop(struct bl_journal *journal, const struct bl_receipt *receipt,
+                       struct bl_text json);
+
+#endif

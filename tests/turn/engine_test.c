@@ -1,0 +1,560 @@
+#include "stage.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+SCENE(completes_a_turn)
+{
+    stage_line(stage, (struct line){.say = "hello there", .input_tokens = 3, .output_tokens = 2});
+    struct bl_turn_result *result = stage_turn(stage, "say hello");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK(bl_text_equal(result->output, BL_TEXT("hello there")));
+    CHECK_EQUAL(result->usage.input_tokens, 3);
+    CHECK_EQUAL(result->spent.usage.output_tokens, 2);
+    CHECK(result->spent.cost_usd > 2.4 && result->spent.cost_usd < 2.6);
+    CHECK(!result->cancel_observed);
+    CHECK_EQUAL(stage->session.turns_total, 1);
+    CHECK_EQUAL(stage->session.usage.input_tokens, 3);
+    CHECK_EQUAL(stage->begun, 1);
+    CHECK_EQUAL(stage->rejected, 0);
+    CHECK(has(bl_text_from(stage->turns[0].messages), "hello there"));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_TEXT_DELTA), 2);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(stop_set_before_entry_returns_cancelled_with_all_state_as_before)
+{
+    stage_line(stage, (struct line){.say = "never"});
+    struct bl_text before = stage_memory(stage);
+    bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_CANCELLED);
+    CHECK(result->cancel_observed);
+    CHECK_EQUAL(result->output.size, 0);
+    CHECK_EQUAL(stage->requests, 0);
+    CHECK_EQUAL(stage->begun, 0);
+    CHECK_EQUAL(stage->turn_count, 0);
+    CHECK(has(result->receipt, "\"reason\":\"user\""));
+    CHECK(bl_text_equal(before, stage_memory(stage)));
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+static void stop_at_second_delta(struct stage *stage, const struct bl_event *event)
+{
+    if (event->type == BL_EVENT_TEXT_DELTA && stage_told(stage, BL_EVENT_TEXT_DELTA) == 2)
+        bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
+}
+
+SCENE(stop_while_the_output_is_made_is_honoured_at_the_output_checkpoint)
+{
+    /* Two pieces: after the second nothing of the model waits any more. */
+    stage_line(stage, (struct line){.say = "all of it", .output_tokens = 3});
+    stage->lines[0].say = "all it";
+    stage->on_event = stop_at_second_delta;
+    struct bl_text before = stage_memory(stage);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_CANCELLED);
+    CHECK(bl_text_equal(result->output, BL_TEXT("all it")));
+    CHECK_EQUAL(result->usage.output_tokens, 0);
+    CHECK_EQUAL(result->spent.usage.output_tokens, 3);
+    CHECK(bl_text_equal(before, stage_memory(stage)));
+    CHECK_EQUAL(stage->rejected, 1);
+    CHECK(bl_text_equal(bl_text_from(stage->rejected_result), result->json));
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+static void stop_on_commit(struct stage *stage)
+{
+    bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
+}
+
+SCENE(stop_after_the_claim_is_not_observed_by_this_turn_and_is_by_the_next)
+{
+    stage_line(stage, (struct line){.say = "done"});
+    stage_line(stage, (struct line){.say = "never"});
+    stage->on_commit = stop_on_commit;
+    stage->store_ns = 10 * MS;
+    struct bl_turn_result *first = stage_turn(stage, "one");
+    CHECK_EQUAL(first->end, BL_TURN_COMPLETED);
+    CHECK(!first->cancel_observed);
+    CHECK_EQUAL(first->receipt.size, 0);
+    stage_check_agreement(stage, first);
+    struct bl_turn_result *second = stage_turn(stage, "two");
+    CHECK_EQUAL(second->end, BL_TURN_CANCELLED);
+    CHECK(second->cancel_observed);
+    CHECK(has(second->receipt, "\"kind\":\"turn\""));
+    CHECK(has(second->receipt, "\"fate\":\"finished\""));
+    CHECK_EQUAL(stage->requests, 1);
+    CHECK_EQUAL(stage->turn_count, 1);
+    stage_check_agreement(stage, second);
+    return 0;
+}
+
+SCENE(stop_comes_before_the_turn_limit)
+{
+    stage->engine.limits.max_session_turns = 0;
+    bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_CANCELLED);
+    stage_rearm(stage);
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_MAX_TURNS);
+    CHECK_EQUAL(stage->requests, 0);
+    return 0;
+}
+
+SCENE(turn_limit_comes_before_the_projected_budget)
+{
+    stage->engine.limits.max_session_turns = 0;
+    stage->engine.limits.max_budget_tokens = 0;
+    stage->estimate = 5;
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_MAX_TURNS);
+    stage->engine.limits.max_session_turns = 1;
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_MAX_BUDGET);
+    CHECK_EQUAL(stage->requests, 0);
+    return 0;
+}
+
+SCENE(over_budget_changes_nothing_and_a_smaller_prompt_then_works)
+{
+    stage->engine.limits.max_budget_tokens = 10;
+    stage->estimate = 11;
+    struct bl_text before = stage_memory(stage);
+    for (int i = 0; i < 5; i++) {
+        struct bl_turn_result *result = stage_turn(stage, "far too much");
+        CHECK_EQUAL(result->end, BL_TURN_MAX_BUDGET);
+        CHECK(!result->cancel_observed);
+        CHECK_EQUAL(result->receipt.size, 0);
+        CHECK(bl_text_equal(before, stage_memory(stage)));
+        stage_check_agreement(stage, result);
+    }
+    CHECK_EQUAL(stage->requests, 0);
+    CHECK_EQUAL(stage->rejected, 5);
+    stage->estimate = 4;
+    stage_line(stage, (struct line){.say = "ok", .input_tokens = 4, .output_tokens = 6});
+    CHECK_EQUAL(stage_turn(stage, "less")->end, BL_TURN_COMPLETED);
+    return 0;
+}
+
+SCENE(equal_to_the_budget_is_allowed_projected_and_actual)
+{
+    stage->engine.limits.max_budget_tokens = 10;
+    stage->estimate = 10;
+    stage_line(stage, (struct line){.say = "ok", .input_tokens = 7, .output_tokens = 3});
+    CHECK_EQUAL(stage_turn(stage, "exactly")->end, BL_TURN_COMPLETED);
+    stage->estimate = 0;
+    stage_line(stage, (struct line){.say = "free"});
+    CHECK_EQUAL(stage_turn(stage, "nothing more")->end, BL_TURN_COMPLETED);
+    stage->estimate = 1;
+    CHECK_EQUAL(stage_turn(stage, "one more")->end, BL_TURN_MAX_BUDGET);
+    return 0;
+}
+
+SCENE(actual_use_over_the_budget_is_rejected_and_spent_is_not_hidden)
+{
+    stage->engine.limits.max_budget_tokens = 10;
+    stage->estimate = 1;
+    stage_line(stage, (struct line){.say = "far too long", .input_tokens = 1, .output_tokens = 10});
+    struct bl_turn_result *result = stage_turn(stage, "short");
+    CHECK_EQUAL(result->end, BL_TURN_MAX_BUDGET);
+    CHECK_EQUAL(bl_usage_total(&result->usage), 0);
+    CHECK_EQUAL(bl_usage_total(&result->spent.usage), 11);
+    CHECK(bl_text_equal(result->output, BL_TEXT("far too long")));
+    CHECK_EQUAL(bl_usage_total(&stage->session.usage), 0);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(budget_is_projected_again_before_each_request_of_a_turn)
+{
+    stage->engine.limits.max_budget_tokens = 10;
+    stage->estimate = 4;
+    stage_line(stage, (struct line){.tool = "work", .input_tokens = 5, .output_tokens = 2});
+    stage_line(stage, (struct line){.say = "never"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_MAX_BUDGET);
+    CHECK_EQUAL(stage->requests, 1);
+    CHECK_EQUAL(stage->tool_calls, 1);
+    CHECK_EQUAL(bl_usage_total(&result->spent.usage), 7);
+    return 0;
+}
+
+SCENE(turn_limit_fires_although_compaction_has_dropped_turns)
+{
+    stage->engine.limits.max_session_turns = 4;
+    stage->engine.limits.compact_after_turns = 2;
+    for (int i = 0; i < 4; i++) {
+        stage_line(stage, (struct line){.say = "ok", .input_tokens = 1, .output_tokens = 1});
+        CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    }
+    CHECK_EQUAL(stage->session.turns_in_context, 2);
+    CHECK_EQUAL(stage->session.turns_total, 4);
+    CHECK_EQUAL(stage->turns_dropped, 2);
+    CHECK_EQUAL(stage->session.usage.input_tokens, 4);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 2);
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_MAX_TURNS);
+    return 0;
+}
+
+SCENE(deadline_is_timeout_and_everything_else_is_not)
+{
+    stage_line(stage, (struct line){.wedge = true});
+    bl_scope_set_deadline(&stage->scope, bl_now_ns() + 50 * MS);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_TIMEOUT);
+    CHECK(result->cancel_observed);
+    CHECK_EQUAL(result->duration_ms, 50);
+    CHECK(has(result->receipt, "\"reason\":\"timeout\""));
+    CHECK(has(result->receipt, "\"kind\":\"model\""));
+    CHECK(has(result->receipt, "\"detail\":\"cut\""));
+    stage_check_agreement(stage, result);
+    stage_rearm(stage);
+    stage_line(stage, (struct line){
+                          .say = "a", .fail = BL_ETIMEDOUT, .fail_kind = BL_KIND_PROVIDER_TIMEOUT});
+    result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.kind, BL_KIND_PROVIDER_TIMEOUT);
+    CHECK(!result->cancel_observed);
+    CHECK(has(result->json, "\"kind\":\"provider_timeout\""));
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(stop_for_the_budget_is_max_budget_reached)
+{
+    struct stopper stopper;
+
+    stage_line(stage, (struct line){.say = "one two", .wedge = true});
+    stop_after(&stopper, stage, 5 * MS, BL_STOP_BUDGET);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    bl_nursery_done(&stopper.nursery);
+    CHECK_EQUAL(result->end, BL_TURN_MAX_BUDGET);
+    CHECK(has(result->receipt, "\"reason\":\"budget\""));
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(cut_answer_is_spent_by_estimate_and_shown_as_far_as_it_came)
+{
+    struct stopper stopper;
+
+    stage->estimate = 9;
+    stage_line(stage, (struct line){.say = "abcdefgh rest", .wedge = true});
+    stop_after(&stopper, stage, 5 * MS, BL_STOP_USER);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    bl_nursery_done(&stopper.nursery);
+    CHECK_EQUAL(result->end, BL_TURN_CANCELLED);
+    CHECK(bl_text_equal(result->output, BL_TEXT("abcdefgh ")));
+    CHECK_EQUAL(result->spent.usage.input_tokens, 9);
+    CHECK_EQUAL(result->spent.usage.output_tokens, 3);
+    CHECK_EQUAL(bl_usage_total(&stage->session.usage), 0);
+    return 0;
+}
+
+SCENE(tools_run_and_their_results_go_back)
+{
+    stage->tool_ns = 20 * MS;
+    stage_line(stage, (struct line){.say = "look", .tool = "work", .calls = 2});
+    stage_line(stage, (struct line){.say = "found"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->tool_calls, 2);
+    CHECK_EQUAL(result->duration_ms, 40);
+    CHECK(has(result->json, "\"steps\":[{\"id\":\"call_1_0\",\"tool\":\"work\",\"status\":\"ok\","
+                            "\"ms\":20}"));
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "\"type\":\"tool_result\",\"id\":\"call_1_1\""));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_STARTED), 2);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_OUTPUT), 2);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_ENDED), 2);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+static struct bl_scope *call_scope;
+
+static void remember_call(struct stage *stage, const struct bl_event *event)
+{
+    (void)stage;
+    if (event->type == BL_EVENT_TOOL_STARTED)
+        call_scope = event->call->scope;
+}
+
+static int stop_call_main(void *argument)
+{
+    int code = bl_sleep(5 * MS);
+    (void)argument;
+    bl_scope_stop(call_scope, BL_STOP_USER, "test");
+    return code;
+}
+
+SCENE(one_call_can_be_stopped_and_the_turn_goes_on)
+{
+    struct bl_nursery nursery;
+
+    stage->tool_ns = 60 * BL_NS_PER_S;
+    stage->on_event = remember_call;
+    stage_line(stage, (struct line){.tool = "work"});
+    stage_line(stage, (struct line){.say = "without it"});
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "stop", stop_call_main, NULL, NULL);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(result->error.code, 0);
+    CHECK(has(result->json, "\"status\":\"stopped\""));
+    CHECK(has(bl_text_from(stage->turns[0].messages), "half, then stopped"));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
+    CHECK_EQUAL(result->receipt.size, 0);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(stopped_tool_is_in_the_receipt_of_the_run)
+{
+    struct stopper stopper;
+
+    stage->tool_ns = 60 * BL_NS_PER_S;
+    stage_line(stage, (struct line){.tool = "work", .calls = 2});
+    stop_after(&stopper, stage, 5 * MS, BL_STOP_SIGNAL);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    bl_nursery_done(&stopper.nursery);
+    CHECK_EQUAL(result->end, BL_TURN_CANCELLED);
+    CHECK(has(result->receipt, "{\"kind\":\"tool\",\"id\":\"call_1_0\",\"name\":\"work\",\"fate\":"
+                               "\"aborted\""));
+    CHECK_EQUAL(stage->tool_calls, 1);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
+    CHECK(bl_text_equal(bl_text_from(stage->stored_receipt), result->receipt));
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(denied_call_is_a_result_and_a_record)
+{
+    stage->tool_deny = true;
+    stage_line(stage, (struct line){.tool = "work"});
+    stage_line(stage, (struct line){.say = "then not"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->tool_calls, 0);
+    CHECK(has(result->json,
+              "\"permission_denials\":[{\"tool_name\":\"work\",\"reason\":\"the stage "
+              "says no\"}]"));
+    CHECK(has(bl_text_from(stage->turns[0].messages), "Not permitted: the stage says no"));
+    return 0;
+}
+
+SCENE(failure_of_the_runtime_in_a_tool_is_an_error)
+{
+    stage->tool_fails = true;
+    stage_line(stage, (struct line){.tool = "work"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.kind, BL_KIND_TOOL);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(step_limit_stops_the_call_that_would_exceed_it)
+{
+    stage->engine.limits.max_steps = 2;
+    stage_line(stage, (struct line){.tool = "work", .calls = 2});
+    stage_line(stage, (struct line){.tool = "work"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_MAX_STEPS);
+    CHECK_EQUAL(stage->tool_calls, 2);
+    CHECK_EQUAL(stage->turn_count, 0);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(step_limit_synthesizes_with_one_more_call_without_tools)
+{
+    stage->engine.limits.max_steps = 1;
+    stage->engine.limits.synthesize = true;
+    stage_line(stage, (struct line){.tool = "work", .calls = 3});
+    stage_line(stage, (struct line){.say = "so far"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK(stage->saw_forbidden);
+    CHECK_EQUAL(stage->tool_calls, 1);
+    CHECK(has(bl_text_from(stage->turns[0].messages), "Not run: the limit"));
+    stage_line(stage, (struct line){.tool = "work", .calls = 2});
+    stage_line(stage, (struct line){.tool = "work"});
+    CHECK_EQUAL(stage_turn(stage, "again")->end, BL_TURN_MAX_STEPS);
+    return 0;
+}
+
+SCENE(call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
+{
+    struct line broken = {.tool = "work", .input = "{\"a\":", .invalid = "cut"};
+
+    stage_line(stage, broken);
+    stage_line(stage, (struct line){.tool = "no-such-tool"});
+    stage_line(stage, (struct line){.tool = "work"});
+    stage_line(stage, (struct line){.tool = "work", .input = "[1]"});
+    stage_line(stage, (struct line){.say = "ok"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->tool_calls, 1);
+    CHECK(has(bl_text_from(stage->turns[0].messages), "there is no tool 'no-such-tool'"));
+    for (int i = 0; i < 4; i++)
+        stage_line(stage, broken);
+    result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK(has(result->json, "\"code\":\"bad_response\""));
+    CHECK_EQUAL(stage->requests, 5 + 3);
+    return 0;
+}
+
+SCENE(retry_forgets_what_was_shown)
+{
+    stage_line(stage, (struct line){.say = "once only", .retries = 2});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK(bl_text_equal(result->output, BL_TEXT("once only")));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RETRY), 2);
+    return 0;
+}
+
+SCENE(refusal_is_an_error_and_a_cut_by_the_limit_is_not)
+{
+    stage_line(stage, (struct line){.say = "no", .end = BL_ANSWER_REFUSAL});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK(has(result->json, "\"code\":\"refusal\""));
+    stage_line(stage, (struct line){.say = "too lo", .end = BL_ANSWER_MAX_TOKENS});
+    result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK(result->truncated);
+    return 0;
+}
+
+SCENE(store_that_refuses_makes_it_an_error_with_memory_as_before)
+{
+    struct bl_text before = stage_memory(stage);
+
+    stage_line(stage, (struct line){.say = "done", .output_tokens = 4});
+    stage->commit_code = BL_ENOSPC;
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.kind, BL_KIND_FILESYSTEM);
+    CHECK_EQUAL(result->receipt.size, 0);
+    CHECK(bl_text_equal(before, stage_memory(stage)));
+    CHECK_EQUAL(stage->rejected, 1);
+    CHECK_EQUAL(result->spent.usage.output_tokens, 4);
+    stage_check_agreement(stage, result);
+    stage->commit_code = 0;
+    stage_line(stage, (struct line){.say = "now"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    stage->begin_code = BL_ECLOSED;
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_ERROR);
+    CHECK_EQUAL(stage->requests, 2);
+    return 0;
+}
+
+SCENE(store_that_cannot_say_leaves_the_session_to_be_opened_again)
+{
+    stage_line(stage, (struct line){.say = "done"});
+    stage_line(stage, (struct line){.say = "never"});
+    stage->on_commit = stop_on_commit;
+    stage->store_ns = 60 * BL_NS_PER_S;
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->duration_ms, 5000);
+    CHECK(has(result->json, "\"code\":\"commit_unknown\""));
+    CHECK(stage->session.unknown);
+    CHECK_EQUAL(stage->session.turns_total, 0);
+    CHECK_EQUAL(stage->rejected, 0);
+    struct bl_text receipt = BL_TEXT("");
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_receipt_write(&stage->receipt, &writer);
+    receipt = bl_buffer_text(&out);
+    CHECK(has(receipt, "\"kind\":\"turn\""));
+    CHECK(has(receipt, "\"fate\":\"unknown\""));
+    bl_buffer_done(&out);
+    stage_rearm(stage);
+    result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.kind, BL_KIND_SESSION);
+    CHECK_EQUAL(stage->requests, 1);
+    return 0;
+}
+
+SCENE(without_a_store_a_turn_is_in_memory_alone)
+{
+    stage->engine.store = NULL;
+    stage_line(stage, (struct line){.say = "light"});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->session.turns_total, 1);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+static const struct bl_json_schema *shape(struct stage *stage, const char *text)
+{
+    const struct bl_json *source;
+    struct bl_json_schema *schema = NULL;
+
+    CHECK_EQUAL(bl_json_read(&stage->arena, bl_text_from(text), NULL, &source, NULL), 0);
+    CHECK_EQUAL(bl_json_schema_new(source, &schema, NULL), 0);
+    stage->engine.schema = schema;
+    stage->engine.schema_text = bl_text_from(text);
+    return schema;
+}
+
+SCENE(structured_answers_are_repaired_inside_the_turn)
+{
+    shape(stage, "{\"type\":\"object\",\"required\":[\"n\"]}");
+    stage_line(stage, (struct line){.say = "sure!", .output_tokens = 1});
+    stage_line(stage, (struct line){.say = "{\"m\":1}", .output_tokens = 1});
+    stage_line(stage, (struct line){.say = "{\"n\":1}", .output_tokens = 1});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
+    CHECK(bl_text_equal(result->output, BL_TEXT("{\"n\":1}")));
+    CHECK_EQUAL(result->usage.output_tokens, 3);
+    CHECK(strstr(stage->newest_text, "does not have the shape") != NULL);
+    for (int i = 0; i < 3; i++)
+        stage_line(stage, (struct line){.say = "still not"});
+    result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.kind, BL_KIND_PARSE);
+    CHECK_EQUAL(stage->requests, 6);
+    CHECK_EQUAL(stage->turn_count, 1);
+    bl_json_schema_free((struct bl_json_schema *)(uintptr_t)stage->engine.schema);
+    return 0;
+}
+
+SUITE(engine, cmocka_unit_test(completes_a_turn),
+      cmocka_unit_test(stop_set_before_entry_returns_cancelled_with_all_state_as_before),
+      cmocka_unit_test(stop_while_the_output_is_made_is_honoured_at_the_output_checkpoint),
+      cmocka_unit_test(stop_after_the_claim_is_not_observed_by_this_turn_and_is_by_the_next),
+      cmocka_unit_test(stop_comes_before_the_turn_limit),
+      cmocka_unit_test(turn_limit_comes_before_the_projected_budget),
+      cmocka_unit_test(over_budget_changes_nothing_and_a_smaller_prompt_then_works),
+      cmocka_unit_test(equal_to_the_budget_is_allowed_projected_and_actual),
+      cmocka_unit_test(actual_use_over_the_budget_is_rejected_and_spent_is_not_hidden),
+      cmocka_unit_test(budget_is_projected_again_before_each_request_of_a_turn),
+      cmocka_unit_test(turn_limit_fires_although_compaction_has_dropped_turns),
+      cmocka_unit_test(deadline_is_timeout_and_everything_else_is_not),
+      cmocka_unit_test(stop_for_the_budget_is_max_budget_reached),
+      cmocka_unit_test(cut_answer_is_spent_by_estimate_and_shown_as_far_as_it_came),
+      cmocka_unit_test(tools_run_and_their_results_go_back),
+      cmocka_unit_test(one_call_can_be_stopped_and_the_turn_goes_on),
+      cmocka_unit_test(stopped_tool_is_in_the_receipt_of_the_run),
+      cmocka_unit_test(denied_call_is_a_result_and_a_record),
+      cmocka_unit_test(failure_of_the_runtime_in_a_tool_is_an_error),
+      cmocka_unit_test(step_limit_stops_the_call_that_would_exceed_it),
+      cmocka_unit_test(step_limit_synthesizes_with_one_more_call_without_tools),
+      cmocka_unit_test(call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error),
+      cmocka_unit_test(retry_forgets_what_was_shown),
+      cmocka_unit_test(refusal_is_an_error_and_a_cut_by_the_limit_is_not),
+      cmocka_unit_test(store_that_refuses_makes_it_an_error_with_memory_as_before),
+      cmocka_unit_test(store_that_cannot_say_leaves_the_session_to_be_opened_again),
+      cmocka_unit_test(without_a_store_a_turn_is_in_memory_alone),
+      cmocka_unit_test(structured_answers_are_repaired_inside_the_turn));

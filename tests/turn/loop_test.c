@@ -1,0 +1,282 @@
+#include "stage.h"
+
+static struct bl_run_options options_of(const char *prompt, const char *continuation)
+{
+    return (struct bl_run_options){.run_id = "run_stage",
+                                   .prompt = bl_text_from(prompt),
+                                   .continues = continuation != NULL,
+                                   .continuation = bl_text_from(continuation),
+                                   .max_turns = 8};
+}
+
+static void play(struct stage *stage, const struct bl_run_options *options,
+                 struct bl_run_result *result)
+{
+    stage->last_seq = 0;
+    bl_run(&stage->engine, &stage->session, &stage->receipt, options, &stage->arena, result);
+}
+
+static struct bl_text as_json(struct stage *stage, const struct bl_run_result *result)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 1 << 24);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    bl_run_result_write(&writer, result);
+    bl_json_write_end(&writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    struct bl_text text = bl_arena_text(&stage->arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+SCENE(without_a_continuation_there_is_exactly_one_turn)
+{
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "one", .input_tokens = 1});
+    stage_line(stage, (struct line){.say = "two"});
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.turns_completed, 1);
+    CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(bl_run_exit_code(&result), 0);
+    CHECK_EQUAL(stage->requests, 1);
+    CHECK_EQUAL(stage->noted, 1);
+    CHECK_EQUAL(result.receipt.size, 0);
+    CHECK_EQUAL(stage->events[0], BL_EVENT_RUN_STARTED);
+    CHECK_EQUAL(stage->events[stage->event_count - 1], BL_EVENT_RUN_ENDED);
+    CHECK(has(as_json(stage, &result), "\"final_stop_reason\":\"completed\""));
+    return 0;
+}
+
+SCENE(continuation_prompt_stands_alone_in_place_of_any_suffix)
+{
+    struct bl_run_options options = options_of("go", "go on");
+    struct bl_run_result result;
+
+    for (int i = 0; i < 9; i++)
+        stage_line(stage, (struct line){.say = "ok", .input_tokens = 2});
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.turns_completed, 8);
+    CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(result.usage.input_tokens, 16);
+    CHECK_EQUAL(strcmp(stage->newest_text, "go on"), 0);
+    CHECK(has(bl_text_from(stage->turns[7].result), "\"prompt\":\"go on\""));
+    return 0;
+}
+
+SCENE(one_deadline_stands_over_all_turns)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    for (int i = 0; i < 8; i++)
+        stage_line(stage, (struct line){.say = "ok", .delay_ns = 30 * MS});
+    options.timed = true;
+    options.timeout_ns = 100 * MS;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.turns_completed, 3);
+    CHECK_EQUAL(result.end, BL_TURN_TIMEOUT);
+    CHECK_EQUAL(bl_run_exit_code(&result), 124);
+    CHECK_EQUAL(result.stop.reason, BL_STOP_TIMEOUT);
+    CHECK(has(result.receipt_line, "Nothing left running."));
+    CHECK_EQUAL(stage->turn_count, 3);
+    CHECK(bl_text_equal(bl_text_from(stage->stored_receipt), result.receipt));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
+    return 0;
+}
+
+static void zero_or_less(struct stage *stage, int64_t timeout_ns)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "never"});
+    options.timed = true;
+    options.timeout_ns = timeout_ns;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_TIMEOUT);
+    CHECK_EQUAL(result.turns_completed, 0);
+    CHECK(result.turns.next != &result.turns && result.turns.next->next == &result.turns);
+    CHECK_EQUAL(stage->requests, 0);
+    CHECK_EQUAL(stage->begun, 0);
+    CHECK(stage->stored_receipt[0] != '\0');
+}
+
+SCENE(deadline_of_zero_is_one_timeout_without_a_call)
+{
+    zero_or_less(stage, 0);
+    return 0;
+}
+
+SCENE(deadline_below_zero_is_one_timeout_without_a_call)
+{
+    zero_or_less(stage, -5 * (int64_t)BL_NS_PER_S);
+    return 0;
+}
+
+SCENE(deadline_counts_from_when_the_caller_says)
+{
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "never"});
+    options.timed = true;
+    options.timeout_ns = 10 * MS;
+    options.from_ns = bl_now_ns() + 1;
+    bl_sleep(20 * MS);
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_TIMEOUT);
+    CHECK_EQUAL(stage->requests, 0);
+    return 0;
+}
+
+SCENE(loop_ends_at_the_first_result_that_is_not_completed)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "ok"});
+    stage_line(stage, (struct line){.fail = BL_EIO, .fail_kind = BL_KIND_PROVIDER});
+    stage_line(stage, (struct line){.say = "never"});
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.turns_completed, 1);
+    CHECK_EQUAL(result.end, BL_TURN_ERROR);
+    CHECK_EQUAL(bl_run_exit_code(&result), 1);
+    CHECK(result.error != NULL && result.error->kind == BL_KIND_PROVIDER);
+    CHECK_EQUAL(stage->requests, 2);
+    return 0;
+}
+
+static void stop_on_second_commit(struct stage *stage)
+{
+    if (stage->turn_count == 1)
+        bl_scope_stop(&stage->scope, BL_STOP_SIGNAL, "SIGTERM");
+}
+
+SCENE(late_stop_is_seen_by_the_next_turn_at_entry)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    for (int i = 0; i < 4; i++)
+        stage_line(stage, (struct line){.say = "ok"});
+    stage->on_commit = stop_on_second_commit;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.turns_completed, 2);
+    CHECK_EQUAL(result.end, BL_TURN_CANCELLED);
+    CHECK_EQUAL(bl_run_exit_code(&result), 143);
+    CHECK(has(result.receipt, "\"kind\":\"turn\""));
+    CHECK_EQUAL(stage->requests, 2);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
+    CHECK(stage->stored_receipt[0] != '\0');
+    return 0;
+}
+
+SCENE(late_stop_without_a_next_turn_leaves_the_run_completed)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "ok"});
+    stage_line(stage, (struct line){.say = "ok"});
+    options.max_turns = 2;
+    stage->on_commit = stop_on_second_commit;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(bl_run_exit_code(&result), 0);
+    CHECK(has(result.receipt, "\"fate\":\"finished\""));
+    CHECK(bl_text_equal(bl_text_from(stage->stored_receipt), result.receipt));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
+    return 0;
+}
+
+static void refuse_and_stop(struct stage *stage)
+{
+    stage->commit_code = BL_EIO;
+    bl_scope_stop(&stage->scope, BL_STOP_SIGNAL, "SIGINT");
+}
+
+SCENE(refused_commit_with_a_stop_is_an_error_with_the_receipt_of_the_stop)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "ok"});
+    stage->on_commit = refuse_and_stop;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_ERROR);
+    CHECK_EQUAL(bl_run_exit_code(&result), 1);
+    CHECK(has(result.receipt, "\"kind\":\"turn\""));
+    CHECK_EQUAL(stage->turn_count, 0);
+    return 0;
+}
+
+SCENE(recorded_turns_are_not_run_again)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result first, second;
+    struct bl_text recorded[4];
+
+    for (int i = 0; i < 4; i++)
+        stage_line(stage, (struct line){.say = "ok", .input_tokens = 3});
+    options.max_turns = 2;
+    play(stage, &options, &first);
+    size_t count = 0;
+    BL_LIST_EACH (link, &first.turns)
+        recorded[count++] = BL_CONTAINER(link, struct bl_turn_result, link)->json;
+    stage_rearm(stage);
+    options.recorded = recorded;
+    options.recorded_count = 2;
+    play(stage, &options, &second);
+    CHECK_EQUAL(second.turns_completed, 2);
+    CHECK_EQUAL(second.usage.input_tokens, 6);
+    CHECK_EQUAL(stage->requests, 2);
+    CHECK(bl_text_equal(as_json(stage, &first), as_json(stage, &second)));
+    stage_rearm(stage);
+    options.max_turns = 3;
+    play(stage, &options, &second);
+    CHECK_EQUAL(second.turns_completed, 3);
+    CHECK_EQUAL(stage->requests, 3);
+    CHECK_EQUAL(strcmp(stage->newest_text, "on"), 0);
+    return 0;
+}
+
+SCENE(first_turn_overflow_leaves_an_empty_session_and_success_then_overflow_only_the_success)
+{
+    struct bl_run_options options = options_of("go", "on");
+    struct bl_run_result result;
+
+    stage->engine.limits.max_budget_tokens = 5;
+    stage->estimate = 6;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_MAX_BUDGET);
+    CHECK_EQUAL(bl_run_exit_code(&result), 3);
+    CHECK_EQUAL(stage->turn_count, 0);
+    stage_rearm(stage);
+    stage->estimate = 3;
+    stage_line(stage, (struct line){.say = "ok", .input_tokens = 3});
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.turns_completed, 1);
+    CHECK_EQUAL(result.end, BL_TURN_MAX_BUDGET);
+    CHECK_EQUAL(stage->turn_count, 1);
+    CHECK_EQUAL(stage->session.turns_total, 1);
+    return 0;
+}
+
+SUITE(loop, cmocka_unit_test(without_a_continuation_there_is_exactly_one_turn),
+      cmocka_unit_test(continuation_prompt_stands_alone_in_place_of_any_suffix),
+      cmocka_unit_test(one_deadline_stands_over_all_turns),
+      cmocka_unit_test(deadline_of_zero_is_one_timeout_without_a_call),
+      cmocka_unit_test(deadline_below_zero_is_one_timeout_without_a_call),
+      cmocka_unit_test(deadline_counts_from_when_the_caller_says),
+      cmocka_unit_test(loop_ends_at_the_first_result_that_is_not_completed),
+      cmocka_unit_test(late_stop_is_seen_by_the_next_turn_at_entry),
+      cmocka_unit_test(late_stop_without_a_next_turn_leaves_the_run_completed),
+      cmocka_unit_test(refused_commit_with_a_stop_is_an_error_with_the_receipt_of_the_stop),
+      cmocka_unit_test(recorded_turns_are_not_run_again),
+      cmocka_unit_test(
+          first_turn_overflow_leaves_an_empty_session_and_success_then_overflow_only_the_success));
