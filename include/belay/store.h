@@ -1,0 +1,142 @@
+/* store: sessions that survive. Fills the engine's table of a store (turn.h).
+ *
+ * One interface over whatever keeps the bytes; here one SQLite file. A session is a list of
+ * committed turns; beside it stand attempts that were rejected, the journal of events, receipts and
+ * checkpoints. One writer a session: a lease with an epoch, which every write checks in its own
+ * transaction.
+ *
+ * Promises: a turn is in the store whole or not at all, at every instruction; what was answered as
+ * committed is durable; what was answered as refused never comes back; a file that is not ours, is
+ * damaged, or was made by a newer belay is never written to. Writers of many sessions share
+ * commits.
+ *
+ * All functions are called in fibers, and wait there; the work is done on a worker thread. */
+#ifndef BELAY_STORE_H
+#define BELAY_STORE_H
+
+#include <belay/turn.h>
+
+struct bl_store;
+
+/* $XDG_DATA_HOME/belay/sessions.db, or ~/.local/share/belay/sessions.db; in the arena. BL_ENOENT:
+ * neither variable is set. */
+int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct bl_error *error);
+
+/* Opens a store, making file (0600) and folders (0700) that are not there, and brings an older
+ * schema up to date. Errors of kind filesystem (cannot, not ours, damaged, newer, disk full,
+ * read-only) and usage (a postgres:// address: not in this build) say which file and what to do. */
+int bl_store_open(const char *where, struct bl_store **ret_store, struct bl_error *error);
+/* The same for reading alone: BL_ENOENT when there is no file. Every write is refused. */
+int bl_store_open_reading(const char *where, struct bl_store **ret_store, struct bl_error *error);
+/* All sessions of it must be closed. A store whose thread hangs is left as it is, for the process
+ * to end with. NULL is fine. */
+void bl_store_close(struct bl_store *store);
+const char *bl_store_where(const struct bl_store *store);
+/* Renames a file that cannot be used, with what belongs to it, to WHERE.aside-TIME; in the arena.
+ * Nobody may have it open. */
+int bl_store_move_aside(struct bl_arena *arena, const char *where, const char **ret_path,
+                        struct bl_error *error);
+
+/* ---- A session held for work ----------------------------------------------------------------- */
+
+struct bl_store_session;
+
+struct bl_store_hold_options {
+    const char *id;        /* NULL: by request_id, or a new one */
+    bool newest;           /* id NULL: the newest of this directory, which must exist */
+    bool must_exist;       /* of id */
+    const char *directory; /* of a new one; absolute */
+    const char *run_id;
+    const char *request_id; /* NULL: none; [A-Za-z0-9._:-]{1,128} */
+    struct bl_text prompt;  /* of the run: title of a new session, and what a request is held to */
+};
+
+/* What the last holder left. */
+struct bl_store_recovery {
+    bool owner_died;
+    char owner[160];             /* "pid 4711 on host, since …" */
+    char cut_off[BL_ID_SIZE];    /* the attempt that was under way and is not in the session */
+    char receipt_id[BL_ID_SIZE]; /* of that, written now: reason owner_died */
+    char last_turn[BL_ID_SIZE];  /* newest committed turn; empty: none */
+    uint64_t turns_total;
+};
+
+/* Opens a session for work, in one transaction: makes it if need be, takes its lease with a new
+ * epoch, settles what a dead holder left, registers the run. Fills `*session` (initialised by the
+ * caller) with counters and context. Errors of kind session: not found (BL_ENOENT, with a
+ * suggestion in the hint), held (BL_EBUSY: by whom); kind usage: a request_id with another prompt
+ * or session. */
+int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *options,
+                  struct bl_session *session, struct bl_store_session **ret_held,
+                  struct bl_error *error);
+/* Gives the lease back, unless the session is in an unknown state: then the next open finds out.
+ * NULL is fine. */
+void bl_store_release(struct bl_store_session *held);
+const struct bl_turn_store *bl_store_session_table(const struct bl_store_session *held);
+const struct bl_store_recovery *bl_store_session_recovery(const struct bl_store_session *held);
+uint64_t bl_store_session_epoch(const struct bl_store_session *held);
+/* Results of this request's run that were committed before, JSON each; empty past the last. */
+struct bl_text bl_store_session_recorded(const struct bl_store_session *held, size_t index);
+/* Renews the lease; to be called every 5 s while the session is held. BL_EBUSY, kind session: it is
+ * another's now. */
+#define BL_STORE_RENEW_NS (5 * BL_NS_PER_S)
+int bl_store_renew(struct bl_store_session *held, struct bl_error *error);
+
+/* Under the session's epoch, by name; replaces. */
+int bl_store_checkpoint_put(struct bl_store_session *held, const char *name, struct bl_text json,
+                            struct bl_error *error);
+/* BL_ENOENT: none of that name. */
+int bl_store_checkpoint_get(struct bl_store *store, struct bl_arena *arena, const char *session,
+                            const char *name, struct bl_text *ret_json, struct bl_error *error);
+
+/* ---- Looking, moving ------------------------------------------------------------------------- */
+
+struct bl_store_summary {
+    struct bl_list link;
+    const char *id;
+    const char *directory;
+    const char *title;
+    const char *parent; /* forked from; NULL: none */
+    int64_t created_wall_ns;
+    int64_t updated_wall_ns;
+    uint64_t turns;
+    uint64_t attempts; /* that were rejected or cut off */
+    struct bl_usage usage;
+    struct bl_spent spent;
+    const char *held_by; /* "pid 4711 on host"; NULL: nobody alive */
+};
+
+/* Newest first. `directory` NULL: of all; `limit` 0: all of them. */
+int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *directory,
+                  uint64_t limit, struct bl_list *ret_summaries, struct bl_error *error);
+
+struct bl_store_session_view {
+    struct bl_store_summary summary;
+    const struct bl_text *turns; /* results, JSON each, oldest first */
+    size_t turn_count;
+    const struct bl_text
+        *attempts; /* {turn_id, state: rejected|cut_off|running, prompt, started_at,
+                      ended_at|null, result|null, receipt|null}, JSON each */
+    size_t attempt_count;
+};
+
+/* BL_ENOENT, kind session, with a suggestion. Needs no lease. */
+int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id,
+                  struct bl_store_session_view *ret_view, struct bl_error *error);
+
+/* Writes a session as JSON Lines, line by line: a header, turns with messages, attempts, events,
+ * receipts, checkpoints, an end with their number. `write` runs in the calling fiber; what it
+ * returns other than 0 ends the export. */
+int bl_store_export(struct bl_store *store, const char *id,
+                    int (*write)(void *context, struct bl_text line), void *context,
+                    struct bl_error *error);
+/* All of it, or nothing. `id` NULL: the one in the file. BL_EPARSE names the line; BL_EEXIST. */
+int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id,
+                    struct bl_arena *arena, const char **ret_id, struct bl_error *error);
+/* BL_EBUSY when it is held by somebody alive. */
+int bl_store_delete(struct bl_store *store, const char *id, struct bl_error *error);
+/* A new session with the same committed turns; `new_id` NULL: made up. */
+int bl_store_fork(struct bl_store *store, const char *id, const char *new_id,
+                  struct bl_arena *arena, const char **ret_id, struct bl_error *error);
+
+#endif

@@ -1,0 +1,110 @@
+/* A file that cannot be used is renamed, never deleted. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+/* Where SQLite locks a database: the bytes after the first gibibyte. Whoever has the file open with
+ * a log holds one of them. */
+#define LOCK_START 0x40000000
+#define LOCK_SIZE  512
+
+/* What SQLite keeps beside the file, then the file: moved last, it is there as long as anything of
+ * it is. */
+static const char *const suffixes[] = {"-wal", "-shm", "-journal", ""};
+
+struct aside {
+    struct bl_arena arena;
+    const char *where;
+    const char *to;
+    int code;
+    struct bl_error error;
+};
+
+const char *store_path_aside(struct bl_arena *arena, const char *where, int64_t wall_ns)
+{
+    char time[32], compact[32];
+    size_t size = 0;
+    bl_time_format(wall_ns, time);
+    for (const char *c = time; *c != '\0'; c++) {
+        if (*c != '-' && *c != ':' && *c != '.')
+            compact[size++] = *c;
+    }
+    compact[size] = '\0';
+    return bl_arena_printf(arena, "%s.aside-%s", where, compact).data;
+}
+
+static int fail(struct aside *aside, const char *what)
+{
+    int code = bl_error_from_errno(errno);
+    return bl_error_set(&aside->error, code, BL_KIND_FILESYSTEM, "move the store aside",
+                        aside->where, "%s: %s: %s", aside->where, what, strerror(errno));
+}
+
+static int refuse_open(struct aside *aside)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_start = LOCK_START, .l_len = LOCK_SIZE};
+    int fd = open(aside->where, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? fail(aside, "there is no such file") : 0;
+    int result = fcntl(fd, F_GETLK, &lock);
+    close(fd);
+    if (result != 0 || lock.l_type == F_UNLCK)
+        return 0;
+    bl_error_set(&aside->error, BL_EBUSY, BL_KIND_FILESYSTEM, "move the store aside", aside->where,
+                 "%s is in use by pid %d", aside->where, (int)lock.l_pid);
+    bl_error_hint(&aside->error, "let it end first");
+    return BL_EBUSY;
+}
+
+static void run_aside(void *payload)
+{
+    struct aside *aside = payload;
+    size_t moved = 0;
+    aside->code = refuse_open(aside);
+    for (size_t i = 0; i < BL_COUNT(suffixes) && aside->code == 0; i++) {
+        const char *from = bl_arena_printf(&aside->arena, "%s%s", aside->where, suffixes[i]).data;
+        const char *to = bl_arena_printf(&aside->arena, "%s%s", aside->to, suffixes[i]).data;
+        bool main_file = suffixes[i][0] == '\0';
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+            moved |= (size_t)1 << i;
+        else if (errno != ENOENT || main_file)
+            aside->code = fail(aside, "it cannot be renamed");
+    }
+    /* All of it, or nothing. */
+    for (size_t i = 0; i < BL_COUNT(suffixes) && aside->code != 0; i++) {
+        const char *from = bl_arena_printf(&aside->arena, "%s%s", aside->to, suffixes[i]).data;
+        const char *to = bl_arena_printf(&aside->arena, "%s%s", aside->where, suffixes[i]).data;
+        if ((moved & (size_t)1 << i) != 0)
+            renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+    }
+}
+
+static void free_aside(void *payload)
+{
+    struct aside *aside = payload;
+    bl_arena_done(&aside->arena);
+    bl_free(aside);
+}
+
+int bl_store_move_aside(struct bl_arena *arena, const char *where, const char **ret_path,
+                        struct bl_error *error)
+{
+    bool dropped;
+    struct aside *aside = bl_zalloc(sizeof *aside);
+    aside->where = bl_arena_text(&aside->arena, bl_text_from(where)).data;
+    aside->to = store_path_aside(&aside->arena, where, store_wall_ns());
+    int code = store_work(run_aside, free_aside, aside, where, &dropped, error);
+    if (code != 0 && dropped)
+        return code;
+    if (code == 0)
+        code = aside->code;
+    if (code == 0)
+        *ret_path = bl_arena_text(arena, bl_text_from(aside->to)).data;
+    else if (error != NULL && error->code == 0)
+        *error = aside->error;
+    free_aside(aside);
+    return code;
+}

@@ -1,0 +1,274 @@
+/* Looking at sessions, and moving them. */
+#include "parts.h"
+
+static struct store_look *make_look(struct bl_store *store, enum store_operation operation,
+                                    const char *id)
+{
+    struct store_look *look = store_job_new(operation, sizeof *look);
+    look->job.durable = operation < STORE_CHECKPOINT_GET;
+    look->job.linger_ns = look->job.durable ? STORE_LINGER_NS : 0;
+    look->self = store->self;
+    look->wall_ns = store_wall_ns();
+    look->id = store_job_string(&look->job, id);
+    bl_list_init(&look->summaries);
+    return look;
+}
+
+/* ---- Copies into the caller's arena ---- */
+
+static const char *copy_string(struct bl_arena *arena, const char *string)
+{
+    return string == NULL ? NULL : bl_arena_text(arena, bl_text_from(string)).data;
+}
+
+static void copy_summary(struct bl_arena *arena, const struct bl_store_summary *from,
+                         struct bl_store_summary *to)
+{
+    *to = *from;
+    bl_list_init(&to->link);
+    to->id = copy_string(arena, from->id);
+    to->directory = copy_string(arena, from->directory);
+    to->title = copy_string(arena, from->title);
+    to->parent = copy_string(arena, from->parent);
+    to->held_by = copy_string(arena, from->held_by);
+}
+
+static const struct bl_text *copy_texts(struct bl_arena *arena, const struct bl_text *texts,
+                                        size_t count)
+{
+    struct bl_text *copy = bl_arena_alloc(arena, count * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = bl_arena_text(arena, texts[i]);
+    return copy;
+}
+
+/* ---- Looking ---- */
+
+int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *directory,
+                  uint64_t limit, struct bl_list *ret_summaries, struct bl_error *error)
+{
+    struct store_look *look = make_look(store, STORE_LIST, NULL);
+    int code;
+    look->directory = store_job_string(&look->job, directory);
+    look->limit = limit;
+    if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
+        bl_list_init(ret_summaries);
+        BL_LIST_EACH (link, &look->summaries) {
+            struct bl_store_summary *summary = bl_arena_alloc(arena, sizeof *summary);
+            copy_summary(arena, BL_CONTAINER(link, struct bl_store_summary, link), summary);
+            bl_list_push_back(ret_summaries, &summary->link);
+        }
+    }
+    store_job_leave(&look->job);
+    return code;
+}
+
+int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id,
+                  struct bl_store_session_view *ret_view, struct bl_error *error)
+{
+    int code = bl_session_id_check(id, error);
+    if (code != 0)
+        return code;
+    struct store_look *look = make_look(store, STORE_SHOW, id);
+    if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
+        const struct bl_store_session_view *view = &look->view;
+        *ret_view = (struct bl_store_session_view){
+            .turns = copy_texts(arena, view->turns, view->turn_count),
+            .turn_count = view->turn_count,
+            .attempts = copy_texts(arena, view->attempts, view->attempt_count),
+            .attempt_count = view->attempt_count,
+        };
+        copy_summary(arena, &view->summary, &ret_view->summary);
+    }
+    store_job_leave(&look->job);
+    return code;
+}
+
+int bl_store_checkpoint_get(struct bl_store *store, struct bl_arena *arena, const char *session,
+                            const char *name, struct bl_text *ret_json, struct bl_error *error)
+{
+    int code = bl_session_id_check(session, error);
+    if (code != 0)
+        return code;
+    struct store_look *look = make_look(store, STORE_CHECKPOINT_GET, session);
+    look->name = store_job_string(&look->job, name);
+    if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0)
+        *ret_json = bl_arena_text(arena, look->json);
+    store_job_leave(&look->job);
+    return code;
+}
+
+/* ---- Export ---- */
+
+#define PAGE_BYTES_MAX ((size_t)1024 * 1024 * 1024)
+
+/* One export on its way: a walk, and the lines of its last step. On the heap, since the thread may
+ * be in it when the caller leaves. */
+struct export
+{
+    const struct store_form *form;
+    struct store_cursor *cursor;
+    struct bl_buffer lines;
+    bool closing;
+    int code;
+    struct bl_error error;
+};
+
+static void run_export(void *payload)
+{
+    struct export *export = payload;
+    bl_buffer_clear(&export->lines);
+    if (export->closing) {
+        export->form->export_free(export->cursor);
+        export->cursor = NULL;
+        return;
+    }
+    export->code = export->form->export_next(export->cursor, &export->lines, &export->error);
+}
+
+static void free_export(void *payload)
+{
+    struct export *export = payload;
+    export->form->export_free(export->cursor);
+    bl_buffer_done(&export->lines);
+    bl_free(export);
+}
+
+/* Hands on the lines of one step. */
+static int write_lines(const struct export *export,
+                       int (*write)(void *context, struct bl_text line), void *context)
+{
+    struct bl_text rest = bl_buffer_text(&export->lines), line;
+    while (bl_text_split(&rest, '\n', &line)) {
+        /* With its line feed. */
+        int code = write(context, (struct bl_text){line.data, line.size + 1});
+        if (code != 0)
+            return code;
+    }
+    return 0;
+}
+
+static void close_export(struct export *export)
+{
+    struct bl_scope shield;
+    bool dropped = false;
+    export->closing = true;
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = store_work(run_export, free_export, export, NULL, &dropped, NULL);
+    bl_shield_end(&shield);
+    if (code == 0 || !dropped)
+        free_export(export);
+}
+
+int bl_store_export(struct bl_store *store, const char *id,
+                    int (*write)(void *context, struct bl_text line), void *context,
+                    struct bl_error *error)
+{
+    bool dropped;
+    int code = bl_session_id_check(id, error);
+    if (code != 0)
+        return code;
+    struct export *export = bl_zalloc(sizeof *export);
+    export->form = store->form;
+    export->cursor = store->form->export_new(store->state, id);
+    bl_buffer_init(&export->lines, PAGE_BYTES_MAX);
+    do {
+        code = store_work(run_export, free_export, export, store->where, &dropped, error);
+        if (code != 0 && dropped)
+            return code;
+        if (code == 0 && export->code != 0) {
+            code = export->code;
+            if (error != NULL && error->code == 0)
+                *error = export->error;
+        }
+        if (code == 0)
+            code = write_lines(export, write, context);
+    } while (code == 0 && export->lines.size > 0);
+    close_export(export);
+    return code;
+}
+
+/* ---- Import, fork, delete ---- */
+
+/* Runs a job whose answer is the id of a session that it made, and leaves it. */
+static int run_making(struct bl_store *store, struct store_look *look, struct bl_arena *arena,
+                      const char **ret_id, struct bl_error *error)
+{
+    int code;
+    if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0)
+        *ret_id = bl_arena_text(arena, bl_text_from(look->made_id)).data;
+    store_job_leave(&look->job);
+    return code;
+}
+
+struct check {
+    const struct store_form *form;
+    struct store_look *look;
+    int code;
+    struct bl_error error;
+};
+
+static void run_check(void *payload)
+{
+    struct check *check = payload;
+    check->code = check->form->import_check(check->look->lines, &check->error);
+}
+
+static void drop_check(void *payload)
+{
+    struct check *check = payload;
+    store_job_leave(&check->look->job);
+    bl_free(check);
+}
+
+int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id,
+                    struct bl_arena *arena, const char **ret_id, struct bl_error *error)
+{
+    bool dropped;
+    int code = id == NULL ? 0 : bl_session_id_check(id, error);
+    if (code != 0)
+        return code;
+    struct check *check = bl_zalloc(sizeof *check);
+    struct store_look *look = make_look(store, STORE_IMPORT, id);
+    look->lines = store_job_text(&look->job, lines);
+    check->form = store->form;
+    check->look = look;
+    /* Read through first, while the others go on writing: only what is well stands in their way. */
+    code = store_work(run_check, drop_check, check, store->where, &dropped, error);
+    if (code != 0 && dropped)
+        return code;
+    if (code == 0 && check->code != 0) {
+        code = check->code;
+        if (error != NULL && error->code == 0)
+            *error = check->error;
+    }
+    bl_free(check);
+    if (code == 0)
+        return run_making(store, look, arena, ret_id, error);
+    store_job_leave(&look->job);
+    return code;
+}
+
+int bl_store_fork(struct bl_store *store, const char *id, const char *new_id,
+                  struct bl_arena *arena, const char **ret_id, struct bl_error *error)
+{
+    int code = bl_session_id_check(id, error);
+    if (code == 0 && new_id != NULL)
+        code = bl_session_id_check(new_id, error);
+    if (code != 0)
+        return code;
+    struct store_look *look = make_look(store, STORE_FORK, id);
+    look->new_id = store_job_string(&look->job, new_id);
+    return run_making(store, look, arena, ret_id, error);
+}
+
+int bl_store_delete(struct bl_store *store, const char *id, struct bl_error *error)
+{
+    int code = bl_session_id_check(id, error);
+    if (code != 0)
+        return code;
+    struct store_look *look = make_look(store, STORE_DELETE, id);
+    store_run(store, &look->job, &code, error);
+    store_job_leave(&look->job);
+    return code;
+}

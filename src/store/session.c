@@ -1,0 +1,335 @@
+/* A session that is held: the engine's table of a store. */
+#include <stdio.h>
+
+#include "parts.h"
+
+#define TITLE_CHARACTERS_MAX 80
+
+struct bl_store_session {
+    struct bl_list link; /* in the handles of its store */
+    struct bl_store *store;
+    uint64_t handle;
+    struct store_grip grip;
+    char id[STORE_SESSION_ID_SIZE];
+    char run[STORE_SESSION_ID_SIZE];
+    bool unknown; /* nobody knows whether a commit took place */
+    struct bl_turn_store table;
+    struct bl_store_recovery recovery;
+    struct bl_arena arena; /* of recorded */
+    struct bl_text *recorded;
+    size_t recorded_count;
+};
+
+/* ---- Hold ---- */
+
+static bool request_id_valid(const char *id)
+{
+    size_t size = strnlen(id, 129);
+    for (size_t i = 0; i < size; i++) {
+        char c = id[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && strchr("._:-", c) == NULL)
+            return false;
+    }
+    return size >= 1 && size <= 128;
+}
+
+static int check_options(const struct bl_store_hold_options *options, struct bl_error *error)
+{
+    if (options->id != NULL && bl_session_id_check(options->id, error) != 0)
+        return BL_EINVAL;
+    if (options->request_id == NULL || request_id_valid(options->request_id))
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", NULL, "this is not a request id");
+    bl_error_hint(error, "use 1 to 128 of A-Z, a-z, 0-9 and . _ : -");
+    return BL_EINVAL;
+}
+
+/* The first line of the prompt that says something, cut. */
+static struct bl_text make_title(struct bl_text prompt)
+{
+    struct bl_text line = {0};
+    while (line.size == 0 && bl_text_split(&prompt, '\n', &line))
+        line = bl_text_trim(line);
+    size_t size = 0;
+    uint32_t code_point;
+    for (size_t count = 0; size < line.size && count < TITLE_CHARACTERS_MAX; count++) {
+        size_t step =
+            bl_utf8_decode((struct bl_text){line.data + size, line.size - size}, &code_point);
+        size += step > 0 ? step : 1;
+    }
+    return (struct bl_text){line.data, size};
+}
+
+static struct store_hold *make_hold(struct bl_store *store,
+                                    const struct bl_store_hold_options *options, uint64_t handle)
+{
+    struct store_hold *hold = store_job_new(STORE_HOLD, sizeof *hold);
+    struct store_job *job = &hold->job;
+    job->linger_ns = STORE_LINGER_NS;
+    hold->options = (struct bl_store_hold_options){
+        .id = store_job_string(job, options->id),
+        .newest = options->newest,
+        .must_exist = options->must_exist,
+        .directory = store_job_string(job, options->directory),
+        .run_id = store_job_string(job, options->run_id),
+        .request_id = store_job_string(job, options->request_id),
+        .prompt = store_job_text(job, options->prompt),
+    };
+    hold->title = store_job_text(job, make_title(options->prompt)).data;
+    hold->self = store->self;
+    memcpy(hold->owner, store->owner, sizeof hold->owner);
+    hold->handle = handle;
+    hold->wall_ns = store_wall_ns();
+    uint64_t *handles = bl_arena_alloc(&job->input, store->handle_count * sizeof *handles);
+    BL_LIST_EACH (link, &store->handles)
+        handles[hold->handle_count++] = BL_CONTAINER(link, struct bl_store_session, link)->handle;
+    hold->handles = handles;
+    return hold;
+}
+
+/* Half of the sessions in a batch, so that the loop works on the turns of the others meanwhile: all
+ * of them in one would have loop and thread wait for each other in turns. Few share one sync. */
+static void share_batches(struct bl_store *store)
+{
+    size_t half = store->handle_count / 2;
+    half = half < STORE_BATCH_JOBS_MIN ? STORE_BATCH_JOBS_MIN : half;
+    store->writer.jobs_max = half > STORE_BATCH_JOBS_MAX ? STORE_BATCH_JOBS_MAX : half;
+}
+
+static struct bl_store_session *make_session(struct bl_store *store)
+{
+    struct bl_store_session *held = bl_zalloc(sizeof *held);
+    held->store = store;
+    held->handle = ++store->handle_last;
+    bl_list_push_back(&store->handles, &held->link);
+    store->handle_count++;
+    share_batches(store);
+    return held;
+}
+
+static void free_session(struct bl_store_session *held)
+{
+    bl_list_remove(&held->link);
+    held->store->handle_count--;
+    share_batches(held->store);
+    bl_arena_done(&held->arena);
+    bl_free(held);
+}
+
+static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl_error *error);
+static int commit_turn(void *context, const struct bl_settlement *settlement,
+                       struct bl_error *error);
+static int reject_turn(void *context, const struct bl_settlement *settlement,
+                       struct bl_error *error);
+static int note(void *context, struct bl_text events, const char *receipt_id,
+                struct bl_text receipt, struct bl_error *error);
+
+static void take_answer(struct bl_store_session *held, struct store_hold *hold,
+                        struct bl_session *session)
+{
+    struct bl_list *link;
+    held->grip = hold->grip;
+    memcpy(held->id, hold->id, sizeof held->id);
+    bl_text_into(held->run, sizeof held->run, hold->options.run_id);
+    held->recovery = hold->recovery;
+    held->arena = hold->job.output;
+    bl_arena_init(&hold->job.output);
+    held->recorded = hold->recorded;
+    held->recorded_count = hold->recorded_count;
+    held->table = (struct bl_turn_store){
+        .context = held,
+        .begin = begin_turn,
+        .commit = commit_turn,
+        .reject = reject_turn,
+        .note = note,
+    };
+    bl_text_into(session->id, sizeof session->id, hold->id);
+    session->turns_total = hold->turns_total;
+    session->usage = hold->usage;
+    session->unknown = false;
+    while ((link = bl_list_pop_front(&hold->records)) != NULL)
+        bl_session_add(session, BL_CONTAINER(link, struct bl_turn_record, link));
+}
+
+int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *options,
+                  struct bl_session *session, struct bl_store_session **ret_held,
+                  struct bl_error *error)
+{
+    int code = check_options(options, error);
+    if (code != 0)
+        return code;
+    /* From now on the handle counts as open: another hold of the session may be in the same batch.
+     */
+    struct bl_store_session *held = make_session(store);
+    struct store_hold *hold = make_hold(store, options, held->handle);
+    if (store_run(store, &hold->job, &code, error) == STORE_ANSWERED && code == 0) {
+        take_answer(held, hold, session);
+        *ret_held = held;
+    } else {
+        /* If it takes place after all, the next hold finds a lease whose handle is not open. */
+        free_session(held);
+    }
+    store_job_leave(&hold->job);
+    return code;
+}
+
+const struct bl_turn_store *bl_store_session_table(const struct bl_store_session *held)
+{
+    return &held->table;
+}
+
+const struct bl_store_recovery *bl_store_session_recovery(const struct bl_store_session *held)
+{
+    return &held->recovery;
+}
+
+uint64_t bl_store_session_epoch(const struct bl_store_session *held)
+{
+    return held->grip.epoch;
+}
+
+struct bl_text bl_store_session_recorded(const struct bl_store_session *held, size_t index)
+{
+    return index < held->recorded_count ? held->recorded[index] : (struct bl_text){0};
+}
+
+/* ---- Writes ---- */
+
+static struct store_write *make_write(struct bl_store_session *held, enum store_operation operation)
+{
+    struct store_write *write = store_job_new(operation, sizeof *write);
+    write->job.durable = operation == STORE_COMMIT || operation == STORE_CHECKPOINT_PUT;
+    write->grip = held->grip;
+    memcpy(write->id, held->id, sizeof write->id);
+    memcpy(write->run, held->run, sizeof write->run);
+    write->wall_ns = store_wall_ns();
+    return write;
+}
+
+/* Runs the job and leaves it. */
+static enum store_lane_end run_write(struct bl_store_session *held, struct store_write *write,
+                                     int *ret_code, struct bl_error *error)
+{
+    enum store_lane_end end = STORE_NOT_RUN;
+    if (held->unknown)
+        *ret_code =
+            bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "write to the session", held->id,
+                         "it is not known whether the last turn of session %s was "
+                         "committed: open it again",
+                         held->id);
+    else
+        end = store_run(held->store, &write->job, ret_code, error);
+    store_job_leave(&write->job);
+    return end;
+}
+
+static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl_error *error)
+{
+    struct store_write *write = make_write(context, STORE_BEGIN);
+    int code;
+    write->attempt = (struct bl_attempt){
+        .turn_id = store_job_text(&write->job, attempt->turn_id),
+        .prompt = store_job_text(&write->job, attempt->prompt),
+        .started_wall_ns = attempt->started_wall_ns,
+    };
+    run_write(context, write, &code, error);
+    return code;
+}
+
+static struct store_write *make_settlement(struct bl_store_session *held,
+                                           enum store_operation operation,
+                                           const struct bl_settlement *settlement)
+{
+    struct store_write *write = make_write(held, operation);
+    write->settlement = *settlement;
+    write->settlement.turn_id = store_job_text(&write->job, settlement->turn_id);
+    write->settlement.messages = store_job_text(&write->job, settlement->messages);
+    write->settlement.result = store_job_text(&write->job, settlement->result);
+    write->settlement.receipt = store_job_text(&write->job, settlement->receipt);
+    write->settlement.events = store_job_text(&write->job, settlement->events);
+    return write;
+}
+
+static int commit_turn(void *context, const struct bl_settlement *settlement,
+                       struct bl_error *error)
+{
+    struct bl_store_session *held = context;
+    struct bl_error own = {0};
+    int code;
+    enum store_lane_end end =
+        run_write(held, make_settlement(held, STORE_COMMIT, settlement), &code, &own);
+    if (end == STORE_NO_ANSWER) {
+        own = (struct bl_error){0};
+        code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", held->store->where,
+                            "the store has not answered: the turn may be in session %s, or not",
+                            held->id);
+        bl_error_hint(&own, "open the session again: it says which");
+        bl_error_name_set(&own, "commit_unknown");
+    }
+    if (code == BL_EUNKNOWN)
+        held->unknown = true;
+    if (code != 0 && error != NULL && error->code == 0)
+        *error = own;
+    return code;
+}
+
+static int reject_turn(void *context, const struct bl_settlement *settlement,
+                       struct bl_error *error)
+{
+    int code;
+    run_write(context, make_settlement(context, STORE_REJECT, settlement), &code, error);
+    return code;
+}
+
+static int note(void *context, struct bl_text events, const char *receipt_id,
+                struct bl_text receipt, struct bl_error *error)
+{
+    struct bl_settlement settlement = {.events = events, .receipt = receipt};
+    int code;
+    bl_text_into(settlement.receipt_id, sizeof settlement.receipt_id, receipt_id);
+    run_write(context, make_settlement(context, STORE_NOTE, &settlement), &code, error);
+    return code;
+}
+
+int bl_store_renew(struct bl_store_session *held, struct bl_error *error)
+{
+    int code;
+    run_write(held, make_write(held, STORE_RENEW), &code, error);
+    return code;
+}
+
+int bl_store_checkpoint_put(struct bl_store_session *held, const char *name, struct bl_text json,
+                            struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+    struct bl_json_fault fault;
+    char why[192];
+    int code = bl_json_read(&arena, json, NULL, &value, &fault);
+    bl_arena_done(&arena);
+    if (code != 0) {
+        bl_json_fault_text(&fault, why, sizeof why);
+        return bl_error_set(error, code, BL_KIND_PARSE, "write the checkpoint", name,
+                            "a checkpoint is one JSON value: %s", why);
+    }
+    struct store_write *write = make_write(held, STORE_CHECKPOINT_PUT);
+    write->checkpoint.name = store_job_string(&write->job, name);
+    write->checkpoint.json = store_job_text(&write->job, json);
+    run_write(held, write, &code, error);
+    return code;
+}
+
+void bl_store_release(struct bl_store_session *held)
+{
+    struct bl_scope shield;
+    int code;
+    if (held == NULL)
+        return;
+    if (!held->unknown) {
+        bl_shield_begin(&shield, BL_STORE_NS_MAX);
+        run_write(held, make_write(held, STORE_RELEASE), &code, NULL);
+        bl_shield_end(&shield);
+    }
+    free_session(held);
+}

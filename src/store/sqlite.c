@@ -1,0 +1,281 @@
+#include <assert.h>
+#include <stdio.h>
+
+#include "sqlite.h"
+
+/* A busy database is waited for, but not beyond what a caller waits. */
+#define BUSY_MS 4500
+
+static int count_wal_pages(void *context, sqlite3 *db BL_UNUSED, const char *name BL_UNUSED,
+                           int pages)
+{
+    ((struct sqlite_link *)context)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* "file:" and the path, with what SQLite would read in it escaped. */
+static char *make_uri(const char *path, bool immutable)
+{
+    size_t size = 3 * strlen(path) + 32;
+    char *uri = bl_alloc(size);
+    size_t used = (size_t)snprintf(uri, size, path[0] == '/' ? "file://" : "file:");
+    for (; *path != '\0'; path++) {
+        bool plain = strchr("?#%", *path) == NULL;
+        used += (size_t)snprintf(uri + used, size - used, plain ? "%c" : "%%%02x",
+                                 (unsigned char)*path);
+    }
+    if (immutable)
+        snprintf(uri + used, size - used, "?immutable=1");
+    return uri;
+}
+
+int sqlite_link_open(struct sqlite_link *link, const char *path, int flags, bool immutable,
+                     struct bl_error *error)
+{
+    char *uri = make_uri(path, immutable);
+    *link = (struct sqlite_link){.path = path, .synchronous = SQLITE_SYNCHRONOUS_FULL};
+    int result =
+        sqlite3_open_v2(uri, &link->db, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    bl_free(uri);
+    if (result != SQLITE_OK) {
+        int code = sqlite_fail(link, result, "open the store", error);
+        sqlite_link_close(link);
+        return code;
+    }
+    sqlite3_extended_result_codes(link->db, 1);
+    sqlite3_busy_timeout(link->db, BUSY_MS);
+    sqlite3_db_config(link->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(link->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    /* Nothing is moved from the log into a file before the file is known to be ours; and a
+     * checkpoint is ours to begin, never in a transaction that is not synced. */
+    sqlite3_db_config(link->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_wal_autocheckpoint(link->db, 0);
+    sqlite3_wal_hook(link->db, count_wal_pages, link);
+    return 0;
+}
+
+void sqlite_link_close(struct sqlite_link *link)
+{
+    for (size_t i = 0; i < link->statement_count; i++)
+        sqlite3_finalize(link->statements[i].statement);
+    int result = sqlite3_close(link->db);
+    assert(result == SQLITE_OK);
+    (void)result;
+    *link = (struct sqlite_link){0};
+}
+
+struct failure {
+    int result;
+    int code;
+    bool retryable;
+    const char *what;
+    const char *hint; /* may be NULL */
+};
+
+static const struct failure *find_failure(int result)
+{
+#define ASIDE                                                                                      \
+    "set it aside with `belay session move-aside --store FILE`, or name another with --store"
+    static const struct failure failures[] = {
+        {SQLITE_FULL, BL_ENOSPC, true, "no space left on the disk", "make room, and try again"},
+        {SQLITE_BUSY, BL_EBUSY, true, "another process keeps the store locked",
+         "try again when it is done"},
+        {SQLITE_LOCKED, BL_EBUSY, true, "the store is locked", "try again"},
+        {SQLITE_READONLY, BL_EACCES, false, "the file or its folder cannot be written to",
+         "see who may write there, or name another store with --store"},
+        {SQLITE_PERM, BL_EACCES, false, "no permission", "see who may read and write there"},
+        {SQLITE_AUTH, BL_EACCES, false, "no permission", "see who may read and write there"},
+        {SQLITE_CANTOPEN, BL_EACCES, false, "the file cannot be opened",
+         "see that it is a file, and who may read and write there"},
+        {SQLITE_IOERR, BL_EIO, true, "input or output failed", "see whether the disk is well"},
+        {SQLITE_CORRUPT, BL_EIO, false, "the file is damaged", ASIDE},
+        {SQLITE_NOTADB, BL_EPARSE, false, "the file is no store of ours", ASIDE},
+        {SQLITE_CONSTRAINT, BL_EEXIST, false, "it is in the store already", NULL},
+        {SQLITE_TOOBIG, BL_ELIMIT, false, "too large for the store", NULL},
+    };
+#undef ASIDE
+    static const struct failure other = {0, BL_ESYSTEM, false, "the database failed", NULL};
+    for (size_t i = 0; i < BL_COUNT(failures); i++) {
+        if (failures[i].result == (result & 0xff))
+            return &failures[i];
+    }
+    return &other;
+}
+
+int sqlite_fail(struct sqlite_link *link, int result, const char *operation, struct bl_error *error)
+{
+    const struct failure *failure = find_failure(result);
+    if ((result & 0xff) == SQLITE_CORRUPT || (result & 0xff) == SQLITE_NOTADB)
+        link->damaged = true;
+    if (error == NULL || error->code != 0)
+        return failure->code;
+    bl_error_set(error, failure->code, BL_KIND_FILESYSTEM, operation, link->path, "%s (SQLite: %s)",
+                 failure->what,
+                 link->db != NULL ? sqlite3_errmsg(link->db) : sqlite3_errstr(result));
+    error->retryable = failure->retryable;
+    if (failure->hint != NULL)
+        bl_error_hint(error, "%s", failure->hint);
+    return failure->code;
+}
+
+static sqlite3_stmt *find_statement(struct sqlite_link *link, const char *sql,
+                                    struct bl_error *error)
+{
+    for (size_t i = 0; i < link->statement_count; i++) {
+        if (link->statements[i].sql == sql)
+            return link->statements[i].statement;
+    }
+    sqlite3_stmt *statement = NULL;
+    assert(link->statement_count < SQLITE_STATEMENTS_MAX);
+    int result = sqlite3_prepare_v3(link->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
+    if (result != SQLITE_OK) {
+        sqlite_fail(link, result, "use the store", error);
+        return NULL;
+    }
+    link->statements[link->statement_count].sql = sql;
+    link->statements[link->statement_count++].statement = statement;
+    return statement;
+}
+
+static int bind_text(sqlite3_stmt *statement, int index, struct bl_text text)
+{
+    /* Empty, and not null. What is bound outlives the statement's run. */
+    return sqlite3_bind_text64(statement, index, text.size > 0 ? text.data : "", text.size,
+                               SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static int bind_value(sqlite3_stmt *statement, int index, char type, va_list *values)
+{
+    const char *string;
+    struct bl_text text;
+    uint64_t count;
+    switch (type) {
+    case 'i': return sqlite3_bind_int64(statement, index, va_arg(*values, int64_t));
+    case 'u':
+        count = va_arg(*values, uint64_t);
+        return sqlite3_bind_int64(statement, index, count > INT64_MAX ? INT64_MAX : (int64_t)count);
+    case 'd': return sqlite3_bind_double(statement, index, va_arg(*values, double));
+    case 's':
+        string = va_arg(*values, const char *);
+        return string == NULL ? sqlite3_bind_null(statement, index)
+                              : bind_text(statement, index, bl_text_from(string));
+    case 't': return bind_text(statement, index, va_arg(*values, struct bl_text));
+    case 'j':
+        text = va_arg(*values, struct bl_text);
+        return text.size == 0 ? sqlite3_bind_null(statement, index)
+                              : bind_text(statement, index, text);
+    default: assert(false); return SQLITE_MISUSE;
+    }
+}
+
+static sqlite3_stmt *query(struct sqlite_link *link, struct bl_error *error, const char *sql,
+                           const char *types, va_list *values)
+{
+    sqlite3_stmt *statement = find_statement(link, sql, error);
+    if (statement == NULL)
+        return NULL;
+    assert((size_t)sqlite3_bind_parameter_count(statement) == strlen(types));
+    for (int i = 0; types[i] != '\0'; i++) {
+        int result = bind_value(statement, i + 1, types[i], values);
+        if (result == SQLITE_OK)
+            continue;
+        sqlite_fail(link, result, "use the store", error);
+        sqlite_free(statement);
+        return NULL;
+    }
+    return statement;
+}
+
+sqlite3_stmt *sqlite_query(struct sqlite_link *link, struct bl_error *error, const char *sql,
+                           const char *types, ...)
+{
+    va_list values;
+    va_start(values, types);
+    sqlite3_stmt *statement = query(link, error, sql, types, &values);
+    va_end(values);
+    return statement;
+}
+
+int sqlite_next(struct sqlite_link *link, sqlite3_stmt *statement, struct bl_error *error)
+{
+    if (statement == NULL)
+        return error != NULL && error->code != 0 ? error->code : BL_ESYSTEM;
+    int result = sqlite3_step(statement);
+    if (result == SQLITE_ROW)
+        return 1;
+    int code = result == SQLITE_DONE ? 0 : sqlite_fail(link, result, "use the store", error);
+    sqlite_free(statement);
+    return code;
+}
+
+void sqlite_free(sqlite3_stmt *statement)
+{
+    if (statement == NULL)
+        return;
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+}
+
+int sqlite_change(struct sqlite_link *link, struct bl_error *error, const char *sql,
+                  const char *types, ...)
+{
+    va_list values;
+    va_start(values, types);
+    sqlite3_stmt *statement = query(link, error, sql, types, &values);
+    va_end(values);
+    int code = sqlite_next(link, statement, error);
+    return code == 0 ? sqlite3_changes(link->db) : code;
+}
+
+int sqlite_integer(struct sqlite_link *link, struct bl_error *error, const char *sql,
+                   int64_t *ret_value)
+{
+    sqlite3_stmt *statement = sqlite_query(link, error, sql, "");
+    int code = sqlite_next(link, statement, error);
+    if (code < 0)
+        return code;
+    *ret_value = code == 1 ? sqlite3_column_int64(statement, 0) : 0;
+    if (code == 1)
+        sqlite_free(statement);
+    return 0;
+}
+
+int sqlite_execute(struct sqlite_link *link, const char *sql, struct bl_error *error)
+{
+    int result = sqlite3_exec(link->db, sql, NULL, NULL, NULL);
+    return result == SQLITE_OK ? 0 : sqlite_fail(link, result, "use the store", error);
+}
+
+struct bl_text sqlite_text(sqlite3_stmt *statement, int column)
+{
+    const char *data = (const char *)sqlite3_column_text(statement, column);
+    return (struct bl_text){data, (size_t)sqlite3_column_bytes(statement, column)};
+}
+
+struct bl_text sqlite_copy(struct bl_arena *arena, sqlite3_stmt *statement, int column)
+{
+    return bl_arena_text(arena, sqlite_text(statement, column));
+}
+
+const char *sqlite_string(struct bl_arena *arena, sqlite3_stmt *statement, int column)
+{
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL)
+        return NULL;
+    return sqlite_copy(arena, statement, column).data;
+}
+
+uint64_t sqlite_count(sqlite3_stmt *statement, int column)
+{
+    int64_t value = sqlite3_column_int64(statement, column);
+    return value < 0 ? 0 : (uint64_t)value;
+}
+
+void sqlite_spent(sqlite3_stmt *statement, int column, struct bl_spent *ret_spent)
+{
+    *ret_spent = (struct bl_spent){
+        .usage = {sqlite_count(statement, column), sqlite_count(statement, column + 1)},
+        .cost_usd = sqlite3_column_double(statement, column + 2),
+        .cost_usd_max = sqlite3_column_double(statement, column + 3),
+        .cost_unknown = sqlite3_column_int64(statement, column + 4) != 0,
+    };
+}

@@ -1,0 +1,456 @@
+/* Opening a session for work: find or make it, take its lease, settle what a dead holder left,
+ * register the run, load what the model sees. One job, so all of it or nothing. */
+#include "sqlite.h"
+
+#define SUGGEST_IDS_MAX 1000
+
+/* ---- Not found ---- */
+
+/* How many letters must change to make one of the other; both have at most 64. */
+static unsigned distance(struct bl_text a, struct bl_text b)
+{
+    unsigned row[66];
+    for (unsigned j = 0; j <= b.size; j++)
+        row[j] = j;
+    for (unsigned i = 1; i <= a.size; i++) {
+        unsigned corner = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= b.size; j++) {
+            unsigned changed = corner + (a.data[i - 1] != b.data[j - 1]);
+            unsigned least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            corner = row[j];
+            row[j] = changed < least ? changed : least;
+        }
+    }
+    return row[b.size];
+}
+
+static void suggest(struct sqlite_link *link, const char *id, struct bl_error *error)
+{
+    struct bl_text asked = bl_text_from(id);
+    char best[STORE_SESSION_ID_SIZE] = "";
+    unsigned best_distance = 1 + (unsigned)asked.size / 2;
+    sqlite3_stmt *row =
+        sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
+                     (int64_t)SUGGEST_IDS_MAX);
+    while (sqlite_next(link, row, NULL) == 1) {
+        struct bl_text other = sqlite_text(row, 0);
+        unsigned far = asked.size <= 64 && other.size <= 64 ? distance(asked, other) : 64;
+        /* The beginning of an id is as good as a typing error. */
+        if (asked.size >= 3 && bl_text_starts_with(other, asked))
+            far = 0;
+        if (far < best_distance) {
+            best_distance = far;
+            bl_text_into(best, sizeof best, other.data);
+        }
+    }
+    if (best[0] != '\0')
+        bl_error_hint(error, "did you mean %s?", best);
+    else
+        bl_error_hint(error, "`belay session list` shows the sessions of this store");
+}
+
+int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
+                        struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(link, error, "SELECT key FROM session WHERE id = ?", "s", id);
+    int code = sqlite_next(link, row, error);
+    if (code < 0)
+        return code;
+    if (code == 1) {
+        *ret_session = sqlite3_column_int64(row, 0);
+        sqlite_free(row);
+        return 0;
+    }
+    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", id,
+                 "there is no session %s in %s", id, link->path);
+    if (error != NULL)
+        suggest(link, id, error);
+    return BL_ENOENT;
+}
+
+/* ---- Which session ---- */
+
+static int make_session(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    const struct bl_store_hold_options *options = &hold->options;
+    if (options->id != NULL)
+        bl_text_into(hold->id, sizeof hold->id, options->id);
+    else
+        bl_id_make(hold->id, "s-");
+    int code = sqlite_change(link, error,
+                             "INSERT INTO session (id, created, updated, directory, title)"
+                             " VALUES (?1, ?2, ?2, ?3, ?4)",
+                             "siss", hold->id, hold->wall_ns,
+                             options->directory != NULL ? options->directory : "", hold->title);
+    if (code < 0)
+        return code;
+    hold->grip.session = sqlite3_last_insert_rowid(link->db);
+    return 0;
+}
+
+/* 1: the request was made before, and its session is found; 0: it is new; or a code. */
+static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
+                           struct bl_error *error)
+{
+    const struct bl_store_hold_options *options = &hold->options;
+    if (options->request_id == NULL)
+        return 0;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT session.key, session.id, request.prompt FROM request"
+                                     " JOIN session ON session.key = request.session"
+                                     " WHERE request.id = ?",
+                                     "s", options->request_id);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    bool same_prompt = bl_text_equal(sqlite_text(row, 2), options->prompt);
+    hold->grip.session = sqlite3_column_int64(row, 0);
+    bl_text_into(hold->id, sizeof hold->id, sqlite_text(row, 1).data);
+    sqlite_free(row);
+    if (options->id != NULL && strcmp(options->id, hold->id) != 0)
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
+                     "request %s was made for session %s, not %s", options->request_id, hold->id,
+                     options->id);
+    else if (!same_prompt)
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
+                     "request %s was made with another prompt", options->request_id);
+    else
+        return 1;
+    bl_error_hint(error, "give each request an id of its own; the same id asks for the same work");
+    return BL_EINVAL;
+}
+
+static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    const char *directory = hold->options.directory != NULL ? hold->options.directory : "";
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT key, id FROM session WHERE directory = ?"
+                                     " ORDER BY updated DESC, key DESC LIMIT 1",
+                                     "s", directory);
+    int code = sqlite_next(link, row, error);
+    if (code == 0) {
+        bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", directory,
+                     "there is no session of %s yet to go on with", directory);
+        bl_error_hint(error, "begin one, or name one: `belay session list` shows them");
+        return BL_ENOENT;
+    }
+    if (code != 1)
+        return code;
+    hold->grip.session = sqlite3_column_int64(row, 0);
+    bl_text_into(hold->id, sizeof hold->id, sqlite_text(row, 1).data);
+    sqlite_free(row);
+    return 0;
+}
+
+static int find_or_make(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    const struct bl_store_hold_options *options = &hold->options;
+    struct bl_error missing = {0};
+    int code = find_by_request(link, hold, error);
+    if (code != 0)
+        return code == 1 ? 0 : code;
+    if (options->id == NULL)
+        return options->newest ? find_newest(link, hold, error) : make_session(link, hold, error);
+    bl_text_into(hold->id, sizeof hold->id, options->id);
+    code = sqlite_find_session(link, options->id, &hold->grip.session, &missing);
+    if (code == BL_ENOENT && !options->must_exist)
+        return make_session(link, hold, error);
+    if (code != 0)
+        *error = missing;
+    return code;
+}
+
+/* ---- The lease ---- */
+
+/* A lease of ours whose handle is not open any more was left, not given back: after a commit of
+ * which nobody knows, or a stop while it was taken. One of another store of this process is alive.
+ */
+static bool left_by_us(const struct store_hold *hold, const struct sqlite_lease *lease)
+{
+    if (strcmp(lease->owner, hold->owner) != 0)
+        return false;
+    for (size_t i = 0; i < hold->handle_count; i++) {
+        if (hold->handles[i] == lease->handle)
+            return false;
+    }
+    return true;
+}
+
+static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    const struct store_identity *self = &hold->self;
+    struct sqlite_lease lease;
+    int code = sqlite_lease_read(link, hold->grip.session, &lease, error);
+    if (code < 0)
+        return code;
+    if (code == 1)
+        store_identity_text(&lease.holder, lease.since_wall_ns, hold->recovery.owner,
+                            sizeof hold->recovery.owner);
+    if (lease.held) {
+        if (!left_by_us(hold, &lease) && sqlite_lease_binds(&lease, self, hold->wall_ns)) {
+            bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open the session", hold->id,
+                         "session %s is held by %s", hold->id, hold->recovery.owner);
+            bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", hold->id);
+            return BL_EBUSY;
+        }
+        hold->recovery.owner_died = true;
+    }
+    hold->grip.epoch = lease.epoch + 1;
+    code = sqlite_change(link, error,
+                         "INSERT OR REPLACE INTO lease (session, epoch, owner, handle, pid,"
+                         " started, since, until, host, boot, pid_space)"
+                         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                         "iusuiiiisss", hold->grip.session, hold->grip.epoch, hold->owner,
+                         hold->handle, self->pid, self->started, hold->wall_ns,
+                         hold->wall_ns + (int64_t)STORE_LEASE_NS, self->host, self->boot,
+                         self->pid_space);
+    return code < 0 ? code : 0;
+}
+
+/* ---- What a dead holder left ---- */
+
+static void write_pair(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, value);
+}
+
+/* The receipt of a stop that nobody could write down: its owner was gone. */
+static void write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
+                          const char *run, const char *turn)
+{
+    static const char *const zeros[] = {"observed_ms", "quiet_ms"};
+    char time[32];
+    bl_time_format(hold->wall_ns, time);
+    bl_json_write_object(writer);
+    write_pair(writer, "id", hold->recovery.receipt_id);
+    write_pair(writer, "scope", run);
+    write_pair(writer, "reason", bl_stop_reason_name(BL_STOP_OWNER_DIED));
+    write_pair(writer, "origin", hold->recovery.owner);
+    write_pair(writer, "requested_at", time);
+    for (size_t i = 0; i < BL_COUNT(zeros); i++) {
+        bl_json_write_key(writer, bl_text_from(zeros[i]));
+        bl_json_write_int64(writer, 0);
+    }
+    write_pair(writer, "mechanism", bl_mechanism_name(BL_MECHANISM_NONE));
+    bl_json_write_key(writer, BL_TEXT("cancel_observed"));
+    bl_json_write_boolean(writer, false);
+    bl_json_write_key(writer, BL_TEXT("survivors"));
+    bl_json_write_int64(writer, 0);
+    bl_json_write_key(writer, BL_TEXT("background"));
+    bl_json_write_array(writer);
+    bl_json_write_end(writer);
+    bl_json_write_key(writer, BL_TEXT("units"));
+    bl_json_write_array(writer);
+    bl_json_write_object(writer);
+    write_pair(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
+    write_pair(writer, "id", turn);
+    write_pair(writer, "fate", bl_fate_name(BL_FATE_KILLED));
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+static uint64_t last_number(struct sqlite_link *link, struct bl_arena *arena, int64_t session,
+                            const char *run, const char *sql)
+{
+    const struct bl_json *event;
+    int64_t seq = 0;
+    sqlite3_stmt *row = sqlite_query(link, NULL, sql, "is", session, run);
+    if (sqlite_next(link, row, NULL) != 1)
+        return 0;
+    struct bl_text rest = sqlite_text(row, 0), line, last = {0};
+    while (bl_text_split(&rest, '\n', &line))
+        last = line;
+    if (bl_json_read(arena, last, NULL, &event, NULL) == 0)
+        bl_json_int64(bl_json_get(event, BL_TEXT("seq")), &seq);
+    sqlite_free(row);
+    return seq < 0 ? 0 : (uint64_t)seq;
+}
+
+/* Number of the last event that the run has in the store. */
+static uint64_t last_event(struct sqlite_link *link, struct bl_arena *arena, int64_t session,
+                           const char *run)
+{
+    uint64_t of_turns = last_number(link, arena, session, run,
+                                    "SELECT events FROM turn WHERE session = ? AND run = ?"
+                                    " ORDER BY number DESC LIMIT 1");
+    uint64_t of_journal = last_number(link, arena, session, run,
+                                      "SELECT lines FROM journal WHERE session = ? AND run = ?"
+                                      " ORDER BY key DESC LIMIT 1");
+    return of_turns > of_journal ? of_turns : of_journal;
+}
+
+static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char *turn,
+                   const char *run, struct bl_error *error)
+{
+    struct bl_arena *arena = &hold->job.output;
+    struct bl_buffer receipt, events;
+    struct bl_json_writer writer;
+    bl_id_make(hold->recovery.receipt_id, "rcp_");
+    bl_text_into(hold->recovery.cut_off, sizeof hold->recovery.cut_off, turn);
+    bl_buffer_init(&receipt, 65536);
+    bl_buffer_init(&events, 65536);
+    bl_json_writer_init(&writer, &receipt);
+    write_receipt(&writer, hold, run, turn);
+    bl_json_writer_init(&writer, &events);
+    bl_event_write(&writer, &(struct bl_event){
+                                .type = BL_EVENT_RECEIPT,
+                                .seq = last_event(link, arena, hold->grip.session, run) + 1,
+                                .wall_ns = hold->wall_ns,
+                                .run = run,
+                                .session = hold->id,
+                                .turn = turn,
+                                .json = bl_buffer_text(&receipt),
+                            });
+    bl_buffer_append_byte(&events, '\n');
+    int code =
+        sqlite_change(link, error,
+                      "INSERT INTO attempt (session, id, run, state, started, ended, receipt,"
+                      " prompt) SELECT session, id, run, 'cut_off', started, ?, ?, prompt"
+                      " FROM running WHERE session = ?",
+                      "isi", hold->wall_ns, hold->recovery.receipt_id, hold->grip.session);
+    if (code >= 0)
+        code = sqlite_end_running(link, hold->grip.session, bl_text_from(turn), error);
+    if (code >= 0)
+        code = sqlite_add_beside(link, hold->grip.session, run, bl_buffer_text(&events),
+                                 hold->recovery.receipt_id, bl_buffer_text(&receipt), error);
+    bl_buffer_done(&receipt);
+    bl_buffer_done(&events);
+    return code < 0 ? code : 0;
+}
+
+/* An attempt that is on record as under way is not: the session was not held, or by a dead one. */
+static int settle_left(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    struct bl_arena *arena = &hold->job.output;
+    sqlite3_stmt *row = sqlite_query(link, error, "SELECT id, run FROM running WHERE session = ?",
+                                     "i", hold->grip.session);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    const char *turn = sqlite_string(arena, row, 0);
+    const char *run = sqlite_string(arena, row, 1);
+    sqlite_free(row);
+    return cut_off(link, hold, turn, run, error);
+}
+
+/* ---- The run, and what it starts from ---- */
+
+static int register_run(struct sqlite_link *link, const struct store_hold *hold,
+                        struct bl_error *error)
+{
+    const struct bl_store_hold_options *options = &hold->options;
+    int code = 0;
+    if (options->request_id != NULL)
+        code = sqlite_change(link, error,
+                             "INSERT OR IGNORE INTO request (id, session, prompt) VALUES (?, ?, ?)",
+                             "sit", options->request_id, hold->grip.session, options->prompt);
+    if (code >= 0 && options->run_id != NULL)
+        code = sqlite_change(link, error,
+                             "INSERT OR IGNORE INTO run (id, session, request, started)"
+                             " VALUES (?, ?, ?, ?)",
+                             "sisi", options->run_id, hold->grip.session, options->request_id,
+                             hold->wall_ns);
+    return code < 0 ? code : 0;
+}
+
+static int load_recorded(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    struct bl_arena *arena = &hold->job.output;
+    size_t capacity = 0;
+    int code;
+    if (hold->options.request_id == NULL)
+        return 0;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT result FROM turn WHERE session = ? AND run IN"
+                                     " (SELECT id FROM run WHERE request = ?) ORDER BY number",
+                                     "is", hold->grip.session, hold->options.request_id);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        if (hold->recorded_count == capacity) {
+            size_t size = capacity * sizeof *hold->recorded;
+            capacity = capacity == 0 ? 8 : 2 * capacity;
+            hold->recorded =
+                bl_arena_resize(arena, hold->recorded, size, capacity * sizeof *hold->recorded);
+        }
+        hold->recorded[hold->recorded_count++] = sqlite_copy(arena, row, 0);
+    }
+    return code;
+}
+
+static int load_counters(struct sqlite_link *link, struct store_hold *hold, int64_t *ret_from,
+                         struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT turns_total, context_from, input, output, (SELECT id"
+                                     " FROM turn WHERE session = session.key AND number ="
+                                     " turns_total) FROM session WHERE key = ?",
+                                     "i", hold->grip.session);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code == 0 ? BL_ENOENT : code;
+    hold->turns_total = sqlite_count(row, 0);
+    *ret_from = sqlite3_column_int64(row, 1);
+    hold->usage = (struct bl_usage){sqlite_count(row, 2), sqlite_count(row, 3)};
+    hold->recovery.turns_total = hold->turns_total;
+    if (sqlite3_column_type(row, 4) != SQLITE_NULL)
+        bl_text_into(hold->recovery.last_turn, sizeof hold->recovery.last_turn,
+                     sqlite_text(row, 4).data);
+    sqlite_free(row);
+    return 0;
+}
+
+static int load_context(struct sqlite_link *link, struct store_hold *hold, int64_t from,
+                        struct bl_error *error)
+{
+    int code;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT messages, number FROM turn WHERE session = ? AND"
+                                     " number >= ? ORDER BY number",
+                                     "ii", hold->grip.session, from);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct bl_turn_record *record = bl_turn_record_new();
+        bl_list_push_back(&hold->records, &record->link);
+        if (bl_messages_read(&record->arena, sqlite_text(row, 0), &record->messages) == 0)
+            continue;
+        bl_error_set(error, BL_EPARSE, BL_KIND_SESSION, "open the session", hold->id,
+                     "turn %lld of session %s cannot be read: its messages are damaged",
+                     (long long)sqlite3_column_int64(row, 1), hold->id);
+        bl_error_hint(error, "begin another session; `belay session show %s` still shows this one",
+                      hold->id);
+        sqlite_free(row);
+        return BL_EPARSE;
+    }
+    return code;
+}
+
+static void forget_answer(struct store_hold *hold)
+{
+    struct bl_list *each;
+    while ((each = bl_list_pop_front(&hold->records)) != NULL)
+        bl_turn_record_free(BL_CONTAINER(each, struct bl_turn_record, link));
+    hold->recovery = (struct bl_store_recovery){0};
+    hold->recorded = NULL;
+    hold->recorded_count = 0;
+}
+
+int sqlite_hold(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    int64_t from = 1;
+    forget_answer(hold);
+    int code = find_or_make(link, hold, error);
+    if (code == 0)
+        code = take_lease(link, hold, error);
+    if (code == 0)
+        code = settle_left(link, hold, error);
+    if (code == 0)
+        code = register_run(link, hold, error);
+    if (code == 0)
+        code = load_recorded(link, hold, error);
+    if (code == 0)
+        code = load_counters(link, hold, &from, error);
+    if (code == 0)
+        code = load_context(link, hold, from, error);
+    return code;
+}

@@ -1,0 +1,301 @@
+/* Design notes.
+ *
+ * A file is looked at before anything is written to it or beside it. The first look is at the bytes
+ * of its header, through SQLite's own file handle and without locks: closing a descriptor of our
+ * own would drop the locks that other connections of this process hold on the same file. The second
+ * is a read transaction, which also sees what the log holds. Only then the file may be changed.
+ *
+ * A new file gets its schema in a rollback journal, and is switched to a write-ahead log after: so
+ * the header always says whose it is, and a half-made file is empty again after a crash. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sqlite.h"
+
+#define HEADER_SIZE 100
+/* Up to this size a file is checked as a whole when it is opened: about two milliseconds. */
+#define CHECK_BYTES_MAX ((int64_t)1024 * 1024)
+#define SWITCH_TRIES    200
+#define SWITCH_NAP_US   20000
+
+static const char operation[] = "open the store";
+
+static int refuse(const char *path, int code, const char *what, struct bl_error *error)
+{
+    bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path, "%s: %s", path, what);
+    bl_error_hint(error, "it was not touched; set it aside with `belay session move-aside --store "
+                         "FILE`, or name another with --store");
+    return code;
+}
+
+static int refuse_errno(const char *path, const char *what, struct bl_error *error)
+{
+    int system_errno = errno;
+    bl_error_set(error, bl_error_from_errno(system_errno), BL_KIND_FILESYSTEM, operation, path,
+                 "%s: %s: %s", path, what, strerror(system_errno));
+    bl_error_hint(error, system_errno == ENOSPC
+                             ? "make room on the disk"
+                             : "see who may write there, or name another store with --store");
+    return bl_error_from_errno(system_errno);
+}
+
+/* Makes the folders above `path` that are not there, for their owner alone. */
+static int make_folders(const char *path, struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    char *folder = (char *)(uintptr_t)bl_arena_text(&arena, bl_text_from(path)).data;
+    int code = 0;
+    for (char *slash = folder + 1; code == 0 && (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = '\0';
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+            code = refuse_errno(folder, "the folder cannot be made", error);
+        *slash = '/';
+    }
+    bl_arena_done(&arena);
+    return code;
+}
+
+static uint32_t big_endian(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static int judge_header(const char *path, const unsigned char *header, int64_t size,
+                        struct bl_error *error)
+{
+    if (size < HEADER_SIZE || memcmp(header, "SQLite format 3", 16) != 0)
+        return refuse(path, BL_EPARSE, "the file is no store: it was not made by belay", error);
+    if (big_endian(header + 68) != SQLITE_APPLICATION_ID)
+        return refuse(path, BL_EPARSE, "the file is a database of another program", error);
+    if (big_endian(header + 60) > sqlite_migration_count)
+        return refuse(path, BL_ENOTSUP, "the store was made by a newer belay", error);
+    return 0;
+}
+
+/* The first look. An empty file is as good as none: it is made anew. */
+static int look_at_header(const char *path, struct bl_error *error)
+{
+    struct sqlite_link link;
+    unsigned char header[HEADER_SIZE] = {0};
+    sqlite3_file *file = NULL;
+    sqlite3_int64 size = 0;
+    int code = sqlite_link_open(&link, path, SQLITE_OPEN_READONLY, true, error);
+    if (code != 0)
+        return code;
+    int result = sqlite3_file_control(link.db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (result == SQLITE_OK)
+        result = file->pMethods->xFileSize(file, &size);
+    if (result == SQLITE_OK && size > 0)
+        result = file->pMethods->xRead(file, header, HEADER_SIZE, 0);
+    if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ)
+        code = sqlite_fail(&link, result, operation, error);
+    else if (size > 0)
+        code = judge_header(path, header, size, error);
+    sqlite_link_close(&link);
+    return code;
+}
+
+/* Small files as a whole; of a large one the schema, which every use needs. */
+static int check_pages(struct sqlite_link *link, struct bl_error *error)
+{
+    int64_t pages, page_size, objects;
+    int code = sqlite_integer(link, error, "PRAGMA page_count", &pages);
+    if (code == 0)
+        code = sqlite_integer(link, error, "PRAGMA page_size", &page_size);
+    if (code == 0)
+        code = sqlite_integer(link, error, "SELECT count(*) FROM sqlite_schema, store", &objects);
+    if (code != 0 || pages * page_size > CHECK_BYTES_MAX)
+        return code;
+    sqlite3_stmt *statement = sqlite_query(link, error, "PRAGMA quick_check(1)", "");
+    code = sqlite_next(link, statement, error);
+    if (code != 1)
+        return code;
+    bool well = bl_text_equal(sqlite_text(statement, 0), BL_TEXT("ok"));
+    sqlite_free(statement);
+    return well ? 0 : refuse(link->path, BL_EIO, "the store is damaged", error);
+}
+
+static int look_in_transaction(struct sqlite_link *link, int64_t *ret_version,
+                               struct bl_error *error)
+{
+    int64_t application, objects;
+    int code = sqlite_integer(link, error, "PRAGMA user_version", ret_version);
+    if (code == 0)
+        code = sqlite_integer(link, error, "PRAGMA application_id", &application);
+    if (code == 0)
+        code = sqlite_integer(link, error, "SELECT count(*) FROM sqlite_schema", &objects);
+    if (code != 0)
+        return code;
+    if (application == 0 && *ret_version == 0 && objects == 0)
+        return 0;
+    if (application != SQLITE_APPLICATION_ID || *ret_version <= 0)
+        return refuse(link->path, BL_EPARSE, "the file is a database of another program", error);
+    if ((uint64_t)*ret_version > sqlite_migration_count)
+        return refuse(link->path, BL_ENOTSUP, "the store was made by a newer belay", error);
+    return check_pages(link, error);
+}
+
+/* The second look, at one moment: another process may be making the file. `*ret_version` 0: it is
+ * empty. */
+static int look_inside(struct sqlite_link *link, int64_t *ret_version, struct bl_error *error)
+{
+    int code = sqlite_execute(link, "BEGIN", error);
+    if (code != 0)
+        return code;
+    code = look_in_transaction(link, ret_version, error);
+    sqlite3_exec(link->db, "COMMIT", NULL, NULL, NULL);
+    return code;
+}
+
+/* Of processes that open a new file at once, one switches; the others find it done. */
+static int use_log(struct sqlite_link *link, struct bl_error *error)
+{
+    for (int i = 0;; i++) {
+        struct bl_error own = {0};
+        sqlite3_stmt *statement = sqlite_query(link, &own, "PRAGMA journal_mode = WAL", "");
+        int code = sqlite_next(link, statement, &own);
+        bool switched = code == 1 && bl_text_equal(sqlite_text(statement, 0), BL_TEXT("wal"));
+        if (code == 1)
+            sqlite_free(statement);
+        if (switched)
+            return 0;
+        if (code == BL_EBUSY && i < SWITCH_TRIES) {
+            usleep(SWITCH_NAP_US);
+            continue;
+        }
+        if (code >= 0)
+            return bl_error_set(error, BL_ENOTSUP, BL_KIND_FILESYSTEM, operation, link->path,
+                                "this file system cannot hold a store: it has no shared memory");
+        if (error != NULL && error->code == 0)
+            *error = own;
+        return code;
+    }
+}
+
+static int open_writer(struct sqlite_store *store, struct bl_error *error)
+{
+    struct sqlite_link *link = &store->writer;
+    int64_t version;
+    int code = sqlite_link_open(link, store->path, SQLITE_OPEN_READWRITE, false, error);
+    if (code == 0 && sqlite3_db_readonly(link->db, "main") == 1)
+        code = sqlite_fail(link, SQLITE_READONLY, operation, error);
+    if (code == 0)
+        code = look_inside(link, &version, error);
+    if (code == 0 && (uint64_t)version < sqlite_migration_count)
+        code = sqlite_migrate(link, sqlite_migrations, sqlite_migration_count, error);
+    if (code == 0)
+        code = use_log(link, error);
+    if (code == 0)
+        sqlite3_db_config(link->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    return code;
+}
+
+/* A folder that cannot be written to has no room for the log's index: then the file is read as it
+ * is, which is right when there is no log beside it. */
+static int open_reader(struct sqlite_store *store, struct bl_error *error)
+{
+    struct bl_error own = {0};
+    struct bl_arena arena = {0};
+    struct stat status;
+    int64_t version = 0;
+    int code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READONLY, false, &own);
+    if (code == 0)
+        code = look_inside(&store->reader, &version, &own);
+    const char *log = bl_arena_printf(&arena, "%s-wal", store->path).data;
+    if (code == BL_EACCES && (stat(log, &status) != 0 || status.st_size == 0)) {
+        own = (struct bl_error){0};
+        store->immutable = true;
+        sqlite_link_close(&store->reader);
+        code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READONLY, true, &own);
+        if (code == 0)
+            code = look_inside(&store->reader, &version, &own);
+    }
+    if (code == 0 && (uint64_t)version < sqlite_migration_count)
+        code = bl_error_set(&own, BL_EPARSE, BL_KIND_FILESYSTEM, operation, store->path,
+                            "%s: the store is empty, or of an older belay: open it for work first",
+                            store->path);
+    bl_arena_done(&arena);
+    if (code != 0 && error != NULL && error->code == 0)
+        *error = own;
+    return code;
+}
+
+int sqlite_reader(struct sqlite_store *store, struct bl_error *error)
+{
+    if (store->reader.db != NULL)
+        return 0;
+    int code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READWRITE, false, error);
+    return code != 0 ? code : sqlite_execute(&store->reader, "PRAGMA query_only = 1", error);
+}
+
+/* There is a file, if need be a new and empty one. */
+static int find_file(const char *path, bool reading, struct bl_error *error)
+{
+    struct stat status;
+    if (stat(path, &status) == 0) {
+        if (S_ISREG(status.st_mode))
+            return look_at_header(path, error);
+        return bl_error_set(error, BL_EINVAL, BL_KIND_FILESYSTEM, operation, path,
+                            "%s is no file: a store is one", path);
+    }
+    if (errno != ENOENT)
+        return refuse_errno(path, "the file cannot be looked at", error);
+    if (reading)
+        return bl_error_set(error, BL_ENOENT, BL_KIND_FILESYSTEM, operation, path,
+                            "there is no store at %s", path);
+    int code = make_folders(path, error);
+    if (code != 0)
+        return code;
+    /* Only for its owner; what SQLite puts beside it gets the same mode. */
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno != EEXIST)
+        return refuse_errno(path, "the file cannot be made", error);
+    if (fd >= 0)
+        close(fd);
+    return 0;
+}
+
+int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_error *error)
+{
+    int code = find_file(where, reading, error);
+    if (code != 0)
+        return code;
+    struct sqlite_store *store = bl_zalloc(sizeof *store);
+    size_t size = strlen(where) + 1;
+    store->path = bl_alloc(size);
+    memcpy(store->path, where, size);
+    store->reading = reading;
+    code = reading ? open_reader(store, error) : open_writer(store, error);
+    if (code == 0)
+        *ret_state = store;
+    else
+        sqlite_close(store);
+    return code;
+}
+
+void sqlite_close(void *state)
+{
+    struct sqlite_store *store = state;
+    if (store == NULL)
+        return;
+    sqlite_link_close(&store->reader);
+    if (store->writer.db != NULL && store->writer.damaged)
+        sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite_link_close(&store->writer);
+    bl_free(store->path);
+    bl_free(store);
+}
+
+const struct store_form store_sqlite = {
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .write = sqlite_write,
+    .read = sqlite_read,
+    .export_new = sqlite_export_new,
+    .export_next = sqlite_export_next,
+    .export_free = sqlite_export_free,
+    .import_check = sqlite_import_check,
+};

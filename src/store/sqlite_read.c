@@ -1,0 +1,263 @@
+/* What only looks. Each job in a read transaction of its own, so that what it tells is of one
+ * moment. */
+#include "sqlite.h"
+
+#define SUMMARY_COLUMNS                                                                            \
+    "key, id, directory, title, parent, created, updated, turns_total, input, output,"             \
+    " spent_input, spent_output, cost, cost_max, cost_unknown"
+
+/* ---- Summaries ---- */
+
+/* Attempts that have ended, and what they cost. */
+static int add_attempts(struct sqlite_link *link, int64_t session, struct bl_store_summary *summary,
+                        struct bl_error *error)
+{
+    int code;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT spent_input, spent_output, cost, cost_max,"
+                                     " cost_unknown FROM attempt WHERE session = ?",
+                                     "i", session);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct bl_spent spent;
+        sqlite_spent(row, 0, &spent);
+        bl_spent_add(&summary->spent, &spent);
+        summary->attempts++;
+    }
+    return code;
+}
+
+static int add_holder(struct sqlite_link *link, const struct store_look *look, int64_t session,
+                      struct bl_arena *arena, struct bl_store_summary *summary,
+                      struct bl_error *error)
+{
+    struct sqlite_lease lease;
+    char holder[160];
+    int code = sqlite_lease_read(link, session, &lease, error);
+    if (code == 1 && sqlite_lease_binds(&lease, &look->self, look->wall_ns)) {
+        store_identity_text(&lease.holder, 0, holder, sizeof holder);
+        summary->held_by = bl_arena_text(arena, bl_text_from(holder)).data;
+    }
+    return code < 0 ? code : 0;
+}
+
+/* Of the row at hand. */
+static int read_summary(struct sqlite_link *link, const struct store_look *look, sqlite3_stmt *row,
+                        struct bl_arena *arena, struct bl_store_summary *ret_summary,
+                        struct bl_error *error)
+{
+    *ret_summary = (struct bl_store_summary){
+        .id = sqlite_string(arena, row, 1),
+        .directory = sqlite_string(arena, row, 2),
+        .title = sqlite_string(arena, row, 3),
+        .parent = sqlite_string(arena, row, 4),
+        .created_wall_ns = sqlite3_column_int64(row, 5),
+        .updated_wall_ns = sqlite3_column_int64(row, 6),
+        .turns = sqlite_count(row, 7),
+        .usage = {sqlite_count(row, 8), sqlite_count(row, 9)},
+    };
+    bl_list_init(&ret_summary->link);
+    sqlite_spent(row, 10, &ret_summary->spent);
+    int64_t session = sqlite3_column_int64(row, 0);
+    int code = add_attempts(link, session, ret_summary, error);
+    return code != 0 ? code : add_holder(link, look, session, arena, ret_summary, error);
+}
+
+int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    int code;
+    bl_list_init(&look->summaries);
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT " SUMMARY_COLUMNS " FROM session"
+        " WHERE ?1 IS NULL OR directory = ?1"
+        " ORDER BY updated DESC, key DESC LIMIT ?2",
+        "si", look->directory,
+        look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct bl_store_summary *summary = bl_arena_alloc(arena, sizeof *summary);
+        code = read_summary(link, look, row, arena, summary, error);
+        if (code != 0) {
+            sqlite_free(row);
+            return code;
+        }
+        bl_list_push_back(&look->summaries, &summary->link);
+    }
+    return code;
+}
+
+/* ---- One session ---- */
+
+/* Texts that come one by one, in an arena. */
+struct texts {
+    struct bl_text *items;
+    size_t count;
+    size_t capacity;
+};
+
+static void add_text(struct texts *texts, struct bl_arena *arena, struct bl_text text)
+{
+    if (texts->count == texts->capacity) {
+        size_t size = texts->capacity * sizeof *texts->items;
+        texts->capacity = texts->capacity == 0 ? 16 : 2 * texts->capacity;
+        texts->items =
+            bl_arena_resize(arena, texts->items, size, texts->capacity * sizeof *texts->items);
+    }
+    texts->items[texts->count++] = text;
+}
+
+static int read_turns(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
+                      struct texts *turns, struct bl_error *error)
+{
+    int code;
+    sqlite3_stmt *row = sqlite_query(
+        link, error, "SELECT result FROM turn WHERE session = ? ORDER BY number", "i", session);
+    while ((code = sqlite_next(link, row, error)) == 1)
+        add_text(turns, arena, sqlite_copy(arena, row, 0));
+    return code;
+}
+
+static void write_time(struct bl_json_writer *writer, const char *key, sqlite3_stmt *row,
+                       int column)
+{
+    char time[32];
+    bl_json_write_key(writer, bl_text_from(key));
+    if (sqlite3_column_type(row, column) == SQLITE_NULL) {
+        bl_json_write_null(writer);
+        return;
+    }
+    bl_time_format(sqlite3_column_int64(row, column), time);
+    bl_json_write_string(writer, time);
+}
+
+static void write_json(struct bl_json_writer *writer, const char *key, struct bl_text json)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_raw(writer, json.size > 0 ? json : BL_TEXT("null"));
+}
+
+static void write_attempt(struct bl_json_writer *writer, sqlite3_stmt *row)
+{
+    bl_json_write_object(writer);
+    bl_json_write_key(writer, BL_TEXT("turn_id"));
+    bl_json_write_text(writer, sqlite_text(row, 0));
+    bl_json_write_key(writer, BL_TEXT("state"));
+    bl_json_write_text(writer, sqlite_text(row, 1));
+    bl_json_write_key(writer, BL_TEXT("prompt"));
+    bl_json_write_text(writer, sqlite_text(row, 2));
+    write_time(writer, "started_at", row, 3);
+    write_time(writer, "ended_at", row, 4);
+    write_json(writer, "result", sqlite_text(row, 5));
+    write_json(writer, "receipt", sqlite_text(row, 6));
+    bl_json_write_end(writer);
+}
+
+static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
+                         struct texts *attempts, struct bl_error *error)
+{
+    struct bl_buffer buffer;
+    struct bl_json_writer writer;
+    int code;
+    bl_buffer_init(&buffer, SIZE_MAX / 2);
+    sqlite3_stmt *row =
+        sqlite_query(link, error,
+                     "SELECT attempt.id, state, prompt, started, ended, result, receipt.body,"
+                     " attempt.key AS position"
+                     " FROM attempt LEFT JOIN receipt ON receipt.session = attempt.session AND"
+                     " receipt.id = attempt.receipt WHERE attempt.session = ?1 UNION ALL"
+                     " SELECT id, 'running', prompt, started, NULL, NULL, NULL,"
+                     " 9223372036854775807 FROM running WHERE session = ?1 ORDER BY position",
+                     "i", session);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        bl_buffer_clear(&buffer);
+        bl_json_writer_init(&writer, &buffer);
+        write_attempt(&writer, row);
+        add_text(attempts, arena, bl_arena_text(arena, bl_buffer_text(&buffer)));
+    }
+    bl_buffer_done(&buffer);
+    return code;
+}
+
+int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    struct texts turns = {0}, attempts = {0};
+    int64_t session;
+    int code = sqlite_find_session(link, look->id, &session, error);
+    if (code != 0)
+        return code;
+    sqlite3_stmt *row = sqlite_query(
+        link, error, "SELECT " SUMMARY_COLUMNS " FROM session WHERE key = ?", "i", session);
+    code = sqlite_next(link, row, error);
+    if (code == 1) {
+        code = read_summary(link, look, row, arena, &look->view.summary, error);
+        sqlite_free(row);
+    }
+    if (code == 0)
+        code = read_turns(link, session, arena, &turns, error);
+    if (code == 0)
+        code = read_attempts(link, session, arena, &attempts, error);
+    look->view.turns = turns.items;
+    look->view.turn_count = turns.count;
+    look->view.attempts = attempts.items;
+    look->view.attempt_count = attempts.count;
+    return code;
+}
+
+int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    int64_t session;
+    int code = sqlite_find_session(link, look->id, &session, error);
+    if (code != 0)
+        return code;
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT body FROM checkpoint WHERE session = ? AND name = ?",
+                     "is", session, look->name);
+    code = sqlite_next(link, row, error);
+    if (code == 0)
+        return bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "read the checkpoint", look->name,
+                            "session %s has no checkpoint %s", look->id, look->name);
+    if (code != 1)
+        return code;
+    look->json = sqlite_copy(&look->job.output, row, 0);
+    sqlite_free(row);
+    return 0;
+}
+
+/* ---- The lane's batches ---- */
+
+static int run_look(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    switch (look->job.operation) {
+    case STORE_CHECKPOINT_GET: return sqlite_checkpoint_get(link, look, error);
+    case STORE_LIST: return sqlite_list(link, look, error);
+    case STORE_SHOW: return sqlite_show(link, look, error);
+    case STORE_HOLD:
+    case STORE_RELEASE:
+    case STORE_RENEW:
+    case STORE_BEGIN:
+    case STORE_COMMIT:
+    case STORE_REJECT:
+    case STORE_NOTE:
+    case STORE_CHECKPOINT_PUT:
+    case STORE_IMPORT:
+    case STORE_FORK:
+    case STORE_DELETE: break;
+    }
+    return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a read");
+}
+
+void sqlite_read(void *state, struct bl_list *jobs)
+{
+    struct sqlite_store *store = state;
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        job->code = sqlite_reader(store, &job->error);
+        if (job->code == 0)
+            job->code = sqlite_execute(&store->reader, "BEGIN", &job->error);
+        if (job->code != 0)
+            continue;
+        job->code = run_look(&store->reader, (void *)job, &job->error);
+        sqlite3_exec(store->reader.db, "COMMIT", NULL, NULL, NULL);
+    }
+}

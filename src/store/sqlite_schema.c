@@ -1,0 +1,157 @@
+#include <stdio.h>
+
+#include "sqlite.h"
+
+/* A session changes with commits alone; its lease and its attempts stand beside it, so that a
+ * rejected turn leaves the session's row as it was. Small columns come first: counting must not
+ * read through messages. A key is never given away again (AUTOINCREMENT): a writer of a session
+ * that was deleted finds nothing. Times are nanoseconds since 1970, texts of JSON are what the
+ * engine wrote. Events are lines: those of a committed turn stand with it, the journal has the
+ * others.
+ *
+ * What each commit touches is kept small, since that is what a turn costs: one row that grows at
+ * the end of its table, one that is counted up, one that is written over; and no index on what
+ * changes. */
+static const char version_1[] =
+    "CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), voids INTEGER NOT NULL) STRICT;"
+    "INSERT INTO store VALUES (1, 0);"
+    "CREATE TABLE session ("
+    " key INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " id TEXT NOT NULL UNIQUE,"
+    " created INTEGER NOT NULL,"
+    " updated INTEGER NOT NULL,"
+    " turns_total INTEGER NOT NULL DEFAULT 0,"
+    " context_from INTEGER NOT NULL DEFAULT 1," /* number of the first turn that the model sees */
+    " input INTEGER NOT NULL DEFAULT 0,"
+    " output INTEGER NOT NULL DEFAULT 0,"
+    " spent_input INTEGER NOT NULL DEFAULT 0," /* of committed turns */
+    " spent_output INTEGER NOT NULL DEFAULT 0,"
+    " cost REAL NOT NULL DEFAULT 0,"
+    " cost_max REAL NOT NULL DEFAULT 0,"
+    " cost_unknown INTEGER NOT NULL DEFAULT 0,"
+    " directory TEXT NOT NULL,"
+    " parent TEXT,"
+    " title TEXT NOT NULL) STRICT;"
+    "CREATE INDEX session_by_directory ON session (directory);"
+    "CREATE TABLE lease ("
+    " session INTEGER PRIMARY KEY,"
+    " epoch INTEGER NOT NULL,"
+    " owner TEXT," /* null: nobody holds it */
+    " handle INTEGER NOT NULL DEFAULT 0,"
+    " pid INTEGER NOT NULL DEFAULT 0,"
+    " started INTEGER NOT NULL DEFAULT 0,"
+    " since INTEGER NOT NULL DEFAULT 0,"
+    " until INTEGER NOT NULL DEFAULT 0,"
+    " host TEXT NOT NULL DEFAULT '',"
+    " boot TEXT NOT NULL DEFAULT '',"
+    " pid_space TEXT NOT NULL DEFAULT '') STRICT;"
+    "CREATE TABLE request ("
+    " id TEXT PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " prompt TEXT NOT NULL) STRICT;"
+    "CREATE INDEX request_by_session ON request (session);"
+    "CREATE TABLE run ("
+    " id TEXT PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " request TEXT,"
+    " started INTEGER NOT NULL) STRICT;"
+    "CREATE INDEX run_by_session ON run (session);"
+    "CREATE INDEX run_by_request ON run (request) WHERE request IS NOT NULL;"
+    "CREATE TABLE turn ("
+    " key INTEGER PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " number INTEGER NOT NULL,"
+    " id TEXT NOT NULL,"
+    " run TEXT NOT NULL,"
+    " interrupted INTEGER NOT NULL,"
+    " ended INTEGER NOT NULL,"
+    " input INTEGER NOT NULL,"
+    " output INTEGER NOT NULL,"
+    " spent_input INTEGER NOT NULL,"
+    " spent_output INTEGER NOT NULL,"
+    " cost REAL NOT NULL,"
+    " cost_max REAL NOT NULL,"
+    " cost_unknown INTEGER NOT NULL,"
+    " result TEXT NOT NULL,"
+    " messages TEXT NOT NULL,"
+    " events TEXT NOT NULL," /* lines */
+    " UNIQUE (session, number)) STRICT;"
+    "CREATE TABLE running (" /* the attempt under way: one a session, written over and over */
+    " session INTEGER PRIMARY KEY,"
+    " id TEXT NOT NULL,"
+    " run TEXT NOT NULL,"
+    " started INTEGER NOT NULL,"
+    " prompt TEXT NOT NULL) STRICT;"
+    "CREATE TABLE attempt ("
+    " key INTEGER PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " id TEXT NOT NULL,"
+    " run TEXT NOT NULL,"
+    " state TEXT NOT NULL CHECK (state IN ('rejected', 'cut_off')),"
+    " started INTEGER NOT NULL,"
+    " ended INTEGER NOT NULL,"
+    " spent_input INTEGER NOT NULL DEFAULT 0,"
+    " spent_output INTEGER NOT NULL DEFAULT 0,"
+    " cost REAL NOT NULL DEFAULT 0,"
+    " cost_max REAL NOT NULL DEFAULT 0,"
+    " cost_unknown INTEGER NOT NULL DEFAULT 0,"
+    " receipt TEXT,"
+    " prompt TEXT NOT NULL,"
+    " result TEXT,"
+    " UNIQUE (session, id)) STRICT;"
+    "CREATE TABLE receipt ("
+    " key INTEGER PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " id TEXT NOT NULL,"
+    " body TEXT NOT NULL,"
+    " UNIQUE (session, id)) STRICT;"
+    "CREATE TABLE journal ("
+    " key INTEGER PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " run TEXT NOT NULL,"
+    " lines TEXT NOT NULL) STRICT;"
+    "CREATE INDEX journal_by_session ON journal (session, key);"
+    "CREATE TABLE checkpoint ("
+    " session INTEGER NOT NULL,"
+    " name TEXT NOT NULL,"
+    " body TEXT NOT NULL,"
+    " PRIMARY KEY (session, name)) STRICT;";
+
+const struct sqlite_migration sqlite_migrations[] = {{version_1}};
+const size_t sqlite_migration_count = BL_COUNT(sqlite_migrations);
+
+static int run_migrations(struct sqlite_link *link, const struct sqlite_migration *migrations,
+                          size_t count, struct bl_error *error)
+{
+    char pragma[80];
+    int64_t version;
+    /* Looked at again under the lock: another process may have been quicker. */
+    int code = sqlite_integer(link, error, "PRAGMA user_version", &version);
+    if (code != 0 || (uint64_t)version >= count)
+        return code;
+    for (size_t i = (size_t)version; i < count && code == 0; i++)
+        code = sqlite_execute(link, migrations[i].sql, error);
+    if (code != 0)
+        return code;
+    snprintf(pragma, sizeof pragma, "PRAGMA application_id = %d; PRAGMA user_version = %zu",
+             SQLITE_APPLICATION_ID, count);
+    return sqlite_execute(link, pragma, error);
+}
+
+int sqlite_migrate(struct sqlite_link *link, const struct sqlite_migration *migrations,
+                   size_t count, struct bl_error *error)
+{
+    /* For a file that has no page yet: the row of a turn is about 2 KiB, and of pages with 4 KiB
+     * half would stay empty. */
+    int code = sqlite_execute(link, "PRAGMA page_size = 8192", error);
+    if (code == 0)
+        code = sqlite_execute(link, "BEGIN EXCLUSIVE", error);
+    if (code != 0)
+        return code;
+    code = run_migrations(link, migrations, count, error);
+    if (code == 0)
+        code = sqlite_execute(link, "COMMIT", error);
+    if (code != 0 && sqlite3_get_autocommit(link->db) == 0)
+        sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);
+    return code;
+}

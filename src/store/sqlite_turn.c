@@ -1,0 +1,291 @@
+/* What a held session writes. Each operation first looks at the lease: under another epoch the
+ * session is another's. */
+#include "sqlite.h"
+
+#define SPENT_TYPES "uuddi"
+#define SPENT_VALUES(s)                                                                            \
+    (s).usage.input_tokens, (s).usage.output_tokens, (s).cost_usd, (s).cost_usd_max,               \
+        (int64_t)(s).cost_unknown
+
+int sqlite_lease_read(struct sqlite_link *link, int64_t session, struct sqlite_lease *ret_lease,
+                      struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT epoch, owner, handle, pid, started, since, until, "
+                                     "host, boot, pid_space FROM lease WHERE session = ?",
+                                     "i", session);
+    int code = sqlite_next(link, row, error);
+    *ret_lease = (struct sqlite_lease){0};
+    if (code != 1)
+        return code;
+    ret_lease->epoch = sqlite_count(row, 0);
+    ret_lease->held = sqlite3_column_type(row, 1) != SQLITE_NULL;
+    if (ret_lease->held)
+        bl_text_into(ret_lease->owner, sizeof ret_lease->owner, sqlite_text(row, 1).data);
+    ret_lease->handle = sqlite_count(row, 2);
+    ret_lease->holder.pid = sqlite3_column_int64(row, 3);
+    ret_lease->holder.started = sqlite3_column_int64(row, 4);
+    ret_lease->since_wall_ns = sqlite3_column_int64(row, 5);
+    ret_lease->until_wall_ns = sqlite3_column_int64(row, 6);
+    bl_text_into(ret_lease->holder.host, sizeof ret_lease->holder.host, sqlite_text(row, 7).data);
+    bl_text_into(ret_lease->holder.boot, sizeof ret_lease->holder.boot, sqlite_text(row, 8).data);
+    bl_text_into(ret_lease->holder.pid_space, sizeof ret_lease->holder.pid_space,
+                 sqlite_text(row, 9).data);
+    sqlite_free(row);
+    return 1;
+}
+
+bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
+                        int64_t wall_ns)
+{
+    if (!lease->held)
+        return false;
+    switch (store_identity_life(self, &lease->holder)) {
+    case STORE_ALIVE: return true;
+    case STORE_DEAD: return false;
+    case STORE_OUT_OF_SIGHT: return wall_ns < lease->until_wall_ns;
+    }
+    return true;
+}
+
+static int refuse_stale(struct sqlite_link *link, const struct store_write *write,
+                        struct bl_error *error)
+{
+    struct sqlite_lease lease;
+    char holder[160];
+    int found = sqlite_lease_read(link, write->grip.session, &lease, error);
+    if (found < 0)
+        return found;
+    int code = write->job.operation == STORE_RENEW ? BL_EBUSY : BL_ECLOSED;
+    store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);
+    if (found == 0)
+        bl_error_set(error, code, BL_KIND_SESSION, "write to the session", write->id,
+                     "session %s has been deleted", write->id);
+    else if (lease.held)
+        bl_error_set(error, code, BL_KIND_SESSION, "write to the session", write->id,
+                     "session %s is held by another now: %s", write->id, holder);
+    else
+        bl_error_set(error, code, BL_KIND_SESSION, "write to the session", write->id,
+                     "session %s has been held by another since", write->id);
+    bl_error_hint(error, "open the session again to see what is in it");
+    return code;
+}
+
+static int check_epoch(struct sqlite_link *link, const struct store_write *write,
+                       struct bl_error *error)
+{
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT 1 FROM lease WHERE session = ? AND epoch = ?", "iu",
+                     write->grip.session, write->grip.epoch);
+    int found = sqlite_next(link, row, error);
+    if (found == 1)
+        sqlite_free(row);
+    return found == 1 ? 0 : found < 0 ? found : refuse_stale(link, write, error);
+}
+
+static int renew(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+{
+    int changed = sqlite_change(link, error, "UPDATE lease SET until = ? WHERE session = ?", "ii",
+                                write->wall_ns + (int64_t)STORE_LEASE_NS, write->grip.session);
+    return changed < 0 ? changed : 0;
+}
+
+int sqlite_add_beside(struct sqlite_link *link, int64_t session, const char *run,
+                      struct bl_text events, const char *receipt_id, struct bl_text receipt,
+                      struct bl_error *error)
+{
+    int code = 0;
+    if (events.size > 0)
+        code =
+            sqlite_change(link, error, "INSERT INTO journal (session, run, lines) VALUES (?, ?, ?)",
+                          "ist", session, run, events);
+    /* A run's receipt may come twice: with its turn, and at its end with more in it. */
+    if (code >= 0 && receipt.size > 0)
+        code = sqlite_change(link, error,
+                             "INSERT INTO receipt (session, id, body) VALUES (?, ?, ?)"
+                             " ON CONFLICT (session, id) DO UPDATE SET body = excluded.body",
+                             "ist", session, receipt_id, receipt);
+    return code < 0 ? code : 0;
+}
+
+int sqlite_end_running(struct sqlite_link *link, int64_t session, struct bl_text turn_id,
+                       struct bl_error *error)
+{
+    return sqlite_change(link, error, "DELETE FROM running WHERE session = ? AND id = ?", "it",
+                         session, turn_id);
+}
+
+static int begin_turn(struct sqlite_link *link, const struct store_write *write,
+                      struct bl_error *error)
+{
+    const struct bl_attempt *attempt = &write->attempt;
+    int changed =
+        sqlite_change(link, error,
+                      "INSERT OR REPLACE INTO running (session, id, run, started, prompt)"
+                      " SELECT session, ?, ?, ?, ? FROM lease WHERE session = ? AND epoch = ?",
+                      "tsitiu", attempt->turn_id, write->run, attempt->started_wall_ns,
+                      attempt->prompt, write->grip.session, write->grip.epoch);
+    return changed < 0 ? changed : changed == 0 ? refuse_stale(link, write, error) : 0;
+}
+
+/* Under another epoch, or of an attempt that is not under way. */
+static int refuse_commit(struct sqlite_link *link, const struct store_write *write,
+                         struct bl_error *error)
+{
+    int code = check_epoch(link, write, error);
+    if (code != 0)
+        return code;
+    return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "commit", write->id,
+                        "turn " BL_TEXT_FORMAT " of session %s is not under way: it has ended "
+                        "before",
+                        BL_TEXT_ARG(write->settlement.turn_id), write->id);
+}
+
+/* The session's row, which nothing but a commit changes. */
+static int count_turn(struct sqlite_link *link, const struct store_write *write,
+                      struct bl_error *error)
+{
+    const struct bl_settlement *settlement = &write->settlement;
+    /* Figures of providers are from outside: a sum ends at what the column holds. */
+    int changed = sqlite_change(
+        link, error,
+        "UPDATE session SET updated = max(updated, ?1), turns_total = turns_total + 1,"
+        " context_from = min(context_from + ?2, turns_total + 2),"
+        " input = input + min(?3, 9223372036854775807 - input),"
+        " output = output + min(?4, 9223372036854775807 - output),"
+        " spent_input = spent_input + min(?5, 9223372036854775807 - spent_input),"
+        " spent_output = spent_output + min(?6, 9223372036854775807 - spent_output),"
+        " cost = cost + ?7, cost_max = cost_max + ?8, cost_unknown = cost_unknown | ?9"
+        " WHERE key = ?10",
+        "iuuu" SPENT_TYPES "i", settlement->ended_wall_ns, settlement->turns_dropped,
+        settlement->usage.input_tokens, settlement->usage.output_tokens,
+        SPENT_VALUES(settlement->spent), write->grip.session);
+    return changed < 0 ? changed : 0;
+}
+
+static int commit_turn(struct sqlite_link *link, const struct store_write *write,
+                       struct bl_error *error)
+{
+    const struct bl_settlement *settlement = &write->settlement;
+    int changed = sqlite_change(link, error,
+                                "DELETE FROM running WHERE session = ?1 AND id = ?2 AND EXISTS"
+                                " (SELECT 1 FROM lease WHERE session = ?1 AND epoch = ?3)",
+                                "itu", write->grip.session, settlement->turn_id, write->grip.epoch);
+    if (changed == 0)
+        return refuse_commit(link, write, error);
+    int code = changed < 0 ? changed : count_turn(link, write, error);
+    if (code == 0)
+        code = sqlite_change(
+            link, error,
+            "INSERT INTO turn (session, number, id, run, interrupted, ended, input, output,"
+            " spent_input, spent_output, cost, cost_max, cost_unknown, result, messages, events)"
+            " SELECT key, turns_total, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM session"
+            " WHERE key = ?",
+            "tsiiuu" SPENT_TYPES "ttti", settlement->turn_id, write->run,
+            (int64_t)settlement->interrupted, settlement->ended_wall_ns,
+            settlement->usage.input_tokens, settlement->usage.output_tokens,
+            SPENT_VALUES(settlement->spent), settlement->result, settlement->messages,
+            settlement->events, write->grip.session);
+    if (code < 0)
+        return code;
+    return sqlite_add_beside(link, write->grip.session, write->run, (struct bl_text){0},
+                             settlement->receipt_id, settlement->receipt, error);
+}
+
+/* One that was never begun is on record from here on; one that was made void gets its result. */
+static int reject_turn(struct sqlite_link *link, const struct store_write *write,
+                       struct bl_error *error)
+{
+    const struct bl_settlement *settlement = &write->settlement;
+    int code = sqlite_change(
+        link, error,
+        "INSERT INTO attempt (session, id, run, state, started, ended, spent_input, spent_output,"
+        " cost, cost_max, cost_unknown, receipt, prompt, result) VALUES (?1, ?2, ?3, 'rejected',"
+        " coalesce((SELECT started FROM running WHERE session = ?1 AND id = ?2), ?4), ?4, ?5, ?6,"
+        " ?7, ?8, ?9, ?10, coalesce((SELECT prompt FROM running WHERE session = ?1 AND id = ?2),"
+        " CASE WHEN json_valid(?11) THEN json_extract(?11, '$.prompt') END, ''), ?11)"
+        " ON CONFLICT (session, id) DO UPDATE SET state = 'rejected', ended = excluded.ended,"
+        " spent_input = excluded.spent_input, spent_output = excluded.spent_output,"
+        " cost = excluded.cost, cost_max = excluded.cost_max,"
+        " cost_unknown = excluded.cost_unknown, receipt = excluded.receipt,"
+        " result = excluded.result",
+        "itsi" SPENT_TYPES "sj", write->grip.session, settlement->turn_id, write->run,
+        settlement->ended_wall_ns, SPENT_VALUES(settlement->spent),
+        settlement->receipt.size > 0 ? settlement->receipt_id : NULL, settlement->result);
+    if (code >= 0)
+        code = sqlite_end_running(link, write->grip.session, settlement->turn_id, error);
+    if (code < 0)
+        return code;
+    return sqlite_add_beside(link, write->grip.session, write->run, settlement->events,
+                             settlement->receipt_id, settlement->receipt, error);
+}
+
+int sqlite_commit_void(struct sqlite_link *link, const struct store_write *write,
+                       struct bl_error *error)
+{
+    const struct bl_settlement *settlement = &write->settlement;
+    int changed = sqlite_change(
+        link, error,
+        "INSERT INTO attempt (session, id, run, state, started, ended, spent_input, spent_output,"
+        " cost, cost_max, cost_unknown, prompt) SELECT session, id, run, 'rejected', started,"
+        " ?, ?, ?, ?, ?, ?, prompt FROM running WHERE session = ? AND id = ?",
+        "i" SPENT_TYPES "it", settlement->ended_wall_ns, SPENT_VALUES(settlement->spent),
+        write->grip.session, settlement->turn_id);
+    if (changed >= 0)
+        changed = sqlite_end_running(link, write->grip.session, settlement->turn_id, error);
+    return changed < 0 ? changed : 0;
+}
+
+static int put_checkpoint(struct sqlite_link *link, const struct store_write *write,
+                          struct bl_error *error)
+{
+    int code =
+        sqlite_change(link, error,
+                      "INSERT INTO checkpoint (session, name, body) VALUES (?, ?, ?)"
+                      " ON CONFLICT (session, name) DO UPDATE SET body = excluded.body",
+                      "ist", write->grip.session, write->checkpoint.name, write->checkpoint.json);
+    return code < 0 ? code : 0;
+}
+
+static int release(struct sqlite_link *link, const struct store_write *write,
+                   struct bl_error *error)
+{
+    int code =
+        sqlite_change(link, error, "UPDATE lease SET owner = NULL WHERE session = ? AND epoch = ?",
+                      "iu", write->grip.session, write->grip.epoch);
+    return code < 0 ? code : 0;
+}
+
+int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
+                         struct bl_error *error)
+{
+    if (write->job.operation == STORE_RELEASE)
+        return release(link, write, error);
+    /* These two are each turn's: they look at the lease in the statement that writes. */
+    if (write->job.operation == STORE_BEGIN)
+        return begin_turn(link, write, error);
+    if (write->job.operation == STORE_COMMIT)
+        return commit_turn(link, write, error);
+    int code = check_epoch(link, write, error);
+    if (code != 0)
+        return code;
+    switch (write->job.operation) {
+    case STORE_REJECT: return reject_turn(link, write, error);
+    case STORE_NOTE:
+        return sqlite_add_beside(link, write->grip.session, write->run, write->settlement.events,
+                                 write->settlement.receipt_id, write->settlement.receipt, error);
+    case STORE_CHECKPOINT_PUT: return put_checkpoint(link, write, error);
+    case STORE_RENEW: return renew(link, write, error);
+    case STORE_HOLD:
+    case STORE_BEGIN:
+    case STORE_COMMIT:
+    case STORE_RELEASE:
+    case STORE_IMPORT:
+    case STORE_FORK:
+    case STORE_DELETE:
+    case STORE_CHECKPOINT_GET:
+    case STORE_LIST:
+    case STORE_SHOW: break;
+    }
+    return 0;
+}

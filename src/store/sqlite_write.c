@@ -1,0 +1,278 @@
+/* Design notes.
+ *
+ * A batch is one transaction. One job that is refused takes no other along: then the batch is
+ * rolled back and run again with each job in a savepoint, so that it is rolled back alone. Not so
+ * from the start, because savepoints copy every page that a job touches, and halve what a busy
+ * store can do, while refusals are rare. A batch that does not fit the disk is tried again one by
+ * one.
+ *
+ * How durable: a batch with a job that asks for it is synced before it is answered, and with it all
+ * that was written before. One that only begins or rejects turns, notes, holds or lets go is not:
+ * it survives the end of the process, and after a loss of power the store is as of some moment not
+ * before the last synced batch. Nobody was told more.
+ *
+ * What failed in its sync is not gone: SQLite has rolled it back, but its frames stand in the log,
+ * whole, and whoever opens the file after this process was killed would find them committed. So
+ * another transaction, a small one, is written over them before anybody is told that theirs was
+ * refused. It is not synced, since just that has failed: against a kill it holds, and a kernel that
+ * lost the sync of the frames has lost them. From then on the log is not trusted: before another
+ * batch is answered as durable, all of it is moved into the file, synced, and the log begun anew.
+ */
+#include "sqlite.h"
+
+#define CHECKPOINT_PAGES 1000
+
+static int begin(struct sqlite_link *link, enum sqlite_synchronous synchronous,
+                 struct bl_error *error)
+{
+    static const char *const pragmas[] = {"PRAGMA synchronous = OFF", "PRAGMA synchronous = NORMAL",
+                                          "PRAGMA synchronous = FULL"};
+    int code = 0;
+    if (link->synchronous != synchronous)
+        code = sqlite_execute(link, pragmas[synchronous], error);
+    if (code != 0)
+        return code;
+    link->synchronous = synchronous;
+    return sqlite_change(link, error, "BEGIN IMMEDIATE", "") < 0 ? error->code : 0;
+}
+
+static void roll_back(struct sqlite_link *link)
+{
+    if (sqlite3_get_autocommit(link->db) == 0)
+        sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static int run_operation(struct sqlite_link *link, struct store_job *job, struct bl_error *error)
+{
+    void *whole = job;
+    switch (job->operation) {
+    case STORE_HOLD: return sqlite_hold(link, whole, error);
+    case STORE_IMPORT: return sqlite_import(link, whole, error);
+    case STORE_FORK: return sqlite_fork(link, whole, error);
+    case STORE_DELETE: return sqlite_delete(link, whole, error);
+    case STORE_RELEASE:
+    case STORE_RENEW:
+    case STORE_BEGIN:
+    case STORE_COMMIT:
+    case STORE_REJECT:
+    case STORE_NOTE:
+    case STORE_CHECKPOINT_PUT: return sqlite_session_write(link, whole, error);
+    case STORE_CHECKPOINT_GET:
+    case STORE_LIST:
+    case STORE_SHOW: break;
+    }
+    return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a write");
+}
+
+/* False: the whole transaction is gone, or has to go. */
+static bool run_job(struct sqlite_link *link, struct store_job *job, bool alone)
+{
+    job->error = (struct bl_error){0};
+    bl_arena_reset(&job->output);
+    job->code = alone ? sqlite_change(link, &job->error, "SAVEPOINT job", "") : 0;
+    if (job->code < 0)
+        return false;
+    job->code = run_operation(link, job, &job->error);
+    if (sqlite3_get_autocommit(link->db) != 0)
+        return false;
+    if (!alone)
+        return job->code == 0;
+    if (job->code != 0 && sqlite_change(link, NULL, "ROLLBACK TO job", "") < 0)
+        return false;
+    return sqlite_change(link, NULL, "RELEASE job", "") >= 0;
+}
+
+static void refuse(struct store_job *job, int code, const struct bl_error *error)
+{
+    job->code = code;
+    job->error = *error;
+    job->settled = true;
+}
+
+static void refuse_all(struct bl_list *jobs, int code, const struct bl_error *error)
+{
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        if (!job->settled)
+            refuse(job, code, error);
+    }
+}
+
+/* Writes over what a failed sync left in the log. */
+static int write_void(struct sqlite_link *link, struct bl_list *jobs, struct store_job *only,
+                      struct bl_error *error)
+{
+    link->untrusted = true;
+    int code = begin(link, SQLITE_SYNCHRONOUS_OFF, error);
+    if (code == 0)
+        code = sqlite_change(link, error, "UPDATE store SET voids = voids + 1", "");
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        if (code < 0 || job->settled || (only != NULL && job != only))
+            continue;
+        if (job->operation == STORE_COMMIT && job->code == 0)
+            code = sqlite_commit_void(link, (void *)job, error);
+    }
+    if (code >= 0)
+        code = sqlite_change(link, error, "COMMIT", "");
+    roll_back(link);
+    return code < 0 ? code : 0;
+}
+
+/* After a sync that failed: those who are not refused yet, are. */
+static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct store_job *only,
+                      const struct bl_error *sync_error)
+{
+    struct bl_error void_error = {0}, error = *sync_error;
+    if (write_void(link, jobs, only, &void_error) != 0) {
+        error = (struct bl_error){0};
+        bl_error_set(&error, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", link->path,
+                     "the disk failed (%.180s), and what was written could not be taken back "
+                     "(%.180s)",
+                     sync_error->message, void_error.message);
+        bl_error_hint(&error, "open the session again: it says whether the turn is in it");
+        bl_error_name_set(&error, "commit_unknown");
+    }
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        if (!job->settled && (only == NULL || job == only) && job->code == 0)
+            refuse(job, error.code, &error);
+        else if (only == NULL || job == only)
+            job->settled = true;
+    }
+}
+
+static bool any_durable(struct bl_list *jobs)
+{
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        if (job->durable && !job->settled)
+            return true;
+    }
+    return false;
+}
+
+enum group_end {
+    GROUP_WELL,
+    GROUP_REFUSED,     /* one of the jobs was, and the rest can go on without it */
+    GROUP_FAILED,      /* and nothing of it is in the file */
+    GROUP_SYNC_FAILED, /* and it may be found there again */
+};
+
+/* One transaction of the jobs that are not settled, or of one; `alone`: each in a savepoint. */
+static enum group_end run_group(struct sqlite_link *link, struct bl_list *jobs,
+                                struct store_job *only, bool alone, struct bl_error *error)
+{
+    bool durable = only != NULL ? only->durable : any_durable(jobs);
+    enum group_end end = GROUP_WELL;
+    if (begin(link, durable ? SQLITE_SYNCHRONOUS_FULL : SQLITE_SYNCHRONOUS_NORMAL, error) != 0)
+        end = GROUP_FAILED;
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        if (end != GROUP_WELL || job->settled || (only != NULL && job != only))
+            continue;
+        if (run_job(link, job, alone))
+            continue;
+        bool whole = !alone && sqlite3_get_autocommit(link->db) == 0;
+        end = whole ? GROUP_REFUSED : GROUP_FAILED;
+        *error = job->error;
+        if (error->code == 0)
+            sqlite_fail(link, sqlite3_extended_errcode(link->db), "write", error);
+    }
+    if (end == GROUP_WELL && sqlite_change(link, error, "COMMIT", "") < 0) {
+        int result = sqlite3_extended_errcode(link->db);
+        /* A frame that was not written whole is no commit; only what comes after it can be. */
+        end = (result & 0xff) == SQLITE_IOERR && result != SQLITE_IOERR_WRITE ? GROUP_SYNC_FAILED
+                                                                              : GROUP_FAILED;
+    }
+    roll_back(link);
+    return end;
+}
+
+static bool worth_another_try(const struct bl_error *error)
+{
+    return error->code == BL_ENOSPC || error->code == BL_EIO;
+}
+
+static void run_one_by_one(struct sqlite_link *link, struct bl_list *jobs)
+{
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        struct bl_error error = {0};
+        if (job->settled)
+            continue;
+        switch (run_group(link, jobs, job, false, &error)) {
+        case GROUP_WELL:
+        case GROUP_REFUSED: job->settled = true; break;
+        case GROUP_FAILED: refuse(job, error.code, &error); break;
+        case GROUP_SYNC_FAILED: make_void(link, jobs, job, &error); break;
+        }
+    }
+}
+
+/* Moves the log into the file, and begins it anew. */
+static int restore_trust(struct sqlite_link *link, struct bl_error *error)
+{
+    int code = sqlite_execute(link, "PRAGMA synchronous = FULL", error);
+    if (code != 0)
+        return code;
+    link->synchronous = SQLITE_SYNCHRONOUS_FULL;
+    int result =
+        sqlite3_wal_checkpoint_v2(link->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (result != SQLITE_OK)
+        return sqlite_fail(link, result, "bring the store up to date after a failed write", error);
+    link->untrusted = false;
+    return 0;
+}
+
+static void refuse_durable(struct bl_list *jobs, const struct bl_error *error)
+{
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        if (job->durable)
+            refuse(job, error->code, error);
+    }
+}
+
+/* The log is kept short. What goes wrong here loses nothing; the next one tries again. */
+static void shorten_log(struct sqlite_link *link)
+{
+    if (link->wal_pages < CHECKPOINT_PAGES || link->untrusted)
+        return;
+    int result = sqlite3_wal_checkpoint_v2(link->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    if ((result & 0xff) == SQLITE_IOERR)
+        link->untrusted = true;
+    link->wal_pages = 0;
+}
+
+void sqlite_write(void *state, struct bl_list *jobs)
+{
+    struct sqlite_link *link = &((struct sqlite_store *)state)->writer;
+    struct bl_error error = {0};
+    if (link->damaged) {
+        sqlite_fail(link, SQLITE_CORRUPT, "write", &error);
+        refuse_all(jobs, error.code, &error);
+        return;
+    }
+    if (link->untrusted && any_durable(jobs) && restore_trust(link, &error) != 0) {
+        refuse_durable(jobs, &error);
+        error = (struct bl_error){0};
+    }
+    bool one = jobs->next->next == jobs;
+    enum group_end end = run_group(link, jobs, NULL, false, &error);
+    if (end == GROUP_REFUSED && !one) {
+        error = (struct bl_error){0};
+        end = run_group(link, jobs, NULL, true, &error);
+    }
+    switch (end) {
+    case GROUP_WELL: shorten_log(link); break;
+    case GROUP_REFUSED: break;
+    case GROUP_SYNC_FAILED: make_void(link, jobs, NULL, &error); break;
+    case GROUP_FAILED:
+        if (worth_another_try(&error) && !link->damaged && !one)
+            run_one_by_one(link, jobs);
+        else
+            refuse_all(jobs, error.code, &error);
+        break;
+    }
+}

@@ -1,0 +1,217 @@
+#include <stdlib.h>
+
+#include "parts.h"
+
+/* How long the end of a store may hold up the end of a program. */
+#define CLOSE_NS BL_NS_PER_S
+
+/* Stores whose thread hangs: its until the process ends. Held here, so that nobody takes them for
+ * lost. */
+static _Thread_local struct bl_store *left_stores;
+
+int64_t store_wall_ns(void)
+{
+    return bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
+}
+
+int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct bl_error *error)
+{
+    const char *data = getenv("XDG_DATA_HOME");
+    const char *home = getenv("HOME");
+    /* One that is not absolute is to be ignored, says the specification of these folders. */
+    if (data != NULL && data[0] == '/')
+        *ret_path = bl_arena_printf(arena, "%s/belay/sessions.db", data).data;
+    else if (home != NULL && home[0] != '\0')
+        *ret_path = bl_arena_printf(arena, "%s/.local/share/belay/sessions.db", home).data;
+    else {
+        bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "open the store", NULL,
+                     "no place for the store: neither XDG_DATA_HOME nor HOME is set");
+        bl_error_hint(error, "name a file with --store or BELAY_STORE");
+        return BL_ENOENT;
+    }
+    return 0;
+}
+
+/* ---- Work on a thread, outside of the lanes ---- */
+
+int store_work(void (*run)(void *payload), void (*drop)(void *payload), void *payload,
+               const char *where, bool *ret_dropped, struct bl_error *error)
+{
+    int code = bl_work_call(
+        &(struct bl_work){.run = run, .drop = drop, .payload = payload, .abandon_on_stop = true},
+        ret_dropped);
+    if (code == BL_ETHREADS)
+        bl_error_set(error, code, BL_KIND_RUNTIME, "store", where,
+                     "no thread to be had for the store");
+    else if (code != 0)
+        bl_error_set(error, code, BL_KIND_FILESYSTEM, "store", where,
+                     "stopped before the store had answered");
+    return code;
+}
+
+/* ---- Open, close ---- */
+
+struct opening {
+    const struct store_form *form;
+    char *where;
+    bool reading;
+    void *state;
+    int code;
+    struct bl_error error;
+};
+
+static void run_opening(void *payload)
+{
+    struct opening *opening = payload;
+    opening->code =
+        opening->form->open(opening->where, opening->reading, &opening->state, &opening->error);
+}
+
+static void free_opening(struct opening *opening)
+{
+    bl_free(opening->where);
+    bl_free(opening);
+}
+
+/* Nobody wants it any more. On the loop's thread, which a close may hold up for a moment. */
+static void drop_opening(void *payload)
+{
+    struct opening *opening = payload;
+    if (opening->code == 0)
+        opening->form->close(opening->state);
+    free_opening(opening);
+}
+
+static int check_where(const char *where, struct bl_error *error)
+{
+    static const char *const addresses[] = {"postgres://", "postgresql://"};
+    for (size_t i = 0; i < BL_COUNT(addresses); i++) {
+        if (!bl_text_starts_with(bl_text_from(where), bl_text_from(addresses[i])))
+            continue;
+        /* Not shown: it may hold a password. */
+        bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "open the store", addresses[i],
+                     "PostgreSQL is not in this build");
+        bl_error_hint(error, "name a file with --store");
+        return BL_ENOTSUP;
+    }
+    if (where[0] != '\0')
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "open the store", NULL,
+                 "the store's name is empty");
+    bl_error_hint(error, "name a file with --store");
+    return BL_EINVAL;
+}
+
+static struct bl_store *make_store(struct opening *opening)
+{
+    struct bl_store *store = bl_zalloc(sizeof *store);
+    bl_list_init(&store->handles);
+    store->form = opening->form;
+    store->state = opening->state;
+    store->where = opening->where;
+    store->reading = opening->reading;
+    opening->where = NULL;
+    store_identity_read(&store->self);
+    bl_id_make(store->owner, "own_");
+    store_lane_init(&store->writer, store->where, STORE_BATCH_JOBS_MAX, store->form->write,
+                    store->state);
+    store_lane_init(&store->reader, store->where, 1, store->form->read, store->state);
+    return store;
+}
+
+static int open_store(const char *where, bool reading, struct bl_store **ret_store,
+                      struct bl_error *error)
+{
+    bool dropped;
+    int code = check_where(where, error);
+    if (code != 0)
+        return code;
+    size_t size = strlen(where) + 1;
+    struct opening *opening = bl_zalloc(sizeof *opening);
+    opening->form = &store_sqlite;
+    opening->reading = reading;
+    opening->where = bl_alloc(size);
+    memcpy(opening->where, where, size);
+    code = store_work(run_opening, drop_opening, opening, where, &dropped, error);
+    if (code != 0 && dropped)
+        return code;
+    if (code == 0 && opening->code != 0) {
+        code = opening->code;
+        if (error != NULL && error->code == 0)
+            *error = opening->error;
+    } else if (code == 0) {
+        *ret_store = make_store(opening);
+    }
+    free_opening(opening);
+    return code;
+}
+
+int bl_store_open(const char *where, struct bl_store **ret_store, struct bl_error *error)
+{
+    return open_store(where, false, ret_store, error);
+}
+
+int bl_store_open_reading(const char *where, struct bl_store **ret_store, struct bl_error *error)
+{
+    return open_store(where, true, ret_store, error);
+}
+
+const char *bl_store_where(const struct bl_store *store)
+{
+    return store->where;
+}
+
+static void run_closing(void *payload)
+{
+    struct bl_store *store = payload;
+    store->form->close(store->state);
+    store->state = NULL;
+}
+
+static void free_store(void *payload)
+{
+    struct bl_store *store = payload;
+    bl_free(store->where);
+    bl_free(store);
+}
+
+void bl_store_close(struct bl_store *store)
+{
+    struct bl_scope shield;
+    bool dropped = false;
+    if (store == NULL)
+        return;
+    bool idle = store_lane_close(&store->writer);
+    idle = store_lane_close(&store->reader) && idle;
+    int code = BL_EBUSY;
+    if (idle) {
+        bl_shield_begin(&shield, CLOSE_NS);
+        code = store_work(run_closing, free_store, store, store->where, &dropped, NULL);
+        bl_shield_end(&shield);
+    }
+    if (code == 0) {
+        free_store(store);
+    } else if (!dropped) {
+        store->left_next = left_stores;
+        left_stores = store;
+    }
+}
+
+/* ---- Jobs ---- */
+
+static bool only_reads(enum store_operation operation)
+{
+    return operation >= STORE_CHECKPOINT_GET;
+}
+
+enum store_lane_end store_run(struct bl_store *store, struct store_job *job, int *ret_code,
+                              struct bl_error *error)
+{
+    if (only_reads(job->operation))
+        return store_lane_call(&store->reader, job, ret_code, error);
+    if (!store->reading)
+        return store_lane_call(&store->writer, job, ret_code, error);
+    *ret_code = bl_error_set(error, BL_EACCES, BL_KIND_FILESYSTEM, "write", store->where,
+                             "the store was opened for reading alone");
+    return STORE_NOT_RUN;
+}

@@ -1,0 +1,19 @@
+/* What `belay session import` is given: any bytes are taken for a session or refused with a line.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "../../src/store/parts.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bl_text lines = {(const char *)data, size};
+    struct bl_error error = {0};
+
+    int code = store_sqlite.import_check(lines, &error);
+    if ((code == 0) != (error.code == 0) || (code != 0 && error.message[0] == '\0'))
+        abort();
+    return 0;
+}

@@ -1,0 +1,41 @@
+#include <unistd.h>
+
+#include "helpers.h"
+
+STORE_TEST(a_store_is_moved_aside_with_what_belongs_to_it)
+{
+    struct bl_arena arena = {0};
+    const char *aside = NULL;
+    struct actor actor;
+    /* A log is left behind by a process that was killed. */
+    actor_start(&actor, "holder", place, "alpha", false);
+    actor_expect(&actor, "no error");
+    CHECK_EQUAL(bl_store_move_aside(&arena, place->path, &aside, NULL), BL_EBUSY);
+    actor_kill(&actor);
+    CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-wal", place->path).data, F_OK), 0);
+    CHECK_EQUAL(bl_store_move_aside(&arena, place->path, &aside, NULL), 0);
+    CHECK(aside != NULL && strstr(aside, ".aside-2") != NULL);
+    CHECK_EQUAL(access(place->path, F_OK), -1);
+    CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-wal", place->path).data, F_OK), -1);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    bl_store_close(store);
+    /* All of it is there. */
+    struct place there = *place;
+    bl_text_into(there.path, sizeof there.path, aside);
+    CHECK_EQUAL(ask_integer(&there, "SELECT count(*) FROM session"), 1);
+    bl_arena_done(&arena);
+}
+
+STORE_TEST(what_is_not_there_cannot_be_moved)
+{
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    const char *aside = NULL;
+    CHECK_EQUAL(bl_store_move_aside(&arena, place->path, &aside, &error), BL_ENOENT);
+    CHECK_EQUAL(error.kind, BL_KIND_FILESYSTEM);
+    bl_arena_done(&arena);
+}
+
+SUITE(aside, cmocka_unit_test(a_store_is_moved_aside_with_what_belongs_to_it),
+      cmocka_unit_test(what_is_not_there_cannot_be_moved));

@@ -1,0 +1,547 @@
+/* Disks that fail. The store is in a process of its own (role_faults), with a library that makes
+ * its syncs fail or hang, or on a disk that is full; then it is killed, and the file opened again.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define SHIELD_NS (300 * MS)
+
+/* ---- The side that has the disk ---- */
+
+static void arm(const char *name, int value)
+{
+    _Atomic int *variable = dlsym(RTLD_DEFAULT, name);
+    if (CHECK(variable != NULL))
+        atomic_store(variable, value);
+}
+
+static void stay(void)
+{
+    bl_sleep(1000 * BL_NS_PER_S);
+}
+
+static struct bl_store *open_role_store(void)
+{
+    struct bl_store *store = NULL;
+    int code = bl_store_open(role_place.path, &store, NULL);
+    if (code != 0) {
+        report("no store");
+        stay();
+    }
+    return store;
+}
+
+static void report_commit(struct holding *holding, const char *turn_id)
+{
+    int code = begin_turn(holding, turn_id);
+    if (code != 0) {
+        report("begin %s", bl_error_name(code));
+        return;
+    }
+    code = commit_turn(holding, turn_id);
+    report("%s%s%s", bl_error_name(code), holding->error.name[0] != '\0' ? " " : "",
+           holding->error.name);
+}
+
+/* One sync fails; what comes after is as if nothing had been. */
+static void play_sync_fails(struct bl_store *store BL_UNUSED, struct holding *holding)
+{
+    arm("faulty_syncs", 1);
+    report_commit(holding, "turn_2");
+    if (strcmp(role_argument, "once") == 0)
+        return;
+    report("%s", bl_error_name(reject_turn(holding, "turn_2")));
+    report_commit(holding, "turn_3");
+}
+
+/* All of them do, until the disk is well again. */
+static void play_disk_dead(struct bl_store *store BL_UNUSED, struct holding *holding)
+{
+    arm("faulty_syncs", 1000000);
+    report_commit(holding, "turn_2");
+    report_commit(holding, "turn_3");
+    report("%s", bl_error_name(bl_store_renew(holding->held, NULL)));
+    report("%s", bl_error_name(reject_turn(holding, "turn_3")));
+    arm("faulty_syncs", 0);
+    report_commit(holding, "turn_4");
+}
+
+/* Neither can what was written be taken back. */
+static void play_void_fails(struct bl_store *store BL_UNUSED, struct holding *holding)
+{
+    CHECK_EQUAL(begin_turn(holding, "turn_2"), 0);
+    arm("faulty_writes", 1000000);
+    arm("faulty_syncs", 1);
+    int code = commit_turn(holding, "turn_2");
+    report("%s %s", bl_error_name(code), holding->error.name);
+}
+
+static int commit_in_group(void *argument)
+{
+    struct holding *holding = argument;
+    report_commit(holding, "turn_2");
+    return 0;
+}
+
+static void play_group_fails(struct bl_store *store, struct holding *holding)
+{
+    struct bl_nursery nursery;
+    struct holding others[7];
+    char id[16];
+    for (size_t i = 0; i < BL_COUNT(others); i++) {
+        snprintf(id, sizeof id, "other-%zu", i);
+        CHECK_EQUAL(hold(&others[i], store, id), 0);
+    }
+    bl_nursery_init(&nursery, bl_scope_current());
+    arm("faulty_syncs", 1);
+    for (size_t i = 0; i < BL_COUNT(others); i++)
+        bl_nursery_spawn(&nursery, NULL, "commit", commit_in_group, &others[i], NULL);
+    bl_nursery_spawn(&nursery, NULL, "commit", commit_in_group, holding, NULL);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+}
+
+/* A sync that does not come back; the store is told so by the limit of the caller's shield. */
+static void play_sync_hangs(struct bl_store *store, struct holding *holding)
+{
+    struct bl_scope shield;
+    struct holding other;
+    store->writer.stuck_after_ns = SHIELD_NS;
+    CHECK_EQUAL(hold(&other, store, "other"), 0);
+    CHECK_EQUAL(begin_turn(holding, "turn_2"), 0);
+    arm("faulty_hang", 1);
+    uint64_t start_ns = bl_now_ns();
+    bl_shield_begin(&shield, SHIELD_NS);
+    int code = commit_turn(holding, "turn_2");
+    bl_shield_end(&shield);
+    report("%s %s", bl_error_name(code), holding->error.name);
+    CHECK(bl_now_ns() - start_ns >= SHIELD_NS);
+    start_ns = bl_now_ns();
+    report("%s", bl_error_name(begin_turn(&other, "turn_1")));
+    report("%s", bl_error_name(begin_turn(holding, "turn_3")));
+    CHECK(bl_now_ns() - start_ns < SHIELD_NS);
+    let_go(holding);
+    if (strcmp(role_argument, "stays") == 0) {
+        let_go(&other);
+        start_ns = bl_now_ns();
+        bl_store_close(store);
+        CHECK(bl_now_ns() - start_ns < SHIELD_NS);
+        report("closed");
+        return;
+    }
+    arm("faulty_hang", 0);
+    while ((code = begin_turn(&other, "turn_1")) == BL_EBUSY)
+        bl_sleep(MS);
+    report("%s", bl_error_name(code));
+    report("%s", bl_error_name(hold(holding, store, "alpha")));
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(holding->held);
+    report("%d %s '%s'", recovery->owner_died, recovery->last_turn, recovery->cut_off);
+}
+
+/* Turns that are large enough to be moved from the log into the file on the way. The n-th sync
+ * fails, from the making of the file on. */
+static int play_nth_sync(void)
+{
+    struct bl_settlement settlement;
+    struct holding holding;
+    struct bl_buffer events;
+    char turn_id[BL_ID_SIZE];
+    int64_t spared = 0;
+    bl_text_to_int64(bl_text_from(role_argument), &spared);
+    arm("faulty_syncs_spared", (int)spared);
+    arm("faulty_syncs", 1);
+    bl_buffer_init(&events, SIZE_MAX / 2);
+    while (events.size < (size_t)1500 * 1024)
+        bl_buffer_append(&events, BL_TEXT("{\"type\":\"warning\",\"text\":\"so much to say\"}\n"));
+    struct bl_store *store = open_role_store();
+    int code = hold(&holding, store, "alpha");
+    if (code != 0)
+        report("no session");
+    for (int i = 1; i <= 8 && code == 0; i++) {
+        snprintf(turn_id, sizeof turn_id, "turn_%d", i);
+        int answer = begin_turn(&holding, turn_id);
+        fill_settlement(&settlement, turn_id);
+        settlement.events = bl_buffer_text(&events);
+        if (answer == 0)
+            answer = holding.table->commit(holding.table->context, &settlement, NULL);
+        report("%s %s", turn_id, bl_error_name(answer));
+    }
+    report("over");
+    stay();
+    return 0;
+}
+
+/* A disk of one megabyte, in a mount namespace of its own. */
+static int play_full(void)
+{
+    struct holding large, small;
+    struct bl_settlement settlement;
+    struct bl_buffer events;
+    char path[192];
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("belay-test", role_place.folder, "tmpfs", 0, "size=1m") != 0) {
+        report("skipped: %s", strerror(errno));
+        return 0;
+    }
+    report("mounted");
+    struct bl_store *store = open_role_store();
+    CHECK_EQUAL(hold(&large, store, "large"), 0);
+    CHECK_EQUAL(hold(&small, store, "small"), 0);
+    add_turn(&large, "turn_1");
+    snprintf(path, sizeof path, "%s/filler", role_place.folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK_EQUAL(posix_fallocate(fd, 0, 400 * 1024), 0);
+    close(fd);
+    bl_buffer_init(&events, SIZE_MAX / 2);
+    while (events.size < (size_t)700 * 1024)
+        bl_buffer_append(&events, BL_TEXT("{\"type\":\"warning\",\"text\":\"so much to say\"}\n"));
+    CHECK_EQUAL(begin_turn(&large, "turn_2"), 0);
+    fill_settlement(&settlement, "turn_2");
+    settlement.events = bl_buffer_text(&events);
+    struct bl_error error = {0};
+    report("%s", bl_error_name(large.table->commit(large.table->context, &settlement, &error)));
+    report("%s", bl_error_kind_name(error.kind));
+    CHECK(error.hint[0] != '\0');
+    report("%s", bl_error_name(reject_turn(&large, "turn_2")));
+    report_commit(&small, "turn_1");
+    CHECK_EQUAL(ask_integer(&role_place, "SELECT count(*) FROM turn"), 2);
+    CHECK_EQUAL(unlink(path), 0);
+    report_commit(&large, "turn_3");
+    bl_buffer_done(&events);
+    let_go(&large);
+    let_go(&small);
+    bl_store_close(store);
+    char answer[32];
+    ask_text(&role_place, "PRAGMA integrity_check", answer, sizeof answer);
+    report("%s", answer);
+    CHECK_EQUAL(umount(role_place.folder), 0);
+    return 0;
+}
+
+/* A limit on the size of files: the system's own way of saying no in the middle of a write. */
+static int play_limited(void)
+{
+    struct holding holding;
+    struct bl_settlement settlement;
+    struct bl_buffer events;
+    struct bl_error error = {0};
+    struct bl_store *store = open_role_store();
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
+    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){300 * 1024, RLIM_INFINITY});
+    bl_buffer_init(&events, SIZE_MAX / 2);
+    while (events.size < (size_t)700 * 1024)
+        bl_buffer_append(&events, BL_TEXT("{\"type\":\"warning\",\"text\":\"so much to say\"}\n"));
+    fill_settlement(&settlement, "turn_2");
+    settlement.events = bl_buffer_text(&events);
+    report("%s", bl_error_name(holding.table->commit(holding.table->context, &settlement, &error)));
+    report("%s", bl_error_kind_name(error.kind));
+    report_commit(&holding, "turn_3");
+    bl_buffer_done(&events);
+    stay();
+    return 0;
+}
+
+/* What SQLite itself does, without us: the reason for all this. */
+static int play_bare(void)
+{
+    sqlite3 *db;
+    CHECK_EQUAL(sqlite3_open(role_place.path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db,
+                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                             "CREATE TABLE t (x); INSERT INTO t VALUES (1)",
+                             NULL, NULL, NULL),
+                SQLITE_OK);
+    arm("faulty_syncs", 1);
+    report("%d", sqlite3_exec(db, "INSERT INTO t VALUES (2)", NULL, NULL, NULL) & 0xff);
+    stay();
+    return 0;
+}
+
+int role_faults(void *argument)
+{
+    static const struct {
+        const char *name;
+        void (*play)(struct bl_store *store, struct holding *holding);
+    } plays[] = {{"sync-fails", play_sync_fails},
+                 {"disk-dead", play_disk_dead},
+                 {"void-fails", play_void_fails},
+                 {"group-fails", play_group_fails},
+                 {"sync-hangs", play_sync_hangs}};
+    const char *name = argument;
+    struct holding holding;
+    if (strcmp(name, "nth-sync") == 0)
+        return play_nth_sync();
+    if (strcmp(name, "full") == 0)
+        return play_full();
+    if (strcmp(name, "limited") == 0)
+        return play_limited();
+    if (strcmp(name, "bare") == 0)
+        return play_bare();
+    struct bl_store *store = open_role_store();
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    for (size_t i = 0; i < BL_COUNT(plays); i++) {
+        if (strcmp(plays[i].name, name) == 0)
+            plays[i].play(store, &holding);
+    }
+    report("over");
+    stay();
+    return 0;
+}
+
+/* ---- The side that looks ---- */
+
+static void check_whole(const struct place *place)
+{
+    char answer[64];
+    ask_text(place, "PRAGMA integrity_check", answer, sizeof answer);
+    CHECK(strcmp(answer, "ok") == 0);
+}
+
+STORE_TEST(sqlite_alone_brings_back_what_it_had_refused)
+{
+    struct actor actor;
+    actor_start(&actor, "bare", place, NULL, true);
+    actor_expect(&actor, "10"); /* SQLITE_IOERR */
+    actor_kill(&actor);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM t"), 2);
+}
+
+STORE_TEST(a_commit_whose_sync_failed_never_comes_back)
+{
+    struct actor actor;
+    struct holding holding;
+    actor_start(&actor, "sync-fails", place, "once", true);
+    actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 1);
+    CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_1") == 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE id = 'turn_2' AND"
+                                   " state = 'rejected' AND spent_input = 12"),
+                1);
+    let_go(&holding);
+    bl_store_close(store);
+    check_whole(place);
+}
+
+STORE_TEST(after_a_failed_sync_the_next_commit_is_durable_again)
+{
+    struct actor actor;
+    struct holding holding;
+    actor_start(&actor, "sync-fails", place, "go-on", true);
+    actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, "no error");
+    actor_expect(&actor, "no error");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 2);
+    CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_3") == 0);
+    CHECK_EQUAL(bl_store_session_recovery(holding.held)->cut_off[0], '\0');
+    let_go(&holding);
+    bl_store_close(store);
+    check_whole(place);
+}
+
+STORE_TEST(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on)
+{
+    static const char *const lines[] = {"BL_EIO",   "BL_EIO",   "no error",
+                                        "no error", "no error", "over"};
+    struct actor actor;
+    actor_start(&actor, "disk-dead", place, NULL, true);
+    for (size_t i = 0; i < BL_COUNT(lines); i++)
+        actor_expect(&actor, lines[i]);
+    actor_kill(&actor);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn WHERE id = 'turn_4'"), 1);
+    check_whole(place);
+}
+
+STORE_TEST(a_refused_commit_that_cannot_be_taken_back_is_unknown)
+{
+    struct actor actor;
+    struct holding holding;
+    actor_start(&actor, "void-fails", place, NULL, true);
+    actor_expect(&actor, "BL_EUNKNOWN commit_unknown");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(holding.held);
+    bool there = strcmp(recovery->last_turn, "turn_2") == 0;
+    CHECK(recovery->owner_died);
+    CHECK_EQUAL(holding.session.turns_total, there ? 2 : 1);
+    CHECK(strcmp(recovery->cut_off, there ? "" : "turn_2") == 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(all_of_a_group_whose_sync_failed_are_refused_and_gone)
+{
+    struct actor actor;
+    actor_start(&actor, "group-fails", place, NULL, true);
+    for (int i = 0; i < 8; i++)
+        actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'rejected'"), 8);
+    check_whole(place);
+}
+
+STORE_TEST(a_sync_that_hangs_is_an_unknown_commit_and_the_next_open_says_which)
+{
+    struct actor actor;
+    struct holding holding;
+    actor_start(&actor, "sync-hangs", place, "stays", true);
+    actor_expect(&actor, "BL_EUNKNOWN commit_unknown");
+    actor_expect(&actor, "BL_EBUSY");
+    actor_expect(&actor, "BL_EUNKNOWN");
+    actor_expect(&actor, "closed");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(holding.held);
+    bool there = strcmp(recovery->last_turn, "turn_2") == 0;
+    CHECK(recovery->owner_died);
+    CHECK_EQUAL(holding.session.turns_total, there ? 2 : 1);
+    CHECK(strcmp(recovery->cut_off, there ? "" : "turn_2") == 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_thread_that_comes_back_makes_the_store_usable_again)
+{
+    static const char *const lines[] = {"BL_EUNKNOWN commit_unknown",
+                                        "BL_EBUSY",
+                                        "BL_EUNKNOWN",
+                                        "no error",
+                                        "no error",
+                                        "1 turn_2 ''",
+                                        "over"};
+    struct actor actor;
+    actor_start(&actor, "sync-hangs", place, "comes-back", true);
+    for (size_t i = 0; i < BL_COUNT(lines); i++)
+        actor_expect(&actor, lines[i]);
+    actor_kill(&actor);
+}
+
+/* Whichever sync fails: what was answered is there, what was refused is not. */
+static void fail_nth(struct place *place, unsigned nth)
+{
+    struct actor actor;
+    char spared[16], line[64], sql[128];
+    unsigned answered = 0, refused = 0;
+    snprintf(spared, sizeof spared, "%u", nth);
+    actor_start(&actor, "nth-sync", place, spared, true);
+    bool there[9] = {0}, made = true;
+    while (actor_line(&actor, line, sizeof line) && strcmp(line, "over") != 0) {
+        if (strcmp(line, "no store") == 0 || strcmp(line, "no session") == 0) {
+            made = false;
+            break;
+        }
+        there[line[5] - '0'] = strstr(line, "no error") != NULL;
+        answered += strstr(line, "no error") != NULL;
+        refused += strstr(line, "BL_EIO") != NULL;
+    }
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK(!made || answered + refused == 8);
+    CHECK(refused <= 1);
+    for (int i = 1; i <= 8 && made; i++) {
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM turn WHERE id = 'turn_%d'", i);
+        CHECK_EQUAL(ask_integer(place, sql), there[i]);
+    }
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), answered);
+    check_whole(place);
+    bl_store_close(store);
+}
+
+static int fail_each(void *argument BL_UNUSED)
+{
+    unsigned rounds = (unsigned)suite_rounds(SUITE_SANITIZED ? 10 : 40, 60);
+    for (unsigned i = 0; i < rounds; i++) {
+        struct place place;
+        place_make(&place);
+        fail_nth(&place, i);
+        place_remove(&place);
+    }
+    return 0;
+}
+
+static void whichever_sync_fails_nothing_refused_is_found(void **state BL_UNUSED)
+{
+    run_in_loop(fail_each, NULL);
+}
+
+static bool no_mount;
+
+static int look_at_full_disk(void *argument)
+{
+    static const char *const lines[] = {"BL_ENOSPC", "filesystem", "no error",
+                                        "no error",  "no error",   "ok"};
+    struct actor actor;
+    char line[128] = "";
+    actor_start(&actor, "full", argument, NULL, false);
+    actor_line(&actor, line, sizeof line);
+    no_mount = strcmp(line, "mounted") != 0;
+    for (size_t i = 0; i < BL_COUNT(lines) && !no_mount; i++)
+        actor_expect(&actor, lines[i]);
+    CHECK_EQUAL(actor_end(&actor), 0);
+    return 0;
+}
+
+static void a_full_disk_refuses_what_does_not_fit(void **state BL_UNUSED)
+{
+    struct place place;
+    place_make(&place);
+    run_in_loop(look_at_full_disk, &place);
+    place_remove(&place);
+    if (no_mount) {
+        print_message("[  SKIPPED ] a_full_disk_refuses_what_does_not_fit: cannot mount here\n");
+        skip();
+    }
+}
+
+STORE_TEST(a_limit_on_file_sizes_refuses_and_leaves_the_session_as_it_was)
+{
+    struct actor actor;
+    actor_start(&actor, "limited", place, NULL, false);
+    actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, "filesystem");
+    actor_expect(&actor, "no error");
+    actor_kill(&actor);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn WHERE id = 'turn_2'"), 0);
+    check_whole(place);
+}
+
+SUITE(faults, cmocka_unit_test(sqlite_alone_brings_back_what_it_had_refused),
+      cmocka_unit_test(a_commit_whose_sync_failed_never_comes_back),
+      cmocka_unit_test(after_a_failed_sync_the_next_commit_is_durable_again),
+      cmocka_unit_test(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on),
+      cmocka_unit_test(a_refused_commit_that_cannot_be_taken_back_is_unknown),
+      cmocka_unit_test(all_of_a_group_whose_sync_failed_are_refused_and_gone),
+      cmocka_unit_test(a_sync_that_hangs_is_an_unknown_commit_and_the_next_open_says_which),
+      cmocka_unit_test(a_thread_that_comes_back_makes_the_store_usable_again),
+      cmocka_unit_test(whichever_sync_fails_nothing_refused_is_found),
+      cmocka_unit_test(a_full_disk_refuses_what_does_not_fit),
+      cmocka_unit_test(a_limit_on_file_sizes_refuses_and_leaves_the_session_as_it_was));

@@ -1,0 +1,401 @@
+#include "helpers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROLE_LIFE_S 120
+
+extern char **environ;
+
+/* ---- A place for a store ---- */
+
+void place_make(struct place *place)
+{
+    const char *base = getenv("TMPDIR");
+    if (base == NULL || strlen(base) > 30)
+        base = "/tmp";
+    snprintf(place->folder, sizeof place->folder, "%s/belay-store-XXXXXX", base);
+    assert_non_null(mkdtemp(place->folder));
+    snprintf(place->path, sizeof place->path, "%s/store.db", place->folder);
+}
+
+static int remove_one(const char *path, const struct stat *status BL_UNUSED, int type BL_UNUSED,
+                      struct FTW *walk BL_UNUSED)
+{
+    return remove(path);
+}
+
+void place_remove(struct place *place)
+{
+    assert_int_equal(nftw(place->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+struct bl_store *store_at(const struct place *place)
+{
+    struct bl_store *store = NULL;
+    struct bl_error error = {0};
+    if (!CHECK_EQUAL(bl_store_open(place->path, &store, &error), 0))
+        fprintf(stderr, "%s\n", error.message);
+    return store;
+}
+
+/* ---- A session held ---- */
+
+int hold_with(struct holding *holding, struct bl_store *store,
+              const struct bl_store_hold_options *options)
+{
+    *holding = (struct holding){0};
+    bl_session_init(&holding->session, "");
+    int code = bl_store_hold(store, options, &holding->session, &holding->held, &holding->error);
+    CHECK_EQUAL(holding->error.code, code);
+    if (code == 0)
+        holding->table = bl_store_session_table(holding->held);
+    return code;
+}
+
+int hold(struct holding *holding, struct bl_store *store, const char *id)
+{
+    return hold_with(holding, store,
+                     &(struct bl_store_hold_options){.id = id,
+                                                     .directory = "/home/somebody",
+                                                     .run_id = "run_1",
+                                                     .prompt = BL_TEXT("Do it.\nNow.")});
+}
+
+void let_go(struct holding *holding)
+{
+    bl_store_release(holding->held);
+    holding->held = NULL;
+    bl_session_done(&holding->session);
+}
+
+int begin_turn(struct holding *holding, const char *turn_id)
+{
+    holding->error = (struct bl_error){0};
+    return holding->table->begin(holding->table->context,
+                                 &(struct bl_attempt){.turn_id = bl_text_from(turn_id),
+                                                      .prompt = BL_TEXT("Do it."),
+                                                      .started_wall_ns = 1000000000},
+                                 &holding->error);
+}
+
+/* The texts of the last settlement that was filled. */
+static char messages_text[512], result_text[512], events_text[256];
+
+void fill_settlement(struct bl_settlement *settlement, const char *turn_id)
+{
+    snprintf(messages_text, sizeof messages_text,
+             "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Do it.\"}]},"
+             "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]}]",
+             turn_id);
+    snprintf(result_text, sizeof result_text,
+             "{\"turn_id\":\"%s\",\"prompt\":\"Do it.\",\"output\":\"%s\"}", turn_id, turn_id);
+    snprintf(
+        events_text, sizeof events_text,
+        "{\"type\":\"usage\",\"seq\":2}\n{\"type\":\"turn_ended\",\"seq\":3,\"turn\":\"%s\"}\n",
+        turn_id);
+    *settlement = (struct bl_settlement){
+        .turn_id = bl_text_from(turn_id),
+        .messages = bl_text_from(messages_text),
+        .result = bl_text_from(result_text),
+        .usage = {10, 5},
+        .spent = {.usage = {12, 5}, .cost_usd = 0.25, .cost_usd_max = 0.5},
+        .ended_wall_ns = 2000000000,
+        .events = bl_text_from(events_text),
+    };
+}
+
+int commit_turn(struct holding *holding, const char *turn_id)
+{
+    struct bl_settlement settlement;
+    fill_settlement(&settlement, turn_id);
+    holding->error = (struct bl_error){0};
+    return holding->table->commit(holding->table->context, &settlement, &holding->error);
+}
+
+int reject_turn(struct holding *holding, const char *turn_id)
+{
+    struct bl_settlement settlement;
+    fill_settlement(&settlement, turn_id);
+    settlement.messages = (struct bl_text){0};
+    settlement.usage = (struct bl_usage){0};
+    settlement.receipt = BL_TEXT("{\"id\":\"rcp_made\"}");
+    bl_text_into(settlement.receipt_id, sizeof settlement.receipt_id, "rcp_made");
+    holding->error = (struct bl_error){0};
+    return holding->table->reject(holding->table->context, &settlement, &holding->error);
+}
+
+void add_turn(struct holding *holding, const char *turn_id)
+{
+    CHECK_EQUAL(begin_turn(holding, turn_id), 0);
+    CHECK_EQUAL(commit_turn(holding, turn_id), 0);
+}
+
+/* ---- What is in a file ---- */
+
+static sqlite3 *connect_to(const struct place *place)
+{
+    sqlite3 *db = NULL;
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
+    return db;
+}
+
+void ask_text(const struct place *place, const char *sql, char *out, size_t out_size)
+{
+    sqlite3 *db = connect_to(place);
+    sqlite3_stmt *row = NULL;
+    CHECK_EQUAL(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
+    bool found = sqlite3_step(row) == SQLITE_ROW;
+    bl_text_into(out, out_size, found ? (const char *)sqlite3_column_text(row, 0) : NULL);
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+}
+
+int64_t ask_integer(const struct place *place, const char *sql)
+{
+    char text[64];
+    int64_t value = INT64_MIN;
+    ask_text(place, sql, text, sizeof text);
+    bl_text_to_int64(bl_text_from(text), &value);
+    return value;
+}
+
+void change_file(const struct place *place, const char *sql)
+{
+    sqlite3 *db = connect_to(place);
+    CHECK_EQUAL(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static int append_line(void *context, struct bl_text line)
+{
+    return bl_buffer_append(context, line);
+}
+
+int export_to(struct bl_store *store, const char *id, struct bl_buffer *out, struct bl_error *error)
+{
+    bl_buffer_init(out, (size_t)512 * 1024 * 1024);
+    return bl_store_export(store, id, append_line, out, error);
+}
+
+/* ---- Roles ---- */
+
+/* The library lies beside this program. */
+static void library_path(char *out, size_t out_size)
+{
+    ssize_t size = readlink("/proc/self/exe", out, out_size - 1);
+    assert_true(size > 0);
+    out[size] = '\0';
+    char *slash = strrchr(out, '/');
+    snprintf(slash, out_size - (size_t)(slash - out), "/libfaulty.so");
+}
+
+/* The environment with the library in it; the sanitizers would rather come first. */
+static char **faulty_environment(struct bl_arena *arena)
+{
+    size_t count = 0;
+    char path[4096];
+    const char *options = getenv("ASAN_OPTIONS");
+    while (environ[count] != NULL)
+        count++;
+    char **copy = bl_arena_alloc(arena, (count + 3) * sizeof *copy);
+    memcpy(copy + 2, environ, (count + 1) * sizeof *copy);
+    library_path(path, sizeof path);
+    copy[0] = (char *)(uintptr_t)bl_arena_printf(arena, "LD_PRELOAD=%s", path).data;
+    copy[1] = (char *)(uintptr_t)bl_arena_printf(arena, "ASAN_OPTIONS=verify_asan_link_order=0:%s",
+                                                 options == NULL ? "" : options)
+                  .data;
+    return copy;
+}
+
+void actor_start(struct actor *actor, const char *role, const struct place *place,
+                 const char *argument, bool faulty)
+{
+    char self[] = "/proc/self/exe", option[] = "--role", none[] = "-";
+    char *words[] = {self,
+                     option,
+                     (char *)(uintptr_t)role,
+                     (char *)(uintptr_t)place->folder,
+                     argument != NULL ? (char *)(uintptr_t)argument : none,
+                     NULL};
+    struct bl_arena arena = {0};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], REPORT_FD);
+    CHECK_EQUAL(posix_spawn(&actor->pid, self, &actions, NULL, words,
+                            faulty ? faulty_environment(&arena) : environ),
+                0);
+    posix_spawn_file_actions_destroy(&actions);
+    bl_arena_done(&arena);
+    close(ends[1]);
+    actor->report = ends[0];
+}
+
+bool actor_line(struct actor *actor, char *out, size_t out_size)
+{
+    size_t size = 0;
+    for (;;) {
+        char byte;
+        ssize_t count = read(actor->report, &byte, 1);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count != 1)
+            return false;
+        if (byte == '\n')
+            break;
+        if (size + 1 < out_size)
+            out[size++] = byte;
+    }
+    out[size] = '\0';
+    return true;
+}
+
+void actor_expect(struct actor *actor, const char *line)
+{
+    char got[256] = "(it has ended)";
+    actor_line(actor, got, sizeof got);
+    if (!CHECK(strcmp(got, line) == 0))
+        fprintf(stderr, "expected \"%s\", got \"%s\"\n", line, got);
+}
+
+int actor_end(struct actor *actor)
+{
+    int status = 0;
+    while (waitpid(actor->pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    close(actor->report);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void actor_kill(struct actor *actor)
+{
+    kill(actor->pid, SIGKILL);
+    CHECK_EQUAL(actor_end(actor), -1);
+}
+
+void report(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    if (size > (int)sizeof line - 2)
+        size = (int)sizeof line - 2;
+    line[size] = '\n';
+    CHECK_EQUAL(write(REPORT_FD, line, (size_t)size + 1), size + 1);
+}
+
+const char *const writer_ids[WRITERS_MAX] = {"s-0", "s-1", "s-2", "s-3",
+                                             "s-4", "s-5", "s-6", "s-7"};
+struct place role_place;
+const char *role_argument;
+
+/* The role's store; says so when there is none. */
+static struct bl_store *role_store(void)
+{
+    struct bl_store *store = store_at(&role_place);
+    if (store == NULL) {
+        report("no store");
+        _exit(1);
+    }
+    return store;
+}
+
+/* Holds the session that the argument names, begins a turn, and stays. */
+static int role_holder(void *argument BL_UNUSED)
+{
+    struct bl_store *store = role_store();
+    struct holding holding;
+    int code = hold(&holding, store, role_argument);
+    if (code == 0)
+        begin_turn(&holding, "turn_cut");
+    report("%s", bl_error_name(code));
+    bl_sleep(ROLE_LIFE_S * BL_NS_PER_S);
+    return 0;
+}
+
+/* Says what a hold answers, and ends without giving anything back. */
+static int role_opener(void *argument BL_UNUSED)
+{
+    struct bl_store *store = role_store();
+    struct holding holding;
+    report("%s", bl_error_name(hold(&holding, store, role_argument)));
+    _exit(0);
+}
+
+struct writer {
+    struct bl_store *store;
+    const char *id;
+};
+
+/* Commits turns for ever, and says each that was answered. */
+static int write_turns(void *argument)
+{
+    struct writer *writer = argument;
+    struct holding holding;
+    char turn_id[BL_ID_SIZE];
+    int code = hold(&holding, writer->store, writer->id);
+    report("%s open %s", writer->id, bl_error_name(code));
+    for (uint64_t i = holding.session.turns_total + 1; code == 0; i++) {
+        snprintf(turn_id, sizeof turn_id, "turn_%llu_%d", (unsigned long long)i, (int)getpid());
+        code = begin_turn(&holding, turn_id);
+        if (code == 0)
+            code = commit_turn(&holding, turn_id);
+        if (code == 0)
+            report("%s %llu", writer->id, (unsigned long long)i);
+    }
+    return 0;
+}
+
+/* One session, or as many as the argument says. */
+static int role_writer(void *argument BL_UNUSED)
+{
+    struct writer writers[WRITERS_MAX];
+    struct bl_nursery nursery;
+    int64_t count = 1;
+    bl_text_to_int64(bl_text_from(role_argument), &count);
+    struct bl_store *store = role_store();
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int64_t i = 0; i < count; i++) {
+        writers[i] = (struct writer){store, writer_ids[i]};
+        bl_nursery_spawn(&nursery, NULL, "writer", write_turns, &writers[i], NULL);
+    }
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+int role_main(int argument_count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        bl_fiber_main *main;
+    } roles[] = {{"holder", role_holder},
+                 {"opener", role_opener},
+                 {"writer", role_writer},
+                 {"read-only", role_read_only}};
+    if (argument_count != 5)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(ROLE_LIFE_S);
+    bl_text_into(role_place.folder, sizeof role_place.folder, arguments[3]);
+    snprintf(role_place.path, sizeof role_place.path, "%s/store.db", arguments[3]);
+    role_argument = arguments[4];
+    for (size_t i = 0; i < BL_COUNT(roles); i++) {
+        if (strcmp(roles[i].name, arguments[2]) == 0)
+            return run_in_role(roles[i].main, NULL) != 0;
+    }
+    return run_in_role(role_faults, arguments[2]) != 0;
+}

@@ -1,0 +1,110 @@
+/* What the tests of this room share: a folder for one store, sessions held in it, turns made up,
+ * and this same program in other roles: processes that can be shot. */
+#ifndef BELAY_TESTS_STORE_HELPERS_H
+#define BELAY_TESTS_STORE_HELPERS_H
+
+#include <sys/types.h>
+
+#include "../../src/store/sqlite.h"
+#include "fibers.h"
+
+#define MS BL_NS_PER_MS
+
+/* ---- A place for a store --------------------------------------------------------------------- */
+
+struct place {
+    char folder[64];
+    char path[128]; /* folder/store.db */
+};
+
+void place_make(struct place *place);
+void place_remove(struct place *place); /* with all that is in it */
+
+/* A test whose body is a fiber, with a place of its own. */
+#define STORE_TEST(name)                                                                           \
+    static void name##_body(struct place *place);                                                  \
+    static int name##_main(void *argument)                                                         \
+    {                                                                                              \
+        name##_body(argument);                                                                     \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static void name(void **state BL_UNUSED)                                                       \
+    {                                                                                              \
+        struct place own;                                                                          \
+        place_make(&own);                                                                          \
+        run_in_loop(name##_main, &own);                                                            \
+        place_remove(&own);                                                                        \
+    }                                                                                              \
+    static void name##_body(struct place *place)
+
+/* Opens it, and checks that it works. */
+struct bl_store *store_at(const struct place *place);
+
+/* ---- A session held -------------------------------------------------------------------------- */
+
+struct holding {
+    struct bl_session session;
+    struct bl_store_session *held; /* NULL: not */
+    const struct bl_turn_store *table;
+    struct bl_error error;
+};
+
+/* Returns the code of the hold. `id` NULL: a new one. */
+int hold(struct holding *holding, struct bl_store *store, const char *id);
+int hold_with(struct holding *holding, struct bl_store *store,
+              const struct bl_store_hold_options *options);
+void let_go(struct holding *holding); /* also when it is not held */
+
+/* Turns that say `turn_id`; the code of the store. */
+int begin_turn(struct holding *holding, const char *turn_id);
+int commit_turn(struct holding *holding, const char *turn_id);
+int reject_turn(struct holding *holding, const char *turn_id);
+/* Begins and commits; checks that it works. */
+void add_turn(struct holding *holding, const char *turn_id);
+void fill_settlement(struct bl_settlement *settlement, const char *turn_id);
+
+/* ---- What is in a file ----------------------------------------------------------------------- */
+
+/* One integer or text of the file, by a connection of the test's own. */
+int64_t ask_integer(const struct place *place, const char *sql);
+void ask_text(const struct place *place, const char *sql, char *out, size_t out_size);
+void change_file(const struct place *place, const char *sql);
+
+/* A whole session as text; freed by bl_buffer_done. */
+int export_to(struct bl_store *store, const char *id, struct bl_buffer *out,
+              struct bl_error *error);
+
+/* ---- Roles ----------------------------------------------------------------------------------- */
+
+#define REPORT_FD 3
+
+struct actor {
+    pid_t pid;
+    int report; /* the read end of its REPORT_FD */
+};
+
+/* Starts this program as `role` on the place; `argument` may be NULL. `faulty`: with the library
+ * that makes syncs fail. */
+void actor_start(struct actor *actor, const char *role, const struct place *place,
+                 const char *argument, bool faulty);
+/* The next line that it reports, without its line feed; false: it has ended. */
+bool actor_line(struct actor *actor, char *out, size_t out_size);
+void actor_expect(struct actor *actor, const char *line); /* checks */
+void actor_kill(struct actor *actor);
+int actor_end(struct actor *actor); /* waits; its exit code, or -1 */
+
+/* What a role says to the test. */
+void report(const char *format, ...) BL_PRINTF(1, 2);
+
+/* What this program does when its first argument is "--role". Returns its exit code. */
+int role_main(int argument_count, char **arguments);
+int role_faults(void *argument);    /* faults_test.c; the name of the fault */
+int role_read_only(void *argument); /* sqlite_open_test.c */
+/* Sessions that the role "writer" writes to; its argument says how many. */
+#define WRITERS_MAX 8
+extern const char *const writer_ids[WRITERS_MAX];
+/* Of the role that runs. */
+extern struct place role_place;
+extern const char *role_argument;
+
+#endif

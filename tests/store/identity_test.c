@@ -1,0 +1,73 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+static void this_process_is_alive(void **state BL_UNUSED)
+{
+    struct store_identity self;
+    store_identity_read(&self);
+    assert_int_equal(self.pid, getpid());
+    assert_true(self.started > 0 && self.boot[0] != '\0' && self.host[0] != '\0');
+    assert_int_equal(store_identity_life(&self, &self), STORE_ALIVE);
+}
+
+static void whoever_differs_is_dead_or_out_of_sight(void **state BL_UNUSED)
+{
+    struct store_identity self, other;
+    store_identity_read(&self);
+    other = self;
+    other.started++;
+    assert_int_equal(store_identity_life(&self, &other), STORE_DEAD);
+    other = self;
+    bl_text_into(other.boot, sizeof other.boot, "before");
+    assert_int_equal(store_identity_life(&self, &other), STORE_DEAD);
+    bl_text_into(other.host, sizeof other.host, "elsewhere");
+    assert_int_equal(store_identity_life(&self, &other), STORE_OUT_OF_SIGHT);
+    other = self;
+    bl_text_into(other.pid_space, sizeof other.pid_space, "pid:[1]");
+    assert_int_equal(store_identity_life(&self, &other), STORE_OUT_OF_SIGHT);
+    other = self;
+    other.pid = 4194305; /* beyond any pid */
+    assert_int_equal(store_identity_life(&self, &other), STORE_DEAD);
+}
+
+static void a_process_that_is_not_reaped_yet_is_dead(void **state BL_UNUSED)
+{
+    struct store_identity self, other;
+    struct actor actor;
+    struct place place;
+    place_make(&place);
+    actor_start(&actor, "opener", &place, "alpha", false);
+    char line[64];
+    while (actor_line(&actor, line, sizeof line))
+        continue;
+    store_identity_read(&self);
+    other = self;
+    other.pid = actor.pid;
+    for (int i = 0; i < 1000 && store_identity_life(&self, &other) != STORE_DEAD; i++)
+        usleep(10000);
+    assert_int_equal(store_identity_life(&self, &other), STORE_DEAD);
+    assert_int_equal(actor_end(&actor), 0);
+    place_remove(&place);
+}
+
+static void the_environment_names_the_host(void **state BL_UNUSED)
+{
+    struct store_identity self;
+    char text[160];
+    setenv("BELAY_HOST", "build-7", 1);
+    store_identity_read(&self);
+    unsetenv("BELAY_HOST");
+    assert_string_equal(self.host, "build-7");
+    self.pid = 4711;
+    store_identity_text(&self, 0, text, sizeof text);
+    assert_string_equal(text, "pid 4711 on build-7");
+    store_identity_text(&self, 1000000000, text, sizeof text);
+    assert_string_equal(text, "pid 4711 on build-7, since 1970-01-01T00:00:01.000Z");
+}
+
+SUITE(identity, cmocka_unit_test(this_process_is_alive),
+      cmocka_unit_test(whoever_differs_is_dead_or_out_of_sight),
+      cmocka_unit_test(a_process_that_is_not_reaped_yet_is_dead),
+      cmocka_unit_test(the_environment_names_the_host));

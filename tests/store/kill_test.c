@@ -1,0 +1,145 @@
+/* Writers are killed at random moments, again and again, on one file. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "helpers.h"
+
+static void check_whole(const struct place *place)
+{
+    char answer[64];
+    ask_text(place, "PRAGMA integrity_check", answer, sizeof answer);
+    CHECK(strcmp(answer, "ok") == 0);
+}
+
+/* Of a session: what was answered is there, and at most one turn more; nothing is missing, nothing
+ * is there twice, and the counters say the same. Returns how many there are. */
+static int64_t check_turns(const struct place *place, const char *id, int64_t answered)
+{
+    static const char *const same[] = {
+        "SELECT turns_total FROM session WHERE id = ",
+        "SELECT input / 10 FROM session WHERE id = ",
+        ("SELECT count(DISTINCT turn.id) FROM turn JOIN session ON session = session.key"
+         " WHERE turn.id LIKE 'turn_' || number || '_%' AND messages LIKE '%' || turn.id || '%'"
+         " AND session.id = "),
+        ("SELECT coalesce(max(number), 0) FROM turn JOIN session ON session = session.key"
+         " WHERE session.id = "),
+    };
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM turn JOIN session ON session = session.key"
+             " WHERE session.id = '%s'",
+             id);
+    int64_t count = ask_integer(place, sql);
+    CHECK(count == answered || count == answered + 1);
+    for (size_t i = 0; i < BL_COUNT(same); i++) {
+        snprintf(sql, sizeof sql, "%s'%s'", same[i], id);
+        CHECK_EQUAL(ask_integer(place, sql), count);
+    }
+    return count;
+}
+
+/* Reads what the writers were answered, to the end; by number of the session. */
+static void read_answers(struct actor *actor, int64_t answered[WRITERS_MAX])
+{
+    char line[64];
+    while (actor_line(actor, line, sizeof line)) {
+        int64_t number;
+        if (CHECK(line[0] == 's' && strlen(line) > 4) &&
+            bl_text_to_int64(bl_text_from(line + 4), &number) == 0)
+            answered[line[2] - '0'] = number;
+    }
+}
+
+/* Kills `rounds` processes in turn, each of which goes on with what the one before left. */
+static void kill_in_turn(int64_t count, unsigned rounds, struct bl_random *random)
+{
+    struct place place;
+    int64_t answered[WRITERS_MAX] = {0}, all = 0;
+    char argument[8], line[64];
+    place_make(&place);
+    snprintf(argument, sizeof argument, "%d", (int)count);
+    for (unsigned i = 0; i < rounds; i++) {
+        struct actor actor;
+        actor_start(&actor, "writer", &place, argument, false);
+        CHECK(actor_line(&actor, line, sizeof line) && strstr(line, "open no error") != NULL);
+        bl_sleep(bl_random_below(random, 60 * MS));
+        kill(actor.pid, SIGKILL);
+        read_answers(&actor, answered);
+        CHECK_EQUAL(actor_end(&actor), -1);
+        check_whole(&place);
+        for (int64_t j = 0; j < count; j++)
+            answered[j] = check_turns(&place, writer_ids[j], answered[j]);
+    }
+    for (int64_t j = 0; j < count; j++)
+        all += answered[j];
+    CHECK(all > 0);
+    place_remove(&place);
+}
+
+struct killing {
+    int64_t count;
+    unsigned long rounds;
+};
+
+static int kill_writers(void *argument)
+{
+    const struct killing *killing = argument;
+    struct bl_random random;
+    uint64_t seed = 0;
+    bl_random_bytes(&seed, sizeof seed);
+    bl_random_seed(&random, seed);
+    /* A file is looked through after each kill: it is not to grow for ever. */
+    for (unsigned long left = killing->rounds; left > 0;) {
+        unsigned rounds = left < 20 ? (unsigned)left : 20;
+        kill_in_turn(killing->count, rounds, &random);
+        left -= rounds;
+    }
+    return 0;
+}
+
+static void a_writer_killed_at_any_moment_leaves_whole_turns(void **state BL_UNUSED)
+{
+    struct killing killing = {1, suite_rounds(SUITE_SANITIZED ? 12 : 30, 1000)};
+    run_in_loop(kill_writers, &killing);
+}
+
+static void writers_that_share_commits_are_killed_at_any_moment(void **state BL_UNUSED)
+{
+    struct killing killing = {WRITERS_MAX, suite_rounds(SUITE_SANITIZED ? 4 : 15, 1000)};
+    run_in_loop(kill_writers, &killing);
+}
+
+static int kill_makers(void *argument BL_UNUSED)
+{
+    struct bl_random random;
+    uint64_t seed = 0;
+    unsigned rounds = (unsigned)suite_rounds(SUITE_SANITIZED ? 10 : 30, 500);
+    bl_random_bytes(&seed, sizeof seed);
+    bl_random_seed(&random, seed);
+    for (unsigned i = 0; i < rounds; i++) {
+        struct place place;
+        struct actor actor;
+        struct holding holding;
+        place_make(&place);
+        actor_start(&actor, "writer", &place, "1", false);
+        bl_sleep(bl_random_below(&random, (SUITE_SANITIZED ? 150 : 15) * MS));
+        actor_kill(&actor);
+        struct bl_store *store = store_at(&place);
+        CHECK_EQUAL(hold(&holding, store, "s-0"), 0);
+        add_turn(&holding, "turn_last");
+        let_go(&holding);
+        bl_store_close(store);
+        check_whole(&place);
+        place_remove(&place);
+    }
+    return 0;
+}
+
+static void a_store_half_made_is_made_whole_by_the_next(void **state BL_UNUSED)
+{
+    run_in_loop(kill_makers, NULL);
+}
+
+SUITE(kill, cmocka_unit_test(a_writer_killed_at_any_moment_leaves_whole_turns),
+      cmocka_unit_test(writers_that_share_commits_are_killed_at_any_moment),
+      cmocka_unit_test(a_store_half_made_is_made_whole_by_the_next));

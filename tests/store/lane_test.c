@@ -1,0 +1,273 @@
+/* Lanes, with work of the test's own instead of a store. */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+struct desk {
+    struct store_lane lane;
+    _Atomic bool closed; /* the thread waits */
+    _Atomic int batches;
+    _Atomic int jobs;
+    _Atomic int largest;
+};
+
+/* Every third job is refused. */
+static void run_jobs(void *context, struct bl_list *jobs)
+{
+    struct desk *desk = context;
+    int count = 0;
+    while (atomic_load(&desk->closed))
+        usleep(200);
+    BL_LIST_EACH (link, jobs) {
+        struct store_write *write =
+            BL_CONTAINER(BL_CONTAINER(link, struct store_job, link), struct store_write, job);
+        write->job.code = write->wall_ns % 3 == 0 ? BL_EEXIST : 0;
+        if (write->job.code != 0)
+            bl_error_set(&write->job.error, BL_EEXIST, BL_KIND_SESSION, "test", NULL,
+                         "every third");
+        count++;
+    }
+    atomic_fetch_add(&desk->batches, 1);
+    atomic_fetch_add(&desk->jobs, count);
+    if (count > atomic_load(&desk->largest))
+        atomic_store(&desk->largest, count);
+}
+
+static void desk_init(struct desk *desk)
+{
+    *desk = (struct desk){0};
+    store_lane_init(&desk->lane, "here", STORE_BATCH_JOBS_MAX, run_jobs, desk);
+}
+
+struct caller {
+    struct desk *desk;
+    int64_t number;
+    size_t weight;
+    uint64_t limit_ns; /* of a shield; 0: none */
+    uint64_t linger_ns;
+    enum store_lane_end end;
+    int code;
+    struct bl_error error;
+};
+
+static int call(void *argument)
+{
+    struct caller *caller = argument;
+    struct bl_scope shield;
+    struct store_write *write = store_job_new(STORE_RENEW, sizeof *write);
+    write->wall_ns = caller->number;
+    write->job.weight = caller->weight;
+    write->job.linger_ns = caller->linger_ns;
+    if (caller->limit_ns != 0)
+        bl_shield_begin(&shield, caller->limit_ns);
+    caller->end = store_lane_call(&caller->desk->lane, &write->job, &caller->code, &caller->error);
+    if (caller->limit_ns != 0)
+        bl_shield_end(&shield);
+    store_job_leave(&write->job);
+    return 0;
+}
+
+static int everyone_gets_their_own_answer_body(void *argument BL_UNUSED)
+{
+    enum {
+        COUNT = 700
+    };
+    struct desk desk;
+    struct bl_nursery nursery;
+    struct caller *callers = bl_zalloc(COUNT * sizeof *callers);
+    desk_init(&desk);
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int i = 0; i < COUNT; i++) {
+        callers[i] = (struct caller){.desk = &desk, .number = i};
+        bl_nursery_spawn(&nursery, NULL, "caller", call, &callers[i], NULL);
+    }
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_EQUAL(callers[i].end, STORE_ANSWERED);
+        CHECK_EQUAL(callers[i].code, i % 3 == 0 ? BL_EEXIST : 0);
+        CHECK_EQUAL(callers[i].error.code, callers[i].code);
+    }
+    CHECK_EQUAL(desk.jobs, COUNT);
+    CHECK(desk.batches < 10);
+    CHECK(desk.largest <= STORE_BATCH_JOBS_MAX);
+    CHECK(store_lane_close(&desk.lane));
+    bl_free(callers);
+    return 0;
+}
+
+static int batches_are_bounded_by_bytes_body(void *argument BL_UNUSED)
+{
+    struct desk desk;
+    struct bl_nursery nursery;
+    struct caller callers[6];
+    desk_init(&desk);
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (size_t i = 0; i < BL_COUNT(callers); i++) {
+        callers[i] =
+            (struct caller){.desk = &desk, .number = 1, .weight = STORE_BATCH_BYTES_MAX / 2};
+        bl_nursery_spawn(&nursery, NULL, "caller", call, &callers[i], NULL);
+    }
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(desk.jobs, BL_COUNT(callers));
+    CHECK_EQUAL(desk.largest, 2);
+    CHECK(store_lane_close(&desk.lane));
+    return 0;
+}
+
+/* The leader leaves while the thread hangs; one who waits with it is answered nevertheless, one in
+ * line behind it is not run when it leaves, and a late one is told at once. */
+static int those_who_leave_take_nobody_along_body(void *argument BL_UNUSED)
+{
+    struct desk desk;
+    struct bl_nursery nursery;
+    struct caller leader = {.desk = &desk, .number = 1, .limit_ns = 20 * MS};
+    struct caller patient = {.desk = &desk, .number = 1};
+    struct caller hasty = {.desk = &desk, .number = 1, .limit_ns = 20 * MS};
+    struct caller late = {.desk = &desk, .number = 1};
+    desk_init(&desk);
+    desk.lane.stuck_after_ns = 100 * MS;
+    atomic_store(&desk.closed, true);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "leader", call, &leader, NULL);
+    bl_nursery_spawn(&nursery, NULL, "patient", call, &patient, NULL);
+    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    bl_nursery_spawn(&nursery, NULL, "hasty", call, &hasty, NULL);
+    CHECK_EQUAL(bl_sleep(150 * MS), 0);
+    CHECK_EQUAL(leader.end, STORE_NO_ANSWER);
+    CHECK_EQUAL(leader.code, BL_ETIMEDOUT);
+    CHECK_EQUAL(hasty.end, STORE_NOT_RUN);
+    CHECK_EQUAL(hasty.code, BL_ETIMEDOUT);
+    call(&late);
+    CHECK_EQUAL(late.end, STORE_NOT_RUN);
+    CHECK_EQUAL(late.code, BL_EBUSY);
+    CHECK_EQUAL(late.error.kind, BL_KIND_FILESYSTEM);
+    CHECK(!store_lane_close(&desk.lane));
+    atomic_store(&desk.closed, false);
+    bl_nursery_join(&nursery);
+    CHECK_EQUAL(patient.end, STORE_ANSWERED);
+    CHECK_EQUAL(patient.code, 0);
+    late.error = (struct bl_error){0};
+    call(&late);
+    CHECK_EQUAL(late.end, STORE_ANSWERED);
+    CHECK_EQUAL(desk.jobs, 3);
+    bl_nursery_done(&nursery);
+    CHECK(store_lane_close(&desk.lane));
+    return 0;
+}
+
+/* A stop finds two at work: one of them wants to know what came of it. */
+static int one_who_lingers_gets_its_answer_body(void *argument BL_UNUSED)
+{
+    struct desk desk;
+    struct bl_nursery nursery;
+    struct caller plain = {.desk = &desk, .number = 1};
+    struct caller lingering = {.desk = &desk, .number = 1, .linger_ns = 60 * BL_NS_PER_S};
+    desk_init(&desk);
+    atomic_store(&desk.closed, true);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "plain", call, &plain, NULL);
+    bl_nursery_spawn(&nursery, NULL, "lingering", call, &lingering, NULL);
+    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    bl_scope_stop(&nursery.scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    CHECK_EQUAL(plain.end, STORE_NO_ANSWER);
+    CHECK_EQUAL(plain.code, BL_ECANCELED);
+    atomic_store(&desk.closed, false);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(lingering.end, STORE_ANSWERED);
+    CHECK_EQUAL(lingering.code, 0);
+    CHECK(store_lane_close(&desk.lane));
+    return 0;
+}
+
+/* Many come and go at random while the thread is slow and fast. */
+static int come_and_go(void *argument)
+{
+    struct caller *caller = argument;
+    struct bl_random random;
+    bl_random_seed(&random, (uint64_t)caller->number);
+    unsigned long rounds = suite_rounds(40, 2000);
+    for (unsigned long i = 0; i < rounds; i++) {
+        caller->error = (struct bl_error){0};
+        caller->limit_ns = bl_random_below(&random, 2) == 0 ? 0 : 1 + bl_random_below(&random, MS);
+        call(caller);
+        if (caller->end == STORE_ANSWERED)
+            CHECK_EQUAL(caller->code, caller->number % 3 == 0 ? BL_EEXIST : 0);
+        else
+            CHECK_EQUAL(caller->code, BL_ETIMEDOUT);
+        if (bl_random_below(&random, 20) == 0)
+            atomic_store(&caller->desk->closed, bl_random_below(&random, 2) == 0);
+        if (caller->number == 0)
+            atomic_store(&caller->desk->closed, false);
+        bl_yield();
+    }
+    atomic_store(&caller->desk->closed, false);
+    return 0;
+}
+
+/* Nobody leaves the thread closed for good. */
+static int keep_open(void *argument)
+{
+    struct desk *desk = argument;
+    while (bl_sleep(2 * MS) == 0)
+        atomic_store(&desk->closed, false);
+    return 0;
+}
+
+static int callers_come_and_go_body(void *argument BL_UNUSED)
+{
+    struct desk desk;
+    struct bl_nursery nursery, keeper;
+    enum {
+        COUNT = 24
+    };
+    struct caller *callers = bl_zalloc(COUNT * sizeof *callers);
+    desk_init(&desk);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_init(&keeper, bl_scope_current());
+    bl_nursery_spawn(&keeper, NULL, "keeper", keep_open, &desk, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        callers[i] = (struct caller){.desk = &desk, .number = (int64_t)i};
+        bl_nursery_spawn(&nursery, NULL, "caller", come_and_go, &callers[i], NULL);
+    }
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    bl_nursery_done(&keeper);
+    atomic_store(&desk.closed, false);
+    CHECK(store_lane_close(&desk.lane));
+    bl_free(callers);
+    return 0;
+}
+
+static void everyone_gets_their_own_answer(void **state BL_UNUSED)
+{
+    run_in_loop(everyone_gets_their_own_answer_body, NULL);
+}
+
+static void batches_are_bounded_by_bytes(void **state BL_UNUSED)
+{
+    run_in_loop(batches_are_bounded_by_bytes_body, NULL);
+}
+
+static void those_who_leave_take_nobody_along(void **state BL_UNUSED)
+{
+    run_in_loop(those_who_leave_take_nobody_along_body, NULL);
+}
+
+static void one_who_lingers_gets_its_answer(void **state BL_UNUSED)
+{
+    run_in_loop(one_who_lingers_gets_its_answer_body, NULL);
+}
+
+static void callers_come_and_go(void **state BL_UNUSED)
+{
+    run_in_loop(callers_come_and_go_body, NULL);
+}
+
+SUITE(lane, cmocka_unit_test(everyone_gets_their_own_answer),
+      cmocka_unit_test(batches_are_bounded_by_bytes),
+      cmocka_unit_test(those_who_leave_take_nobody_along),
+      cmocka_unit_test(one_who_lingers_gets_its_answer), cmocka_unit_test(callers_come_and_go));

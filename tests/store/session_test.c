@@ -1,0 +1,328 @@
+#include <stdio.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+STORE_TEST(a_turn_is_there_after_it_was_committed)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(bl_store_session_epoch(holding.held), 1);
+    CHECK(!bl_store_session_recovery(holding.held)->owner_died);
+    add_turn(&holding, "turn_1");
+    add_turn(&holding, "turn_2");
+    let_go(&holding);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(bl_store_session_epoch(holding.held), 2);
+    CHECK_EQUAL(holding.session.turns_total, 2);
+    CHECK_EQUAL(holding.session.turns_in_context, 2);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 20);
+    CHECK_EQUAL(holding.session.usage.output_tokens, 10);
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(holding.held);
+    CHECK(!recovery->owner_died && strcmp(recovery->last_turn, "turn_2") == 0);
+    struct bl_turn_record *last =
+        BL_CONTAINER(holding.session.turns.previous, struct bl_turn_record, link);
+    struct bl_message *answer = BL_CONTAINER(last->messages.previous, struct bl_message, link);
+    struct bl_block *block = BL_CONTAINER(answer->blocks.next, struct bl_block, link);
+    CHECK(bl_text_equal(block->text, BL_TEXT("turn_2")));
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_session_is_made_when_none_is_named)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, NULL), 0);
+    CHECK_EQUAL(bl_session_id_check(holding.session.id, NULL), 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(hostile_ids_are_usage_errors)
+{
+    static const char *const ids[] = {
+        "",
+        "../../etc/passwd",
+        "A",
+        "a b",
+        "a'; DROP TABLE session; --",
+        "\xff\xfe",
+        "a\nb",
+        "a/b",
+        "ä",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_store_session_view view;
+    const char *id;
+    for (size_t i = 0; i < BL_COUNT(ids); i++) {
+        struct holding holding;
+        CHECK_EQUAL(hold(&holding, store, ids[i]), BL_EINVAL);
+        CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
+        let_go(&holding);
+        CHECK_EQUAL(bl_store_show(store, &arena, ids[i], &view, NULL), BL_EINVAL);
+        CHECK_EQUAL(bl_store_delete(store, ids[i], NULL), BL_EINVAL);
+        CHECK_EQUAL(bl_store_fork(store, ids[i], NULL, &arena, &id, NULL), BL_EINVAL);
+    }
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_session_that_must_exist_is_suggested)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_store_hold_options options = {.id = "alphb", .must_exist = true};
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    let_go(&holding);
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_ENOENT);
+    CHECK_EQUAL(holding.error.kind, BL_KIND_SESSION);
+    CHECK(strcmp(holding.error.hint, "did you mean alpha?") == 0);
+    options.id = "nothing-like-it-at-all";
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_ENOENT);
+    CHECK(strstr(holding.error.hint, "session list") != NULL);
+    bl_store_close(store);
+}
+
+STORE_TEST(the_newest_session_of_a_directory_goes_on)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_store_hold_options options = {.newest = true, .directory = "/elsewhere"};
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_ENOENT);
+    CHECK_EQUAL(holding.error.kind, BL_KIND_SESSION);
+    CHECK_EQUAL(hold(&holding, store, "older"), 0);
+    let_go(&holding);
+    CHECK_EQUAL(hold(&holding, store, "newer"), 0);
+    let_go(&holding);
+    options.directory = "/home/somebody";
+    CHECK_EQUAL(hold_with(&holding, store, &options), 0);
+    CHECK(strcmp(holding.session.id, "newer") == 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_second_handle_is_told_who_holds_the_session)
+{
+    struct bl_store *store = store_at(place), *other = store_at(place);
+    struct holding first, second;
+    char pid[32];
+    snprintf(pid, sizeof pid, "pid %d on ", (int)getpid());
+    CHECK_EQUAL(hold(&first, store, "alpha"), 0);
+    CHECK_EQUAL(hold(&second, store, "alpha"), BL_EBUSY);
+    CHECK_EQUAL(second.error.kind, BL_KIND_SESSION);
+    CHECK(strstr(second.error.message, pid) != NULL);
+    CHECK_EQUAL(hold(&second, other, "alpha"), BL_EBUSY);
+    let_go(&first);
+    CHECK_EQUAL(hold(&second, other, "alpha"), 0);
+    let_go(&second);
+    bl_store_close(other);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_rejected_turn_leaves_the_session_as_it_was)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    char before[512], after[512];
+    static const char session_row[] =
+        "SELECT quote(id) || quote(updated) || turns_total || context_from || input || output ||"
+        " spent_input || cost || title FROM session";
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    ask_text(place, session_row, before, sizeof before);
+    CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
+    CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
+    ask_text(place, session_row, after, sizeof after);
+    CHECK(strcmp(before, after) == 0 && before[0] != '\0');
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'rejected' AND"
+                                   " receipt = 'rcp_made' AND spent_input = 12"),
+                1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt"), 1);
+    CHECK_EQUAL(commit_turn(&holding, "turn_2"), BL_EEXIST);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_turn_commits_once)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(commit_turn(&holding, "turn_1"), BL_EEXIST);
+    CHECK_EQUAL(commit_turn(&holding, "turn_2"), BL_EEXIST);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT turns_total FROM session"), 1);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(compacted_turns_leave_the_context_and_stay_in_the_store)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_settlement settlement;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    add_turn(&holding, "turn_2");
+    CHECK_EQUAL(begin_turn(&holding, "turn_3"), 0);
+    fill_settlement(&settlement, "turn_3");
+    settlement.turns_dropped = 2;
+    CHECK_EQUAL(holding.table->commit(holding.table->context, &settlement, NULL), 0);
+    let_go(&holding);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 3);
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 30);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 3);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_request_that_is_made_again_finds_its_turns)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_store_hold_options options = {
+        .id = "alpha", .run_id = "run_a", .request_id = "req:1.A_b-2", .prompt = BL_TEXT("Do it.")};
+    CHECK_EQUAL(hold_with(&holding, store, &options), 0);
+    CHECK_EQUAL(bl_store_session_recorded(holding.held, 0).size, 0);
+    add_turn(&holding, "turn_1");
+    let_go(&holding);
+    options.id = NULL;
+    options.run_id = "run_b";
+    CHECK_EQUAL(hold_with(&holding, store, &options), 0);
+    CHECK(strcmp(holding.session.id, "alpha") == 0);
+    CHECK(bl_text_find(bl_store_session_recorded(holding.held, 0), BL_TEXT("turn_1")) >= 0);
+    CHECK_EQUAL(bl_store_session_recorded(holding.held, 1).size, 0);
+    add_turn(&holding, "turn_2");
+    let_go(&holding);
+    options.run_id = "run_c";
+    CHECK_EQUAL(hold_with(&holding, store, &options), 0);
+    CHECK(bl_text_find(bl_store_session_recorded(holding.held, 1), BL_TEXT("turn_2")) >= 0);
+    let_go(&holding);
+    options.prompt = BL_TEXT("Do something else.");
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
+    CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
+    options.prompt = BL_TEXT("Do it.");
+    options.id = "beta";
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
+    options.request_id = "no spaces";
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 1);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_title_is_the_first_line_cut_at_a_character)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_buffer prompt;
+    char title[512];
+    bl_buffer_init(&prompt, 4096);
+    bl_buffer_append(&prompt, BL_TEXT("\n  "));
+    for (int i = 0; i < 100; i++)
+        bl_buffer_append(&prompt, BL_TEXT("ä"));
+    bl_buffer_append(&prompt, BL_TEXT("\nmore"));
+    CHECK_EQUAL(hold_with(&holding, store,
+                          &(struct bl_store_hold_options){.prompt = bl_buffer_text(&prompt)}),
+                0);
+    ask_text(place, "SELECT title FROM session", title, sizeof title);
+    CHECK_EQUAL(strlen(title), 160);
+    CHECK(bl_utf8_valid(bl_text_from(title)));
+    bl_buffer_done(&prompt);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(checkpoints_are_replaced_by_name)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_arena arena = {0};
+    struct bl_text json;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(bl_store_checkpoint_get(store, &arena, "alpha", "plan", &json, NULL), BL_ENOENT);
+    CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "plan", BL_TEXT("{\"a\":1}"), NULL), 0);
+    CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "plan", BL_TEXT("{\"a\":2}"), NULL), 0);
+    CHECK_EQUAL(bl_store_checkpoint_get(store, &arena, "alpha", "plan", &json, NULL), 0);
+    CHECK(bl_text_equal(json, BL_TEXT("{\"a\":2}")));
+    CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "plan", BL_TEXT("{a"), NULL), BL_EPARSE);
+    CHECK_EQUAL(bl_store_checkpoint_get(store, &arena, "beta", "plan", &json, NULL), BL_ENOENT);
+    bl_arena_done(&arena);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(notes_belong_to_no_turn)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(holding.table->note(holding.table->context, BL_TEXT("{\"seq\":9}\n"), "rcp_run",
+                                        i == 0 ? BL_TEXT("{\"id\":\"rcp_run\"}")
+                                               : BL_TEXT("{\"id\":\"rcp_run\",\"more\":1}"),
+                                        NULL),
+                    0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM journal"), 2);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt WHERE body LIKE '%more%'"), 1);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_stopped_caller_leaves_nothing_behind)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_scope scope;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    struct bl_scope *before = bl_scope_enter(&scope);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), BL_ECANCELED);
+    bl_scope_enter(before);
+    bl_scope_done(&scope);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(many_sessions_are_held_at_once)
+{
+    enum {
+        COUNT = 512
+    };
+    struct bl_store *store = store_at(place);
+    struct holding *holdings = bl_zalloc(COUNT * sizeof *holdings);
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQUAL(hold(&holdings[i], store, NULL), 0);
+    for (int i = 0; i < COUNT; i += 64)
+        add_turn(&holdings[i], "turn_1");
+    for (int i = 0; i < COUNT; i++)
+        let_go(&holdings[i]);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), COUNT);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"), 0);
+    bl_free(holdings);
+    bl_store_close(store);
+}
+
+SUITE(session, cmocka_unit_test(a_turn_is_there_after_it_was_committed),
+      cmocka_unit_test(a_session_is_made_when_none_is_named),
+      cmocka_unit_test(hostile_ids_are_usage_errors),
+      cmocka_unit_test(a_session_that_must_exist_is_suggested),
+      cmocka_unit_test(the_newest_session_of_a_directory_goes_on),
+      cmocka_unit_test(a_second_handle_is_told_who_holds_the_session),
+      cmocka_unit_test(a_rejected_turn_leaves_the_session_as_it_was),
+      cmocka_unit_test(a_turn_commits_once),
+      cmocka_unit_test(compacted_turns_leave_the_context_and_stay_in_the_store),
+      cmocka_unit_test(a_request_that_is_made_again_finds_its_turns),
+      cmocka_unit_test(a_title_is_the_first_line_cut_at_a_character),
+      cmocka_unit_test(checkpoints_are_replaced_by_name), cmocka_unit_test(notes_belong_to_no_turn),
+      cmocka_unit_test(a_stopped_caller_leaves_nothing_behind),
+      cmocka_unit_test(many_sessions_are_held_at_once));

@@ -1,0 +1,135 @@
+#include <stdio.h>
+
+#include "helpers.h"
+
+/* A session with everything in it. */
+static void fill(struct bl_store *store)
+{
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
+    CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
+    add_turn(&holding, "turn_3");
+    CHECK_EQUAL(begin_turn(&holding, "turn_4"), 0);
+    CHECK_EQUAL(
+        bl_store_checkpoint_put(holding.held, "plan", BL_TEXT(" {\"a\": [1.50, 1e3]} "), NULL), 0);
+    let_go(&holding);
+}
+
+STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_buffer out;
+    fill(store);
+    CHECK_EQUAL(export_to(store, "alpha", &out, NULL), 0);
+    /* What is under way is not history: turn_4 comes later, or as an attempt that was cut off. */
+    static const char *const types[] = {"session", "turn",    "turn",       "attempt", "event",
+                                        "event",   "receipt", "checkpoint", "end"};
+    struct bl_text rest = bl_buffer_text(&out), line;
+    char prefix[64];
+    size_t count = 0;
+    for (; bl_text_split(&rest, '\n', &line); count++) {
+        if (count >= BL_COUNT(types))
+            break;
+        snprintf(prefix, sizeof prefix, "{\"type\":\"%s\"", types[count]);
+        if (!CHECK(bl_text_starts_with(line, bl_text_from(prefix))))
+            fprintf(stderr, "line %zu: " BL_TEXT_FORMAT "\n", count, BL_TEXT_ARG(line));
+    }
+    CHECK_EQUAL(count, BL_COUNT(types));
+    CHECK(bl_text_ends_with(bl_buffer_text(&out), BL_TEXT("{\"type\":\"end\",\"lines\":8}\n")));
+    CHECK(bl_text_find(bl_buffer_text(&out), BL_TEXT("\"checkpoint\":{\"a\":[1.5,1000.0]}")) > 0);
+    bl_buffer_done(&out);
+    bl_store_close(store);
+}
+
+static int import_all(struct bl_store *store, struct bl_text lines, const char *id)
+{
+    struct bl_arena arena = {0};
+    const char *made = NULL;
+    int code = bl_store_import(store, lines, id, &arena, &made, NULL);
+    bl_arena_done(&arena);
+    return code;
+}
+
+STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
+{
+    struct bl_store *store = store_at(place);
+    struct place second = *place;
+    struct bl_buffer one, two;
+    snprintf(second.path, sizeof second.path, "%s/second.db", place->folder);
+    struct bl_store *other = store_at(&second);
+    fill(store);
+    CHECK_EQUAL(export_to(store, "alpha", &one, NULL), 0);
+    CHECK_EQUAL(import_all(other, bl_buffer_text(&one), NULL), 0);
+    CHECK_EQUAL(export_to(other, "alpha", &two, NULL), 0);
+    CHECK(bl_text_equal(bl_buffer_text(&one), bl_buffer_text(&two)));
+    bl_buffer_done(&two);
+    /* In the same store under another name, too, but for the name. */
+    CHECK_EQUAL(import_all(store, bl_buffer_text(&one), "beta"), 0);
+    CHECK_EQUAL(export_to(store, "beta", &two, NULL), 0);
+    CHECK_EQUAL(one.size, two.size + 1);
+    bl_buffer_done(&two);
+    bl_buffer_done(&one);
+    bl_store_close(other);
+    bl_store_close(store);
+}
+
+/* Takes its time, and commits in between. */
+struct slow {
+    struct holding *holding;
+    unsigned turns;
+    unsigned added;
+};
+
+static int take_slowly(void *context, struct bl_text line)
+{
+    struct slow *slow = context;
+    char turn_id[BL_ID_SIZE];
+    slow->turns += bl_text_starts_with(line, BL_TEXT("{\"type\":\"turn\""));
+    if (slow->added < 5) {
+        snprintf(turn_id, sizeof turn_id, "late_%u", slow->added++);
+        add_turn(slow->holding, turn_id);
+    }
+    return 0;
+}
+
+STORE_TEST(an_export_tells_of_one_moment)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    char turn_id[BL_ID_SIZE];
+    unsigned count = (unsigned)suite_rounds(300, 10000);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    for (unsigned i = 0; i < count; i++) {
+        struct bl_settlement settlement;
+        snprintf(turn_id, sizeof turn_id, "turn_%u", i);
+        CHECK_EQUAL(begin_turn(&holding, turn_id), 0);
+        fill_settlement(&settlement, turn_id);
+        CHECK_EQUAL(holding.table->commit(holding.table->context, &settlement, NULL), 0);
+    }
+    struct slow slow = {.holding = &holding};
+    CHECK_EQUAL(bl_store_export(store, "alpha", take_slowly, &slow, NULL), 0);
+    CHECK_EQUAL(slow.turns, count);
+    CHECK_EQUAL(slow.added, 5);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), count + 5);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_damaged_result_is_said)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_buffer out;
+    struct bl_error error = {0};
+    fill(store);
+    change_file(place, "UPDATE turn SET result = '{' WHERE number = 2");
+    CHECK_EQUAL(export_to(store, "alpha", &out, &error), BL_EPARSE);
+    CHECK(strstr(error.message, "result") != NULL);
+    bl_buffer_done(&out);
+    bl_store_close(store);
+}
+
+SUITE(sqlite_export, cmocka_unit_test(an_export_is_lines_with_a_beginning_and_an_end),
+      cmocka_unit_test(what_is_exported_imported_and_exported_is_the_same),
+      cmocka_unit_test(an_export_tells_of_one_moment), cmocka_unit_test(a_damaged_result_is_said));

@@ -1,0 +1,196 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+/* The only receipt in the store fits its schema, and says this. */
+static void check_receipt(const struct place *place, const char *id, const char *turn)
+{
+    char path[4096], body[2048];
+    struct bl_arena arena = {0};
+    struct bl_json_schema *schema = NULL;
+    const struct bl_json *value = NULL;
+    struct bl_list problems;
+    const char *root = getenv("BELAY_SOURCE_ROOT");
+    snprintf(path, sizeof path, "%s/docs/schemas/receipt.json", root != NULL ? root : ".");
+    struct bl_text source = suite_read_file(path);
+    CHECK_EQUAL(bl_json_read(&arena, source, NULL, &value, NULL), 0);
+    CHECK_EQUAL(bl_json_schema_new(value, &schema, NULL), 0);
+    ask_text(place, "SELECT body FROM receipt", body, sizeof body);
+    if (CHECK_EQUAL(bl_json_read(&arena, bl_text_from(body), NULL, &value, NULL), 0)) {
+        CHECK_EQUAL(bl_json_schema_check(schema, value, &arena, &problems), 0);
+        CHECK(bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("id"))), bl_text_from(id)));
+        CHECK(bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("reason"))),
+                            BL_TEXT("owner_died")));
+        CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/0/id"))),
+                            bl_text_from(turn)));
+    }
+    bl_json_schema_free(schema);
+    bl_free((void *)(uintptr_t)source.data);
+    bl_arena_done(&arena);
+}
+
+STORE_TEST(a_holder_that_was_killed_is_succeeded_at_once)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct actor actor;
+    char journal[512], owner[64];
+    actor_start(&actor, "holder", place, "alpha", false);
+    actor_expect(&actor, "no error");
+    CHECK_EQUAL(hold(&holding, store, "alpha"), BL_EBUSY);
+    snprintf(owner, sizeof owner, "pid %d on ", (int)actor.pid);
+    CHECK(strstr(holding.error.message, owner) != NULL);
+    actor_kill(&actor);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(holding.held);
+    CHECK(recovery->owner_died);
+    CHECK(strncmp(recovery->owner, owner, strlen(owner)) == 0);
+    CHECK(strcmp(recovery->cut_off, "turn_cut") == 0);
+    CHECK_EQUAL(recovery->last_turn[0], '\0');
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'cut_off'"), 1);
+    check_receipt(place, recovery->receipt_id, "turn_cut");
+    ask_text(place, "SELECT lines FROM journal ORDER BY key DESC", journal, sizeof journal);
+    CHECK(strstr(journal, "\"type\":\"receipt\"") != NULL && strstr(journal, "\"seq\":1") != NULL);
+    let_go(&holding);
+    /* It is said once. */
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK(!bl_store_session_recovery(holding.held)->owner_died);
+    CHECK_EQUAL(bl_store_session_recovery(holding.held)->cut_off[0], '\0');
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_process_that_ended_without_a_word_is_succeeded_too)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct actor actor;
+    actor_start(&actor, "opener", place, "alpha", false);
+    actor_expect(&actor, "no error");
+    CHECK_EQUAL(actor_end(&actor), 0);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK(bl_store_session_recovery(holding.held)->owner_died);
+    CHECK_EQUAL(bl_store_session_recovery(holding.held)->cut_off[0], '\0');
+    actor_start(&actor, "opener", place, "alpha", false);
+    actor_expect(&actor, "BL_EBUSY");
+    CHECK_EQUAL(actor_end(&actor), 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(of_two_processes_one_holds_the_session)
+{
+    struct actor actors[4];
+    char line[64];
+    int held = 0;
+    struct bl_store *store = store_at(place);
+    for (size_t i = 0; i < BL_COUNT(actors); i++)
+        actor_start(&actors[i], "holder", place, "alpha", false);
+    for (size_t i = 0; i < BL_COUNT(actors); i++) {
+        CHECK(actor_line(&actors[i], line, sizeof line));
+        held += strcmp(line, "no error") == 0;
+        CHECK(strcmp(line, "no error") == 0 || strcmp(line, "BL_EBUSY") == 0);
+    }
+    CHECK_EQUAL(held, 1);
+    for (size_t i = 0; i < BL_COUNT(actors); i++)
+        actor_kill(&actors[i]);
+    bl_store_close(store);
+}
+
+/* Makes the lease look as if another had it, and holds. */
+static int hold_after(const struct place *place, struct bl_store *store, const char *change)
+{
+    struct holding holding;
+    char sql[512];
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    snprintf(sql, sizeof sql, "UPDATE lease SET owner = 'own_other', %s", change);
+    change_file(place, sql);
+    let_go(&holding);
+    snprintf(sql, sizeof sql, "UPDATE lease SET owner = 'own_other'");
+    change_file(place, sql);
+    int code = hold(&holding, store, "alpha");
+    if (code == 0)
+        CHECK(bl_store_session_recovery(holding.held)->owner_died);
+    let_go(&holding);
+    change_file(place, "UPDATE lease SET owner = NULL");
+    return code;
+}
+
+STORE_TEST(who_is_alive_is_told_by_host_boot_namespace_pid_and_start)
+{
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold_after(place, store, "pid = pid"), BL_EBUSY);
+    CHECK_EQUAL(hold_after(place, store, "until = 0"), BL_EBUSY); /* alive, however silent */
+    CHECK_EQUAL(hold_after(place, store, "started = started + 1"), 0);
+    CHECK_EQUAL(hold_after(place, store, "pid = 4194305"), 0);
+    CHECK_EQUAL(hold_after(place, store, "boot = 'before'"), 0);
+    CHECK_EQUAL(hold_after(place, store, "host = 'elsewhere'"), BL_EBUSY);
+    CHECK_EQUAL(hold_after(place, store, "host = 'elsewhere', until = 0"), 0);
+    CHECK_EQUAL(hold_after(place, store, "pid_space = 'pid:[1]'"), BL_EBUSY);
+    CHECK_EQUAL(hold_after(place, store, "pid_space = 'pid:[1]', until = 0"), 0);
+    bl_store_close(store);
+}
+
+STORE_TEST(another_host_waits_for_the_end_of_the_lease)
+{
+    struct bl_store *store = store_at(place);
+    struct holding here, there;
+    setenv("BELAY_HOST", "elsewhere", 1);
+    struct bl_store *other = store_at(place);
+    unsetenv("BELAY_HOST");
+    CHECK_EQUAL(hold(&here, store, "alpha"), 0);
+    CHECK_EQUAL(hold(&there, other, "alpha"), BL_EBUSY);
+    change_file(place, "UPDATE lease SET until = 1");
+    CHECK_EQUAL(bl_store_renew(here.held, NULL), 0);
+    CHECK_EQUAL(hold(&there, other, "alpha"), BL_EBUSY);
+    change_file(place, "UPDATE lease SET until = 1");
+    CHECK_EQUAL(hold(&there, other, "alpha"), 0);
+    CHECK(bl_store_session_recovery(there.held)->owner_died);
+    let_go(&there);
+    let_go(&here);
+    bl_store_close(other);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_lease_that_this_store_left_is_taken_again)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(begin_turn(&holding, "turn_1"), 0);
+    let_go(&holding);
+    /* As after a commit of which nobody knows: the handle is gone, the lease is not. */
+    char sql[128];
+    snprintf(sql, sizeof sql, "UPDATE lease SET owner = '%s'", store->owner);
+    change_file(place, sql);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK(bl_store_session_recovery(holding.held)->owner_died);
+    CHECK(strcmp(bl_store_session_recovery(holding.held)->cut_off, "turn_1") == 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_session_with_damaged_messages_is_named)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    let_go(&holding);
+    change_file(place, "UPDATE turn SET messages = '[{\"role\":3}]'");
+    CHECK_EQUAL(hold(&holding, store, "alpha"), BL_EPARSE);
+    CHECK(strstr(holding.error.message, "turn 1 of session alpha") != NULL);
+    let_go(&holding);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"), 0);
+    bl_store_close(store);
+}
+
+SUITE(sqlite_hold, cmocka_unit_test(a_holder_that_was_killed_is_succeeded_at_once),
+      cmocka_unit_test(a_process_that_ended_without_a_word_is_succeeded_too),
+      cmocka_unit_test(of_two_processes_one_holds_the_session),
+      cmocka_unit_test(who_is_alive_is_told_by_host_boot_namespace_pid_and_start),
+      cmocka_unit_test(another_host_waits_for_the_end_of_the_lease),
+      cmocka_unit_test(a_lease_that_this_store_left_is_taken_again),
+      cmocka_unit_test(a_session_with_damaged_messages_is_named));

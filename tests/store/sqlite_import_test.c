@@ -1,0 +1,123 @@
+#include <stdio.h>
+
+#include "helpers.h"
+
+#define HEAD                                                                                       \
+    "{\"type\":\"session\",\"schema\":1,\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","    \
+    "\"parent\":null,\"created_at\":\"2026-11-15T18:50:07.123Z\","                                 \
+    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":1}\n"
+#define TURN_NUMBERED(number)                                                                      \
+    "{\"type\":\"turn\",\"number\":" number ",\"id\":\"turn_1\",\"run\":\"run_1\","                \
+    "\"interrupted\":false,\"ended_at\":\"2026-11-15T18:50:07.123Z\","                             \
+    "\"usage\":{\"input_tokens\":3,\"output_tokens\":4},"                                          \
+    "\"spent\":{\"input_tokens\":5,\"output_tokens\":6,\"cost_usd\":null,\"cost_usd_max\":null},"  \
+    "\"result\":{\"turn_id\":\"turn_1\"},"                                                         \
+    "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}],"        \
+    "\"events\":[{\"type\":\"turn_ended\",\"seq\":7}]}\n"
+#define TURN TURN_NUMBERED("1")
+#define ATTEMPT                                                                                    \
+    "{\"type\":\"attempt\",\"id\":\"turn_2\",\"run\":\"run_1\",\"state\":\"rejected\","            \
+    "\"started_at\":\"2026-11-15T18:50:07.123Z\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","       \
+    "\"spent\":{\"input_tokens\":0,\"output_tokens\":0,\"cost_usd\":0,\"cost_usd_max\":0},"        \
+    "\"receipt\":null,\"prompt\":\"p\\u0000q\",\"result\":null}\n"
+#define END(lines) "{\"type\":\"end\",\"lines\":" lines "}\n"
+
+static int import_text(struct bl_store *store, const char *text, struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    const char *id = NULL;
+    *error = (struct bl_error){0};
+    int code = bl_store_import(store, bl_text_from(text), NULL, &arena, &id, error);
+    CHECK(code != 0 || strcmp(id, "alpha") == 0);
+    CHECK_EQUAL(error->code, code);
+    bl_arena_done(&arena);
+    return code;
+}
+
+STORE_TEST(a_session_comes_in_whole)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_error error;
+    struct holding holding;
+    CHECK_EQUAL(import_text(store, HEAD TURN ATTEMPT END("3"), &error), 0);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 1);
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.usage.output_tokens, 4);
+    add_turn(&holding, "turn_9");
+    let_go(&holding);
+    CHECK_EQUAL(import_text(store, HEAD TURN END("2"), &error), BL_EEXIST);
+    CHECK_EQUAL(error.kind, BL_KIND_SESSION);
+    bl_store_close(store);
+}
+
+STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
+{
+    static const struct {
+        const char *text;
+        const char *line;
+        const char *word;
+    } cases[] = {
+        {"", "line 1:", "end, is missing"},
+        {HEAD TURN, "line 3:", "the file was cut"},
+        {HEAD TURN END("1"), "line 3:", "number of lines"},
+        {HEAD TURN END("2") TURN, "line 4:", "follows the last"},
+        {HEAD END("1"), "line 2:", "fewer turns"},
+        {TURN END("1"), "line 1:", "no exported session"},
+        {HEAD HEAD TURN END("3"), "line 2:", "second line"},
+        {HEAD TURN_NUMBERED("2") END("2"), "line 2:", "missing before"},
+        {HEAD TURN TURN END("3"), "line 3:", "twice"},
+        {HEAD TURN_NUMBERED("-1") END("2"), "line 2:", "below zero"},
+        {HEAD TURN_NUMBERED("true") END("2"), "line 2:", "\"number\""},
+        {HEAD TURN ATTEMPT ATTEMPT END("4"), "line 4:", "same id"},
+        {HEAD "{\"type\":\"turn\",\"number\":1}\n" END("2"), "line 2:", "is missing"},
+        {HEAD "{\"type\":\"turn\"\n" END("2"), "line 2:", "expected"},
+        {HEAD "[]\n" END("2"), "line 2:", "\"type\""},
+        {HEAD "{\"type\":\"other\"}\n" END("2"), "line 2:", "none that a session has"},
+        {HEAD "{\"type\":\"event\",\"run\":\"r\",\"event\":1}\n" END("2"), "line 2:", "\"event\""},
+        {HEAD "{\"type\":\"checkpoint\",\"name\":\"n\"}\n" END("2"), "line 2:", "is missing"},
+    };
+    struct bl_store *store = store_at(place);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_error error;
+        CHECK_EQUAL(import_text(store, cases[i].text, &error), BL_EPARSE);
+        CHECK_EQUAL(error.kind, BL_KIND_PARSE);
+        bool told = strstr(error.message, cases[i].line) != NULL &&
+                    strstr(error.message, cases[i].word) != NULL;
+        if (!CHECK(told))
+            fprintf(stderr, "case %zu: %s\n", i, error.message);
+    }
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 0);
+    bl_store_close(store);
+}
+
+STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
+{
+    static const char text[] = HEAD TURN ATTEMPT END("3");
+    struct bl_store *store = store_at(place);
+    struct bl_random random;
+    unsigned long rounds = suite_rounds(400, 50000);
+    char changed[sizeof text];
+    bl_random_seed(&random, 20261115);
+    for (unsigned long i = 0; i < rounds; i++) {
+        struct bl_arena arena = {0};
+        const char *id = NULL;
+        memcpy(changed, text, sizeof text);
+        size_t size = sizeof text - 1;
+        changed[bl_random_below(&random, size)] = (char)bl_random_next(&random);
+        if (i % 4 == 0)
+            size = (size_t)bl_random_below(&random, size);
+        int code = bl_store_import(store, (struct bl_text){changed, size}, NULL, &arena, &id, NULL);
+        CHECK(code == 0 || code == BL_EPARSE);
+        if (code == 0)
+            CHECK_EQUAL(bl_store_delete(store, id, NULL), 0);
+        bl_arena_done(&arena);
+    }
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    bl_store_close(store);
+}
+
+SUITE(sqlite_import, cmocka_unit_test(a_session_comes_in_whole),
+      cmocka_unit_test(what_is_wrong_is_named_by_its_line_and_nothing_comes_in),
+      cmocka_unit_test(any_change_to_a_file_is_refused_or_comes_in_well));

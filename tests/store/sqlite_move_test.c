@@ -1,0 +1,68 @@
+#include "helpers.h"
+
+STORE_TEST(a_fork_has_the_same_turns_and_goes_its_own_way)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    struct bl_store_session_view view;
+    const char *id = NULL;
+    struct holding first, second;
+    CHECK_EQUAL(hold(&first, store, "alpha"), 0);
+    add_turn(&first, "turn_1");
+    CHECK_EQUAL(reject_turn(&first, "turn_x"), 0);
+    /* Reading needs no lease. */
+    CHECK_EQUAL(bl_store_fork(store, "alpha", "beta", &arena, &id, NULL), 0);
+    CHECK(strcmp(id, "beta") == 0);
+    add_turn(&first, "turn_2");
+    CHECK_EQUAL(hold(&second, store, "beta"), 0);
+    CHECK_EQUAL(second.session.turns_total, 1);
+    add_turn(&second, "turn_3");
+    CHECK_EQUAL(bl_store_show(store, &arena, "beta", &view, NULL), 0);
+    CHECK(strcmp(view.summary.parent, "alpha") == 0);
+    CHECK_EQUAL(view.turn_count, 2);
+    CHECK_EQUAL(view.attempt_count, 0);
+    CHECK_EQUAL(view.summary.spent.usage.input_tokens, 24);
+    CHECK_EQUAL(bl_store_fork(store, "alpha", NULL, &arena, &id, NULL), 0);
+    CHECK_EQUAL(bl_session_id_check(id, NULL), 0);
+    CHECK_EQUAL(bl_store_fork(store, "alpha", "beta", &arena, &id, &error), BL_EEXIST);
+    CHECK_EQUAL(bl_store_fork(store, "gamma", NULL, &arena, &id, NULL), BL_ENOENT);
+    let_go(&first);
+    let_go(&second);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_session_is_deleted_with_all_that_belongs_to_it)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_error error = {0};
+    struct holding holding, other;
+    CHECK_EQUAL(hold(&other, store, "other"), 0);
+    add_turn(&other, "turn_1");
+    CHECK_EQUAL(hold_with(&holding, store,
+                          &(struct bl_store_hold_options){
+                              .id = "alpha", .run_id = "run_a", .request_id = "req"}),
+                0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
+    CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "plan", BL_TEXT("1"), NULL), 0);
+    CHECK_EQUAL(bl_store_delete(store, "alpha", &error), BL_EBUSY);
+    CHECK_EQUAL(error.kind, BL_KIND_SESSION);
+    let_go(&holding);
+    CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
+    CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), BL_ENOENT);
+    CHECK_EQUAL(ask_integer(place,
+                            "SELECT (SELECT count(*) FROM attempt) +"
+                            " (SELECT count(*) FROM receipt) + (SELECT count(*) FROM request)"
+                            " + (SELECT count(*) FROM checkpoint)"),
+                0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM journal"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn WHERE events <> ''"), 1);
+    let_go(&other);
+    bl_store_close(store);
+}
+
+SUITE(sqlite_move, cmocka_unit_test(a_fork_has_the_same_turns_and_goes_its_own_way),
+      cmocka_unit_test(a_session_is_deleted_with_all_that_belongs_to_it));

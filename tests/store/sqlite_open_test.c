@@ -1,0 +1,255 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+static mode_t mode_of(const char *path)
+{
+    struct stat status = {0};
+    CHECK_EQUAL(stat(path, &status), 0);
+    return status.st_mode & 0777;
+}
+
+static void write_file(const char *path, struct bl_text bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK_EQUAL(write(fd, bytes.data, bytes.size), bytes.size);
+    close(fd);
+}
+
+/* The file is refused with this word in the message, and is as before, with nothing beside it. */
+static void check_refused(const struct place *place, const char *word)
+{
+    struct bl_store *store = NULL;
+    struct bl_error error = {0};
+    struct bl_text before = suite_read_file(place->path);
+    for (int reading = 0; reading < 2; reading++) {
+        error = (struct bl_error){0};
+        int code = reading ? bl_store_open_reading(place->path, &store, &error)
+                           : bl_store_open(place->path, &store, &error);
+        CHECK(code != 0 && code == error.code);
+        CHECK_EQUAL(error.kind, BL_KIND_FILESYSTEM);
+        if (!CHECK(strstr(error.message, word) != NULL))
+            fprintf(stderr, "expected \"%s\" in: %s\n", word, error.message);
+        CHECK(strcmp(error.target, place->path) == 0);
+        CHECK(strstr(error.hint, "move-aside") != NULL);
+        struct bl_text after = suite_read_file(place->path);
+        CHECK(bl_text_equal(before, after));
+        bl_free((void *)(uintptr_t)after.data);
+    }
+    bl_free((void *)(uintptr_t)before.data);
+}
+
+static void make_store(const struct place *place)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_new_store_is_for_its_owner_alone)
+{
+    struct place deep = *place;
+    char folder[192];
+    snprintf(folder, sizeof folder, "%s/a", place->folder);
+    snprintf(deep.path, sizeof deep.path, "%s/a/b/c.db", place->folder);
+    struct bl_store *store = store_at(&deep);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, NULL), 0);
+    CHECK_EQUAL(mode_of(folder), 0700);
+    CHECK_EQUAL(mode_of(deep.path), 0600);
+    snprintf(folder, sizeof folder, "%s-wal", deep.path);
+    CHECK_EQUAL(mode_of(folder), 0600);
+    CHECK_EQUAL(ask_integer(&deep, "PRAGMA application_id"), SQLITE_APPLICATION_ID);
+    CHECK_EQUAL(ask_integer(&deep, "PRAGMA user_version"), 1);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(an_empty_file_is_made_a_store)
+{
+    write_file(place->path, (struct bl_text){0});
+    make_store(place);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+}
+
+STORE_TEST(a_path_with_signs_that_mean_something_is_a_path)
+{
+    struct place odd = *place;
+    snprintf(odd.path, sizeof odd.path, "%s/a?mode=ro&x#y%%41 '\".db", place->folder);
+    struct bl_store *store = store_at(&odd);
+    CHECK_EQUAL(access(odd.path, F_OK), 0);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_file_that_is_no_database_is_not_touched)
+{
+    write_file(place->path, BL_TEXT("These are my notes. They are longer than a header of SQLite, "
+                                    "so that nobody can say that the file was too short to tell."));
+    check_refused(place, "not made by belay");
+    write_file(place->path, BL_TEXT("short"));
+    check_refused(place, "not made by belay");
+}
+
+STORE_TEST(a_database_of_another_program_is_not_touched)
+{
+    change_file(place, "CREATE TABLE bookmarks (url TEXT)");
+    check_refused(place, "another program");
+    change_file(place, "PRAGMA application_id = 77; PRAGMA user_version = 1");
+    check_refused(place, "another program");
+    change_file(place, "PRAGMA journal_mode = WAL; INSERT INTO bookmarks VALUES ('a')");
+    check_refused(place, "another program");
+}
+
+STORE_TEST(a_store_of_a_newer_belay_is_not_touched)
+{
+    make_store(place);
+    change_file(place, "PRAGMA user_version = 2");
+    check_refused(place, "newer belay");
+}
+
+STORE_TEST(a_version_that_only_the_log_knows_counts)
+{
+    sqlite3 *db = NULL;
+    make_store(place);
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    check_refused(place, "newer belay");
+    sqlite3_close(db);
+}
+
+STORE_TEST(a_truncated_store_is_not_touched)
+{
+    make_store(place);
+    struct stat status;
+    CHECK_EQUAL(stat(place->path, &status), 0);
+    CHECK_EQUAL(truncate(place->path, status.st_size / 2 / 4096 * 4096), 0);
+    check_refused(place, "damaged");
+    CHECK_EQUAL(truncate(place->path, 60), 0);
+    check_refused(place, "not made by belay");
+}
+
+STORE_TEST(a_damaged_store_is_not_touched)
+{
+    struct bl_random random;
+    bl_random_seed(&random, 20261115);
+    make_store(place);
+    struct bl_text whole = suite_read_file(place->path);
+    char *bytes = bl_alloc(whole.size);
+    unsigned refused = 0, rounds = (unsigned)suite_rounds(20, 1000);
+    for (unsigned i = 0; i < rounds; i++) {
+        struct bl_store *store = NULL;
+        struct bl_error error = {0};
+        memcpy(bytes, whole.data, whole.size);
+        /* The header stays: what is behind it is garbage, in whole sectors as disks do it. */
+        size_t at = 512 * (1 + (size_t)bl_random_below(&random, whole.size / 512 - 1));
+        for (size_t j = 0; j < 512; j++)
+            bytes[at + j] = (char)bl_random_next(&random);
+        write_file(place->path, (struct bl_text){bytes, whole.size});
+        if (bl_store_open(place->path, &store, &error) == 0) {
+            /* The garbage fell into what nobody uses. */
+            bl_store_close(store);
+            continue;
+        }
+        refused++;
+        CHECK_EQUAL(error.kind, BL_KIND_FILESYSTEM);
+        struct bl_text after = suite_read_file(place->path);
+        CHECK(bl_text_equal(after, (struct bl_text){bytes, whole.size}));
+        bl_free((void *)(uintptr_t)after.data);
+    }
+    CHECK(refused > rounds / 20);
+    bl_free(bytes);
+    bl_free((void *)(uintptr_t)whole.data);
+}
+
+STORE_TEST(what_is_no_file_is_refused)
+{
+    struct bl_store *store = NULL;
+    struct bl_error error = {0};
+    CHECK_EQUAL(bl_store_open(place->folder, &store, &error), BL_EINVAL);
+    CHECK_EQUAL(error.kind, BL_KIND_FILESYSTEM);
+    error = (struct bl_error){0};
+    CHECK(bl_store_open("/dev/null/x/y.db", &store, &error) != 0);
+    CHECK(error.message[0] != '\0' && error.hint[0] != '\0');
+    error = (struct bl_error){0};
+    CHECK_EQUAL(bl_store_open_reading(place->path, &store, &error), BL_ENOENT);
+    CHECK_EQUAL(access(place->path, F_OK), -1);
+}
+
+/* As an ordinary user, since root may write anywhere. */
+int role_read_only(void *argument BL_UNUSED)
+{
+    struct bl_store *store = NULL;
+    struct bl_error error = {0};
+    struct bl_arena arena = {0};
+    struct bl_list summaries;
+    char path[192];
+    CHECK(geteuid() != 0 ||
+          (setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0));
+    CHECK_EQUAL(bl_store_open(role_place.path, &store, &error), BL_EACCES);
+    CHECK_EQUAL(error.kind, BL_KIND_FILESYSTEM);
+    CHECK(error.hint[0] != '\0');
+    CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, NULL), 0);
+    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, &summaries, NULL), 0);
+    CHECK(!bl_list_empty(&summaries));
+    bl_store_close(store);
+    snprintf(path, sizeof path, "%s/new.db", role_place.folder);
+    error = (struct bl_error){0};
+    CHECK_EQUAL(bl_store_open(path, &store, &error), BL_EACCES);
+    CHECK_EQUAL(access(path, F_OK), -1);
+    bl_arena_done(&arena);
+    return 0;
+}
+
+STORE_TEST(a_folder_that_cannot_be_written_to_is_said)
+{
+    struct actor actor;
+    make_store(place);
+    CHECK_EQUAL(chmod(place->path, 0444), 0);
+    CHECK_EQUAL(chmod(place->folder, 0555), 0);
+    actor_start(&actor, "read-only", place, NULL, false);
+    CHECK_EQUAL(actor_end(&actor), 0);
+    CHECK_EQUAL(chmod(place->folder, 0700), 0);
+}
+
+STORE_TEST(processes_that_open_a_new_store_at_once_share_it)
+{
+    unsigned rounds = (unsigned)suite_rounds(3, 100);
+    for (unsigned i = 0; i < rounds; i++) {
+        struct actor actors[6];
+        char id[16];
+        snprintf(place->path, sizeof place->path, "%s/store.db", place->folder);
+        for (size_t j = 0; j < BL_COUNT(actors); j++) {
+            snprintf(id, sizeof id, "s-%zu", j);
+            actor_start(&actors[j], "opener", place, id, false);
+        }
+        for (size_t j = 0; j < BL_COUNT(actors); j++) {
+            actor_expect(&actors[j], "no error");
+            CHECK_EQUAL(actor_end(&actors[j]), 0);
+        }
+        CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), BL_COUNT(actors));
+        remove(place->path);
+        snprintf(place->path, sizeof place->path, "%s/store.db-wal", place->folder);
+        remove(place->path);
+        snprintf(place->path, sizeof place->path, "%s/store.db-shm", place->folder);
+        remove(place->path);
+    }
+}
+
+SUITE(sqlite_open, cmocka_unit_test(a_new_store_is_for_its_owner_alone),
+      cmocka_unit_test(an_empty_file_is_made_a_store),
+      cmocka_unit_test(a_path_with_signs_that_mean_something_is_a_path),
+      cmocka_unit_test(a_file_that_is_no_database_is_not_touched),
+      cmocka_unit_test(a_database_of_another_program_is_not_touched),
+      cmocka_unit_test(a_store_of_a_newer_belay_is_not_touched),
+      cmocka_unit_test(a_version_that_only_the_log_knows_counts),
+      cmocka_unit_test(a_truncated_store_is_not_touched),
+      cmocka_unit_test(a_damaged_store_is_not_touched),
+      cmocka_unit_test(what_is_no_file_is_refused),
+      cmocka_unit_test(a_folder_that_cannot_be_written_to_is_said),
+      cmocka_unit_test(processes_that_open_a_new_store_at_once_share_it));

@@ -1,0 +1,101 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+static void the_default_path_follows_the_environment(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    const char *path, *home = getenv("HOME"), *data = getenv("XDG_DATA_HOME");
+    struct bl_text home_before = bl_arena_text(&arena, bl_text_from(home));
+    struct bl_text data_before = bl_arena_text(&arena, bl_text_from(data));
+    setenv("XDG_DATA_HOME", "/data", 1);
+    setenv("HOME", "/home/me", 1);
+    assert_int_equal(bl_store_default_path(&arena, &path, NULL), 0);
+    assert_string_equal(path, "/data/belay/sessions.db");
+    setenv("XDG_DATA_HOME", "not/absolute", 1);
+    assert_int_equal(bl_store_default_path(&arena, &path, NULL), 0);
+    assert_string_equal(path, "/home/me/.local/share/belay/sessions.db");
+    unsetenv("XDG_DATA_HOME");
+    unsetenv("HOME");
+    assert_int_equal(bl_store_default_path(&arena, &path, &error), BL_ENOENT);
+    assert_true(error.hint[0] != '\0');
+    if (home != NULL)
+        setenv("HOME", home_before.data, 1);
+    if (data != NULL)
+        setenv("XDG_DATA_HOME", data_before.data, 1);
+    bl_arena_done(&arena);
+}
+
+STORE_TEST(an_address_of_postgres_is_a_usage_error)
+{
+    struct bl_store *store = NULL;
+    struct bl_error error = {0};
+    CHECK_EQUAL(bl_store_open("postgres://me:secret@host/db", &store, &error), BL_ENOTSUP);
+    CHECK_EQUAL(error.kind, BL_KIND_USAGE);
+    CHECK(strstr(error.message, "secret") == NULL && strstr(error.target, "secret") == NULL);
+    error = (struct bl_error){0};
+    CHECK_EQUAL(bl_store_open("", &store, &error), BL_EINVAL);
+    CHECK_EQUAL(error.kind, BL_KIND_USAGE);
+    CHECK_EQUAL(access(place->path, F_OK), -1);
+}
+
+STORE_TEST(a_store_opened_for_reading_refuses_writes)
+{
+    struct bl_store *store = store_at(place), *reader = NULL;
+    struct holding holding, other;
+    struct bl_arena arena = {0};
+    struct bl_store_session_view view;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(bl_store_open_reading(place->path, &reader, NULL), 0);
+    CHECK(strcmp(bl_store_where(reader), place->path) == 0);
+    CHECK_EQUAL(hold(&other, reader, "beta"), BL_EACCES);
+    CHECK_EQUAL(bl_store_delete(reader, "alpha", NULL), BL_EACCES);
+    CHECK_EQUAL(bl_store_show(reader, &arena, "alpha", &view, NULL), 0);
+    CHECK_EQUAL(view.turn_count, 1);
+    CHECK(view.summary.held_by != NULL);
+    /* It sees what is written after. */
+    add_turn(&holding, "turn_2");
+    CHECK_EQUAL(bl_store_show(reader, &arena, "alpha", &view, NULL), 0);
+    CHECK_EQUAL(view.turn_count, 2);
+    bl_store_close(reader);
+    let_go(&holding);
+    bl_store_close(store);
+    bl_store_close(NULL);
+    bl_arena_done(&arena);
+}
+
+STORE_TEST(a_store_that_was_closed_is_one_file)
+{
+    struct bl_arena arena = {0};
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    let_go(&holding);
+    bl_store_close(store);
+    CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-wal", place->path).data, F_OK), -1);
+    CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-shm", place->path).data, F_OK), -1);
+    bl_arena_done(&arena);
+}
+
+STORE_TEST(an_open_that_is_stopped_leaves_no_store)
+{
+    struct bl_store *store = NULL;
+    struct bl_scope scope;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    struct bl_scope *before = bl_scope_enter(&scope);
+    CHECK_EQUAL(bl_store_open(place->path, &store, NULL), BL_ECANCELED);
+    bl_scope_enter(before);
+    bl_scope_done(&scope);
+    CHECK(store == NULL);
+}
+
+SUITE(store, cmocka_unit_test(the_default_path_follows_the_environment),
+      cmocka_unit_test(an_address_of_postgres_is_a_usage_error),
+      cmocka_unit_test(a_store_opened_for_reading_refuses_writes),
+      cmocka_unit_test(a_store_that_was_closed_is_one_file),
+      cmocka_unit_test(an_open_that_is_stopped_leaves_no_store));
