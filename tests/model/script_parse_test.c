@@ -1,0 +1,108 @@
+#include "recorder.h"
+
+static void errors_and_tools_are_checked(void **state BL_UNUSED)
+{
+    refuse_script("replies: [{error: {}}]", "line 1, column 19: error needs a status or a code",
+                  "529");
+    refuse_script("replies: [{error: {status: 99}}]",
+                  "line 1, column 28: status must be an integer from 100 to 599", "");
+    refuse_script("replies: [{error: {status: 500, times: 0}}]",
+                  "line 1, column 40: times must be an integer from 1 to 1000000000", "");
+    refuse_script("replies: [{error: {code: overload}}]",
+                  "line 1, column 26: code is not known: 'overload'", "did you mean 'overloaded'?");
+    refuse_script("replies: [{error: {status: 500}, say: a}]",
+                  "line 1, column 34: a reply that is an error has no say", "next reply");
+    refuse_script("replies: [{tools: {name: a}}]",
+                  "line 1, column 19: tools must be a list, is a mapping", "");
+    refuse_script("replies: [{tools: [{input: {}}]}]", "line 1, column 20: a tool needs a name",
+                  "");
+    refuse_script("replies: [{tools: [{name: ''}]}]", "line 1, column 27: name must not be empty",
+                  "");
+    refuse_script("replies: [{tools: [{name: a, id: ''}]}]",
+                  "line 1, column 34: id must not be empty (without one, it is made)", "");
+    refuse_script("replies: [{tools: [{name: a, input: {}, input_text: '{}'}]}]",
+                  "line 1, column 41: a tool has one input: input or input_text", "");
+}
+
+static void what_is_neither_yaml_nor_json_is_refused_with_its_place(void **state BL_UNUSED)
+{
+    refuse_script("replies:\n  - say: \"open\n",
+                  "offset 24 (line 3, column 1): expected the closing quote, "
+                  "found the end near `replies:\\n  - say: \"open\\n`",
+                  "a script is YAML or JSON: {");
+    struct bl_script *script;
+    struct bl_error error = {0};
+    assert_int_equal(bl_script_parse((struct bl_text){"name: \xff", 7}, "x", &script, &error),
+                     BL_EPARSE);
+    assert_non_null(strstr(error.message, "line 1, column 7): expected valid UTF-8"));
+    error = (struct bl_error){0};
+    assert_int_equal(
+        bl_script_parse(BL_TEXT("replies: [{say: a}, {say: b, say: c}]"), "x", &script, &error),
+        BL_EPARSE);
+    assert_non_null(strstr(error.message, "line 1, column 30): expected a key that"));
+    error = (struct bl_error){0};
+    assert_int_equal(
+        bl_script_parse(BL_TEXT("{\"repeat\": true, \"repeat\": true}"), "x", &script, &error),
+        BL_EPARSE);
+    assert_non_null(strstr(error.message, "expected a key that"));
+}
+
+static void aliases_do_not_multiply_inputs_beyond_measure(void **state BL_UNUSED)
+{
+    struct bl_buffer source;
+    struct bl_script *script;
+    struct bl_error error = {0};
+
+    bl_buffer_init(&source, 8u << 20);
+    bl_buffer_append(&source, BL_TEXT("name: &big \""));
+    for (unsigned i = 0; i < 1u << 20; i++)
+        bl_buffer_append_byte(&source, 'x');
+    bl_buffer_append(&source, BL_TEXT("\"\nreplies:\n- tools:\n"));
+    for (unsigned i = 0; i < 1000; i++)
+        bl_buffer_append(&source, BL_TEXT("  - {name: *big, input: {a: *big}}\n"));
+    assert_int_equal(bl_script_parse(bl_buffer_text(&source), "x", &script, &error), BL_EPARSE);
+    assert_non_null(strstr(error.message, "the inputs of all tools are over 64 MiB"));
+    bl_buffer_done(&source);
+}
+
+static void there_is_a_limit_on_replies(void **state BL_UNUSED)
+{
+    struct bl_buffer source;
+    struct bl_script *script;
+    struct bl_error error = {0};
+
+    bl_buffer_init(&source, 8u << 20);
+    bl_buffer_append(&source, BL_TEXT("replies:\n"));
+    for (unsigned i = 0; i < 10000; i++)
+        bl_buffer_append(&source, BL_TEXT("- say: a\n"));
+    assert_int_equal(bl_script_parse(bl_buffer_text(&source), "x", &script, NULL), 0);
+    bl_script_free(script);
+    bl_buffer_append(&source, BL_TEXT("- say: a\n"));
+    assert_int_equal(bl_script_parse(bl_buffer_text(&source), "x", &script, &error), BL_EPARSE);
+    assert_string_equal(error.message, "line 2, column 1: there are more than 10000 replies");
+    bl_buffer_done(&source);
+}
+
+static void json_and_yaml_make_the_same_script(void **state BL_UNUSED)
+{
+    static const char *const sources[] = {
+        "name: n\nreplies:\n- say: hi\n  delay: 1.5\n  when: a\nrepeat: true\n",
+        "{\"name\": \"n\", \"replies\": [{\"say\": \"hi\", \"delay\": \"1.5s\", \"when\": \"a\"}], "
+        "\"repeat\": true}",
+        "{name: n, replies: [{say: hi, delay: 1500ms, when: a}], repeat: true}",
+    };
+    for (size_t i = 0; i < BL_COUNT(sources); i++) {
+        struct bl_script *script = script_of(sources[i]);
+        assert_string_equal(bl_script_name(script), "n");
+        bl_script_free(script);
+    }
+    struct bl_script *unnamed = script_of("replies: [{say: a}]");
+    assert_string_equal(bl_script_name(unnamed), "test.yaml");
+    bl_script_free(unnamed);
+}
+
+SUITE(script_parse, cmocka_unit_test(errors_and_tools_are_checked),
+      cmocka_unit_test(what_is_neither_yaml_nor_json_is_refused_with_its_place),
+      cmocka_unit_test(aliases_do_not_multiply_inputs_beyond_measure),
+      cmocka_unit_test(there_is_a_limit_on_replies),
+      cmocka_unit_test(json_and_yaml_make_the_same_script));
