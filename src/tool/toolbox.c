@@ -1,0 +1,211 @@
+#include "parts.h"
+
+#define OUTPUT_MAX_DEFAULT ((size_t)64 * 1024)
+/* Of what is wrong with an input so much is told; a model mends one thing after the other. */
+#define PROBLEMS_TOLD_MAX 5
+
+static const struct tool_entry *const entries[TOOL_COUNT] = {&tool_bash};
+
+/* SIZE_MAX: there is none of that name. */
+static size_t find_entry(const char *name)
+{
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        if (strcmp(entries[i]->name, name) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+/* ---- Inputs ---------------------------------------------------------------------------------- */
+
+static struct bl_text list_problems(struct bl_arena *arena, const char *name,
+                                    const struct bl_list *problems)
+{
+    struct bl_text text =
+        bl_arena_printf(arena, "The input does not fit the schema of %s; it was not run.", name);
+    size_t told = 0, count = 0;
+    BL_LIST_EACH (link, problems) {
+        const struct bl_json_problem *problem = BL_CONTAINER(link, struct bl_json_problem, link);
+        if (++count > PROBLEMS_TOLD_MAX)
+            continue;
+        text = bl_arena_printf(
+            arena, BL_TEXT_FORMAT "\n" BL_TEXT_FORMAT ": " BL_TEXT_FORMAT, BL_TEXT_ARG(text),
+            BL_TEXT_ARG(problem->path.size > 0 ? problem->path : BL_TEXT("input")),
+            BL_TEXT_ARG(bl_utf8_cut(problem->message, 300)));
+        told++;
+    }
+    return count > told ? bl_arena_printf(arena, BL_TEXT_FORMAT "\n%zu more", BL_TEXT_ARG(text),
+                                          count - told)
+                        : text;
+}
+
+/* True when the tool can run with that input; else `*ret_text` says what is wrong. */
+static bool input_fits(const struct bl_toolbox *toolbox, size_t index,
+                       const struct bl_tool_call *call, struct bl_text *ret_text)
+{
+    const struct tool_entry *entry = entries[index];
+    struct bl_list problems;
+    if (bl_json_schema_check(toolbox->schemas[index], call->input, call->arena, &problems) != 0) {
+        *ret_text = list_problems(call->arena, entry->name, &problems);
+        return false;
+    }
+    const char *wrong = entry->check(call->input);
+    if (wrong != NULL)
+        *ret_text = bl_arena_printf(call->arena, "The input of %s: %s; it was not run.",
+                                    entry->name, wrong);
+    return wrong == NULL;
+}
+
+/* ---- The sandbox ------------------------------------------------------------------------------
+ */
+
+/* Settles which sandbox is in force. One that the machine does not have is an error if it was asked
+ * for; where the mode wanted it, there is none. Trying it takes milliseconds: once, and not before
+ * it is needed. */
+static int settle_sandbox(struct bl_toolbox *toolbox, struct bl_error *error)
+{
+    struct bl_container_check check = {0};
+    bool settled = toolbox->sandbox_settled;
+    toolbox->sandbox_settled = true;
+    if (settled || toolbox->sandbox == BL_SANDBOX_OFF)
+        return 0;
+    bl_sandbox_check(&check);
+    if (check.available) {
+        toolbox->container = bl_sandbox_container(toolbox->container);
+        return 0;
+    }
+    toolbox->sandbox = BL_SANDBOX_OFF;
+    bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "enter the sandbox", "bwrap",
+                 "the sandbox is not available: %s", check.detail);
+    if (check.hint[0] != '\0')
+        bl_error_hint(error, "%s", check.hint);
+    return BL_ENOTSUP;
+}
+
+/* ---- The engine's table ---------------------------------------------------------------------- */
+
+/* What cannot run needs no permission: the call says what is wrong with it. */
+static bool toolbox_permit(void *context, const struct bl_tool_call *call, char *ret_reason,
+                           size_t reason_size)
+{
+    struct bl_toolbox *toolbox = context;
+    size_t index = find_entry(call->name);
+    struct bl_text text;
+    if (index == SIZE_MAX || !input_fits(toolbox, index, call, &text))
+        return true;
+    const struct tool_entry *entry = entries[index];
+    struct permission_question question = {
+        .tool = entry->name,
+        .subject = bl_json_text(bl_json_get(call->input, bl_text_from(entry->subject))),
+        .command = entry->command,
+        .reads = entry->reads,
+        .sandboxed = bl_toolbox_sandbox(toolbox) != BL_SANDBOX_OFF,
+    };
+    return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
+}
+
+static struct bl_text unknown_tool(const struct bl_tool_call *call)
+{
+    struct bl_text text =
+        bl_arena_printf(call->arena, "There is no tool '%.64s'. There are:", call->name);
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        text = bl_arena_printf(call->arena, BL_TEXT_FORMAT "%s%s", BL_TEXT_ARG(text),
+                               i == 0 ? " " : ", ", entries[i]->name);
+    return text;
+}
+
+static int toolbox_call(void *context, const struct bl_tool_call *call,
+                        struct bl_tool_result *ret_result, struct bl_error *error)
+{
+    struct bl_toolbox *toolbox = context;
+    size_t index = find_entry(call->name);
+    *ret_result = (struct bl_tool_result){.is_error = true};
+    if (index == SIZE_MAX) {
+        ret_result->text = unknown_tool(call);
+        return 0;
+    }
+    if (!input_fits(toolbox, index, call, &ret_result->text))
+        return 0;
+    settle_sandbox(toolbox, NULL);
+    return entries[index]->call(toolbox, call, ret_result, error);
+}
+
+/* ---- The toolbox ----------------------------------------------------------------------------- */
+
+static int compile_schema(struct bl_toolbox *toolbox, size_t index, struct bl_error *error)
+{
+    struct bl_text text = bl_text_from(entries[index]->schema);
+    const struct bl_json *source;
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    int code = bl_json_read(&arena, text, NULL, &source, NULL);
+    if (code == 0)
+        code = bl_json_schema_new(source, &toolbox->schemas[index], error);
+    bl_arena_done(&arena);
+    return code;
+}
+
+int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox **ret_toolbox,
+                   struct bl_error *error)
+{
+    struct bl_toolbox *toolbox = bl_zalloc(sizeof *toolbox);
+    *toolbox = (struct bl_toolbox){
+        .tools = {.context = toolbox,
+                  .offers = toolbox->offers,
+                  .offer_count = TOOL_COUNT,
+                  .permit = toolbox_permit,
+                  .call = toolbox_call},
+        .workspace = options->workspace,
+        .permissions = options->permissions,
+        .container = options->container,
+        .network = permission_network(options->permissions),
+        .grace_ms = options->grace_ms != 0 ? options->grace_ms : BL_GRACE_MS_DEFAULT,
+        .output_max = options->output_max != 0 ? options->output_max : OUTPUT_MAX_DEFAULT,
+        .shell = tool_shell_find(),
+    };
+    bl_list_init(&toolbox->running);
+    int code = 0;
+    if (options->sandbox_chosen) {
+        toolbox->sandbox = options->sandbox;
+        code = settle_sandbox(toolbox, error);
+    } else if (permission_mode(options->permissions) == BL_PERMISSION_AUTO) {
+        toolbox->sandbox = BL_SANDBOX_WORKSPACE;
+    }
+    for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
+        code = compile_schema(toolbox, i, error);
+        toolbox->offers[i] = (struct bl_tool_offer){entries[i]->name, entries[i]->describe(toolbox),
+                                                    bl_text_from(entries[i]->schema)};
+    }
+    if (code != 0) {
+        bl_toolbox_free(toolbox);
+        return code;
+    }
+    *ret_toolbox = toolbox;
+    return 0;
+}
+
+void bl_toolbox_free(struct bl_toolbox *toolbox)
+{
+    if (toolbox == NULL)
+        return;
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        bl_json_schema_free(toolbox->schemas[i]);
+    bl_free(toolbox);
+}
+
+const struct bl_tools *bl_toolbox_tools(const struct bl_toolbox *toolbox)
+{
+    return &toolbox->tools;
+}
+
+enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox)
+{
+    settle_sandbox(toolbox, NULL);
+    return toolbox->sandbox;
+}
+
+void bl_toolbox_hurry(struct bl_toolbox *toolbox)
+{
+    toolbox->hurry = true;
+    BL_LIST_EACH (link, &toolbox->running)
+        bl_command_hurry(&BL_CONTAINER(link, struct tool_running, link)->control);
+}

@@ -1,0 +1,138 @@
+#include "box.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEARD_MAX ((size_t)64 * 1024)
+
+static void hear(const struct bl_tool_call *call, struct bl_text bytes)
+{
+    struct box *box = BL_CONTAINER(call, struct box, call);
+    box->pieces++;
+    box->pieces_broken += !bl_utf8_valid(bytes) || bytes.size == 0;
+    box->heard_bytes += bytes.size;
+    bl_buffer_append(&box->heard, bytes);
+    if (box->on_output != NULL)
+        box->on_output(box);
+}
+
+void box_init(struct box *box, enum bl_mechanism container)
+{
+    const char *temporary = getenv("TMPDIR");
+    *box = (struct box){.heard_bytes = 0};
+    snprintf(box->workspace, sizeof box->workspace, "%.40s/belay-tool-XXXXXX",
+             temporary != NULL ? temporary : "/tmp");
+    CHECK(mkdtemp(box->workspace) != NULL);
+    marker_make(box->marker);
+    char *equals = strchr(box->marker, '=');
+    *equals = '\0';
+    setenv(box->marker, equals + 1, 1);
+    *equals = '=';
+    box->permissions = bl_permissions_new(BL_PERMISSION_YOLO);
+    box->options = (struct bl_toolbox_options){.workspace = box->workspace,
+                                               .permissions = box->permissions,
+                                               .container = container,
+                                               .sandbox_chosen = true,
+                                               .sandbox = BL_SANDBOX_OFF};
+    bl_arena_init(&box->arena);
+    bl_buffer_init(&box->heard, HEARD_MAX);
+    bl_scope_init(&box->scope, bl_scope_current());
+    bl_receipt_open(&box->receipt, &box->scope, "run_test");
+}
+
+void box_open(struct box *box)
+{
+    if (!CHECK_EQUAL(bl_toolbox_new(&box->options, &box->toolbox, &box->error), 0))
+        fprintf(stderr, "%s (%s)\n", box->error.message, box->error.hint);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
+void box_done(struct box *box)
+{
+    CHECK_EQUAL(marker_count(box->marker), 0);
+    marker_kill(box->marker);
+    bl_receipt_close(&box->receipt);
+    bl_scope_done(&box->scope);
+    bl_toolbox_free(box->toolbox);
+    bl_permissions_free(box->permissions);
+    bl_buffer_done(&box->heard);
+    bl_arena_done(&box->arena);
+    nftw(box->workspace, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void prepare(struct box *box, const char *input)
+{
+    const struct bl_json *value = NULL;
+    CHECK_EQUAL(bl_json_read(&box->arena, bl_text_from(input), NULL, &value, NULL), 0);
+    box->call = (struct bl_tool_call){.id = "call_1",
+                                      .name = "bash",
+                                      .input_text = bl_text_from(input),
+                                      .input = value,
+                                      .scope = &box->scope,
+                                      .arena = &box->arena,
+                                      .output = hear};
+    box->heard_bytes = box->pieces = box->pieces_broken = 0;
+    bl_buffer_clear(&box->heard);
+    box->error = (struct bl_error){0};
+}
+
+int box_call(struct box *box, const char *input)
+{
+    const struct bl_tools *tools = bl_toolbox_tools(box->toolbox);
+    prepare(box, input);
+    struct bl_scope *outer = bl_scope_enter(&box->scope);
+    int code = tools->call(tools->context, &box->call, &box->result, &box->error);
+    bl_scope_enter(outer);
+    CHECK(bl_utf8_valid(box->result.text));
+    return code;
+}
+
+static struct bl_text make_input(struct box *box, const char *command, int timeout_ms)
+{
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    bl_buffer_init(&text, 1 << 20);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_object(&writer);
+    bl_json_write_key(&writer, BL_TEXT("command"));
+    bl_json_write_string(&writer, command);
+    if (timeout_ms != 0) {
+        bl_json_write_key(&writer, BL_TEXT("timeout_ms"));
+        bl_json_write_int64(&writer, timeout_ms);
+    }
+    bl_json_write_end(&writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    struct bl_text kept = bl_arena_text(&box->arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    return kept;
+}
+
+int box_bash(struct box *box, const char *command, int timeout_ms)
+{
+    return box_call(box, make_input(box, command, timeout_ms).data);
+}
+
+bool box_permit(struct box *box, const char *command, char *ret_reason, size_t size)
+{
+    const struct bl_tools *tools = bl_toolbox_tools(box->toolbox);
+    prepare(box, make_input(box, command, 0).data);
+    ret_reason[0] = '\0';
+    return tools->permit(tools->context, &box->call, ret_reason, size);
+}
+
+const char *box_text(const struct box *box)
+{
+    static char text[4096];
+    size_t size = box->result.text.size < sizeof text ? box->result.text.size : sizeof text - 1;
+    memcpy(text, size > 0 ? box->result.text.data : "", size);
+    text[size] = '\0';
+    return text;
+}

@@ -1,0 +1,375 @@
+#include <fcntl.h>
+#include <ftw.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../src/tool/parts.h"
+#include "suite.h"
+
+/* Parts, joined by " / "; "complex" in front where it is. */
+static void assert_splits(const char *command, const char *expected)
+{
+    struct bl_arena arena = {0};
+    struct command_parts parts;
+    char text[1024] = "";
+    size_t size = 0;
+    command_split(&arena, bl_text_from(command), &parts);
+    if (parts.complex != NULL)
+        size += (size_t)snprintf(text, sizeof text, "complex: ");
+    for (size_t i = 0; i < parts.count; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s" BL_TEXT_FORMAT,
+                                 i == 0 ? "" : " / ", BL_TEXT_ARG(parts.parts[i]));
+    assert_string_equal(text, expected);
+    bl_arena_done(&arena);
+}
+
+static void lists_and_pipelines_become_simple_commands(void **state)
+{
+    (void)state;
+    assert_splits("git status", "git status");
+    assert_splits("  git \t status  ", "git status");
+    assert_splits("a; b && c || d | e |& f & g\nh", "a / b / c / d / e / f / g / h");
+    assert_splits("a;\n\n;b", "a / b");
+    assert_splits("", "");
+    assert_splits(" \n ", "");
+    assert_splits("a\\\n b", "a b");
+    assert_splits("gi\\\nt x", "git x");
+    assert_splits("a \\\n  --long", "a --long");
+}
+
+static void quotes_and_escapes_hold_a_word_together(void **state)
+{
+    (void)state;
+    assert_splits("echo 'a; b' \"c && d\"", "echo 'a; b' \"c && d\"");
+    assert_splits("echo a\\;b", "echo a\\;b");
+    assert_splits("echo \"a\\\"; b\"", "echo \"a\\\"; b\"");
+    assert_splits("echo 'a''b' ; c", "echo 'a''b' / c");
+    assert_splits("echo '  two  '  x", "echo '  two  ' x");
+    assert_splits("echo \"$HOME\" ${HOME} $1 $?", "echo \"$HOME\" ${HOME} $1 $?");
+    assert_splits("echo \"it's\"; b", "echo \"it's\" / b");
+}
+
+static void comments_are_no_part_of_a_command(void **state)
+{
+    (void)state;
+    assert_splits("a # b; c", "a");
+    assert_splits("a # it's\nb", "a / b");
+    assert_splits("a#b; c", "a#b / c");
+    assert_splits("# all of it", "");
+    assert_splits("a ''# b", "a ''# b");
+    assert_splits("a\\ # b", "a\\ # b");
+    assert_splits("a;#b\nc", "a / c");
+}
+
+static void redirections_that_write_nothing_are_no_part_of_a_command(void **state)
+{
+    (void)state;
+    assert_splits("make test >/dev/null 2>&1", "make test");
+    assert_splits("make > /dev/null test", "make test");
+    assert_splits("make test &> /dev/null; x", "make test / x");
+    assert_splits("make 2>&1 | tee", "make / tee");
+    assert_splits("2>/dev/null make", "make");
+    assert_splits("make >&2", "make");
+    assert_splits("make 2>&-", "make");
+    assert_splits("sort < words.txt", "sort");
+    assert_splits("x2>/dev/null", "x2");
+    assert_splits("make 2 >/dev/null", "make 2");
+}
+
+static void what_a_pattern_cannot_look_into_is_complex(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {
+        "echo $(rm x)",
+        "echo `rm x`",
+        "echo \"$(rm x)\"",
+        "echo \"`rm x`\"",
+        "echo $((1 + 1))",
+        "echo $[1]",
+        "echo ${x:-$(rm)}",
+        "echo ${x@P}",
+        "echo \"${x:=1}\"",
+        "diff <(a) <(b)",
+        "tee >(a)",
+        "cat << EOF\nrm\nEOF",
+        "cat <<< x",
+        "echo x > file",
+        "echo x >> file",
+        "echo x >| file",
+        "echo x &> file",
+        "echo x >& file",
+        "echo x >&2file",
+        "echo x 2> \"/dev/null\"",
+        "echo x > $F",
+        "echo x > /dev/nullx",
+        "echo x >",
+        "cat <> file",
+        "cat < /dev/tcp/host/80",
+        "cat < \"$F\"",
+        "(a)",
+        "{ a; }",
+        "a() { b; }",
+        "function a { b; }",
+        "if a; then b; fi",
+        "for x in a b; do c; done",
+        "while a; do b; done",
+        "case a in b) c;; esac",
+        "[[ -f x ]] && a",
+        "! a",
+        "time a",
+        "coproc a",
+        "A=1 b",
+        "A+=1 b",
+        "a[1]=2 b",
+        "A=1",
+        "echo 'a",
+        "echo \"a",
+        "echo a\\",
+        "echo $'a\\'; b'",
+        "echo $\"a\"",
+        "a;; b",
+    };
+    for (size_t i = 0; i < BL_COUNT(commands); i++) {
+        struct bl_arena arena = {0};
+        struct command_parts parts;
+        command_split(&arena, bl_text_from(commands[i]), &parts);
+        if (parts.complex == NULL)
+            fail_msg("not complex: %s", commands[i]);
+        bl_arena_done(&arena);
+    }
+}
+
+/* ---- By the word of the shell itself ---- */
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+/* Runs it with a PATH of `ok` and `bad` alone, in an empty folder, with a limit on its time. */
+static void run_in_bash(const char *folder, const char *command)
+{
+    char path[128], variables[128], directory[128];
+    int status;
+    snprintf(path, sizeof path, "PATH=%s/bin", folder);
+    snprintf(variables, sizeof variables, "BASH_ENV=%s/setup", folder);
+    snprintf(directory, sizeof directory, "%s/work", folder);
+    char *const arguments[] = {"timeout", "-s", "KILL", "5", "bash", "-c", (char *)command, NULL};
+    char *const environment[] = {path, variables, NULL};
+    pid_t child = fork();
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR);
+        if (chdir(directory) != 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+            _exit(126);
+        execve("/usr/bin/timeout", arguments, environment);
+        _exit(127);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 126);
+}
+
+/* Bytes that shells are made of, and ways to get a command past somebody who does not know them. */
+static const char *const plain_tokens[] = {
+    "ok", "ok ", "ok ", " ok ",     "bad", " ", " ",  "\t",          "\n",    "\n", ";",
+    "&&", "||",  "|",   "&",        "|&",  "'", "\"", "\\",          "$",     "`",  "(",
+    ")",  "{",   "}",   "#",        " #",  "!", "=",  ">",           "<",     ">&", "1",
+    "-",  "*",   "$(",  "${",       "<<",  "x", "$'", "[",           "]]",    "\r", "$\"",
+    "&>", "~",   ",",   "\xC3\xA9", ";;",  "@", "\v", " /dev/null ", " 2>&1 "};
+static const char *const sly_tokens[] = {
+    "$(bad)",      "`bad`",    "\"$(bad)\"", "\"`bad`\"", "$((`bad`))",
+    "${x:-`bad`}", "${x}",     "$[`bad`]",   "<(bad)",    ">(bad)",
+    "\nbad\n",     "; bad ",   "& bad ",     "| bad ",    "&& bad ",
+    "|| bad ",     "|&bad ",   "# '\n",      "# \"\n",    "#'\n",
+    " # ",         "'",        "'",          "\"",        "\"",
+    "\\'",         "\\\"",     "\\\\",       "\\\n",      "\\;",
+    "\\\\\"",      "$'\\'",    "$'",         "' ",        "\" ",
+    "<<E\n",       "\nE\n",    "<<<x",       "> f",       ">f",
+    ">&f",         "2>f",      "&>f",        ">|f",       "<>f",
+    ">/dev/null",  "2>&1",     "(bad)",      "{ bad;}",   "if bad; then ok; fi",
+    "! bad",       "then bad", "time bad",   "x=1 bad",   "ok ",
+    "\nok ",       "; ok ",    "| ok "};
+
+static void make_random_command(struct bl_random *random, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "ok ");
+    uint64_t sly = bl_random_below(random, 4);
+    for (uint64_t count = 1 + bl_random_below(random, 7); count > 0; count--) {
+        const char *token = bl_random_below(random, 4) < sly
+                                ? sly_tokens[bl_random_below(random, BL_COUNT(sly_tokens))]
+                                : plain_tokens[bl_random_below(random, BL_COUNT(plain_tokens))];
+        if (used + strlen(token) + 1 < size)
+            used += (size_t)snprintf(out + used, size - used, "%s", token);
+    }
+}
+
+static bool is_allowed(const char *command)
+{
+    struct bl_arena arena = {0};
+    struct command_parts parts;
+    command_split(&arena, bl_text_from(command), &parts);
+    bool allowed = parts.complex == NULL && parts.count > 0;
+    for (size_t i = 0; i < parts.count && allowed; i++)
+        allowed = glob_match(BL_TEXT("ok *"), parts.parts[i]);
+    bl_arena_done(&arena);
+    return allowed;
+}
+
+/* Commands by chance, from what shells are made of: those that a pattern for `ok` allows are given
+ * to bash, which must run nothing but `ok`, and make no file. */
+static void what_is_allowed_makes_bash_run_nothing_else(void **state)
+{
+    (void)state;
+    struct bl_random random;
+    char folder[] = "/tmp/belay-command-XXXXXX", path[128], command[256];
+    if (access("/usr/bin/timeout", X_OK) != 0 || strcmp(tool_shell_find(), "bash") != 0)
+        skip();
+    assert_non_null(mkdtemp(folder));
+    static const struct {
+        const char *name, *text;
+    } files[] = {{"bin/ok", "#!/bin/sh\nexit 0\n"},
+                 {"bin/bad", "#!/bin/sh\n: > bad-ran\n"},
+                 {"setup", "command_not_found_handle() { : > other-ran; }\n"}};
+    snprintf(path, sizeof path, "%s/bin", folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof path, "%s/work", folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    for (size_t i = 0; i < BL_COUNT(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        write_file(path, files[i].text);
+    }
+    snprintf(path, sizeof path, "%s/bin/bash", folder);
+    assert_int_equal(symlink("/bin/bash", path), 0);
+    snprintf(path, sizeof path, "%s/work", folder);
+    bl_random_seed(&random, 77);
+    unsigned long run = 0, made = 0;
+    for (unsigned long rounds = suite_rounds(400, 40000); run < rounds; made++) {
+        make_random_command(&random, command, sizeof command);
+        if (!is_allowed(command))
+            continue;
+        run_in_bash(folder, command);
+        run++;
+        /* Only an empty folder can be removed. */
+        if (rmdir(path) != 0 || mkdir(path, 0755) != 0)
+            fail_msg("bash ran something else, or made a file: %s", command);
+    }
+    print_message("           %lu of %lu commands were allowed\n", run, made);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- Mentions ---- */
+
+static bool mentions(const char *command, const char *glob)
+{
+    struct bl_arena arena = {0};
+    struct command_parts parts;
+    command_split(&arena, bl_text_from(command), &parts);
+    bool found = command_mentions(&arena, bl_text_from(command), &parts, bl_text_from(glob));
+    bl_arena_done(&arena);
+    return found;
+}
+
+static void a_command_is_found_wherever_it_hides(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {
+        "rm -rf x",
+        "  rm   -rf\tx",
+        "ls; rm -rf x",
+        "ls && rm -rf x",
+        "ls | rm -rf x",
+        "ls &rm -rf x",
+        "ls\nrm -rf x",
+        "echo $(rm -rf x)",
+        "echo `rm -rf x`",
+        "echo \"$(rm -rf x)\"",
+        "(rm -rf x)",
+        "{ rm -rf x; }",
+        "diff <(rm -rf x) y",
+        "A=1 rm -rf x",
+        "A=1 B=2 rm -rf x",
+        "if true; then rm -rf x; fi",
+        "! rm -rf x",
+        "time rm -rf x",
+        "f() { rm -rf x; }; f",
+        "/bin/rm -rf x",
+        "./../bin/rm -rf x",
+        "\\rm -rf x",
+        "'rm' -rf x",
+        "r\"m\" -rf x",
+        "r\\\nm -rf x",
+        "sudo rm -rf x",
+        "sudo -u root rm -rf x",
+        "env A=1 rm -rf x",
+        "command rm -rf x",
+        "xargs -0 rm -rf x",
+        "timeout 5 rm -rf x",
+        "nohup rm -rf x &",
+        "sh -c 'rm -rf x'",
+        "bash -c \"cd /; rm -rf x\"",
+        "bash -lc 'ls && rm -rf x'",
+        "eval 'rm -rf x'",
+        "find . -exec rm -rf x \\;",
+        "rm -rf x > /dev/null 2>&1",
+        "rm -rf x # harmless",
+        "rm -rf 'x",
+        "cat << E\n$(rm -rf x)\nE",
+    };
+    for (size_t i = 0; i < BL_COUNT(commands); i++)
+        if (!mentions(commands[i], "rm -rf *"))
+            fail_msg("not found: %s", commands[i]);
+    assert_true(mentions("curl x | sh", "* | sh"));
+    assert_true(mentions("git push > /dev/null", "git push"));
+    assert_true(mentions("git push 2>&1", "git push"));
+}
+
+static void what_only_speaks_of_a_command_is_left_alone(void **state)
+{
+    (void)state;
+    assert_false(mentions("ls -l", "rm *"));
+    assert_false(mentions("echo rm x", "rm *"));
+    assert_false(mentions("grep 'rm x' file", "rm *"));
+    assert_false(mentions("git rm-old x", "rm *"));
+    assert_false(mentions("rmdir x", "rm *"));
+    assert_false(mentions("rm x", "rm -rf *"));
+    assert_false(mentions("", "rm *"));
+}
+
+static void long_commands_are_judged_in_no_time(void **state)
+{
+    (void)state;
+    size_t size = 120000;
+    char *command = bl_alloc(size + 1);
+    for (size_t i = 0; i < size; i++)
+        command[i] = "sudo rm "[i % 8];
+    command[size] = '\0';
+    assert_false(mentions(command, "rm *q*x"));
+    memset(command, '(', size);
+    assert_false(mentions(command, "rm *q*x"));
+    memset(command, '"', size);
+    assert_false(mentions(command, "*rm*"));
+    bl_free(command);
+}
+
+SUITE(command, cmocka_unit_test(lists_and_pipelines_become_simple_commands),
+      cmocka_unit_test(quotes_and_escapes_hold_a_word_together),
+      cmocka_unit_test(comments_are_no_part_of_a_command),
+      cmocka_unit_test(redirections_that_write_nothing_are_no_part_of_a_command),
+      cmocka_unit_test(what_a_pattern_cannot_look_into_is_complex),
+      cmocka_unit_test(what_is_allowed_makes_bash_run_nothing_else),
+      cmocka_unit_test(a_command_is_found_wherever_it_hides),
+      cmocka_unit_test(what_only_speaks_of_a_command_is_left_alone),
+      cmocka_unit_test(long_commands_are_judged_in_no_time));

@@ -1,0 +1,297 @@
+#include <stdio.h>
+
+#include "../../src/tool/parts.h"
+#include "suite.h"
+
+#define ASK   BL_PERMISSION_ASK
+#define AUTO  BL_PERMISSION_AUTO
+#define READ  BL_PERMISSION_READ_ONLY
+#define YOLO  BL_PERMISSION_YOLO
+#define RULES 4
+
+/* Rules begin with '+' (allow) or '-' (deny). */
+struct row {
+    enum bl_permission_mode mode;
+    bool sandboxed;
+    const char *rules[RULES];
+    const char *command;
+    bool may;
+};
+
+static const struct row rows[] = {
+    /* Modes without rules. */
+    {YOLO, false, {0}, "rm -rf /", true},
+    {YOLO, true, {0}, "ls", true},
+    {AUTO, true, {0}, "rm -rf build", true},
+    {AUTO, true, {0}, "echo $(ls) > file", true},
+    {AUTO, false, {0}, "ls", false},
+    {ASK, false, {0}, "ls", false},
+    {ASK, true, {0}, "ls", false},
+    {READ, false, {0}, "ls", false},
+    {READ, true, {0}, "ls", false},
+    /* A tool by its name. */
+    {AUTO, false, {"+bash"}, "rm -rf /", true},
+    {ASK, false, {"+bash"}, "echo $(ls) > file", true},
+    {AUTO, false, {"+b*"}, "ls", true},
+    {AUTO, false, {"+*"}, "ls", true},
+    {AUTO, false, {"+read"}, "ls", false},
+    {AUTO, false, {"+bas"}, "ls", false},
+    {AUTO, false, {"+mcp__x__*"}, "ls", false},
+    {READ, false, {"+bash"}, "ls", false},
+    {READ, true, {"+bash(*)"}, "ls", false},
+    {YOLO, false, {"-bash"}, "ls", false},
+    {YOLO, false, {"-*"}, "ls", false},
+    {AUTO, true, {"-bash"}, "ls", false},
+    {AUTO, true, {"+bash", "-bash"}, "ls", false},
+    {AUTO, true, {"-bash", "+bash"}, "ls", false},
+    {ASK, false, {"+network"}, "ls", false},
+    /* By a pattern. */
+    {AUTO, false, {"+bash(git *)"}, "git status", true},
+    {AUTO, false, {"+bash(git *)"}, "git", true},
+    {ASK, false, {"+bash(git *)"}, "git  log\t-1", true},
+    {ASK, false, {"+bash(git status)"}, "git status", true},
+    {ASK, false, {"+bash(git status)"}, "git status -s", false},
+    {ASK, false, {"+bash(git *)"}, "gitk", false},
+    {ASK, false, {"+bash(git *)"}, "ls", false},
+    {ASK, false, {"+bash(*)"}, "ls -l", true},
+    {ASK, false, {"+*(git *)"}, "git log", true},
+    {ASK, false, {"+bash( git * )"}, "git log", true},
+    /* Each part of a list needs a rule. */
+    {ASK, false, {"+bash(git *)"}, "git status; git log", true},
+    {ASK, false, {"+bash(git *)"}, "git status && ls", false},
+    {ASK, false, {"+bash(git *)", "+bash(ls *)"}, "git status && ls", true},
+    {ASK, false, {"+bash(git *)", "+bash(wc *)"}, "git log | wc -l", true},
+    {ASK, false, {"+bash(git *)"}, "git log | sh", false},
+    {ASK, false, {"+bash(git *)"}, "git log || rm -rf x", false},
+    {ASK, false, {"+bash(git *)"}, "git log & rm -rf x", false},
+    {ASK, false, {"+bash(git *)"}, "git log\nrm -rf x", false},
+    {ASK, false, {"+bash(git *)"}, "git log;rm -rf x", false},
+    {ASK, false, {"+bash(git *)"}, "git log |& rm", false},
+    {ASK, false, {"+bash(git *)"}, "rm -rf x; git log", false},
+    {ASK, false, {"+bash(git *)"}, ";", false},
+    /* Quotes. */
+    {ASK, false, {"+bash(git *)"}, "git commit -m 'a; b && c'", true},
+    {ASK, false, {"+bash(git *)"}, "git commit -m \"it's; done\"", true},
+    {ASK, false, {"+bash(git *)"}, "git commit -m 'a'; rm -rf x; echo 'b'", false},
+    {ASK, false, {"+bash(git *)"}, "git commit -m a\\; b", true},
+    {ASK, false, {"+bash(git *)"}, "git commit -m a\\\\; rm x", false},
+    {ASK, false, {"+bash(git *)"}, "git commit -m '", false},
+    {ASK, false, {"+bash(git *)"}, "git commit -m $'a\\'; rm -rf x; echo \\''", false},
+    {ASK, false, {"+bash(git *)"}, "git log # it's\nrm -rf x # '", false},
+    {ASK, false, {"+bash(git *)"}, "git log # it's fine", true},
+    {ASK, false, {"+bash(git * --dry-run)"}, "git push # --dry-run", false},
+    {ASK, false, {"+bash(git * --dry-run)"}, "git push --dry-run", true},
+    {ASK, false, {"+bash(git * --dry-run)"}, "git push '#' --dry-run", true},
+    /* What a pattern cannot look into. */
+    {ASK, false, {"+bash(git *)"}, "git log $(rm -rf x)", false},
+    {ASK, false, {"+bash(git *)"}, "git log \"$(rm -rf x)\"", false},
+    {ASK, false, {"+bash(git *)"}, "git log `rm -rf x`", false},
+    {ASK, false, {"+bash(git *)"}, "git log '$(rm -rf x)'", true},
+    {ASK, false, {"+bash(git *)"}, "git log ${x:-`rm`}", false},
+    {ASK, false, {"+bash(git *)"}, "git diff <(rm -rf x)", false},
+    {ASK, false, {"+bash(git *)"}, "git log > ~/.bashrc", false},
+    {ASK, false, {"+bash(git *)"}, "git log >> ~/.bashrc", false},
+    {ASK, false, {"+bash(git *)"}, "git log >/dev/null 2>&1", true},
+    {ASK, false, {"+bash(git *)"}, "git log >& file", false},
+    {ASK, false, {"+bash(git *)"}, "git apply << E\nx\nE\nrm -rf x", false},
+    {ASK, false, {"+bash(git *)"}, "(git log)", false},
+    {ASK, false, {"+bash(git *)"}, "git() { rm -rf x; }; git log", false},
+    {ASK, false, {"+bash(git *)"}, "PATH=/evil git log", false},
+    {ASK, false, {"+bash(git *)"}, "GIT_PAGER=x git log", false},
+    {ASK, false, {"+bash(*)"}, "A=1 git log", false},
+    {ASK, false, {"+bash(*)"}, "for x in *; do rm $x; done", false},
+    {ASK, false, {"+bash(*)", "+bash"}, "for x in *; do rm $x; done", true},
+    {ASK, false, {"+bash(git *)"}, "git log $HOME ${USER} \"$PWD\"", true},
+    {ASK, false, {"+bash(git *)"}, "$GIT log", false},
+    {ASK, false, {"+bash(git *)"}, "sudo git log", false},
+    {ASK, false, {"+bash(git *)"}, "/tmp/evil/git log", false},
+    /* Deny wins, wherever the command hides. */
+    {YOLO, false, {"-bash(rm *)"}, "rm -rf x", false},
+    {YOLO, false, {"-bash(rm *)"}, "ls; rm -rf x", false},
+    {YOLO, false, {"-bash(rm *)"}, "echo $(rm -rf x)", false},
+    {YOLO, false, {"-bash(rm *)"}, "if a; then /bin/rm x; fi", false},
+    {YOLO, false, {"-bash(rm *)"}, "sudo \\rm -rf x", false},
+    {YOLO, false, {"-bash(rm *)"}, "bash -c 'ls; rm -rf x'", false},
+    {YOLO, false, {"-bash(rm *)"}, "ls -l", true},
+    {YOLO, false, {"-bash(rm *)"}, "echo rm", true},
+    {AUTO, true, {"-bash(git push*)"}, "git add . && git push --force", false},
+    {AUTO, true, {"-bash(git push*)"}, "git add . && git commit", true},
+    {ASK, false, {"+bash(git *)", "-bash(git push*)"}, "git push", false},
+    {ASK, false, {"-bash(git push*)", "+bash(git *)"}, "git pull", true},
+    {ASK, false, {"+bash", "-bash(*curl*)"}, "x=$(curl y)", false},
+};
+
+static struct bl_permissions *permissions_of(const struct row *row)
+{
+    struct bl_permissions *permissions = bl_permissions_new(row->mode);
+    for (size_t i = 0; i < RULES && row->rules[i] != NULL; i++)
+        assert_int_equal(
+            bl_permissions_add(permissions, row->rules[i][0] == '+', row->rules[i] + 1, NULL), 0);
+    return permissions;
+}
+
+static bool ask(const struct bl_permissions *permissions, bool sandboxed, const char *command,
+                char reason[256])
+{
+    struct permission_question question = {
+        .tool = "bash", .subject = bl_text_from(command), .command = true, .sandboxed = sandboxed};
+    memset(reason, 0, 256);
+    return permission_decide(permissions, &question, reason, 256);
+}
+
+static void every_row_of_the_table_holds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_permissions *permissions = permissions_of(&rows[i]);
+        char reason[256];
+        bool may = ask(permissions, rows[i].sandboxed, rows[i].command, reason);
+        if (may != rows[i].may)
+            fail_msg("row %zu (%s, %s): %s: %s", i, bl_permission_mode_name(rows[i].mode),
+                     rows[i].rules[0] != NULL ? rows[i].rules[0] : "no rules", rows[i].command,
+                     may ? "allowed" : reason);
+        assert_true(may == (reason[0] == '\0'));
+        bl_permissions_free(permissions);
+    }
+    print_message("           %zu rows\n", BL_COUNT(rows));
+}
+
+static void assert_reason(const struct row *row, const char *expected)
+{
+    struct bl_permissions *permissions = permissions_of(row);
+    char reason[256];
+    assert_false(ask(permissions, row->sandboxed, row->command, reason));
+    assert_string_equal(reason, expected);
+    bl_permissions_free(permissions);
+}
+
+static void a_refusal_says_why_and_what_to_do(void **state)
+{
+    (void)state;
+    assert_reason(&(struct row){AUTO, false, {0}, "make", false},
+                  "not in a sandbox here: allow it with --allow 'bash(make *)' or --yolo");
+    assert_reason(&(struct row){ASK, false, {0}, "make", false},
+                  "nobody can be asked here: allow it with --allow 'bash(make *)' or --yolo");
+    assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log; ls -l", false},
+                  "no rule allows 'ls -l'; not in a sandbox here: allow it with --allow "
+                  "'bash(make *)' or --yolo");
+    assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log $(ls)", false},
+                  "it holds command substitution, which a pattern cannot allow; not in a sandbox "
+                  "here: allow it with --allow 'bash' or --yolo");
+    assert_reason(&(struct row){READ, false, {"+bash"}, "ls", false},
+                  "permission mode read-only does not run bash");
+    assert_reason(&(struct row){YOLO, false, {"-bash(rm *)"}, "rm x", false},
+                  "denied by the rule 'bash(rm *)'");
+}
+
+static void a_reason_is_cut_at_a_character(void **state)
+{
+    (void)state;
+    struct bl_permissions *permissions = bl_permissions_new(YOLO);
+    char rule[600] = "bash(*x", reason[256];
+    for (size_t i = 7; i + 3 < sizeof rule; i += 2)
+        memcpy(rule + i, "\xC3\xA9", 2);
+    memcpy(rule + 590, "*)", 3);
+    rule[589] = '*';
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct permission_question question = {.tool = "bash", .subject = bl_text_from(rule + 6)};
+        assert_int_equal(bl_permissions_add(permissions, false, rule, NULL), 0);
+        assert_false(permission_decide(permissions, &question, reason, sizeof reason - shift));
+        assert_true(bl_utf8_valid(bl_text_from(reason)));
+    }
+    bl_permissions_free(permissions);
+}
+
+static void what_reads_is_allowed_unless_it_is_denied(void **state)
+{
+    (void)state;
+    static const enum bl_permission_mode modes[] = {ASK, AUTO, READ, YOLO};
+    char reason[256];
+    for (size_t i = 0; i < BL_COUNT(modes); i++) {
+        struct bl_permissions *permissions = bl_permissions_new(modes[i]);
+        struct permission_question question = {
+            .tool = "read", .subject = BL_TEXT("src/a.c"), .reads = true};
+        assert_true(permission_decide(permissions, &question, reason, sizeof reason));
+        assert_int_equal(bl_permissions_add(permissions, false, "read(*.c)", NULL), 0);
+        assert_false(permission_decide(permissions, &question, reason, sizeof reason));
+        question.subject = BL_TEXT("src/a.h");
+        assert_true(permission_decide(permissions, &question, reason, sizeof reason));
+        bl_permissions_free(permissions);
+    }
+}
+
+static void what_is_not_a_rule_is_refused_and_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *message;
+    } cases[] = {
+        {"", "'' is not a rule: it begins with the name of a tool (at character 1)"},
+        {"(git *)", "'(git *)' is not a rule: it begins with the name of a tool (at character 1)"},
+        {"bash(git", "'bash(git' is not a rule: there is no ')' at the end (at character 9)"},
+        {"bash(git) x",
+         "'bash(git) x' is not a rule: there is no ')' at the end (at character 12)"},
+        {"bash()", "'bash()' is not a rule: the pattern is empty (at character 6)"},
+        {"bash( )", "'bash( )' is not a rule: the pattern is empty (at character 6)"},
+        {"ba sh",
+         "'ba sh' is not a rule: this cannot stand in the name of a tool (at character 3)"},
+        {"network(x)", "'network(x)' is not a rule: network takes no pattern (at character 8)"},
+    };
+    struct bl_permissions *permissions = bl_permissions_new(ASK);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_error error = {0};
+        assert_int_equal(bl_permissions_add(permissions, true, cases[i].rule, &error), BL_EINVAL);
+        assert_string_equal(error.message, cases[i].message);
+        assert_int_equal(error.kind, BL_KIND_USAGE);
+        assert_string_not_equal(error.hint, "");
+    }
+    struct bl_error error = {0};
+    char *rule = bl_zalloc(5001);
+    memset(rule, 'x', 5000);
+    assert_int_equal(bl_permissions_add(permissions, true, rule, &error), BL_EINVAL);
+    bl_free(rule);
+    bl_permissions_free(permissions);
+}
+
+static void modes_have_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ask", "auto", "read-only", "yolo"};
+    struct bl_error error = {0};
+    enum bl_permission_mode mode;
+    for (size_t i = 0; i < BL_COUNT(names); i++) {
+        assert_int_equal(bl_permission_mode_parse(names[i], &mode, NULL), 0);
+        assert_string_equal(bl_permission_mode_name(mode), names[i]);
+    }
+    assert_int_equal(bl_permission_mode_parse("all", &mode, &error), BL_EINVAL);
+    assert_string_equal(error.hint, "it is ask, auto, read-only or yolo");
+}
+
+static void the_network_is_opened_by_its_name_and_denied_by_a_star_too(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules[2];
+        bool open;
+    } cases[] = {{{NULL}, false},
+                 {{"+network"}, true},
+                 {{"+*"}, false},
+                 {{"+bash"}, false},
+                 {{"+network", "-network"}, false},
+                 {{"-*", "+network"}, false}};
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_permissions *permissions = bl_permissions_new(AUTO);
+        for (size_t j = 0; j < 2 && cases[i].rules[j] != NULL; j++)
+            bl_permissions_add(permissions, cases[i].rules[j][0] == '+', cases[i].rules[j] + 1,
+                               NULL);
+        assert_int_equal(permission_network(permissions), cases[i].open);
+        bl_permissions_free(permissions);
+    }
+}
+
+SUITE(permission, cmocka_unit_test(every_row_of_the_table_holds),
+      cmocka_unit_test(a_refusal_says_why_and_what_to_do),
+      cmocka_unit_test(a_reason_is_cut_at_a_character),
+      cmocka_unit_test(what_reads_is_allowed_unless_it_is_denied),
+      cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown), cmocka_unit_test(modes_have_names),
+      cmocka_unit_test(the_network_is_opened_by_its_name_and_denied_by_a_star_too));
