@@ -1,0 +1,101 @@
+#include <belay/agent.h>
+
+/* Somebody who waits for the end of an activity; on that one's stack. */
+struct waiter {
+    struct bl_list link;
+    struct bl_semaphore ended;
+    struct bl_buffer *receipt;
+};
+
+void bl_activities_init(struct bl_activities *activities)
+{
+    bl_list_init(&activities->list);
+}
+
+void bl_activity_begin(struct bl_activities *activities, struct bl_activity *activity)
+{
+    activity->started_ns = activity->active_ns = bl_now_ns();
+    bl_list_init(&activity->waiters);
+    bl_list_push_back(&activities->list, &activity->link);
+}
+
+void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
+{
+    struct bl_list *link;
+
+    bl_list_remove(&activity->link);
+    while ((link = bl_list_pop_front(&activity->waiters)) != NULL) {
+        struct waiter *waiter = BL_CONTAINER(link, struct waiter, link);
+        bl_buffer_append(waiter->receipt, receipt);
+        bl_semaphore_give(&waiter->ended);
+    }
+}
+
+static void write_ms(struct bl_json_writer *writer, const char *key, uint64_t from_ns,
+                     uint64_t to_ns)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_uint64(writer, to_ns > from_ns ? (to_ns - from_ns) / BL_NS_PER_MS : 0);
+}
+
+static void write_activity(struct bl_json_writer *writer, const struct bl_activity *activity)
+{
+    uint64_t deadline_ns = bl_scope_deadline_ns(activity->scope);
+    uint64_t now_ns = bl_now_ns();
+
+    bl_json_write_object(writer);
+    bl_json_write_key(writer, BL_TEXT("id"));
+    bl_json_write_string(writer, activity->id);
+    bl_json_write_key(writer, BL_TEXT("kind"));
+    bl_json_write_string(writer, activity->kind);
+    bl_json_write_key(writer, BL_TEXT("session"));
+    bl_json_write_string(writer, activity->session);
+    bl_json_write_key(writer, BL_TEXT("phase"));
+    bl_json_write_string(writer, bl_scope_stopped(activity->scope) ? "stopping" : activity->phase);
+    write_ms(writer, "age_ms", activity->started_ns, now_ns);
+    if (deadline_ns == BL_NEVER) {
+        bl_json_write_key(writer, BL_TEXT("deadline_left_ms"));
+        bl_json_write_null(writer);
+    } else {
+        write_ms(writer, "deadline_left_ms", now_ns, deadline_ns);
+    }
+    bl_json_write_key(writer, BL_TEXT("tokens"));
+    bl_json_write_uint64(writer, activity->tokens);
+    write_ms(writer, "idle_ms", activity->active_ns, now_ns);
+    bl_json_write_end(writer);
+}
+
+void bl_activities_write(const struct bl_activities *activities, struct bl_json_writer *writer)
+{
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &activities->list)
+        write_activity(writer, BL_CONTAINER(link, struct bl_activity, link));
+    bl_json_write_end(writer);
+}
+
+static struct bl_activity *find(const struct bl_activities *activities, const char *id)
+{
+    BL_LIST_EACH (link, &activities->list) {
+        struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        bool is_run = strcmp(activity->kind, "run") == 0;
+        if (strcmp(activity->id, id) == 0 || (is_run && strcmp(activity->session, id) == 0))
+            return activity;
+    }
+    return NULL;
+}
+
+int bl_activities_cancel(struct bl_activities *activities, const char *id, const char *origin,
+                         struct bl_buffer *ret_receipt)
+{
+    struct bl_activity *activity = find(activities, id);
+    struct waiter waiter = {.receipt = ret_receipt};
+
+    if (activity == NULL)
+        return BL_ENOENT;
+    bl_semaphore_init(&waiter.ended, 0);
+    bl_list_push_back(&activity->waiters, &waiter.link);
+    bl_scope_stop(activity->scope, BL_STOP_USER, origin);
+    int code = bl_semaphore_take(&waiter.ended);
+    bl_list_remove(&waiter.link);
+    return code;
+}

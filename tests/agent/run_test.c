@@ -1,0 +1,290 @@
+#include "helpers.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+
+#define PLAY(name, script)                                                                         \
+    static void name##_play(struct rig *rig);                                                      \
+    static int name##_main(void *argument)                                                         \
+    {                                                                                              \
+        struct rig *rig = bl_alloc(sizeof *rig);                                                   \
+        (void)argument;                                                                            \
+        rig_init(rig, script);                                                                     \
+        name##_play(rig);                                                                          \
+        rig_done(rig);                                                                             \
+        bl_free(rig);                                                                              \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run_in_loop(name##_main, NULL);                                                            \
+    }                                                                                              \
+    static void name##_play(struct rig *rig)
+
+static bool has(struct bl_text text, const char *part)
+{
+    return bl_text_find(text, bl_text_from(part)) >= 0;
+}
+
+PLAY(turn_is_in_the_file_when_it_has_completed,
+     "replies:\n  - {say: hello, tools: [{name: bash, input: {command: echo from-bash}}]}\n"
+     "  - say: done\n")
+{
+    CHECK_EQUAL(rig_run(rig, "use bash to say hello"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(strcmp(rig->result.session_id, "rig"), 0);
+    struct bl_store_session_view view = rig_view(rig);
+    CHECK_EQUAL(view.turn_count, 1);
+    CHECK_EQUAL(view.attempt_count, 0);
+    const struct bl_turn_result *turn =
+        BL_CONTAINER(rig->result.run.turns.next, struct bl_turn_result, link);
+    CHECK(bl_text_equal(view.turns[0], turn->json));
+    CHECK(has(turn->json, "\"matched_tools\":[\"bash\"]"));
+    CHECK(view.summary.held_by == NULL);
+    CHECK(bl_list_empty(&rig->activities.list));
+}
+
+PLAY(later_run_goes_on_with_what_was_said,
+     "replies:\n  - {say: one, usage: {input: 5, output: 1}}\n  - {say: two, usage: {input: 7, "
+     "output: 1}}\n")
+{
+    CHECK_EQUAL(rig_run(rig, "first"), 0);
+    CHECK_EQUAL(rig_run(rig, "second"), 0);
+    struct bl_store_session_view view = rig_view(rig);
+    CHECK_EQUAL(view.turn_count, 2);
+    CHECK_EQUAL(view.summary.usage.input_tokens, 12);
+    rig->options.limits.max_session_turns = 2;
+    CHECK_EQUAL(rig_run(rig, "third"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_MAX_TURNS);
+    view = rig_view(rig);
+    CHECK_EQUAL(view.turn_count, 2);
+    CHECK_EQUAL(view.attempt_count, 1);
+}
+
+/* Cancels by id, as `belay cancel` does, once that runs. */
+struct canceller {
+    struct rig *rig;
+    const char *kind;
+    struct bl_buffer receipt;
+    int code;
+};
+
+static int cancel_main(void *argument)
+{
+    struct canceller *canceller = argument;
+    const struct bl_activities *activities = &canceller->rig->activities;
+    char id[72] = "";
+
+    while (id[0] == '\0') {
+        BL_LIST_EACH (link, &activities->list) {
+            const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+            if (strcmp(activity->kind, canceller->kind) == 0)
+                bl_text_into(id, sizeof id, activity->id);
+        }
+        if (bl_sleep(10 * MS) != 0)
+            return BL_ECANCELED;
+    }
+    bl_sleep(100 * MS);
+    canceller->code =
+        bl_activities_cancel(&canceller->rig->activities, id, "belay cancel", &canceller->receipt);
+    return 0;
+}
+
+static void run_and_cancel(struct rig *rig, struct canceller *canceller, const char *kind)
+{
+    struct bl_nursery nursery;
+
+    *canceller = (struct canceller){.rig = rig, .kind = kind, .code = -1};
+    bl_buffer_init(&canceller->receipt, 65536);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "cancel", cancel_main, canceller, NULL);
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(canceller->code, 0);
+}
+
+#define SLEEPER                                                                                    \
+    "replies:\n  - {tools: [{name: bash, input: {command: \"trap '' TERM; sleep 60 & sleep "       \
+    "60\"}}]}\n"                                                                                   \
+    "  - say: without it\n"
+
+PLAY(run_is_cancelled_by_id_and_the_receipt_is_answered_when_all_is_quiet, SLEEPER)
+{
+    struct canceller canceller;
+
+    run_and_cancel(rig, &canceller, "run");
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_CANCELLED);
+    CHECK(!rig->result.run.cancel_observed);
+    CHECK(bl_text_equal(bl_buffer_text(&canceller.receipt), rig->result.run.receipt));
+    CHECK(has(rig->result.run.receipt, "\"origin\":\"belay cancel\""));
+    CHECK(has(rig->result.run.receipt, "\"survivors\":0"));
+    CHECK(has(rig->result.run.receipt, "\"fate\":\"killed\""));
+    struct bl_store_session_view view = rig_view(rig);
+    CHECK_EQUAL(view.turn_count, 0);
+    CHECK_EQUAL(view.attempt_count, 1);
+    CHECK(has(view.attempts[0], "\"rejected\""));
+    CHECK(has(view.attempts[0], "\"survivors\":0"));
+    bl_buffer_done(&canceller.receipt);
+}
+
+PLAY(call_is_cancelled_by_id_and_its_turn_goes_on, SLEEPER)
+{
+    struct canceller canceller;
+
+    run_and_cancel(rig, &canceller, "call");
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(has(bl_buffer_text(&canceller.receipt), "\"scope\":\"call_"));
+    CHECK_EQUAL(rig->result.run.receipt.size, 0);
+    bl_buffer_done(&canceller.receipt);
+}
+
+PLAY(nobody_of_that_id_is_not_found, "replies: [{say: ok}]\n")
+{
+    struct bl_buffer receipt;
+
+    bl_buffer_init(&receipt, 4096);
+    CHECK_EQUAL(bl_activities_cancel(&rig->activities, "run_x", "test", &receipt), BL_ENOENT);
+    bl_buffer_done(&receipt);
+}
+
+PLAY(request_is_answered_from_the_record,
+     "replies:\n  - {say: one, usage: {input: 5, output: 1}}\n  - say: two\n")
+{
+    rig->options.session.request_id = "req-1";
+    CHECK_EQUAL(rig_run(rig, "once"), 0);
+    struct bl_text first =
+        BL_CONTAINER(rig->result.run.turns.next, struct bl_turn_result, link)->json;
+    CHECK_EQUAL(rig_run(rig, "once"), 0);
+    struct bl_text again =
+        BL_CONTAINER(rig->result.run.turns.next, struct bl_turn_result, link)->json;
+    CHECK(bl_text_equal(first, again));
+    CHECK_EQUAL(rig_view(rig).turn_count, 1);
+    CHECK_EQUAL(rig->result.run.usage.input_tokens, 5);
+    CHECK(rig_run(rig, "something else") != 0);
+    CHECK_EQUAL(rig->error.kind, BL_KIND_USAGE);
+}
+
+PLAY(deadline_ends_a_silent_model_and_a_tool_that_hangs,
+     "replies:\n  - wedge: before_first_token\n  - {say: a b c, wedge: after_first_token}\n"
+     "  - {tools: [{name: bash, input: {command: sleep 60}}]}\n")
+{
+    rig->options.run.timed = true;
+    rig->options.run.timeout_ns = 100 * MS;
+    for (int i = 0; i < 3; i++) {
+        uint64_t from_ns = bl_now_ns();
+        CHECK_EQUAL(rig_run(rig, "go"), 0);
+        CHECK_EQUAL(rig->result.run.end, BL_TURN_TIMEOUT);
+        CHECK(bl_now_ns() - from_ns < 5 * BL_NS_PER_S);
+    }
+    struct bl_store_session_view view = rig_view(rig);
+    CHECK_EQUAL(view.turn_count, 0);
+    CHECK_EQUAL(view.attempt_count, 3);
+}
+
+/* ---- The race, with the file ------------------------------------------------------------------
+ */
+
+struct racer {
+    pthread_t thread;
+    sem_t go, done;
+    struct bl_scope *scope;
+    uint32_t spin;
+    bool over;
+};
+
+static struct racer racer;
+static uint64_t told_completed;
+
+static void *racer_main(void *argument)
+{
+    (void)argument;
+    for (;;) {
+        sem_wait(&racer.go);
+        if (racer.over)
+            return NULL;
+        for (volatile uint32_t i = 0; i < racer.spin; i++)
+            continue;
+        bl_scope_stop(racer.scope, BL_STOP_USER, "racer");
+        sem_post(&racer.done);
+    }
+}
+
+static void on_event(void *context, const struct bl_event *event)
+{
+    (void)context;
+    if (event->type == BL_EVENT_TEXT_DELTA)
+        sem_post(&racer.go);
+    if (event->type == BL_EVENT_TURN_ENDED)
+        told_completed += has(event->json, "\"stop_reason\":\"completed\"");
+}
+
+static int race_main(void *argument)
+{
+    unsigned long rounds = *(unsigned long *)argument, completed = 0;
+    static const struct bl_listener listener = {on_event, NULL};
+    struct rig *rig = bl_alloc(sizeof *rig);
+    struct bl_random random;
+    double range = 4000;
+
+    rig_init(rig, "replies: [{say: ok, pieces: 1}]\nrepeat: true\n");
+    rig->options.listener = &listener;
+    rig->options.limits.compact_after_turns = 2;
+    bl_random_seed(&random, 7);
+    racer.scope = &rig->scope;
+    for (unsigned long i = 0; i < rounds; i++) {
+        racer.spin = (uint32_t)bl_random_below(&random, (uint64_t)range + 1);
+        char run_id[BL_ID_SIZE];
+        bl_id_make(run_id, "run_");
+        bl_scope_init(&rig->scope, bl_scope_current());
+        rig->options.session.run_id = rig->options.run.run_id = run_id;
+        rig->options.session.prompt = rig->options.run.prompt = BL_TEXT("go");
+        bl_arena_reset(&rig->arena);
+        CHECK_EQUAL(bl_agent_run(&rig->options, &rig->arena, &rig->result, &rig->error), 0);
+        sem_wait(&racer.done);
+        bl_yield();
+        bl_scope_done(&rig->scope);
+        enum bl_turn_end end = rig->result.run.end;
+        CHECK(end == BL_TURN_COMPLETED || end == BL_TURN_CANCELLED);
+        completed += end == BL_TURN_COMPLETED;
+        range *= end == BL_TURN_COMPLETED ? 0.97 : 1.03;
+        CHECK_EQUAL(told_completed, completed);
+        struct bl_list list;
+        CHECK_EQUAL(bl_store_list(rig->store, &rig->arena, NULL, 0, &list, NULL), 0);
+        const struct bl_store_summary *summary =
+            BL_CONTAINER(list.next, struct bl_store_summary, link);
+        CHECK_EQUAL(summary->turns, completed);
+        CHECK_EQUAL(summary->turns + summary->attempts, i + 1);
+    }
+    print_message("%lu rounds: %lu completed\n", rounds, completed);
+    rig_done(rig);
+    bl_free(rig);
+    return 0;
+}
+
+static void cancel_and_commit_agree_in_result_events_and_file(void **state)
+{
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 150 : 400, 100000);
+
+    (void)state;
+    sem_init(&racer.go, 0, 0);
+    sem_init(&racer.done, 0, 0);
+    racer.over = false;
+    told_completed = 0;
+    assert_int_equal(pthread_create(&racer.thread, NULL, racer_main, NULL), 0);
+    run_in_loop(race_main, &rounds);
+    racer.over = true;
+    sem_post(&racer.go);
+    pthread_join(racer.thread, NULL);
+}
+
+SUITE(run, cmocka_unit_test(turn_is_in_the_file_when_it_has_completed),
+      cmocka_unit_test(later_run_goes_on_with_what_was_said),
+      cmocka_unit_test(run_is_cancelled_by_id_and_the_receipt_is_answered_when_all_is_quiet),
+      cmocka_unit_test(call_is_cancelled_by_id_and_its_turn_goes_on),
+      cmocka_unit_test(nobody_of_that_id_is_not_found),
+      cmocka_unit_test(request_is_answered_from_the_record),
+      cmocka_unit_test(deadline_ends_a_silent_model_and_a_tool_that_hangs),
+      cmocka_unit_test(cancel_and_commit_agree_in_result_events_and_file));
