@@ -1,0 +1,413 @@
+/* Design notes.
+ *
+ * Nobody knows in which process an id is at work, so all are asked at once, each by a fiber of its
+ * own. For a `cancel` they are asked first what runs in them: that sorts out those that do not
+ * answer (one that was paused, say), for which a cancel would wait forever, and tells who had the
+ * work when a connection breaks off. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define RETRY_NS    (20 * BL_NS_PER_MS)
+#define RELIC_S     60
+#define REQUEST_MAX ((size_t)4096)
+
+/* One process that is asked. In the arena of the asker, like its answer. */
+struct question {
+    struct bl_list link;
+    struct asking *asking;
+    char name[48]; /* of its socket */
+    int64_t pid;
+    bool knows; /* it said that the id is at work there */
+    int code;   /* of the connection: 0 with an answer */
+    const struct bl_json *answer;
+};
+
+/* All that are asked the same. */
+struct asking {
+    struct bl_arena *arena;
+    int folder;
+    struct bl_list questions;
+    size_t count;
+    struct bl_text request;                          /* with its LF */
+    uint64_t answer_ns;                              /* for an answer; BL_NEVER: no limit */
+    bool (*enough)(const struct question *question); /* NULL: all answers are wanted */
+    struct bl_semaphore answered;                    /* given for each */
+    const struct question *found;
+};
+
+static const struct bl_json *result_of(const struct question *question)
+{
+    return bl_json_get(question->answer, BL_TEXT("result"));
+}
+
+static int64_t failure_of(const struct question *question)
+{
+    int64_t code = 0;
+    bl_json_int64(bl_json_pointer(question->answer, BL_TEXT("/error/code")), &code);
+    return code;
+}
+
+/* ---- One process ----------------------------------------------------------------------------- */
+
+/* Nobody listens there. Only if it is the one that was tried: another of the same number may have
+ * come in the meantime. */
+static void remove_dead(int folder, const char *name, ino_t inode)
+{
+    struct stat status;
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(status.st_mode) &&
+        status.st_ino == inode)
+        unlinkat(folder, name, 0);
+}
+
+/* Connects, while there is time; BL_ENOENT: nobody is there. */
+static int connect_until(const struct question *question, uint64_t deadline_ns, int *ret_fd)
+{
+    int folder = question->asking->folder;
+    struct stat status;
+    for (;;) {
+        if (fstatat(folder, question->name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISSOCK(status.st_mode))
+            return BL_ENOENT;
+        int code = serve_connect(folder, question->name, ret_fd);
+        if (code == BL_ENOENT)
+            remove_dead(folder, question->name, status.st_ino);
+        if (code != BL_EAGAIN || bl_now_ns() >= deadline_ns)
+            return code;
+        code = bl_sleep(RETRY_NS);
+        if (code != 0)
+            return code;
+    }
+}
+
+static int exchange(struct question *question, struct serve_line *line)
+{
+    struct asking *asking = question->asking;
+    struct bl_text text;
+    int code = serve_line_write(line, asking->request, BL_CONTROL_NS_MAX);
+    if (code == 0)
+        code = serve_line_read(line, asking->answer_ns, BL_CONTROL_NS_MAX, &text);
+    if (code == 0)
+        code = bl_json_read(asking->arena, text, NULL, &question->answer, NULL);
+    return code;
+}
+
+/* Asks once more where there were too many clients. */
+static int ask(struct question *question)
+{
+    uint64_t deadline_ns = bl_now_ns() + BL_CONTROL_NS_MAX;
+    for (;;) {
+        struct serve_line line;
+        int fd;
+        int code = connect_until(question, deadline_ns, &fd);
+        if (code != 0)
+            return code;
+        code = serve_line_init(&line, fd, SERVE_ANSWER_MAX);
+        if (code == 0)
+            code = exchange(question, &line);
+        serve_line_done(&line);
+        if (code != 0 || failure_of(question) != BL_RPC_BUSY)
+            return code;
+        if (bl_now_ns() >= deadline_ns)
+            return BL_EBUSY;
+        code = bl_sleep(RETRY_NS);
+        if (code != 0)
+            return code;
+    }
+}
+
+/* With a limit on all of it, where there is one on the answer. */
+static int ask_within(struct question *question)
+{
+    struct bl_scope limit, *outer = bl_scope_current();
+    uint64_t limit_ns = question->asking->answer_ns;
+    bl_scope_init(&limit, outer);
+    if (limit_ns != BL_NEVER)
+        bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), limit_ns));
+    bl_scope_enter(&limit);
+    int code = ask(question);
+    bl_scope_enter(outer);
+    bl_scope_done(&limit);
+    return code;
+}
+
+static int ask_main(void *argument)
+{
+    struct question *question = argument;
+    struct asking *asking = question->asking;
+    question->code = ask_within(question);
+    if (question->code == 0 && asking->enough != NULL && asking->enough(question) &&
+        asking->found == NULL)
+        asking->found = question;
+    bl_semaphore_give(&asking->answered);
+    return 0;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct question *const *first = a, *const *second = b;
+    if ((*first)->pid != (*second)->pid)
+        return (*first)->pid < (*second)->pid ? -1 : 1;
+    return strcmp((*first)->name, (*second)->name);
+}
+
+/* In the order of their numbers. */
+static void sort_questions(struct asking *asking)
+{
+    struct question **all =
+        bl_arena_alloc(asking->arena, asking->count * sizeof(struct question *));
+    struct bl_list *link;
+    size_t count = 0;
+    while ((link = bl_list_pop_front(&asking->questions)) != NULL)
+        all[count++] = BL_CONTAINER(link, struct question, link);
+    qsort(all, count, sizeof *all, by_pid);
+    for (size_t i = 0; i < count; i++)
+        bl_list_push_back(&asking->questions, &all[i]->link);
+}
+
+/* A process that was killed before its socket had its name has left it under another; what is
+ * younger than a minute may be about to be renamed. */
+static void remove_relic(int folder, const char *name)
+{
+    struct stat status;
+    if (serve_name_is_hidden(name) && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISSOCK(status.st_mode) && status.st_mtime + RELIC_S < time(NULL))
+        unlinkat(folder, name, 0);
+}
+
+/* A question for each socket of the folder. */
+static int find_sockets(struct asking *asking)
+{
+    int copy = dup(asking->folder);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *entry;
+    if (entries == NULL) {
+        int code = bl_error_from_errno(errno);
+        if (copy >= 0)
+            close(copy);
+        return code;
+    }
+    rewinddir(entries);
+    while ((entry = readdir(entries)) != NULL) {
+        int64_t pid;
+        remove_relic(asking->folder, entry->d_name);
+        if (strlen(entry->d_name) >= sizeof((struct question *)NULL)->name ||
+            !serve_name_parse(entry->d_name, &pid))
+            continue;
+        struct question *question = bl_arena_zalloc(asking->arena, sizeof *question);
+        question->asking = asking;
+        question->pid = pid;
+        bl_text_into(question->name, sizeof question->name, entry->d_name);
+        bl_list_push_back(&asking->questions, &question->link);
+        asking->count++;
+    }
+    closedir(entries);
+    sort_questions(asking);
+    return 0;
+}
+
+/* Asks all at once, and waits for all answers, or until one is enough. */
+static int ask_all(struct asking *asking)
+{
+    struct bl_nursery nursery;
+    int code = 0;
+    size_t started = 0;
+    bl_semaphore_init(&asking->answered, 0);
+    bl_nursery_init(&nursery, bl_scope_current());
+    BL_LIST_EACH (link, &asking->questions) {
+        struct question *question = BL_CONTAINER(link, struct question, link);
+        question->answer = NULL;
+        question->code = bl_nursery_spawn(&nursery, NULL, "ask", ask_main, question, NULL);
+        started += question->code == 0;
+    }
+    while (code == 0 && started-- > 0 && asking->found == NULL)
+        code = bl_semaphore_take(&asking->answered);
+    bl_nursery_done(&nursery);
+    return asking->found != NULL ? 0 : code;
+}
+
+/* Opens the folder and asks what runs. BL_ENOENT: there is no folder, and so no process. */
+static int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
+{
+    *asking =
+        (struct asking){.arena = arena,
+                        .request = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}\n"),
+                        .answer_ns = BL_CONTROL_NS_MAX};
+    bl_list_init(&asking->questions);
+    int code = serve_folder_open(false, &asking->folder, error);
+    if (code != 0) {
+        asking->folder = -1;
+        return code;
+    }
+    code = find_sockets(asking);
+    return code != 0 ? code : ask_all(asking);
+}
+
+static void asking_done(struct asking *asking)
+{
+    if (asking->folder >= 0)
+        close(asking->folder);
+}
+
+int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struct bl_error *error)
+{
+    struct asking asking;
+    bl_list_init(ret_processes);
+    int code = ask_ps(&asking, arena, error);
+    BL_LIST_EACH (link, &asking.questions) {
+        const struct question *question = BL_CONTAINER(link, struct question, link);
+        const struct bl_json *result = result_of(question);
+        if (code != 0 || question->code != 0 || !bl_json_is(result, BL_JSON_OBJECT))
+            continue;
+        struct bl_control_process *process = bl_arena_alloc(arena, sizeof *process);
+        *process = (struct bl_control_process){.pid = question->pid, .result = result};
+        bl_json_int64(bl_json_get(result, BL_TEXT("pid")), &process->pid);
+        bl_list_push_back(ret_processes, &process->link);
+    }
+    asking_done(&asking);
+    return code == BL_ENOENT ? 0 : code;
+}
+
+/* ---- Cancel ---------------------------------------------------------------------------------- */
+
+static bool is_receipt(const struct question *question)
+{
+    return result_of(question) != NULL;
+}
+
+static bool lists(const struct question *question, struct bl_text id)
+{
+    BL_JSON_EACH (activity, bl_json_get(result_of(question), BL_TEXT("activities"))) {
+        if (bl_text_equal(bl_json_text(bl_json_get(activity, BL_TEXT("id"))), id) ||
+            bl_text_equal(bl_json_text(bl_json_get(activity, BL_TEXT("session"))), id))
+            return true;
+    }
+    return false;
+}
+
+static struct bl_text make_request(struct bl_arena *arena, const char *id, const char *origin)
+{
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    bl_buffer_init(&text, REQUEST_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_object(&writer);
+    bl_json_write_key(&writer, BL_TEXT("jsonrpc"));
+    bl_json_write_string(&writer, "2.0");
+    bl_json_write_key(&writer, BL_TEXT("id"));
+    bl_json_write_int64(&writer, 2);
+    bl_json_write_key(&writer, BL_TEXT("method"));
+    bl_json_write_string(&writer, "cancel");
+    bl_json_write_key(&writer, BL_TEXT("params"));
+    bl_json_write_object(&writer);
+    bl_json_write_key(&writer, BL_TEXT("id"));
+    bl_json_write_string(&writer, id);
+    bl_json_write_key(&writer, BL_TEXT("origin"));
+    bl_json_write_string(&writer, origin != NULL ? origin : "belay cancel");
+    bl_json_write_end(&writer);
+    bl_json_write_end(&writer);
+    int code = bl_json_writer_done(&writer);
+    if (code == 0)
+        code = bl_buffer_append_byte(&text, '\n');
+    struct bl_text kept =
+        code == 0 ? bl_arena_text(arena, bl_buffer_text(&text)) : (struct bl_text){0};
+    bl_buffer_done(&text);
+    return kept;
+}
+
+/* Leaves those that answered, and notes which of them know the id. */
+static void keep_answering(struct asking *asking, const char *id)
+{
+    BL_LIST_EACH_SAFE (link, &asking->questions) {
+        struct question *question = BL_CONTAINER(link, struct question, link);
+        if (question->code != 0)
+            bl_list_remove(link);
+        else
+            question->knows = lists(question, bl_text_from(id));
+    }
+}
+
+/* The one that had it, and has gone; NULL: none. */
+static const struct question *find_lost(const struct asking *asking)
+{
+    BL_LIST_EACH (link, &asking->questions) {
+        const struct question *question = BL_CONTAINER(link, struct question, link);
+        if (question->knows && failure_of(question) != BL_RPC_NOT_FOUND)
+            return question;
+    }
+    return NULL;
+}
+
+static int not_found(const struct asking *asking, const char *id, struct bl_error *error)
+{
+    const struct question *lost = find_lost(asking);
+    if (lost != NULL) {
+        bl_error_set(error, BL_EUNKNOWN, BL_KIND_DELIVERY, "cancel", id,
+                     "process %lld, where %s ran, has gone without an answer", (long long)lost->pid,
+                     id);
+        bl_error_hint(error, "what it held is stopped with it; 'belay ps' shows what runs");
+        return BL_EUNKNOWN;
+    }
+    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "cancel", id, "nothing with the id %s runs",
+                 id);
+    bl_error_hint(error, "'belay ps' lists what runs, with its ids");
+    return BL_ENOENT;
+}
+
+/* The receipt as it came, as text again. */
+static struct bl_text receipt_text(struct bl_arena *arena, const struct bl_json *receipt)
+{
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    if (!bl_json_is(receipt, BL_JSON_OBJECT))
+        return (struct bl_text){0};
+    bl_buffer_init(&text, SERVE_ANSWER_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_value(&writer, receipt);
+    int code = bl_json_writer_done(&writer);
+    struct bl_text kept =
+        code == 0 ? bl_arena_text(arena, bl_buffer_text(&text)) : (struct bl_text){0};
+    bl_buffer_done(&text);
+    return kept;
+}
+
+static int ask_cancel(struct asking *asking, const char *id, const char *origin,
+                      struct bl_text *ret_receipt, struct bl_error *error)
+{
+    keep_answering(asking, id);
+    asking->request = make_request(asking->arena, id, origin);
+    if (asking->request.size == 0)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "cancel", id, "no id is that long");
+    asking->answer_ns = BL_NEVER;
+    asking->enough = is_receipt;
+    int code = ask_all(asking);
+    if (code != 0)
+        return code;
+    if (asking->found == NULL)
+        return not_found(asking, id, error);
+    *ret_receipt =
+        receipt_text(asking->arena, bl_json_get(result_of(asking->found), BL_TEXT("receipt")));
+    return 0;
+}
+
+int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin,
+                      struct bl_text *ret_receipt, struct bl_error *error)
+{
+    struct asking asking;
+    int code = ask_ps(&asking, arena, error);
+    if (code == BL_ENOENT)
+        code = not_found(&asking, id, error);
+    else if (code == 0)
+        code = ask_cancel(&asking, id, origin, ret_receipt, error);
+    asking_done(&asking);
+    return code;
+}

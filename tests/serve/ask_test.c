@@ -1,0 +1,383 @@
+/* Asking other processes, which are real. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "place.h"
+
+static struct place place;
+
+static int nobody(void *argument)
+{
+    struct bl_arena arena = {0};
+    struct bl_list processes;
+    struct bl_text receipt;
+    struct bl_error error = {0};
+    (void)argument;
+    place_make(&place);
+    for (int with_folder = 0; with_folder < 2; with_folder++) {
+        error = (struct bl_error){0};
+        if (with_folder != 0)
+            CHECK_EQUAL(mkdir(place_path(&place, ""), 0700), 0);
+        CHECK_EQUAL(bl_control_list(&arena, &processes, &error), 0);
+        CHECK(bl_list_empty(&processes));
+        CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, &receipt, &error), BL_ENOENT);
+        CHECK(strcmp(error.message, "nothing with the id run_x runs") == 0);
+        CHECK(strcmp(error.hint, "'belay ps' lists what runs, with its ids") == 0);
+    }
+    CHECK_EQUAL(chmod(place_path(&place, ""), 0755), 0);
+    error = (struct bl_error){0};
+    CHECK_EQUAL(bl_control_list(&arena, &processes, &error), BL_EACCES);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, &receipt, &error), BL_EACCES);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void where_nobody_serves_nothing_runs(void **state)
+{
+    (void)state;
+    run_in_loop(nobody, NULL);
+}
+
+static size_t count_processes(struct bl_arena *arena)
+{
+    struct bl_list processes;
+    size_t count = 0;
+    int64_t last = 0;
+    CHECK_EQUAL(bl_control_list(arena, &processes, NULL), 0);
+    BL_LIST_EACH (link, &processes) {
+        struct bl_control_process *process = BL_CONTAINER(link, struct bl_control_process, link);
+        CHECK(process->pid > last);
+        last = process->pid;
+        count++;
+    }
+    return count;
+}
+
+static int two(void *argument)
+{
+    struct bl_arena arena = {0};
+    struct bl_text receipt = {0};
+    struct bl_error error = {0};
+    (void)argument;
+    place_make(&place);
+    pid_t first = role_start("idle", "run_a"), second = role_start("idle", "run_b");
+    role_await("run_a", "model");
+    role_await("run_b", "model");
+    CHECK_EQUAL(count_processes(&arena), 2);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_c", NULL, &receipt, &error), BL_ENOENT);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_b", "the test", &receipt, &error), 0);
+    CHECK(bl_text_find(receipt, BL_TEXT("\"scope\":\"run_b\",\"reason\":\"user\",\"origin\":\"the "
+                                        "test\"")) > 0);
+    CHECK_EQUAL(role_end(second), 0);
+    CHECK_EQUAL(count_processes(&arena), 1);
+    /* By its session. */
+    CHECK_EQUAL(bl_control_cancel(&arena, "session-of-run_a", NULL, &receipt, &error), 0);
+    CHECK(
+        bl_text_find(receipt, BL_TEXT("\"scope\":\"run_a\",\"reason\":\"user\",\"origin\":\"belay "
+                                      "cancel\"")) > 0);
+    CHECK_EQUAL(role_end(first), 0);
+    CHECK_EQUAL(place_count(&place), 0);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void of_two_processes_the_one_that_has_the_id_is_stopped(void **state)
+{
+    (void)state;
+    run_in_loop(two, NULL);
+}
+
+static int real_tool(void *argument)
+{
+    struct bl_arena arena = {0};
+    struct bl_text receipt = {0};
+    struct bl_error error = {0};
+    const struct bl_json *value = NULL;
+    int64_t number = -1;
+    (void)argument;
+    place_make(&place);
+    pid_t child = role_start("bash", "run_tool");
+    role_await("run_tool", "tool bash");
+    double start_ms = now_ms();
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_tool", NULL, &receipt, &error), 0);
+    CHECK(now_ms() - start_ms < 10000);
+    CHECK_EQUAL(bl_json_read(&arena, receipt, NULL, &value, NULL), 0);
+#define TEXT_AT(pointer) bl_json_text(bl_json_pointer(value, BL_TEXT(pointer)))
+    CHECK(bl_text_equal(TEXT_AT("/units/0/kind"), BL_TEXT("tool")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/name"), BL_TEXT("bash")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/fate"), BL_TEXT("aborted")));
+    CHECK(bl_text_equal(TEXT_AT("/reason"), BL_TEXT("user")));
+#undef TEXT_AT
+    CHECK(bl_json_int64(bl_json_pointer(value, BL_TEXT("/survivors")), &number));
+    CHECK_EQUAL(number, 0);
+    CHECK(bl_json_int64(bl_json_pointer(value, BL_TEXT("/units/0/processes")), &number));
+    CHECK(number >= 4);
+    CHECK_EQUAL(role_end(child), 0);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void a_run_with_a_real_tool_is_stopped_from_another_process(void **state)
+{
+    (void)state;
+    run_in_loop(real_tool, NULL);
+}
+
+static int finished(void *argument)
+{
+    struct bl_arena arena = {0};
+    struct bl_text receipt = BL_TEXT("not touched");
+    (void)argument;
+    place_make(&place);
+    pid_t child = role_start("finish", "run_f");
+    role_await("run_f", NULL);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_f", NULL, &receipt, NULL), 0);
+    CHECK_EQUAL(receipt.size, 0);
+    CHECK_EQUAL(role_end(child), 0);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void what_had_come_to_its_end_has_no_receipt(void **state)
+{
+    (void)state;
+    run_in_loop(finished, NULL);
+}
+
+/* A socket that nobody listens on is removed; what is no socket stays. */
+static int stale(void *argument)
+{
+    struct bl_arena arena = {0};
+    (void)argument;
+    place_make(&place);
+    pid_t killed = role_start("idle", "run_k"), alive = role_start("idle", "run_l");
+    role_await("run_k", NULL);
+    role_await("run_l", NULL);
+    kill(killed, SIGKILL);
+    CHECK_EQUAL(role_end(killed), 128 + SIGKILL);
+    place_leave_dead(&place, "1-7.sock");
+    CHECK_EQUAL(mkdir(place_path(&place, "77.sock"), 0700), 0);
+    CHECK_EQUAL(place_count(&place), 4);
+    CHECK_EQUAL(count_processes(&arena), 1);
+    CHECK_EQUAL(place_count(&place), 2);
+    CHECK_EQUAL(rmdir(place_path(&place, "77.sock")), 0);
+    kill(alive, SIGKILL);
+    CHECK_EQUAL(role_end(alive), 128 + SIGKILL);
+    CHECK_EQUAL(count_processes(&arena), 0);
+    CHECK_EQUAL(place_count(&place), 0);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void sockets_of_killed_processes_are_removed(void **state)
+{
+    (void)state;
+    run_in_loop(stale, NULL);
+}
+
+static int relics(void *argument)
+{
+    struct bl_arena arena = {0};
+    char old[32], young[32];
+    (void)argument;
+    place_make(&place);
+    CHECK_EQUAL(mkdir(place_path(&place, ""), 0700), 0);
+    serve_name_hidden(1, old);
+    serve_name_hidden(2, young);
+    place_leave_dead(&place, old);
+    place_leave_dead(&place, young);
+    place_leave_dead(&place, ".not-ours");
+    struct timespec times[2] = {{.tv_sec = time(NULL) - 100}, {.tv_sec = time(NULL) - 100}};
+    CHECK_EQUAL(utimensat(AT_FDCWD, place_path(&place, old), times, 0), 0);
+    CHECK_EQUAL(utimensat(AT_FDCWD, place_path(&place, ".not-ours"), times, 0), 0);
+    CHECK_EQUAL(count_processes(&arena), 0);
+    CHECK_EQUAL(place_count(&place), 2);
+    CHECK_EQUAL(access(place_path(&place, young), F_OK), 0);
+    CHECK_EQUAL(access(place_path(&place, ".not-ours"), F_OK), 0);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void sockets_that_never_had_their_name_are_removed_when_they_are_old(void **state)
+{
+    (void)state;
+    run_in_loop(relics, NULL);
+}
+
+/* A process that stands still is left out, and keeps its socket. */
+static int paused(void *argument)
+{
+    struct bl_arena arena = {0};
+    struct bl_text receipt;
+    (void)argument;
+    place_make(&place);
+    pid_t still = role_start("idle", "run_s"), alive = role_start("idle", "run_t");
+    role_await("run_s", NULL);
+    role_await("run_t", NULL);
+    kill(still, SIGSTOP);
+    double start_ms = now_ms();
+    CHECK_EQUAL(count_processes(&arena), 1);
+    CHECK(now_ms() - start_ms < 15000);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_t", NULL, &receipt, NULL), 0);
+    CHECK(receipt.size > 0);
+    CHECK_EQUAL(role_end(alive), 0);
+    kill(still, SIGCONT);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, &receipt, NULL), 0);
+    CHECK_EQUAL(role_end(still), 0);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void a_process_that_stands_still_holds_up_nobody(void **state)
+{
+    (void)state;
+    run_in_loop(paused, NULL);
+}
+
+struct kill_later {
+    pid_t pid;
+    bool stop_scope;
+    struct bl_scope scope;
+};
+
+static int kill_later(void *argument)
+{
+    struct kill_later *later = argument;
+    role_await("run_u", "stopping");
+    if (later->stop_scope)
+        bl_scope_stop(&later->scope, BL_STOP_USER, "test");
+    else
+        kill(later->pid, SIGKILL);
+    return 0;
+}
+
+/* One that does not end when it is stopped: the asker gives up, or it goes away. */
+static int stuck(void *argument)
+{
+    struct kill_later later = {.stop_scope = *(bool *)argument};
+    struct bl_arena arena = {0};
+    struct bl_text receipt;
+    struct bl_error error = {0};
+    struct bl_nursery nursery;
+    place_make(&place);
+    later.pid = role_start("stuck", "run_u");
+    role_await("run_u", NULL);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_scope_init(&later.scope, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "later", kill_later, &later, NULL), 0);
+    struct bl_scope *outer = bl_scope_enter(&later.scope);
+    int code = bl_control_cancel(&arena, "run_u", NULL, &receipt, &error);
+    bl_scope_enter(outer);
+    CHECK_EQUAL(code, later.stop_scope ? BL_ECANCELED : BL_EUNKNOWN);
+    if (!later.stop_scope)
+        CHECK(strstr(error.message, "has gone without an answer") != NULL);
+    kill(later.pid, SIGKILL);
+    CHECK_EQUAL(role_end(later.pid), 128 + SIGKILL);
+    bl_nursery_done(&nursery);
+    bl_scope_done(&later.scope);
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void a_process_that_is_killed_in_mid_cancel_is_told(void **state)
+{
+    bool stop_scope = false;
+    (void)state;
+    run_in_loop(stuck, &stop_scope);
+}
+
+static void the_caller_can_give_up(void **state)
+{
+    bool stop_scope = true;
+    (void)state;
+    run_in_loop(stuck, &stop_scope);
+}
+
+/* Whoever else is connected, there is a place for one who waits a little. */
+static int busy(void *argument)
+{
+    struct bl_arena arena = {0};
+    struct bl_list processes;
+    static struct served served;
+    int fds[BL_CONTROL_CLIENTS_MAX];
+    (void)argument;
+    served_start(&served);
+    for (size_t i = 0; i < BL_COUNT(fds); i++)
+        fds[i] = client_connect();
+    bl_sleep(1200 * MS);
+    /* These are dropped as soon as they have been silent for two seconds. */
+    CHECK_EQUAL(bl_control_list(&arena, &processes, NULL), 0);
+    CHECK(!bl_list_empty(&processes));
+    for (size_t i = 0; i < BL_COUNT(fds); i++)
+        close(fds[i]);
+    bl_arena_done(&arena);
+    served_stop(&served);
+    return 0;
+}
+
+static void one_who_finds_no_place_tries_again(void **state)
+{
+    (void)state;
+    run_in_loop(busy, NULL);
+}
+
+/* Starts and ends, while others ask without a pause: nobody is ever taken for dead. */
+static int churn(void *argument)
+{
+    struct bl_arena arena = {0};
+    pid_t pids[4];
+    char id[32];
+    (void)argument;
+    place_make(&place);
+    for (unsigned long round = 0; round < suite_rounds(3, 100); round++) {
+        for (size_t i = 0; i < BL_COUNT(pids); i++) {
+            snprintf(id, sizeof id, "run_%zu", i);
+            pids[i] = role_start("idle", id);
+        }
+        for (size_t i = 0; i < BL_COUNT(pids); i++) {
+            struct bl_text receipt = {0};
+            snprintf(id, sizeof id, "run_%zu", i);
+            role_await(id, NULL);
+            CHECK_EQUAL(bl_control_cancel(&arena, id, NULL, &receipt, NULL), 0);
+            CHECK(receipt.size > 0);
+        }
+        for (size_t i = 0; i < BL_COUNT(pids); i++)
+            CHECK_EQUAL(role_end(pids[i]), 0);
+        CHECK_EQUAL(place_count(&place), 0);
+        bl_arena_reset(&arena);
+    }
+    bl_arena_done(&arena);
+    place_remove(&place);
+    return 0;
+}
+
+static void processes_come_and_go_and_every_cancel_is_answered(void **state)
+{
+    (void)state;
+    run_in_loop(churn, NULL);
+}
+
+SUITE(ask, cmocka_unit_test(where_nobody_serves_nothing_runs),
+      cmocka_unit_test(of_two_processes_the_one_that_has_the_id_is_stopped),
+      cmocka_unit_test(a_run_with_a_real_tool_is_stopped_from_another_process),
+      cmocka_unit_test(what_had_come_to_its_end_has_no_receipt),
+      cmocka_unit_test(sockets_of_killed_processes_are_removed),
+      cmocka_unit_test(sockets_that_never_had_their_name_are_removed_when_they_are_old),
+      cmocka_unit_test(a_process_that_stands_still_holds_up_nobody),
+      cmocka_unit_test(a_process_that_is_killed_in_mid_cancel_is_told),
+      cmocka_unit_test(the_caller_can_give_up),
+      cmocka_unit_test(one_who_finds_no_place_tries_again),
+      cmocka_unit_test(processes_come_and_go_and_every_cancel_is_answered));

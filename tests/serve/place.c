@@ -1,0 +1,192 @@
+#include "place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define AWAIT_MS 20000
+
+double now_ms(void)
+{
+    return (double)bl_clock_now_ns(&bl_clock_system) / (double)MS;
+}
+
+/* ---- The folder ---- */
+
+void place_make(struct place *place)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(place->runtime, sizeof place->runtime, "%.100s/belay-serve-XXXXXX",
+             temporary != NULL ? temporary : "/tmp");
+    CHECK(mkdtemp(place->runtime) != NULL);
+    setenv("XDG_RUNTIME_DIR", place->runtime, 1);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
+void place_remove(struct place *place)
+{
+    nftw(place->runtime, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    unsetenv("XDG_RUNTIME_DIR");
+}
+
+const char *place_path(const struct place *place, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/belay/%s", place->runtime, name);
+    return path;
+}
+
+size_t place_count(const struct place *place)
+{
+    DIR *entries = opendir(place_path(place, ""));
+    size_t count = 0;
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (entries != NULL)
+        closedir(entries);
+    return count;
+}
+
+void place_leave_dead(const struct place *place, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bl_text_into(address.sun_path, sizeof address.sun_path, place_path(place, name));
+    CHECK_EQUAL(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    close(fd);
+}
+
+/* ---- A control in this process ---- */
+
+void served_start(struct served *served)
+{
+    struct bl_error error = {0};
+    place_make(&served->place);
+    bl_nursery_init(&served->nursery, bl_scope_current());
+    bl_activities_init(&served->activities);
+    if (!CHECK_EQUAL(
+            bl_control_start(&served->nursery, &served->activities, &served->control, &error), 0))
+        fprintf(stderr, "%s (%s)\n", error.message, error.hint);
+}
+
+void served_stop(struct served *served)
+{
+    bl_control_stop(served->control);
+    CHECK_EQUAL(place_count(&served->place), 0);
+    bl_nursery_done(&served->nursery);
+    place_remove(&served->place);
+}
+
+/* ---- Clients ---- */
+
+int client_connect(void)
+{
+    char name[32];
+    int folder = -1, fd = -1;
+    snprintf(name, sizeof name, "%d.sock", (int)getpid());
+    CHECK_EQUAL(serve_folder_open(false, &folder, NULL), 0);
+    CHECK_EQUAL(serve_connect(folder, name, &fd), 0);
+    close(folder);
+    return fd;
+}
+
+void client_send(int fd, struct bl_text text)
+{
+    double end_ms = now_ms() + AWAIT_MS;
+    while (text.size > 0 && now_ms() < end_ms) {
+        ssize_t size = send(fd, text.data, text.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (size < 0 && errno != EAGAIN)
+            return;
+        if (size < 0)
+            bl_sleep(MS);
+        text.data += size > 0 ? size : 0;
+        text.size -= size > 0 ? (size_t)size : 0;
+    }
+    CHECK_EQUAL(text.size, 0);
+}
+
+const char *client_line(int fd)
+{
+    static char line[65536];
+    size_t size = 0;
+    double end_ms = now_ms() + AWAIT_MS;
+    while (size + 1 < sizeof line && now_ms() < end_ms) {
+        ssize_t count = recv(fd, line + size, 1, MSG_DONTWAIT);
+        if (count == 0 || (count < 0 && errno != EAGAIN) || (count > 0 && line[size] == '\n'))
+            break;
+        if (count < 0)
+            bl_sleep(MS);
+        size += count > 0;
+    }
+    CHECK(now_ms() < end_ms);
+    line[size] = '\0';
+    return line;
+}
+
+/* ---- Other processes ---- */
+
+pid_t role_start(const char *kind, const char *id)
+{
+    char path[4096] = "";
+    pid_t pid = 0;
+    CHECK(readlink("/proc/self/exe", path, sizeof path - 1) > 0);
+    char *const arguments[] = {path, "--role", (char *)kind, (char *)id, NULL};
+    CHECK_EQUAL(posix_spawn(&pid, path, NULL, NULL, arguments, environ), 0);
+    return pid;
+}
+
+static bool is_listed(const char *id, const char *phase)
+{
+    struct bl_arena arena = {0};
+    struct bl_list processes;
+    bool found = false;
+    CHECK_EQUAL(bl_control_list(&arena, &processes, NULL), 0);
+    BL_LIST_EACH (link, &processes) {
+        struct bl_control_process *process = BL_CONTAINER(link, struct bl_control_process, link);
+        BL_JSON_EACH (activity, bl_json_get(process->result, BL_TEXT("activities"))) {
+            struct bl_text now = bl_json_text(bl_json_get(activity, BL_TEXT("phase")));
+            found = found || (bl_text_equal(bl_json_text(bl_json_get(activity, BL_TEXT("id"))),
+                                            bl_text_from(id)) &&
+                              (phase == NULL || bl_text_equal(now, bl_text_from(phase))));
+        }
+    }
+    bl_arena_done(&arena);
+    return found;
+}
+
+void role_await(const char *id, const char *phase)
+{
+    double end_ms = now_ms() + AWAIT_MS;
+    bool found = false;
+    while (!(found = is_listed(id, phase)) && now_ms() < end_ms)
+        bl_sleep(10 * MS);
+    CHECK(found);
+}
+
+int role_end(pid_t pid)
+{
+    double end_ms = now_ms() + AWAIT_MS;
+    int status = 0;
+    pid_t ended;
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && now_ms() < end_ms)
+        bl_sleep(5 * MS);
+    if (!CHECK_EQUAL(ended, pid)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+    }
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,64 @@
+/* What the tests of this room share: a runtime folder of their own, clients that are rude, and
+ * other processes that serve. */
+#ifndef BELAY_TESTS_SERVE_PLACE_H
+#define BELAY_TESTS_SERVE_PLACE_H
+
+#include <sys/types.h>
+
+#include "../../src/serve/parts.h"
+#include "../../src/serve/request.h"
+#include "fibers.h"
+
+#define MS BL_NS_PER_MS
+
+/* ---- The folder ---- */
+
+/* A runtime folder, named by XDG_RUNTIME_DIR. */
+struct place {
+    char runtime[256];
+};
+
+void place_make(struct place *place);
+void place_remove(struct place *place); /* with all that is in it */
+/* Path of something in the folder of sockets. The result is static. */
+const char *place_path(const struct place *place, const char *name);
+/* How many entries it has. */
+size_t place_count(const struct place *place);
+/* A socket that nobody listens on. */
+void place_leave_dead(const struct place *place, const char *name);
+
+/* ---- A control in this process ---- */
+
+struct served {
+    struct place place;
+    struct bl_nursery nursery;
+    struct bl_activities activities;
+    struct bl_control *control;
+};
+
+void served_start(struct served *served);
+void served_stop(struct served *served);
+
+/* ---- Clients ---- */
+
+/* Connects to a control of this process; checks that it works. */
+int client_connect(void);
+/* Sends it all, while others run. */
+void client_send(int fd, struct bl_text text);
+/* The next line, in a static buffer; empty: none came before the other side closed. Fails the test
+ * after 20 s. */
+const char *client_line(int fd);
+
+/* ---- Other processes ---- */
+
+/* Runs this program as `--role KIND ID` (role.c). */
+pid_t role_start(const char *kind, const char *id);
+/* Until `bl_control_list` shows that activity in that phase (NULL: any); checks that it comes. */
+void role_await(const char *id, const char *phase);
+/* Waits for its end, while others run; returns its exit code, or 128 + signal. */
+int role_end(pid_t pid);
+int role_main(int argument_count, char **arguments);
+
+double now_ms(void);
+
+#endif
