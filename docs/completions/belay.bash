@@ -1,63 +1,164 @@
 # bash completion for belay(1)
 
+# What a command of belay itself says of this member, one a line: _belay_ask PROGRAM MEMBER WORD...
+_belay_ask()
+{
+    local program=${1/#\~/$HOME} member=$2
+    shift 2
+    "$program" "$@" --json 2>/dev/null | grep -oE "\"$member\":\"[^\"]+\"" | cut -d '"' -f 4 | sort -u
+}
+
+_belay_files()
+{
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
 _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands='doctor help hold' words= index
+    local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=()
+    local commands='bootstrap cancel doctor help hold ps route run session tool tools'
+    local verbs='list show export import fork delete move-aside'
+    local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
+        --on-exhausted --max-budget-tokens --timeout --structured-output --permission-mode --yolo --allow
+        --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
+        --output-format --json --help'
 
-    # Bash breaks words at '=', so that --output-format=json is three of them.
-    if [[ $current == "=" ]]; then
+    # Bash breaks words at '=' and ':', so that --provider=script:FILE is five of them.
+    if [[ $current == : && $previous == script ]]; then
+        _belay_files ''
+        return
+    elif [[ $previous == : && ${COMP_WORDS[COMP_CWORD - 2]} == script ]]; then
+        _belay_files "$current"
+        return
+    elif [[ $current == = ]]; then
         current=
-    elif [[ $previous == "=" ]] && ((COMP_CWORD > 2)); then
+    elif [[ $previous == = ]] && ((COMP_CWORD > 2)); then
         previous=${COMP_WORDS[COMP_CWORD - 2]}
     fi
 
     if ((COMP_CWORD == 1)); then
-        words="$commands --help --version"
-    else
-        case ${COMP_WORDS[1]} in
-        doctor)
-            case $previous in
-            --output-format) words='text json' ;;
-            *) words='--json --output-format --help' ;;
-            esac
+        mapfile -t COMPREPLY < <(compgen -W "$commands -p --print --help --version" -- "$current")
+        return
+    fi
+    [[ $command == -p || $command == --print ]] && command=run
+
+    for ((index = 2; index < COMP_CWORD; index++)); do
+        [[ ${COMP_WORDS[index]} == --store ]] || continue
+        [[ ${COMP_WORDS[index + 1]} == = ]] && ((index++))
+        store=(--store "${COMP_WORDS[index + 1]/#\~/$HOME}")
+    done
+
+    case $command in
+    run | bootstrap | session)
+        case $previous in
+        --model | --structured-output | --system | --store)
+            _belay_files "$current"
+            return
             ;;
-        help)
-            words='--help'
-            ((COMP_CWORD == 2)) && words="$commands --help"
+        --session | --resume | -r) words=$(_belay_ask "$program" session_id session list --all "${store[@]}") ;;
+        --provider) words='script script:' ;;
+        --on-exhausted) words='stop synthesize' ;;
+        --on-cancel) words='discard keep' ;;
+        --permission-mode) words='ask auto read-only yolo' ;;
+        --sandbox) words='off workspace read-only' ;;
+        --container) words='auto pidns cgroup2 subreaper' ;;
+        --output-format)
+            words='text json'
+            [[ $command == run ]] && words='text json stream-json'
             ;;
-        hold)
-            # The first word that is neither an option nor its argument begins the held command.
-            for ((index = 2; index < COMP_CWORD; index++)); do
-                case ${COMP_WORDS[index]} in
-                --) ((index++)) && break ;;
-                --timeout | --grace | --container | --sandbox | --memory | --processes)
-                    [[ ${COMP_WORDS[index + 1]} == "=" ]] && ((index++))
-                    ((index++))
-                    ;;
-                -*) ;;
-                *) break ;;
+        --max-* | --timeout | --allow | --deny | --request-id | --append-system-prompt | --continuation-prompt | --as)
+            return
+            ;;
+        *)
+            case $command in
+            run) words="$shared --max-turns --continuation-prompt -c -r" ;;
+            bootstrap) words="$shared -c -r" ;;
+            session)
+                # The verb is the first word that is neither an option nor its argument.
+                for ((index = 2; index < COMP_CWORD; index++)); do
+                    case ${COMP_WORDS[index]} in
+                    --store | --as | --output-format)
+                        [[ ${COMP_WORDS[index + 1]} == = ]] && ((index++))
+                        ((index++))
+                        ;;
+                    -*) ;;
+                    *)
+                        verb=${COMP_WORDS[index]}
+                        break
+                        ;;
+                    esac
+                done
+                words='--store --json --output-format --help'
+                case $verb in
+                '') words="$verbs $words" ;;
+                list) words="--all $words" ;;
+                import | fork) words="--as $words" ;;
                 esac
-            done
-            if ((index < COMP_CWORD)); then
-                mapfile -t COMPREPLY < <(compgen -f -- "$current")
-                return
-            fi
-            case $previous in
-            --container) words='auto pidns cgroup2 subreaper' ;;
-            --sandbox) words='off workspace read-only' ;;
-            --timeout | --grace | --memory | --processes) return ;;
-            *)
-                if [[ $current != -* || $previous == -- ]]; then
-                    mapfile -t COMPREPLY < <(compgen -c -- "$current")
-                    return
+                if [[ $current != -* ]]; then
+                    case $verb in
+                    export | import)
+                        if [[ $verb == import || $index -lt $((COMP_CWORD - 1)) ]]; then
+                            _belay_files "$current"
+                            return
+                        fi
+                        ;;&
+                    show | export | fork | delete)
+                        words=$(_belay_ask "$program" session_id session list --all "${store[@]}")
+                        ;;
+                    esac
                 fi
-                words='--timeout --grace --container --sandbox --memory --processes --json --help'
                 ;;
             esac
             ;;
         esac
-    fi
+        ;;
+    cancel | doctor | ps | route | tool | tools)
+        words='--json --output-format --help'
+        if [[ $previous == --output-format ]]; then
+            words='text json'
+        elif [[ $current != -* && $command == cancel ]]; then
+            words=$(_belay_ask "$program" '(id|session)' ps)
+        elif [[ $current != -* && $command == tool ]]; then
+            words=$(_belay_ask "$program" name tools)
+        fi
+        ;;
+    help)
+        words='--help'
+        ((COMP_CWORD == 2)) && words="$commands --help"
+        ;;
+    hold)
+        # The first word that is neither an option nor its argument begins the held command.
+        for ((index = 2; index < COMP_CWORD; index++)); do
+            case ${COMP_WORDS[index]} in
+            --) ((index++)) && break ;;
+            --timeout | --grace | --container | --sandbox | --memory | --processes)
+                [[ ${COMP_WORDS[index + 1]} == = ]] && ((index++))
+                ((index++))
+                ;;
+            -*) ;;
+            *) break ;;
+            esac
+        done
+        if ((index < COMP_CWORD)); then
+            _belay_files "$current"
+            return
+        fi
+        case $previous in
+        --container) words='auto pidns cgroup2 subreaper' ;;
+        --sandbox) words='off workspace read-only' ;;
+        --timeout | --grace | --memory | --processes) return ;;
+        *)
+            if [[ $current != -* || $previous == -- ]]; then
+                mapfile -t COMPREPLY < <(compgen -c -- "$current")
+                return
+            fi
+            words='--timeout --grace --container --sandbox --memory --processes --json --help'
+            ;;
+        esac
+        ;;
+    esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
 

@@ -1,27 +1,140 @@
 # fish completion for belay(1)
 
+# Words of the command line behind the program, without options and their arguments.
+function __belay_words
+    set -l words (commandline -opc)
+    set -l skip
+    for word in $words[2..]
+        if set -q skip[1]
+            set -e skip
+            continue
+        end
+        switch $word
+            case -p --print
+                echo run
+            case -r --provider --model --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes
+                string match -q '*=*' -- $word; or set skip yes
+            case '-*'
+            case '*'
+                echo $word
+        end
+    end
+end
+
+# True when the command is one of these.
+function __belay_is
+    set -l words (__belay_words)
+    set -q words[1]; and contains -- $words[1] $argv
+end
+
+# True when the verb of session is one of these; with none: when there is no verb yet.
+function __belay_verb
+    set -l words (__belay_words)
+    test "$words[1]" = session; or return 1
+    if set -q argv[1]
+        set -q words[2]; and contains -- $words[2] $argv
+    else
+        not set -q words[2]
+    end
+end
+
+function __belay_no_command
+    set -l words (__belay_words)
+    not set -q words[1]
+end
+
+# What a command of belay itself says of this member: __belay_ask MEMBER WORD...
+function __belay_ask
+    set -l words (commandline -opc)
+    set -l index (contains -i -- --store $words)
+    set -l store
+    test "$argv[2]" = session; and test -n "$index"; and set -q words[(math $index + 1)]; and set store --store $words[(math $index + 1)]
+    $words[1] $argv[2..] $store --json 2>/dev/null | string match -ar "\"$argv[1]\":\"([^\"]+)\"" -g | sort -u
+end
+
+function __belay_providers
+    set -l path (commandline -ct | string replace -r '^(--provider=)?(script:?)?' '')
+    echo script
+    for file in $path*
+        test -d $file; and echo script:$file/; or echo script:$file
+    end
+end
+
 complete -c belay -f
 
-complete -c belay -n __fish_use_subcommand -s h -l help -d 'print the help'
-complete -c belay -n __fish_use_subcommand -s V -l version -d 'print the version'
-complete -c belay -n __fish_use_subcommand -a doctor -d 'say what this machine offers, and what to do about the rest'
-complete -c belay -n __fish_use_subcommand -a help -d 'explain a command'
-complete -c belay -n __fish_use_subcommand -a hold -d 'run a command, with a deadline, that leaves nothing behind'
+complete -c belay -n __belay_no_command -s h -l help -d 'print the help'
+complete -c belay -n __belay_no_command -s V -l version -d 'print the version'
+complete -c belay -n __belay_no_command -s p -l print -d 'the same as run'
+for help in __belay_no_command '__belay_is help'
+    complete -c belay -n $help -a bootstrap -d 'report what a session starts with, and run its first turn'
+    complete -c belay -n $help -a cancel -d 'stop what runs, by its id, and print the receipt'
+    complete -c belay -n $help -a doctor -d 'say what this machine offers, and what to do about the rest'
+    complete -c belay -n $help -a hold -d 'run a command, with a deadline, that leaves nothing behind'
+    complete -c belay -n $help -a ps -d 'show what runs now'
+    complete -c belay -n $help -a route -d 'say which commands and tools a prompt matches'
+    complete -c belay -n $help -a run -d 'take a prompt to its end, without a terminal'
+    complete -c belay -n $help -a session -d 'list, show, export, import, fork and delete sessions'
+    complete -c belay -n $help -a tool -d 'show one tool, with its schema'
+    complete -c belay -n $help -a tools -d 'list the tools that a model is offered'
+end
+complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
-complete -c belay -n '__fish_seen_subcommand_from doctor' -l json -d 'the same as --output-format json'
-complete -c belay -n '__fish_seen_subcommand_from doctor' -l output-format -x -a 'text json' -d 'how the report is written'
-complete -c belay -n '__fish_seen_subcommand_from doctor' -s h -l help -d 'print the help'
+# All but help and hold, which has a --json of its own.
+set -l answers '__belay_is bootstrap cancel doctor ps route run session tool tools'
+complete -c belay -n $answers -l json -d 'the same as --output-format json'
+complete -c belay -n '__belay_is bootstrap cancel doctor ps route session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
+complete -c belay -n '__belay_is run' -l output-format -x -a 'text json stream-json' -d 'how the answer is written'
+complete -c belay -n 'not __belay_no_command' -s h -l help -d 'print the help'
 
-complete -c belay -n '__fish_seen_subcommand_from help' -a doctor -d 'say what this machine offers, and what to do about the rest'
-complete -c belay -n '__fish_seen_subcommand_from help' -a hold -d 'run a command, with a deadline, that leaves nothing behind'
-complete -c belay -n '__fish_seen_subcommand_from help' -s h -l help -d 'print the help'
+set -l runs '__belay_is run bootstrap'
+complete -c belay -n $runs -l provider -x -a '(__belay_providers)' -d 'who answers'
+complete -c belay -n $runs -l model -r -F -d 'of that provider'
+complete -c belay -n $runs -l session -x -a '(__belay_ask session_id session list --all)' -d 'the session of that id, made if there is none'
+complete -c belay -n $runs -s c -l continue -d 'the newest session of this directory'
+complete -c belay -n $runs -s r -l resume -x -a '(__belay_ask session_id session list --all)' -d 'that session, which must exist'
+complete -c belay -n $runs -l max-session-turns -x -d 'refuse to go on at so many turns of the session'
+complete -c belay -n $runs -l max-steps -x -d 'tool calls of a turn'
+complete -c belay -n $runs -l on-exhausted -x -a 'stop synthesize' -d 'what to do at --max-steps'
+complete -c belay -n $runs -l max-budget-tokens -x -d 'of the whole session'
+complete -c belay -n $runs -l timeout -x -d 'one deadline over everything: 90, 500ms, 2.5m, 1h'
+complete -c belay -n $runs -l structured-output -r -F -d 'the answer must be JSON that fits this schema'
+complete -c belay -n $runs -l permission-mode -x -a 'ask auto read-only yolo' -d 'which tools may run'
+complete -c belay -n $runs -l yolo -d 'every tool may run'
+complete -c belay -n $runs -l allow -x -d 'let a tool run: bash, bash(git *)'
+complete -c belay -n $runs -l deny -x -d 'never let it run: bash(rm *)'
+complete -c belay -n $runs -l on-cancel -x -a 'discard keep' -d 'of a turn that is stopped'
+complete -c belay -n $runs -l request-id -x -d 'names this run, so that it can be asked for again'
+complete -c belay -n $runs -l store -r -F -d 'where sessions are kept'
+complete -c belay -n $runs -l system -r -F -d 'instructions before all others'
+complete -c belay -n $runs -l append-system-prompt -x -d 'instructions after all others'
+complete -c belay -n $runs -l sandbox -x -a 'off workspace read-only' -d 'what tools can reach'
+complete -c belay -n $runs -l container -x -a 'auto pidns cgroup2 subreaper' -d 'what holds the processes of tools'
+complete -c belay -n '__belay_is run' -l max-turns -x -d 'turns of this loop'
+complete -c belay -n '__belay_is run' -l continuation-prompt -x -d 'the prompt of each further turn'
 
-complete -c belay -n '__fish_seen_subcommand_from hold' -l timeout -x -d 'stop it then: 90, 500ms, 2.5m, 1h'
-complete -c belay -n '__fish_seen_subcommand_from hold' -l grace -x -d 'from the signal to SIGKILL (200ms)'
-complete -c belay -n '__fish_seen_subcommand_from hold' -l container -x -a 'auto pidns cgroup2 subreaper' -d 'what holds its processes'
-complete -c belay -n '__fish_seen_subcommand_from hold' -l sandbox -x -a 'off workspace read-only' -d 'what it can reach'
-complete -c belay -n '__fish_seen_subcommand_from hold' -l memory -x -d 'limit of memory: 512M, 2G'
-complete -c belay -n '__fish_seen_subcommand_from hold' -l processes -x -d 'limit of processes'
-complete -c belay -n '__fish_seen_subcommand_from hold' -l json -d 'one line on standard error at the end'
-complete -c belay -n '__fish_seen_subcommand_from hold' -s h -l help -d 'print the help'
-complete -c belay -n '__fish_seen_subcommand_from hold' -a '(__fish_complete_subcommand --fcs-skip=2)'
+complete -c belay -n __belay_verb -a list -d 'sessions of this directory, newest first'
+complete -c belay -n __belay_verb -a show -d 'one with its turns and attempts'
+complete -c belay -n __belay_verb -a export -d 'all of one, as JSON Lines'
+complete -c belay -n __belay_verb -a import -d 'what export wrote'
+complete -c belay -n __belay_verb -a fork -d 'a new session with the same turns'
+complete -c belay -n __belay_verb -a delete -d 'for ever'
+complete -c belay -n __belay_verb -a move-aside -d 'rename a store that cannot be used'
+complete -c belay -n '__belay_is session' -l store -r -F -d 'where sessions are kept'
+complete -c belay -n '__belay_verb list' -l all -d 'of every directory'
+complete -c belay -n '__belay_verb import fork' -l as -x -d 'the id of the new session'
+complete -c belay -n '__belay_verb show export fork; and test (count (__belay_words)) -eq 2' -a '(__belay_ask session_id session list --all)'
+complete -c belay -n '__belay_verb delete' -a '(__belay_ask session_id session list --all)'
+complete -c belay -n '__belay_verb export; and test (count (__belay_words)) -eq 3' -F
+complete -c belay -n '__belay_verb import' -F
+
+complete -c belay -n '__belay_is cancel' -a '(__belay_ask id ps; __belay_ask session ps)'
+complete -c belay -n '__belay_is tool' -a '(__belay_ask name tools)'
+
+complete -c belay -n '__belay_is hold' -l timeout -x -d 'stop it then: 90, 500ms, 2.5m, 1h'
+complete -c belay -n '__belay_is hold' -l grace -x -d 'from the signal to SIGKILL (200ms)'
+complete -c belay -n '__belay_is hold' -l container -x -a 'auto pidns cgroup2 subreaper' -d 'what holds its processes'
+complete -c belay -n '__belay_is hold' -l sandbox -x -a 'off workspace read-only' -d 'what it can reach'
+complete -c belay -n '__belay_is hold' -l memory -x -d 'limit of memory: 512M, 2G'
+complete -c belay -n '__belay_is hold' -l processes -x -d 'limit of processes'
+complete -c belay -n '__belay_is hold' -l json -d 'one line on standard error at the end'
+complete -c belay -n '__belay_is hold' -a '(__fish_complete_subcommand --fcs-skip=2)'

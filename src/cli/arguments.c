@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void cli_arguments_init(struct cli_arguments *arguments, int count, char **values,
                         const char *short_options, const struct option *options)
@@ -129,6 +130,50 @@ int cli_arguments_refuse(const char *operand, struct bl_error *error)
     return BL_EINVAL;
 }
 
+/* An error that does not say what it is about is about the option. */
+static void name_option(const struct cli_command *command, int option, struct bl_error *error)
+{
+    for (const struct option *row = command->options; row->name != NULL; row++) {
+        if (row->val == option && error->target[0] == '\0')
+            snprintf(error->target, sizeof error->target, "--%s", row->name);
+    }
+}
+
+int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,
+                       struct bl_error *error)
+{
+    struct cli_arguments walk;
+    int found;
+
+    cli_arguments_init(&walk, call->count, call->arguments, call->command->short_options,
+                       call->command->options);
+    while ((found = cli_arguments_next(&walk, error)) != CLI_ARGUMENT_END) {
+        int code = found;
+        if (found == CLI_OPTION_HELP)
+            return CLI_OPTION_HELP;
+        if (found == CLI_OPTION_OUTPUT_FORMAT)
+            code = cli_format_parse(walk.value, streams, &call->format, error);
+        else if (found > 0 && found != CLI_OPTION_JSON)
+            code = take(context, found, walk.value, error);
+        if (found == CLI_OPTION_JSON) {
+            call->format = CLI_FORMAT_JSON;
+            code = 0;
+        }
+        if (code == 0)
+            continue;
+        name_option(call->command, found, error);
+        error->kind = BL_KIND_USAGE;
+        return code;
+    }
+    return 0;
+}
+
+const char *cli_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
 const char *cli_format_name(enum cli_format format)
 {
     switch (format) {
@@ -169,26 +214,25 @@ enum cli_format cli_format_asked(int count, char *const *values)
     return format;
 }
 
-int cli_format_parse(const char *value, enum cli_format *ret_format, struct bl_error *error)
+int cli_format_parse(const char *value, bool streams, enum cli_format *ret_format,
+                     struct bl_error *error)
 {
     struct cli_suggestion suggestion;
 
-    if (strcmp(value, "text") == 0) {
-        *ret_format = CLI_FORMAT_TEXT;
-        return 0;
-    }
-    if (strcmp(value, "json") == 0) {
-        *ret_format = CLI_FORMAT_JSON;
+    cli_suggestion_init(&suggestion, value);
+    for (int i = CLI_FORMAT_TEXT; i <= (streams ? CLI_FORMAT_STREAM_JSON : CLI_FORMAT_JSON); i++) {
+        const char *name = cli_format_name((enum cli_format)i);
+        cli_suggestion_offer(&suggestion, name);
+        if (strcmp(value, name) != 0)
+            continue;
+        *ret_format = (enum cli_format)i;
         return 0;
     }
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--output-format",
                  "unknown output format '%s'", value);
-    cli_suggestion_init(&suggestion, value);
-    cli_suggestion_offer(&suggestion, "text");
-    cli_suggestion_offer(&suggestion, "json");
     if (suggestion.best != NULL)
         bl_error_hint(error, "did you mean '%s'?", suggestion.best);
     else
-        bl_error_hint(error, "it is text or json");
+        bl_error_hint(error, streams ? "it is text, json or stream-json" : "it is text or json");
     return BL_EINVAL;
 }

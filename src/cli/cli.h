@@ -22,7 +22,9 @@ enum cli_exit {
     CLI_EXIT_OK = 0,
     CLI_EXIT_FAILED = 1,
     CLI_EXIT_USAGE = 2,
+    CLI_EXIT_TIMEOUT = 124,
     CLI_EXIT_CLIENT_GONE = 130, /* whoever read standard output is gone */
+    CLI_EXIT_TERMINATED = 143,
 };
 
 enum cli_format {
@@ -74,6 +76,38 @@ int cli_doctor_run(struct cli_call *call);
 extern const char cli_doctor_help[];
 extern const struct option cli_doctor_options[];
 
+int cli_bootstrap_run(struct cli_call *call);
+extern const char cli_bootstrap_help[];
+extern const struct option cli_bootstrap_options[];
+
+int cli_cancel_run(struct cli_call *call);
+extern const char cli_cancel_help[];
+extern const struct option cli_cancel_options[];
+
+int cli_ps_run(struct cli_call *call);
+extern const char cli_ps_help[];
+extern const struct option cli_ps_options[];
+
+int cli_route_run(struct cli_call *call);
+extern const char cli_route_help[];
+extern const struct option cli_route_options[];
+
+int cli_run_run(struct cli_call *call);
+extern const char cli_run_help[];
+extern const struct option cli_run_options[];
+
+int cli_session_run(struct cli_call *call);
+extern const char cli_session_help[];
+extern const struct option cli_session_options[];
+
+int cli_tool_run(struct cli_call *call);
+extern const char cli_tool_help[];
+extern const struct option cli_tool_options[];
+
+int cli_tools_run(struct cli_call *call);
+extern const char cli_tools_help[];
+extern const struct option cli_tools_options[];
+
 int cli_hold_run(struct cli_call *call);
 extern const char cli_hold_help[];
 extern const struct option cli_hold_options[];
@@ -114,12 +148,30 @@ void cli_arguments_init(struct cli_arguments *arguments, int count, char **value
 int cli_arguments_next(struct cli_arguments *arguments, struct bl_error *error);
 /* An operand that nobody asked for: sets `*error`, returns BL_EINVAL. */
 int cli_arguments_refuse(const char *operand, struct bl_error *error);
+/* Takes an option of the command's own, or an operand (CLI_ARGUMENT_OPERAND). Not 0: `*error` says
+ * what is wrong; its target is the option's name unless it says another. */
+typedef int cli_take(void *context, int option, const char *value, struct bl_error *error);
+/* Walks the whole command line; formats and help are seen to. 0; CLI_OPTION_HELP: help is asked
+ * for; else what is wrong, a usage error. */
+int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,
+                       struct bl_error *error);
 /* The format that a command line asks for, whatever else it says: CLI_FORMAT_TEXT unless --json or
  * --output-format json|stream-json stands before a lone "--". */
 enum cli_format cli_format_asked(int count, char *const *values);
-/* The argument of --output-format for a command that knows text and json. */
-int cli_format_parse(const char *value, enum cli_format *ret_format, struct bl_error *error);
+/* The argument of --output-format for a command that knows text and json, and stream-json if it
+ * `streams`. */
+int cli_format_parse(const char *value, bool streams, enum cli_format *ret_format,
+                     struct bl_error *error);
 const char *cli_format_name(enum cli_format format);
+
+/* An environment variable that is set and not empty; else NULL. */
+const char *cli_variable(const char *name);
+
+/* ---- loop.c ---------------------------------------------------------------------------------- */
+
+/* Runs `main` as a fiber on a loop of its own, and returns what it returned. */
+int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
+                 struct bl_error *error);
 
 /* ---- suggest.c ------------------------------------------------------------------------------- */
 
@@ -151,6 +203,10 @@ void cli_error_payload(struct bl_json_writer *writer, const void *context);
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code);
 /* The same for a wrong command line: in the format that it asked for anywhere, exit code 2. */
 int cli_fail_usage(struct cli_call *call, const struct bl_error *error);
+/* CLI_EXIT_USAGE for an error of that kind, else CLI_EXIT_FAILED. */
+int cli_error_exit_code(const struct bl_error *error);
+/* What went wrong before the command line was read to its end, whatever it is. */
+int cli_fail_early(struct cli_call *call, const struct bl_error *error);
 
 /* ---- output.c -------------------------------------------------------------------------------- */
 

@@ -1,13 +1,27 @@
-#include "cli.h"
-
 #include <stdio.h>
 
+#include "run.h"
+
 const struct cli_command cli_commands[] = {
+    {"run", "take a prompt to its end, without a terminal", cli_run_help, RUN_SHORT_OPTIONS,
+     cli_run_options, cli_run_run},
+    {"bootstrap", "report what a session starts with, and run its first turn", cli_bootstrap_help,
+     RUN_SHORT_OPTIONS, cli_bootstrap_options, cli_bootstrap_run},
+    {"session", "list, show, export, import, fork and delete sessions", cli_session_help, "h",
+     cli_session_options, cli_session_run},
+    {"route", "say which commands and tools a prompt matches", cli_route_help, "h",
+     cli_route_options, cli_route_run},
+    {"tools", "list the tools that a model is offered", cli_tools_help, "h", cli_tools_options,
+     cli_tools_run},
+    {"tool", "show one tool, with its schema", cli_tool_help, "h", cli_tool_options, cli_tool_run},
+    {"ps", "show what runs now", cli_ps_help, "h", cli_ps_options, cli_ps_run},
+    {"cancel", "stop what runs, by its id, and print the receipt", cli_cancel_help, "h",
+     cli_cancel_options, cli_cancel_run},
+    {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
+     cli_hold_options, cli_hold_run},
     {"doctor", "say what this machine offers, and what to do about the rest", cli_doctor_help, "h",
      cli_doctor_options, cli_doctor_run},
     {"help", "explain a command", cli_help_help, "h", cli_help_options, cli_help_run},
-    {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
-     cli_hold_options, cli_hold_run},
     {0},
 };
 
@@ -36,11 +50,11 @@ const struct cli_command *cli_command_find(const char *name, struct bl_error *er
     return NULL;
 }
 
-static int run_command(struct cli_call *call, int count, char **arguments)
+static int run_command(struct cli_call *call, const char *name, int count, char **arguments)
 {
     struct bl_error error = {0};
 
-    call->command = cli_command_find(arguments[0], &error);
+    call->command = cli_command_find(name, &error);
     if (call->command == NULL)
         return cli_fail_usage(call, &error);
     call->count = count;
@@ -73,12 +87,16 @@ int cli_main(int count, char **arguments)
     cli_streams_prepare();
     if (count < 2)
         return cli_help_print(&call, NULL);
+    /* What users of agent command lines type. */
+    if (strcmp(arguments[1], "-p") == 0 || strcmp(arguments[1], "--print") == 0)
+        return run_command(&call, "run", count - 1, arguments + 1);
     cli_arguments_init(&walk, count, arguments, "hV", program_options);
     switch (cli_arguments_next(&walk, &error)) {
     case CLI_OPTION_HELP: return cli_help_print(&call, NULL);
     case CLI_OPTION_VERSION: return cli_print(&call, BL_TEXT("belay " BELAY_VERSION "\n"), 0);
     case CLI_ARGUMENT_OPERAND:
-        return run_command(&call, count - walk.index, arguments + walk.index);
+        return run_command(&call, arguments[walk.index], count - walk.index,
+                           arguments + walk.index);
     case CLI_ARGUMENT_END: return cli_help_print(&call, NULL);
     default: hint_misplaced(&error); return cli_fail_usage(&call, &error);
     }

@@ -124,7 +124,7 @@ int cli_doctor_run(struct cli_call *call)
         if (found == CLI_OPTION_JSON)
             call->format = CLI_FORMAT_JSON;
         else if (found == CLI_OPTION_OUTPUT_FORMAT)
-            cli_format_parse(walk.value, &call->format, &error);
+            cli_format_parse(walk.value, false, &call->format, &error);
         else if (found == CLI_ARGUMENT_OPERAND)
             cli_arguments_refuse(walk.value, &error);
         if (error.code != 0)

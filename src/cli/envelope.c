@@ -68,6 +68,17 @@ int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit
     return exit_code;
 }
 
+int cli_error_exit_code(const struct bl_error *error)
+{
+    return error->kind == BL_KIND_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_FAILED;
+}
+
+int cli_fail_early(struct cli_call *call, const struct bl_error *error)
+{
+    call->format = call->asked;
+    return cli_fail(call, error, cli_error_exit_code(error));
+}
+
 int cli_fail_usage(struct cli_call *call, const struct bl_error *error)
 {
     call->format = call->asked;

@@ -15,15 +15,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "signals.h"
+
 #define RECEIPT_MAX ((size_t)64 * 1024)
 /* A start takes milliseconds; so long only a machine that stands still. */
 #define START_NS_MAX (60 * BL_NS_PER_S)
-
-struct hold_listener {
-    struct hold_work *work;
-    struct bl_signal *signal;
-    int number;
-};
 
 struct hold_work {
     const struct hold_options *options;
@@ -32,22 +28,9 @@ struct hold_work {
     struct hold_outcome *outcome;
     struct bl_scope scope;
     struct bl_receipt receipt;
-    struct bl_nursery listeners;
-    struct hold_listener listening[4];
+    struct cli_signals signals;
     struct bl_warden *warden; /* NULL: not started */
-    int stop_signal;          /* the first that came; 0: none */
     bool impatient;           /* a signal came when the scope was stopped */
-};
-
-static const struct {
-    int number;
-    bool unless_ignored; /* nohup(1), and shells for what they start in the background */
-    const char *name;
-} stop_signals[] = {
-    {SIGINT, false, "SIGINT"},
-    {SIGTERM, false, "SIGTERM"},
-    {SIGHUP, true, "SIGHUP"},
-    {SIGQUIT, true, "SIGQUIT"},
 };
 
 void hold_outcome_init(struct hold_outcome *outcome)
@@ -65,66 +48,14 @@ void hold_outcome_done(struct hold_outcome *outcome)
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-static const char *signal_name(int number)
+static void cut_grace(void *context)
 {
-    for (size_t i = 0; i < BL_COUNT(stop_signals); i++) {
-        if (stop_signals[i].number == number)
-            return stop_signals[i].name;
-    }
-    return "signal";
-}
-
-static void cut_grace(struct hold_work *work)
-{
+    struct hold_work *work = context;
     struct bl_warden_end end;
 
     work->impatient = true;
     if (work->warden != NULL)
         bl_warden_stop(work->warden, SIGKILL, 0, &end);
-}
-
-/* A listener's main: the first signal of all stops, any later one cuts the grace. */
-static int listen_main(void *argument)
-{
-    struct hold_listener *listener = argument;
-    struct hold_work *work = listener->work;
-    uint64_t count;
-    int code;
-
-    while ((code = bl_signal_wait(listener->signal, &count)) == 0) {
-        if (!bl_scope_stopped(&work->scope)) {
-            work->stop_signal = listener->number;
-            bl_scope_stop(&work->scope, BL_STOP_SIGNAL, signal_name(listener->number));
-            count--;
-        }
-        if (count > 0)
-            cut_grace(work);
-    }
-    return code;
-}
-
-static bool is_ignored(int number)
-{
-    struct sigaction action;
-    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-static int listen_start(struct hold_work *work)
-{
-    for (size_t i = 0; i < BL_COUNT(stop_signals); i++) {
-        struct hold_listener *listener = &work->listening[i];
-        if (stop_signals[i].unless_ignored && is_ignored(stop_signals[i].number))
-            continue;
-        listener->work = work;
-        listener->number = stop_signals[i].number;
-        int code = bl_signal_new(listener->number, &listener->signal);
-        if (code == 0)
-            code = bl_nursery_spawn(&work->listeners, NULL, stop_signals[i].name, listen_main,
-                                    listener, NULL);
-        if (code != 0)
-            return code;
-    }
-    return 0;
 }
 
 static void nothing(int number)
@@ -137,15 +68,8 @@ static void nothing(int number)
 static void catch_pause(void)
 {
     struct sigaction caught = {.sa_handler = nothing, .sa_flags = SA_RESTART};
-    if (!is_ignored(SIGTSTP))
+    if (!cli_signal_ignored(SIGTSTP))
         sigaction(SIGTSTP, &caught, NULL);
-}
-
-static void listen_end(struct hold_work *work)
-{
-    bl_nursery_done(&work->listeners);
-    for (size_t i = 0; i < BL_COUNT(work->listening); i++)
-        bl_signal_free(work->listening[i].signal);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -196,7 +120,7 @@ static int run_warden(struct hold_work *work)
     outcome->started = true;
     code = bl_warden_wait(work->warden, &outcome->end);
     if (code != 0)
-        bl_warden_stop(work->warden, work->stop_signal,
+        bl_warden_stop(work->warden, work->signals.first,
                        work->impatient ? 0 : work->options->grace_ms, &outcome->end);
     return 0;
 }
@@ -243,7 +167,7 @@ static void keep_receipt(struct hold_work *work)
     struct bl_json_writer writer;
 
     bl_scope_stop_read(&work->scope, &outcome->stop);
-    outcome->stop_signal = work->stop_signal;
+    outcome->stop_signal = work->signals.first;
     if (!bl_receipt_ready(&work->receipt))
         return;
     bl_receipt_line(&work->receipt, &outcome->receipt_line);
@@ -269,17 +193,16 @@ static int work_main(void *argument)
     char scope_id[32];
 
     make_scope_id(scope_id);
-    bl_nursery_init(&work->listeners, bl_scope_current());
     bl_scope_init(&work->scope, bl_scope_current());
     bl_receipt_open(&work->receipt, &work->scope, scope_id);
-    int code = listen_start(work);
+    int code = cli_signals_start(&work->signals, &work->scope, cut_grace, work);
     if (code == 0) {
         set_deadline(work);
         code = run_unit(work);
     }
     keep_receipt(work);
     /* A listener may be cutting the grace: it needs the warden until it is done. */
-    listen_end(work);
+    cli_signals_end(&work->signals);
     bl_warden_free(work->warden);
     bl_receipt_close(&work->receipt);
     bl_scope_done(&work->scope);
@@ -287,17 +210,6 @@ static int work_main(void *argument)
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
-
-/* In a sandbox, which changes the command's view of the machine anyway, `auto` is the strongest. */
-static enum bl_mechanism sandbox_container(enum bl_mechanism wanted)
-{
-    struct bl_container_check check;
-
-    if (wanted != BL_MECHANISM_NONE)
-        return wanted;
-    bl_container_check(BL_MECHANISM_PIDNS, &check);
-    return check.available ? BL_MECHANISM_PIDNS : wanted;
-}
 
 /* Wraps the sandbox around the command, if one is wanted. */
 static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
@@ -309,7 +221,7 @@ static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
     work->container = options->container;
     if (options->sandbox == BL_SANDBOX_OFF)
         return 0;
-    work->container = sandbox_container(options->container);
+    work->container = bl_sandbox_container(options->container);
     char *workspace = bl_arena_alloc(arena, PATH_MAX);
     if (getcwd(workspace, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,

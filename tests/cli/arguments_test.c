@@ -1,5 +1,7 @@
 #include "suite.h"
 
+#include <stdlib.h>
+
 #include "../../src/cli/cli.h"
 
 static const struct option options[] = {
@@ -136,14 +138,95 @@ static void formats_are_read_and_suggested(void **state)
     struct bl_error error = {0};
 
     (void)state;
-    assert_int_equal(cli_format_parse("json", &format, &error), 0);
+    assert_int_equal(cli_format_parse("json", false, &format, &error), 0);
     assert_int_equal(format, CLI_FORMAT_JSON);
-    assert_int_equal(cli_format_parse("text", &format, &error), 0);
+    assert_int_equal(cli_format_parse("text", false, &format, &error), 0);
     assert_int_equal(format, CLI_FORMAT_TEXT);
-    assert_int_equal(cli_format_parse("jsn", &format, &error), BL_EINVAL);
+    assert_int_equal(cli_format_parse("jsn", false, &format, &error), BL_EINVAL);
     assert_string_equal(error.hint, "did you mean 'json'?");
     assert_int_equal(format, CLI_FORMAT_TEXT);
     assert_string_equal(cli_format_name(CLI_FORMAT_STREAM_JSON), "stream-json");
+    error = (struct bl_error){0};
+    assert_int_equal(cli_format_parse("stream-json", false, &format, &error), BL_EINVAL);
+    assert_int_equal(cli_format_parse("stream-json", true, &format, &error), 0);
+    assert_int_equal(format, CLI_FORMAT_STREAM_JSON);
+}
+
+struct taken {
+    int options;
+    const char *operand;
+};
+
+static int take(void *context, int option, const char *value, struct bl_error *error)
+{
+    struct taken *taken = context;
+
+    if (option == CLI_ARGUMENT_OPERAND && taken->operand != NULL)
+        return cli_arguments_refuse(value, error);
+    if (option == CLI_ARGUMENT_OPERAND) {
+        taken->operand = value;
+        return 0;
+    }
+    taken->options++;
+    return strcmp(value, "wrong") == 0
+               ? bl_error_set(error, BL_ERANGE, BL_KIND_RUNTIME, "take", NULL, "it is wrong")
+               : 0;
+}
+
+static const struct option own_options[] = {
+    {"own", required_argument, NULL, 'o'},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
+
+static int read_words(struct cli_call *call, char **words, int count, struct taken *taken,
+                      struct bl_error *error)
+{
+    static const struct cli_command command = {
+        .name = "test", .short_options = "ho:", .options = own_options};
+
+    *taken = (struct taken){0};
+    *error = (struct bl_error){0};
+    *call = (struct cli_call){.command = &command, .count = count, .arguments = words};
+    return cli_arguments_read(call, false, take, taken, error);
+}
+
+#define READ(...)                                                                                  \
+    read_words(&call, WORDS(__VA_ARGS__), (int)BL_COUNT(WORDS(__VA_ARGS__)) - 1, &taken, &error)
+
+static void a_whole_command_line_is_read_at_once(void **state)
+{
+    struct cli_call call;
+    struct taken taken;
+    struct bl_error error;
+
+    (void)state;
+    assert_int_equal(READ("--own", "x", "operand", "-o", "y", "--json"), 0);
+    assert_int_equal(taken.options, 2);
+    assert_string_equal(taken.operand, "operand");
+    assert_int_equal(call.format, CLI_FORMAT_JSON);
+    assert_int_equal(READ("--json", "--output-format", "text"), 0);
+    assert_int_equal(call.format, CLI_FORMAT_TEXT);
+    assert_int_equal(READ("--own", "x", "--help", "--frob"), CLI_OPTION_HELP);
+    assert_int_equal(READ("--own", "wrong"), BL_ERANGE);
+    assert_string_equal(error.target, "--own");
+    assert_int_equal(error.kind, BL_KIND_USAGE);
+    assert_int_equal(READ("one", "two"), BL_EINVAL);
+    assert_string_equal(error.target, "two");
+    assert_int_equal(READ("--frob"), BL_EINVAL);
+}
+
+static void a_variable_that_is_empty_is_not_set(void **state)
+{
+    (void)state;
+    setenv("BELAY_TEST_VARIABLE", "x", 1);
+    assert_string_equal(cli_variable("BELAY_TEST_VARIABLE"), "x");
+    setenv("BELAY_TEST_VARIABLE", "", 1);
+    assert_null(cli_variable("BELAY_TEST_VARIABLE"));
+    unsetenv("BELAY_TEST_VARIABLE");
+    assert_null(cli_variable("BELAY_TEST_VARIABLE"));
 }
 
 SUITE(arguments, cmocka_unit_test(options_and_operands_come_in_order),
@@ -153,4 +236,6 @@ SUITE(arguments, cmocka_unit_test(options_and_operands_come_in_order),
       cmocka_unit_test(a_very_long_option_is_cut),
       cmocka_unit_test(an_operand_that_nobody_wants_is_named),
       cmocka_unit_test(json_is_asked_for_anywhere_before_two_dashes),
-      cmocka_unit_test(formats_are_read_and_suggested));
+      cmocka_unit_test(formats_are_read_and_suggested),
+      cmocka_unit_test(a_whole_command_line_is_read_at_once),
+      cmocka_unit_test(a_variable_that_is_empty_is_not_set));

@@ -60,7 +60,7 @@ static void an_option_before_its_command_is_told_its_place(void **state)
     (void)state;
     RUN(&run, "--output-format", "text", "doctor");
     check_usage_error(&run, "belay: unknown option '--output-format'; it stands after a command: "
-                            "'belay doctor --output-format'\n");
+                            "'belay run --output-format'\n");
 }
 
 static void check_json_error(const struct run *run, const char *target)
@@ -124,7 +124,7 @@ static void names_are_found_exactly(void **state)
     struct bl_error error = {0};
 
     (void)state;
-    assert_ptr_equal(cli_command_find("doctor", &error), &cli_commands[0]);
+    assert_string_equal(cli_command_find("doctor", &error)->name, "doctor");
     assert_int_equal(error.code, 0);
     assert_null(cli_command_find("doctor ", &error));
     assert_int_equal(error.code, BL_ENOENT);

@@ -27,18 +27,20 @@ static void nap(void)
 }
 
 /* Ours, marked. Looking for leaks costs seconds a process, and is done where the library is linked
- * in. */
+ * in; so does waiting for races at the exit. */
 static char **make_environment(const struct held *held)
 {
     size_t count = 0, used = 0;
 
     while (environ[count] != NULL)
         count++;
-    char **result = bl_zalloc((count + 3) * sizeof *result);
+    char **result = bl_zalloc((count + 4) * sizeof *result);
     result[used++] = (char *)held->mark;
     result[used++] = (char *)"ASAN_OPTIONS=detect_leaks=0";
+    result[used++] = (char *)"TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=0";
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(environ[i], "ASAN_OPTIONS=", 13) != 0)
+        if (strncmp(environ[i], "ASAN_OPTIONS=", 13) != 0 &&
+            strncmp(environ[i], "TSAN_OPTIONS=", 13) != 0)
             result[used++] = environ[i];
     }
     return result;

@@ -15,7 +15,7 @@
 
 #include "../../src/proc/parts.h"
 
-#define WORDS_MAX 16u
+#define WORDS_MAX 48u
 
 const char *runner_program(void)
 {
@@ -37,7 +37,7 @@ static void read_back(int fd, char *out)
 }
 
 /* Ours, with `added` in front, where getenv finds it first. Looking for leaks costs seconds a
- * process, and is done where the library is linked in. */
+ * process, and is done where the library is linked in; so does waiting for races at the exit. */
 static char **make_environment(const char *const *added)
 {
     size_t count = 0, used = 0;
@@ -46,10 +46,12 @@ static char **make_environment(const char *const *added)
         count++;
     char **result = bl_zalloc((count + WORDS_MAX) * sizeof *result);
     result[used++] = (char *)"ASAN_OPTIONS=detect_leaks=0";
-    for (size_t i = 0; added != NULL && added[i] != NULL && i < WORDS_MAX - 2; i++)
+    result[used++] = (char *)"TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=0";
+    for (size_t i = 0; added != NULL && added[i] != NULL && i < WORDS_MAX - 3; i++)
         result[used++] = (char *)added[i];
     for (size_t i = 0; i < count; i++) {
         if (strncmp(environ[i], "ASAN_OPTIONS=", 13) != 0 &&
+            strncmp(environ[i], "TSAN_OPTIONS=", 13) != 0 &&
             strncmp(environ[i], "NO_COLOR=", 9) != 0)
             result[used++] = environ[i];
     }

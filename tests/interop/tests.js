@@ -1,7 +1,8 @@
 'use strict';
 
-const { spawnSync } = require('node:child_process');
+const { spawn, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const Ajv2020 = require('ajv/dist/2020');
 
@@ -26,6 +27,12 @@ function expect(condition, message) {
     if (!condition)
         throw new Error(message);
 }
+
+/* A place for a store, control sockets and scripts of its own. */
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'belay-interop-'));
+process.on('exit', () => fs.rmSync(folder, { recursive: true, force: true }));
+process.env.BELAY_STORE = path.join(folder, 'sessions.db');
+process.env.XDG_RUNTIME_DIR = folder;
 
 function run(program, words, input) {
     const options = { input, encoding: 'utf8', maxBuffer: 1 << 28, timeout: 120000 };
@@ -233,6 +240,165 @@ test('a usage error in stream-json fits docs/schemas/envelope.json', () => {
     const value = envelope(['doctor', '--frob', '--output-format', 'stream-json'], 2);
     expect(value.type === 'result', `type ${value.type}`);
     expectValid('envelope', value);
+});
+
+const script = path.join(folder, 'script.yaml');
+fs.writeFileSync(script, `
+name: interop
+replies:
+  - {when: hello, say: Hello., thinking: a greeting, usage: {input: 12, output: 7}}
+  - {when: overloaded, error: {status: 529, retry_after: 1ms}}
+  - {when: overloaded, say: Back again.}
+  - {when: broken, error: {status: 400}}
+  - {when: tool, tools: [{name: bash, input: {command: echo hi}}, {name: nothing}]}
+  - {when: tool, say: It printed hi.}
+  - {when: sleep, tools: [{name: bash, input: {command: "(trap '' TERM; exec sleep 60) & sleep 60"}}]}
+  - {when: wedge, wedge: after_first_token}
+  - {when: number, say: "1"}
+`);
+const provider = ['--provider', `script:${script}`];
+const runs = [
+    [0, 'completed', ['hello', '--session', 'one']],
+    [0, 'completed', ['overloaded']],
+    [0, 'completed', ['tool', '--yolo']],
+    [0, 'completed', ['tool', '--permission-mode', 'ask']],
+    [0, 'completed', ['hello', '--request-id', 'same']],
+    [0, 'completed', ['hello', '--request-id', 'same']],
+    [1, 'error', ['broken', '--session', 'one']],
+    [3, 'max_turns_reached', ['hello', '--session', 'one', '--max-session-turns', '1']],
+    [3, 'max_budget_reached', ['hello', '--session', 'one', '--max-budget-tokens', '1']],
+    [3, 'max_steps_reached', ['tool', '--session', 'one', '--max-steps', '0']],
+    [124, 'timeout', ['wedge', '--session', 'one', '--timeout', '200ms']],
+    [124, 'timeout', ['wedge', '--timeout', '0']],
+    [124, 'timeout', ['sleep', '--session', 'one', '--yolo', '--timeout', '500ms']],
+    [124, 'timeout', ['sleep', '--session', 'one', '--yolo', '--timeout', '500ms', '--on-cancel', 'keep']],
+];
+const failures = [
+    [1, ['hello', '--resume', 'nobody']],
+    [1, ['hello', '--provider', 'script:/nowhere']],
+    [1, ['hello', '--store', script]],
+    [2, ['hello', '--request-id', 'same', '--session', 'another']],
+    [2, ['hello', '--session', 'Not/An/Id']],
+    [2, ['hello', '--max-turns', 'many']],
+    [2, ['']],
+    [2, ['hello', '--no-such-option']],
+];
+
+test('a definition that several schemas have is the same in all of them', () => {
+    const seen = new Map();
+    for (const file of fs.readdirSync(schemas)) {
+        const schema = JSON.parse(fs.readFileSync(path.join(schemas, file), 'utf8'));
+        const { $schema, $id, title, $defs, ...whole } = schema;
+        expect($id === `urn:belay:schema:${path.basename(file, '.json')}`, `${file}: $id ${$id}`);
+        const all = Object.entries($defs ?? {});
+        if (['error.json', 'receipt.json'].includes(file))
+            all.push([path.basename(file, '.json'), whole]);
+        for (const [name, value] of all) {
+            if (['answer', 'failure'].includes(name))
+                continue;
+            const text = canonicalNode(value);
+            expect((seen.get(name) ?? text) === text, `${file}: ${name} differs`);
+            seen.set(name, text);
+        }
+    }
+    expect(seen.has('turn_result') && seen.has('receipt') && seen.has('unit'), 'nothing is shared');
+});
+
+test('run --json fits docs/schemas/run.json, for every stop reason and for failures', () => {
+    for (const [status, reason, words] of runs) {
+        const value = envelope(['run', '--json', ...provider, ...words], status);
+        expectValid('run', value);
+        expectValid('envelope', value);
+        expect(value.final_stop_reason === reason, `${words}: ${value.final_stop_reason}`);
+        value.turns.forEach((turn) => expectValid('turn-result', turn));
+        if (value.receipt !== null)
+            expectValid('receipt', value.receipt);
+        expectInvalid('run', { ...value, error: null }, 'a payload with an error');
+        expectInvalid('run', { ...value, type: 'result' }, 'the type of a stream');
+    }
+    for (const [status, words] of failures) {
+        const value = envelope(['run', '--json', ...provider, ...words], status);
+        expectValid('run', value);
+        expectValid('error', value.error);
+    }
+});
+
+test('every line of stream-json fits docs/schemas/event.json, and the last one run.json', () => {
+    const types = new Set();
+    for (const [status, , words] of runs.concat(failures.map(([code, list]) => [code, '', list]))) {
+        const result = run('belay', ['run', '--output-format', 'stream-json', ...provider, ...words]);
+        expect(result.status === status, `${words}: exit code ${result.status}`);
+        expect(result.stderr === '', `standard error is not silent: ${result.stderr}`);
+        const lines = result.stdout.trimEnd().split('\n').map((line) => JSON.parse(line));
+        const last = lines.pop();
+        expect(last.type === 'result' && last.exit_code === result.status, `${words}: the last line`);
+        expectValid('run', last);
+        const validate = validator('event');
+        lines.forEach((line, index) => {
+            expect(validate(line), `event.json: ${JSON.stringify(line)}: ${JSON.stringify(validate.errors)}`);
+            expect(line.seq === index + 1, `seq ${line.seq} at line ${index + 1}`);
+            types.add(line.type);
+        });
+    }
+    for (const type of ['run_started', 'turn_started', 'text_delta', 'thinking_delta', 'tool_requested',
+                        'tool_started', 'tool_output', 'tool_ended', 'retry', 'usage', 'cancel_requested',
+                        'receipt', 'turn_ended', 'run_ended'])
+        expect(types.has(type), `no ${type} was seen`);
+});
+
+test('the envelopes of sessions fit their schemas, and an export comes back as it was', () => {
+    const shown = envelope(['session', 'show', 'one', '--json'], 0);
+    expectValid('session-show', shown);
+    expect(shown.turns.some((turn) => turn.interrupted), 'nothing was kept');
+    const reasons = new Set(shown.attempts.map((attempt) => attempt.result.stop_reason));
+    expect(reasons.size >= 5, 'too few attempts');
+    expectValid('session-list', envelope(['session', 'list', '--all', '--json'], 0));
+    const first = path.join(folder, 'first.jsonl');
+    const second = path.join(folder, 'second.jsonl');
+    expectValid('session-export', envelope(['session', 'export', 'one', first, '--json'], 0));
+    expectValid('session-import', envelope(['session', 'import', first, '--as', 'two', '--json'], 0));
+    expectValid('session-export', envelope(['session', 'export', 'two', second, '--json'], 0));
+    const again = fs.readFileSync(second, 'utf8').replace('"id":"two"', '"id":"one"');
+    expect(again === fs.readFileSync(first, 'utf8'), 'the second export differs');
+    expectValid('session-import', envelope(['session', 'fork', 'one', '--json'], 0));
+    expectValid('session-delete', envelope(['session', 'delete', 'two', '--json'], 0));
+    expectValid('session-delete', envelope(['session', 'delete', 'two', '--json'], 1));
+    expectValid('session-show', envelope(['session', 'show', 'two', '--json'], 1));
+    const broken = path.join(folder, 'broken.db');
+    fs.writeFileSync(broken, 'not a database at all, and longer than nothing');
+    expectValid('session-list', envelope(['session', 'list', '--store', broken, '--json'], 1));
+    expectValid('session-move-aside', envelope(['session', 'move-aside', '--store', broken, '--json'], 0));
+});
+
+test('the other envelopes fit their schemas', () => {
+    expectValid('bootstrap', envelope(['bootstrap', '--json', ...provider, 'hello in bash'], 0));
+    expectValid('bootstrap', envelope(['bootstrap', '--json', ...provider, '--timeout', '0', 'hello'], 124));
+    expectValid('bootstrap', envelope(['bootstrap', '--json', '--model', 'x', 'hello'], 2));
+    expectValid('route', envelope(['route', '--json', 'list the tools and run bash'], 0));
+    expectValid('tools', envelope(['tools', '--json'], 0));
+    expectValid('tool', envelope(['tool', 'bash', '--json'], 0));
+    expectValid('tool', envelope(['tool', 'bosh', '--json'], 1));
+    expectValid('ps', envelope(['ps', '--json'], 0));
+    expectValid('cancel', envelope(['cancel', 'run_nothing', '--json'], 1));
+});
+
+test('ps and cancel of a run at work fit their schemas', () => {
+    const words = ['run', '--json', '--session', 'busy', '--yolo', ...provider, 'sleep'];
+    const child = spawn(path.join(build, 'belay'), words, { stdio: 'ignore' });
+    try {
+        let activities = [];
+        for (let tries = 0; tries < 200 && activities.length < 2; tries++)
+            activities = envelope(['ps', '--json'], 0).activities;
+        expect(activities.length === 2, 'the run and its call are not listed');
+        expectValid('ps', envelope(['ps', '--json'], 0));
+        expectValid('session-show', envelope(['session', 'show', 'busy', '--json'], 0));
+        expectValid('run', envelope(['run', '--json', '--session', 'busy', 'hello'], 1));
+        const stopped = envelope(['cancel', 'busy', '--json'], 0);
+        expectValid('cancel', stopped);
+        expect(stopped.receipt.reason === 'user' && stopped.receipt.survivors === 0, 'the receipt');
+    } finally {
+        child.kill('SIGTERM');
+    }
 });
 
 test('20000 doubles are written as node writes them', () => {

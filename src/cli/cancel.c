@@ -1,0 +1,220 @@
+#include <belay/serve.h>
+
+#include "cli.h"
+
+#define LINE_MAX_SIZE 4096u
+#define ID_SIZE_MAX   128u
+
+const char cli_cancel_help[] =
+    "Usage: belay cancel [OPTION]... ID\n"
+    "\n"
+    "Stops what has that ID, a run, a session's run or a tool call, in whichever\n"
+    "belay of this user it runs, waits until nothing of it is left, and prints the\n"
+    "receipt. 'belay ps' lists what runs.\n"
+    "\n"
+    "Options:\n"
+    "      --json                  one line, as in docs/schemas/cancel.json\n"
+    "      --output-format FORMAT  text (the default) or json\n"
+    "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    it is stopped\n"
+    "  1    nothing of that ID runs, or it could not be reached\n"
+    "  2    usage error\n"
+    "  130  whoever read standard output is gone\n"
+    "\n"
+    "Environment:\n"
+    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/; without\n"
+    "                   it they are in /tmp/belay-UID\n"
+    "\n"
+    "Examples:\n"
+    "  belay cancel run_3p5yd7mcnxw2kq4tzvhb\n"
+    "  belay cancel nightly --json\n";
+
+const struct option cli_cancel_options[] = {
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
+
+struct cancelling {
+    struct bl_arena arena;
+    const char *id;
+    struct bl_text receipt;
+    struct bl_error error;
+};
+
+/* Names what runs, when nothing of that id does. */
+static void hint_running(struct cancelling *cancelling)
+{
+    struct cli_suggestion suggestion;
+    struct bl_list processes;
+    size_t count = 0;
+
+    cli_suggestion_init(&suggestion, cancelling->id);
+    bl_list_init(&processes);
+    bl_control_list(&cancelling->arena, &processes, NULL);
+    BL_LIST_EACH (link, &processes) {
+        const struct bl_json *result = BL_CONTAINER(link, struct bl_control_process, link)->result;
+        BL_JSON_EACH (activity, bl_json_get(result, BL_TEXT("activities"))) {
+            struct bl_text id = bl_json_text(bl_json_get(activity, BL_TEXT("id")));
+            struct bl_text session = bl_json_text(bl_json_get(activity, BL_TEXT("session")));
+            count++;
+            cli_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, id).data);
+            cli_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, session).data);
+        }
+    }
+    cancelling->error.hint[0] = '\0';
+    if (suggestion.best != NULL)
+        bl_error_hint(&cancelling->error, "did you mean '%s'?", suggestion.best);
+    else
+        bl_error_hint(&cancelling->error, count > 0 ? "'belay ps' lists what runs"
+                                                    : "nothing runs; maybe it has just ended");
+}
+
+static int cancel_main(void *argument)
+{
+    struct cancelling *cancelling = argument;
+
+    int code = bl_control_cancel(&cancelling->arena, cancelling->id, "belay cancel",
+                                 &cancelling->receipt, &cancelling->error);
+    if (code != BL_ENOENT)
+        return code;
+    cancelling->error = (struct bl_error){0};
+    bl_error_set(&cancelling->error, code, BL_KIND_SESSION, "cancel", cancelling->id,
+                 "nothing with the id '%s' runs", cancelling->id);
+    hint_running(cancelling);
+    return code;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void cancel_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct cancelling *cancelling = context;
+
+    bl_json_write_key(writer, BL_TEXT("id"));
+    bl_json_write_string(writer, cancelling->id);
+    bl_json_write_key(writer, BL_TEXT("receipt"));
+    bl_json_write_raw(writer, cancelling->receipt.size > 0 ? cancelling->receipt : BL_TEXT("null"));
+}
+
+/* What was stopped, by kind; units of processes are told by these. */
+static void append_units(struct bl_buffer *line, const struct bl_json *units)
+{
+    static const char *const nouns[][3] = {
+        {"model", "model call", "model calls"},
+        {"tool", "tool", "tools"},
+        {"cell", "cell", "cells"},
+        {"agent", "agent", "agents"},
+        {"command", "command", "commands"},
+        {"turn", "turn", "turns"},
+        {"task", "task", "tasks"},
+    };
+    const char *separator = ": ";
+    int64_t processes = 0;
+
+    for (size_t i = 0; i < BL_COUNT(nouns); i++) {
+        unsigned count = 0;
+        BL_JSON_EACH (unit, units) {
+            count += bl_json_get(unit, BL_TEXT("processes")) == NULL &&
+                     bl_text_equal(bl_json_text(bl_json_get(unit, BL_TEXT("kind"))),
+                                   bl_text_from(nouns[i][0]));
+        }
+        if (count == 0)
+            continue;
+        bl_buffer_printf(line, "%s%u %s", separator, count, nouns[i][count == 1 ? 1 : 2]);
+        separator = ", ";
+    }
+    BL_JSON_EACH (unit, units) {
+        int64_t count = 0;
+        if (bl_json_int64(bl_json_get(unit, BL_TEXT("processes")), &count))
+            processes += count;
+    }
+    if (processes > 0)
+        bl_buffer_printf(line, "%s%lld process%s", separator, (long long)processes,
+                         processes == 1 ? "" : "es");
+}
+
+/* The line that the one who was stopped prints of its receipt. */
+static void append_line(struct bl_buffer *line, const struct bl_json *receipt)
+{
+    int64_t survivors = 0;
+    double quiet_ms = 0;
+    char duration[32];
+
+    bl_json_double(bl_json_get(receipt, BL_TEXT("quiet_ms")), &quiet_ms);
+    bl_json_int64(bl_json_get(receipt, BL_TEXT("survivors")), &survivors);
+    bl_duration_format((int64_t)(quiet_ms * 1e6), duration);
+    bl_buffer_printf(line, "Stopped in %s", duration);
+    append_units(line, bl_json_get(receipt, BL_TEXT("units")));
+    if (survivors == 0)
+        bl_buffer_append(line, BL_TEXT(". Nothing left running.\n"));
+    else
+        bl_buffer_printf(line, ". Still running: %lld process%s.\n", (long long)survivors,
+                         survivors == 1 ? "" : "es");
+}
+
+static int print_text(const struct cli_call *call, struct cancelling *cancelling)
+{
+    const struct bl_json *receipt;
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, LINE_MAX_SIZE);
+    if (bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &receipt, NULL) == 0 &&
+        bl_json_is(receipt, BL_JSON_OBJECT))
+        append_line(&line, receipt);
+    else
+        bl_buffer_append(&line, BL_TEXT("It had ended before the stop reached it.\n"));
+    int exit_code = cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);
+    bl_buffer_done(&line);
+    return exit_code;
+}
+
+static int take_id(void *context, int option, const char *value, struct bl_error *error)
+{
+    const char **id = context;
+
+    (void)option;
+    if (*id != NULL)
+        return cli_arguments_refuse(value, error);
+    *id = value;
+    return 0;
+}
+
+static int check_id(const char *id, struct bl_error *error)
+{
+    size_t size = id != NULL ? strlen(id) : 0;
+
+    if (size > 0 && size <= ID_SIZE_MAX && bl_utf8_valid(bl_text_from(id)))
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "ID",
+                 size == 0 ? "no id is given" : "that is no id");
+    bl_error_hint(error, "'belay ps' lists what runs");
+    return BL_EINVAL;
+}
+
+int cli_cancel_run(struct cli_call *call)
+{
+    struct cancelling cancelling = {0};
+    struct bl_error *error = &cancelling.error;
+    int exit_code;
+
+    int code = cli_arguments_read(call, false, take_id, &cancelling.id, error);
+    if (code == CLI_OPTION_HELP)
+        return cli_help_print(call, call->command);
+    if (code == 0)
+        code = check_id(cancelling.id, error);
+    if (code != 0)
+        return cli_fail_usage(call, error);
+    bl_arena_init(&cancelling.arena);
+    if (cli_loop_run("cancel", cancel_main, &cancelling, error) != 0)
+        exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
+    else if (call->format == CLI_FORMAT_TEXT)
+        exit_code = print_text(call, &cancelling);
+    else
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, cancel_payload, &cancelling);
+    bl_arena_done(&cancelling.arena);
+    return exit_code;
+}

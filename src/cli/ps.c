@@ -1,0 +1,171 @@
+#include <inttypes.h>
+
+#include <belay/serve.h>
+
+#include "cli.h"
+
+#define TEXT_MAX ((size_t)16 * 1024 * 1024)
+
+const char cli_ps_help[] =
+    "Usage: belay ps [OPTION]...\n"
+    "\n"
+    "Shows what runs now in every belay of this user: runs, and the tool calls in\n"
+    "them, with their phase, age, the time left to their deadline, tokens, and how\n"
+    "long ago they last gave a sign of life. 'belay cancel ID' stops one of them.\n"
+    "\n"
+    "Options:\n"
+    "      --json                  one line, as in docs/schemas/ps.json\n"
+    "      --output-format FORMAT  text (the default) or json\n"
+    "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    the list was printed\n"
+    "  1    it could not be made, or standard output could not be written\n"
+    "  2    usage error\n"
+    "  130  whoever read standard output is gone\n"
+    "\n"
+    "Environment:\n"
+    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/; without\n"
+    "                   it they are in /tmp/belay-UID\n"
+    "\n"
+    "Examples:\n"
+    "  belay ps\n"
+    "  belay ps --json\n";
+
+const struct option cli_ps_options[] = {
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
+
+struct listing {
+    struct bl_arena arena;
+    struct bl_list processes; /* struct bl_control_process */
+    struct bl_error error;
+};
+
+static int list_main(void *argument)
+{
+    struct listing *listing = argument;
+    return bl_control_list(&listing->arena, &listing->processes, &listing->error);
+}
+
+static const struct bl_json *activities(const struct bl_control_process *process)
+{
+    return bl_json_get(process->result, BL_TEXT("activities"));
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void write_activity(struct bl_json_writer *writer, const struct bl_control_process *process,
+                           const struct bl_json *activity)
+{
+    bl_json_write_object(writer);
+    BL_JSON_MEMBERS (key, activity) {
+        bl_json_write_key(writer, bl_json_text(key));
+        bl_json_write_value(writer, key + 1);
+    }
+    bl_json_write_key(writer, BL_TEXT("pid"));
+    bl_json_write_int64(writer, process->pid);
+    bl_json_write_end(writer);
+}
+
+static void ps_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct listing *listing = context;
+
+    bl_json_write_key(writer, BL_TEXT("activities"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &listing->processes) {
+        const struct bl_control_process *process =
+            BL_CONTAINER(link, struct bl_control_process, link);
+        BL_JSON_EACH (activity, activities(process))
+            write_activity(writer, process, activity);
+    }
+    bl_json_write_end(writer);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+/* "4 m 10 s", or "-" where there is none. */
+static void format_ms(const struct bl_json *value, char out[32])
+{
+    int64_t ms;
+
+    if (bl_json_int64(value, &ms) && ms >= 0 && ms < INT64_MAX / (int64_t)BL_NS_PER_MS)
+        bl_duration_format(ms * (int64_t)BL_NS_PER_MS, out);
+    else
+        bl_text_into(out, 32, "-");
+}
+
+static struct bl_text member(const struct bl_json *activity, const char *key)
+{
+    return bl_json_text(bl_json_get(activity, bl_text_from(key)));
+}
+
+static void append_activity(struct bl_buffer *out, const struct bl_json *activity)
+{
+    struct bl_text id = member(activity, "id"), kind = member(activity, "kind"),
+                   phase = member(activity, "phase");
+    char age[32], left[32], idle[32];
+    int64_t tokens = 0;
+
+    format_ms(bl_json_get(activity, BL_TEXT("age_ms")), age);
+    format_ms(bl_json_get(activity, BL_TEXT("deadline_left_ms")), left);
+    format_ms(bl_json_get(activity, BL_TEXT("idle_ms")), idle);
+    bl_json_int64(bl_json_get(activity, BL_TEXT("tokens")), &tokens);
+    bl_buffer_printf(out, "%-25.*s %-5.*s %-14.*s %-11s %-11s %8" PRId64 " %s ago\n",
+                     BL_TEXT_ARG(id), BL_TEXT_ARG(kind), BL_TEXT_ARG(phase), age, left, tokens,
+                     idle);
+}
+
+static int print_text(const struct cli_call *call, const struct listing *listing)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    BL_LIST_EACH (link, &listing->processes) {
+        BL_JSON_EACH (activity, activities(BL_CONTAINER(link, struct bl_control_process, link))) {
+            if (out.size == 0)
+                bl_buffer_printf(&out, "%-25s %-5s %-14s %-11s %-11s %8s %s\n", "ID", "KIND",
+                                 "PHASE", "AGE", "LEFT", "TOKENS", "LAST ACTIVITY");
+            append_activity(&out, activity);
+        }
+    }
+    if (out.size == 0)
+        bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
+    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+static int take_nothing(void *context, int option, const char *value, struct bl_error *error)
+{
+    (void)context;
+    (void)option;
+    return cli_arguments_refuse(value, error);
+}
+
+int cli_ps_run(struct cli_call *call)
+{
+    struct listing listing = {0};
+    struct bl_error *error = &listing.error;
+    int exit_code;
+
+    int code = cli_arguments_read(call, false, take_nothing, NULL, error);
+    if (code == CLI_OPTION_HELP)
+        return cli_help_print(call, call->command);
+    if (code != 0)
+        return cli_fail_usage(call, error);
+    bl_arena_init(&listing.arena);
+    bl_list_init(&listing.processes);
+    if (cli_loop_run("ps", list_main, &listing, error) != 0)
+        exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
+    else if (call->format == CLI_FORMAT_TEXT)
+        exit_code = print_text(call, &listing);
+    else
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, ps_payload, &listing);
+    bl_arena_done(&listing.arena);
+    return exit_code;
+}

@@ -1,0 +1,245 @@
+/* The parts of `belay run` and `belay bootstrap`: their command line (run_options.c), what they
+ * read before they begin (run_prepare.c), the run itself (run_work.c), and what they say about it
+ * (run_output.c; bootstrap.c and bootstrap_report.c for the latter). */
+#ifndef BELAY_CLI_RUN_H
+#define BELAY_CLI_RUN_H
+
+#include <belay/agent.h>
+
+#include "cli.h"
+#include "signals.h"
+#include "stream.h"
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+enum run_option {
+    RUN_OPTION_PROVIDER = 512,
+    RUN_OPTION_MODEL,
+    RUN_OPTION_SESSION,
+    RUN_OPTION_MAX_TURNS,
+    RUN_OPTION_MAX_SESSION_TURNS,
+    RUN_OPTION_MAX_STEPS,
+    RUN_OPTION_ON_EXHAUSTED,
+    RUN_OPTION_MAX_BUDGET_TOKENS,
+    RUN_OPTION_TIMEOUT,
+    RUN_OPTION_CONTINUATION_PROMPT,
+    RUN_OPTION_STRUCTURED_OUTPUT,
+    RUN_OPTION_PERMISSION_MODE,
+    RUN_OPTION_YOLO,
+    RUN_OPTION_ALLOW,
+    RUN_OPTION_DENY,
+    RUN_OPTION_ON_CANCEL,
+    RUN_OPTION_REQUEST_ID,
+    RUN_OPTION_STORE,
+    RUN_OPTION_SYSTEM,
+    RUN_OPTION_APPEND_SYSTEM_PROMPT,
+    RUN_OPTION_SANDBOX,
+    RUN_OPTION_CONTAINER,
+    RUN_OPTION_CONTINUE = 'c',
+    RUN_OPTION_RESUME = 'r',
+};
+
+#define RUN_SHORT_OPTIONS "cr:h"
+/* The rows that run and bootstrap share. */
+#define RUN_SHARED_OPTIONS                                                                         \
+    {"provider", required_argument, NULL, RUN_OPTION_PROVIDER},                                    \
+        {"model", required_argument, NULL, RUN_OPTION_MODEL},                                      \
+        {"session", required_argument, NULL, RUN_OPTION_SESSION},                                  \
+        {"continue", no_argument, NULL, RUN_OPTION_CONTINUE},                                      \
+        {"resume", required_argument, NULL, RUN_OPTION_RESUME},                                    \
+        {"max-session-turns", required_argument, NULL, RUN_OPTION_MAX_SESSION_TURNS},              \
+        {"max-steps", required_argument, NULL, RUN_OPTION_MAX_STEPS},                              \
+        {"on-exhausted", required_argument, NULL, RUN_OPTION_ON_EXHAUSTED},                        \
+        {"max-budget-tokens", required_argument, NULL, RUN_OPTION_MAX_BUDGET_TOKENS},              \
+        {"timeout", required_argument, NULL, RUN_OPTION_TIMEOUT},                                  \
+        {"structured-output", required_argument, NULL, RUN_OPTION_STRUCTURED_OUTPUT},              \
+        {"permission-mode", required_argument, NULL, RUN_OPTION_PERMISSION_MODE},                  \
+        {"yolo", no_argument, NULL, RUN_OPTION_YOLO},                                              \
+        {"allow", required_argument, NULL, RUN_OPTION_ALLOW},                                      \
+        {"deny", required_argument, NULL, RUN_OPTION_DENY},                                        \
+        {"on-cancel", required_argument, NULL, RUN_OPTION_ON_CANCEL},                              \
+        {"request-id", required_argument, NULL, RUN_OPTION_REQUEST_ID},                            \
+        {"store", required_argument, NULL, RUN_OPTION_STORE},                                      \
+        {"system", required_argument, NULL, RUN_OPTION_SYSTEM},                                    \
+        {"append-system-prompt", required_argument, NULL, RUN_OPTION_APPEND_SYSTEM_PROMPT},        \
+        {"sandbox", required_argument, NULL, RUN_OPTION_SANDBOX},                                  \
+        {"container", required_argument, NULL, RUN_OPTION_CONTAINER},                              \
+        {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},                      \
+        {"json", no_argument, NULL, CLI_OPTION_JSON},                                              \
+    {                                                                                              \
+        "help", no_argument, NULL, CLI_OPTION_HELP                                                 \
+    }
+/* What the help of both says about them. */
+#define RUN_SHARED_HELP                                                                            \
+    "      --provider NAME         who answers: script:FILE, or script with --model\n"             \
+    "                              FILE; without it the built-in script model\n"                   \
+    "      --model NAME            of that provider\n"                                             \
+    "      --session ID            the session of that id, made if there is none\n"                \
+    "  -c, --continue              the newest session of this directory\n"                         \
+    "  -r, --resume ID             that session, which must exist\n"                               \
+    "      --max-session-turns N   refuse to go on when the session holds N turns\n"               \
+    "      --max-steps N           at most N tool calls a turn\n"                                  \
+    "      --on-exhausted WHAT     at --max-steps: stop (the default; the turn ends\n"             \
+    "                              as max_steps_reached), or synthesize (one more\n"               \
+    "                              call, without tools, writes up what there is)\n"                \
+    "      --max-budget-tokens N   of the whole session, this turn included\n"                     \
+    "      --timeout DURATION      one deadline over everything: 90, 90s, 500ms,\n"                \
+    "                              2.5m, 1h; 0 and less: reached at once\n"                        \
+    "      --structured-output FILE\n"                                                             \
+    "                              the answer must be JSON that fits this JSON Schema\n"           \
+    "      --permission-mode MODE  auto (the default: tools run in the sandbox, or by\n"           \
+    "                              a rule), ask, read-only, yolo\n"                                \
+    "      --yolo                  the same as --permission-mode yolo\n"                           \
+    "      --allow RULE            let a tool run: 'bash', 'bash(git *)'; repeatable\n"            \
+    "      --deny RULE             never let it run; wins over --allow; repeatable\n"              \
+    "      --on-cancel WHAT        of a turn that is stopped: discard (the default),\n"            \
+    "                              or keep what had come of it, marked as interrupted\n"           \
+    "      --request-id ID         names this run: given again, what is recorded of\n"             \
+    "                              it is answered, and only what is missing is run\n"              \
+    "      --store FILE            where sessions are kept\n"                                      \
+    "      --system FILE           instructions for the model, before all others\n"                \
+    "      --append-system-prompt TEXT\n"                                                          \
+    "                              instructions for the model, after all others\n"                 \
+    "      --sandbox NAME          off, workspace, read-only; without it: workspace\n"             \
+    "                              in mode auto where it works, else off\n"                        \
+    "      --container NAME        what holds the processes of tools: auto, pidns,\n"              \
+    "                              cgroup2, subreaper\n"
+
+/* A rule of --allow or --deny, in the order of the command line. */
+struct run_rule {
+    bool allow;
+    const char *text;
+};
+
+/* What the command line and the environment ask for. Texts are theirs. */
+struct run_options {
+    struct bl_arena arena;
+    const char *prompt; /* NULL: standard input */
+    const char *provider;
+    const char *model;
+    const char *script_path; /* NULL: the built-in one */
+    bool provider_chosen;
+    const char *session;
+    bool newest;
+    const char *resume;
+    uint64_t max_turns;
+    struct bl_turn_limits limits;
+    bool timed;
+    int64_t timeout_ns;
+    const char *continuation; /* NULL: none */
+    const char *schema_path;
+    enum bl_permission_mode mode;
+    struct run_rule *rules;
+    size_t rule_count;
+    struct bl_permissions *permissions;
+    const char *request_id;
+    const char *store;
+    const char *system_path;
+    const char *system_more;
+    bool sandbox_chosen;
+    enum bl_sandbox sandbox;
+    enum bl_mechanism container;
+    const char *directory; /* where we are: absolute */
+};
+
+/* Reads a command line with the command's own table. 0; CLI_OPTION_HELP: help was asked for; else
+ * what is wrong with it. `streams`: it knows stream-json. */
+int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
+                      struct bl_error *error);
+void run_options_done(struct run_options *options);
+
+/* ---- What is read before the run ------------------------------------------------------------- */
+
+#define RUN_PROMPT_MAX ((size_t)64 * 1024 * 1024)
+
+/* Everything that comes from files, read on a thread of its own, because files may block: a FIFO,
+ * a dead disk, a standard input that nobody closes. Owns all it holds. */
+struct run_preparation {
+    struct bl_arena arena;
+    const char *prompt_argument; /* what is to be read: from the options */
+    const char *script_path;
+    const char *schema_path;
+    const char *system_path;
+    const char *system_more;
+    const char *directory;
+    struct bl_text prompt; /* what came of it */
+    struct bl_script *script;
+    struct bl_text system;
+    struct bl_text schema_text;
+    struct bl_json_schema *schema;
+    struct bl_list instructions; /* struct bl_instruction */
+    int code;
+    struct bl_error error;
+};
+
+struct run_preparation *run_preparation_new(const struct run_options *options);
+void run_preparation_free(void *preparation); /* NULL is fine */
+/* Blocks. */
+void run_preparation_read(void *preparation);
+/* Valid UTF-8, no NUL, not empty; else a usage error that says where. */
+int run_prompt_check(struct bl_text prompt, struct bl_error *error);
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+struct run_work;
+
+/* What a command does around the run. */
+struct run_face {
+    const char *name;
+    /* In a fiber in the run's scope, when all is read and before the session is opened; NULL:
+     * nothing. */
+    void (*before)(struct run_work *work);
+    const struct bl_listener *(*listener)(struct run_work *work); /* NULL: nobody listens */
+    /* Writes the answer to the stream, having set the exit code. */
+    void (*report)(struct run_work *work);
+    /* In text, when the answer is out: what there is to say on standard error. */
+    void (*remark)(struct run_work *work);
+};
+
+struct run_work {
+    const struct cli_call *call;
+    const struct run_options *options;
+    const struct run_face *face;
+    struct bl_arena arena;
+    uint64_t started_ns;
+    char run_id[BL_ID_SIZE];
+    struct bl_scope scope;       /* of the run: claimed when it has ended */
+    struct bl_scope patience;    /* with the reader: ends with a stop and at the deadline */
+    struct bl_stop_hook stopped; /* on the run's scope */
+    struct cli_signals signals;
+    struct cli_stream stream;
+    struct run_preparation *preparation; /* NULL: it was stopped while it read */
+    struct bl_script *fallback;          /* plays the model of a run that never began */
+    struct bl_script_player *player;
+    struct bl_model model;
+    struct bl_toolbox *toolbox;
+    struct bl_activities activities;
+    struct bl_store *store;
+    struct bl_listener listening;
+    struct bl_agent_result result;
+    struct bl_error error; /* code 0: the result is it; else the run could not begin */
+    int exit_code;
+    void *context; /* the face's */
+};
+
+/* Does all of it on a loop of its own, and returns the exit code of the process. */
+int run_work_do(struct cli_call *call, const struct run_options *options,
+                const struct run_face *face, void *context);
+/* Members of an envelope: the session's id (null: none was opened), provider, model. */
+void run_write_session(struct bl_json_writer *writer, const struct run_work *work);
+void run_write_model(struct bl_json_writer *writer, const struct run_work *work);
+void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options);
+struct bl_text run_prompt(const struct run_work *work); /* empty: was not read */
+/* [{"kind","name","score"}, …] of bl_route. */
+void run_write_matches(struct bl_json_writer *writer, const struct bl_list *matches);
+
+/* ---- What is said ---------------------------------------------------------------------------- */
+
+extern const struct run_face run_face;
+
+/* The envelope as the last line on the stream. */
+void run_write_envelope(struct run_work *work, cli_payload *payload, const void *context);
+/* For people, on standard error: why it did not complete, the receipt, who died before. */
+void run_remark_end(struct run_work *work);
+
+#endif

@@ -1,0 +1,292 @@
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "run.h"
+
+#define MAX_TURNS_DEFAULT 8
+#define REQUEST_ID_MAX    128
+
+static int refuse_value(const char *value, const char *expected, struct bl_error *error)
+{
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", NULL,
+                 "'%.100s' is no value for it", value);
+    bl_error_hint(error, "%s", expected);
+    return BL_EINVAL;
+}
+
+/* A whole number from `minimum` on that fits 64 bits, in decimal, nothing else. */
+static int parse_count(const char *value, uint64_t minimum, uint64_t *ret_count,
+                       struct bl_error *error)
+{
+    uint64_t count = 0;
+
+    for (const char *digit = value; *digit != '\0'; digit++) {
+        if (*digit < '0' || *digit > '9')
+            return refuse_value(value, "it is a whole number, in decimal digits alone", error);
+        unsigned more = (unsigned)(*digit - '0');
+        if (count > (UINT64_MAX - more) / 10)
+            return refuse_value(value, "it is a whole number up to 18446744073709551615", error);
+        count = count * 10 + more;
+    }
+    if (value[0] == '\0')
+        return refuse_value(value, "it is a whole number, in decimal digits", error);
+    if (count < minimum)
+        return refuse_value(value, "it is a whole number from 1 on", error);
+    *ret_count = count;
+    return 0;
+}
+
+/* One of two words; `*ret_second` is true for the second. */
+static int parse_choice(const char *value, const char *first, const char *second, bool *ret_second,
+                        struct bl_error *error)
+{
+    char expected[80];
+
+    *ret_second = strcmp(value, second) == 0;
+    if (*ret_second || strcmp(value, first) == 0)
+        return 0;
+    snprintf(expected, sizeof expected, "it is %s or %s", first, second);
+    return refuse_value(value, expected, error);
+}
+
+static int parse_request_id(const char *value, const char **ret_id, struct bl_error *error)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "._:-";
+    size_t size = strlen(value);
+
+    if (size == 0 || size > REQUEST_ID_MAX || strspn(value, allowed) != size)
+        return refuse_value(value, "it has 1 to 128 of the characters A-Z a-z 0-9 . _ : -", error);
+    *ret_id = value;
+    return 0;
+}
+
+static int parse_id(const char *value, const char **ret_id, struct bl_error *error)
+{
+    *ret_id = value;
+    return bl_session_id_check(value, error);
+}
+
+static int parse_text(const char *value, const char **ret_text, struct bl_error *error)
+{
+    size_t valid = bl_utf8_valid_prefix(bl_text_from(value), NULL);
+
+    if (valid != strlen(value)) {
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", NULL,
+                     "it is not valid UTF-8 from byte %zu on", valid);
+        return BL_EINVAL;
+    }
+    *ret_text = value;
+    return 0;
+}
+
+static int take_limit(int option, const char *value, struct run_options *options,
+                      struct bl_error *error)
+{
+    struct bl_turn_limits *limits = &options->limits;
+
+    switch (option) {
+    case RUN_OPTION_MAX_TURNS: return parse_count(value, 1, &options->max_turns, error);
+    case RUN_OPTION_MAX_SESSION_TURNS:
+        return parse_count(value, 0, &limits->max_session_turns, error);
+    case RUN_OPTION_MAX_STEPS: return parse_count(value, 0, &limits->max_steps, error);
+    case RUN_OPTION_MAX_BUDGET_TOKENS:
+        return parse_count(value, 0, &limits->max_budget_tokens, error);
+    case RUN_OPTION_ON_EXHAUSTED:
+        return parse_choice(value, "stop", "synthesize", &limits->synthesize, error);
+    case RUN_OPTION_ON_CANCEL: return parse_choice(value, "discard", "keep", &limits->keep, error);
+    case RUN_OPTION_TIMEOUT:
+        options->timed = true;
+        return bl_duration_parse(bl_text_from(value), &options->timeout_ns, error);
+    default: return BL_EINVAL;
+    }
+}
+
+static int take_option(int option, const char *value, struct run_options *options,
+                       struct bl_error *error)
+{
+    switch (option) {
+    case RUN_OPTION_PROVIDER: options->provider = value; return 0;
+    case RUN_OPTION_MODEL: options->model = value; return 0;
+    case RUN_OPTION_SESSION: return parse_id(value, &options->session, error);
+    case RUN_OPTION_CONTINUE: options->newest = true; return 0;
+    case RUN_OPTION_RESUME: return parse_id(value, &options->resume, error);
+    case RUN_OPTION_CONTINUATION_PROMPT: return parse_text(value, &options->continuation, error);
+    case RUN_OPTION_STRUCTURED_OUTPUT: options->schema_path = value; return 0;
+    case RUN_OPTION_PERMISSION_MODE: return bl_permission_mode_parse(value, &options->mode, error);
+    case RUN_OPTION_YOLO: options->mode = BL_PERMISSION_YOLO; return 0;
+    case RUN_OPTION_ALLOW:
+    case RUN_OPTION_DENY:
+        options->rules[options->rule_count++] =
+            (struct run_rule){option == RUN_OPTION_ALLOW, value};
+        return 0;
+    case RUN_OPTION_REQUEST_ID: return parse_request_id(value, &options->request_id, error);
+    case RUN_OPTION_STORE: options->store = value; return 0;
+    case RUN_OPTION_SYSTEM: options->system_path = value; return 0;
+    case RUN_OPTION_APPEND_SYSTEM_PROMPT: return parse_text(value, &options->system_more, error);
+    case RUN_OPTION_SANDBOX:
+        options->sandbox_chosen = true;
+        return bl_sandbox_parse(value, &options->sandbox, error);
+    case RUN_OPTION_CONTAINER: return bl_container_parse(value, &options->container, error);
+    default: return take_limit(option, value, options, error);
+    }
+}
+
+/* ---- What belongs together ------------------------------------------------------------------- */
+
+static int refuse_provider(const char *name, struct bl_error *error)
+{
+    struct cli_suggestion suggestion;
+
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", name,
+                 "unknown provider '%.100s'", name);
+    cli_suggestion_init(&suggestion, name);
+    cli_suggestion_offer(&suggestion, "script");
+    if (suggestion.best != NULL)
+        bl_error_hint(error, "did you mean 'script'? There is script:FILE, and script with "
+                             "--model FILE");
+    else
+        bl_error_hint(error, "there is script:FILE, and script with --model FILE");
+    return BL_EINVAL;
+}
+
+static int choose_provider(struct run_options *options, struct bl_error *error)
+{
+    static const char with_file[] = "script:";
+    const char *provider = options->provider;
+
+    if (provider == NULL)
+        provider = cli_variable("BELAY_PROVIDER");
+    if (provider == NULL && options->model != NULL) {
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", "--model",
+                     "--model names a model of a provider, and none is given");
+        bl_error_hint(error, "add --provider script, or set BELAY_PROVIDER");
+        return BL_EINVAL;
+    }
+    options->provider = "script";
+    options->provider_chosen = provider != NULL;
+    if (provider == NULL)
+        return 0;
+    if (strncmp(provider, with_file, sizeof with_file - 1) == 0) {
+        options->script_path = provider + sizeof with_file - 1;
+        if (options->script_path[0] == '\0') {
+            bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", provider,
+                         "'script:' names no file");
+            bl_error_hint(error, "write script:FILE");
+            return BL_EINVAL;
+        }
+        return 0;
+    }
+    if (strcmp(provider, "script") != 0)
+        return refuse_provider(provider, error);
+    options->script_path = options->model != NULL ? options->model : cli_variable("BELAY_MODEL");
+    return 0;
+}
+
+static int check_session(const struct run_options *options, struct bl_error *error)
+{
+    int ways = (options->session != NULL) + (options->resume != NULL) + options->newest;
+
+    if (ways <= 1)
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--session",
+                 "--session, --resume and --continue name the session in different ways");
+    bl_error_hint(error, "give one of them");
+    return BL_EINVAL;
+}
+
+static int make_permissions(struct run_options *options, struct bl_error *error)
+{
+    int code = 0;
+
+    options->permissions = bl_permissions_new(options->mode);
+    for (size_t i = 0; i < options->rule_count && code == 0; i++)
+        code = bl_permissions_add(options->permissions, options->rules[i].allow,
+                                  options->rules[i].text, error);
+    return code;
+}
+
+static int find_directory(struct run_options *options, struct bl_error *error)
+{
+    char *directory = bl_arena_alloc(&options->arena, PATH_MAX);
+
+    options->directory = directory;
+    if (getcwd(directory, PATH_MAX) != NULL)
+        return 0;
+    return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
+                        "the current folder is gone, and with it the workspace");
+}
+
+static int find_store(struct run_options *options, struct bl_error *error)
+{
+    if (options->store == NULL)
+        options->store = cli_variable("BELAY_STORE");
+    if (options->store != NULL)
+        return 0;
+    return bl_store_default_path(&options->arena, &options->store, error);
+}
+
+static int settle(struct run_options *options, struct bl_error *error)
+{
+    int code = check_session(options, error);
+    if (code == 0)
+        code = choose_provider(options, error);
+    if (code == 0)
+        code = make_permissions(options, error);
+    if (code == 0 && options->prompt != NULL)
+        code = run_prompt_check(bl_text_from(options->prompt), error);
+    if (code == 0)
+        code = find_directory(options, error);
+    if (code == 0)
+        code = find_store(options, error);
+    if (code != 0 || options->prompt != NULL || isatty(STDIN_FILENO) != 1)
+        return code;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "PROMPT", "no prompt");
+    bl_error_hint(error, "give one as an argument, or on standard input");
+    return BL_EINVAL;
+}
+
+/* ---- The walk -------------------------------------------------------------------------------- */
+
+struct walk {
+    struct run_options *options;
+    bool prompt_seen;
+};
+
+static int take(void *context, int option, const char *value, struct bl_error *error)
+{
+    struct walk *walk = context;
+
+    if (option != CLI_ARGUMENT_OPERAND)
+        return take_option(option, value, walk->options, error);
+    if (!walk->prompt_seen) {
+        walk->prompt_seen = true;
+        walk->options->prompt = strcmp(value, "-") == 0 ? NULL : value;
+        return 0;
+    }
+    cli_arguments_refuse(value, error);
+    error->hint[0] = '\0';
+    bl_error_hint(error, "a prompt of several words stands in quotes");
+    return BL_EINVAL;
+}
+
+int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
+                      struct bl_error *error)
+{
+    struct walk walk = {.options = options};
+
+    *options = (struct run_options){.max_turns = MAX_TURNS_DEFAULT, .mode = BL_PERMISSION_AUTO};
+    bl_arena_init(&options->arena);
+    bl_turn_limits_init(&options->limits);
+    options->rules = bl_arena_zalloc(&options->arena, (size_t)call->count * sizeof *options->rules);
+    int code = cli_arguments_read(call, streams, take, &walk, error);
+    return code != 0 ? code : settle(options, error);
+}
+
+void run_options_done(struct run_options *options)
+{
+    bl_permissions_free(options->permissions);
+    bl_arena_done(&options->arena);
+}

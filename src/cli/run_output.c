@@ -1,0 +1,221 @@
+#include <stdio.h>
+
+#include "run.h"
+
+/* A prompt of 64 MiB stands in an envelope twice, and each byte may take six. */
+#define ENVELOPE_MAX ((size_t)2 * 1024 * 1024 * 1024)
+#define EVENT_MAX    ((size_t)1024 * 1024 * 1024)
+#define LINE_SIZE    512
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static void write_event(void *context, const struct bl_event *event)
+{
+    struct run_work *work = context;
+    struct bl_json_writer writer;
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, EVENT_MAX);
+    bl_json_writer_init(&writer, &line);
+    bl_event_write(&writer, event);
+    if (bl_json_writer_done(&writer) == 0 && bl_buffer_append_byte(&line, '\n') == 0)
+        cli_stream_write(&work->stream, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+/* The answer of a turn, which ends in a newline, its own or ours. */
+static void write_answer(struct run_work *work, struct bl_text output)
+{
+    cli_stream_write(&work->stream, output);
+    if (!bl_text_ends_with(output, BL_TEXT("\n")))
+        cli_stream_write(&work->stream, BL_TEXT("\n"));
+}
+
+static void write_text(void *context, const struct bl_event *event)
+{
+    struct bl_json_limits limits = {.size_max = EVENT_MAX, .string_max = EVENT_MAX};
+    const struct bl_json *value;
+    struct bl_arena arena;
+
+    if (event->type != BL_EVENT_TURN_ENDED)
+        return;
+    bl_arena_init(&arena);
+    if (bl_json_read(&arena, event->json, &limits, &value, NULL) == 0 &&
+        bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("stop_reason"))),
+                      bl_text_from(bl_turn_end_name(BL_TURN_COMPLETED))))
+        write_answer(context, bl_json_text(bl_json_get(value, BL_TEXT("output"))));
+    bl_arena_done(&arena);
+}
+
+/* In text, answers are printed as their turns end, unless some of them may be recorded already:
+ * then all at the end, in their order. */
+static bool answers_at_end(const struct run_work *work)
+{
+    return work->options->request_id != NULL;
+}
+
+static const struct bl_listener *listener(struct run_work *work)
+{
+    work->listening.context = work;
+    switch (work->call->format) {
+    case CLI_FORMAT_STREAM_JSON: work->listening.event = write_event; return &work->listening;
+    case CLI_FORMAT_TEXT:
+        work->listening.event = write_text;
+        return answers_at_end(work) ? NULL : &work->listening;
+    case CLI_FORMAT_JSON: break;
+    }
+    return NULL;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void run_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct run_work *work = context;
+
+    run_write_session(writer, work);
+    run_write_model(writer, work);
+    bl_json_write_key(writer, BL_TEXT("prompt"));
+    bl_json_write_text(writer, run_prompt(work));
+    bl_json_write_key(writer, BL_TEXT("max_turns"));
+    bl_json_write_uint64(writer, work->options->max_turns);
+    run_write_timeout(writer, work->options);
+    bl_run_result_write(writer, &work->result.run);
+}
+
+void run_write_envelope(struct run_work *work, cli_payload *payload, const void *context)
+{
+    struct bl_error error = {0};
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, ENVELOPE_MAX);
+    int code = cli_envelope_write(&line, work->call, work->exit_code, payload, context);
+    if (code != 0) {
+        bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
+                     "the answer cannot be written: %s", bl_error_text(code));
+        work->exit_code = CLI_EXIT_FAILED;
+        bl_buffer_clear(&line);
+        cli_envelope_write(&line, work->call, work->exit_code, cli_error_payload, &error);
+    }
+    cli_stream_write(&work->stream, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+static void write_answers(struct run_work *work)
+{
+    BL_LIST_EACH (link, &work->result.run.turns) {
+        const struct bl_turn_result *turn = BL_CONTAINER(link, struct bl_turn_result, link);
+        if (turn->end == BL_TURN_COMPLETED)
+            write_answer(work, turn->output);
+    }
+}
+
+static void report(struct run_work *work)
+{
+    bool failed = work->error.code != 0;
+
+    work->exit_code =
+        failed ? cli_error_exit_code(&work->error) : bl_run_exit_code(&work->result.run);
+    if (work->call->format != CLI_FORMAT_TEXT && failed)
+        run_write_envelope(work, cli_error_payload, &work->error);
+    else if (work->call->format != CLI_FORMAT_TEXT)
+        run_write_envelope(work, run_payload, work);
+    else if (!failed && answers_at_end(work))
+        write_answers(work);
+}
+
+/* ---- For people ------------------------------------------------------------------------------ */
+
+static void remark_recovery(const struct run_work *work)
+{
+    const struct bl_store_recovery *recovery = &work->result.recovery;
+    char line[LINE_SIZE];
+
+    if (!recovery->owner_died)
+        return;
+    int size = snprintf(line, sizeof line, "The last owner of session %s (%s) died",
+                        work->result.session_id, recovery->owner);
+    if (recovery->cut_off[0] != '\0')
+        snprintf(line + size, sizeof line - (size_t)size,
+                 "; its turn %s was cut off and is not in the session.\n", recovery->cut_off);
+    else
+        snprintf(line + size, sizeof line - (size_t)size, "; no turn of it was under way.\n");
+    cli_remark(bl_text_from(line));
+}
+
+/* What each end that is neither a completion nor a stop means. */
+static const char *end_meaning(enum bl_turn_end end)
+{
+    switch (end) {
+    case BL_TURN_MAX_TURNS: return "the session holds as many turns as --max-session-turns allows";
+    case BL_TURN_MAX_BUDGET:
+        return "the turn would use, or has used, more tokens than --max-budget-tokens allows";
+    case BL_TURN_MAX_STEPS: return "the turn has made as many tool calls as --max-steps allows";
+    case BL_TURN_CANCELLED: return "it was stopped";
+    case BL_TURN_TIMEOUT: return "the deadline was reached";
+    case BL_TURN_ERROR: return "it failed";
+    case BL_TURN_COMPLETED: break;
+    }
+    return "";
+}
+
+static void complain_end(const struct run_work *work)
+{
+    const struct bl_run_result *run = &work->result.run;
+    const struct bl_error *cause = run->error;
+    struct bl_error error = {0};
+
+    bl_error_set(
+        &error, BL_EINVAL, BL_KIND_RUNTIME, "run", NULL, "%s: %s", bl_turn_end_name(run->end),
+        cause != NULL && cause->message[0] != '\0' ? cause->message : end_meaning(run->end));
+    bool hinted = cause != NULL && cause->hint[0] != '\0';
+    bool unknown = cause != NULL && strcmp(cause->name, "commit_unknown") == 0;
+    bl_error_hint(&error, "%s%s%s", hinted ? cause->hint : "", hinted ? "; " : "",
+                  unknown ? "the next use of the session says whether the turn is in it"
+                          : "this turn changed nothing in the session");
+    cli_complain(work->call, &error);
+}
+
+static void remark_kept(const struct run_work *work)
+{
+    const struct bl_run_result *run = &work->result.run;
+    char line[LINE_SIZE];
+
+    if (bl_list_empty(&run->turns) ||
+        !BL_CONTAINER(run->turns.previous, struct bl_turn_result, link)->interrupted)
+        return;
+    snprintf(line, sizeof line,
+             "What had come of the turn is kept in session %s, marked as "
+             "interrupted.\n",
+             work->result.session_id);
+    cli_remark(bl_text_from(line));
+}
+
+void run_remark_end(struct run_work *work)
+{
+    const struct bl_run_result *run = &work->result.run;
+
+    if (work->error.code != 0) {
+        cli_complain(work->call, &work->error);
+        return;
+    }
+    remark_recovery(work);
+    struct bl_text line = bl_text_trim(run->receipt_line);
+    if (line.size > 0) {
+        struct bl_text whole =
+            bl_arena_printf(&work->arena, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(line));
+        cli_remark(whole);
+    }
+    bool stopped = run->end == BL_TURN_CANCELLED || run->end == BL_TURN_TIMEOUT;
+    if (run->end != BL_TURN_COMPLETED && (!stopped || line.size == 0))
+        complain_end(work);
+    if (stopped)
+        remark_kept(work);
+}
+
+const struct run_face run_face = {
+    .name = "run",
+    .listener = listener,
+    .report = report,
+    .remark = run_remark_end,
+};

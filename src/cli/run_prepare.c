@@ -1,0 +1,224 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "run.h"
+
+#define SCHEMA_MAX ((size_t)16 * 1024 * 1024)
+#define SYSTEM_MAX ((size_t)16 * 1024 * 1024)
+#define READ_SIZE  ((size_t)64 * 1024)
+
+struct run_preparation *run_preparation_new(const struct run_options *options)
+{
+    struct run_preparation *preparation = bl_zalloc(sizeof *preparation);
+    struct bl_arena *arena = &preparation->arena;
+
+    bl_arena_init(arena);
+    bl_list_init(&preparation->instructions);
+    preparation->prompt_argument = options->prompt;
+    preparation->script_path = options->script_path;
+    preparation->schema_path = options->schema_path;
+    preparation->system_path = options->system_path;
+    preparation->system_more = options->system_more;
+    /* The others are words of the command line: they stay. */
+    preparation->directory = bl_arena_text(arena, bl_text_from(options->directory)).data;
+    return preparation;
+}
+
+void run_preparation_free(void *argument)
+{
+    struct run_preparation *preparation = argument;
+
+    if (preparation == NULL)
+        return;
+    bl_script_free(preparation->script);
+    bl_json_schema_free(preparation->schema);
+    bl_arena_done(&preparation->arena);
+    bl_free(preparation);
+}
+
+/* All that a descriptor gives, in the arena. 0 or the errno; EFBIG: more than the maximum. */
+static int read_descriptor(struct bl_arena *arena, int fd, size_t maximum, struct bl_text *ret_text)
+{
+    struct bl_buffer buffer;
+    ssize_t count = 1;
+    int failed = 0;
+
+    bl_buffer_init(&buffer, maximum + 2 * READ_SIZE);
+    while (failed == 0 && count != 0 && bl_buffer_reserve(&buffer, READ_SIZE) == 0) {
+        count = read(fd, buffer.data + buffer.size, READ_SIZE);
+        if (count > 0)
+            buffer.size += (size_t)count;
+        else if (count < 0 && errno != EINTR)
+            failed = errno;
+        if (buffer.size > maximum)
+            failed = EFBIG;
+    }
+    if (failed == 0)
+        *ret_text = bl_arena_text(arena, bl_buffer_text(&buffer));
+    bl_buffer_done(&buffer);
+    return failed;
+}
+
+static int fail_reading(const char *what, const char *path, size_t maximum, int failed,
+                        struct bl_error *error)
+{
+    if (failed == EFBIG)
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, what, path,
+                            "'%s' has more than %zu MiB", path, maximum >> 20);
+    return bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, what, path,
+                        "cannot read '%s': %s", path, strerror(failed));
+}
+
+/* A text file: valid UTF-8. */
+static int read_file(struct run_preparation *preparation, const char *what, const char *path,
+                     size_t maximum, struct bl_text *ret_text)
+{
+    struct bl_error *error = &preparation->error;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return fail_reading(what, path, maximum, errno, error);
+    int failed = read_descriptor(&preparation->arena, fd, maximum, ret_text);
+    close(fd);
+    if (failed != 0)
+        return fail_reading(what, path, maximum, failed, error);
+    size_t valid = bl_utf8_valid_prefix(*ret_text, NULL);
+    if (valid != ret_text->size)
+        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, what, path,
+                            "'%s' is not valid UTF-8 from byte %zu on", path, valid);
+    return 0;
+}
+
+/* ---- The prompt ------------------------------------------------------------------------------ */
+
+int run_prompt_check(struct bl_text prompt, struct bl_error *error)
+{
+    static const char operation[] = "read the prompt";
+    size_t valid = bl_utf8_valid_prefix(prompt, NULL);
+    const char *nul = memchr(prompt.size > 0 ? prompt.data : "", '\0', prompt.size);
+
+    if (nul != NULL && (size_t)(nul - prompt.data) < valid)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, operation, "PROMPT",
+                            "the prompt holds a NUL byte, at byte %zu",
+                            (size_t)(nul - prompt.data));
+    if (valid != prompt.size)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, operation, "PROMPT",
+                            "the prompt is not valid UTF-8 from byte %zu on", valid);
+    if (bl_text_trim(prompt).size > 0)
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, operation, "PROMPT", "the prompt is empty");
+    bl_error_hint(error, "give one as an argument, or on standard input");
+    return BL_EINVAL;
+}
+
+static int read_prompt(struct run_preparation *preparation)
+{
+    struct bl_error *error = &preparation->error;
+
+    if (preparation->prompt_argument != NULL) {
+        preparation->prompt = bl_text_from(preparation->prompt_argument);
+        return 0;
+    }
+    int failed =
+        read_descriptor(&preparation->arena, STDIN_FILENO, RUN_PROMPT_MAX, &preparation->prompt);
+    if (failed == EFBIG)
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "read the prompt", "standard input",
+                            "the prompt has more than %zu MiB", RUN_PROMPT_MAX >> 20);
+    if (failed != 0)
+        return bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM,
+                            "read the prompt", "standard input", "cannot read standard input: %s",
+                            strerror(failed));
+    return run_prompt_check(preparation->prompt, error);
+}
+
+/* ---- Model, schema, instructions ------------------------------------------------------------- */
+
+static int read_script(struct run_preparation *preparation)
+{
+    if (preparation->script_path != NULL)
+        return bl_script_load(preparation->script_path, &preparation->script, &preparation->error);
+    preparation->script = bl_script_builtin();
+    return 0;
+}
+
+static int read_schema(struct run_preparation *preparation)
+{
+    static const char operation[] = "read the schema";
+    const char *path = preparation->schema_path;
+    struct bl_error *error = &preparation->error;
+    const struct bl_json *value;
+    struct bl_json_fault fault;
+
+    if (path == NULL)
+        return 0;
+    int code = read_file(preparation, operation, path, SCHEMA_MAX, &preparation->schema_text);
+    if (code != 0)
+        return code;
+    code = bl_json_read(&preparation->arena, preparation->schema_text, NULL, &value, &fault);
+    if (code != 0) {
+        char where[256];
+        bl_json_fault_text(&fault, where, sizeof where);
+        return bl_error_set(error, code, BL_KIND_PARSE, operation, path, "'%s' is not JSON: %s",
+                            path, where);
+    }
+    struct bl_error detail = {0};
+    code = bl_json_schema_new(value, &preparation->schema, &detail);
+    if (code == 0)
+        return 0;
+    bl_error_set(error, code, BL_KIND_PARSE, operation, path, "'%s': %s", path, detail.message);
+    bl_error_hint(error, "%s", detail.hint);
+    return code;
+}
+
+static void append_part(struct bl_buffer *out, struct bl_text part)
+{
+    part = bl_text_trim(part);
+    if (part.size == 0)
+        return;
+    if (out->size > 0)
+        bl_buffer_append(out, BL_TEXT("\n\n"));
+    bl_buffer_append(out, part);
+}
+
+/* What the model is told before all: --system, the files of instructions, --append-system-prompt.
+ */
+static int read_system(struct run_preparation *preparation)
+{
+    struct bl_text own = {0};
+    struct bl_buffer all;
+    int code = 0;
+
+    if (preparation->system_path != NULL)
+        code = read_file(preparation, "read the instructions", preparation->system_path, SYSTEM_MAX,
+                         &own);
+    if (code == 0)
+        code = bl_instructions_find(&preparation->arena, preparation->directory,
+                                    &preparation->instructions, &preparation->error);
+    if (code != 0)
+        return code;
+    bl_buffer_init(&all, SIZE_MAX / 2);
+    append_part(&all, own);
+    BL_LIST_EACH (link, &preparation->instructions)
+        append_part(&all, BL_CONTAINER(link, struct bl_instruction, link)->text);
+    append_part(&all, bl_text_from(preparation->system_more));
+    preparation->system = bl_arena_text(&preparation->arena, bl_buffer_text(&all));
+    bl_buffer_done(&all);
+    return 0;
+}
+
+void run_preparation_read(void *argument)
+{
+    struct run_preparation *preparation = argument;
+
+    int code = read_script(preparation);
+    if (code == 0)
+        code = read_schema(preparation);
+    if (code == 0)
+        code = read_system(preparation);
+    /* Last, because it may take for ever: what is wrong with the rest is said before. */
+    if (code == 0)
+        code = read_prompt(preparation);
+    preparation->code = code;
+}

@@ -1,0 +1,450 @@
+/* Design notes.
+ *
+ * One fiber does it all, from top to bottom: read, open, run, answer. Around it stand the listeners
+ * for signals, the writer of standard output and the control socket. The run has a scope of its
+ * own: signals, the deadline and a reader that goes stop that one, while the fiber goes on outside
+ * of it, because after a stop there is a result to be written.
+ *
+ * Signals are held back until somebody listens, and again from the answer to the end of the
+ * process: in between each has its place, and outside none may end the process in a way that the
+ * answer does not say. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <belay/serve.h>
+
+#include "run.h"
+
+#define LISTENER_NAP_NS (10 * BL_NS_PER_MS)
+#define LATE_NS         (40 * BL_NS_PER_MS)
+
+/* ---- Before the session ---------------------------------------------------------------------- */
+
+/* A stop of the run ends the patience with its reader, too. */
+static void end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    struct bl_stop stop;
+
+    bl_scope_stop_read(scope, &stop);
+    bl_scope_stop(&BL_CONTAINER(hook, struct run_work, stopped)->patience, stop.reason,
+                  stop.origin);
+}
+
+static void open_scopes(struct run_work *work)
+{
+    const struct run_options *options = work->options;
+
+    bl_scope_init(&work->patience, bl_scope_current());
+    bl_scope_init(&work->scope, bl_scope_current());
+    bl_stop_hook_add(&work->stopped, &work->scope, end_patience);
+    /* One that has passed at the start is the loop's business: it makes one result of it. */
+    if (!options->timed || options->timeout_ns <= 0)
+        return;
+    uint64_t deadline_ns = bl_time_add(work->started_ns, (uint64_t)options->timeout_ns);
+    bl_scope_set_deadline(&work->patience, deadline_ns);
+    bl_scope_set_deadline(&work->scope, deadline_ns);
+}
+
+static void close_scopes(struct run_work *work)
+{
+    bl_stop_hook_remove(&work->stopped);
+    bl_scope_done(&work->scope);
+    bl_scope_done(&work->patience);
+}
+
+/* Reads what comes from files. Stopped: whoever still reads is left to it. */
+static int prepare(struct run_work *work)
+{
+    struct run_preparation *preparation = run_preparation_new(work->options);
+    struct bl_work job = {
+        .run = run_preparation_read,
+        .drop = run_preparation_free,
+        .payload = preparation,
+        .abandon_on_stop = true,
+    };
+    bool abandoned;
+
+    int code = bl_work_call(&job, &abandoned);
+    if (code == 0)
+        work->preparation = preparation;
+    else if (!abandoned)
+        run_preparation_free(preparation);
+    if (code != 0)
+        return code;
+    work->error = preparation->error;
+    return preparation->code;
+}
+
+/* With a deadline that has passed at the start, files have a moment, so that the one result is made
+ * in the session as any other; whoever blocks longer is too late. */
+static int prepare_late(struct run_work *work)
+{
+    struct bl_scope moment;
+
+    bl_scope_init(&moment, &work->scope);
+    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), LATE_NS));
+    struct bl_scope *outer = bl_scope_enter(&moment);
+    int code = prepare(work);
+    bl_scope_enter(outer);
+    bl_scope_done(&moment);
+    if (code == BL_ETIMEDOUT)
+        bl_scope_set_deadline(&work->scope, bl_now_ns());
+    return code;
+}
+
+static void open_model(struct run_work *work)
+{
+    uint64_t seed;
+    const struct bl_script *script = work->preparation != NULL ? work->preparation->script : NULL;
+
+    if (script == NULL)
+        script = work->fallback = bl_script_builtin();
+    bl_random_bytes(&seed, sizeof seed);
+    work->player = bl_script_player_new(script, seed, &work->model);
+}
+
+/* Waits until standard error takes a few lines: it may be a pipe that is full, the same as standard
+ * output, and must not outlast the deadline either. False: after a stop it took none. */
+static bool await_listener(const struct run_work *work)
+{
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    uint64_t waited_ns = 0;
+
+    while (poll(&error, 1, 0) != 1) {
+        if (bl_scope_stopped(&work->patience))
+            waited_ns += LISTENER_NAP_NS;
+        if (waited_ns >= CLI_STREAM_LINGER_NS)
+            return false;
+        bl_sleep(LISTENER_NAP_NS);
+    }
+    return true;
+}
+
+/* In text: what the user may not expect. */
+static void say_surprises(struct run_work *work)
+{
+    if (work->call->format != CLI_FORMAT_TEXT || !await_listener(work))
+        return;
+    if (!work->options->provider_chosen)
+        cli_remark(
+            BL_TEXT("belay: no provider is configured: the built-in script model answers\n"));
+    const struct bl_json_schema *schema = work->preparation->schema;
+    for (size_t i = 0; schema != NULL && bl_json_schema_ignored(schema, i).size > 0; i++) {
+        struct bl_text keyword = bl_json_schema_ignored(schema, i);
+        cli_remark(bl_arena_printf(&work->arena,
+                                   "belay: " BL_TEXT_FORMAT " of the schema is not checked\n",
+                                   BL_TEXT_ARG(keyword)));
+    }
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+static struct bl_run_options loop_options(const struct run_work *work)
+{
+    const struct run_options *options = work->options;
+
+    return (struct bl_run_options){
+        .run_id = work->run_id,
+        .prompt = run_prompt(work),
+        .continues = options->continuation != NULL,
+        .continuation = bl_text_from(options->continuation),
+        .max_turns = options->max_turns,
+        .timed = options->timed,
+        .timeout_ns = options->timeout_ns,
+        .from_ns = work->started_ns,
+    };
+}
+
+/* A run that was stopped before it had a session: the engine makes the result of it, as of any
+ * other that is stopped at its entry. */
+static void run_stopped(struct run_work *work)
+{
+    const struct run_options *options = work->options;
+    const char *id = options->session != NULL ? options->session : options->resume;
+    struct bl_engine engine = {
+        .model = &work->model,
+        .listener = work->face->listener != NULL ? work->face->listener(work) : NULL,
+        .clock = bl_loop_clock(bl_loop_current()),
+        .limits = options->limits,
+    };
+    struct bl_run_options run = loop_options(work);
+    struct bl_session session;
+    struct bl_receipt receipt;
+
+    if (work->player == NULL)
+        open_model(work);
+    bl_session_init(&session, id != NULL ? id : "");
+    bl_receipt_open(&receipt, &work->scope, work->run_id);
+    bl_run(&engine, &session, &receipt, &run, &work->arena, &work->result.run);
+    bl_receipt_close(&receipt);
+    bl_session_done(&session);
+    work->error = (struct bl_error){0};
+}
+
+static int run_session(struct run_work *work)
+{
+    const struct run_options *options = work->options;
+    const struct run_preparation *preparation = work->preparation;
+    struct bl_agent_options agent = {
+        .store = work->store,
+        .session =
+            {
+                .id = options->session != NULL ? options->session : options->resume,
+                .newest = options->newest,
+                .must_exist = options->resume != NULL,
+                .directory = options->directory,
+                .run_id = work->run_id,
+                .request_id = options->request_id,
+                .prompt = preparation->prompt,
+            },
+        .model = &work->model,
+        .toolbox = work->toolbox,
+        .listener = work->face->listener != NULL ? work->face->listener(work) : NULL,
+        .activities = &work->activities,
+        .scope = &work->scope,
+        .run = loop_options(work),
+        .limits = options->limits,
+        .system = preparation->system,
+        .schema_text = preparation->schema_text,
+        .schema = preparation->schema,
+    };
+
+    return bl_agent_run(&agent, &work->arena, &work->result, &work->error);
+}
+
+/* The run with its control socket. One that cannot be made is no reason not to run. */
+static int run_listed(struct run_work *work)
+{
+    struct bl_nursery services;
+    struct bl_control *control = NULL;
+    struct bl_error error = {0};
+
+    bl_activities_init(&work->activities);
+    bl_nursery_init(&services, bl_scope_current());
+    if (bl_control_start(&services, &work->activities, &control, &error) != 0)
+        control = NULL;
+    int code = run_session(work);
+    if (control != NULL)
+        bl_control_stop(control);
+    bl_nursery_done(&services);
+    return code;
+}
+
+static int begin(struct run_work *work)
+{
+    struct bl_scope *outer = bl_scope_enter(&work->scope);
+
+    bool late = work->options->timed && work->options->timeout_ns <= 0;
+    int code = late ? prepare_late(work) : prepare(work);
+    if (code == 0) {
+        open_model(work);
+        say_surprises(work);
+        if (work->face->before != NULL)
+            work->face->before(work);
+    }
+    bl_scope_enter(outer);
+    if (code == 0 && bl_scope_stopped(&work->scope))
+        code = BL_ECANCELED;
+    return code;
+}
+
+static void perform(struct run_work *work)
+{
+    int code = begin(work);
+
+    if (code == 0)
+        code = bl_store_open(work->options->store, &work->store, &work->error);
+    if (code == 0)
+        code = run_listed(work);
+    if (code == 0)
+        return;
+    if (bl_scope_stopped(&work->scope) && (code == BL_ECANCELED || code == BL_ETIMEDOUT))
+        run_stopped(work);
+    else
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run", NULL, "the run cannot begin: %s",
+                     bl_error_text(code));
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static int stop_exit_code(const struct run_work *work)
+{
+    struct bl_stop stop;
+
+    bl_scope_stop_read(&work->patience, &stop);
+    if (stop.reason == BL_STOP_TIMEOUT)
+        return CLI_EXIT_TIMEOUT;
+    return strcmp(stop.origin, "SIGTERM") == 0 ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
+}
+
+/* An answer that did not get out is never taken for success. */
+static void answer_lost(struct run_work *work, bool heard)
+{
+    int failed = work->stream.failed;
+    struct bl_error error = {0};
+
+    if (failed == 0 || failed == EPIPE) {
+        if (work->exit_code == CLI_EXIT_OK)
+            work->exit_code = failed == EPIPE ? CLI_EXIT_CLIENT_GONE : stop_exit_code(work);
+        return;
+    }
+    work->exit_code = CLI_EXIT_FAILED;
+    if (!heard)
+        return;
+    bl_error_set(&error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "write",
+                 "standard output", "cannot write standard output: %s", strerror(failed));
+    cli_complain(work->call, &error);
+}
+
+static void answer(struct run_work *work)
+{
+    work->face->report(work);
+    bool delivered = cli_stream_flush(&work->stream);
+    bool heard = work->call->asked == CLI_FORMAT_TEXT && await_listener(work);
+    if (work->call->format == CLI_FORMAT_TEXT && heard)
+        work->face->remark(work);
+    if (!delivered)
+        answer_lost(work, heard);
+}
+
+static void hurry(void *context)
+{
+    struct run_work *work = context;
+
+    if (work->toolbox != NULL)
+        bl_toolbox_hurry(work->toolbox);
+}
+
+static void perform_and_answer(struct run_work *work)
+{
+    work->signals.after = &work->patience;
+    int code = cli_signals_start(&work->signals, &work->scope, hurry, work);
+
+    if (code == 0)
+        perform(work);
+    else
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
+                     "cannot listen for signals: %s", bl_error_text(code));
+    answer(work);
+    bl_store_close(work->store);
+    cli_signals_block(&work->signals);
+    cli_signals_end(&work->signals);
+}
+
+static int work_main(void *argument)
+{
+    struct run_work *work = argument;
+
+    bl_id_make(work->run_id, "run_");
+    open_scopes(work);
+    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->patience,
+                        &work->error) == 0) {
+        perform_and_answer(work);
+        cli_stream_close(&work->stream);
+    } else {
+        work->exit_code = CLI_EXIT_FAILED;
+        if (work->call->asked == CLI_FORMAT_TEXT)
+            cli_complain(work->call, &work->error);
+    }
+    close_scopes(work);
+    return 0;
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static int open_toolbox(struct run_work *work)
+{
+    const struct run_options *options = work->options;
+    struct bl_toolbox_options toolbox = {
+        .workspace = options->directory,
+        .permissions = options->permissions,
+        .container = options->container,
+        .sandbox_chosen = options->sandbox_chosen,
+        .sandbox = options->sandbox,
+    };
+
+    return bl_toolbox_new(&toolbox, &work->toolbox, &work->error);
+}
+
+static int run_loop(struct run_work *work)
+{
+    struct bl_loop *loop;
+
+    bl_proc_adopt_orphans();
+    bl_loop_catch_overflow();
+    int code = bl_loop_new(NULL, &loop, &work->error);
+    if (code != 0)
+        return code;
+    code = bl_loop_run(loop, work->face->name, work_main, work);
+    /* A thread may be stuck in a call that was left behind: then the loop is left as well, and both
+     * end with the process. */
+    bl_loop_free(loop);
+    return code;
+}
+
+static void release(struct run_work *work)
+{
+    bl_toolbox_free(work->toolbox);
+    bl_script_player_free(work->player);
+    bl_script_free(work->fallback);
+    run_preparation_free(work->preparation);
+    bl_arena_done(&work->arena);
+}
+
+int run_work_do(struct cli_call *call, const struct run_options *options,
+                const struct run_face *face, void *context)
+{
+    struct run_work work = {.call = call, .options = options, .face = face, .context = context};
+
+    work.started_ns = bl_clock_now_ns(&bl_clock_system);
+    bl_arena_init(&work.arena);
+    bl_list_init(&work.result.run.turns);
+    cli_signals_block(&work.signals);
+    int code = open_toolbox(&work);
+    if (code == 0)
+        code = run_loop(&work);
+    if (code != 0) {
+        bl_error_set(&work.error, code, BL_KIND_RUNTIME, face->name, NULL, "cannot run: %s",
+                     bl_error_text(code));
+        work.exit_code = cli_fail(call, &work.error, cli_error_exit_code(&work.error));
+    }
+    release(&work);
+    return work.exit_code;
+}
+
+/* ---- Members of envelopes -------------------------------------------------------------------- */
+
+struct bl_text run_prompt(const struct run_work *work)
+{
+    if (work->preparation != NULL)
+        return work->preparation->prompt;
+    return bl_text_from(work->options->prompt);
+}
+
+void run_write_session(struct bl_json_writer *writer, const struct run_work *work)
+{
+    const char *id = work->result.session_id;
+
+    bl_json_write_key(writer, BL_TEXT("session_id"));
+    bl_json_write_string(writer, id[0] != '\0' ? id : NULL);
+}
+
+void run_write_model(struct bl_json_writer *writer, const struct run_work *work)
+{
+    bl_json_write_key(writer, BL_TEXT("provider"));
+    bl_json_write_string(writer, work->model.provider);
+    bl_json_write_key(writer, BL_TEXT("model"));
+    bl_json_write_string(writer, work->model.name);
+}
+
+void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options)
+{
+    bl_json_write_key(writer, BL_TEXT("timeout_seconds"));
+    if (options->timed)
+        bl_json_write_double(writer, (double)options->timeout_ns / (double)BL_NS_PER_S);
+    else
+        bl_json_write_null(writer);
+}

@@ -1,0 +1,115 @@
+#include "session.h"
+
+static void write_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns)
+{
+    char text[32];
+
+    bl_time_format(wall_ns, text);
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, text);
+}
+
+static void write_member(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, value);
+}
+
+/* What list and show say of a session, before its turns. */
+static void write_head(struct bl_json_writer *writer, const struct bl_store_summary *summary)
+{
+    write_member(writer, "session_id", summary->id);
+    write_member(writer, "cwd", summary->directory);
+    write_member(writer, "title", summary->title);
+    write_member(writer, "parent", summary->parent);
+    write_time(writer, "created_at", summary->created_wall_ns);
+    write_time(writer, "updated_at", summary->updated_wall_ns);
+    write_member(writer, "held_by", summary->held_by);
+}
+
+static void write_tail(struct bl_json_writer *writer, const struct bl_store_summary *summary)
+{
+    bl_json_write_key(writer, BL_TEXT("usage"));
+    bl_usage_write(writer, &summary->usage);
+    bl_json_write_key(writer, BL_TEXT("spent"));
+    bl_spent_write(writer, &summary->spent);
+}
+
+void session_list_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct session_work *work = context;
+
+    write_member(writer, "store", work->where);
+    bl_json_write_key(writer, BL_TEXT("sessions"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &work->summaries) {
+        const struct bl_store_summary *summary = BL_CONTAINER(link, struct bl_store_summary, link);
+        bl_json_write_object(writer);
+        write_head(writer, summary);
+        bl_json_write_key(writer, BL_TEXT("turns"));
+        bl_json_write_uint64(writer, summary->turns);
+        bl_json_write_key(writer, BL_TEXT("attempts"));
+        bl_json_write_uint64(writer, summary->attempts);
+        write_tail(writer, summary);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+}
+
+static void write_array(struct bl_json_writer *writer, const char *key, const struct bl_text *items,
+                        size_t count)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < count; i++)
+        bl_json_write_raw(writer, items[i]);
+    bl_json_write_end(writer);
+}
+
+void session_show_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct session_work *work = context;
+    const struct bl_store_session_view *view = &work->view;
+
+    write_head(writer, &view->summary);
+    write_array(writer, "turns", view->turns, view->turn_count);
+    write_array(writer, "attempts", view->attempts, view->attempt_count);
+    write_tail(writer, &view->summary);
+}
+
+void session_export_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct session_work *work = context;
+
+    write_member(writer, "session_id", work->id);
+    write_member(writer, "file", work->path);
+    bl_json_write_key(writer, BL_TEXT("lines"));
+    bl_json_write_uint64(writer, work->lines);
+}
+
+void session_id_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct session_work *work = context;
+    write_member(writer, "session_id", work->id);
+}
+
+void session_delete_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct session_work *work = context;
+
+    bl_json_write_key(writer, BL_TEXT("deleted"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < work->deleted_count; i++)
+        bl_json_write_string(writer, work->deleted[i]);
+    bl_json_write_end(writer);
+    if (work->error.code != 0)
+        cli_error_payload(writer, &work->error);
+}
+
+void session_move_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct session_work *work = context;
+
+    write_member(writer, "store", work->where);
+    write_member(writer, "moved_to", work->path);
+}

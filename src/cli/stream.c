@@ -1,0 +1,259 @@
+/* Design notes.
+ *
+ * Two fibers stand behind a descriptor that can be waited for. One drains; the other watches for
+ * the end of the reader, so that a run that has nothing to say just now hears of it too. Neither
+ * runs in the run's scope: after a stop there is a result to be written.
+ *
+ * Whoever writes may be a fiber whose scope is claimed, where no stop wakes a wait: so it waits in
+ * a scope that is never claimed, because a reader that reads no more must not outlast the deadline,
+ * and a stop of its own scope wakes it besides. */
+#include "stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static size_t pending_size(const struct cli_stream *stream)
+{
+    return stream->pending.size - stream->drained;
+}
+
+static void tell_progress(struct cli_stream *stream)
+{
+    for (; stream->waiting > 0; stream->waiting--)
+        bl_semaphore_give(&stream->progress);
+}
+
+/* A reader that is gone stops the run; so does an output that cannot be written, since nobody would
+ * learn what the run comes to. */
+static void fail(struct cli_stream *stream, int failed)
+{
+    if (stream->failed != 0)
+        return;
+    stream->failed = failed;
+    bl_buffer_clear(&stream->pending);
+    stream->drained = 0;
+    bl_scope_stop(stream->run, BL_STOP_CLIENT_GONE, "stdout");
+    tell_progress(stream);
+}
+
+/* What has been written is let go in large pieces, so that a long text is not moved for each. */
+static void forget_drained(struct cli_stream *stream)
+{
+    if (stream->drained == stream->pending.size) {
+        bl_buffer_clear(&stream->pending);
+        stream->drained = 0;
+    } else if (stream->drained > stream->pending.size / 2) {
+        bl_buffer_consume(&stream->pending, stream->drained);
+        stream->drained = 0;
+    }
+}
+
+/* Writes what the descriptor takes now. 0, or the errno (EAGAIN: wait). */
+static int write_some(struct cli_stream *stream)
+{
+    while (pending_size(stream) > 0) {
+        ssize_t count =
+            write(stream->fd, stream->pending.data + stream->drained, pending_size(stream));
+        if (count < 0 && errno != EINTR)
+            return errno;
+        if (count < 0)
+            continue;
+        stream->drained += (size_t)count;
+        stream->written += (uint64_t)count;
+        forget_drained(stream);
+        tell_progress(stream);
+    }
+    return 0;
+}
+
+static int drain_main(void *argument)
+{
+    struct cli_stream *stream = argument;
+    int code = 0;
+
+    while (code == 0 && stream->failed == 0) {
+        int failed = write_some(stream);
+        if (failed == EAGAIN)
+            code = bl_descriptor_wait(stream->descriptor, BL_WRITABLE, NULL);
+        else if (failed != 0)
+            fail(stream, failed);
+        stream->idle = failed == 0;
+        if (stream->idle)
+            code = bl_semaphore_take(&stream->more);
+    }
+    return code;
+}
+
+/* A socket whose peer only sends no more is no hang-up: it may well go on reading. */
+static bool reader_is_gone(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd};
+    return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+static int watch_main(void *argument)
+{
+    struct cli_stream *stream = argument;
+
+    int code = bl_descriptor_wait(stream->descriptor, BL_HANGUP, NULL);
+    if (code == 0 && reader_is_gone(stream->fd))
+        fail(stream, EPIPE);
+    return code;
+}
+
+/* A descriptor that was closed before the start has been filled with one that only reads. */
+static int check_writable(int fd, struct bl_error *error)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
+        return 0;
+    return bl_error_set(error, BL_ECLOSED, BL_KIND_FILESYSTEM, "write", "standard output",
+                        "cannot write standard output: %s", strerror(EBADF));
+}
+
+/* Descriptors that are waited for must not block, and that is a property of what they refer to,
+ * which we share with the shell: killed with SIGKILL, we could not set it back. So a pipe or
+ * terminal is opened anew. -1: that cannot be done (a socket, another user's terminal). */
+static int open_anew(int fd)
+{
+    struct stat status;
+    char path[32];
+
+    if (fstat(fd, &status) < 0 || !(S_ISFIFO(status.st_mode) || isatty(fd) == 1))
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
+                    struct bl_scope *patience, struct bl_error *error)
+{
+    int code = check_writable(fd, error);
+
+    if (code != 0)
+        return code;
+    *stream = (struct cli_stream){.fd = open_anew(fd), .run = run, .patience = patience};
+    stream->own = stream->fd >= 0;
+    if (!stream->own)
+        stream->fd = fd;
+    bl_buffer_init(&stream->pending, SIZE_MAX / 2);
+    bl_semaphore_init(&stream->more, 0);
+    bl_semaphore_init(&stream->progress, 0);
+    bl_nursery_init(&stream->nursery, bl_scope_current());
+    code = bl_descriptor_new(stream->fd, &stream->descriptor);
+    if (code == BL_ENOTSUP)
+        return 0;
+    if (code == 0)
+        code = bl_nursery_spawn(&stream->nursery, NULL, "output", drain_main, stream, NULL);
+    if (code == 0)
+        code = bl_nursery_spawn(&stream->nursery, NULL, "reader", watch_main, stream, NULL);
+    if (code != 0) {
+        cli_stream_close(stream);
+        bl_error_set(error, code, BL_KIND_RUNTIME, "write", "standard output",
+                     "cannot watch standard output: %s", bl_error_text(code));
+    }
+    return code;
+}
+
+/* Waits in the running fiber's scope until bytes have gone. */
+static int await_progress(struct cli_stream *stream)
+{
+    stream->waiting++;
+    int code = bl_semaphore_take(&stream->progress);
+    if (code != 0 && stream->waiting > 0)
+        stream->waiting--;
+    return code;
+}
+
+struct room_wait {
+    struct bl_stop_hook hook;
+    struct cli_stream *stream;
+};
+
+static void wake_on_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    (void)scope;
+    tell_progress(BL_CONTAINER(hook, struct room_wait, hook)->stream);
+}
+
+static void await_room(struct cli_stream *stream)
+{
+    struct bl_scope *own = bl_scope_current();
+    struct room_wait wait = {.stream = stream};
+    int code = 0;
+
+    bl_stop_hook_add(&wait.hook, own, wake_on_stop);
+    bl_scope_enter(stream->patience);
+    while (code == 0 && stream->failed == 0 && !bl_scope_stopped(own) &&
+           pending_size(stream) > CLI_STREAM_PENDING_MAX)
+        code = await_progress(stream);
+    bl_scope_enter(own);
+    bl_stop_hook_remove(&wait.hook);
+}
+
+void cli_stream_write(struct cli_stream *stream, struct bl_text text)
+{
+    if (stream->failed != 0 || text.size == 0)
+        return;
+    bl_buffer_append(&stream->pending, text);
+    if (stream->descriptor == NULL) {
+        int failed = write_some(stream);
+        if (failed != 0)
+            fail(stream, failed);
+        return;
+    }
+    if (stream->idle) {
+        stream->idle = false;
+        bl_semaphore_give(&stream->more);
+    }
+    if (pending_size(stream) > CLI_STREAM_PENDING_MAX)
+        await_room(stream);
+}
+
+/* One wait for the reader after a stop. False: it took nothing. */
+static bool linger(struct cli_stream *stream)
+{
+    struct bl_scope patience;
+    uint64_t before = stream->written;
+
+    bl_scope_init(&patience, bl_scope_current());
+    bl_scope_set_deadline(&patience, bl_time_add(bl_now_ns(), CLI_STREAM_LINGER_NS));
+    struct bl_scope *outer = bl_scope_enter(&patience);
+    while (stream->failed == 0 && stream->written == before && await_progress(stream) == 0)
+        continue;
+    bl_scope_enter(outer);
+    bl_scope_done(&patience);
+    return stream->written != before;
+}
+
+bool cli_stream_flush(struct cli_stream *stream)
+{
+    bool lives = true;
+
+    while (lives && stream->failed == 0 && pending_size(stream) > 0) {
+        if (bl_scope_stopped(stream->patience)) {
+            lives = linger(stream);
+        } else {
+            struct bl_scope *outer = bl_scope_enter(stream->patience);
+            await_progress(stream);
+            bl_scope_enter(outer);
+        }
+    }
+    return stream->failed == 0 && pending_size(stream) == 0;
+}
+
+void cli_stream_close(struct cli_stream *stream)
+{
+    bl_nursery_done(&stream->nursery);
+    bl_descriptor_free(stream->descriptor);
+    bl_buffer_done(&stream->pending);
+    if (stream->own)
+        close(stream->fd);
+    *stream = (struct cli_stream){.fd = -1, .failed = EBADF};
+}

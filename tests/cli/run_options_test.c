@@ -1,0 +1,235 @@
+#include "stage.h"
+
+#include <stdio.h>
+
+static struct run run;
+
+static void check_refused(const char *line)
+{
+    assert_int_equal(run.exit_code, 2);
+    assert_string_equal(run.out, "");
+    assert_string_equal(run.err, line);
+}
+
+static void an_unknown_option_gets_a_suggestion(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "--max-turn", "3", "x");
+    check_refused("belay run: unknown option '--max-turn'; did you mean '--max-turns'?\n");
+    RUN(&run, "run", "--max-budget-usd", "3", "x");
+    assert_int_equal(run.exit_code, 2);
+    RUN(&run, "bootstrap", "--max-turns", "3", "x");
+    assert_int_equal(run.exit_code, 2);
+}
+
+static void numbers_are_plain_decimal_integers(void **state)
+{
+    static const char *const options[] = {"--max-turns", "--max-session-turns", "--max-steps",
+                                          "--max-budget-tokens"};
+    static const char *const wrong[] = {"",     "-1", "+1", "1.5",  "1e3",
+                                        "0x10", " 1", "1 ", "many", "18446744073709551616"};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", options[i % BL_COUNT(options)], wrong[i], "x");
+        assert_int_equal(run.exit_code, 2);
+        assert_string_equal(run.out, "");
+        assert_non_null(strstr(run.err, "it is a whole number"));
+    }
+    RUN(&run, "run", "--max-turns", "0", "--json", "x");
+    assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/target"),
+                        "--max-turns");
+    RUN(&run, "run", "--max-turns", "18446744073709551615", "--json", "x");
+    stage_answer(&run, "run", 0);
+}
+
+static void durations_that_are_none_are_refused(void **state)
+{
+    static const char *const wrong[] = {"",     "abc", "5x",    "nan",   "NaN", "inf",
+                                        "-inf", "-0",  "1e300", "1e999", "5 s", "--5"};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", stage_printf("--timeout=%s", wrong[i]), "--json", "x");
+        const struct bl_json *answer = stage_answer(&run, "run", 2);
+        assert_string_equal(stage_text_at(answer, "/error/kind"), "usage");
+        assert_string_equal(stage_text_at(answer, "/error/target"), "--timeout");
+    }
+    assert_false(stage_exists(stage_path("data/belay")));
+}
+
+static void choices_are_of_a_closed_set(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"--on-exhausted", "stopp"}, {"--on-cancel", "retain"},    {"--permission-mode", "always"},
+        {"--sandbox", "docker"},     {"--container", "container"}, {"--output-format", "yaml"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", wrong[i][0], wrong[i][1], "x");
+        assert_int_equal(run.exit_code, 2);
+        assert_string_equal(run.out, "");
+        assert_non_null(strstr(run.err, wrong[i][1]));
+    }
+    RUN(&run, "run", "--output-format", "streamjson", "x");
+    assert_non_null(strstr(run.err, "did you mean 'stream-json'?"));
+}
+
+static void an_unknown_provider_is_refused_with_what_there_is(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "--provider", "anthropic", "x");
+    check_refused("belay run: unknown provider 'anthropic'; there is script:FILE, and script with "
+                  "--model FILE\n");
+    RUN(&run, "run", "--provider", "scrpt", "x");
+    assert_non_null(strstr(run.err, "did you mean 'script'?"));
+    RUN(&run, "run", "--provider", "script:", "x");
+    check_refused("belay run: 'script:' names no file; write script:FILE\n");
+    RUN(&run, "run", "--model", "m", "x");
+    assert_int_equal(run.exit_code, 2);
+}
+
+static void providers_come_from_the_environment_too(void **state)
+{
+    const char *script = stage_script("name: from-env\nreplies: [{say: hello}]\nrepeat: true\n");
+    const char *provider = stage_printf("BELAY_PROVIDER=%s", script);
+    const char *model = stage_printf("BELAY_MODEL=%s", script + strlen("script:"));
+
+    (void)state;
+    runner_run_with(&run, (const char *const[]){"run", "x", NULL},
+                    (const char *const[]){provider, NULL}, RUN_KEEP);
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out, "hello\n");
+    assert_string_equal(run.err, "");
+    runner_run_with(&run, (const char *const[]){"run", "x", "--json", NULL},
+                    (const char *const[]){"BELAY_PROVIDER=script", model, NULL}, RUN_KEEP);
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(answer, "/provider"), "script");
+    assert_string_equal(stage_text_at(answer, "/model"), "from-env");
+    RUN(&run, "run", "x", "--provider", "script", "--model", script + strlen("script:"));
+    assert_string_equal(run.out, "hello\n");
+}
+
+static void without_a_provider_the_built_in_one_answers_and_says_so(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hello there");
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out, "hello there"));
+    assert_string_equal(run.err,
+                        "belay: no provider is configured: the built-in script model answers\n");
+    RUN(&run, "run", "hello there", "--json");
+    stage_answer(&run, "run", 0);
+    RUN(&run, "run", "hello there", "--provider", "script");
+    assert_string_equal(run.err, "");
+}
+
+static void session_ids_are_checked(void **state)
+{
+    static char long_id[10001];
+    static const char *const options[] = {"--session", "--resume", "-r"};
+    const char *const wrong[] = {"", "..", "a/b", "A", "a b", "a\nb", "\xff", long_id};
+
+    (void)state;
+    memset(long_id, 'a', sizeof long_id - 1);
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", options[i % BL_COUNT(options)], wrong[i], "x", "--json");
+        assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/kind"), "usage");
+    }
+    RUN(&run, "run", "--session", "a", "--continue", "x");
+    assert_int_equal(run.exit_code, 2);
+    assert_non_null(strstr(run.err, "give one of them"));
+    assert_false(stage_exists(stage_path("data/belay")));
+}
+
+static void request_ids_are_checked(void **state)
+{
+    static char long_id[130];
+    const char *const wrong[] = {"", "a b", "a/b", "\xc3\xa4", long_id};
+
+    (void)state;
+    memset(long_id, 'a', sizeof long_id - 1);
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", "--request-id", wrong[i], "x", "--json");
+        assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/target"),
+                            "--request-id");
+    }
+    long_id[128] = '\0';
+    RUN(&run, "run", "--request-id", long_id, "x", "--json");
+    stage_answer(&run, "run", 0);
+}
+
+static void rules_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "--allow", "bash(", "x", "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/kind"), "usage");
+    RUN(&run, "run", "--deny", "", "x", "--json");
+    stage_answer(&run, "run", 2);
+    RUN(&run, "run", "--allow", "bash(git *)", "--allow", "bash(make)", "--deny", "bash(rm *)", "x",
+        "--json");
+    stage_answer(&run, "run", 0);
+}
+
+static void of_an_option_given_twice_the_last_counts(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "--session", "one", "--session", "two", "--timeout", "0", "--timeout", "1h",
+        "--output-format", "text", "--json", "x");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(answer, "/session_id"), "two");
+    assert_int_equal(stage_number_at(answer, "/timeout_seconds"), 3600);
+}
+
+static void a_second_operand_is_refused(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "say", "hello");
+    check_refused("belay run: unexpected argument 'hello'; a prompt of several words stands in "
+                  "quotes\n");
+    RUN(&run, "run", "--", "--json");
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out, "--json"));
+}
+
+static void print_as_the_first_word_is_run(void **state)
+{
+    (void)state;
+    RUN(&run, "-p", "hello", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(answer, "/command"), "run");
+    assert_string_equal(stage_text_at(answer, "/prompt"), "hello");
+    RUN(&run, "--print", "--json", "hello");
+    stage_answer(&run, "run", 0);
+    RUN(&run, "-p", "hello", "--frob");
+    assert_int_equal(run.exit_code, 2);
+    assert_non_null(strstr(run.err, "belay run: unknown option '--frob'"));
+}
+
+static void a_workspace_that_is_gone_is_said(void **state)
+{
+    static struct held held;
+
+    (void)state;
+    held_start(&held,
+               (const char *const[]){"sh", "-c",
+                                     "mkdir lost && cd lost && rmdir ../lost && exec \"$0\" run x",
+                                     runner_program(), NULL},
+               HELD_NULL, RUN_KEEP);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 1);
+    assert_non_null(strstr(held_err(&held), "the current folder is gone"));
+    held_end(&held);
+}
+
+SUITE(run_options, STAGED(an_unknown_option_gets_a_suggestion),
+      STAGED(numbers_are_plain_decimal_integers), STAGED(durations_that_are_none_are_refused),
+      STAGED(choices_are_of_a_closed_set),
+      STAGED(an_unknown_provider_is_refused_with_what_there_is),
+      STAGED(providers_come_from_the_environment_too),
+      STAGED(without_a_provider_the_built_in_one_answers_and_says_so),
+      STAGED(session_ids_are_checked), STAGED(request_ids_are_checked),
+      STAGED(rules_that_are_none_are_refused), STAGED(of_an_option_given_twice_the_last_counts),
+      STAGED(a_second_operand_is_refused), STAGED(print_as_the_first_word_is_run),
+      STAGED(a_workspace_that_is_gone_is_said));

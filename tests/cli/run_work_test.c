@@ -1,0 +1,479 @@
+#include "stage.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct run run;
+static struct held held;
+
+static int end_held(void **state)
+{
+    held_end(&held);
+    return stage_end(state);
+}
+
+#define HELD(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_held)
+
+/* Tools run as they are, so that no test depends on the sandbox of the machine. */
+#define FREE "--yolo", "--sandbox", "off"
+
+static const char hello[] = "replies: [{say: hello}]\nrepeat: true\n";
+static const char silent[] = "replies: [{wedge: before_first_token}]\n";
+static const char stuck[] = "replies: [{wedge: after_first_token, say: begun, pieces: 1}]\n";
+static const char sleeping[] =
+    "replies:\n"
+    "  - say: working\n"
+    "    tools: [{name: bash, input: {command: 'echo rea\"\"dy; sleep 600 & sleep 600'}}]\n";
+
+static const char *end_of(const struct bl_json *answer)
+{
+    return stage_text_at(answer, "/final_stop_reason");
+}
+
+/* ---- Why a run ends -------------------------------------------------------------------------- */
+
+static void a_run_that_completes_is_in_its_session_once(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--provider", stage_script(hello), "--session", "s", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(end_of(answer), "completed");
+    assert_int_equal(stage_number_at(answer, "/turns_completed"), 1);
+    assert_string_equal(stage_text_at(answer, "/session_id"), "s");
+    assert_true(stage_null_at(answer, "/receipt"));
+    assert_int_equal(stage_turns("s"), 1);
+}
+
+static void limits_are_exit_code_3_and_change_nothing(void **state)
+{
+    const char *script = stage_script(hello);
+    const char *tool = stage_script(
+        "replies: [{tools: [{name: bash, input: {command: 'true'}}]}]\nrepeat: true\n");
+
+    (void)state;
+    RUN(&run, "run", "hi", "--provider", script, "--session", "s", "--json");
+    stage_answer(&run, "run", 0);
+    RUN(&run, "run", "hi", "--provider", script, "--session", "s", "--max-session-turns", "1",
+        "--json");
+    assert_string_equal(end_of(stage_answer(&run, "run", 3)), "max_turns_reached");
+    RUN(&run, "run", "one two three", "--provider", script, "--session", "s", "--max-budget-tokens",
+        "4", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 3);
+    assert_string_equal(end_of(answer), "max_budget_reached");
+    assert_int_equal(stage_number_at(answer, "/spent/output_tokens"), 0);
+    RUN(&run, "run", "one", "--provider", script, "--session", "s", "--max-budget-tokens", "3",
+        "--json");
+    answer = stage_answer(&run, "run", 3);
+    assert_string_equal(end_of(answer), "max_budget_reached");
+    assert_int_equal(stage_number_at(answer, "/spent/output_tokens"), 1);
+    RUN(&run, "run", "hi", "--provider", tool, "--session", "s", "--max-steps", "2", FREE,
+        "--json");
+    assert_string_equal(end_of(stage_answer(&run, "run", 3)), "max_steps_reached");
+    assert_int_equal(stage_turns("s"), 1);
+}
+
+static void a_step_limit_can_be_written_up_instead(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--max-steps", "1", "--on-exhausted", "synthesize", FREE, "--json",
+        "--provider",
+        stage_script("replies:\n"
+                     "  - tools: [{name: bash, input: {command: 'true'}}]\n"
+                     "  - tools: [{name: bash, input: {command: 'true'}}]\n"
+                     "  - say: what was found\n"));
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(answer, "/turns/0/output"), "what was found");
+}
+
+static void an_error_of_the_model_is_exit_code_1(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--provider", stage_script("replies: [{say: x, when: never}]\n"),
+        "--session", "s", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 1);
+    assert_string_equal(end_of(answer), "error");
+    assert_string_equal(stage_text_at(answer, "/turns/0/error/kind"), "provider");
+    RUN(&run, "run", "hi", "--provider",
+        stage_script("replies: [{error: {status: 400, times: 1}}]\n"), "--session", "s", "--json");
+    answer = stage_answer(&run, "run", 1);
+    assert_string_equal(stage_text_at(answer, "/turns/0/error/kind"), "provider");
+    assert_int_equal(stage_turns("s"), 0);
+}
+
+static void overloads_are_tried_again(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--output-format", "stream-json", "--provider",
+        stage_script("replies: [{error: {status: 529, times: 1}}, {say: at last}]\n"));
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(stage_lines_with(run.out, "{\"type\":\"retry\","), 1);
+}
+
+/* ---- The deadline ---------------------------------------------------------------------------- */
+
+static void a_deadline_of_zero_or_less_is_one_result_without_a_call(void **state)
+{
+    static const char *const none[] = {"--timeout=0", "--timeout=-1", "--timeout=-1h"};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(none); i++) {
+        RUN(&run, "run", "hi", "--provider", stage_script(hello), none[i], "--session", "s",
+            "--continuation-prompt", "more", "--json");
+        const struct bl_json *answer = stage_answer(&run, "run", 124);
+        assert_string_equal(end_of(answer), "timeout");
+        assert_int_equal(stage_size_at(answer, "/turns"), 1);
+        assert_int_equal(stage_number_at(answer, "/spent/input_tokens"), 0);
+        assert_string_equal(stage_text_at(answer, "/receipt/reason"), "timeout");
+        /* On a machine that is busy there may be no time to open it. */
+        if (!stage_null_at(answer, "/session_id"))
+            assert_int_equal(stage_turns("s"), 0);
+    }
+}
+
+/* `begun` is an event that says that the model, or the tool, was at work. */
+static void check_timeout(const char *yaml, const char *begun, const char *output)
+{
+    bool in_time = false;
+
+    for (unsigned i = 0; !in_time; i++) {
+        START(&held, "run", "hi", "--provider", stage_script(yaml), "--timeout", stage_timeout(i),
+              "--session", "s", FREE, "--output-format", "stream-json");
+        double seconds = held_wait(&held);
+        assert_true(seconds >= 0.3 && seconds < 20);
+        const struct bl_json *answer = stage_result(&held, 124);
+        assert_string_equal(end_of(answer), "timeout");
+        assert_string_equal(stage_text_at(answer, "/receipt/reason"), "timeout");
+        assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+        in_time = stage_lines_with(stage_output(&held), begun) > 0;
+        if (in_time)
+            assert_string_equal(stage_text_at(answer, "/turns/0/output"), output);
+        assert_true(!in_time || i > 0 || seconds < 4);
+        assert_int_equal(held_count(&held), 0);
+        held_end(&held);
+    }
+    assert_int_equal(stage_turns("s"), 0);
+}
+
+static void whatever_hangs_the_process_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    check_timeout(silent, "{\"type\":\"turn_started\",", "");
+    check_timeout(stuck, "{\"type\":\"text_delta\",", "begun");
+    check_timeout(sleeping, "{\"type\":\"tool_started\",", "working");
+}
+
+static void one_deadline_is_over_all_turns(void **state)
+{
+    (void)state;
+    START(&held, "run", "hi", "--provider",
+          stage_script("replies: [{say: x, delay: 150ms}]\nrepeat: true\n"), "--timeout", "700ms",
+          "--continuation-prompt", "more", "--max-turns", "1000", "--session", "s", "--json");
+    double seconds = held_wait(&held);
+    assert_true(seconds >= 0.7 && seconds < 7);
+    const struct bl_json *answer = stage_result(&held, 124);
+    int64_t completed = stage_number_at(answer, "/turns_completed");
+    assert_in_range(completed, 0, 4);
+    assert_int_equal(stage_size_at(answer, "/turns"), completed + 1);
+    assert_int_equal(stage_turns("s"), completed);
+}
+
+static void without_a_continuation_there_is_one_turn(void **state)
+{
+    const char *script = stage_script(hello);
+
+    (void)state;
+    RUN(&run, "run", "hi", "--provider", script, "--max-turns", "5", "--json");
+    assert_int_equal(stage_size_at(stage_answer(&run, "run", 0), "/turns"), 1);
+    RUN(&run, "run", "hi", "--provider", script, "--max-turns", "3", "--continuation-prompt",
+        "more", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_int_equal(stage_size_at(answer, "/turns"), 3);
+    assert_string_equal(stage_text_at(answer, "/turns/0/prompt"), "hi");
+    assert_string_equal(stage_text_at(answer, "/turns/2/prompt"), "more");
+    assert_string_equal(end_of(answer), "completed");
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+static void start_stuck(const char *yaml, const char *format)
+{
+    START(&held, "run", "hi", "--provider", stage_script(yaml), "--session", "s", FREE,
+          "--output-format", format);
+}
+
+static void check_signal(int number, const char *origin, int exit_code)
+{
+    start_stuck(stuck, "stream-json");
+    held_await(&held, "text_delta");
+    kill(held.pid, number);
+    held_wait(&held);
+    const struct bl_json *answer = stage_result(&held, exit_code);
+    assert_string_equal(end_of(answer), "cancelled");
+    assert_string_equal(stage_text_at(answer, "/receipt/reason"), "signal");
+    assert_string_equal(stage_text_at(answer, "/receipt/origin"), origin);
+    assert_true(stage_true_at(answer, "/final_cancel_observed"));
+    held_end(&held);
+    assert_int_equal(stage_turns("s"), 0);
+}
+
+static void every_stop_signal_ends_in_one_result_line(void **state)
+{
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    check_signal(SIGINT, "SIGINT", 130);
+    check_signal(SIGTERM, "SIGTERM", 143);
+    check_signal(SIGHUP, "SIGHUP", 130);
+    check_signal(SIGQUIT, "SIGQUIT", 130);
+}
+
+/* However early or late it comes: one result line, or the signal's own end before the program could
+ * hear of it. */
+static void a_signal_at_any_moment_ends_in_one_result_line(void **state)
+{
+    const char *script = stage_script(hello);
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 8 : 20, 500);
+
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    for (unsigned long i = 0; i < rounds; i++) {
+        START(&held, "run", "hi", "--provider", script, "--output-format", "stream-json",
+              "--continuation-prompt", "more", "--max-turns", "50", "--session", "s", "--sandbox",
+              "off");
+        nanosleep(&(struct timespec){.tv_nsec = (long)(i * 80000000 / rounds)}, NULL);
+        kill(held.pid, SIGTERM);
+        held_wait(&held);
+        if (held_out(&held)[0] != '\0')
+            stage_result(&held, held.exit_code == 0 ? 0 : 143);
+        else
+            assert_int_equal(held.exit_code, 128 + SIGTERM);
+        held_end(&held);
+    }
+}
+
+static void a_tool_dies_with_all_it_started(void **state)
+{
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    start_stuck(sleeping, "stream-json");
+    held_await(&held, "ready");
+    assert_true(held_count(&held) >= 3);
+    kill(held.pid, SIGINT);
+    held_wait(&held);
+    const struct bl_json *answer = stage_result(&held, 130);
+    assert_string_equal(stage_text_at(answer, "/receipt/units/0/kind"), "tool");
+    assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+    assert_int_equal(held_count(&held), 0);
+}
+
+/* How long a tool that ignores SIGTERM lived after it, when another signal followed at once. */
+static double second_signal_ms(void)
+{
+    double quiet_ms = 0;
+
+    start_stuck(
+        "replies:\n"
+        "  - tools:\n"
+        "    - name: bash\n"
+        "      input: {command: 'trap \"echo hea\\\"\\\"rd\" TERM; echo rea\"\"dy; while :; "
+        "do sleep 0.01; done'}\n",
+        "stream-json");
+    held_await(&held, "ready");
+    kill(held.pid, SIGTERM);
+    held_await(&held, "heard");
+    kill(held.pid, SIGINT);
+    held_wait(&held);
+    const struct bl_json *answer = stage_result(&held, 143);
+    assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"), "killed");
+    assert_false(stage_true_at(answer, "/final_cancel_observed"));
+    assert_int_equal(held_count(&held), 0);
+    assert_true(bl_json_double(bl_json_pointer(answer, BL_TEXT("/receipt/quiet_ms")), &quiet_ms));
+    held_end(&held);
+    return quiet_ms;
+}
+
+/* The grace is 200 ms; on a machine that is busy the second signal itself may come after that. */
+static void the_second_signal_cuts_the_grace(void **state)
+{
+    double quiet_ms = 1000;
+
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    for (int i = 0; i < 20 && quiet_ms >= 190; i++)
+        quiet_ms = second_signal_ms();
+    assert_true(quiet_ms < 190);
+}
+
+/* ---- What is kept ---------------------------------------------------------------------------- */
+
+static void keep_commits_what_had_come(void **state)
+{
+    bool kept = false;
+
+    (void)state;
+    for (unsigned i = 0; !kept; i++) {
+        RUN(&run, "run", "hi", "--provider", stage_script(stuck), "--timeout", stage_timeout(i),
+            "--session", "s", "--on-cancel", "keep", "--json");
+        kept = stage_true_at(stage_answer(&run, "run", 124), "/turns/0/interrupted");
+    }
+    RUN(&run, "session", "show", "s", "--json");
+    const struct bl_json *answer = stage_answer(&run, "session-show", 0);
+    assert_int_equal(stage_size_at(answer, "/turns"), 1);
+    assert_string_equal(stage_text_at(answer, "/turns/0/output"), "begun");
+    RUN(&run, "run", "hi", "--provider", stage_script(stuck), "--timeout", "300ms", "--session",
+        "s", "--on-cancel", "discard", "--json");
+    assert_false(stage_true_at(stage_answer(&run, "run", 124), "/turns/0/interrupted"));
+    assert_int_equal(stage_turns("s"), 1);
+}
+
+static void continue_and_resume_go_on_with_a_session(void **state)
+{
+    const char *script = stage_script(hello);
+
+    (void)state;
+    RUN(&run, "run", "hi", "--continue", "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "run", 1), "/error/kind"), "session");
+    RUN(&run, "run", "hi", "--resume", "first", "--json");
+    stage_answer(&run, "run", 1);
+    RUN(&run, "run", "hi", "--session", "first", "--provider", script, "--json");
+    stage_answer(&run, "run", 0);
+    RUN(&run, "run", "hi", "-c", "--provider", script, "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "run", 0), "/session_id"), "first");
+    RUN(&run, "run", "hi", "-r", "first", "--provider", script, "--json");
+    stage_answer(&run, "run", 0);
+    RUN(&run, "run", "hi", "-r", "frist", "--provider", script, "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 1);
+    assert_non_null(strstr(stage_text_at(answer, "/error/hint"), "first"));
+    assert_int_equal(stage_turns("first"), 3);
+}
+
+static void a_request_is_run_once(void **state)
+{
+    const char *script = stage_script("replies: [{say: once}]\n");
+
+    (void)state;
+    RUN(&run, "run", "hi", "--request-id", "r1", "--provider", script, "--json");
+    const struct bl_json *first = stage_answer(&run, "run", 0);
+    RUN(&run, "run", "hi", "--request-id", "r1", "--provider",
+        stage_script("replies: [{say: x, when: never}]\n"), "--json");
+    const struct bl_json *again = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(first, "/turns/0/turn_id"),
+                        stage_text_at(again, "/turns/0/turn_id"));
+    assert_string_equal(stage_text_at(first, "/session_id"), stage_text_at(again, "/session_id"));
+    assert_int_equal(stage_turns(stage_text_at(first, "/session_id")), 1);
+    RUN(&run, "run", "hi", "--request-id", "r1", "--provider", script);
+    assert_string_equal(run.out, "once\n");
+    RUN(&run, "run", "another", "--request-id", "r1", "--provider", script, "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/kind"), "usage");
+    RUN(&run, "run", "hi", "--request-id", "r1", "--session", "other", "--provider", script,
+        "--json");
+    stage_answer(&run, "run", 2);
+}
+
+static void a_request_that_was_killed_goes_on_where_it_stood(void **state)
+{
+    (void)state;
+    START(&held, "run", "hi", "--request-id", "r1", "--session", "s", "--provider",
+          stage_script("replies: [{say: one}, {wedge: after_first_token}]\n"),
+          "--continuation-prompt", "more", "--max-turns", "2", "--output-format", "stream-json");
+    held_await(&held, "\"prompt\":\"more\"");
+    kill(held.pid, SIGKILL);
+    held_wait(&held);
+    held_end(&held);
+    RUN(&run, "run", "hi", "--request-id", "r1", "--session", "s", "--provider",
+        stage_script("replies: [{say: two}]\n"), "--continuation-prompt", "more", "--max-turns",
+        "2", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_int_equal(stage_size_at(answer, "/turns"), 2);
+    assert_string_equal(stage_text_at(answer, "/turns/0/output"), "one");
+    assert_string_equal(stage_text_at(answer, "/turns/1/output"), "two");
+    assert_int_equal(stage_turns("s"), 2);
+}
+
+static void a_session_has_one_writer(void **state)
+{
+    (void)state;
+    start_stuck(stuck, "stream-json");
+    held_await(&held, "text_delta");
+    RUN(&run, "run", "hi", "--session", "s", "--provider", stage_script(hello), "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 1);
+    assert_string_equal(stage_text_at(answer, "/error/kind"), "session");
+    assert_non_null(
+        strstr(stage_text_at(answer, "/error/message"), stage_printf("%d", (int)held.pid)));
+    kill(held.pid, SIGKILL);
+    held_wait(&held);
+    RUN(&run, "run", "hi", "--session", "s", "--provider", stage_script(hello));
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.err, "The last owner of session s (pid "));
+    assert_non_null(strstr(run.err, "was cut off and is not in the session.\n"));
+    RUN(&run, "run", "hi", "--session", "s", "--provider", stage_script(hello));
+    assert_string_equal(run.err, "");
+}
+
+static void a_store_that_is_none_is_left_as_it_is(void **state)
+{
+    const char *path = stage_file("not-a-store.db", "this is not a database, and long enough to be "
+                                                    "one page of it, maybe");
+    struct bl_text before, after;
+
+    (void)state;
+    before = suite_read_file(path);
+    RUN(&run, "run", "hi", "--store", path, "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 1);
+    assert_string_equal(stage_text_at(answer, "/error/kind"), "filesystem");
+    RUN(&run, "run", "hi", "--store", path, "--output-format", "stream-json");
+    assert_int_equal(run.exit_code, 1);
+    assert_int_equal(stage_lines_with(run.out, "\"type\":\"result\""), 1);
+    after = suite_read_file(path);
+    assert_true(bl_text_equal(before, after));
+    bl_free((void *)before.data);
+    bl_free((void *)after.data);
+    runner_run_with(&run, (const char *const[]){"run", "hi", "--json", NULL},
+                    (const char *const[]){"BELAY_STORE=/proc/nowhere/x.db", NULL}, RUN_KEEP);
+    stage_answer(&run, "run", 1);
+}
+
+static void without_a_place_for_its_socket_a_run_goes_on(void **state)
+{
+    (void)state;
+    runner_run_with(&run,
+                    (const char *const[]){"run", "hi", "--provider", stage_script(hello),
+                                          "--sandbox", "off", NULL},
+                    (const char *const[]){"XDG_RUNTIME_DIR=/proc/nowhere", NULL}, RUN_KEEP);
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out, "hello\n");
+    assert_string_equal(run.err, "");
+}
+
+static void what_no_rule_allows_is_refused_and_recorded(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--permission-mode", "read-only", "--sandbox", "off", "--provider",
+        stage_script("replies: [{tools: [{name: bash, input: {command: 'touch made'}}]}, "
+                     "{say: done}]\n"),
+        "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(answer, "/turns/0/permission_denials/0/tool_name"), "bash");
+    assert_false(stage_exists("made"));
+    RUN(&run, "run", "hi", "--sandbox", "off", "--allow", "bash(touch *)", "--provider",
+        stage_script("replies: [{tools: [{name: bash, input: {command: 'touch made'}}]}, "
+                     "{say: done}]\n"),
+        "--json");
+    stage_answer(&run, "run", 0);
+    assert_true(stage_exists("made"));
+}
+
+SUITE(run_work, HELD(a_run_that_completes_is_in_its_session_once),
+      HELD(limits_are_exit_code_3_and_change_nothing), HELD(a_step_limit_can_be_written_up_instead),
+      HELD(an_error_of_the_model_is_exit_code_1), HELD(overloads_are_tried_again),
+      HELD(a_deadline_of_zero_or_less_is_one_result_without_a_call),
+      HELD(whatever_hangs_the_process_ends_at_the_deadline), HELD(one_deadline_is_over_all_turns),
+      HELD(without_a_continuation_there_is_one_turn),
+      HELD(every_stop_signal_ends_in_one_result_line),
+      HELD(a_signal_at_any_moment_ends_in_one_result_line), HELD(a_tool_dies_with_all_it_started),
+      HELD(the_second_signal_cuts_the_grace), HELD(without_a_place_for_its_socket_a_run_goes_on),
+      HELD(keep_commits_what_had_come), HELD(continue_and_resume_go_on_with_a_session),
+      HELD(a_request_is_run_once), HELD(a_request_that_was_killed_goes_on_where_it_stood),
+      HELD(a_session_has_one_writer), HELD(a_store_that_is_none_is_left_as_it_is),
+      HELD(what_no_rule_allows_is_refused_and_recorded));
