@@ -54,6 +54,17 @@ bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_par
 /* The whole text must be a decimal number. BL_EPARSE: it is not one; BL_ERANGE: it does not fit. */
 int bl_text_to_int64(struct bl_text text, int64_t *ret_value);
 
+/* Looks for what was meant among names that are offered one by one: one that begins with the word,
+ * or the other way about, or that few edits make of it. Embedded by the caller. */
+struct bl_suggestion {
+    const char *word;
+    const char *best; /* one of those offered; NULL: nothing is near */
+    unsigned distance;
+};
+
+void bl_suggestion_init(struct bl_suggestion *suggestion, const char *word);
+void bl_suggestion_offer(struct bl_suggestion *suggestion, const char *name);
+
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 #define BL_UTF8_REPLACEMENT 0xFFFDu

@@ -155,6 +155,14 @@ void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *va
 /* Text that is one JSON value already; not looked at. */
 void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json);
 
+/* A member of the open object, key and value. */
+void bl_json_put_text(struct bl_json_writer *writer, const char *key, struct bl_text value);
+void bl_json_put_string(struct bl_json_writer *writer, const char *key, const char *value);
+void bl_json_put_uint64(struct bl_json_writer *writer, const char *key, uint64_t value);
+void bl_json_put_boolean(struct bl_json_writer *writer, const char *key, bool value);
+/* Text that is one JSON value already; empty: null. */
+void bl_json_put_json(struct bl_json_writer *writer, const char *key, struct bl_text json);
+
 /* The error object of envelopes and results, all members but `code` always there: what is not known
  * is null. */
 void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *error);

@@ -61,6 +61,11 @@ struct bl_store_recovery {
     uint64_t turns_total;
 };
 
+/* For people, one sentence, in the arena: "The last owner of session x (pid …) died; its turn … was
+ * cut off and is not in the session." */
+struct bl_text bl_store_recovery_text(struct bl_arena *arena, const char *session,
+                                      const struct bl_store_recovery *recovery);
+
 /* Opens a session for work, in one transaction: makes it if need be, takes its lease with a new
  * epoch, settles what a dead holder left, registers the run. Fills `*session` (initialised by the
  * caller) with counters and context. Errors of kind session: not found (BL_ENOENT, with a

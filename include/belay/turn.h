@@ -466,6 +466,8 @@ struct bl_run_options {
     /* Results of this run that are recorded already, JSON each, oldest first: not run again. */
     const struct bl_text *recorded;
     size_t recorded_count;
+    const struct bl_text *warnings; /* told at the start, as events */
+    size_t warning_count;
 };
 
 struct bl_run_result {

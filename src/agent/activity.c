@@ -44,14 +44,11 @@ static void write_activity(struct bl_json_writer *writer, const struct bl_activi
     uint64_t now_ns = bl_now_ns();
 
     bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("id"));
-    bl_json_write_string(writer, activity->id);
-    bl_json_write_key(writer, BL_TEXT("kind"));
-    bl_json_write_string(writer, activity->kind);
-    bl_json_write_key(writer, BL_TEXT("session"));
-    bl_json_write_string(writer, activity->session);
-    bl_json_write_key(writer, BL_TEXT("phase"));
-    bl_json_write_string(writer, bl_scope_stopped(activity->scope) ? "stopping" : activity->phase);
+    bl_json_put_string(writer, "id", activity->id);
+    bl_json_put_string(writer, "kind", activity->kind);
+    bl_json_put_string(writer, "session", activity->session);
+    bl_json_put_string(writer, "phase",
+                       bl_scope_stopped(activity->scope) ? "stopping" : activity->phase);
     write_ms(writer, "age_ms", activity->started_ns, now_ns);
     if (deadline_ns == BL_NEVER) {
         bl_json_write_key(writer, BL_TEXT("deadline_left_ms"));
@@ -59,8 +56,7 @@ static void write_activity(struct bl_json_writer *writer, const struct bl_activi
     } else {
         write_ms(writer, "deadline_left_ms", now_ns, deadline_ns);
     }
-    bl_json_write_key(writer, BL_TEXT("tokens"));
-    bl_json_write_uint64(writer, activity->tokens);
+    bl_json_put_uint64(writer, "tokens", activity->tokens);
     write_ms(writer, "idle_ms", activity->active_ns, now_ns);
     bl_json_write_end(writer);
 }

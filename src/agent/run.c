@@ -151,6 +151,22 @@ static void take_recorded(struct agent_run *run, struct bl_run_options *options)
     options->recorded_count = count;
 }
 
+/* What the open found, besides what the caller has to say. */
+static void add_warnings(struct agent_run *run, struct bl_run_options *options)
+{
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(run->held);
+    size_t count = options->warning_count;
+
+    if (!recovery->owner_died)
+        return;
+    struct bl_text *warnings = bl_arena_alloc(run->arena, (count + 1) * sizeof *warnings);
+    if (count > 0)
+        memcpy(warnings, options->warnings, count * sizeof *warnings);
+    warnings[count] = bl_store_recovery_text(run->arena, run->session.id, recovery);
+    options->warnings = warnings;
+    options->warning_count = count + 1;
+}
+
 static void list_run(struct agent_run *run)
 {
     struct bl_activity *activity = &run->activity;
@@ -173,6 +189,7 @@ static void run_held(struct agent_run *run, uint64_t from_ns, struct bl_agent_re
 
     loop.from_ns = from_ns;
     take_recorded(run, &loop);
+    add_warnings(run, &loop);
     prepare_engine(run);
     bl_receipt_open(&run->receipt, options->scope, options->run.run_id);
     list_run(run);

@@ -41,14 +41,14 @@ static int fail_unknown_long(const struct cli_arguments *arguments, const char *
                              struct bl_error *error)
 {
     struct bl_text name = option_name(word);
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
     char copy[128];
 
     snprintf(copy, sizeof copy, BL_TEXT_FORMAT, (int)(name.size < 100 ? name.size : 100),
              name.data);
-    cli_suggestion_init(&suggestion, copy);
+    bl_suggestion_init(&suggestion, copy);
     for (const struct option *option = arguments->options; option->name != NULL; option++)
-        cli_suggestion_offer(&suggestion, option->name);
+        bl_suggestion_offer(&suggestion, option->name);
     snprintf(copy, sizeof copy, "--" BL_TEXT_FORMAT, (int)(name.size < 100 ? name.size : 100),
              name.data);
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", copy,
@@ -217,12 +217,12 @@ enum cli_format cli_format_asked(int count, char *const *values)
 int cli_format_parse(const char *value, bool streams, enum cli_format *ret_format,
                      struct bl_error *error)
 {
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
 
-    cli_suggestion_init(&suggestion, value);
+    bl_suggestion_init(&suggestion, value);
     for (int i = CLI_FORMAT_TEXT; i <= (streams ? CLI_FORMAT_STREAM_JSON : CLI_FORMAT_JSON); i++) {
         const char *name = cli_format_name((enum cli_format)i);
-        cli_suggestion_offer(&suggestion, name);
+        bl_suggestion_offer(&suggestion, name);
         if (strcmp(value, name) != 0)
             continue;
         *ret_format = (enum cli_format)i;

@@ -43,20 +43,14 @@ static const char *container_name(const struct run_work *work)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_member(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
 static void write_workspace(struct bl_json_writer *writer, const struct run_work *work)
 {
     const struct bootstrap *bootstrap = work->context;
 
     bl_json_write_key(writer, BL_TEXT("workspace"));
     bl_json_write_object(writer);
-    write_member(writer, "cwd", work->options->directory);
-    write_member(writer, "git_branch", bootstrap->git_branch);
+    bl_json_put_string(writer, "cwd", work->options->directory);
+    bl_json_put_string(writer, "git_branch", bootstrap->git_branch);
     bl_json_write_key(writer, BL_TEXT("git_dirty"));
     if (bootstrap->git_known)
         bl_json_write_boolean(writer, bootstrap->git_dirty);
@@ -69,9 +63,8 @@ static void write_instruction(struct bl_json_writer *writer,
                               const struct bl_instruction *instruction)
 {
     bl_json_write_object(writer);
-    write_member(writer, "path", instruction->path);
-    bl_json_write_key(writer, BL_TEXT("bytes"));
-    bl_json_write_uint64(writer, instruction->text.size);
+    bl_json_put_string(writer, "path", instruction->path);
+    bl_json_put_uint64(writer, "bytes", instruction->text.size);
     bl_json_write_end(writer);
 }
 
@@ -103,13 +96,13 @@ static void write_limits(struct bl_json_writer *writer, const struct run_work *w
     bl_json_write_object(writer);
     write_limit(writer, "max_session_turns", limits->max_session_turns);
     write_limit(writer, "max_steps", limits->max_steps);
-    write_member(writer, "on_exhausted", limits->synthesize ? "synthesize" : "stop");
+    bl_json_put_string(writer, "on_exhausted", limits->synthesize ? "synthesize" : "stop");
     write_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
     run_write_timeout(writer, work->options);
     write_limit(writer, "compact_after_turns", limits->compact_after_turns);
     write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
-    write_member(writer, "on_cancel", limits->keep ? "keep" : "discard");
-    write_member(writer, "permission_mode", bl_permission_mode_name(work->options->mode));
+    bl_json_put_string(writer, "on_cancel", limits->keep ? "keep" : "discard");
+    bl_json_put_string(writer, "permission_mode", bl_permission_mode_name(work->options->mode));
     bl_json_write_end(writer);
 }
 
@@ -128,8 +121,8 @@ static void write_surroundings(struct bl_json_writer *writer, const struct run_w
     write_limits(writer, work);
     bl_json_write_key(writer, BL_TEXT("containment"));
     bl_json_write_object(writer);
-    write_member(writer, "container", container_name(work));
-    write_member(writer, "sandbox", sandbox_name(work));
+    bl_json_put_string(writer, "container", container_name(work));
+    bl_json_put_string(writer, "sandbox", sandbox_name(work));
     bl_json_write_end(writer);
 }
 
@@ -140,15 +133,13 @@ void bootstrap_payload(struct bl_json_writer *writer, const void *context)
     const struct bl_turn_result *turn = first_turn(work);
 
     run_write_session(writer, work);
-    bl_json_write_key(writer, BL_TEXT("prompt"));
-    bl_json_write_text(writer, run_prompt(work));
+    bl_json_put_text(writer, "prompt", run_prompt(work));
     write_surroundings(writer, work);
     bl_json_write_key(writer, BL_TEXT("routed_matches"));
     run_write_matches(writer, &bootstrap->matches);
     bl_json_write_key(writer, BL_TEXT("turn"));
     bl_json_write_raw(writer, turn != NULL ? turn->json : BL_TEXT("null"));
-    bl_json_write_key(writer, BL_TEXT("persisted"));
-    bl_json_write_boolean(writer, bootstrap_persisted(work));
+    bl_json_put_boolean(writer, "persisted", bootstrap_persisted(work));
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */

@@ -48,11 +48,11 @@ struct cancelling {
 /* Names what runs, when nothing of that id does. */
 static void hint_running(struct cancelling *cancelling)
 {
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
     struct bl_list processes;
     size_t count = 0;
 
-    cli_suggestion_init(&suggestion, cancelling->id);
+    bl_suggestion_init(&suggestion, cancelling->id);
     bl_list_init(&processes);
     bl_control_list(&cancelling->arena, &processes, NULL);
     BL_LIST_EACH (link, &processes) {
@@ -61,8 +61,8 @@ static void hint_running(struct cancelling *cancelling)
             struct bl_text id = bl_json_text(bl_json_get(activity, BL_TEXT("id")));
             struct bl_text session = bl_json_text(bl_json_get(activity, BL_TEXT("session")));
             count++;
-            cli_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, id).data);
-            cli_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, session).data);
+            bl_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, id).data);
+            bl_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, session).data);
         }
     }
     cancelling->error.hint[0] = '\0';
@@ -94,10 +94,8 @@ static void cancel_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct cancelling *cancelling = context;
 
-    bl_json_write_key(writer, BL_TEXT("id"));
-    bl_json_write_string(writer, cancelling->id);
-    bl_json_write_key(writer, BL_TEXT("receipt"));
-    bl_json_write_raw(writer, cancelling->receipt.size > 0 ? cancelling->receipt : BL_TEXT("null"));
+    bl_json_put_string(writer, "id", cancelling->id);
+    bl_json_put_json(writer, "receipt", cancelling->receipt);
 }
 
 /* What was stopped, by kind; units of processes are told by these. */

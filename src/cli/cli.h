@@ -173,18 +173,6 @@ const char *cli_variable(const char *name);
 int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
                  struct bl_error *error);
 
-/* ---- suggest.c ------------------------------------------------------------------------------- */
-
-/* Looks for what was meant among names that are offered one by one. */
-struct cli_suggestion {
-    const char *word;
-    const char *best; /* NULL: nothing is near */
-    unsigned distance;
-};
-
-void cli_suggestion_init(struct cli_suggestion *suggestion, const char *word);
-void cli_suggestion_offer(struct cli_suggestion *suggestion, const char *name);
-
 /* ---- envelope.c ------------------------------------------------------------------------------ */
 
 /* Writes members of the envelope's object. */

@@ -33,13 +33,13 @@ static const struct option program_options[] = {
 
 const struct cli_command *cli_command_find(const char *name, struct bl_error *error)
 {
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
 
-    cli_suggestion_init(&suggestion, name);
+    bl_suggestion_init(&suggestion, name);
     for (const struct cli_command *command = cli_commands; command->name != NULL; command++) {
         if (strcmp(command->name, name) == 0)
             return command;
-        cli_suggestion_offer(&suggestion, command->name);
+        bl_suggestion_offer(&suggestion, command->name);
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "find the command", name, "unknown command '%s'",
                  name);

@@ -1,17 +1,5 @@
 #include "doctor.h"
 
-static void write_string(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
-static void write_number(struct bl_json_writer *writer, const char *key, uint64_t value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_uint64(writer, value);
-}
-
 /* null when it is not known. */
 static void write_known(struct bl_json_writer *writer, const char *key, int64_t value)
 {
@@ -26,16 +14,16 @@ static void write_check(struct bl_json_writer *writer, const struct probe_check 
                         bool versioned)
 {
     bl_json_write_object(writer);
-    write_string(writer, "name", check->name);
+    bl_json_put_string(writer, "name", check->name);
     bl_json_write_key(writer, BL_TEXT("available"));
     if (check->state == PROBE_UNTRIED)
         bl_json_write_null(writer);
     else
         bl_json_write_boolean(writer, check->state == PROBE_OK);
     if (versioned)
-        write_string(writer, "version", check->version[0] != '\0' ? check->version : NULL);
-    write_string(writer, "detail", check->detail);
-    write_string(writer, "hint", check->hint[0] != '\0' ? check->hint : NULL);
+        bl_json_put_string(writer, "version", check->version[0] != '\0' ? check->version : NULL);
+    bl_json_put_string(writer, "detail", check->detail);
+    bl_json_put_string(writer, "hint", check->hint[0] != '\0' ? check->hint : NULL);
     bl_json_write_end(writer);
 }
 
@@ -43,11 +31,11 @@ static void write_system(struct bl_json_writer *writer, const struct probe_syste
 {
     bl_json_write_key(writer, BL_TEXT("system"));
     bl_json_write_object(writer);
-    write_string(writer, "kernel", system->kernel);
-    write_string(writer, "machine", system->machine);
-    write_number(writer, "processors", system->processors);
-    write_number(writer, "memory_bytes", system->memory_bytes);
-    write_number(writer, "page_bytes", system->page_bytes);
+    bl_json_put_string(writer, "kernel", system->kernel);
+    bl_json_put_string(writer, "machine", system->machine);
+    bl_json_put_uint64(writer, "processors", system->processors);
+    bl_json_put_uint64(writer, "memory_bytes", system->memory_bytes);
+    bl_json_put_uint64(writer, "page_bytes", system->page_bytes);
     bl_json_write_end(writer);
 }
 
@@ -55,7 +43,7 @@ static void write_containment(struct bl_json_writer *writer, const struct doctor
 {
     bl_json_write_key(writer, BL_TEXT("containment"));
     bl_json_write_object(writer);
-    write_string(writer, "default", doctor_default_container(report));
+    bl_json_put_string(writer, "default", doctor_default_container(report));
     bl_json_write_key(writer, BL_TEXT("containers"));
     bl_json_write_array(writer);
     write_check(writer, &report->pidns, false);
@@ -79,9 +67,9 @@ static void write_fibers(struct bl_json_writer *writer, const struct probe_fiber
 {
     bl_json_write_key(writer, BL_TEXT("fibers"));
     bl_json_write_object(writer);
-    write_string(writer, "guard", fibers->guard);
+    bl_json_put_string(writer, "guard", fibers->guard);
     write_known(writer, "fibers_max", fibers->fibers_max > 0 ? (int64_t)fibers->fibers_max : -1);
-    write_number(writer, "stack_bytes", fibers->stack_bytes);
+    bl_json_put_uint64(writer, "stack_bytes", fibers->stack_bytes);
     bl_json_write_end(writer);
 }
 
@@ -91,9 +79,9 @@ static void write_libraries(struct bl_json_writer *writer, const struct probe_li
     bl_json_write_array(writer);
     for (size_t i = 0; i < PROBE_LIBRARIES; i++) {
         bl_json_write_object(writer);
-        write_string(writer, "name", libraries[i].name);
-        write_string(writer, "compiled", libraries[i].compiled);
-        write_string(writer, "running", libraries[i].running);
+        bl_json_put_string(writer, "name", libraries[i].name);
+        bl_json_put_string(writer, "compiled", libraries[i].compiled);
+        bl_json_put_string(writer, "running", libraries[i].running);
         bl_json_write_end(writer);
     }
     bl_json_write_end(writer);
@@ -115,7 +103,7 @@ void doctor_write_json(struct bl_json_writer *writer, const void *context)
     const struct doctor_report *report = context;
     const struct probe_limits *limits = &report->limits;
 
-    write_string(writer, "version", BELAY_VERSION);
+    bl_json_put_string(writer, "version", BELAY_VERSION);
     write_system(writer, &report->system);
     write_containment(writer, report);
     write_sandbox(writer, report);

@@ -2,12 +2,6 @@
 
 #define ENVELOPE_MAX ((size_t)64 * 1024 * 1024)
 
-static void write_member(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
 static void write_common(struct bl_json_writer *writer, const struct cli_call *call, int exit_code)
 {
     char timestamp[32];
@@ -15,12 +9,12 @@ static void write_common(struct bl_json_writer *writer, const struct cli_call *c
     bl_time_format(bl_clock_wall_ns(&bl_clock_system), timestamp);
     /* In a stream of events the envelope is the last one. */
     if (call->format == CLI_FORMAT_STREAM_JSON)
-        write_member(writer, "type", "result");
-    write_member(writer, "timestamp", timestamp);
-    write_member(writer, "command", call->command != NULL ? call->command->name : "belay");
+        bl_json_put_string(writer, "type", "result");
+    bl_json_put_string(writer, "timestamp", timestamp);
+    bl_json_put_string(writer, "command", call->command != NULL ? call->command->name : "belay");
     bl_json_write_key(writer, BL_TEXT("exit_code"));
     bl_json_write_int64(writer, exit_code);
-    write_member(writer, "output_format", cli_format_name(call->format));
+    bl_json_put_string(writer, "output_format", cli_format_name(call->format));
     bl_json_write_key(writer, BL_TEXT("schema_version"));
     bl_json_write_int64(writer, CLI_SCHEMA_VERSION);
 }

@@ -61,12 +61,10 @@ static const char *sandbox_name(enum bl_sandbox sandbox)
 static void write_end(struct bl_json_writer *writer, const struct bl_warden_end *end)
 {
     bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("how"));
-    bl_json_write_string(writer, how_name(end));
+    bl_json_put_string(writer, "how", how_name(end));
     bl_json_write_key(writer, BL_TEXT("status"));
     bl_json_write_int64(writer, end->status);
-    bl_json_write_key(writer, BL_TEXT("by_signal"));
-    bl_json_write_boolean(writer, end->by_signal);
+    bl_json_put_boolean(writer, "by_signal", end->by_signal);
     bl_json_write_key(writer, BL_TEXT("processes"));
     bl_json_write_int64(writer, end->processes);
     bl_json_write_key(writer, BL_TEXT("left_behind"));
@@ -95,8 +93,7 @@ static void report_payload(struct bl_json_writer *writer, const void *context)
     bl_json_write_key(writer, BL_TEXT("container"));
     bl_json_write_string(writer,
                          outcome->started ? bl_mechanism_name(outcome->end.mechanism) : NULL);
-    bl_json_write_key(writer, BL_TEXT("sandbox"));
-    bl_json_write_string(writer, sandbox_name(options->sandbox));
+    bl_json_put_string(writer, "sandbox", sandbox_name(options->sandbox));
     bl_json_write_key(writer, BL_TEXT("timeout_seconds"));
     if (options->timed)
         bl_json_write_double(writer, (double)options->timeout_ns / (double)BL_NS_PER_S);

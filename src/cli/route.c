@@ -42,12 +42,9 @@ void run_write_matches(struct bl_json_writer *writer, const struct bl_list *matc
     BL_LIST_EACH (link, matches) {
         const struct bl_route_match *match = BL_CONTAINER(link, struct bl_route_match, link);
         bl_json_write_object(writer);
-        bl_json_write_key(writer, BL_TEXT("kind"));
-        bl_json_write_string(writer, match->kind);
-        bl_json_write_key(writer, BL_TEXT("name"));
-        bl_json_write_string(writer, match->name);
-        bl_json_write_key(writer, BL_TEXT("score"));
-        bl_json_write_uint64(writer, match->score);
+        bl_json_put_string(writer, "kind", match->kind);
+        bl_json_put_string(writer, "name", match->name);
+        bl_json_put_uint64(writer, "score", match->score);
         bl_json_write_end(writer);
     }
     bl_json_write_end(writer);
@@ -57,8 +54,7 @@ static void route_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct routed *routed = context;
 
-    bl_json_write_key(writer, BL_TEXT("prompt"));
-    bl_json_write_string(writer, routed->prompt);
+    bl_json_put_string(writer, "prompt", routed->prompt);
     bl_json_write_key(writer, BL_TEXT("routed_matches"));
     run_write_matches(writer, &routed->matches);
 }

@@ -41,6 +41,26 @@ enum run_option {
 
 #define RUN_SHORT_OPTIONS "cr:h"
 /* The rows that run and bootstrap share. */
+/* What ends the help of both: --help, exit codes, environment. */
+#define RUN_ENDING_HELP                                                                            \
+    "  -h, --help                  print this help\n"                                              \
+    "\n"                                                                                           \
+    "Exit codes:\n"                                                                                \
+    "  0    completed\n"                                                                           \
+    "  1    error: the model, the store or belay itself failed\n"                                  \
+    "  2    usage error\n"                                                                         \
+    "  3    max_turns_reached, max_budget_reached or max_steps_reached\n"                          \
+    "  124  timeout: the deadline was reached\n"                                                   \
+    "  130  cancelled, or whoever read standard output is gone\n"                                  \
+    "  143  cancelled by SIGTERM\n"                                                                \
+    "\n"                                                                                           \
+    "Environment:\n"                                                                               \
+    "  BELAY_PROVIDER  the provider, where --provider is not given\n"                              \
+    "  BELAY_MODEL     its model, where --model is not given\n"                                    \
+    "  BELAY_STORE     the store, where --store is not given; without either it is\n"              \
+    "                  $XDG_DATA_HOME/belay/sessions.db\n"                                         \
+    "\n"
+
 #define RUN_SHARED_OPTIONS                                                                         \
     {"provider", required_argument, NULL, RUN_OPTION_PROVIDER},                                    \
         {"model", required_argument, NULL, RUN_OPTION_MODEL},                                      \
@@ -214,6 +234,7 @@ struct run_work {
     struct bl_model model;
     struct bl_toolbox *toolbox;
     struct bl_activities activities;
+    struct bl_text warning; /* for the events; empty: none */
     struct bl_store *store;
     struct bl_listener listening;
     struct bl_agent_result result;

@@ -138,12 +138,12 @@ static int take_option(int option, const char *value, struct run_options *option
 
 static int refuse_provider(const char *name, struct bl_error *error)
 {
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
 
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", name,
                  "unknown provider '%.100s'", name);
-    cli_suggestion_init(&suggestion, name);
-    cli_suggestion_offer(&suggestion, "script");
+    bl_suggestion_init(&suggestion, name);
+    bl_suggestion_offer(&suggestion, "script");
     if (suggestion.best != NULL)
         bl_error_hint(error, "did you mean 'script'? There is script:FILE, and script with "
                              "--model FILE");

@@ -75,10 +75,8 @@ static void run_payload(struct bl_json_writer *writer, const void *context)
 
     run_write_session(writer, work);
     run_write_model(writer, work);
-    bl_json_write_key(writer, BL_TEXT("prompt"));
-    bl_json_write_text(writer, run_prompt(work));
-    bl_json_write_key(writer, BL_TEXT("max_turns"));
-    bl_json_write_uint64(writer, work->options->max_turns);
+    bl_json_put_text(writer, "prompt", run_prompt(work));
+    bl_json_put_uint64(writer, "max_turns", work->options->max_turns);
     run_write_timeout(writer, work->options);
     bl_run_result_write(writer, &work->result.run);
 }
@@ -126,21 +124,14 @@ static void report(struct run_work *work)
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-static void remark_recovery(const struct run_work *work)
+static void remark_recovery(struct run_work *work)
 {
     const struct bl_store_recovery *recovery = &work->result.recovery;
-    char line[LINE_SIZE];
 
     if (!recovery->owner_died)
         return;
-    int size = snprintf(line, sizeof line, "The last owner of session %s (%s) died",
-                        work->result.session_id, recovery->owner);
-    if (recovery->cut_off[0] != '\0')
-        snprintf(line + size, sizeof line - (size_t)size,
-                 "; its turn %s was cut off and is not in the session.\n", recovery->cut_off);
-    else
-        snprintf(line + size, sizeof line - (size_t)size, "; no turn of it was under way.\n");
-    cli_remark(bl_text_from(line));
+    cli_remark(bl_store_recovery_text(&work->arena, work->result.session_id, recovery));
+    cli_remark(BL_TEXT("\n"));
 }
 
 /* What each end that is neither a completion nor a stop means. */

@@ -155,6 +155,8 @@ static struct bl_run_options loop_options(const struct run_work *work)
         .timed = options->timed,
         .timeout_ns = options->timeout_ns,
         .from_ns = work->started_ns,
+        .warnings = &work->warning,
+        .warning_count = work->warning.size > 0,
     };
 }
 
@@ -224,8 +226,11 @@ static int run_listed(struct run_work *work)
 
     bl_activities_init(&work->activities);
     bl_nursery_init(&services, bl_scope_current());
-    if (bl_control_start(&services, &work->activities, &control, &error) != 0)
+    if (bl_control_start(&services, &work->activities, &control, &error) != 0) {
         control = NULL;
+        work->warning = bl_arena_printf(
+            &work->arena, "`belay ps` and `belay cancel` cannot reach this run: %s", error.message);
+    }
     int code = run_session(work);
     if (control != NULL)
         bl_control_stop(control);
@@ -428,16 +433,13 @@ void run_write_session(struct bl_json_writer *writer, const struct run_work *wor
 {
     const char *id = work->result.session_id;
 
-    bl_json_write_key(writer, BL_TEXT("session_id"));
-    bl_json_write_string(writer, id[0] != '\0' ? id : NULL);
+    bl_json_put_string(writer, "session_id", id[0] != '\0' ? id : NULL);
 }
 
 void run_write_model(struct bl_json_writer *writer, const struct run_work *work)
 {
-    bl_json_write_key(writer, BL_TEXT("provider"));
-    bl_json_write_string(writer, work->model.provider);
-    bl_json_write_key(writer, BL_TEXT("model"));
-    bl_json_write_string(writer, work->model.name);
+    bl_json_put_string(writer, "provider", work->model.provider);
+    bl_json_put_string(writer, "model", work->model.name);
 }
 
 void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options)

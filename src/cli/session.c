@@ -175,13 +175,13 @@ static const struct verb verbs[] = {
 
 static const struct verb *find_verb(const char *name, struct bl_error *error)
 {
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
 
-    cli_suggestion_init(&suggestion, name != NULL ? name : "");
+    bl_suggestion_init(&suggestion, name != NULL ? name : "");
     for (size_t i = 0; i < BL_COUNT(verbs); i++) {
         if (name != NULL && strcmp(verbs[i].name, name) == 0)
             return &verbs[i];
-        cli_suggestion_offer(&suggestion, verbs[i].name);
+        bl_suggestion_offer(&suggestion, verbs[i].name);
     }
     if (name == NULL)
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "VERB",

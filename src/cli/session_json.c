@@ -9,22 +9,16 @@ static void write_time(struct bl_json_writer *writer, const char *key, int64_t w
     bl_json_write_string(writer, text);
 }
 
-static void write_member(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
 /* What list and show say of a session, before its turns. */
 static void write_head(struct bl_json_writer *writer, const struct bl_store_summary *summary)
 {
-    write_member(writer, "session_id", summary->id);
-    write_member(writer, "cwd", summary->directory);
-    write_member(writer, "title", summary->title);
-    write_member(writer, "parent", summary->parent);
+    bl_json_put_string(writer, "session_id", summary->id);
+    bl_json_put_string(writer, "cwd", summary->directory);
+    bl_json_put_string(writer, "title", summary->title);
+    bl_json_put_string(writer, "parent", summary->parent);
     write_time(writer, "created_at", summary->created_wall_ns);
     write_time(writer, "updated_at", summary->updated_wall_ns);
-    write_member(writer, "held_by", summary->held_by);
+    bl_json_put_string(writer, "held_by", summary->held_by);
 }
 
 static void write_tail(struct bl_json_writer *writer, const struct bl_store_summary *summary)
@@ -39,17 +33,15 @@ void session_list_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct session_work *work = context;
 
-    write_member(writer, "store", work->where);
+    bl_json_put_string(writer, "store", work->where);
     bl_json_write_key(writer, BL_TEXT("sessions"));
     bl_json_write_array(writer);
     BL_LIST_EACH (link, &work->summaries) {
         const struct bl_store_summary *summary = BL_CONTAINER(link, struct bl_store_summary, link);
         bl_json_write_object(writer);
         write_head(writer, summary);
-        bl_json_write_key(writer, BL_TEXT("turns"));
-        bl_json_write_uint64(writer, summary->turns);
-        bl_json_write_key(writer, BL_TEXT("attempts"));
-        bl_json_write_uint64(writer, summary->attempts);
+        bl_json_put_uint64(writer, "turns", summary->turns);
+        bl_json_put_uint64(writer, "attempts", summary->attempts);
         write_tail(writer, summary);
         bl_json_write_end(writer);
     }
@@ -81,16 +73,15 @@ void session_export_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct session_work *work = context;
 
-    write_member(writer, "session_id", work->id);
-    write_member(writer, "file", work->path);
-    bl_json_write_key(writer, BL_TEXT("lines"));
-    bl_json_write_uint64(writer, work->lines);
+    bl_json_put_string(writer, "session_id", work->id);
+    bl_json_put_string(writer, "file", work->path);
+    bl_json_put_uint64(writer, "lines", work->lines);
 }
 
 void session_id_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct session_work *work = context;
-    write_member(writer, "session_id", work->id);
+    bl_json_put_string(writer, "session_id", work->id);
 }
 
 void session_delete_payload(struct bl_json_writer *writer, const void *context)
@@ -110,6 +101,6 @@ void session_move_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct session_work *work = context;
 
-    write_member(writer, "store", work->where);
-    write_member(writer, "moved_to", work->path);
+    bl_json_put_string(writer, "store", work->where);
+    bl_json_put_string(writer, "moved_to", work->path);
 }

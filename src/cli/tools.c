@@ -95,10 +95,8 @@ void tools_offered_done(struct tools_offered *offered)
 
 static void write_offer(struct bl_json_writer *writer, const struct bl_tool_offer *offer)
 {
-    bl_json_write_key(writer, BL_TEXT("name"));
-    bl_json_write_string(writer, offer->name);
-    bl_json_write_key(writer, BL_TEXT("description"));
-    bl_json_write_string(writer, offer->description);
+    bl_json_put_string(writer, "name", offer->name);
+    bl_json_put_string(writer, "description", offer->description);
     bl_json_write_key(writer, BL_TEXT("input_schema"));
     bl_json_write_raw(writer, offer->schema);
 }
@@ -234,13 +232,13 @@ static int take_name(void *context, int option, const char *value, struct bl_err
 static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, const char *name,
                                              struct bl_error *error)
 {
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
 
-    cli_suggestion_init(&suggestion, name);
+    bl_suggestion_init(&suggestion, name);
     for (size_t i = 0; i < tools->offer_count; i++) {
         if (strcmp(tools->offers[i].name, name) == 0)
             return &tools->offers[i];
-        cli_suggestion_offer(&suggestion, tools->offers[i].name);
+        bl_suggestion_offer(&suggestion, tools->offers[i].name);
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_TOOL, "find the tool", name, "no tool '%.100s'", name);
     if (suggestion.best != NULL)

@@ -175,12 +175,6 @@ static double quiet_ms(const struct bl_receipt *receipt, const struct bl_stop *s
                                               : (double)(receipt->quiet_ns - stop->time_ns) / 1e6;
 }
 
-static void write_text(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
 static void write_ms(struct bl_json_writer *writer, const char *key, double ms)
 {
     bl_json_write_key(writer, bl_text_from(key));
@@ -190,24 +184,23 @@ static void write_ms(struct bl_json_writer *writer, const char *key, double ms)
 static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit)
 {
     bl_json_write_object(writer);
-    write_text(writer, "kind", bl_unit_kind_name(unit->kind));
-    write_text(writer, "id", unit->id);
+    bl_json_put_string(writer, "kind", bl_unit_kind_name(unit->kind));
+    bl_json_put_string(writer, "id", unit->id);
     if (unit->name[0] != '\0')
-        write_text(writer, "name", unit->name);
-    write_text(writer, "fate", bl_fate_name(unit->fate));
+        bl_json_put_string(writer, "name", unit->name);
+    bl_json_put_string(writer, "fate", bl_fate_name(unit->fate));
     write_ms(writer, "ms", unit->ms);
     if (unit->mechanism != BL_MECHANISM_NONE) {
-        bl_json_write_key(writer, BL_TEXT("processes"));
-        bl_json_write_uint64(writer, unit->processes);
+        bl_json_put_uint64(writer, "processes", unit->processes);
     }
     if (unit->signal != 0) {
         char name[24];
         const char *abbreviation = sigabbrev_np(unit->signal);
         snprintf(name, sizeof name, "%d", unit->signal);
-        write_text(writer, "signal", abbreviation != NULL ? abbreviation : name);
+        bl_json_put_string(writer, "signal", abbreviation != NULL ? abbreviation : name);
     }
     if (unit->detail[0] != '\0')
-        write_text(writer, "detail", unit->detail);
+        bl_json_put_string(writer, "detail", unit->detail);
     bl_json_write_end(writer);
 }
 
@@ -218,21 +211,19 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
     bl_scope_stop_read(receipt->scope, &stop);
     bl_time_format(receipt->requested_wall_ns, requested_at);
     bl_json_write_object(writer);
-    write_text(writer, "id", receipt->id);
-    write_text(writer, "scope", receipt->scope_id);
-    write_text(writer, "reason", bl_stop_reason_name(stop.reason));
-    write_text(writer, "origin", stop.origin);
-    write_text(writer, "requested_at", requested_at);
+    bl_json_put_string(writer, "id", receipt->id);
+    bl_json_put_string(writer, "scope", receipt->scope_id);
+    bl_json_put_string(writer, "reason", bl_stop_reason_name(stop.reason));
+    bl_json_put_string(writer, "origin", stop.origin);
+    bl_json_put_string(writer, "requested_at", requested_at);
     write_ms(writer, "observed_ms",
              receipt->observed_ns <= stop.time_ns
                  ? 0
                  : (double)(receipt->observed_ns - stop.time_ns) / 1e6);
     write_ms(writer, "quiet_ms", quiet_ms(receipt, &stop));
-    write_text(writer, "mechanism", bl_mechanism_name(weakest(receipt)));
-    bl_json_write_key(writer, BL_TEXT("cancel_observed"));
-    bl_json_write_boolean(writer, bl_receipt_cancel_observed(receipt));
-    bl_json_write_key(writer, BL_TEXT("survivors"));
-    bl_json_write_uint64(writer, bl_receipt_survivors(receipt));
+    bl_json_put_string(writer, "mechanism", bl_mechanism_name(weakest(receipt)));
+    bl_json_put_boolean(writer, "cancel_observed", bl_receipt_cancel_observed(receipt));
+    bl_json_put_uint64(writer, "survivors", bl_receipt_survivors(receipt));
     bl_json_write_key(writer, BL_TEXT("background"));
     bl_json_write_array(writer);
     bl_json_write_end(writer);

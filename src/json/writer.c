@@ -437,26 +437,52 @@ void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *va
     writer->comma = true;
 }
 
-/* An empty value is one that is not known. */
-static void write_optional(struct bl_json_writer *writer, struct bl_text key, const char *value)
+void bl_json_put_text(struct bl_json_writer *writer, const char *key, struct bl_text value)
 {
-    bl_json_write_key(writer, key);
-    bl_json_write_string(writer, value[0] != '\0' ? value : NULL);
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_text(writer, value);
+}
+
+void bl_json_put_string(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_string(writer, value);
+}
+
+void bl_json_put_uint64(struct bl_json_writer *writer, const char *key, uint64_t value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_uint64(writer, value);
+}
+
+void bl_json_put_boolean(struct bl_json_writer *writer, const char *key, bool value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_boolean(writer, value);
+}
+
+void bl_json_put_json(struct bl_json_writer *writer, const char *key, struct bl_text json)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_raw(writer, json.size > 0 ? json : BL_TEXT("null"));
+}
+
+/* An empty value is one that is not known. */
+static void put_optional(struct bl_json_writer *writer, const char *key, const char *value)
+{
+    bl_json_put_string(writer, key, value[0] != '\0' ? value : NULL);
 }
 
 void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *error)
 {
     bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("kind"));
-    bl_json_write_string(writer, bl_error_kind_name(error->kind));
-    write_optional(writer, BL_TEXT("operation"), error->operation);
-    write_optional(writer, BL_TEXT("target"), error->target);
-    bl_json_write_key(writer, BL_TEXT("retryable"));
-    bl_json_write_boolean(writer, error->retryable);
-    bl_json_write_key(writer, BL_TEXT("message"));
-    bl_json_write_string(writer, error->message);
-    write_optional(writer, BL_TEXT("hint"), error->hint);
+    bl_json_put_string(writer, "kind", bl_error_kind_name(error->kind));
+    put_optional(writer, "operation", error->operation);
+    put_optional(writer, "target", error->target);
+    bl_json_put_boolean(writer, "retryable", error->retryable);
+    bl_json_put_string(writer, "message", error->message);
+    put_optional(writer, "hint", error->hint);
     if (error->name[0] != '\0')
-        write_optional(writer, BL_TEXT("code"), error->name);
+        bl_json_put_string(writer, "code", error->name);
     bl_json_write_end(writer);
 }

@@ -1,6 +1,5 @@
 #include "script.h"
 
-#define WORD_MAX   32u
 #define SHOWN_SIZE 64u
 
 /* ---- Errors ---- */
@@ -37,64 +36,17 @@ static const char *show(struct bl_text text, char out[SHOWN_SIZE])
     return out;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* Insertions, deletions and replacements that make one word of the other; far when it is long. */
-static size_t edit_distance(struct bl_text a, struct bl_text b)
-{
-    size_t row[WORD_MAX + 1];
-
-    if (a.size > WORD_MAX || b.size > WORD_MAX)
-        return WORD_MAX;
-    for (size_t j = 0; j <= b.size; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.size; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.size; j++) {
-            size_t above = row[j];
-            size_t change = diagonal + (a.data[i - 1] == b.data[j - 1] ? 0 : 1);
-            row[j] = smallest(above + 1, row[j - 1] + 1, change);
-            diagonal = above;
-        }
-    }
-    return row[b.size];
-}
-
-/* The word of the list (which ends in NULL) that was meant, or NULL. */
-static const char *nearest(struct bl_text word, const char *const *words)
-{
-    const char *best = NULL;
-    size_t best_distance = 3;
-
-    for (; *words != NULL; words++) {
-        struct bl_text each = bl_text_from(*words);
-        size_t distance = edit_distance(word, each);
-        bool begins = word.size > 1 && bl_text_starts_with(each, word);
-        if (!begins && distance * 2 > each.size)
-            continue;
-        if (begins)
-            distance = 1;
-        if (distance < best_distance) {
-            best = *words;
-            best_distance = distance;
-        }
-    }
-    return best;
-}
-
 /* Adds what may stand here: the nearest word, or all of them. */
 static void hint_words(struct script_parser *parser, struct bl_text word, const char *const *words)
 {
-    const char *best = nearest(word, words);
+    struct bl_suggestion suggestion;
     struct bl_buffer all;
 
-    if (best != NULL) {
-        bl_error_hint(parser->error, "did you mean '%s'?", best);
+    bl_suggestion_init(&suggestion, word.data != NULL ? word.data : "");
+    for (size_t i = 0; words[i] != NULL; i++)
+        bl_suggestion_offer(&suggestion, words[i]);
+    if (suggestion.best != NULL) {
+        bl_error_hint(parser->error, "did you mean '%s'?", suggestion.best);
         return;
     }
     bl_buffer_init(&all, 1024);

@@ -21,8 +21,7 @@ static void begin_answer(struct bl_json_writer *writer, struct bl_buffer *answer
     bl_buffer_clear(answer);
     bl_json_writer_init(writer, answer);
     bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("jsonrpc"));
-    bl_json_write_string(writer, "2.0");
+    bl_json_put_string(writer, "jsonrpc", "2.0");
     bl_json_write_key(writer, BL_TEXT("id"));
     bl_json_write_value(writer, id);
 }
@@ -43,8 +42,7 @@ void serve_failure(struct bl_buffer *answer, const struct bl_json *id, int code,
     bl_json_write_object(&writer);
     bl_json_write_key(&writer, BL_TEXT("code"));
     bl_json_write_int64(&writer, code);
-    bl_json_write_key(&writer, BL_TEXT("message"));
-    bl_json_write_string(&writer, message);
+    bl_json_put_string(&writer, "message", message);
     bl_json_write_end(&writer);
     end_answer(&writer, answer);
 }
@@ -61,8 +59,7 @@ static int answer_ps(const struct request *request)
     bl_json_write_object(&writer);
     bl_json_write_key(&writer, BL_TEXT("pid"));
     bl_json_write_int64(&writer, getpid());
-    bl_json_write_key(&writer, BL_TEXT("started_at"));
-    bl_json_write_string(&writer, time);
+    bl_json_put_string(&writer, "started_at", time);
     bl_json_write_key(&writer, BL_TEXT("activities"));
     bl_activities_write(request->requests->activities, &writer);
     bl_json_write_end(&writer);

@@ -189,6 +189,25 @@ uint64_t bl_store_session_epoch(const struct bl_store_session *held)
     return held->grip.epoch;
 }
 
+struct bl_text bl_store_recovery_text(struct bl_arena *arena, const char *session,
+                                      const struct bl_store_recovery *recovery)
+{
+    struct bl_text died =
+        bl_arena_printf(arena, "The last owner of session %s (%s) died", session, recovery->owner);
+
+    if (recovery->cut_off[0] != '\0')
+        return bl_arena_printf(
+            arena, BL_TEXT_FORMAT "; its turn %s was cut off and is not in the session.",
+            BL_TEXT_ARG(died), recovery->cut_off);
+    if (recovery->last_turn[0] != '\0')
+        return bl_arena_printf(arena,
+                               BL_TEXT_FORMAT "; nothing was cut off, and its last turn, %s, is in "
+                                              "the session.",
+                               BL_TEXT_ARG(died), recovery->last_turn);
+    return bl_arena_printf(arena, BL_TEXT_FORMAT "; no turn of it was under way.",
+                           BL_TEXT_ARG(died));
+}
+
 struct bl_text bl_store_session_recorded(const struct bl_store_session *held, size_t index)
 {
     return index < held->recorded_count ? held->recorded[index] : (struct bl_text){0};

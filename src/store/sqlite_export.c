@@ -137,8 +137,7 @@ static void put_turn(struct store_cursor *cursor)
     put_count(cursor, "number", sqlite_count(cursor->row, 0));
     put_column(cursor, "id", 1);
     put_column(cursor, "run", 2);
-    bl_json_write_key(&cursor->writer, BL_TEXT("interrupted"));
-    bl_json_write_boolean(&cursor->writer, sqlite3_column_int(cursor->row, 3) != 0);
+    bl_json_put_boolean(&cursor->writer, "interrupted", sqlite3_column_int(cursor->row, 3) != 0);
     put_time(cursor, "ended_at", 4);
     bl_json_write_key(&cursor->writer, BL_TEXT("usage"));
     bl_usage_write(&cursor->writer,

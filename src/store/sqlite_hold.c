@@ -6,43 +6,20 @@
 
 /* ---- Not found ---- */
 
-/* How many letters must change to make one of the other; both have at most 64. */
-static unsigned distance(struct bl_text a, struct bl_text b)
-{
-    unsigned row[66];
-    for (unsigned j = 0; j <= b.size; j++)
-        row[j] = j;
-    for (unsigned i = 1; i <= a.size; i++) {
-        unsigned corner = row[0];
-        row[0] = i;
-        for (unsigned j = 1; j <= b.size; j++) {
-            unsigned changed = corner + (a.data[i - 1] != b.data[j - 1]);
-            unsigned least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            corner = row[j];
-            row[j] = changed < least ? changed : least;
-        }
-    }
-    return row[b.size];
-}
-
 static void suggest(struct sqlite_link *link, const char *id, struct bl_error *error)
 {
-    struct bl_text asked = bl_text_from(id);
     char best[STORE_SESSION_ID_SIZE] = "";
-    unsigned best_distance = 1 + (unsigned)asked.size / 2;
+    struct bl_suggestion suggestion;
+    bl_suggestion_init(&suggestion, id);
     sqlite3_stmt *row =
         sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
                      (int64_t)SUGGEST_IDS_MAX);
     while (sqlite_next(link, row, NULL) == 1) {
-        struct bl_text other = sqlite_text(row, 0);
-        unsigned far = asked.size <= 64 && other.size <= 64 ? distance(asked, other) : 64;
-        /* The beginning of an id is as good as a typing error. */
-        if (asked.size >= 3 && bl_text_starts_with(other, asked))
-            far = 0;
-        if (far < best_distance) {
-            best_distance = far;
-            bl_text_into(best, sizeof best, other.data);
-        }
+        unsigned before = suggestion.distance;
+        bl_suggestion_offer(&suggestion, sqlite_text(row, 0).data);
+        /* The row goes with the next step. */
+        if (suggestion.distance < before)
+            bl_text_into(best, sizeof best, sqlite_text(row, 0).data);
     }
     if (best[0] != '\0')
         bl_error_hint(error, "did you mean %s?", best);
@@ -210,12 +187,6 @@ static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct 
 
 /* ---- What a dead holder left ---- */
 
-static void write_pair(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
 /* The receipt of a stop that nobody could write down: its owner was gone. */
 static void write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
                           const char *run, const char *turn)
@@ -224,18 +195,17 @@ static void write_receipt(struct bl_json_writer *writer, const struct store_hold
     char time[32];
     bl_time_format(hold->wall_ns, time);
     bl_json_write_object(writer);
-    write_pair(writer, "id", hold->recovery.receipt_id);
-    write_pair(writer, "scope", run);
-    write_pair(writer, "reason", bl_stop_reason_name(BL_STOP_OWNER_DIED));
-    write_pair(writer, "origin", hold->recovery.owner);
-    write_pair(writer, "requested_at", time);
+    bl_json_put_string(writer, "id", hold->recovery.receipt_id);
+    bl_json_put_string(writer, "scope", run);
+    bl_json_put_string(writer, "reason", bl_stop_reason_name(BL_STOP_OWNER_DIED));
+    bl_json_put_string(writer, "origin", hold->recovery.owner);
+    bl_json_put_string(writer, "requested_at", time);
     for (size_t i = 0; i < BL_COUNT(zeros); i++) {
         bl_json_write_key(writer, bl_text_from(zeros[i]));
         bl_json_write_int64(writer, 0);
     }
-    write_pair(writer, "mechanism", bl_mechanism_name(BL_MECHANISM_NONE));
-    bl_json_write_key(writer, BL_TEXT("cancel_observed"));
-    bl_json_write_boolean(writer, false);
+    bl_json_put_string(writer, "mechanism", bl_mechanism_name(BL_MECHANISM_NONE));
+    bl_json_put_boolean(writer, "cancel_observed", false);
     bl_json_write_key(writer, BL_TEXT("survivors"));
     bl_json_write_int64(writer, 0);
     bl_json_write_key(writer, BL_TEXT("background"));
@@ -244,9 +214,9 @@ static void write_receipt(struct bl_json_writer *writer, const struct store_hold
     bl_json_write_key(writer, BL_TEXT("units"));
     bl_json_write_array(writer);
     bl_json_write_object(writer);
-    write_pair(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
-    write_pair(writer, "id", turn);
-    write_pair(writer, "fate", bl_fate_name(BL_FATE_KILLED));
+    bl_json_put_string(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
+    bl_json_put_string(writer, "id", turn);
+    bl_json_put_string(writer, "fate", bl_fate_name(BL_FATE_KILLED));
     bl_json_write_end(writer);
     bl_json_write_end(writer);
     bl_json_write_end(writer);
@@ -356,6 +326,7 @@ static int register_run(struct sqlite_link *link, const struct store_hold *hold,
     return code < 0 ? code : 0;
 }
 
+/* What was kept of a turn that was interrupted is no result: it is run again. */
 static int load_recorded(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
     struct bl_arena *arena = &hold->job.output;
@@ -365,7 +336,8 @@ static int load_recorded(struct sqlite_link *link, struct store_hold *hold, stru
         return 0;
     sqlite3_stmt *row = sqlite_query(link, error,
                                      "SELECT result FROM turn WHERE session = ? AND run IN"
-                                     " (SELECT id FROM run WHERE request = ?) ORDER BY number",
+                                     " (SELECT id FROM run WHERE request = ?) AND interrupted = 0"
+                                     " ORDER BY number",
                                      "is", hold->grip.session, hold->options.request_id);
     while ((code = sqlite_next(link, row, error)) == 1) {
         if (hold->recorded_count == capacity) {

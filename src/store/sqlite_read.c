@@ -130,25 +130,16 @@ static void write_time(struct bl_json_writer *writer, const char *key, sqlite3_s
     bl_json_write_string(writer, time);
 }
 
-static void write_json(struct bl_json_writer *writer, const char *key, struct bl_text json)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_raw(writer, json.size > 0 ? json : BL_TEXT("null"));
-}
-
 static void write_attempt(struct bl_json_writer *writer, sqlite3_stmt *row)
 {
     bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("turn_id"));
-    bl_json_write_text(writer, sqlite_text(row, 0));
-    bl_json_write_key(writer, BL_TEXT("state"));
-    bl_json_write_text(writer, sqlite_text(row, 1));
-    bl_json_write_key(writer, BL_TEXT("prompt"));
-    bl_json_write_text(writer, sqlite_text(row, 2));
+    bl_json_put_text(writer, "turn_id", sqlite_text(row, 0));
+    bl_json_put_text(writer, "state", sqlite_text(row, 1));
+    bl_json_put_text(writer, "prompt", sqlite_text(row, 2));
     write_time(writer, "started_at", row, 3);
     write_time(writer, "ended_at", row, 4);
-    write_json(writer, "result", sqlite_text(row, 5));
-    write_json(writer, "receipt", sqlite_text(row, 6));
+    bl_json_put_json(writer, "result", sqlite_text(row, 5));
+    bl_json_put_json(writer, "receipt", sqlite_text(row, 6));
     bl_json_write_end(writer);
 }
 

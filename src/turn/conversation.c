@@ -28,49 +28,35 @@ static const char *const block_names[] = {
     [BL_BLOCK_RESULT] = "tool_result",
 };
 
-static void write_member(struct bl_json_writer *writer, const char *key, struct bl_text value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_text(writer, value);
-}
-
-static void write_raw_member(struct bl_json_writer *writer, const char *key, struct bl_text json)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_raw(writer, json);
-}
-
 static void write_call(struct bl_json_writer *writer, const struct bl_block *block)
 {
-    write_member(writer, "id", block->id);
-    write_member(writer, "name", block->name);
+    bl_json_put_text(writer, "id", block->id);
+    bl_json_put_text(writer, "name", block->name);
     /* What could not be read is kept as it came. */
     if (block->invalid.size > 0) {
-        write_member(writer, "input_text", block->input);
-        write_member(writer, "invalid", block->invalid);
+        bl_json_put_text(writer, "input_text", block->input);
+        bl_json_put_text(writer, "invalid", block->invalid);
     } else {
-        write_raw_member(writer, "input", block->input);
+        bl_json_put_json(writer, "input", block->input);
     }
 }
 
 static void write_block(struct bl_json_writer *writer, const struct bl_block *block)
 {
     bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("type"));
-    bl_json_write_string(writer, block_names[block->type]);
+    bl_json_put_string(writer, "type", block_names[block->type]);
     switch (block->type) {
     case BL_BLOCK_TEXT:
-    case BL_BLOCK_THINKING: write_member(writer, "text", block->text); break;
+    case BL_BLOCK_THINKING: bl_json_put_text(writer, "text", block->text); break;
     case BL_BLOCK_CALL: write_call(writer, block); break;
     case BL_BLOCK_RESULT:
-        write_member(writer, "id", block->id);
-        write_member(writer, "text", block->text);
-        bl_json_write_key(writer, BL_TEXT("is_error"));
-        bl_json_write_boolean(writer, block->is_error);
+        bl_json_put_text(writer, "id", block->id);
+        bl_json_put_text(writer, "text", block->text);
+        bl_json_put_boolean(writer, "is_error", block->is_error);
         break;
     }
     if (block->opaque.size > 0)
-        write_raw_member(writer, "opaque", block->opaque);
+        bl_json_put_json(writer, "opaque", block->opaque);
     bl_json_write_end(writer);
 }
 
@@ -80,8 +66,7 @@ void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *mess
     BL_LIST_EACH (link, messages) {
         const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
         bl_json_write_object(writer);
-        bl_json_write_key(writer, BL_TEXT("role"));
-        bl_json_write_string(writer, message->role == BL_ROLE_USER ? "user" : "assistant");
+        bl_json_put_string(writer, "role", message->role == BL_ROLE_USER ? "user" : "assistant");
         bl_json_write_key(writer, BL_TEXT("content"));
         bl_json_write_array(writer);
         BL_LIST_EACH (part, &message->blocks)

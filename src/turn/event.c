@@ -16,66 +16,41 @@ const char *bl_event_type_name(enum bl_event_type type)
 /* ---- Writing ----------------------------------------------------------------------------------
  */
 
-static void write_string(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, value);
-}
-
-static void write_text(struct bl_json_writer *writer, const char *key, struct bl_text value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_text(writer, value);
-}
-
-static void write_count(struct bl_json_writer *writer, const char *key, uint64_t value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_uint64(writer, value);
-}
-
-static void write_json(struct bl_json_writer *writer, const char *key, struct bl_text json)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_raw(writer, json.size > 0 ? json : BL_TEXT("null"));
-}
-
 static void write_common(struct bl_json_writer *writer, const struct bl_event *event)
 {
     char time[32];
 
     bl_time_format(event->wall_ns, time);
-    write_string(writer, "type", bl_event_type_name(event->type));
-    write_count(writer, "seq", event->seq);
-    write_string(writer, "time", time);
-    write_string(writer, "run", event->run);
-    write_string(writer, "session", event->session);
-    write_string(writer, "agent", event->agent);
-    write_string(writer, "turn", event->turn);
+    bl_json_put_string(writer, "type", bl_event_type_name(event->type));
+    bl_json_put_uint64(writer, "seq", event->seq);
+    bl_json_put_string(writer, "time", time);
+    bl_json_put_string(writer, "run", event->run);
+    bl_json_put_string(writer, "session", event->session);
+    bl_json_put_string(writer, "agent", event->agent);
+    bl_json_put_string(writer, "turn", event->turn);
 }
 
 static void write_retry(struct bl_json_writer *writer, const struct bl_event *event)
 {
     const struct bl_piece *piece = event->piece;
 
-    write_count(writer, "attempt", piece->retry.attempt);
-    write_count(writer, "of", piece->retry.of);
-    write_count(writer, "wait_ms", piece->retry.wait_ms);
-    write_string(writer, "code", piece->retry.code);
+    bl_json_put_uint64(writer, "attempt", piece->retry.attempt);
+    bl_json_put_uint64(writer, "of", piece->retry.of);
+    bl_json_put_uint64(writer, "wait_ms", piece->retry.wait_ms);
+    bl_json_put_string(writer, "code", piece->retry.code);
     bl_json_write_key(writer, BL_TEXT("status"));
     if (piece->retry.status != 0)
         bl_json_write_int64(writer, piece->retry.status);
     else
         bl_json_write_null(writer);
     /* Whether something of this answer was shown, and is to be forgotten. */
-    bl_json_write_key(writer, BL_TEXT("discarded"));
-    bl_json_write_boolean(writer, event->count > 0);
+    bl_json_put_boolean(writer, "discarded", event->count > 0);
 }
 
 static void write_call(struct bl_json_writer *writer, const struct bl_event *event)
 {
-    write_text(writer, "id", event->id);
-    write_text(writer, "name", event->name);
+    bl_json_put_text(writer, "id", event->id);
+    bl_json_put_text(writer, "name", event->name);
 }
 
 static void write_usage(struct bl_json_writer *writer, const struct bl_event *event)
@@ -92,56 +67,56 @@ static void write_own(struct bl_json_writer *writer, const struct bl_event *even
 {
     switch (event->type) {
     case BL_EVENT_RUN_STARTED:
-        write_text(writer, "prompt", event->text);
-        write_string(writer, "provider", event->model->provider);
-        write_string(writer, "model", event->model->name);
+        bl_json_put_text(writer, "prompt", event->text);
+        bl_json_put_string(writer, "provider", event->model->provider);
+        bl_json_put_string(writer, "model", event->model->name);
         break;
-    case BL_EVENT_TURN_STARTED: write_text(writer, "prompt", event->text); break;
+    case BL_EVENT_TURN_STARTED: bl_json_put_text(writer, "prompt", event->text); break;
     case BL_EVENT_TEXT_DELTA:
-    case BL_EVENT_THINKING_DELTA: write_text(writer, "text", event->text); break;
+    case BL_EVENT_THINKING_DELTA: bl_json_put_text(writer, "text", event->text); break;
     case BL_EVENT_TOOL_REQUESTED:
         write_call(writer, event);
-        write_json(writer, "input", event->json);
+        bl_json_put_json(writer, "input", event->json);
         break;
     case BL_EVENT_PERMISSION_ASKED:
         write_call(writer, event);
-        write_text(writer, "text", event->text);
+        bl_json_put_text(writer, "text", event->text);
         break;
     case BL_EVENT_PERMISSION_ANSWERED:
         write_call(writer, event);
-        write_string(writer, "answer", event->status);
-        write_text(writer, "reason", event->text);
+        bl_json_put_string(writer, "answer", event->status);
+        bl_json_put_text(writer, "reason", event->text);
         break;
     case BL_EVENT_TOOL_STARTED: write_call(writer, event); break;
     case BL_EVENT_TOOL_OUTPUT:
-        write_text(writer, "id", event->id);
-        write_text(writer, "text", event->text);
+        bl_json_put_text(writer, "id", event->id);
+        bl_json_put_text(writer, "text", event->text);
         break;
     case BL_EVENT_TOOL_ENDED:
         write_call(writer, event);
-        write_string(writer, "status", event->status);
-        write_count(writer, "ms", event->ms);
+        bl_json_put_string(writer, "status", event->status);
+        bl_json_put_uint64(writer, "ms", event->ms);
         break;
-    case BL_EVENT_COMPACTED: write_count(writer, "turns_dropped", event->count); break;
+    case BL_EVENT_COMPACTED: bl_json_put_uint64(writer, "turns_dropped", event->count); break;
     case BL_EVENT_RETRY: write_retry(writer, event); break;
     case BL_EVENT_USAGE: write_usage(writer, event); break;
     case BL_EVENT_CANCEL_REQUESTED:
-        write_text(writer, "reason", event->name);
-        write_text(writer, "origin", event->text);
+        bl_json_put_text(writer, "reason", event->name);
+        bl_json_put_text(writer, "origin", event->text);
         break;
     case BL_EVENT_RECEIPT:
         /* Of one call that was stopped alone, or of the run. */
         if (event->id.size > 0)
-            write_text(writer, "id", event->id);
-        write_json(writer, "receipt", event->json);
+            bl_json_put_text(writer, "id", event->id);
+        bl_json_put_json(writer, "receipt", event->json);
         break;
-    case BL_EVENT_TURN_ENDED: write_json(writer, "result", event->json); break;
+    case BL_EVENT_TURN_ENDED: bl_json_put_json(writer, "result", event->json); break;
     case BL_EVENT_RUN_ENDED:
-        write_text(writer, "stop_reason", event->name);
-        write_count(writer, "turns_completed", event->count);
+        bl_json_put_text(writer, "stop_reason", event->name);
+        bl_json_put_uint64(writer, "turns_completed", event->count);
         write_usage(writer, event);
         break;
-    case BL_EVENT_WARNING: write_text(writer, "message", event->text); break;
+    case BL_EVENT_WARNING: bl_json_put_text(writer, "message", event->text); break;
     case BL_EVENT_ERROR:
         bl_json_write_key(writer, BL_TEXT("error"));
         bl_json_write_error(writer, event->error);

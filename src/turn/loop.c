@@ -115,6 +115,9 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
     bl_journal_emit(&journal, &(struct bl_event){.type = BL_EVENT_RUN_STARTED,
                                                  .text = options->prompt,
                                                  .model = engine->model});
+    for (size_t i = 0; i < options->warning_count; i++)
+        bl_journal_emit(&journal,
+                        &(struct bl_event){.type = BL_EVENT_WARNING, .text = options->warnings[i]});
     if (count < wanted)
         set_deadline(engine, receipt->scope, options);
     for (; count < wanted && ret_result->end == BL_TURN_COMPLETED; count++) {
@@ -144,21 +147,17 @@ int bl_run_exit_code(const struct bl_run_result *result)
 
 void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_result *result)
 {
-    bl_json_write_key(writer, BL_TEXT("turns_completed"));
-    bl_json_write_uint64(writer, result->turns_completed);
+    bl_json_put_uint64(writer, "turns_completed", result->turns_completed);
     bl_json_write_key(writer, BL_TEXT("turns"));
     bl_json_write_array(writer);
     BL_LIST_EACH (link, &result->turns)
         bl_json_write_raw(writer, BL_CONTAINER(link, struct bl_turn_result, link)->json);
     bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("final_stop_reason"));
-    bl_json_write_string(writer, bl_turn_end_name(result->end));
-    bl_json_write_key(writer, BL_TEXT("final_cancel_observed"));
-    bl_json_write_boolean(writer, result->cancel_observed);
+    bl_json_put_string(writer, "final_stop_reason", bl_turn_end_name(result->end));
+    bl_json_put_boolean(writer, "final_cancel_observed", result->cancel_observed);
     bl_json_write_key(writer, BL_TEXT("usage"));
     bl_usage_write(writer, &result->usage);
     bl_json_write_key(writer, BL_TEXT("spent"));
     bl_spent_write(writer, &result->spent);
-    bl_json_write_key(writer, BL_TEXT("receipt"));
-    bl_json_write_raw(writer, result->receipt.size > 0 ? result->receipt : BL_TEXT("null"));
+    bl_json_put_json(writer, "receipt", result->receipt);
 }

@@ -22,18 +22,6 @@ bool bl_turn_end_parse(struct bl_text name, enum bl_turn_end *ret_end)
     return false;
 }
 
-static void write_text(struct bl_json_writer *writer, const char *key, struct bl_text value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_text(writer, value);
-}
-
-static void write_boolean(struct bl_json_writer *writer, const char *key, bool value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_boolean(writer, value);
-}
-
 static void write_names(struct bl_json_writer *writer, const char *key, const char *const *names)
 {
     bl_json_write_key(writer, bl_text_from(key));
@@ -50,8 +38,8 @@ static void write_denials(struct bl_json_writer *writer, const struct bl_list *d
     BL_LIST_EACH (link, denials) {
         const struct bl_denial *denial = BL_CONTAINER(link, struct bl_denial, link);
         bl_json_write_object(writer);
-        write_text(writer, "tool_name", denial->tool);
-        write_text(writer, "reason", denial->reason);
+        bl_json_put_text(writer, "tool_name", denial->tool);
+        bl_json_put_text(writer, "reason", denial->reason);
         bl_json_write_end(writer);
     }
     bl_json_write_end(writer);
@@ -64,11 +52,10 @@ static void write_steps(struct bl_json_writer *writer, const struct bl_list *ste
     BL_LIST_EACH (link, steps) {
         const struct bl_step *step = BL_CONTAINER(link, struct bl_step, link);
         bl_json_write_object(writer);
-        write_text(writer, "id", step->id);
-        write_text(writer, "tool", step->tool);
-        write_text(writer, "status", bl_text_from(step->status));
-        bl_json_write_key(writer, BL_TEXT("ms"));
-        bl_json_write_uint64(writer, step->ms);
+        bl_json_put_text(writer, "id", step->id);
+        bl_json_put_text(writer, "tool", step->tool);
+        bl_json_put_text(writer, "status", bl_text_from(step->status));
+        bl_json_put_uint64(writer, "ms", step->ms);
         bl_json_write_end(writer);
     }
     bl_json_write_end(writer);
@@ -82,13 +69,11 @@ static void write_end(struct bl_json_writer *writer, const struct bl_turn_result
     bl_usage_write(writer, &result->usage);
     bl_json_write_key(writer, BL_TEXT("spent"));
     bl_spent_write(writer, &result->spent);
-    write_boolean(writer, "truncated", result->truncated);
+    bl_json_put_boolean(writer, "truncated", result->truncated);
     bl_time_format(result->started_wall_ns, started_at);
-    write_text(writer, "started_at", bl_text_from(started_at));
-    bl_json_write_key(writer, BL_TEXT("duration_ms"));
-    bl_json_write_uint64(writer, result->duration_ms);
-    bl_json_write_key(writer, BL_TEXT("receipt"));
-    bl_json_write_raw(writer, result->receipt.size > 0 ? result->receipt : BL_TEXT("null"));
+    bl_json_put_text(writer, "started_at", bl_text_from(started_at));
+    bl_json_put_uint64(writer, "duration_ms", result->duration_ms);
+    bl_json_put_json(writer, "receipt", result->receipt);
     bl_json_write_key(writer, BL_TEXT("error"));
     if (result->error.code != 0)
         bl_json_write_error(writer, &result->error);
@@ -105,12 +90,12 @@ void turn_result_seal(struct turn *turn)
     bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
-    write_text(&writer, "turn_id", bl_text_from(result->turn_id));
-    write_text(&writer, "prompt", result->prompt);
-    write_text(&writer, "output", result->output);
-    write_text(&writer, "stop_reason", bl_text_from(bl_turn_end_name(result->end)));
-    write_boolean(&writer, "cancel_observed", result->cancel_observed);
-    write_boolean(&writer, "interrupted", result->interrupted);
+    bl_json_put_text(&writer, "turn_id", bl_text_from(result->turn_id));
+    bl_json_put_text(&writer, "prompt", result->prompt);
+    bl_json_put_text(&writer, "output", result->output);
+    bl_json_put_text(&writer, "stop_reason", bl_text_from(bl_turn_end_name(result->end)));
+    bl_json_put_boolean(&writer, "cancel_observed", result->cancel_observed);
+    bl_json_put_boolean(&writer, "interrupted", result->interrupted);
     write_names(&writer, "matched_commands", turn->engine->matched_commands);
     write_names(&writer, "matched_tools", turn->engine->matched_tools);
     write_denials(&writer, &result->denials);

@@ -27,10 +27,8 @@ void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more)
 
 static void write_tokens(struct bl_json_writer *writer, const struct bl_usage *usage)
 {
-    bl_json_write_key(writer, BL_TEXT("input_tokens"));
-    bl_json_write_uint64(writer, usage->input_tokens);
-    bl_json_write_key(writer, BL_TEXT("output_tokens"));
-    bl_json_write_uint64(writer, usage->output_tokens);
+    bl_json_put_uint64(writer, "input_tokens", usage->input_tokens);
+    bl_json_put_uint64(writer, "output_tokens", usage->output_tokens);
 }
 
 void bl_usage_write(struct bl_json_writer *writer, const struct bl_usage *usage)

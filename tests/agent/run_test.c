@@ -167,6 +167,24 @@ PLAY(request_is_answered_from_the_record,
     CHECK_EQUAL(rig->error.kind, BL_KIND_USAGE);
 }
 
+PLAY(request_whose_turn_was_interrupted_and_kept_is_run_again,
+     "replies:\n  - {say: one two, wedge: after_first_token}\n  - say: whole\n")
+{
+    rig->options.session.request_id = "req-2";
+    rig->options.limits.keep = true;
+    rig->options.run.timed = true;
+    rig->options.run.timeout_ns = 50 * MS;
+    CHECK_EQUAL(rig_run(rig, "once"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_TIMEOUT);
+    CHECK_EQUAL(rig_view(rig).turn_count, 1);
+    rig->options.run.timed = false;
+    CHECK_EQUAL(rig_run(rig, "once"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(rig->result.run.turns_completed, 1);
+    CHECK_EQUAL(rig_view(rig).turn_count, 2);
+    CHECK(has(rig_view(rig).turns[0], "\"interrupted\":true"));
+}
+
 PLAY(deadline_ends_a_silent_model_and_a_tool_that_hangs,
      "replies:\n  - wedge: before_first_token\n  - {say: a b c, wedge: after_first_token}\n"
      "  - {tools: [{name: bash, input: {command: sleep 60}}]}\n")
@@ -286,5 +304,6 @@ SUITE(run, cmocka_unit_test(turn_is_in_the_file_when_it_has_completed),
       cmocka_unit_test(call_is_cancelled_by_id_and_its_turn_goes_on),
       cmocka_unit_test(nobody_of_that_id_is_not_found),
       cmocka_unit_test(request_is_answered_from_the_record),
+      cmocka_unit_test(request_whose_turn_was_interrupted_and_kept_is_run_again),
       cmocka_unit_test(deadline_ends_a_silent_model_and_a_tool_that_hangs),
       cmocka_unit_test(cancel_and_commit_agree_in_result_events_and_file));

@@ -411,6 +411,21 @@ static void a_session_has_one_writer(void **state)
     assert_string_equal(run.err, "");
 }
 
+static void what_was_cut_off_is_an_event_too(void **state)
+{
+    (void)state;
+    start_stuck(stuck, "stream-json");
+    held_await(&held, "text_delta");
+    kill(held.pid, SIGKILL);
+    held_wait(&held);
+    RUN(&run, "run", "hi", "--session", "s", "--provider", stage_script(hello), "--output-format",
+        "stream-json");
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.err, "");
+    assert_non_null(strstr(run.out, "\"type\":\"warning\""));
+    assert_non_null(strstr(run.out, "was cut off and is not in the session."));
+}
+
 static void a_store_that_is_none_is_left_as_it_is(void **state)
 {
     const char *path = stage_file("not-a-store.db", "this is not a database, and long enough to be "
@@ -475,5 +490,6 @@ SUITE(run_work, HELD(a_run_that_completes_is_in_its_session_once),
       HELD(the_second_signal_cuts_the_grace), HELD(without_a_place_for_its_socket_a_run_goes_on),
       HELD(keep_commits_what_had_come), HELD(continue_and_resume_go_on_with_a_session),
       HELD(a_request_is_run_once), HELD(a_request_that_was_killed_goes_on_where_it_stood),
-      HELD(a_session_has_one_writer), HELD(a_store_that_is_none_is_left_as_it_is),
+      HELD(a_session_has_one_writer), HELD(what_was_cut_off_is_an_event_too),
+      HELD(a_store_that_is_none_is_left_as_it_is),
       HELD(what_no_rule_allows_is_refused_and_recorded));

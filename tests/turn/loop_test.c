@@ -134,6 +134,23 @@ SCENE(deadline_counts_from_when_the_caller_says)
     return 0;
 }
 
+SCENE(warnings_are_told_at_the_start)
+{
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_text warnings[] = {BL_TEXT("one"), BL_TEXT("two")};
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "ok"});
+    options.warnings = warnings;
+    options.warning_count = 2;
+    play(stage, &options, &result);
+    CHECK_EQUAL(stage->events[0], BL_EVENT_RUN_STARTED);
+    CHECK_EQUAL(stage->events[1], BL_EVENT_WARNING);
+    CHECK_EQUAL(stage->events[2], BL_EVENT_WARNING);
+    CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
+    return 0;
+}
+
 SCENE(loop_ends_at_the_first_result_that_is_not_completed)
 {
     struct bl_run_options options = options_of("go", "on");
@@ -273,6 +290,7 @@ SUITE(loop, cmocka_unit_test(without_a_continuation_there_is_exactly_one_turn),
       cmocka_unit_test(deadline_of_zero_is_one_timeout_without_a_call),
       cmocka_unit_test(deadline_below_zero_is_one_timeout_without_a_call),
       cmocka_unit_test(deadline_counts_from_when_the_caller_says),
+      cmocka_unit_test(warnings_are_told_at_the_start),
       cmocka_unit_test(loop_ends_at_the_first_result_that_is_not_completed),
       cmocka_unit_test(late_stop_is_seen_by_the_next_turn_at_entry),
       cmocka_unit_test(late_stop_without_a_next_turn_leaves_the_run_completed),

@@ -1,6 +1,6 @@
-#include "cli.h"
-
 #include <assert.h>
+
+#include <belay/base.h>
 
 #define WORD_MAX     64u
 #define DISTANCE_MAX 2u
@@ -37,15 +37,15 @@ static unsigned edit_distance(struct bl_text a, struct bl_text b)
     return rows[a.size % 3][b.size];
 }
 
-void cli_suggestion_init(struct cli_suggestion *suggestion, const char *word)
+void bl_suggestion_init(struct bl_suggestion *suggestion, const char *word)
 {
     assert(word != NULL);
-    *suggestion = (struct cli_suggestion){.word = word, .distance = DISTANCE_MAX + 1};
+    *suggestion = (struct bl_suggestion){.word = word, .distance = DISTANCE_MAX + 1};
 }
 
 /* A word that begins the name, or that the name begins, is nearest; then fewest edits, and those
  * must leave half of the longer one standing, or every short word would mean every other. */
-void cli_suggestion_offer(struct cli_suggestion *suggestion, const char *name)
+void bl_suggestion_offer(struct bl_suggestion *suggestion, const char *name)
 {
     struct bl_text word = bl_text_from(suggestion->word);
     struct bl_text text = bl_text_from(name);

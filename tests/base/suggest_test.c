@@ -1,15 +1,13 @@
 #include "suite.h"
 
-#include "../../src/cli/cli.h"
-
 static const char *suggest(const char *word)
 {
     static const char *const names[] = {"run", "chat", "session", "doctor", "help"};
-    struct cli_suggestion suggestion;
+    struct bl_suggestion suggestion;
 
-    cli_suggestion_init(&suggestion, word);
+    bl_suggestion_init(&suggestion, word);
     for (size_t i = 0; i < BL_COUNT(names); i++)
-        cli_suggestion_offer(&suggestion, names[i]);
+        bl_suggestion_offer(&suggestion, names[i]);
     return suggestion.best;
 }
 
