@@ -139,6 +139,31 @@ static void name_option(const struct cli_command *command, int option, struct bl
     }
 }
 
+const struct option cli_format_options[] = {
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
+
+int cli_take_none(void *context, int option, const char *value, struct bl_error *error)
+{
+    (void)context;
+    (void)option;
+    return cli_arguments_refuse(value, error);
+}
+
+int cli_take_one(void *context, int option, const char *value, struct bl_error *error)
+{
+    const char **operand = context;
+
+    (void)option;
+    if (*operand != NULL)
+        return cli_arguments_refuse(value, error);
+    *operand = value;
+    return 0;
+}
+
 int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,
                        struct bl_error *error)
 {

@@ -31,13 +31,6 @@ const char cli_cancel_help[] =
     "  belay cancel run_3p5yd7mcnxw2kq4tzvhb\n"
     "  belay cancel nightly --json\n";
 
-const struct option cli_cancel_options[] = {
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 struct cancelling {
     struct bl_arena arena;
     const char *id;
@@ -170,17 +163,6 @@ static int print_text(const struct cli_call *call, struct cancelling *cancelling
     return exit_code;
 }
 
-static int take_id(void *context, int option, const char *value, struct bl_error *error)
-{
-    const char **id = context;
-
-    (void)option;
-    if (*id != NULL)
-        return cli_arguments_refuse(value, error);
-    *id = value;
-    return 0;
-}
-
 static int check_id(const char *id, struct bl_error *error)
 {
     size_t size = id != NULL ? strlen(id) : 0;
@@ -199,7 +181,7 @@ int cli_cancel_run(struct cli_call *call)
     struct bl_error *error = &cancelling.error;
     int exit_code;
 
-    int code = cli_arguments_read(call, false, take_id, &cancelling.id, error);
+    int code = cli_arguments_read(call, false, cli_take_one, &cancelling.id, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code == 0)

@@ -74,7 +74,6 @@ const struct cli_command *cli_command_find(const char *name, struct bl_error *er
 
 int cli_doctor_run(struct cli_call *call);
 extern const char cli_doctor_help[];
-extern const struct option cli_doctor_options[];
 
 int cli_bootstrap_run(struct cli_call *call);
 extern const char cli_bootstrap_help[];
@@ -82,15 +81,12 @@ extern const struct option cli_bootstrap_options[];
 
 int cli_cancel_run(struct cli_call *call);
 extern const char cli_cancel_help[];
-extern const struct option cli_cancel_options[];
 
 int cli_ps_run(struct cli_call *call);
 extern const char cli_ps_help[];
-extern const struct option cli_ps_options[];
 
 int cli_route_run(struct cli_call *call);
 extern const char cli_route_help[];
-extern const struct option cli_route_options[];
 
 int cli_run_run(struct cli_call *call);
 extern const char cli_run_help[];
@@ -102,11 +98,9 @@ extern const struct option cli_session_options[];
 
 int cli_tool_run(struct cli_call *call);
 extern const char cli_tool_help[];
-extern const struct option cli_tool_options[];
 
 int cli_tools_run(struct cli_call *call);
 extern const char cli_tools_help[];
-extern const struct option cli_tools_options[];
 
 int cli_hold_run(struct cli_call *call);
 extern const char cli_hold_help[];
@@ -151,6 +145,11 @@ int cli_arguments_refuse(const char *operand, struct bl_error *error);
 /* Takes an option of the command's own, or an operand (CLI_ARGUMENT_OPERAND). Not 0: `*error` says
  * what is wrong; its target is the option's name unless it says another. */
 typedef int cli_take(void *context, int option, const char *value, struct bl_error *error);
+/* For commands whose only options are the format and the help. */
+extern const struct option cli_format_options[];
+/* No operand; and one at most, into the `const char *` (NULL before) that `context` points to. */
+cli_take cli_take_none;
+cli_take cli_take_one;
 /* Walks the whole command line; formats and help are seen to. 0; CLI_OPTION_HELP: help is asked
  * for; else what is wrong, a usage error. */
 int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,

@@ -38,13 +38,6 @@ const char cli_doctor_help[] =
     "  belay doctor\n"
     "  belay doctor --json | jq .containment.default\n";
 
-const struct option cli_doctor_options[] = {
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 const char *doctor_default_container(const struct doctor_report *report)
 {
     if (report->cgroup2.state == PROBE_OK)

@@ -32,13 +32,6 @@ const char cli_ps_help[] =
     "  belay ps\n"
     "  belay ps --json\n";
 
-const struct option cli_ps_options[] = {
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 struct listing {
     struct bl_arena arena;
     struct bl_list processes; /* struct bl_control_process */
@@ -140,20 +133,13 @@ static int print_text(const struct cli_call *call, const struct listing *listing
     return exit_code;
 }
 
-static int take_nothing(void *context, int option, const char *value, struct bl_error *error)
-{
-    (void)context;
-    (void)option;
-    return cli_arguments_refuse(value, error);
-}
-
 int cli_ps_run(struct cli_call *call)
 {
     struct listing listing = {0};
     struct bl_error *error = &listing.error;
     int exit_code;
 
-    int code = cli_arguments_read(call, false, take_nothing, NULL, error);
+    int code = cli_arguments_read(call, false, cli_take_none, NULL, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code != 0)

@@ -24,13 +24,6 @@ const char cli_route_help[] =
     "  belay route 'run the tests in bash'\n"
     "  belay route --json 'list the tools'\n";
 
-const struct option cli_route_options[] = {
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 struct routed {
     const char *prompt;
     struct bl_list matches;
@@ -75,17 +68,6 @@ static int print_text(const struct cli_call *call, const struct routed *routed)
     return exit_code;
 }
 
-static int take_prompt(void *context, int option, const char *value, struct bl_error *error)
-{
-    const char **prompt = context;
-
-    (void)option;
-    if (*prompt != NULL)
-        return cli_arguments_refuse(value, error);
-    *prompt = value;
-    return 0;
-}
-
 static int route(struct cli_call *call, const char *prompt)
 {
     struct routed routed = {.prompt = prompt};
@@ -110,7 +92,7 @@ int cli_route_run(struct cli_call *call)
     const char *prompt = NULL;
     struct bl_error error = {0};
 
-    int code = cli_arguments_read(call, false, take_prompt, &prompt, &error);
+    int code = cli_arguments_read(call, false, cli_take_one, &prompt, &error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code == 0)

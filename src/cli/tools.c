@@ -52,20 +52,6 @@ const char cli_tool_help[] =
     "  belay tool bash\n"
     "  belay tool bash --json\n";
 
-const struct option cli_tools_options[] = {
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
-const struct option cli_tool_options[] = {
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 int tools_offered_init(struct tools_offered *offered, struct bl_error *error)
 {
     *offered = (struct tools_offered){.permissions = bl_permissions_new(BL_PERMISSION_AUTO)};
@@ -190,20 +176,13 @@ static int print_tools(const struct cli_call *call, const struct bl_tools *tools
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
-static int take_nothing(void *context, int option, const char *value, struct bl_error *error)
-{
-    (void)context;
-    (void)option;
-    return cli_arguments_refuse(value, error);
-}
-
 int cli_tools_run(struct cli_call *call)
 {
     struct tools_offered offered;
     struct bl_error error = {0};
     int exit_code;
 
-    int code = cli_arguments_read(call, false, take_nothing, NULL, &error);
+    int code = cli_arguments_read(call, false, cli_take_none, NULL, &error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code != 0)
@@ -216,17 +195,6 @@ int cli_tools_run(struct cli_call *call)
         exit_code = cli_envelope_print(call, CLI_EXIT_OK, tools_payload, offered.tools);
     tools_offered_done(&offered);
     return exit_code;
-}
-
-static int take_name(void *context, int option, const char *value, struct bl_error *error)
-{
-    const char **name = context;
-
-    (void)option;
-    if (*name != NULL)
-        return cli_arguments_refuse(value, error);
-    *name = value;
-    return 0;
 }
 
 static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, const char *name,
@@ -272,7 +240,7 @@ int cli_tool_run(struct cli_call *call)
     const char *name = NULL;
     struct bl_error error = {0};
 
-    int code = cli_arguments_read(call, false, take_name, &name, &error);
+    int code = cli_arguments_read(call, false, cli_take_one, &name, &error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code == 0 && name == NULL) {
