@@ -1,7 +1,6 @@
 #include "helpers.h"
+#include "racer.h"
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 
 #define PLAY(name, script)                                                                         \
@@ -216,36 +215,14 @@ PLAY(deadline_ends_a_silent_model_and_a_tool_that_hangs,
 
 #define SESSION_ROUNDS 250
 
-struct racer {
-    pthread_t thread;
-    sem_t go, done;
-    struct bl_scope *scope;
-    uint32_t spin;
-    bool over;
-};
-
 static struct racer racer;
 static uint64_t told_completed;
-
-static void *racer_main(void *argument)
-{
-    (void)argument;
-    for (;;) {
-        sem_wait(&racer.go);
-        if (racer.over)
-            return NULL;
-        for (volatile uint32_t i = 0; i < racer.spin; i++)
-            continue;
-        bl_scope_stop(racer.scope, BL_STOP_USER, "racer");
-        sem_post(&racer.done);
-    }
-}
 
 static void on_event(void *context, const struct bl_event *event)
 {
     (void)context;
     if (event->type == BL_EVENT_TEXT_DELTA)
-        sem_post(&racer.go);
+        racer_go(&racer);
     if (event->type == BL_EVENT_TURN_ENDED)
         told_completed += has(event->json, "\"stop_reason\":\"completed\"");
 }
@@ -255,15 +232,11 @@ static int race_main(void *argument)
     unsigned long rounds = *(unsigned long *)argument, completed = 0, here = 0;
     static const struct bl_listener listener = {on_event, NULL};
     struct rig *rig = bl_alloc(sizeof *rig);
-    struct bl_random random;
-    double range = 4000;
     char id[32];
 
     rig_init(rig, "replies: [{say: ok, pieces: 1}]\nrepeat: true\n");
     rig->options.listener = &listener;
     rig->options.limits.compact_after_turns = 2;
-    bl_random_seed(&random, 7);
-    racer.scope = &rig->scope;
     for (unsigned long i = 0; i < rounds; i++) {
         /* Another session now and then: what it has left is counted in each round. */
         if (i % SESSION_ROUNDS == 0) {
@@ -271,7 +244,7 @@ static int race_main(void *argument)
             rig->options.session.id = id;
             here = 0;
         }
-        racer.spin = (uint32_t)bl_random_below(&random, (uint64_t)range + 1);
+        racer_aim(&racer, &rig->scope);
         char run_id[BL_ID_SIZE];
         bl_id_make(run_id, "run_");
         bl_scope_init(&rig->scope, bl_scope_current());
@@ -279,14 +252,12 @@ static int race_main(void *argument)
         rig->options.session.prompt = rig->options.run.prompt = BL_TEXT("go");
         bl_arena_reset(&rig->arena);
         CHECK_EQUAL(bl_agent_run(&rig->options, &rig->arena, &rig->result, &rig->error), 0);
-        sem_wait(&racer.done);
-        bl_yield();
-        bl_scope_done(&rig->scope);
         enum bl_turn_end end = rig->result.run.end;
+        racer_settle(&racer, end == BL_TURN_COMPLETED);
+        bl_scope_done(&rig->scope);
         CHECK(end == BL_TURN_COMPLETED || end == BL_TURN_CANCELLED);
         completed += end == BL_TURN_COMPLETED;
         here += end == BL_TURN_COMPLETED;
-        range *= end == BL_TURN_COMPLETED ? 0.97 : 1.03;
         CHECK_EQUAL(told_completed, completed);
         struct bl_list list;
         CHECK_EQUAL(bl_store_list(rig->store, &rig->arena, NULL, 1, &list, NULL), 0);
@@ -307,15 +278,10 @@ static void cancel_and_commit_agree_in_result_events_and_file(void **state)
     unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 150 : 400, 100000);
 
     (void)state;
-    sem_init(&racer.go, 0, 0);
-    sem_init(&racer.done, 0, 0);
-    racer.over = false;
     told_completed = 0;
-    assert_int_equal(pthread_create(&racer.thread, NULL, racer_main, NULL), 0);
+    racer_start(&racer);
     run_in_loop(race_main, &rounds);
-    racer.over = true;
-    sem_post(&racer.go);
-    pthread_join(racer.thread, NULL);
+    racer_end(&racer);
 }
 
 SUITE(run, cmocka_unit_test(turn_is_in_the_file_when_it_has_completed),

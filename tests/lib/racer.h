@@ -1,0 +1,31 @@
+/* A thread that stops a scope at a moment of its own, so that a stop and a commit meet. */
+#ifndef BELAY_TESTS_RACER_H
+#define BELAY_TESTS_RACER_H
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <belay/fiber.h>
+
+struct racer {
+    pthread_t thread;
+    sem_t go;
+    sem_t done;
+    struct bl_scope *scope;
+    uint32_t spin;
+    bool over;
+    struct bl_random random;
+    double range; /* of spins: found on the way, so that each side wins half of the time */
+};
+
+void racer_start(struct racer *racer);
+void racer_end(struct racer *racer);
+/* Before each round: what it stops. */
+void racer_aim(struct racer *racer, struct bl_scope *scope);
+/* In the round, when the stop may come. */
+void racer_go(struct racer *racer);
+/* After it, in a fiber: the stop has been asked for and handed down. `lost`: the commit was first.
+ */
+void racer_settle(struct racer *racer, bool lost);
+
+#endif
