@@ -166,8 +166,9 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
     struct child child = {.path = warden_path(path_buffer, 4096), .directory = options->directory};
     int failure = open_ends(lifeline, control);
     if (failure != 0) {
+        int code = explain(error, &child, failure);
         bl_arena_done(&arena);
-        return explain(error, &child, failure);
+        return code;
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -179,13 +180,14 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
            sizeof child.fds);
     failure = clone_child(&child, &ret_started->pidfd, &ret_started->pid);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    bl_arena_done(&arena);
     close(lifeline[0]);
     close(control[1]);
     ret_started->lifeline = lifeline[1];
     ret_started->control = control[0];
-    if (failure == 0 && child.failure == 0)
+    if (failure == 0 && child.failure == 0) {
+        bl_arena_done(&arena);
         return 0;
+    }
     /* The child has gone before it became a warden; `clone` has not, when it failed itself. */
     close(lifeline[1]);
     close(control[0]);
@@ -193,5 +195,7 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
         waitid(P_PIDFD, (id_t)ret_started->pidfd, &(siginfo_t){0}, WEXITED);
         close(ret_started->pidfd);
     }
-    return explain(error, &child, failure != 0 ? failure : child.failure);
+    int code = explain(error, &child, failure != 0 ? failure : child.failure);
+    bl_arena_done(&arena);
+    return code;
 }
