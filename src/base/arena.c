@@ -33,7 +33,7 @@
 #endif
 
 #define ALIGNMENT  ((size_t)16)
-#define CHUNK_MIN  ((size_t)4096)
+#define CHUNK_MIN  ((size_t)1024)
 #define CHUNK_MAX  ((size_t)1 << 20)
 #define PRINTF_MIN 256
 

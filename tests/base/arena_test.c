@@ -107,10 +107,10 @@ static void empty_allocations_are_unique(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void chunks_start_at_4_kib_and_double_up_to_1_mib(void **state BL_UNUSED)
+static void chunks_start_at_1_kib_and_double_up_to_1_mib(void **state BL_UNUSED)
 {
     struct bl_arena arena;
-    size_t expected = 0, chunk = 4096;
+    size_t expected = 0, chunk = 1024;
     bl_arena_init(&arena);
     for (int i = 0; i < 12; i++) {
         size_t before = arena.allocated;
@@ -179,7 +179,7 @@ static void rewind_goes_back_and_frees_newer_chunks(void **state BL_UNUSED)
     for (int i = 0; i < 100; i++)
         memset(bl_arena_alloc(&arena, 10000), 1, 10000);
     bl_arena_rewind(&arena, mark);
-    assert_int_equal(arena.allocated, 4096);
+    assert_int_equal(arena.allocated, 1024);
     assert_ptr_equal(bl_arena_alloc(&arena, 100), first);
     for (size_t i = 0; i < 100; i++)
         assert_int_equal(old[i], 7);
@@ -221,7 +221,7 @@ static void the_newest_allocation_fills_its_chunk_to_the_last_byte(void **state 
     size_t room = (size_t)(arena.end - memory);
     assert_ptr_equal(bl_arena_resize(&arena, memory, 16, room), memory);
     memset(memory, 1, room);
-    assert_int_equal(arena.allocated, 4096);
+    assert_int_equal(arena.allocated, 1024);
     assert_ptr_equal(bl_arena_resize(&arena, memory, room, room - 1), memory);
     char *moved = bl_arena_resize(&arena, memory, room - 1, room + 1);
     assert_ptr_not_equal(moved, memory);
@@ -398,7 +398,7 @@ static void the_heap_gives_memory_for_size_zero(void **state BL_UNUSED)
 SUITE(arena, cmocka_unit_test(a_zeroed_struct_is_an_empty_arena),
       cmocka_unit_test(every_allocation_is_aligned_and_its_own),
       cmocka_unit_test(empty_allocations_are_unique),
-      cmocka_unit_test(chunks_start_at_4_kib_and_double_up_to_1_mib),
+      cmocka_unit_test(chunks_start_at_1_kib_and_double_up_to_1_mib),
       cmocka_unit_test(a_large_request_gets_a_chunk_of_its_own_size),
       cmocka_unit_test(reset_keeps_the_largest_chunk_and_uses_it_again),
       cmocka_unit_test(zalloc_zeroes_memory_that_was_used_before),
