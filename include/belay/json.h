@@ -46,10 +46,11 @@ struct bl_json {
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 struct bl_json_limits {
-    size_t size_max;        /* bytes of input; 0: 64 MiB; at most 4 GiB */
-    size_t string_max;      /* bytes of one decoded string or key; 0: 16 MiB */
-    uint32_t depth_max;     /* nested containers; 0: 128; at most 1024 */
-    bool refuse_duplicates; /* a key twice in one object is an error */
+    size_t size_max;         /* bytes of input; 0: 64 MiB; at most 4 GiB */
+    size_t string_max;       /* bytes of one decoded string or key; 0: 16 MiB */
+    uint32_t depth_max;      /* nested containers; 0: 128; at most 1024 */
+    bool refuse_duplicates;  /* a key twice in one object is an error */
+    bool replace_surrogates; /* a lone one (of a pair that was split) is U+FFFD, not an error */
 };
 
 /* Where and why reading failed. */

@@ -100,15 +100,19 @@ static char *read_unicode(struct reader *reader, char *at, char **out)
     at += 6;
     uint32_t code_point = (uint32_t)unit;
     if (unit >= 0xd800 && unit <= 0xdfff) {
-        if (unit >= 0xdc00 || at[0] != '\\' || at[1] != 'u')
-            return reader_fail(reader, BL_EPARSE, backslash, "a pair of surrogates");
-        int32_t low = read_hex(reader, at + 2);
+        int32_t low = 0;
+        if (unit < 0xdc00 && at[0] == '\\' && at[1] == 'u')
+            low = read_hex(reader, at + 2);
         if (low < 0)
             return NULL;
-        if (low < 0xdc00 || low > 0xdfff)
+        if (low >= 0xdc00 && low <= 0xdfff) {
+            code_point = 0x10000 + ((uint32_t)(unit - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+            at += 6;
+        } else if (reader->limits.replace_surrogates) {
+            code_point = BL_UTF8_REPLACEMENT;
+        } else {
             return reader_fail(reader, BL_EPARSE, backslash, "a pair of surrogates");
-        code_point = 0x10000 + ((uint32_t)(unit - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
-        at += 6;
+        }
     }
     *out += bl_utf8_encode(code_point, *out);
     return at;

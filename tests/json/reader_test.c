@@ -410,7 +410,32 @@ static void needs_nothing_of_the_input_afterwards(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-SUITE(reader, cmocka_unit_test(decides_the_public_suite_as_its_names_say),
+static void lone_surrogates_are_replaced_where_that_is_asked_for(void **state BL_UNUSED)
+{
+    static const struct bl_json_limits limits = {.replace_surrogates = true};
+    static const struct {
+        const char *input, *text;
+    } cases[] = {
+        {"\"a\\ud83d\"", "a\uFFFD"},
+        {"\"\\ude00b\"", "\uFFFDb"},
+        {"\"\\ud83d\\ud83d\\ude00\"", "\uFFFD\U0001F600"},
+        {"\"\\ud83d\\u0041\"", "\uFFFDA"},
+    };
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        const struct bl_json *value;
+        struct bl_text input = bl_text_from(cases[i].input);
+        assert_int_equal(bl_json_read(&arena, input, NULL, &value, NULL), BL_EPARSE);
+        assert_int_equal(bl_json_read(&arena, input, &limits, &value, NULL), 0);
+        assert_string_equal(bl_json_text(value).data, cases[i].text);
+    }
+    bl_arena_done(&arena);
+}
+
+SUITE(reader, cmocka_unit_test(lone_surrogates_are_replaced_where_that_is_asked_for),
+      cmocka_unit_test(decides_the_public_suite_as_its_names_say),
       cmocka_unit_test(reads_every_type_in_document_order), cmocka_unit_test(decodes_escapes),
       cmocka_unit_test(stops_at_a_special_byte_wherever_it_stands_in_a_word),
       cmocka_unit_test(refuses_broken_strings), cmocka_unit_test(refuses_invalid_utf8),
