@@ -110,7 +110,8 @@ size_t bl_utf8_count(struct bl_text text);
     X(BL_ENOTSUP, -1019, "not available here")                                                     \
     X(BL_ECHILD, -1020, "no such child")                                                           \
     X(BL_ESYSTEM, -1021, "the system refused")                                                     \
-    X(BL_EUNKNOWN, -1022, "the outcome is not known")
+    X(BL_EUNKNOWN, -1022, "the outcome is not known")                                              \
+    X(BL_EBUDGET, -1023, "over the budget")
 
 enum bl_error_code {
 #define BL_ERROR_CODE(name, value, text) name = value,

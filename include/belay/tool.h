@@ -62,6 +62,9 @@ void bl_toolbox_free(struct bl_toolbox *toolbox); /* NULL is fine; no call may b
 const struct bl_tools *bl_toolbox_tools(const struct bl_toolbox *toolbox);
 /* The one in force; the first time it may try the machine's, which takes milliseconds. */
 enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox);
+/* Commands do not get these variables, nor any that look like secrets. Names end in NULL, and
+ * outlive the toolbox. */
+void bl_toolbox_hide(struct bl_toolbox *toolbox, const char *const *variables);
 /* Skips the graces of what is being stopped now or will be. */
 void bl_toolbox_hurry(struct bl_toolbox *toolbox);
 

@@ -78,6 +78,13 @@ struct bl_spent {
     double cost_usd_max; /* with the whole reservation of calls that were cut */
 };
 
+/* Parts of a call's usage, which includes them. */
+struct bl_usage_detail {
+    uint64_t cache_read_tokens;
+    uint64_t cache_write_tokens;
+    uint64_t reasoning_tokens;
+};
+
 uint64_t bl_usage_total(const struct bl_usage *usage);
 void bl_usage_add(struct bl_usage *usage, const struct bl_usage *more);
 void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more);
@@ -120,16 +127,19 @@ int bl_session_id_check(const char *id, struct bl_error *error);
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* One thing that the model can call. `schema` is a JSON Schema object, as text. */
+/* One thing that the model can call. `schema` is a JSON Schema object, as text; `compiled` the same
+ * to check inputs with (NULL: they are not). */
 struct bl_tool_offer {
     const char *name;
     const char *description;
     struct bl_text schema;
+    const struct bl_json_schema *compiled;
 };
 
 struct bl_request {
     struct bl_text system;
     const struct bl_session *session; /* what was said before this turn */
+    uint64_t turns_skipped;           /* so many of the oldest of those are not sent */
     const struct bl_list *messages;   /* of the turn so far: struct bl_message */
     const struct bl_tool_offer *tools;
     size_t tool_count;
@@ -168,7 +178,10 @@ struct bl_piece {
     struct bl_text invalid;
     struct bl_text opaque;
     struct bl_usage usage;
-    bool estimated; /* of usage */
+    struct bl_usage_detail usage_detail;
+    bool estimated;  /* of usage */
+    bool cost_known; /* cost_usd is what it costs; else the model is asked */
+    double cost_usd;
     enum bl_answer_end end;
     struct {
         uint32_t attempt; /* from 1: the first retry */
@@ -184,6 +197,13 @@ struct bl_piece {
 struct bl_sink {
     int (*take)(struct bl_sink *sink, const struct bl_piece *piece);
     char detail[120]; /* set by the model when it returns: "stream cut after 812 bytes" */
+    /* What the attempt under way may come to at most, in USD, should it be cut; 0: nothing is known
+     * to be owed. Set by the model, also before it tells of a retry. */
+    double reserved_usd;
+    /* Nothing of the attempt under way was sent, or the provider bills nothing for it: unless it
+     * told a usage, it used none. Set by the model. */
+    bool unbilled;
+    bool abandoned; /* something of the call could not be ended: its fate is unknown */
 };
 
 struct bl_model {
@@ -193,8 +213,9 @@ struct bl_model {
     /* Input tokens that the request will cost, roughly; never less for a longer text. */
     uint64_t (*estimate)(void *context, const struct bl_request *request);
     /* One call, in the running fiber and its scope. 0 after BL_PIECE_END; BL_ECANCELED or
-     * BL_ETIMEDOUT when the scope stopped; else the error says what (kind provider or
-     * provider_timeout), and nothing of it had a side effect. */
+     * BL_ETIMEDOUT when the scope stopped; BL_EBUDGET: a limit of cost does not cover it, and it
+     * was not sent; else the error says what (kind provider or provider_timeout; its name
+     * context_overflow: fewer turns may help), and nothing of it had a side effect. */
     int (*call)(void *context, const struct bl_request *request, struct bl_sink *sink,
                 struct bl_error *error);
     /* What that usage costs, in USD; negative: not known. NULL: not known. */

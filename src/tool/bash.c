@@ -175,7 +175,7 @@ static int run_command(struct bash_run *run, struct bl_error *error)
     struct bl_text text = bl_json_text(bl_json_get(call->input, BL_TEXT("command")));
     const char *const arguments[] = {toolbox->shell, "-c", text.data, NULL};
     struct bl_command command = {
-        .options = {.environment = bl_environment_scrub(call->arena, NULL, NULL, NULL),
+        .options = {.environment = bl_environment_scrub(call->arena, NULL, toolbox->hidden, NULL),
                     .directory = toolbox->workspace,
                     .input = -1,
                     .container = toolbox->container,

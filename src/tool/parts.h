@@ -79,7 +79,8 @@ struct bl_toolbox {
     bool hurry; /* also those to come */
     uint32_t grace_ms;
     size_t output_max;
-    const char *shell; /* bash, or sh */
+    const char *shell;         /* bash, or sh */
+    const char *const *hidden; /* variables that commands do not get; ends in NULL; may be NULL */
     struct bl_list running;
     struct bl_tool_offer offers[TOOL_COUNT];
     struct bl_json_schema *schemas[TOOL_COUNT];

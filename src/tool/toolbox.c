@@ -1,8 +1,6 @@
 #include "parts.h"
 
 #define OUTPUT_MAX_DEFAULT ((size_t)64 * 1024)
-/* Of what is wrong with an input so much is told; a model mends one thing after the other. */
-#define PROBLEMS_TOLD_MAX 5
 
 static const struct tool_entry *const entries[TOOL_COUNT] = {&tool_bash};
 
@@ -17,37 +15,11 @@ static size_t find_entry(const char *name)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-static struct bl_text list_problems(struct bl_arena *arena, const char *name,
-                                    const struct bl_list *problems)
-{
-    struct bl_text text =
-        bl_arena_printf(arena, "The input does not fit the schema of %s; it was not run.", name);
-    size_t told = 0, count = 0;
-    BL_LIST_EACH (link, problems) {
-        const struct bl_json_problem *problem = BL_CONTAINER(link, struct bl_json_problem, link);
-        if (++count > PROBLEMS_TOLD_MAX)
-            continue;
-        text = bl_arena_printf(
-            arena, BL_TEXT_FORMAT "\n" BL_TEXT_FORMAT ": " BL_TEXT_FORMAT, BL_TEXT_ARG(text),
-            BL_TEXT_ARG(problem->path.size > 0 ? problem->path : BL_TEXT("input")),
-            BL_TEXT_ARG(bl_utf8_cut(problem->message, 300)));
-        told++;
-    }
-    return count > told ? bl_arena_printf(arena, BL_TEXT_FORMAT "\n%zu more", BL_TEXT_ARG(text),
-                                          count - told)
-                        : text;
-}
-
-/* True when the tool can run with that input; else `*ret_text` says what is wrong. */
-static bool input_fits(const struct bl_toolbox *toolbox, size_t index,
-                       const struct bl_tool_call *call, struct bl_text *ret_text)
+/* True when the tool can run with that input, which fits its schema (the engine has seen to that);
+ * else `*ret_text` says what is wrong. */
+static bool input_fits(size_t index, const struct bl_tool_call *call, struct bl_text *ret_text)
 {
     const struct tool_entry *entry = entries[index];
-    struct bl_list problems;
-    if (bl_json_schema_check(toolbox->schemas[index], call->input, call->arena, &problems) != 0) {
-        *ret_text = list_problems(call->arena, entry->name, &problems);
-        return false;
-    }
     const char *wrong = entry->check(call->input);
     if (wrong != NULL)
         *ret_text = bl_arena_printf(call->arena, "The input of %s: %s; it was not run.",
@@ -90,7 +62,7 @@ static bool toolbox_permit(void *context, const struct bl_tool_call *call, char 
     struct bl_toolbox *toolbox = context;
     size_t index = find_entry(call->name);
     struct bl_text text;
-    if (index == SIZE_MAX || !input_fits(toolbox, index, call, &text))
+    if (index == SIZE_MAX || !input_fits(index, call, &text))
         return true;
     const struct tool_entry *entry = entries[index];
     struct permission_question question = {
@@ -123,7 +95,7 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
         ret_result->text = unknown_tool(call);
         return 0;
     }
-    if (!input_fits(toolbox, index, call, &ret_result->text))
+    if (!input_fits(index, call, &ret_result->text))
         return 0;
     settle_sandbox(toolbox, NULL);
     return entries[index]->call(toolbox, call, ret_result, error);
@@ -172,8 +144,12 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
     }
     for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
         code = compile_schema(toolbox, i, error);
-        toolbox->offers[i] = (struct bl_tool_offer){entries[i]->name, entries[i]->describe(toolbox),
-                                                    bl_text_from(entries[i]->schema)};
+        toolbox->offers[i] = (struct bl_tool_offer){
+            .name = entries[i]->name,
+            .description = entries[i]->describe(toolbox),
+            .schema = bl_text_from(entries[i]->schema),
+            .compiled = toolbox->schemas[i],
+        };
     }
     if (code != 0) {
         bl_toolbox_free(toolbox);
@@ -201,6 +177,11 @@ enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox)
 {
     settle_sandbox(toolbox, NULL);
     return toolbox->sandbox;
+}
+
+void bl_toolbox_hide(struct bl_toolbox *toolbox, const char *const *variables)
+{
+    toolbox->hidden = variables;
 }
 
 void bl_toolbox_hurry(struct bl_toolbox *toolbox)

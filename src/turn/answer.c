@@ -108,17 +108,37 @@ static int end_call(struct turn_answer *answer, const struct bl_piece *piece)
         return BL_ELIMIT;
     block->input = bl_arena_text(arena, piece->text);
     block->invalid = bl_arena_text(arena, piece->invalid);
+    block->opaque = bl_arena_text(arena, piece->opaque);
     answer->calls_ended++;
     return 0;
 }
 
-static struct bl_spent spent_of(const struct bl_model *model, const struct bl_usage *usage)
+/* What the answer used and costs. The part that is owed at most, should it have been cut, is what
+ * the model reserved for it. */
+static struct bl_spent spent_of(const struct turn_answer *answer, const struct bl_usage *usage)
 {
-    double cost = model->cost_usd == NULL ? -1 : model->cost_usd(model->context, usage);
+    const struct bl_model *model = answer->turn->engine->model;
+    double cost = -1;
 
+    if (answer->usage_known && answer->cost_known)
+        cost = answer->cost_usd;
+    else if (model->cost_usd != NULL)
+        cost = model->cost_usd(model->context, usage);
     if (cost < 0)
         return (struct bl_spent){.usage = *usage, .cost_unknown = true};
-    return (struct bl_spent){.usage = *usage, .cost_usd = cost, .cost_usd_max = cost};
+    double owed = answer->sink.reserved_usd;
+    return (struct bl_spent){
+        .usage = *usage, .cost_usd = cost, .cost_usd_max = owed > cost ? owed : cost};
+}
+
+/* An estimate of what an answer used that was cut before the provider said: the request as it was
+ * projected, and a token for each four bytes. */
+static struct bl_usage estimate_usage(const struct turn_answer *answer,
+                                      const struct bl_request *request)
+{
+    const struct bl_model *model = answer->turn->engine->model;
+
+    return (struct bl_usage){model->estimate(model->context, request), (answer->bytes + 3) / 4};
 }
 
 /* The call begins anew: what it used so far is spent, and what it said forgotten. */
@@ -128,8 +148,10 @@ static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
 
     turn_emit(turn,
               (struct bl_event){.type = BL_EVENT_RETRY, .piece = piece, .count = answer->bytes});
-    if (answer->usage_known) {
-        struct bl_spent spent = spent_of(turn->engine->model, &answer->usage);
+    if (answer->usage_known || answer->sink.reserved_usd > 0) {
+        struct bl_usage usage =
+            answer->usage_known ? answer->usage : estimate_usage(answer, answer->request);
+        struct bl_spent spent = spent_of(answer, &usage);
         bl_spent_add(&turn->result->spent, &spent);
     }
     bl_list_init(&answer->message->blocks);
@@ -137,7 +159,18 @@ static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
     answer->text = (struct turn_text){0};
     answer->calls = answer->calls_ended = 0;
     answer->bytes = 0;
-    answer->usage_known = false;
+    answer->usage_known = answer->cost_known = false;
+    answer->sink.reserved_usd = 0;
+}
+
+static void take_usage(struct turn_answer *answer, const struct bl_piece *piece)
+{
+    answer->usage = piece->usage;
+    answer->usage_known = true;
+    answer->cost_known = piece->cost_known;
+    answer->cost_usd = piece->cost_usd;
+    turn_emit(answer->turn,
+              (struct bl_event){.type = BL_EVENT_USAGE, .usage = &answer->usage, .piece = piece});
 }
 
 static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
@@ -151,11 +184,7 @@ static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
     case BL_PIECE_CALL_BEGIN: return begin_call(answer, piece);
     case BL_PIECE_CALL_DELTA: return 0;
     case BL_PIECE_CALL_END: return end_call(answer, piece);
-    case BL_PIECE_USAGE:
-        answer->usage = piece->usage;
-        answer->usage_known = true;
-        turn_emit(answer->turn, (struct bl_event){.type = BL_EVENT_USAGE, .usage = &answer->usage});
-        return 0;
+    case BL_PIECE_USAGE: take_usage(answer, piece); return 0;
     case BL_PIECE_RETRY: begin_anew(answer, piece); return 0;
     case BL_PIECE_END:
         close_block(answer);
@@ -175,6 +204,7 @@ static void make_request(struct turn *turn, struct bl_request *request)
 
     *request = (struct bl_request){.system = engine->system,
                                    .session = turn->session,
+                                   .turns_skipped = turn->turns_skipped,
                                    .messages = &turn->record->messages,
                                    .tools_forbidden = turn->tools_forbidden,
                                    .schema = engine->schema_text};
@@ -198,21 +228,19 @@ static bool budget_allows(const struct turn *turn, const struct bl_request *requ
     return bl_usage_total(&projected) <= turn->engine->limits.max_budget_tokens;
 }
 
-/* What the call used. Of one that was cut before the provider said, an estimate: the request as it
- * was projected, and a token for each four bytes. */
+/* What the call used. One that failed before anything came used nothing, and so did one that was
+ * stopped before it was sent, or in the wait for the next attempt. */
 static void count_usage(struct turn *turn, const struct bl_request *request, bool cut)
 {
     struct turn_answer *answer = &turn->answer;
-    const struct bl_model *model = turn->engine->model;
+    bool used = answer->usage_known || answer->ended || answer->sink.reserved_usd > 0;
 
-    if (!answer->usage_known && !cut && !answer->ended)
+    if (!used && (!cut || answer->sink.unbilled))
         return;
-    if (!answer->usage_known)
-        answer->usage =
-            (struct bl_usage){model->estimate(model->context, request), (answer->bytes + 3) / 4};
-    struct bl_spent spent = spent_of(model, &answer->usage);
+    struct bl_usage usage = answer->usage_known ? answer->usage : estimate_usage(answer, request);
+    struct bl_spent spent = spent_of(answer, &usage);
     bl_spent_add(&turn->result->spent, &spent);
-    bl_usage_add(&turn->used, &answer->usage);
+    bl_usage_add(&turn->used, &usage);
 }
 
 static int call_model(struct turn *turn, const struct bl_request *request)
@@ -224,7 +252,7 @@ static int call_model(struct turn *turn, const struct bl_request *request)
     char id[64];
 
     snprintf(id, sizeof id, "%s.%u", turn->result->turn_id, ++turn->requests);
-    *answer = (struct turn_answer){.turn = turn, .sink = {.take = take_piece}};
+    *answer = (struct turn_answer){.turn = turn, .request = request, .sink = {.take = take_piece}};
     answer->message = bl_arena_alloc(&turn->record->arena, sizeof *answer->message);
     answer->message->role = BL_ROLE_ASSISTANT;
     bl_list_init(&answer->message->link);
@@ -235,8 +263,24 @@ static int call_model(struct turn *turn, const struct bl_request *request)
     if (code != 0)
         turn->result->error = error;
     bl_text_into(unit.detail, sizeof unit.detail, answer->sink.detail);
-    bl_unit_end(&unit, code == 0 ? BL_FATE_FINISHED : BL_FATE_ABORTED);
+    bl_unit_end(&unit, code == 0                ? BL_FATE_FINISHED
+                       : answer->sink.abandoned ? BL_FATE_UNKNOWN
+                                                : BL_FATE_ABORTED);
     return code;
+}
+
+/* The conversation is longer than the model's context: once a turn, the older half of what was said
+ * before it is left out. True: it can be asked again. */
+static bool make_room(struct turn *turn)
+{
+    uint64_t turns = turn->session->turns_in_context;
+
+    if (turn->turns_skipped > 0 || turns == 0 ||
+        strcmp(turn->result->error.name, "context_overflow") != 0)
+        return false;
+    turn->turns_skipped = (turns + 1) / 2;
+    turn->result->error = (struct bl_error){0};
+    return true;
 }
 
 bool turn_ask(struct turn *turn)
@@ -244,14 +288,25 @@ bool turn_ask(struct turn *turn)
     struct turn_answer *answer = &turn->answer;
     struct bl_request request;
 
-    make_request(turn, &request);
-    if (!budget_allows(turn, &request))
-        return turn_end_as(turn, BL_TURN_MAX_BUDGET);
-    int code = call_model(turn, &request);
-    bool stopped = code != 0 && bl_scope_check(&turn->scope) != 0;
-    count_usage(turn, &request, stopped);
+    bool stopped, again;
+    int code;
+
+    do {
+        make_request(turn, &request);
+        if (!budget_allows(turn, &request))
+            return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+        code = call_model(turn, &request);
+        stopped = code != 0 && bl_scope_check(&turn->scope) != 0;
+        count_usage(turn, &request, stopped);
+        again = code != 0 && !stopped && make_room(turn);
+    } while (again);
+    /* Its own doing, though it stopped the run. */
+    if (code != 0 && strcmp(turn->result->error.name, "overrun") == 0)
+        return turn_fail(turn, code, BL_KIND_PROVIDER, "the model failed: %s", bl_error_text(code));
     if (stopped)
         return turn_end_stopped(turn);
+    if (code == BL_EBUDGET)
+        return turn_end_as(turn, BL_TURN_MAX_BUDGET);
     if (code == BL_ELIMIT)
         return turn_fail(turn, code, BL_KIND_PROVIDER,
                          "the answer is larger than any that is taken");

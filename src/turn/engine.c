@@ -153,8 +153,11 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
     turn->result->usage = turn->used;
     measure(turn);
     turn_result_seal(turn);
-    if (turns > limits->compact_after_turns) {
+    commit->turns_dropped = turn->turns_skipped;
+    if (turns > limits->compact_after_turns &&
+        turns - limits->compact_after_turns > turn->turns_skipped)
         commit->turns_dropped = turns - limits->compact_after_turns;
+    if (commit->turns_dropped > 0) {
         commit->compacted =
             (struct bl_event){.type = BL_EVENT_COMPACTED, .count = commit->turns_dropped};
         journal_prepare(journal, &commit->compacted);

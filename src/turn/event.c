@@ -61,6 +61,13 @@ static void write_usage(struct bl_json_writer *writer, const struct bl_event *ev
         bl_json_write_key(writer, BL_TEXT("spent"));
         bl_spent_write(writer, event->spent);
     }
+    if (event->piece == NULL)
+        return;
+    const struct bl_usage_detail *detail = &event->piece->usage_detail;
+    bl_json_put_uint64(writer, "cache_read_tokens", detail->cache_read_tokens);
+    bl_json_put_uint64(writer, "cache_write_tokens", detail->cache_write_tokens);
+    bl_json_put_uint64(writer, "reasoning_tokens", detail->reasoning_tokens);
+    bl_json_put_boolean(writer, "estimated", event->piece->estimated);
 }
 
 static void write_own(struct bl_json_writer *writer, const struct bl_event *event)

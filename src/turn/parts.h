@@ -24,6 +24,7 @@ struct bl_text turn_text_view(const struct turn_text *text);
 struct turn_answer {
     struct bl_sink sink;
     struct turn *turn;
+    const struct bl_request *request;
     struct bl_message *message;
     struct bl_block *open; /* the text or thinking that is being written; NULL: none */
     struct turn_text text; /* of that */
@@ -32,6 +33,8 @@ struct turn_answer {
     size_t bytes;
     bool usage_known;
     struct bl_usage usage;
+    bool cost_known; /* of that usage, by the model itself */
+    double cost_usd;
     enum bl_answer_end end;
     bool ended;
 };
@@ -52,6 +55,7 @@ struct turn {
     uint32_t requests;
     uint32_t invalid_in_row;
     uint32_t repairs;
+    uint64_t turns_skipped; /* of the oldest in the context: the model had no room for them */
     bool tools_forbidden;
     bool begun;                 /* the attempt is on record */
     struct turn_answer answer;  /* the newest */

@@ -3,6 +3,8 @@
 
 #include "parts.h"
 
+#define MISFITS_TOLD_MAX 5u
+
 /* A call at work, as the tool sees it and as its output comes back. */
 struct step {
     struct bl_tool_call call; /* first: the output callback finds the rest by it */
@@ -88,13 +90,37 @@ static void tell_output(const struct bl_tool_call *call, struct bl_text bytes)
                                             .text = bytes});
 }
 
-static bool known_tool(const struct bl_tools *tools, struct bl_text name)
+static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, struct bl_text name)
 {
     for (size_t i = 0; tools != NULL && i < tools->offer_count; i++) {
         if (bl_text_equal(bl_text_from(tools->offers[i].name), name))
-            return true;
+            return &tools->offers[i];
     }
-    return false;
+    return NULL;
+}
+
+/* What is wrong with the input by the tool's schema, in the words of the first few problems; empty:
+ * it fits. */
+static struct bl_text misfit(struct bl_arena *arena, const struct bl_tool_offer *tool,
+                             const struct bl_json *input)
+{
+    struct bl_text text = {0};
+    struct bl_list problems;
+    unsigned count = 0;
+
+    if (tool->compiled == NULL ||
+        bl_json_schema_check(tool->compiled, input, arena, &problems) == 0)
+        return text;
+    text = BL_TEXT("its input does not fit the tool's schema");
+    BL_LIST_EACH (link, &problems) {
+        const struct bl_json_problem *problem = BL_CONTAINER(link, struct bl_json_problem, link);
+        if (++count <= MISFITS_TOLD_MAX)
+            text = bl_arena_printf(arena, BL_TEXT_FORMAT "%s%.100s %.200s", BL_TEXT_ARG(text),
+                                   count == 1 ? ": " : "; ",
+                                   problem->path.size > 0 ? problem->path.data : "it",
+                                   problem->message.data);
+    }
+    return text;
 }
 
 /* Fills result->invalid of a call that cannot be run as it stands. */
@@ -107,7 +133,8 @@ static void check_call(struct turn *turn, struct bl_block *block, const struct b
     *ret_input = NULL;
     if (block->invalid.size > 0)
         return;
-    if (!known_tool(turn->engine->tools, block->name)) {
+    const struct bl_tool_offer *tool = find_tool(turn->engine->tools, block->name);
+    if (tool == NULL) {
         block->invalid = bl_arena_printf(arena, "there is no tool '" BL_TEXT_FORMAT "'",
                                          BL_TEXT_ARG(bl_utf8_cut(block->name, 64)));
     } else if (bl_json_read(arena, block->input, NULL, ret_input, &fault) != 0) {
@@ -115,6 +142,8 @@ static void check_call(struct turn *turn, struct bl_block *block, const struct b
         block->invalid = bl_arena_printf(arena, "its input is not JSON: %s", text);
     } else if (!bl_json_is(*ret_input, BL_JSON_OBJECT)) {
         block->invalid = BL_TEXT("its input is not a JSON object");
+    } else {
+        block->invalid = misfit(arena, tool, *ret_input);
     }
 }
 

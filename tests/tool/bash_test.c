@@ -199,8 +199,10 @@ static int secrets(void *argument)
     setenv("ACME_API_KEY", "s3cr3t-1", 1);
     setenv("GITHUB_TOKEN", "s3cr3t-2", 1);
     setenv("CLIENT_SECRET", "s3cr3t-3", 1);
+    setenv("ACME_PLACE", "s3cr3t-4", 1);
     setenv("ACME_COLOUR", "green", 1);
     struct box *box = open_box(argument);
+    bl_toolbox_hide(box->toolbox, (const char *const[]){"ACME_PLACE", NULL});
     CHECK_EQUAL(box_bash(box, "env", 0), 0);
     CHECK(bl_text_find(box->result.text, BL_TEXT("s3cr3t")) < 0);
     CHECK(bl_text_find(box->result.text, BL_TEXT("ACME_COLOUR=green")) >= 0);
@@ -208,6 +210,7 @@ static int secrets(void *argument)
     unsetenv("ACME_API_KEY");
     unsetenv("GITHUB_TOKEN");
     unsetenv("CLIENT_SECRET");
+    unsetenv("ACME_PLACE");
     return 0;
 }
 

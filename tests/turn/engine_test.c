@@ -408,6 +408,78 @@ SCENE(call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
     return 0;
 }
 
+SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
+{
+    static const char text[] = "{\"type\":\"object\",\"required\":[\"n\"]}";
+    struct bl_tool_offer offer = stage->tools.offers[0];
+    struct bl_json_schema *schema = NULL;
+    const struct bl_json *source;
+
+    CHECK_EQUAL(bl_json_read(&stage->arena, bl_text_from(text), NULL, &source, NULL), 0);
+    CHECK_EQUAL(bl_json_schema_new(source, &schema, NULL), 0);
+    offer.compiled = schema;
+    stage->tools.offers = &offer;
+    stage_line(stage, (struct line){.tool = "work"});
+    stage_line(stage, (struct line){.tool = "work", .input = "{\"n\":1}"});
+    stage_line(stage, (struct line){.say = "ok"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->tool_calls, 1);
+    CHECK(has(bl_text_from(stage->turns[0].messages), "does not fit the tool's schema: "));
+    bl_json_schema_free(schema);
+    return 0;
+}
+
+SCENE(context_that_overflows_loses_its_older_half_once_a_turn)
+{
+    struct line overflow = {
+        .fail = BL_EIO, .fail_kind = BL_KIND_PROVIDER, .fail_name = "context_overflow"};
+
+    for (int i = 0; i < 3; i++) {
+        stage_line(stage, (struct line){.say = "ok"});
+        stage_turn(stage, "go");
+    }
+    stage_line(stage, overflow);
+    stage_line(stage, (struct line){.say = "shorter"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->turns_skipped, 2);
+    CHECK_EQUAL(stage->turns_dropped, 2);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 1);
+    CHECK_EQUAL(stage->session.turns_in_context, 2);
+    struct bl_text before = stage_memory(stage);
+    stage_line(stage, overflow);
+    stage_line(stage, overflow);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK(has(result->json, "\"code\":\"context_overflow\""));
+    CHECK_EQUAL(stage->requests, 3 + 2 + 2);
+    CHECK(bl_text_equal(before, stage_memory(stage)));
+    return 0;
+}
+
+SCENE(call_that_a_limit_of_cost_does_not_cover_is_max_budget_reached)
+{
+    stage_line(stage, (struct line){.fail = BL_EBUDGET, .fail_kind = BL_KIND_POLICY});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_MAX_BUDGET);
+    CHECK_EQUAL(result->spent.usage.input_tokens, 0);
+    return 0;
+}
+
+SCENE(failed_call_that_may_be_billed_is_spent_with_its_whole_reservation)
+{
+    stage->estimate = 4;
+    stage_line(stage, (struct line){.say = "lost words",
+                                    .fail = BL_EIO,
+                                    .fail_kind = BL_KIND_PROVIDER,
+                                    .reserved_usd = 40});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK(result->spent.cost_usd == 3.5);
+    CHECK(result->spent.cost_usd_max == 40);
+    CHECK_EQUAL(result->usage.input_tokens, 0);
+    return 0;
+}
+
 SCENE(retry_forgets_what_was_shown)
 {
     stage_line(stage, (struct line){.say = "once only", .retries = 2});
@@ -552,6 +624,10 @@ SUITE(engine, cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(step_limit_stops_the_call_that_would_exceed_it),
       cmocka_unit_test(step_limit_synthesizes_with_one_more_call_without_tools),
       cmocka_unit_test(call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error),
+      cmocka_unit_test(input_that_does_not_fit_the_schema_is_told_and_not_run),
+      cmocka_unit_test(context_that_overflows_loses_its_older_half_once_a_turn),
+      cmocka_unit_test(call_that_a_limit_of_cost_does_not_cover_is_max_budget_reached),
+      cmocka_unit_test(failed_call_that_may_be_billed_is_spent_with_its_whole_reservation),
       cmocka_unit_test(retry_forgets_what_was_shown),
       cmocka_unit_test(refusal_is_an_error_and_a_cut_by_the_limit_is_not),
       cmocka_unit_test(store_that_refuses_makes_it_an_error_with_memory_as_before),

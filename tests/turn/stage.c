@@ -99,6 +99,7 @@ static int call_model(void *context, const struct bl_request *request, struct bl
 
     stage->requests++;
     stage->saw_forbidden = request->tools_forbidden;
+    stage->turns_skipped = request->turns_skipped;
     snprintf(stage->newest_text, sizeof stage->newest_text, BL_TEXT_FORMAT, BL_TEXT_ARG(newest));
     if (stage->line_next >= stage->line_count)
         return bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "call", "stage", "no line is left");
@@ -108,8 +109,12 @@ static int call_model(void *context, const struct bl_request *request, struct bl
         snprintf(sink->detail, sizeof sink->detail, "cut");
         return code;
     }
-    if (line->fail != 0)
-        return bl_error_set(error, line->fail, line->fail_kind, "call", "stage", "it failed");
+    sink->reserved_usd = line->reserved_usd;
+    if (line->fail != 0) {
+        bl_error_set(error, line->fail, line->fail_kind, "call", "stage", "it failed");
+        bl_error_name_set(error, line->fail_name != NULL ? line->fail_name : "");
+        return line->fail;
+    }
     if (!line->no_usage)
         code = give(sink, (struct bl_piece){.type = BL_PIECE_USAGE,
                                             .usage = {line->input_tokens, line->output_tokens}});
@@ -128,7 +133,7 @@ static double cost_usd(void *context, const struct bl_usage *usage)
  */
 
 static const struct bl_tool_offer offers[] = {
-    {"work", "takes its time", {"{\"type\":\"object\"}", 17}},
+    {.name = "work", .description = "takes its time", .schema = {"{\"type\":\"object\"}", 17}},
 };
 
 static bool permit(void *context, const struct bl_tool_call *call, char *ret_reason,

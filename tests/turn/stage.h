@@ -24,6 +24,8 @@ struct line {
     bool wedge;          /* silent after the first piece until stopped */
     int fail;            /* ends with this code instead of the end */
     enum bl_error_kind fail_kind;
+    const char *fail_name;
+    double reserved_usd; /* what the sink is told */
     bool no_usage;
     uint64_t input_tokens, output_tokens;
     enum bl_answer_end end;
@@ -55,6 +57,7 @@ struct stage {
     uint64_t estimate; /* of each request */
     uint32_t requests;
     bool saw_forbidden;
+    uint64_t turns_skipped; /* of the last request */
     char newest_text[4096]; /* of the last request */
 
     uint64_t tool_ns; /* that a call takes */
