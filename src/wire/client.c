@@ -1,0 +1,266 @@
+/* Design notes.
+ *
+ * One multi handle of curl's on the loop: its sockets are watched by libuv, its one timer is a
+ * timer of libuv's, and it is never called but from the loop's own stack: from those callbacks,
+ * from stop hooks, and from chores, which a fiber hands over and waits for. A fiber's stack is too
+ * small for TLS, and nobody should have to know how much that needs.
+ *
+ * A client that was never used has no multi handle and costs nothing. */
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client.h"
+
+/* Kept for the next exchange, beside those at work. */
+#define IDLE_CONNECTIONS_MAX 8
+
+/* ---- Watches --------------------------------------------------------------------------------- */
+
+struct client_watch *client_watch_new(int fd, void *owner)
+{
+    struct client_watch *watch = bl_zalloc(sizeof *watch);
+
+    bl_list_init(&watch->link);
+    watch->fd = fd;
+    watch->owner = owner;
+    watch->poll.data = watch;
+    if (uv_poll_init(bl_loop_uv(bl_loop_current()), &watch->poll, fd) == 0)
+        return watch;
+    bl_free(watch);
+    return NULL;
+}
+
+void client_watch_set(struct client_watch *watch, int events, uv_poll_cb callback)
+{
+    if (events == 0)
+        uv_poll_stop(&watch->poll);
+    else
+        uv_poll_start(&watch->poll, events, callback);
+}
+
+static void free_watch(uv_handle_t *handle)
+{
+    bl_free(handle->data);
+}
+
+void client_watch_free(struct client_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    bl_list_remove(&watch->link);
+    uv_close((uv_handle_t *)&watch->poll, free_watch);
+}
+
+/* ---- Chores ---------------------------------------------------------------------------------- */
+
+static void do_chores(uv_idle_t *idle)
+{
+    struct bl_client *client = idle->data;
+    struct bl_list *link;
+
+    uv_idle_stop(idle);
+    while ((link = bl_list_pop_front(&client->chores)) != NULL) {
+        struct client_chore *chore = BL_CONTAINER(link, struct client_chore, link);
+        chore->run(chore->argument);
+        bl_semaphore_give(&chore->done);
+    }
+}
+
+void client_on_loop(struct bl_client *client, void (*run)(void *argument), void *argument)
+{
+    struct client_chore chore = {.run = run, .argument = argument};
+    struct bl_scope shield;
+
+    bl_semaphore_init(&chore.done, 0);
+    bl_list_push_back(&client->chores, &chore.link);
+    uv_idle_start(&client->idle, do_chores);
+    /* The next turn of the loop ends it. */
+    bl_shield_begin(&shield, BL_NEVER / 2);
+    int code = bl_semaphore_take(&chore.done);
+    assert(code == 0);
+    (void)code;
+    bl_shield_end(&shield);
+}
+
+/* ---- curl on the loop ------------------------------------------------------------------------ */
+
+/* Ends what curl has ended. */
+static void collect(struct bl_client *client)
+{
+    int left;
+    CURLMsg *message;
+
+    while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
+        char *exchange = NULL;
+        /* The message is gone once its handle is. */
+        CURLcode result = message->data.result;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
+        exchange_ended((struct bl_exchange *)(void *)exchange, result);
+    }
+}
+
+static void act(struct bl_client *client, curl_socket_t socket, int events)
+{
+    int running;
+
+    curl_multi_socket_action(client->multi, socket, events, &running);
+    collect(client);
+}
+
+static void socket_ready(uv_poll_t *poll, int status, int events)
+{
+    const struct client_watch *watch = poll->data;
+    int flags = 0;
+
+    if (status < 0)
+        flags = CURL_CSELECT_ERR;
+    if (events & UV_READABLE)
+        flags |= CURL_CSELECT_IN;
+    if (events & UV_WRITABLE)
+        flags |= CURL_CSELECT_OUT;
+    act(watch->owner, watch->fd, flags);
+}
+
+static int watch_socket(CURL *easy BL_UNUSED, curl_socket_t socket, int what, void *context,
+                        void *known)
+{
+    struct bl_client *client = context;
+    struct client_watch *watch = known;
+
+    if (what == CURL_POLL_REMOVE) {
+        client_watch_free(watch);
+        curl_multi_assign(client->multi, socket, NULL);
+        return 0;
+    }
+    if (watch == NULL) {
+        watch = client_watch_new(socket, client);
+        if (watch == NULL)
+            return -1;
+        curl_multi_assign(client->multi, socket, watch);
+    }
+    int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+    client_watch_set(watch, events, socket_ready);
+    return 0;
+}
+
+static void timer_fired(uv_timer_t *timer)
+{
+    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int set_timer(CURLM *multi BL_UNUSED, long timeout_ms, void *context)
+{
+    struct bl_client *client = context;
+
+    if (timeout_ms < 0)
+        return uv_timer_stop(&client->timer);
+    return uv_timer_start(&client->timer, timer_fired, (uint64_t)timeout_ms, 0);
+}
+
+CURLM *client_multi(struct bl_client *client)
+{
+    if (client->multi != NULL)
+        return client->multi;
+    /* Counted by curl: it may be called any number of times, and is undone at the process's end. */
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    client->multi = curl_multi_init();
+    if (client->multi == NULL)
+        bl_out_of_memory(0);
+    curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+    curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+    curl_multi_setopt(client->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+    return client->multi;
+}
+
+void client_count(struct bl_client *client, int change)
+{
+    client->active = (unsigned)((int)client->active + change);
+    /* curl closes idle connections above this when an exchange ends, and counts those at work: it
+     * looks while the one that ends still does. */
+    long others = client->active > 0 ? (long)client->active - 1 : 0;
+    curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, others + IDLE_CONNECTIONS_MAX);
+}
+
+/* ---- Trust ----------------------------------------------------------------------------------- */
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+void client_decide_trust(struct bl_client *client)
+{
+    /* Where distributions keep it. */
+    static const char *const bundles[] = {
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+    };
+
+    if (client->trust_decided)
+        return;
+    client->trust_decided = true;
+    client->ca_file = client->options.ca_file;
+    if (client->ca_file != NULL)
+        return;
+    client->ca_file = variable("SSL_CERT_FILE");
+    client->ca_folder = variable("SSL_CERT_DIR");
+    if (client->ca_file != NULL || client->ca_folder != NULL)
+        return;
+    for (size_t i = 0; i < BL_COUNT(bundles) && client->ca_file == NULL; i++) {
+        if (access(bundles[i], R_OK) == 0)
+            client->ca_file = bundles[i];
+    }
+}
+
+/* ---- From beginning to end ------------------------------------------------------------------- */
+
+struct bl_client *bl_client_new(const struct bl_client_options *options)
+{
+    struct bl_client *client = bl_zalloc(sizeof *client);
+    uv_loop_t *loop = bl_loop_uv(bl_loop_current());
+
+    client->options = *options;
+    bl_list_init(&client->chores);
+    bl_list_init(&client->exchanges);
+    bl_list_init(&client->names);
+    uv_idle_init(loop, &client->idle);
+    uv_timer_init(loop, &client->timer);
+    client->idle.data = client->timer.data = client;
+    client->handles = 2;
+    return client;
+}
+
+static void close_multi(void *argument)
+{
+    struct bl_client *client = argument;
+
+    if (client->multi != NULL)
+        curl_multi_cleanup(client->multi);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct bl_client *client = handle->data;
+
+    if (--client->handles == 0)
+        bl_free(client);
+}
+
+void bl_client_free(struct bl_client *client)
+{
+    if (client == NULL)
+        return;
+    assert(client->active == 0);
+    if (client->multi != NULL)
+        client_on_loop(client, close_multi, client);
+    resolver_forget(client);
+    uv_close((uv_handle_t *)&client->idle, handle_closed);
+    uv_close((uv_handle_t *)&client->timer, handle_closed);
+}

@@ -1,0 +1,324 @@
+/* Design notes.
+ *
+ * An exchange has a scope of its own below that of the fiber it belongs to; the deadline of that
+ * scope is the timer that runs just now. So a stop from above and a timer end a wait in the same
+ * way, and the same hook, on the loop's stack, takes the handle out of curl, which closes the
+ * socket, before any fiber runs again. Which of the two it was is asked afterwards.
+ *
+ *   new --headers--> names --> connecting --> sending --> answering --> ended
+ *
+ * `connecting` is TCP, proxy and TLS; `sending` begins when curl is about to write the request.
+ *
+ * What was received waits in one buffer; the reader swaps it for an empty one and works on what it
+ * got, without a copy. Above BL_WIRE_PENDING_MAX curl is paused, and the system's buffers and the
+ * peer with it. The stall timer runs only while the reader waits. */
+#include <stdio.h>
+
+#include "exchange.h"
+
+/* A rest beyond this is not worth the connection. */
+#define DRAIN_MAX ((size_t)256 * 1024)
+
+int exchange_fail(struct bl_exchange *exchange, const char *code, bool timed_out,
+                  const char *message)
+{
+    struct bl_wire_failure *failure = &exchange->failure;
+
+    if (failure->code == NULL) {
+        failure->code = code;
+        failure->timed_out = timed_out;
+        bl_text_into(failure->message, sizeof failure->message, message);
+    }
+    return BL_EIO;
+}
+
+void exchange_set_timer(struct bl_exchange *exchange, uint64_t duration_ns)
+{
+    bl_scope_set_deadline(&exchange->timing,
+                          duration_ns == 0 ? BL_NEVER : bl_time_add(bl_now_ns(), duration_ns));
+}
+
+/* ---- Where it is ----------------------------------------------------------------------------- */
+
+void bl_exchange_place(const struct bl_exchange *exchange, char *out, size_t size)
+{
+    const char *place = exchange->phase == PHASE_ENDED ? exchange->place : transfer_place(exchange);
+
+    if (place[0] != '\0')
+        bl_text_into(out, size, place);
+    else
+        snprintf(out, size, "stream cut after %llu bytes",
+                 (unsigned long long)exchange->body_bytes);
+}
+
+bool bl_exchange_abandoned(const struct bl_exchange *exchange)
+{
+    return exchange->abandoned;
+}
+
+bool bl_exchange_unsent(const struct bl_exchange *exchange)
+{
+    if (exchange->phase != PHASE_ENDED)
+        return exchange->phase < PHASE_SENDING;
+    return exchange->place[0] != '\0' && strcmp(exchange->place, "before headers") != 0 &&
+           strcmp(exchange->place, "in upload") != 0;
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+static void cut_by_stop(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNUSED)
+{
+    transfer_cut(BL_CONTAINER(hook, struct bl_exchange, cut));
+}
+
+static struct curl_slist *append(struct curl_slist *list, struct bl_text line)
+{
+    struct curl_slist *longer = curl_slist_append(list, line.data);
+
+    if (longer == NULL)
+        bl_out_of_memory(line.size);
+    return longer;
+}
+
+static bool header_fits(const struct bl_http_header *header)
+{
+    for (size_t i = 0; i < header->value.size; i++) {
+        unsigned char byte = (unsigned char)header->value.data[i];
+        if (byte < 0x20 && byte != '\t')
+            return false;
+    }
+    return header->name.size > 0 && memchr(header->name.data, ':', header->name.size) == NULL;
+}
+
+/* Puts the headers together; curl's own wishes (Expect, Accept) are taken back. */
+static int write_headers(struct bl_exchange *exchange, struct bl_error *error)
+{
+    const struct bl_http_request *request = &exchange->request;
+    struct curl_slist *list = NULL;
+
+    list = append(list, BL_TEXT("Accept-Encoding: identity"));
+    list = append(list, BL_TEXT("Expect:"));
+    if (request->body.size == 0)
+        list = append(list, BL_TEXT("Content-Type:"));
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct bl_http_header *header = &request->headers[i];
+        if (!header_fits(header)) {
+            curl_slist_free_all(list);
+            /* Its value may be a secret. */
+            return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "send a request", request->url,
+                                "the header '" BL_TEXT_FORMAT "' holds a line break or another "
+                                "control character",
+                                BL_TEXT_ARG(bl_utf8_cut(header->name, 64)));
+        }
+        list = append(list, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
+                                            BL_TEXT_ARG(header->name), BL_TEXT_ARG(header->value)));
+    }
+    exchange->headers_sent = list;
+    return 0;
+}
+
+int bl_exchange_new(struct bl_client *client, const struct bl_http_request *request,
+                    struct bl_exchange **ret_exchange, struct bl_error *error)
+{
+    struct bl_exchange *exchange = bl_zalloc(sizeof *exchange);
+
+    exchange->client = client;
+    exchange->socket = -1;
+    exchange->request = *request;
+    bl_arena_init(&exchange->arena);
+    bl_list_init(&exchange->headers);
+    bl_buffer_init(&exchange->received, BL_WIRE_PENDING_MAX + (size_t)16 * 1024 * 1024);
+    bl_buffer_init(&exchange->taken, BL_WIRE_PENDING_MAX + (size_t)16 * 1024 * 1024);
+    bl_semaphore_init(&exchange->changed, 0);
+    int code = bl_url_parse(&exchange->arena, request->url, &exchange->url, error);
+    if (code == 0 && request->body.size > BL_WIRE_REQUEST_MAX)
+        code = bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "send a request", request->url,
+                            "the request has more than %zu MiB", BL_WIRE_REQUEST_MAX >> 20);
+    if (code == 0)
+        code = write_headers(exchange, error);
+    if (code != 0) {
+        bl_arena_done(&exchange->arena);
+        bl_free(exchange);
+        return code;
+    }
+    exchange->proxy = bl_proxies_choose(&client->options.proxies, &exchange->url);
+    exchange->scope = bl_scope_current();
+    bl_scope_init(&exchange->timing, exchange->scope);
+    bl_stop_hook_add(&exchange->cut, &exchange->timing, cut_by_stop);
+    *ret_exchange = exchange;
+    return 0;
+}
+
+void bl_exchange_free(struct bl_exchange *exchange)
+{
+    if (exchange == NULL)
+        return;
+    bl_stop_hook_remove(&exchange->cut);
+    if (exchange->easy != NULL)
+        client_on_loop(exchange->client, transfer_cut, exchange);
+    bl_scope_done(&exchange->timing);
+    curl_slist_free_all(exchange->headers_sent);
+    curl_slist_free_all(exchange->addresses);
+    bl_buffer_done(&exchange->received);
+    bl_buffer_done(&exchange->taken);
+    bl_arena_done(&exchange->arena);
+    bl_free(exchange);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+/* A wait ended early: the caller's scope stopped, or our timer fired. */
+static int stopped_or_late(struct bl_exchange *exchange, int code)
+{
+    static const char *const late[] = {
+        [PHASE_NEW] = "connect",          [PHASE_NAMES] = "connect",
+        [PHASE_CONNECTING] = "connect",   [PHASE_SENDING] = "first_byte",
+        [PHASE_ANSWERING] = "first_byte", [PHASE_ENDED] = "stall",
+    };
+    int above = bl_scope_check(exchange->scope);
+    char text[sizeof exchange->failure.message], place[64];
+
+    if (above != 0)
+        return above;
+    if (code != BL_ECANCELED && code != BL_ETIMEDOUT)
+        return code;
+    bl_exchange_place(exchange, place, sizeof place);
+    const char *timer = late[exchange->phase];
+    if (exchange->phase == PHASE_ENDED && exchange->place[0] != '\0') {
+        bool unsent = bl_exchange_unsent(exchange);
+        timer = unsent ? "connect" : "first_byte";
+    }
+    snprintf(text, sizeof text, "it was waited for in vain: %s", place);
+    return exchange_fail(exchange, timer, true, text);
+}
+
+/* Waits until curl has something new, in the scope of the timers. */
+static int wait_for_change(struct bl_exchange *exchange)
+{
+    struct bl_scope *outer = bl_scope_enter(&exchange->timing);
+    int code = bl_semaphore_take(&exchange->changed);
+
+    bl_scope_enter(outer);
+    return code == 0 ? 0 : stopped_or_late(exchange, code);
+}
+
+/* The addresses of whoever is connected to: the server, or its proxy. */
+static int find_addresses(struct bl_exchange *exchange)
+{
+    struct resolver_answer answer;
+    struct bl_url url = exchange->url;
+    char text[sizeof exchange->failure.message];
+
+    if (exchange->proxy != NULL &&
+        bl_proxy_address(&exchange->arena, exchange->proxy, &url, NULL) != 0)
+        return exchange_fail(exchange, "connect", false, "the proxy's address is not one");
+    exchange->phase = PHASE_NAMES;
+    struct bl_scope *outer = bl_scope_enter(&exchange->timing);
+    int code = resolver_find(exchange->client, &exchange->arena, url.host, &answer);
+    bl_scope_enter(outer);
+    exchange->abandoned = answer.abandoned;
+    if (code == BL_ENOENT) {
+        snprintf(text, sizeof text, "'" BL_TEXT_FORMAT "': %s",
+                 BL_TEXT_ARG(bl_utf8_cut(url.host, 80)), answer.message);
+        return exchange_fail(exchange, "dns", false, text);
+    }
+    if (code != 0)
+        return stopped_or_late(exchange, code);
+    if (answer.addresses.size > 0)
+        exchange->addresses = append(
+            NULL, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT ":%u:" BL_TEXT_FORMAT,
+                                  BL_TEXT_ARG(url.host), url.port, BL_TEXT_ARG(answer.addresses)));
+    return 0;
+}
+
+int bl_exchange_headers(struct bl_exchange *exchange)
+{
+    int code = bl_scope_check(exchange->scope);
+
+    if (code == 0 && exchange->phase == PHASE_NEW) {
+        exchange_set_timer(exchange, exchange->request.connect_ns);
+        code = find_addresses(exchange);
+        if (code == 0)
+            client_on_loop(exchange->client, transfer_begin, exchange);
+    }
+    while (code == 0 && !exchange->headers_complete && exchange->failure.code == NULL)
+        code = wait_for_change(exchange);
+    if (code == 0 && !exchange->headers_complete)
+        code = BL_EIO;
+    return code;
+}
+
+/* Waits for bytes, while the stall timer runs. */
+static int wait_for_bytes(struct bl_exchange *exchange)
+{
+    uint64_t from_ns = bl_now_ns();
+    bool timed = exchange->request.stall_ns != 0;
+
+    if (timed)
+        bl_scope_set_deadline(&exchange->timing, bl_time_add(from_ns, exchange->stall_left_ns));
+    int code = wait_for_change(exchange);
+    if (code == 0 && timed) {
+        uint64_t waited_ns = bl_now_ns() - from_ns;
+        exchange->stall_left_ns -=
+            waited_ns < exchange->stall_left_ns ? waited_ns : exchange->stall_left_ns;
+        bl_scope_set_deadline(&exchange->timing, BL_NEVER);
+    }
+    return code;
+}
+
+int bl_exchange_read(struct bl_exchange *exchange, struct bl_text *ret_bytes)
+{
+    int code = bl_scope_check(exchange->scope);
+
+    bl_buffer_clear(&exchange->taken);
+    while (code == 0 && exchange->received.size == 0 && exchange->easy != NULL)
+        code = wait_for_bytes(exchange);
+    if (code != 0)
+        return code;
+    struct bl_buffer full = exchange->received;
+    exchange->received = exchange->taken;
+    exchange->taken = full;
+    *ret_bytes = bl_buffer_text(&exchange->taken);
+    if (ret_bytes->size == 0)
+        return exchange->failure.code != NULL ? BL_EIO : 0;
+    if (exchange->paused) {
+        exchange->paused = false;
+        client_on_loop(exchange->client, transfer_resume, exchange);
+    }
+    return 0;
+}
+
+void bl_exchange_meaningful(struct bl_exchange *exchange)
+{
+    exchange->stall_left_ns = exchange->request.stall_ns;
+}
+
+void bl_exchange_drain(struct bl_exchange *exchange, uint64_t limit_ns)
+{
+    struct bl_text bytes = {0};
+    size_t size = 0;
+
+    exchange->request.stall_ns = exchange->stall_left_ns = limit_ns;
+    while (size <= DRAIN_MAX && bl_exchange_read(exchange, &bytes) == 0 && bytes.size > 0)
+        size += bytes.size;
+}
+
+int bl_exchange_status(const struct bl_exchange *exchange)
+{
+    return exchange->status;
+}
+
+struct bl_text bl_exchange_header(const struct bl_exchange *exchange, const char *name)
+{
+    BL_LIST_EACH (link, &exchange->headers) {
+        const struct received_header *header = BL_CONTAINER(link, struct received_header, link);
+        if (bl_text_equal(header->name, bl_text_from(name)))
+            return header->value;
+    }
+    return (struct bl_text){0};
+}
+
+const struct bl_wire_failure *bl_exchange_failure(const struct bl_exchange *exchange)
+{
+    return &exchange->failure;
+}

@@ -1,0 +1,504 @@
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "asking.h"
+
+#define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+
+static const struct peer_act answers[] = {
+    {.type = PEER_READ_REQUEST},
+    {.type = PEER_SEND, .bytes = {OK_ANSWER, sizeof OK_ANSWER - 1}},
+    {.type = PEER_AGAIN},
+    {.type = PEER_END}};
+static const struct peer_script answering = {answers};
+
+/* ---- A front of others that speaks TLS and HTTP/2 -------------------------------------------- */
+
+/* Certificates in a folder of their own, and nghttpx before the peer. */
+struct front {
+    char folder[64];
+    char bundle[96];
+    char url[64];
+    uint16_t port;
+    pid_t pid;
+};
+
+static bool have_front(void)
+{
+    return system("command -v nghttpx >/dev/null 2>&1 && command -v openssl >/dev/null 2>&1") == 0;
+}
+
+static void make_certificates(struct front *front)
+{
+    static const char script[] =
+        "cd %s && exec 2>/dev/null && k='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes' && "
+        "openssl req -x509 $k -keyout ca.key -out ca.pem -subj /CN=test-ca -days 30 && "
+        "openssl req $k -keyout s.key -out s.csr -subj /CN=test && "
+        "echo subjectAltName=IP:127.0.0.1,DNS:api.example.test >good && "
+        "echo subjectAltName=DNS:other.example.test >other && "
+        "sign() { openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days $1 "
+        "-extfile $2 -out $3; } && sign 30 good good.pem && sign -1 good expired.pem && "
+        "sign 30 other other.pem && "
+        "openssl x509 -req -in s.csr -signkey s.key -days 30 -extfile good -out self.pem";
+    char command[1024];
+
+    bl_text_into(front->folder, sizeof front->folder, "/tmp/belay-wire-XXXXXX");
+    assert_non_null(mkdtemp(front->folder));
+    snprintf(command, sizeof command, script, front->folder);
+    assert_int_equal(system(command), 0);
+    snprintf(front->bundle, sizeof front->bundle, "%s/ca.pem", front->folder);
+}
+
+static void remove_certificates(const struct front *front)
+{
+    char command[128];
+
+    snprintf(command, sizeof command, "rm -rf %s", front->folder);
+    assert_int_equal(system(command), 0);
+}
+
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static bool port_answers(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool yes = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+
+    close(fd);
+    return yes;
+}
+
+/* `certificate` NULL: without TLS. */
+static void front_start(struct front *front, const char *certificate, uint16_t backend)
+{
+    char frontend[64], behind[64], key[96], chain[96];
+
+    front->port = free_port();
+    snprintf(frontend, sizeof frontend, "--frontend=127.0.0.1,%u%s", front->port,
+             certificate == NULL ? ";no-tls" : "");
+    snprintf(behind, sizeof behind, "--backend=127.0.0.1,%u", backend);
+    snprintf(key, sizeof key, "%s/s.key", front->folder);
+    snprintf(chain, sizeof chain, "%s/%s", front->folder, certificate != NULL ? certificate : "");
+    snprintf(front->url, sizeof front->url, "%s://127.0.0.1:%u/v1",
+             certificate != NULL ? "https" : "http", front->port);
+    front->pid = fork();
+    if (front->pid == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+        execlp("nghttpx", "nghttpx", "--conf=/dev/null", "--workers=1", "--single-process",
+               "--no-ocsp", "--errorlog-file=/dev/null", "--accesslog-file=/dev/null", frontend,
+               behind, certificate != NULL ? key : NULL, chain, NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 5000 && !port_answers(front->port); i++)
+        bl_sleep(2 * MS);
+}
+
+static void front_stop(struct front *front)
+{
+    kill(front->pid, SIGKILL);
+    waitpid(front->pid, NULL, 0);
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+static int certificates(void *argument)
+{
+    static const char *const bad[] = {"self.pem", "expired.pem", "other.pem"};
+    static struct asking asking;
+    struct front *front = argument;
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (size_t i = 0; i < BL_COUNT(bad); i++) {
+        struct peer *peer = peer_start(&nursery, &answering, 1);
+        front_start(front, bad[i], peer_port(peer));
+        asking_init(&asking);
+        asking.options.ca_file = i == 0 ? NULL : front->bundle;
+        CHECK_EQUAL(ask(&asking, front->url), BL_EIO);
+        if (!CHECK(asking.failure.code != NULL && strcmp(asking.failure.code, "tls") == 0))
+            fprintf(stderr, "%s: %s (%s)\n", bad[i], asking.failure.code, asking.failure.message);
+        CHECK_EQUAL(peer_bytes(peer), 0);
+        asking_done(&asking);
+        front_stop(front);
+        peer_stop(peer);
+    }
+    struct peer *peer = peer_start(&nursery, &answering, 1);
+    front_start(front, "good.pem", peer_port(peer));
+    setenv("SSL_CERT_FILE", front->bundle, 1);
+    asking_init(&asking);
+    CHECK_EQUAL(ask(&asking, front->url), 0);
+    CHECK_EQUAL(asking.status, 200);
+    CHECK_EQUAL(asking.body.size, 2);
+    CHECK_EQUAL(peer_requests(peer), 1);
+    asking_done(&asking);
+    unsetenv("SSL_CERT_FILE");
+    front_stop(front);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void P10_certificates_that_do_not_fit_are_refused_before_a_byte_is_sent(
+    void **state BL_UNUSED)
+{
+    struct front front = {0};
+
+    if (!have_front())
+        skip();
+    make_certificates(&front);
+    run_in_loop(certificates, &front);
+    remove_certificates(&front);
+}
+
+/* ---- HTTP/2 ---------------------------------------------------------------------------------- */
+
+static int two_streams(void *argument)
+{
+    static const struct peer_act hold[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND,
+         .bytes = {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 55}},
+        {.type = PEER_SILENCE},
+        {.type = PEER_END}};
+    static const struct peer_act once[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND, .bytes = {OK_ANSWER, sizeof OK_ANSWER - 1}},
+        {.type = PEER_CLOSE},
+        {.type = PEER_END}};
+    struct peer_script scripts[] = {{once}, {hold}};
+    static struct asking asking, one, other;
+    struct front *front = argument;
+    struct asker first, second;
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, scripts, 2);
+    front_start(front, "good.pem", peer_port(peer));
+    asking_init(&asking);
+    asking.options = (struct bl_client_options){.http2 = true, .ca_file = front->bundle};
+    CHECK_EQUAL(ask(&asking, front->url), 0);
+    CHECK_EQUAL(asking.body.size, 2);
+    asking_init(&one);
+    asking_init(&other);
+    one.client = other.client = asking.client;
+    CHECK_EQUAL(peer_await_closed(peer, 5 * BL_NS_PER_S), 0);
+    unsigned before = peer_descriptors();
+    asker_start(&first, &one, front->url);
+    asker_start(&second, &other, front->url);
+    while (peer_requests(peer) < 3)
+        bl_sleep(MS);
+    bl_sleep(20 * MS);
+    /* Ours are two, of which one was there before; the peer has one for each. */
+    CHECK_EQUAL(peer_descriptors() - before, 1 + 2);
+    uint64_t from_ns = bl_now_ns();
+    asker_stop(&first);
+    asker_stop(&second);
+    CHECK_EQUAL(peer_await_closed(peer, 5 * BL_NS_PER_S), 0);
+    CHECK(bl_now_ns() - from_ns < (SUITE_SANITIZED ? 500 : 100) * MS);
+    one.client = other.client = NULL;
+    asking_done(&one);
+    asking_done(&other);
+    asking_done(&asking);
+    front_stop(front);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void P12_with_http2_a_stop_closes_the_connection(void **state BL_UNUSED)
+{
+    struct front front = {0};
+
+    if (!have_front())
+        skip();
+    make_certificates(&front);
+    run_in_loop(two_streams, &front);
+    remove_certificates(&front);
+}
+
+/* ---- Proxies --------------------------------------------------------------------------------- */
+
+static int refused_by_proxy(void *argument)
+{
+    static const struct peer_act refuses[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND,
+         .bytes = {"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n",
+                   65}},
+        {.type = PEER_CLOSE},
+        {.type = PEER_END}};
+    static const struct bl_http_header secret = {{"x-api-key", 9}, {"sk-secret", 9}};
+    struct peer_script scripts[] = {{refuses}, {answers}};
+    static struct asking asking;
+    struct bl_nursery nursery;
+    char proxy[64];
+
+    (void)argument;
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, scripts, 2);
+    snprintf(proxy, sizeof proxy, "http://user:password@127.0.0.1:%u", peer_port(peer));
+    asking_init(&asking);
+    asking.options.proxies = (struct bl_proxies){.all = proxy, .no = "direct.test,.inner.test"};
+    asking.options.name_servers = "127.0.0.1:9";
+    asking.request.headers = &secret;
+    asking.request.header_count = 1;
+    CHECK_EQUAL(ask(&asking, "https://api.example.test/v1"), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "auth") == 0);
+    CHECK(strstr(asking.failure.message, "407") != NULL);
+    CHECK(bl_text_starts_with(peer_request(peer, 0), BL_TEXT("CONNECT api.example.test:443 ")));
+    CHECK_EQUAL(bl_text_find(peer_request(peer, 0), BL_TEXT("sk-secret")), -1);
+    CHECK(peer_request_header(peer, 0, "proxy-authorization").size > 0);
+    /* In the clear it is asked for the whole address. */
+    CHECK_EQUAL(ask(&asking, "http://api.example.test/v1"), 0);
+    CHECK(bl_text_starts_with(peer_request(peer, 1), BL_TEXT("POST http://api.example.test/v1 ")));
+    /* By name and by suffix: not through it. */
+    CHECK_EQUAL(ask(&asking, "http://direct.test/v1"), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "dns") == 0);
+    CHECK_EQUAL(ask(&asking, "http://a.inner.test/v1"), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "dns") == 0);
+    CHECK_EQUAL(peer_requests(peer), 2);
+    asking_done(&asking);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void P11_proxies_are_used_as_configured_and_see_no_secret(void **state BL_UNUSED)
+{
+    run_in_loop(refused_by_proxy, NULL);
+}
+
+/* A proxy that lets through: one connection, to `port`. */
+struct tunnel {
+    struct bl_nursery nursery;
+    int listener;
+    uint16_t port, to_port;
+    struct bl_descriptor *ends[2];
+    int fds[2];
+    char request[512];
+};
+
+static int copy_bytes(struct bl_descriptor *from, struct bl_descriptor *to)
+{
+    char bytes[4096];
+    size_t size = 1;
+    int code = 0;
+
+    while (code == 0 && size > 0) {
+        code = bl_descriptor_read(from, bytes, sizeof bytes, &size);
+        if (code == 0 && size > 0)
+            code = bl_descriptor_write(to, bytes, size, NULL);
+    }
+    return code;
+}
+
+static int tunnel_back(void *argument)
+{
+    struct tunnel *tunnel = argument;
+
+    return copy_bytes(tunnel->ends[1], tunnel->ends[0]);
+}
+
+static int tunnel_main(void *argument)
+{
+    static const char established[] = "HTTP/1.1 200 Connected\r\n\r\n";
+    struct tunnel *tunnel = argument;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(tunnel->to_port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct bl_descriptor *listener;
+    size_t size = 0;
+
+    bl_descriptor_new(tunnel->listener, &listener);
+    int code = bl_descriptor_wait(listener, BL_READABLE, NULL);
+    bl_descriptor_free(listener);
+    if (code != 0)
+        return code;
+    tunnel->fds[0] = accept4(tunnel->listener, NULL, NULL, SOCK_CLOEXEC);
+    tunnel->fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(tunnel->fds[1], (struct sockaddr *)&address, sizeof address) == 0);
+    for (int i = 0; i < 2; i++)
+        bl_descriptor_new(tunnel->fds[i], &tunnel->ends[i]);
+    bl_descriptor_read(tunnel->ends[0], tunnel->request, sizeof tunnel->request - 1, &size);
+    bl_descriptor_write(tunnel->ends[0], established, sizeof established - 1, NULL);
+    bl_nursery_spawn(&tunnel->nursery, NULL, "back", tunnel_back, tunnel, NULL);
+    return copy_bytes(tunnel->ends[0], tunnel->ends[1]);
+}
+
+static int through_a_tunnel(void *argument)
+{
+    static struct asking asking;
+    static struct tunnel tunnel;
+    struct front *front = argument;
+    struct bl_nursery nursery;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    char proxy[64];
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, &answering, 1);
+    front_start(front, "good.pem", peer_port(peer));
+    tunnel = (struct tunnel){.to_port = front->port};
+    tunnel.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(tunnel.listener, (struct sockaddr *)&address, sizeof address) == 0);
+    getsockname(tunnel.listener, (struct sockaddr *)&address, &size);
+    listen(tunnel.listener, 4);
+    bl_nursery_init(&tunnel.nursery, bl_scope_current());
+    bl_nursery_spawn(&tunnel.nursery, NULL, "tunnel", tunnel_main, &tunnel, NULL);
+    snprintf(proxy, sizeof proxy, "127.0.0.1:%u", ntohs(address.sin_port));
+    asking_init(&asking);
+    asking.options =
+        (struct bl_client_options){.ca_file = front->bundle, .proxies = {.https = proxy}};
+    CHECK_EQUAL(ask(&asking, "https://api.example.test/v1"), 0);
+    CHECK_EQUAL(asking.body.size, 2);
+    CHECK(strncmp(tunnel.request, "CONNECT api.example.test:443 ", 29) == 0);
+    CHECK_EQUAL(peer_requests(peer), 1);
+    asking_done(&asking);
+    bl_nursery_done(&tunnel.nursery);
+    for (int i = 0; i < 2; i++) {
+        bl_descriptor_free(tunnel.ends[i]);
+        close(tunnel.fds[i]);
+    }
+    close(tunnel.listener);
+    front_stop(front);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void P11_what_is_secret_goes_through_a_proxy_in_a_tunnel(void **state BL_UNUSED)
+{
+    struct front front = {0};
+
+    if (!have_front())
+        skip();
+    make_certificates(&front);
+    run_in_loop(through_a_tunnel, &front);
+    remove_certificates(&front);
+}
+
+/* ---- Limits and strange answers -------------------------------------------------------------- */
+
+#define LONG_LINE (70u * 1024)
+
+static int strange_answers(void *argument)
+{
+    static char big[LONG_LINE + 64];
+    static const char many[] = "X-A: 0123456789012345678901234567890123456789\r\n";
+    static const struct {
+        const char *what;
+        const char *bytes;
+        bool endless;
+        const char *code; /* NULL: an answer */
+        int status;
+    } cases[] = {
+        {"one long header", big, false, "limit", 200},
+        {"endless headers", many, true, "limit", 200},
+        {"an endless header", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true, "limit",
+         200},
+        {"not HTTP", "hello there, this is something else\r\n\r\n", false, "bad_response", 0},
+        {"nothing", "", false, "stream_cut", 0},
+        {"half a status", "HTTP/1.1 20", false, "stream_cut", 0},
+        {"a redirect",
+         "HTTP/1.1 307 Go\r\nLocation: http://127.0.0.2:1/\r\nContent-Length: "
+         "0\r\n\r\n",
+         false, NULL, 307},
+        {"informational first", "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" OK_ANSWER, false, NULL,
+         200},
+        {"short of its length", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", false,
+         "stream_cut", 200},
+        {"cut in a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nok", false,
+         "stream_cut", 200},
+    };
+    static struct asking asking;
+
+    (void)argument;
+    int head = snprintf(big, sizeof big, "HTTP/1.1 200 OK\r\nX-Long: ");
+    memset(big + head, 'a', LONG_LINE);
+    memcpy(big + head + LONG_LINE - 16, "\r\n\r\n", 5);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        bool status_first = cases[i].endless;
+        struct peer_act acts[] = {{.type = PEER_READ_REQUEST},
+                                  {.type = PEER_SEND, .bytes = BL_TEXT("HTTP/1.1 200 OK\r\n")},
+                                  {.type = cases[i].endless ? PEER_SEND_ENDLESS : PEER_SEND,
+                                   .bytes = bl_text_from(cases[i].bytes)},
+                                  {.type = PEER_END}};
+        if (!status_first)
+            acts[1] = (struct peer_act){.type = PEER_PAUSE, .pause_ns = 1};
+        struct peer_script script = {acts};
+        struct bl_nursery nursery;
+        bl_nursery_init(&nursery, bl_scope_current());
+        struct peer *peer = peer_start(&nursery, &script, 1);
+        asking_init(&asking);
+        int code = ask(&asking, peer_url(peer, "/"));
+        bool same = cases[i].code == NULL ? code == 0 && asking.status == cases[i].status
+                                          : code == BL_EIO && asking.failure.code != NULL &&
+                                                strcmp(asking.failure.code, cases[i].code) == 0;
+        if (!CHECK(same))
+            fprintf(stderr, "%s: %d %d %s %s\n", cases[i].what, code, asking.status,
+                    asking.failure.code, asking.failure.message);
+        asking_done(&asking);
+        peer_stop(peer);
+        bl_nursery_done(&nursery);
+    }
+    return 0;
+}
+
+static void P14_headers_have_limits_and_strange_answers_have_names(void **state BL_UNUSED)
+{
+    run_in_loop(strange_answers, NULL);
+}
+
+static int refused_requests(void *argument)
+{
+    static const struct bl_http_header broken = {{"x-a", 3}, {"a\r\nb: c", 7}};
+    static struct asking asking;
+
+    (void)argument;
+    asking_init(&asking);
+    CHECK_EQUAL(ask(&asking, "ftp://127.0.0.1/"), BL_EINVAL);
+    CHECK_EQUAL(asking.error.kind, BL_KIND_USAGE);
+    asking.request.headers = &broken;
+    asking.request.header_count = 1;
+    CHECK_EQUAL(ask(&asking, "http://127.0.0.1:1/"), BL_EINVAL);
+    CHECK(strstr(asking.error.message, "x-a") != NULL);
+    asking.request.header_count = 0;
+    CHECK_EQUAL(ask(&asking, "http://127.0.0.1:1/"), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "connect") == 0);
+    asking_done(&asking);
+    return 0;
+}
+
+static void what_cannot_be_sent_is_refused(void **state BL_UNUSED)
+{
+    run_in_loop(refused_requests, NULL);
+}
+
+SUITE(transfer,
+      cmocka_unit_test(P10_certificates_that_do_not_fit_are_refused_before_a_byte_is_sent),
+      cmocka_unit_test(P11_proxies_are_used_as_configured_and_see_no_secret),
+      cmocka_unit_test(P11_what_is_secret_goes_through_a_proxy_in_a_tunnel),
+      cmocka_unit_test(P12_with_http2_a_stop_closes_the_connection),
+      cmocka_unit_test(P14_headers_have_limits_and_strange_answers_have_names),
+      cmocka_unit_test(what_cannot_be_sent_is_refused));
