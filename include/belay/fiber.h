@@ -196,6 +196,8 @@ int bl_scope_set_deadline(struct bl_scope *scope, uint64_t deadline_ns);
 int bl_scope_set_timeout(struct bl_scope *scope, double seconds, struct bl_error *error);
 /* The earliest of its own and those above that reach it; BL_NEVER: none. */
 uint64_t bl_scope_deadline_ns(const struct bl_scope *scope);
+/* The same with those of all live scopes below it: when the next thing in it is due. */
+uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope);
 
 /* Told once when its scope stops: on the loop's stack, before any fiber of the scope runs again.
  * Must not wait. Embedded by its owner. */

@@ -40,7 +40,8 @@ static void write_ms(struct bl_json_writer *writer, const char *key, uint64_t fr
 
 static void write_activity(struct bl_json_writer *writer, const struct bl_activity *activity)
 {
-    uint64_t deadline_ns = bl_scope_deadline_ns(activity->scope);
+    /* Of a call to a model, say: its timers count too. */
+    uint64_t deadline_ns = bl_scope_next_deadline_ns(activity->scope);
     uint64_t now_ns = bl_now_ns();
 
     bl_json_write_object(writer);

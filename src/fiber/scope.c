@@ -440,3 +440,18 @@ uint64_t bl_scope_deadline_ns(const struct bl_scope *scope)
     }
     return earliest_ns;
 }
+
+uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope)
+{
+    uint64_t earliest_ns = bl_scope_deadline_ns(scope);
+
+    BL_LIST_EACH (link, &scope->children) {
+        const struct bl_scope *child = BL_CONTAINER(link, struct bl_scope, sibling);
+        if (state_of(child) != BL_SCOPE_LIVE)
+            continue;
+        uint64_t below_ns = bl_scope_next_deadline_ns(child);
+        if (below_ns < earliest_ns)
+            earliest_ns = below_ns;
+    }
+    return earliest_ns;
+}

@@ -696,7 +696,37 @@ static void a_hook_runs_once_when_its_scope_stops(void **state)
     run_in_loop(hooks_run_once, NULL);
 }
 
-SUITE(scope, cmocka_unit_test(rule_1_level_triggered_every_wait_returns_at_once_each_time),
+static int next_deadlines(void *argument)
+{
+    struct bl_scope scope, child, grandchild;
+
+    (void)argument;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_init(&child, &scope);
+    bl_scope_init(&grandchild, &child);
+    CHECK(bl_scope_next_deadline_ns(&scope) == BL_NEVER);
+    bl_scope_set_deadline(&grandchild, bl_now_ns() + 50 * BL_NS_PER_S);
+    CHECK(bl_scope_next_deadline_ns(&scope) == grandchild.deadline_ns);
+    CHECK(bl_scope_deadline_ns(&scope) == BL_NEVER);
+    bl_scope_set_deadline(&scope, bl_now_ns() + 20 * BL_NS_PER_S);
+    CHECK(bl_scope_next_deadline_ns(&scope) == scope.deadline_ns);
+    bl_scope_set_deadline(&grandchild, bl_now_ns() + 10 * BL_NS_PER_S);
+    CHECK(bl_scope_next_deadline_ns(&scope) == grandchild.deadline_ns);
+    bl_scope_stop(&grandchild, BL_STOP_USER, "test");
+    CHECK(bl_scope_next_deadline_ns(&scope) == scope.deadline_ns);
+    bl_scope_done(&grandchild);
+    bl_scope_done(&child);
+    bl_scope_done(&scope);
+    return 0;
+}
+
+static void the_next_deadline_may_be_one_below(void **state BL_UNUSED)
+{
+    run_in_loop(next_deadlines, NULL);
+}
+
+SUITE(scope, cmocka_unit_test(the_next_deadline_may_be_one_below),
+      cmocka_unit_test(rule_1_level_triggered_every_wait_returns_at_once_each_time),
       cmocka_unit_test(rule_1_a_stop_wakes_who_is_parked),
       cmocka_unit_test(rule_2_first_reason_wins),
       cmocka_unit_test(rule_2_an_origin_is_cut_at_a_character),
