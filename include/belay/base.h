@@ -458,6 +458,12 @@ const char *bl_log_level_name(enum bl_log_level level);
 /* As much of a small file (of /proc, say) as fits; nothing when it cannot be read. `path` is
  * relative to the open `directory`, or to ours with AT_FDCWD. */
 struct bl_text bl_file_read(int directory, const char *path, char *out, size_t out_size);
+/* All of a regular file into `out`, which is made here, and done with by the caller, also after an
+ * error. BL_ENOENT: it is not there; BL_EINVAL: it is no regular file; BL_ELIMIT: it is larger than
+ * that; else what the system said. `*ret_why` then says it in words. */
+int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const char **ret_why);
+/* Size of the part of `directory` that is the root of its repository; all of it without one. */
+size_t bl_repository_size(struct bl_arena *arena, const char *directory);
 
 /* ---- Pattern --------------------------------------------------------------------------------- */
 

@@ -62,21 +62,6 @@ static int add_users_own(struct bl_arena *arena, struct bl_list *list, struct bl
     return 0;
 }
 
-/* Size of the part of `directory` that is the repository's root; all of it without one. */
-static size_t root_size(struct bl_arena *arena, const char *directory)
-{
-    size_t size = strlen(directory);
-
-    for (size_t end = size; end > 0; end--) {
-        if (end != size && directory[end] != '/')
-            continue;
-        struct bl_text path = bl_arena_printf(arena, "%.*s/.git", (int)end, directory);
-        if (access(path.data, F_OK) == 0)
-            return end;
-    }
-    return size;
-}
-
 int bl_instructions_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_list,
                          struct bl_error *error)
 {
@@ -84,7 +69,7 @@ int bl_instructions_find(struct bl_arena *arena, const char *directory, struct b
 
     bl_list_init(ret_list);
     int code = add_users_own(arena, ret_list, error);
-    for (size_t end = root_size(arena, directory); code == 0 && end <= size; end++) {
+    for (size_t end = bl_repository_size(arena, directory); code == 0 && end <= size; end++) {
         if (end != size && directory[end] != '/')
             continue;
         code = add_file(arena, bl_arena_printf(arena, "%.*s/" FILE_NAME, (int)end, directory).data,

@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "suite.h"
@@ -26,6 +28,81 @@ static void a_path_is_relative_to_the_directory(void **state BL_UNUSED)
     close(directory);
 }
 
+static void check_load(const char *path, size_t size_max, int code, const char *why)
+{
+    struct bl_buffer out;
+    const char *said = NULL;
+
+    assert_int_equal(bl_file_load(path, size_max, &out, &said), code);
+    if (code != 0)
+        assert_string_equal(said, why);
+    bl_buffer_done(&out);
+}
+
+/* A name below a folder of its own, which is made. */
+static const char *make_folder(struct bl_arena *arena, const char *name)
+{
+    const char *base = getenv("TMPDIR");
+    struct bl_text folder = bl_arena_printf(arena, "%s/belay-file-XXXXXX", base ? base : "/tmp");
+    char *path = bl_arena_alloc(arena, folder.size + 1);
+
+    memcpy(path, folder.data, folder.size + 1);
+    assert_non_null(mkdtemp(path));
+    return bl_arena_printf(arena, "%s/%s", path, name).data;
+}
+
+static void remove_folder(struct bl_arena *arena, const char *path)
+{
+    rmdir(bl_arena_printf(arena, "%.*s", (int)(strrchr(path, '/') - path), path).data);
+    bl_arena_done(arena);
+}
+
+static void whole_files_are_loaded(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    const char *path = make_folder(&arena, "file"), *why;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    struct bl_buffer out;
+
+    assert_int_equal(write(fd, "inside", 6), 6);
+    assert_int_equal(bl_file_load(path, 6, &out, &why), 0);
+    assert_true(bl_text_equal(bl_buffer_text(&out), BL_TEXT("inside")));
+    bl_buffer_done(&out);
+    check_load(path, 5, BL_ELIMIT, "it is too large");
+    /* Larger than what is read at once; a hole costs no disk. */
+    assert_int_equal(ftruncate(fd, 200000), 0);
+    check_load(path, 200000, 0, NULL);
+    check_load(path, 199999, BL_ELIMIT, "it is too large");
+    close(fd);
+    unlink(path);
+    check_load(path, 5, BL_ENOENT, "No such file or directory");
+    remove_folder(&arena, path);
+}
+
+static void what_is_no_regular_file_is_not_loaded(void **state BL_UNUSED)
+{
+    check_load("/", 9, BL_EINVAL, "it is a directory");
+    check_load("/dev/zero", 9, BL_EINVAL, "it is not a regular file");
+    check_load("/dev/null/x", 9, BL_ENOENT, "Not a directory");
+}
+
+static void the_root_of_a_repository_is_the_nearest_with_git(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    const char *git = make_folder(&arena, ".git");
+    size_t root = strlen(git) - strlen("/.git");
+    const char *below = bl_arena_printf(&arena, "%.*s/a/b", (int)root, git).data;
+
+    assert_int_equal(bl_repository_size(&arena, below), strlen(below));
+    assert_int_equal(mkdir(git, 0700), 0);
+    assert_int_equal(bl_repository_size(&arena, below), root);
+    rmdir(git);
+    remove_folder(&arena, git);
+}
+
 SUITE(file, cmocka_unit_test(as_much_is_read_as_fits),
       cmocka_unit_test(what_cannot_be_opened_is_empty),
-      cmocka_unit_test(a_path_is_relative_to_the_directory));
+      cmocka_unit_test(a_path_is_relative_to_the_directory),
+      cmocka_unit_test(whole_files_are_loaded),
+      cmocka_unit_test(what_is_no_regular_file_is_not_loaded),
+      cmocka_unit_test(the_root_of_a_repository_is_the_nearest_with_git));
