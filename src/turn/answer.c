@@ -141,6 +141,13 @@ static struct bl_usage estimate_usage(const struct turn_answer *answer,
     return (struct bl_usage){model->estimate(model->context, request), (answer->bytes + 3) / 4};
 }
 
+/* Something came of it, or may be owed for it. */
+static bool was_used(const struct turn_answer *answer)
+{
+    return answer->usage_known || answer->ended || answer->bytes > 0 ||
+           answer->sink.reserved_usd > 0;
+}
+
 /* The call begins anew: what it used so far is spent, and what it said forgotten. */
 static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
 {
@@ -148,7 +155,7 @@ static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
 
     turn_emit(turn,
               (struct bl_event){.type = BL_EVENT_RETRY, .piece = piece, .count = answer->bytes});
-    if (answer->usage_known || answer->sink.reserved_usd > 0) {
+    if (was_used(answer)) {
         struct bl_usage usage =
             answer->usage_known ? answer->usage : estimate_usage(answer, answer->request);
         struct bl_spent spent = spent_of(answer, &usage);
@@ -233,9 +240,8 @@ static bool budget_allows(const struct turn *turn, const struct bl_request *requ
 static void count_usage(struct turn *turn, const struct bl_request *request, bool cut)
 {
     struct turn_answer *answer = &turn->answer;
-    bool used = answer->usage_known || answer->ended || answer->sink.reserved_usd > 0;
 
-    if (!used && (!cut || answer->sink.unbilled))
+    if (!was_used(answer) && (!cut || answer->sink.unbilled))
         return;
     struct bl_usage usage = answer->usage_known ? answer->usage : estimate_usage(answer, request);
     struct bl_spent spent = spent_of(answer, &usage);
