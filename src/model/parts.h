@@ -52,4 +52,13 @@ struct bl_script {
 
 #define SCRIPT_PIECES_DEFAULT 4u
 
+uint64_t script_count_words(struct bl_text text);
+/* What an answer of so many words to `newest` costs, unless the reply says it. */
+struct bl_usage script_usage(const struct script_reply *reply, struct bl_text newest,
+                             uint64_t words_said);
+/* One attempt of a call. `*reply` is set before anything is told of it; one that is played as a
+ * failure returns BL_EIO, and nothing was told. Else as a model's call. */
+int script_attempt(struct bl_script_player *player, struct bl_text newest, struct bl_sink *sink,
+                   const struct script_reply **reply, struct bl_error *error);
+
 #endif

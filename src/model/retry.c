@@ -116,6 +116,12 @@ bool bl_model_failure_retryable(const struct bl_model_failure *failure)
     return failure->should_retry > 0 || class->retryable;
 }
 
+/* Without a status it is not the provider that refused, but a proxy on the way to it. */
+static bool is_of_proxy(const struct bl_model_failure *failure)
+{
+    return failure->status == 0 && strcmp(code_of(failure), "auth") == 0;
+}
+
 /* "the provider is overloaded (status 529), after 4 retries: what it said". */
 static void describe(const struct bl_model_failure *failure, uint32_t retries, char *out,
                      size_t size)
@@ -126,6 +132,8 @@ static void describe(const struct bl_model_failure *failure, uint32_t retries, c
 
     if (failure->timed_out && strcmp(code, "connect") == 0)
         what = "there was no connection to the provider in time";
+    if (is_of_proxy(failure))
+        what = "the proxy wants to know who asks";
     if (failure->status > 0)
         snprintf(status, sizeof status, " (status %d)", failure->status);
     if (retries > 0)
@@ -144,7 +152,11 @@ static int fail(const struct bl_model_failure *failure, uint32_t retries, const 
     int result = bl_error_set(error, kind == BL_KIND_AUTH ? BL_EACCES : BL_EIO, kind,
                               "call the model", provider, "%s", text);
     bl_error_name_set(error, code_of(failure));
-    bl_error_hint(error, "%s", class_of(failure)->hint);
+    bl_error_hint(error, "%s",
+                  is_of_proxy(failure)
+                      ? "put user and password into HTTPS_PROXY, or the provider's "
+                        "host into NO_PROXY"
+                      : class_of(failure)->hint);
     if (error != NULL)
         error->retryable = bl_model_failure_retryable(failure);
     return result;
@@ -213,11 +225,15 @@ int bl_model_retry(struct bl_model_retries *retries, const struct bl_model_failu
     bl_text_into(piece.retry.code, sizeof piece.retry.code, code_of(failure));
     snprintf(sink->detail, sizeof sink->detail, "in backoff %u of %u", retries->attempt,
              BL_MODEL_RETRIES_MAX);
+    /* The attempt before has been counted, and the next one is not under way. */
+    sink->unbilled = true;
     result = sink->take(sink, &piece);
     /* A listener that was slow has used up some of it. */
     if (result == 0)
         result = bl_sleep_until(until_ns);
-    if (result == 0)
+    if (result == 0) {
         sink->detail[0] = '\0';
+        sink->unbilled = false;
+    }
     return result;
 }

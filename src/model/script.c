@@ -76,7 +76,7 @@ static bool is_space(char byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-static uint64_t count_words(struct bl_text text)
+uint64_t script_count_words(struct bl_text text)
 {
     uint64_t count = 0;
 
@@ -106,7 +106,7 @@ static struct bl_text said(struct bl_arena *arena, const struct script_reply *re
         size_t length = bl_utf8_decode(rest, &code_point);
         quoted.size += length > 0 ? length : 1;
     }
-    uint64_t words = count_words(newest);
+    uint64_t words = script_count_words(newest);
     return bl_arena_printf(arena, BL_TEXT_FORMAT "You said: \"" BL_TEXT_FORMAT "%s\" (%llu %s).",
                            BL_TEXT_ARG(reply->say), BL_TEXT_ARG(quoted),
                            quoted.size < trimmed.size ? "\u2026" : "", (unsigned long long)words,
@@ -227,15 +227,24 @@ static int hold(void)
     return bl_sleep(BL_NEVER);
 }
 
+struct bl_usage script_usage(const struct script_reply *reply, struct bl_text newest,
+                             uint64_t words_said)
+{
+    struct bl_usage usage = reply->usage;
+
+    if (!reply->input_given)
+        usage.input_tokens = script_count_words(newest);
+    if (!reply->output_given)
+        usage.output_tokens = words_said;
+    return usage;
+}
+
 static int end_answer(struct playing *playing, struct bl_text newest, struct bl_text say)
 {
     const struct script_reply *reply = playing->reply;
-    struct bl_piece piece = {.type = BL_PIECE_USAGE, .usage = reply->usage};
+    struct bl_piece piece = {.type = BL_PIECE_USAGE,
+                             .usage = script_usage(reply, newest, script_count_words(say))};
 
-    if (!reply->input_given)
-        piece.usage.input_tokens = count_words(newest);
-    if (!reply->output_given)
-        piece.usage.output_tokens = count_words(say);
     int result = tell(playing, &piece);
     if (result != 0)
         return result;
@@ -329,6 +338,25 @@ static int fail_exhausted(const struct bl_script_player *player, struct bl_error
     return result;
 }
 
+int script_attempt(struct bl_script_player *player, struct bl_text newest, struct bl_sink *sink,
+                   const struct script_reply **reply, struct bl_error *error)
+{
+    bl_text_into(sink->detail, sizeof sink->detail, NOTHING_SENT);
+    int result = bl_check();
+    if (result != 0)
+        return result;
+    size_t index = choose_reply(player, newest);
+    if (index == player->script->reply_count)
+        return fail_exhausted(player, error);
+    *reply = &player->script->replies[index];
+    struct progress *progress = &player->progress[index];
+    progress->used = ++progress->failed >= (*reply)->failures;
+    result = (*reply)->delay_ns > 0 ? bl_sleep((*reply)->delay_ns) : 0;
+    if (result != 0)
+        return result;
+    return (*reply)->failures == 0 ? answer(player, *reply, newest, sink) : BL_EIO;
+}
+
 static int script_call(void *context, const struct bl_request *request, struct bl_sink *sink,
                        struct bl_error *error)
 {
@@ -337,21 +365,10 @@ static int script_call(void *context, const struct bl_request *request, struct b
     struct bl_model_retries retries = {0};
 
     for (;;) {
-        bl_text_into(sink->detail, sizeof sink->detail, NOTHING_SENT);
-        int result = bl_check();
-        if (result != 0)
+        const struct script_reply *reply = NULL;
+        int result = script_attempt(player, newest, sink, &reply, error);
+        if (result != BL_EIO || reply == NULL || reply->failures == 0)
             return result;
-        size_t index = choose_reply(player, newest);
-        if (index == player->script->reply_count)
-            return fail_exhausted(player, error);
-        const struct script_reply *reply = &player->script->replies[index];
-        struct progress *progress = &player->progress[index];
-        progress->used = ++progress->failed >= reply->failures;
-        result = reply->delay_ns > 0 ? bl_sleep(reply->delay_ns) : 0;
-        if (result != 0)
-            return result;
-        if (reply->failures == 0)
-            return answer(player, reply, newest, sink);
         result = bl_model_retry(&retries, &reply->failure, &player->random, sink, PROVIDER, error);
         if (result != 0)
             return result;
@@ -360,7 +377,7 @@ static int script_call(void *context, const struct bl_request *request, struct b
 
 static uint64_t script_estimate(void *context BL_UNUSED, const struct bl_request *request)
 {
-    return count_words(newest_text(request));
+    return script_count_words(newest_text(request));
 }
 
 static double script_cost_usd(void *context BL_UNUSED, const struct bl_usage *usage BL_UNUSED)

@@ -4,6 +4,7 @@
 
 #include <belay/model.h>
 
+#include "../../src/model/provider.h"
 #include "fibers.h"
 
 struct recorder {
@@ -23,6 +24,70 @@ const char *recorder_log(struct recorder *recorder);
 int recorder_ask(struct recorder *recorder, const struct bl_model *model, const char *text);
 /* What the model estimates for it. */
 uint64_t recorder_estimate(const struct bl_model *model, const char *text);
+
+/* What the bytes of an answer are decoded for; `provider`, `profile` and `request` may be NULL: a
+ * plain one then. */
+struct feeding {
+    const struct model_api *api;
+    const struct bl_provider *provider;
+    const struct bl_profile *profile;
+    const struct bl_request *request;
+};
+
+/* Feeds a whole stream through the parser of events (or lines) and the decoder, cut before the byte
+ * at each of `cuts` (ascending; 0 and those beyond the end cut nothing), into the log. What ended
+ * it other than an END piece is its last line: "fail stream_cut: …", "pause", "result -1018".
+ * Returns what the decoder did. Decodes outside of fibers, too. */
+int feed_stream(struct recorder *recorder, const struct feeding *feeding, struct bl_text bytes,
+                const size_t *cuts, size_t cut_count);
+/* The same for JSON that came where a stream was asked for. */
+int feed_whole(struct recorder *recorder, const struct feeding *feeding, struct bl_text json);
+/* A file of tests/model/fixtures; freed by bl_free. */
+struct bl_text read_fixture(const char *name);
+/* Outside of fibers: the stream in that file, whole, byte by byte, cut at every byte, and small
+ * ones at every pair of bytes, comes out as `expected`. */
+void check_fixture(const struct model_api *api, const char *name, const char *expected);
+/* The same for a stream that is given here. */
+void check_stream(const struct feeding *feeding, const char *bytes, const char *expected);
+/* The same for one that is fed once, and for JSON that is no stream. */
+void check_fed(const struct feeding *feeding, const char *bytes, const char *expected);
+void check_whole(const struct feeding *feeding, struct bl_text json, const char *expected);
+void check_whole_fixture(const struct model_api *api, const char *name, const char *expected);
+/* Whichever piece of that file's stream is refused, that is what comes back, and nothing leaks or
+ * goes on. */
+void check_refusals(const struct feeding *feeding, const char *name);
+
+/* What a request is built from; all of it may be changed before it is. */
+struct asking {
+    const struct model_api *api;
+    struct bl_arena arena;
+    struct bl_session session;
+    struct bl_list messages;
+    struct bl_request request;
+    struct bl_provider provider;
+    struct bl_profile profile; /* of model-1 */
+    struct bl_compat compat;
+    struct model_build build;
+};
+
+#define ASKED_TEXT(text)                                                                           \
+    "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" text "\"}]}]"
+
+/* `messages` and turns are JSON, as bl_messages_write writes it. */
+void asking_init(struct asking *asking, const struct model_api *api, const char *provider,
+                 const char *messages);
+void asking_done(struct asking *asking);
+void asking_add(struct asking *asking, const char *messages);
+void asking_add_turn(struct asking *asking, const char *messages);
+/* One with a schema, one without. */
+extern const struct bl_tool_offer asked_tools[2];
+/* A system text, those tools, of which none may be called, a schema and an output limit. */
+void asking_fill(struct asking *asking);
+/* The body that is built for it, in its arena. */
+struct bl_text asking_body(struct asking *asking);
+bool asking_has(struct asking *asking, const char *part);
+/* The body is exactly what is in that file of fixtures (one newline at its end aside). */
+void check_asked(struct asking *asking, const char *name);
 
 /* A script that must be right. */
 struct bl_script *script_of(const char *source);

@@ -92,6 +92,6 @@ static void durations_patterns_and_choices_are_checked(void **state BL_UNUSED)
     assert_true(strlen(error.message) > 42);
 }
 
-SUITE(script_value, cmocka_unit_test(unknown_keys_have_a_place_and_a_suggestion),
+SUITE(value, cmocka_unit_test(unknown_keys_have_a_place_and_a_suggestion),
       cmocka_unit_test(values_of_the_wrong_kind_have_a_place),
       cmocka_unit_test(durations_patterns_and_choices_are_checked));

@@ -1,0 +1,307 @@
+/* Requests in the format of Anthropic's Messages. How answers are read: anthropic_decode.c. */
+#include "anthropic.h"
+
+#define VERSION             "2023-06-01"
+#define OUTPUT_TOKENS       8192u
+#define BUDGET_TOKENS_LEAST 1024u /* less than this is refused */
+#define NAME_SIZE_MAX       64u
+
+static size_t write_headers(const struct bl_provider *provider, struct bl_arena *arena,
+                            struct bl_http_header *out)
+{
+    size_t count = 0;
+
+    if (provider->key != NULL && provider->key_is_token)
+        out[count++] = model_bearer(arena, provider->key);
+    else if (provider->key != NULL)
+        out[count++] = (struct bl_http_header){BL_TEXT("x-api-key"), bl_text_from(provider->key)};
+    out[count++] = (struct bl_http_header){BL_TEXT("anthropic-version"), BL_TEXT(VERSION)};
+    if (provider->beta != NULL)
+        out[count++] =
+            (struct bl_http_header){BL_TEXT("anthropic-beta"), bl_text_from(provider->beta)};
+    return count;
+}
+
+/* ---- Thinking --------------------------------------------------------------------------------
+ */
+
+static uint64_t output_limit(const struct model_build *build)
+{
+    return build->max_output_tokens > 0 ? build->max_output_tokens : OUTPUT_TOKENS;
+}
+
+/* What thinking may take of the answer's tokens; 0: it is not asked for. */
+static uint64_t thinking_budget(const struct model_build *build)
+{
+    uint64_t limit = output_limit(build), budget = build->profile->thinking_tokens;
+
+    if (limit <= BUDGET_TOKENS_LEAST)
+        return 0;
+    switch (build->profile->thinking) {
+    case BL_EFFORT_DEFAULT:
+    case BL_EFFORT_NONE:
+    case BL_EFFORT_ADAPTIVE: return 0;
+    case BL_EFFORT_LOW: budget = budget > 0 ? budget : 2048; break;
+    case BL_EFFORT_MEDIUM: budget = budget > 0 ? budget : 8192; break;
+    case BL_EFFORT_HIGH: budget = budget > 0 ? budget : 24576; break;
+    }
+    /* Something must be left to answer with. */
+    if (budget > limit - limit / 4)
+        budget = limit - limit / 4;
+    return budget > BUDGET_TOKENS_LEAST ? budget : BUDGET_TOKENS_LEAST;
+}
+
+static void write_thinking(const struct model_build *build, struct bl_json_writer *writer)
+{
+    uint64_t budget = thinking_budget(build);
+    bool adaptive = build->profile->thinking == BL_EFFORT_ADAPTIVE;
+
+    if (budget == 0 && !adaptive)
+        return;
+    bl_json_write_key(writer, BL_TEXT("thinking"));
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", adaptive ? "adaptive" : "enabled");
+    if (!adaptive)
+        bl_json_put_uint64(writer, "budget_tokens", budget);
+    bl_json_write_end(writer);
+}
+
+/* ---- Messages --------------------------------------------------------------------------------
+ */
+
+static struct bl_text block_json(struct bl_arena *arena, const struct bl_block *block,
+                                 const struct bl_json *signature)
+{
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+
+    bl_buffer_init(&out, BL_WIRE_REQUEST_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "type", "thinking");
+    bl_json_put_text(&writer, "thinking", block->text);
+    bl_json_write_key(&writer, BL_TEXT("signature"));
+    bl_json_write_value(&writer, signature);
+    bl_json_write_end(&writer);
+    struct bl_text text = {0};
+    if (bl_json_writer_done(&writer) == 0)
+        text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+/* Thinking as it goes back, or nothing: that of other models means nothing here, and none is wanted
+ * where the model is not to think. */
+static struct bl_text thinking_json(const struct model_build *build, const struct bl_block *block)
+{
+    bool thinks = build->profile->thinking != BL_EFFORT_NONE;
+    const struct bl_json *value = model_opaque_find(build->arena, block->opaque, build->provider,
+                                                    build->profile, "signature");
+
+    if (value != NULL)
+        return thinks ? block_json(build->arena, block, value) : (struct bl_text){0};
+    value =
+        model_opaque_find(build->arena, block->opaque, build->provider, build->profile, "block");
+    if (value == NULL ||
+        (!thinks && bl_text_equal(model_member(value, "type"), BL_TEXT("redacted_thinking"))))
+        return (struct bl_text){0};
+    return model_json_text(build->arena, value);
+}
+
+/* Leaves in `opaque` of each thinking block what is to be written for it; those that do not go back
+ * are taken out, and so are messages that have nothing left. */
+static void settle_thinking(const struct model_build *build, struct bl_list *messages)
+{
+    BL_LIST_EACH_SAFE (link, messages) {
+        struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        BL_LIST_EACH_SAFE (part, &message->blocks) {
+            struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
+            if (block->type != BL_BLOCK_THINKING)
+                continue;
+            block->opaque = thinking_json(build, block);
+            if (block->opaque.size == 0)
+                bl_list_remove(part);
+        }
+        if (bl_list_empty(&message->blocks))
+            bl_list_remove(link);
+    }
+}
+
+/* Ids and names that other servers gave may hold what this one refuses: letters, digits, _ and -
+ * are taken. */
+static struct bl_text plain_name(struct bl_arena *arena, struct bl_text text, bool is_id)
+{
+    static const uint64_t key[2] = {0, 0};
+    struct bl_text plain = bl_arena_text(arena, text);
+    bool changed = text.size > NAME_SIZE_MAX;
+
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '_' || c == '-';
+        if (!fine)
+            ((char *)(uintptr_t)plain.data)[i] = '_';
+        changed = changed || !fine;
+    }
+    if (plain.size > NAME_SIZE_MAX - 17)
+        plain.size = changed ? NAME_SIZE_MAX - 17 : plain.size;
+    /* Two ids must not become one. */
+    if (changed && is_id)
+        plain = bl_arena_printf(arena, BL_TEXT_FORMAT "_%016llx", BL_TEXT_ARG(plain),
+                                (unsigned long long)bl_hash(key, text));
+    return plain;
+}
+
+static void write_cache_mark(struct bl_json_writer *writer)
+{
+    bl_json_put_json(writer, "cache_control", BL_TEXT("{\"type\":\"ephemeral\"}"));
+}
+
+static void write_block(const struct model_build *build, struct bl_json_writer *writer,
+                        const struct bl_block *block, bool marked)
+{
+    if (block->type == BL_BLOCK_THINKING) {
+        bl_json_write_raw(writer, block->opaque);
+        return;
+    }
+    bl_json_write_object(writer);
+    if (block->type == BL_BLOCK_TEXT) {
+        bl_json_put_string(writer, "type", "text");
+        bl_json_put_text(writer, "text", block->text);
+    } else if (block->type == BL_BLOCK_CALL) {
+        bl_json_put_string(writer, "type", "tool_use");
+        bl_json_put_text(writer, "id", plain_name(build->arena, block->id, true));
+        bl_json_put_text(writer, "name", plain_name(build->arena, block->name, false));
+        bl_json_put_json(writer, "input", block->input);
+    } else {
+        bl_json_put_string(writer, "type", "tool_result");
+        bl_json_put_text(writer, "tool_use_id", plain_name(build->arena, block->id, true));
+        if (block->text.size > 0)
+            bl_json_put_text(writer, "content", block->text);
+        bl_json_put_boolean(writer, "is_error", block->is_error);
+    }
+    if (marked)
+        write_cache_mark(writer);
+    bl_json_write_end(writer);
+}
+
+/* The last block of the newest message of the user; NULL: there is none. */
+static const struct bl_block *newest_user_block(const struct bl_list *messages)
+{
+    for (const struct bl_list *link = messages->previous; link != messages; link = link->previous) {
+        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        if (message->role == BL_ROLE_USER)
+            return BL_CONTAINER(message->blocks.previous, struct bl_block, link);
+    }
+    return NULL;
+}
+
+static void write_messages(const struct model_build *build, struct bl_json_writer *writer)
+{
+    struct bl_list messages;
+
+    model_conversation(build->arena, build->request, &messages);
+    settle_thinking(build, &messages);
+    const struct bl_block *newest = newest_user_block(&messages);
+    bl_json_write_key(writer, BL_TEXT("messages"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &messages) {
+        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        bl_json_write_object(writer);
+        bl_json_put_string(writer, "role", message->role == BL_ROLE_USER ? "user" : "assistant");
+        bl_json_write_key(writer, BL_TEXT("content"));
+        bl_json_write_array(writer);
+        BL_LIST_EACH (part, &message->blocks) {
+            const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
+            write_block(build, writer, block, block == newest);
+        }
+        bl_json_write_end(writer);
+        bl_json_write_end(writer);
+    }
+    if (build->resumed.size > 0) {
+        bl_json_write_object(writer);
+        bl_json_put_string(writer, "role", "assistant");
+        bl_json_put_json(writer, "content", build->resumed);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+}
+
+/* ---- The rest --------------------------------------------------------------------------------
+ */
+
+static void write_system(const struct model_build *build, struct bl_json_writer *writer)
+{
+    struct bl_text texts[2] = {build->request->system,
+                               model_schema_instruction(build->arena, build->request)};
+    size_t last = texts[1].size > 0 ? 1 : 0;
+
+    if (bl_text_trim(texts[last]).size == 0)
+        return;
+    bl_json_write_key(writer, BL_TEXT("system"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i <= last; i++) {
+        if (bl_text_trim(texts[i]).size == 0)
+            continue;
+        bl_json_write_object(writer);
+        bl_json_put_string(writer, "type", "text");
+        bl_json_put_text(writer, "text", texts[i]);
+        if (i == last)
+            write_cache_mark(writer);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+}
+
+static void write_tools(const struct bl_request *request, struct bl_json_writer *writer)
+{
+    if (request->tool_count == 0)
+        return;
+    bl_json_write_key(writer, BL_TEXT("tools"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < request->tool_count; i++) {
+        const struct bl_tool_offer *tool = &request->tools[i];
+        bl_json_write_object(writer);
+        bl_json_put_string(writer, "name", tool->name);
+        if (tool->description != NULL)
+            bl_json_put_string(writer, "description", tool->description);
+        bl_json_put_json(writer, "input_schema",
+                         tool->schema.size > 0 ? tool->schema : BL_TEXT("{\"type\":\"object\"}"));
+        if (i + 1 == request->tool_count)
+            write_cache_mark(writer);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+    bl_json_put_json(writer, "tool_choice",
+                     request->tools_forbidden ? BL_TEXT("{\"type\":\"none\"}")
+                                              : BL_TEXT("{\"type\":\"auto\"}"));
+}
+
+static int write_body(const struct model_build *build, struct bl_json_writer *writer,
+                      struct bl_error *error BL_UNUSED)
+{
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "model", build->profile->model);
+    if (!build->count_only) {
+        bl_json_put_uint64(writer, "max_tokens", output_limit(build));
+        bl_json_put_boolean(writer, "stream", true);
+    }
+    write_system(build, writer);
+    write_messages(build, writer);
+    write_tools(build->request, writer);
+    write_thinking(build, writer);
+    bl_json_write_end(writer);
+    return 0;
+}
+
+const struct model_api model_api_anthropic = {
+    .api = BL_API_ANTHROPIC,
+    .path = "/v1/messages",
+    .default_max_output_tokens = OUTPUT_TOKENS,
+    .headers = write_headers,
+    .build = write_body,
+    .feed = anthropic_feed,
+    .whole = anthropic_whole,
+    .finish = anthropic_finish,
+    .classify = model_failure_read,
+};

@@ -1,0 +1,566 @@
+/* Answers in the format of Anthropic's Messages.
+ *
+ * Design notes. Blocks have an index, and are begun and stopped; what stands in a block is told as
+ * it comes, and kept besides, because an answer that pauses goes back as it is. The decoder lives
+ * over such a pause: a message that starts anew adds to the blocks that are there. A block of a
+ * type that is not known here is put together from its pieces and goes back whole. */
+#include "anthropic.h"
+
+#define JSON_MAX   (2 * MODEL_EVENT_MAX)
+#define BLOCKS_MAX 16384u /* of one answer */
+#define OPEN_MAX   256u   /* of them, at once */
+
+/* A piece of text, of which there are any number; all in the arena. */
+struct chunk {
+    struct chunk *next;
+    struct bl_text text;
+};
+
+struct chunks {
+    struct chunk *first;
+    struct chunk *last;
+    size_t size;
+};
+
+enum block_kind {
+    BLOCK_TEXT,
+    BLOCK_THINKING,
+    BLOCK_CALL,  /* of a tool of ours */
+    BLOCK_OTHER, /* kept for sending back */
+};
+
+struct block {
+    struct bl_list link;
+    struct bl_list open_link; /* until it is stopped */
+    enum block_kind kind;
+    int64_t index;
+    struct bl_text start;     /* as it was begun, JSON: of others */
+    struct chunks text;       /* text, thinking */
+    struct chunks signature;  /* of thinking */
+    struct chunks input;      /* JSON, of calls and of others */
+    struct bl_text extra_key; /* another member that came in pieces, of others; empty: none */
+    struct chunks extra;
+    struct model_call *call;
+};
+
+struct state {
+    struct bl_list blocks; /* of the whole answer, over its pauses */
+    size_t block_count;
+    struct bl_list open; /* those that have not stopped */
+    size_t open_count;
+    struct model_call *empty_call; /* stopped, and not ended yet; NULL: none */
+    struct bl_usage usage;         /* without cached input */
+    struct bl_usage_detail detail;
+    bool reason_known;
+    char reason[40];
+};
+
+static struct state *state_of(struct model_decoder *decoder)
+{
+    if (decoder->state == NULL) {
+        struct state *state = bl_arena_zalloc(decoder->arena, sizeof *state);
+        bl_list_init(&state->blocks);
+        bl_list_init(&state->open);
+        decoder->state = state;
+    }
+    return decoder->state;
+}
+
+static void append(struct model_decoder *decoder, struct chunks *chunks, struct bl_text text)
+{
+    if (text.size == 0)
+        return;
+    struct chunk *chunk = bl_arena_alloc(decoder->arena, sizeof *chunk);
+    *chunk = (struct chunk){.text = bl_arena_text(decoder->arena, text)};
+    if (chunks->last != NULL)
+        chunks->last->next = chunk;
+    else
+        chunks->first = chunk;
+    chunks->last = chunk;
+    chunks->size += text.size;
+}
+
+static struct bl_text join(struct bl_arena *arena, const struct chunks *chunks)
+{
+    char *data = bl_arena_alloc(arena, chunks->size + 1);
+    size_t size = 0;
+
+    for (const struct chunk *chunk = chunks->first; chunk != NULL; chunk = chunk->next) {
+        memcpy(data + size, chunk->text.data, chunk->text.size);
+        size += chunk->text.size;
+    }
+    data[size] = '\0';
+    return (struct bl_text){data, size};
+}
+
+/* ---- Blocks as they go back ------------------------------------------------------------------
+ */
+
+/* One of a type that is not known here: as it was begun, with what came in pieces. */
+static void write_other(struct bl_arena *arena, const struct block *block,
+                        struct bl_json_writer *writer)
+{
+    const struct bl_json *start, *input = NULL;
+    struct bl_json_limits limits = {.string_max = JSON_MAX};
+
+    if (bl_json_read(arena, block->start, &limits, &start, NULL) != 0)
+        start = NULL;
+    if (block->input.size > 0 &&
+        bl_json_read(arena, join(arena, &block->input), &limits, &input, NULL) != 0)
+        input = NULL;
+    bl_json_write_object(writer);
+    BL_JSON_MEMBERS (key, start) {
+        struct bl_text name = bl_json_text(key);
+        if ((input != NULL && bl_text_equal(name, BL_TEXT("input"))) ||
+            (block->extra_key.size > 0 && bl_text_equal(name, block->extra_key)))
+            continue;
+        bl_json_write_key(writer, name);
+        bl_json_write_value(writer, key + 1);
+    }
+    if (input != NULL) {
+        bl_json_write_key(writer, BL_TEXT("input"));
+        bl_json_write_value(writer, input);
+    }
+    if (block->extra_key.size > 0) {
+        bl_json_write_key(writer, block->extra_key);
+        bl_json_write_text(writer, join(arena, &block->extra));
+    }
+    bl_json_write_end(writer);
+}
+
+static void write_call(const struct block *block, struct bl_json_writer *writer)
+{
+    struct bl_arena scratch;
+    const struct bl_json *input;
+    struct bl_text text = bl_buffer_text(&block->call->input);
+
+    bl_arena_init(&scratch);
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", "tool_use");
+    bl_json_put_text(writer, "id", block->call->server_id);
+    bl_json_put_text(writer, "name", block->call->name);
+    bl_json_write_key(writer, BL_TEXT("input"));
+    if (bl_json_read(&scratch, text, NULL, &input, NULL) == 0)
+        bl_json_write_value(writer, input);
+    else
+        bl_json_write_raw(writer, BL_TEXT("{}"));
+    bl_json_write_end(writer);
+    bl_arena_done(&scratch);
+}
+
+static void write_block(struct bl_arena *arena, const struct block *block,
+                        struct bl_json_writer *writer)
+{
+    if (block->kind == BLOCK_OTHER) {
+        write_other(arena, block, writer);
+        return;
+    }
+    if (block->kind == BLOCK_CALL) {
+        write_call(block, writer);
+        return;
+    }
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", block->kind == BLOCK_TEXT ? "text" : "thinking");
+    bl_json_put_text(writer, block->kind == BLOCK_TEXT ? "text" : "thinking",
+                     join(arena, &block->text));
+    if (block->kind == BLOCK_THINKING)
+        bl_json_put_text(writer, "signature", join(arena, &block->signature));
+    bl_json_write_end(writer);
+}
+
+struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
+{
+    const struct state *state = decoder->state;
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+    struct bl_arena scratch;
+    struct bl_text text = {0};
+    size_t count = 0;
+
+    if (state == NULL)
+        return text;
+    bl_arena_init(&scratch);
+    bl_buffer_init(&out, BL_WIRE_REQUEST_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_array(&writer);
+    BL_LIST_EACH (link, &state->blocks) {
+        const struct block *block = BL_CONTAINER(link, struct block, link);
+        if (block->kind == BLOCK_TEXT && block->text.size == 0)
+            continue;
+        write_block(&scratch, block, &writer);
+        count++;
+    }
+    bl_json_write_end(&writer);
+    if (count > 0 && bl_json_writer_done(&writer) == 0)
+        text = bl_arena_text(decoder->arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    bl_arena_done(&scratch);
+    return text;
+}
+
+/* ---- Blocks as they come ---------------------------------------------------------------------
+ */
+
+/* The block with that index that has not stopped; without an index the newest one. */
+static struct block *find_block(const struct state *state, const struct bl_json *data)
+{
+    int64_t index;
+    bool given = bl_json_int64(bl_json_get(data, BL_TEXT("index")), &index);
+
+    for (struct bl_list *link = state->open.previous; link != &state->open; link = link->previous) {
+        struct block *block = BL_CONTAINER(link, struct block, open_link);
+        if (!given || block->index == index)
+            return block;
+    }
+    return NULL;
+}
+
+/* Another block follows: a call that stopped without input was to have none. (At the end of an
+ * answer it may have been cut off, and only the reason says that.) */
+static int end_empty_call(struct model_decoder *decoder)
+{
+    struct state *state = state_of(decoder);
+    struct model_call *call = state->empty_call;
+
+    state->empty_call = NULL;
+    return call != NULL ? model_call_end(decoder->assembly, call) : 0;
+}
+
+/* Two in a row cannot both be the last. */
+static int stop_call(struct model_decoder *decoder, struct model_call *call)
+{
+    if (call->input.size > 0)
+        return model_call_end(decoder->assembly, call);
+    int result = end_empty_call(decoder);
+    state_of(decoder)->empty_call = call;
+    return result;
+}
+
+static int stop_block(struct model_decoder *decoder, struct block *block)
+{
+    struct model_assembly *assembly = decoder->assembly;
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+    struct bl_text nothing = {0};
+
+    bl_list_remove(&block->open_link);
+    state_of(decoder)->open_count--;
+    assembly->meaningful = true;
+    if (block->kind == BLOCK_TEXT)
+        return 0;
+    if (block->kind == BLOCK_CALL)
+        return stop_call(decoder, block->call);
+    struct bl_arena scratch;
+    bl_arena_init(&scratch);
+    bl_buffer_init(&out, JSON_MAX);
+    bl_json_writer_init(&writer, &out);
+    if (block->kind == BLOCK_THINKING)
+        bl_json_write_text(&writer, join(&scratch, &block->signature));
+    else
+        write_other(&scratch, block, &writer);
+    struct bl_text opaque = nothing;
+    if (bl_json_writer_done(&writer) == 0)
+        opaque = model_opaque_make(decoder->arena, decoder->provider, decoder->profile,
+                                   block->kind == BLOCK_THINKING ? "signature" : "block",
+                                   bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    bl_arena_done(&scratch);
+    return model_tell_thinking(assembly, nothing, opaque);
+}
+
+static int start_call(struct model_decoder *decoder, struct block *block,
+                      const struct bl_json *content)
+{
+    const struct bl_json *input = bl_json_get(content, BL_TEXT("input"));
+
+    int result = model_call_new(decoder->assembly, model_member(content, "id"),
+                                model_member(content, "name"), &block->call);
+    /* Always {} where pieces follow; all of it from servers that send none. */
+    if (result == 0 && bl_json_size(input) > 0)
+        result = model_call_whole(decoder->assembly, block->call, input);
+    return result;
+}
+
+static int tell_block_text(struct model_decoder *decoder, struct block *block, struct bl_text text)
+{
+    append(decoder, &block->text, text);
+    if (block->kind == BLOCK_TEXT)
+        return model_tell_text(decoder->assembly, text);
+    return model_tell_thinking(decoder->assembly, text, (struct bl_text){0});
+}
+
+/* A new block, after whatever has that index has stopped. */
+static int add_block(struct model_decoder *decoder, const struct bl_json *data,
+                     struct block **ret_block)
+{
+    struct state *state = state_of(decoder);
+    const struct bl_json *index = bl_json_get(data, BL_TEXT("index"));
+    struct block *block = index != NULL ? find_block(state, data) : NULL;
+
+    int result = block != NULL ? stop_block(decoder, block) : 0;
+    if (result == 0)
+        result = end_empty_call(decoder);
+    if (result != 0)
+        return result;
+    if (state->block_count == BLOCKS_MAX || state->open_count == OPEN_MAX)
+        return model_fail(decoder->assembly, "limit", 0,
+                          BL_TEXT("the answer has too many content blocks"));
+    block = bl_arena_zalloc(decoder->arena, sizeof *block);
+    if (!bl_json_int64(index, &block->index))
+        block->index = -1;
+    bl_list_push_back(&state->blocks, &block->link);
+    bl_list_push_back(&state->open, &block->open_link);
+    state->block_count++;
+    state->open_count++;
+    decoder->assembly->meaningful = true;
+    *ret_block = block;
+    return 0;
+}
+
+static int start_block(struct model_decoder *decoder, const struct bl_json *data,
+                       const struct bl_json *content)
+{
+    struct bl_text type = model_member(content, "type");
+    struct block *block = NULL;
+
+    if (type.size == 0)
+        return 0;
+    int result = add_block(decoder, data, &block);
+    if (result != 0)
+        return result;
+    if (bl_text_equal(type, BL_TEXT("text"))) {
+        block->kind = BLOCK_TEXT;
+        return tell_block_text(decoder, block, model_member(content, "text"));
+    }
+    if (bl_text_equal(type, BL_TEXT("thinking"))) {
+        block->kind = BLOCK_THINKING;
+        append(decoder, &block->signature, model_member(content, "signature"));
+        return tell_block_text(decoder, block, model_member(content, "thinking"));
+    }
+    /* Before the call exists a block of one would have nothing to stop. */
+    block->kind = BLOCK_OTHER;
+    if (!bl_text_equal(type, BL_TEXT("tool_use"))) {
+        block->start = model_json_text(decoder->arena, content);
+        return 0;
+    }
+    result = start_call(decoder, block, content);
+    if (block->call != NULL)
+        block->kind = BLOCK_CALL;
+    return result;
+}
+
+/* More of a block that is only kept: any member that is text is one that comes in pieces. */
+static void add_to_other(struct model_decoder *decoder, struct block *block,
+                         const struct bl_json *delta)
+{
+    BL_JSON_MEMBERS (key, delta) {
+        struct bl_text name = bl_json_text(key), text = bl_json_text(key + 1);
+        if (text.size == 0 || bl_text_equal(name, BL_TEXT("type")))
+            continue;
+        decoder->assembly->meaningful = true;
+        if (bl_text_equal(name, BL_TEXT("partial_json"))) {
+            append(decoder, &block->input, text);
+            continue;
+        }
+        if (block->extra_key.size == 0)
+            block->extra_key = bl_arena_text(decoder->arena, name);
+        if (bl_text_equal(name, block->extra_key))
+            append(decoder, &block->extra, text);
+    }
+}
+
+static int take_delta(struct model_decoder *decoder, const struct bl_json *data)
+{
+    const struct bl_json *delta = bl_json_get(data, BL_TEXT("delta"));
+    struct block *block = find_block(state_of(decoder), data);
+    struct bl_text type = model_member(delta, "type");
+
+    if (block == NULL)
+        return 0;
+    switch (block->kind) {
+    case BLOCK_TEXT:
+        if (bl_text_equal(type, BL_TEXT("text_delta")))
+            return tell_block_text(decoder, block, model_member(delta, "text"));
+        return 0;
+    case BLOCK_THINKING:
+        if (bl_text_equal(type, BL_TEXT("thinking_delta")))
+            return tell_block_text(decoder, block, model_member(delta, "thinking"));
+        if (bl_text_equal(type, BL_TEXT("signature_delta"))) {
+            append(decoder, &block->signature, model_member(delta, "signature"));
+            decoder->assembly->meaningful = true;
+        }
+        return 0;
+    case BLOCK_CALL:
+        if (bl_text_equal(type, BL_TEXT("input_json_delta")))
+            return model_call_input(decoder->assembly, block->call,
+                                    model_member(delta, "partial_json"));
+        return 0;
+    case BLOCK_OTHER: add_to_other(decoder, block, delta); return 0;
+    }
+    return 0;
+}
+
+/* ---- Usage, reason and end -------------------------------------------------------------------
+ */
+
+/* A field that is there overwrites; one that is absent stays. */
+static void take_count(const struct bl_json *usage, const char *key, uint64_t *count,
+                       bool *ret_found)
+{
+    int64_t value;
+
+    if (bl_json_int64(bl_json_get(usage, bl_text_from(key)), &value) && value >= 0) {
+        *count = (uint64_t)value;
+        *ret_found = true;
+    }
+}
+
+static int take_usage(struct model_decoder *decoder, const struct bl_json *usage)
+{
+    struct state *state = state_of(decoder);
+    bool found = false;
+
+    take_count(usage, "input_tokens", &state->usage.input_tokens, &found);
+    take_count(usage, "output_tokens", &state->usage.output_tokens, &found);
+    take_count(usage, "cache_read_input_tokens", &state->detail.cache_read_tokens, &found);
+    take_count(usage, "cache_creation_input_tokens", &state->detail.cache_write_tokens, &found);
+    take_count(bl_json_get(usage, BL_TEXT("output_tokens_details")), "thinking_tokens",
+               &state->detail.reasoning_tokens, &found);
+    if (!found)
+        return 0;
+    struct bl_usage all = state->usage;
+    bl_usage_add(&all, &(struct bl_usage){.input_tokens = state->detail.cache_read_tokens});
+    bl_usage_add(&all, &(struct bl_usage){.input_tokens = state->detail.cache_write_tokens});
+    return model_tell_usage(decoder->assembly, &all, &state->detail);
+}
+
+static void take_reason(struct model_decoder *decoder, const struct bl_json *reason)
+{
+    struct state *state = state_of(decoder);
+
+    if (!bl_json_is(reason, BL_JSON_STRING))
+        return;
+    bl_text_into(state->reason, sizeof state->reason, bl_json_text(reason).data);
+    state->reason_known = true;
+}
+
+static int finish_answer(struct model_decoder *decoder)
+{
+    static const struct {
+        const char *reason;
+        enum bl_answer_end end;
+    } ends[] = {
+        {"tool_use", BL_ANSWER_TOOL_CALLS},
+        {"max_tokens", BL_ANSWER_MAX_TOKENS},
+        {"stop_sequence", BL_ANSWER_STOP_SEQUENCE},
+        {"refusal", BL_ANSWER_REFUSAL},
+    };
+    struct state *state = state_of(decoder);
+    enum bl_answer_end end = BL_ANSWER_END;
+
+    if (strcmp(state->reason, "model_context_window_exceeded") == 0)
+        return model_fail(decoder->assembly, "context_overflow", 0,
+                          BL_TEXT("the answer came to the end of the model's context"));
+    if (strcmp(state->reason, "pause_turn") == 0) {
+        /* What comes next has not ended because this has. */
+        state->reason_known = false;
+        state->reason[0] = '\0';
+        decoder->assembly->pause = true;
+        decoder->assembly->finished = true;
+        return 0;
+    }
+    for (size_t i = 0; i < BL_COUNT(ends); i++) {
+        if (strcmp(state->reason, ends[i].reason) == 0)
+            end = ends[i].end;
+    }
+    return model_finish(decoder->assembly, end);
+}
+
+/* A message begins, the first one or the one that goes on after a pause. */
+static int start_message(struct model_decoder *decoder, const struct bl_json *message)
+{
+    struct state *state = state_of(decoder);
+    int result = 0;
+
+    while (result == 0 && !bl_list_empty(&state->open))
+        result = stop_block(decoder, BL_CONTAINER(state->open.next, struct block, open_link));
+    if (result == 0)
+        result = end_empty_call(decoder);
+    if (result != 0)
+        return result;
+    state->usage = (struct bl_usage){0};
+    state->detail = (struct bl_usage_detail){0};
+    state->reason_known = false;
+    state->reason[0] = '\0';
+    return take_usage(decoder, bl_json_get(message, BL_TEXT("usage")));
+}
+
+static int take_message_delta(struct model_decoder *decoder, const struct bl_json *data)
+{
+    take_reason(decoder, bl_json_pointer(data, BL_TEXT("/delta/stop_reason")));
+    return take_usage(decoder, bl_json_get(data, BL_TEXT("usage")));
+}
+
+int anthropic_feed(struct model_decoder *decoder, struct bl_text event_name,
+                   const struct bl_json *data)
+{
+    struct bl_text type = model_member(data, "type");
+    const struct bl_json *error = bl_json_get(data, BL_TEXT("error"));
+
+    if (type.size == 0)
+        type = event_name;
+    if (bl_text_equal(type, BL_TEXT("error")) ||
+        (error != NULL && !bl_json_is(error, BL_JSON_NULL)))
+        return model_fail_body(decoder->assembly, data);
+    if (bl_text_equal(type, BL_TEXT("message_start")))
+        return start_message(decoder, bl_json_get(data, BL_TEXT("message")));
+    if (bl_text_equal(type, BL_TEXT("content_block_start")))
+        return start_block(decoder, data, bl_json_get(data, BL_TEXT("content_block")));
+    if (bl_text_equal(type, BL_TEXT("content_block_delta")))
+        return take_delta(decoder, data);
+    if (bl_text_equal(type, BL_TEXT("content_block_stop"))) {
+        struct block *block = find_block(state_of(decoder), data);
+        return block != NULL ? stop_block(decoder, block) : 0;
+    }
+    if (bl_text_equal(type, BL_TEXT("message_delta")))
+        return take_message_delta(decoder, data);
+    return bl_text_equal(type, BL_TEXT("message_stop")) ? finish_answer(decoder) : 0;
+}
+
+int anthropic_whole(struct model_decoder *decoder, const struct bl_json *answer)
+{
+    const struct bl_json *content = bl_json_get(answer, BL_TEXT("content"));
+    const struct bl_json *error = bl_json_get(answer, BL_TEXT("error"));
+
+    if ((error != NULL && !bl_json_is(error, BL_JSON_NULL)) ||
+        bl_text_equal(model_member(answer, "type"), BL_TEXT("error")))
+        return model_fail_body(decoder->assembly, answer);
+    if (!bl_json_is(content, BL_JSON_ARRAY))
+        return model_fail(decoder->assembly, "bad_response", 0,
+                          BL_TEXT("the answer has no content"));
+    int result = start_message(decoder, NULL);
+    BL_JSON_EACH (part, content) {
+        if (result == 0)
+            result = start_block(decoder, NULL, part);
+        struct block *block = find_block(state_of(decoder), NULL);
+        if (result == 0 && block != NULL)
+            result = stop_block(decoder, block);
+    }
+    take_reason(decoder, bl_json_get(answer, BL_TEXT("stop_reason")));
+    if (result == 0)
+        result = take_usage(decoder, bl_json_get(answer, BL_TEXT("usage")));
+    return result == 0 ? finish_answer(decoder) : result;
+}
+
+int anthropic_finish(struct model_decoder *decoder)
+{
+    if (decoder->assembly->finished)
+        return 0;
+    if (decoder->assembly->failure.code != NULL)
+        return BL_EIO;
+    /* The reason is the last thing that says something. */
+    if (state_of(decoder)->reason_known)
+        return finish_answer(decoder);
+    return model_fail(decoder->assembly, "stream_cut", 0,
+                      BL_TEXT("the stream ended before the answer did"));
+}

@@ -1,0 +1,523 @@
+#include "provider.h"
+
+#include <stdio.h>
+
+#define RETRY_AFTER_MS_LARGEST ((int64_t)1000 * 60 * 60 * 24 * 366)
+
+/* ---- The table -------------------------------------------------------------------------------
+ */
+
+/* Words that decide what a failure is, whatever the status: found in its type, its code or its
+ * text, in any case. The first one that is found counts. */
+struct failure_words {
+    const char *words;
+    const char *code;
+};
+
+static const struct failure_words decisive[] = {
+    /* Nothing that waiting would help with. */
+    {"insufficient_quota", "quota"},
+    {"billing_error", "quota"},
+    {"billing_not_active", "quota"},
+    {"billing_hard_limit", "quota"},
+    {"enforced_spend_limit_reached", "quota"},
+    {"exceeded_current_quota_error", "quota"},
+    {"credit balance is too low", "quota"},
+    {"insufficient balance", "quota"},
+    {"insufficient credits", "quota"},
+    {"insufficient_credits", "quota"},
+    {"requires more credits", "quota"},
+    {"key limit exceeded", "quota"},
+    {"you have reached your specified", "quota"},
+    {"you have reached your api usage limits", "quota"},
+    {"arrearage", "quota"},
+    /* Before the texts of an overflow, some of which speak of tokens as well. */
+    {"too many tokens, please wait", "rate_limited"},
+    {"tokens per min", "rate_limited"},
+    {"tokens per day", "rate_limited"},
+    {"requests per min", "rate_limited"},
+    {"rate limit reached", "rate_limited"},
+    {"per-minute rate limit", "rate_limited"},
+    {"rate_limit_exceeded", "rate_limited"},
+    {"overloaded_error", "overloaded"},
+    {"server_overloaded", "overloaded"},
+    {"slow_down", "overloaded"},
+    {"slow down", "overloaded"},
+    {"is overloaded", "overloaded"},
+    {"currently overloaded", "overloaded"},
+    {"context_length_exceeded", "context_overflow"},       /* OpenAI, Azure, Groq, Cerebras */
+    {"exceed_context_size", "context_overflow"},           /* llama.cpp */
+    {"model_context_window_exceeded", "context_overflow"}, /* Anthropic */
+    {"request_too_large", "context_overflow"},             /* Anthropic */
+    {"prompt is too long", "context_overflow"},            /* Anthropic, Fireworks */
+    {"exceed context limit", "context_overflow"},       /* Anthropic: with what is to be written */
+    {"maximum context length", "context_overflow"},     /* OpenAI, vLLM, OpenRouter, Mistral */
+    {"exceeds the context window", "context_overflow"}, /* OpenAI, responses */
+    {"exceeds model context window", "context_overflow"},
+    {"exceeds the available context size", "context_overflow"},     /* llama.cpp */
+    {"context size has been exceeded", "context_overflow"},         /* llama.cpp, in mid-answer */
+    {"context the overflows", "context_overflow"},                  /* LM Studio */
+    {"greater than the context length", "context_overflow"},        /* LM Studio */
+    {"maximum model length", "context_overflow"},                   /* vLLM */
+    {"longer than the model's context length", "context_overflow"}, /* SGLang */
+    {"exceeds the context length", "context_overflow"},             /* Ollama */
+    {"longer than the context length", "context_overflow"},         /* Ollama */
+    {"exceeds maximum context length", "context_overflow"},         /* Ollama */
+    {"exceeded max context length", "context_overflow"},            /* Ollama */
+    {"reduce the length of the messages", "context_overflow"},      /* Groq */
+    {"exceeds the maximum number of tokens", "context_overflow"},   /* Gemini */
+    {"input is too long for requested model", "context_overflow"},  /* Bedrock */
+    {"maximum prompt length", "context_overflow"},                  /* xAI */
+    {"`max_new_tokens` must be <=", "context_overflow"},            /* TGI */
+    {"`inputs` must have less than", "context_overflow"},           /* TGI */
+    {"exceeded model token limit", "context_overflow"},             /* Moonshot */
+    {"context window exceeds limit", "context_overflow"},           /* MiniMax */
+    {"prompt token count of", "context_overflow"},                  /* GitHub */
+    {"too many tokens: ", "context_overflow"},                      /* Cohere */
+    {"range of input length should be", "context_overflow"},        /* DashScope */
+    {"prompt exceeds max length", "context_overflow"},              /* Zhipu */
+    {"content_filter", "refusal"},
+    {"content_policy_violation", "refusal"},
+    {"content management policy", "refusal"},
+    {"content filtering policy", "refusal"},
+    {"content exists risk", "refusal"},
+    {"data_inspection_failed", "refusal"},
+    {"datainspectionfailed", "refusal"},
+    {"violating our usage policy", "refusal"},
+    {"invalid_api_key", "auth"},
+    {"api_key_invalid", "auth"},
+    {"incorrect api key", "auth"},
+    {"api key not valid", "auth"},
+    {"model_not_found", "not_found"},
+    {"is not a valid model id", "not_found"},
+    /* A conversation that the model's template does not take: it never will. */
+    {"jinja", "bad_request"},
+    {"chat template", "bad_request"},
+    {"chat_template", "bad_request"},
+    {"roles must alternate", "bad_request"},
+    {"executing \"\" at <", "bad_request"},
+};
+
+/* Types that say no more than a status would: they count where there is none. */
+static const struct failure_words general[] = {
+    {"invalid_request", "bad_request"},
+    {"invalid_prompt", "bad_request"},
+    {"badrequest", "bad_request"},
+    {"bad_request", "bad_request"},
+    {"invalid_argument", "bad_request"},
+    {"validation", "bad_request"},
+    {"authentication", "auth"},
+    {"permission", "auth"},
+    {"unauthenticated", "auth"},
+    {"unauthorized", "auth"},
+    {"forbidden", "auth"},
+    {"not_found", "not_found"},
+    {"notfound", "not_found"},
+    {"rate_limit", "rate_limited"},
+    {"ratelimit", "rate_limited"},
+    {"too_many_requests", "rate_limited"},
+    {"resource_exhausted", "rate_limited"},
+    {"throttling", "rate_limited"},
+    {"overloaded", "overloaded"},
+    {"timeout", "server"},
+    {"unavailable", "server"},
+    {"api_error", "server"},
+    {"server_error", "server"},
+    {"internal", "server"},
+};
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* Offset of `words` (in small letters) in any case, or -1. */
+static ptrdiff_t find_words(struct bl_text text, const char *words)
+{
+    size_t size = strlen(words);
+
+    for (size_t at = 0; at + size <= text.size; at++) {
+        size_t same = 0;
+        while (same < size && lower(text.data[at + same]) == words[same])
+            same++;
+        if (same == size)
+            return (ptrdiff_t)at;
+    }
+    return -1;
+}
+
+static const char *look_up(const struct failure_words *table, size_t count, struct bl_text text)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (find_words(text, table[i].words) >= 0)
+            return table[i].code;
+    }
+    return NULL;
+}
+
+static const char *decisive_code(struct bl_text text)
+{
+    return look_up(decisive, BL_COUNT(decisive), text);
+}
+
+const char *model_failure_code_of(struct bl_text type, struct bl_text message)
+{
+    const char *code = decisive_code(type);
+
+    if (code == NULL)
+        code = decisive_code(message);
+    return code != NULL ? code : look_up(general, BL_COUNT(general), type);
+}
+
+/* ---- What it says ----------------------------------------------------------------------------
+ */
+
+void model_failure_message(struct bl_model_failure *failure, struct bl_text text)
+{
+    size_t size = 0;
+
+    text = bl_text_trim(text);
+    while (text.size > 0) {
+        uint32_t code_point;
+        char encoded[4];
+        size_t length = bl_utf8_decode(text, &code_point);
+        if (length == 0)
+            code_point = BL_UTF8_REPLACEMENT;
+        else if (code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0))
+            code_point = ' ';
+        size_t count = bl_utf8_encode(code_point, encoded);
+        if (size + count >= sizeof failure->message)
+            break;
+        memcpy(failure->message + size, encoded, count);
+        size += count;
+        length = length > 0 ? length : 1;
+        text = (struct bl_text){text.data + length, text.size - length};
+    }
+    failure->message[size] = '\0';
+}
+
+/* The parts of an error object that say something. */
+struct error_parts {
+    struct bl_text message;
+    struct bl_text names[6]; /* its type, code, status …, as texts */
+    size_t name_count;
+    int64_t number; /* its code, where that is one; else 0 */
+};
+
+static struct bl_text first_text(const struct bl_json *object, const char *const *keys)
+{
+    struct bl_text text = {0};
+
+    for (; *keys != NULL && text.size == 0; keys++)
+        text = bl_json_text(bl_json_get(object, bl_text_from(*keys)));
+    return text;
+}
+
+static void add_name(struct error_parts *parts, const struct bl_json *value)
+{
+    struct bl_text text = bl_json_text(value);
+    int64_t number;
+
+    if (bl_json_int64(value, &number) || bl_text_to_int64(text, &number) == 0)
+        parts->number = number;
+    else if (text.size > 0 && parts->name_count < BL_COUNT(parts->names))
+        parts->names[parts->name_count++] = text;
+}
+
+static void read_names(struct error_parts *parts, const struct bl_json *object)
+{
+    add_name(parts, bl_json_get(object, BL_TEXT("code")));
+    add_name(parts, bl_json_get(object, BL_TEXT("type")));
+    add_name(parts, bl_json_get(object, BL_TEXT("status")));
+    add_name(parts, bl_json_pointer(object, BL_TEXT("/details/error_code")));
+    /* A router's, which wraps what the server behind it said. */
+    add_name(parts, bl_json_pointer(object, BL_TEXT("/metadata/raw")));
+    add_name(parts, bl_json_get(object, BL_TEXT("__type")));
+}
+
+static void read_parts(const struct bl_json *body, struct error_parts *parts)
+{
+    static const char *const message_keys[] = {"message", "msg", "detail", "error_msg", NULL};
+    static const char *const wrapper_keys[] = {"error", "detail", "errors", NULL};
+    const struct bl_json *object = body;
+
+    *parts = (struct error_parts){0};
+    /* [{"error":{…}}], {"error":{…}}, {"detail":[{"msg":…}]}: two levels are enough for all. */
+    for (int level = 0; level < 4; level++) {
+        const struct bl_json *inner = NULL;
+        if (bl_json_is(object, BL_JSON_ARRAY))
+            inner = bl_json_at(object, 0);
+        for (const char *const *key = wrapper_keys; *key != NULL && inner == NULL; key++) {
+            const struct bl_json *value = bl_json_get(object, bl_text_from(*key));
+            if (bl_json_is(value, BL_JSON_OBJECT) || bl_json_is(value, BL_JSON_ARRAY) ||
+                bl_json_is(value, BL_JSON_STRING))
+                inner = value;
+        }
+        if (inner == NULL)
+            break;
+        object = inner;
+    }
+    parts->message = bl_json_text(object);
+    if (parts->message.size == 0)
+        parts->message = first_text(object, message_keys);
+    if (parts->message.size == 0)
+        parts->message = first_text(body, message_keys);
+    read_names(parts, object);
+    if (object != body)
+        read_names(parts, body);
+}
+
+void model_failure_read(const struct bl_json *body, struct bl_model_failure *failure)
+{
+    struct error_parts parts;
+    const char *code = NULL;
+
+    read_parts(body, &parts);
+    for (size_t i = 0; i < parts.name_count && code == NULL; i++)
+        code = decisive_code(parts.names[i]);
+    if (code == NULL)
+        code = decisive_code(parts.message);
+    if (code != NULL)
+        failure->code = code;
+    struct bl_text message = parts.message;
+    if (message.size == 0 && parts.name_count > 0)
+        message = parts.names[0];
+    if (message.size > 0)
+        model_failure_message(failure, message);
+}
+
+/* What its general type or its number says, where no status does. */
+static const char *general_code(const struct bl_json *body)
+{
+    struct error_parts parts;
+    const char *code = NULL;
+
+    read_parts(body, &parts);
+    for (size_t i = 0; i < parts.name_count && code == NULL; i++)
+        code = look_up(general, BL_COUNT(general), parts.names[i]);
+    if (code == NULL && parts.number >= 400 && parts.number < 600)
+        code = bl_model_status_code((int)parts.number);
+    return code != NULL ? code : "server";
+}
+
+int model_fail_body(struct model_assembly *assembly, const struct bl_json *body)
+{
+    struct bl_model_failure failure = {.code = NULL};
+
+    model_failure_read(body, &failure);
+    return model_fail(assembly, failure.code != NULL ? failure.code : general_code(body), 0,
+                      bl_text_from(failure.message));
+}
+
+/* ---- When to try again -----------------------------------------------------------------------
+ */
+
+/* Digits at the front of `*rest`, at most `most` of them; how many there were. */
+static size_t take_digits(struct bl_text *rest, size_t most, int64_t *ret_value)
+{
+    size_t count = 0;
+
+    *ret_value = 0;
+    while (count < most && count < rest->size && rest->data[count] >= '0' &&
+           rest->data[count] <= '9')
+        *ret_value = *ret_value * 10 + (rest->data[count++] - '0');
+    rest->data += count;
+    rest->size -= count;
+    return count;
+}
+
+static bool take_byte(struct bl_text *rest, const char *set)
+{
+    if (rest->size == 0 || strchr(set, rest->data[0]) == NULL || rest->data[0] == '\0')
+        return false;
+    rest->data++;
+    rest->size--;
+    return true;
+}
+
+/* A decimal number of `unit_ms` each, in milliseconds, rounded up; negative: it is none. */
+static int64_t read_decimal(struct bl_text text, int64_t unit_ms)
+{
+    int64_t whole, fraction = 0, scale = 1;
+
+    if (take_digits(&text, 18, &whole) == 0)
+        return -1;
+    if (take_byte(&text, ".")) {
+        size_t digits = take_digits(&text, 6, &fraction);
+        while (digits-- > 0)
+            scale *= 10;
+        while (take_byte(&text, "0123456789"))
+            ;
+    }
+    if (text.size > 0)
+        return -1;
+    if (whole > RETRY_AFTER_MS_LARGEST / unit_ms)
+        return RETRY_AFTER_MS_LARGEST;
+    return whole * unit_ms + (fraction * unit_ms + scale - 1) / scale;
+}
+
+/* Days since 1970 of a date of the Gregorian calendar. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    /* Years that begin in March have their odd day last. */
+    int64_t from_march = (month + 9) % 12;
+    year -= month <= 2;
+    return 365 * year + year / 4 - year / 100 + year / 400 + (153 * from_march + 2) / 5 + day - 1 -
+           719468;
+}
+
+static bool take_month(struct bl_text *rest, int64_t *ret_month)
+{
+    static const char names[] = "janfebmaraprmayjunjulaugsepoctnovdec";
+
+    for (int64_t month = 0; month < 12 && rest->size >= 3; month++) {
+        const char *name = names + 3 * month;
+        if (lower(rest->data[0]) == name[0] && lower(rest->data[1]) == name[1] &&
+            lower(rest->data[2]) == name[2]) {
+            *ret_month = month + 1;
+            rest->data += 3;
+            rest->size -= 3;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_time(struct bl_text *rest, int64_t *ret_seconds)
+{
+    int64_t hour, minute, second;
+
+    if (take_digits(rest, 2, &hour) != 2 || !take_byte(rest, ":") ||
+        take_digits(rest, 2, &minute) != 2 || !take_byte(rest, ":") ||
+        take_digits(rest, 2, &second) != 2 || hour > 23 || minute > 59 || second > 60)
+        return false;
+    *ret_seconds = hour * 3600 + minute * 60 + second;
+    return true;
+}
+
+/* The three forms that HTTP knows: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37
+ * GMT", "Sun Nov  6 08:49:37 1994". False: it is none of them. */
+static bool read_date(struct bl_text text, int64_t *ret_seconds)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    int64_t year = 0, month, day, seconds;
+    size_t year_digits;
+
+    while (take_byte(&text, letters))
+        ;
+    if (take_byte(&text, ",")) {
+        if (!take_byte(&text, " ") || take_digits(&text, 2, &day) == 0 || !take_byte(&text, " -") ||
+            !take_month(&text, &month) || !take_byte(&text, " -"))
+            return false;
+        year_digits = take_digits(&text, 4, &year);
+        if (!take_byte(&text, " ") || !take_time(&text, &seconds))
+            return false;
+    } else {
+        if (!take_byte(&text, " ") || !take_month(&text, &month) || !take_byte(&text, " "))
+            return false;
+        take_byte(&text, " ");
+        if (take_digits(&text, 2, &day) == 0 || !take_byte(&text, " ") ||
+            !take_time(&text, &seconds) || !take_byte(&text, " "))
+            return false;
+        year_digits = take_digits(&text, 4, &year);
+    }
+    if (year_digits == 2)
+        year += year < 70 ? 2000 : 1900;
+    else if (year_digits != 4)
+        return false;
+    if (day < 1 || day > 31)
+        return false;
+    *ret_seconds = days_of(year, month, day) * 86400 + seconds;
+    return true;
+}
+
+int64_t model_retry_after_ms(struct bl_text value, int64_t now_wall_ns)
+{
+    int64_t seconds;
+
+    value = bl_text_trim(value);
+    int64_t ms = read_decimal(value, 1000);
+    if (ms >= 0 || !read_date(value, &seconds))
+        return ms;
+    ms = seconds * 1000 - now_wall_ns / (int64_t)BL_NS_PER_MS;
+    if (ms < 0)
+        return 0;
+    return ms < RETRY_AFTER_MS_LARGEST ? ms : RETRY_AFTER_MS_LARGEST;
+}
+
+/* ---- A failed answer -------------------------------------------------------------------------
+ */
+
+/* A page of a proxy or of a wrong address: its title is all that is worth showing. */
+static void read_page(struct bl_text body, struct bl_model_failure *failure)
+{
+    ptrdiff_t open = find_words(body, "<title"), close = find_words(body, "</title");
+    struct bl_text title = {0};
+    char text[256];
+
+    if (open >= 0 && close > open) {
+        title = (struct bl_text){body.data + open, (size_t)(close - open)};
+        ptrdiff_t end = bl_text_find(title, BL_TEXT(">"));
+        title = end < 0 ? (struct bl_text){0}
+                        : bl_text_trim(
+                              (struct bl_text){title.data + end + 1, title.size - (size_t)end - 1});
+    }
+    title = bl_utf8_cut(title, 200);
+    snprintf(text, sizeof text, "the answer is HTML%s" BL_TEXT_FORMAT, title.size > 0 ? ": " : "",
+             BL_TEXT_ARG(title));
+    model_failure_message(failure, bl_text_from(text));
+}
+
+static void read_body(const struct model_api *api, struct bl_text body,
+                      struct bl_model_failure *failure)
+{
+    struct bl_json_limits limits = {.replace_surrogates = true};
+    struct bl_arena scratch;
+    const struct bl_json *value;
+
+    body = bl_text_trim(body);
+    bl_arena_init(&scratch);
+    if (body.size == 0) {
+        failure->message[0] = '\0';
+    } else if (body.data[0] == '<') {
+        read_page(body, failure);
+    } else if (bl_json_read(&scratch, body, &limits, &value, NULL) == 0) {
+        if (api != NULL && api->classify != NULL)
+            api->classify(value, failure);
+        else
+            model_failure_read(value, failure);
+        if (failure->code == NULL && (failure->status == 0 || failure->status / 100 == 2))
+            failure->code = general_code(value);
+    } else {
+        /* Plain text, or JSON that was cut at our limit. */
+        failure->code = decisive_code(body);
+        model_failure_message(failure, body);
+    }
+    bl_arena_done(&scratch);
+}
+
+void model_failure_classify(const struct model_api *api, int status, struct bl_text retry_after,
+                            struct bl_text retry_after_ms, struct bl_text should_retry,
+                            struct bl_text body, int64_t now_wall_ns,
+                            struct bl_model_failure *failure)
+{
+    *failure = (struct bl_model_failure){.status = status, .should_retry = -1};
+    failure->retry_after_ms = read_decimal(bl_text_trim(retry_after_ms), 1);
+    if (failure->retry_after_ms < 0)
+        failure->retry_after_ms = model_retry_after_ms(retry_after, now_wall_ns);
+    should_retry = bl_text_trim(should_retry);
+    if (bl_text_equal(should_retry, BL_TEXT("true")))
+        failure->should_retry = 1;
+    else if (bl_text_equal(should_retry, BL_TEXT("false")))
+        failure->should_retry = 0;
+    read_body(api, body, failure);
+    const char *by_status = bl_model_status_code(status);
+    /* Who limits the rate speaks of tokens and of slowing down too: only a lack of credit, and an
+     * overload by that name, say more than the status does. Of an answer that was well, the status
+     * says nothing. */
+    if (failure->code == NULL ||
+        (status == 429 && strcmp(failure->code, "quota") != 0 &&
+         find_words(body, "overload") < 0) ||
+        status == 402 || status == 413 || (status >= 300 && status < 400))
+        failure->code = by_status;
+}

@@ -1,0 +1,598 @@
+/* Answers of POST {base}/chat/completions, from whoever claims to speak it.
+ *
+ * Design notes. Servers disagree about everything but the rough shape, so nothing here relies on a
+ * field that another one can stand in for: a call is known by its id, or its index, or its place;
+ * the end by a finish reason, the stream's end or its [DONE]. A call is ended with the answer and
+ * not before, because no server says where its arguments end. */
+#include "openai.h"
+
+#include <stdio.h>
+
+/* A member of an object whose meaning is the server's business. */
+struct member {
+    struct bl_list link;
+    struct bl_text key;
+    struct bl_text json;
+};
+
+/* A text that grows in an arena. */
+struct growing {
+    char *data;
+    size_t size;
+    size_t capacity;
+};
+
+/* One element of `reasoning_details`, put together from its pieces. */
+struct detail {
+    struct bl_list link;
+    struct bl_text type;
+    bool has_index;
+    int64_t index;
+    const char *text_key; /* the member that comes in pieces; NULL: it came whole */
+    struct growing text;
+    bool is_signed; /* nothing comes after a signature */
+    struct bl_list members;
+};
+
+/* Whether the arguments so far are one whole object: counted as they come, because looking at all
+ * of them again with each piece would take time that grows with their square. */
+struct balance {
+    uint32_t depth;
+    bool in_string;
+    bool escaped;
+    bool whole;
+};
+
+struct call_state {
+    struct balance balance;
+    struct bl_list extra;          /* members nobody here knows */
+    struct bl_list function_extra; /* those of its `function` */
+};
+
+struct openai_state {
+    struct call_state calls[MODEL_CALLS_MAX]; /* as in the assembly */
+    struct bl_list details;
+    const char *field; /* where the thinking of the open block came from; NULL: none is open */
+    bool refused;
+    bool ended; /* there was a finish reason */
+    enum bl_answer_end end;
+};
+
+static struct openai_state *state_of(struct model_decoder *decoder)
+{
+    if (decoder->state == NULL) {
+        struct openai_state *state = bl_arena_zalloc(decoder->arena, sizeof *state);
+        bl_list_init(&state->details);
+        decoder->state = state;
+    }
+    return decoder->state;
+}
+
+/* ---- Members that are kept ------------------------------------------------------------------- */
+
+static void keep_member(struct bl_arena *arena, struct bl_list *members, struct bl_text key,
+                        const struct bl_json *value)
+{
+    struct bl_arena_mark mark = bl_arena_mark(arena);
+    struct member *member = NULL;
+
+    /* An empty value never overwrites. */
+    if (bl_json_is(value, BL_JSON_NULL))
+        return;
+    BL_LIST_EACH (link, members) {
+        struct member *candidate = BL_CONTAINER(link, struct member, link);
+        if (bl_text_equal(candidate->key, key))
+            member = candidate;
+    }
+    struct bl_text json = model_json_text(arena, value);
+    /* Most of them are said again with every piece. */
+    if (json.size == 0 || (member != NULL && bl_text_equal(member->json, json))) {
+        bl_arena_rewind(arena, mark);
+        return;
+    }
+    if (member == NULL) {
+        member = bl_arena_alloc(arena, sizeof *member);
+        member->key = bl_arena_text(arena, key);
+        bl_list_push_back(members, &member->link);
+    }
+    member->json = json;
+}
+
+static void write_members(struct bl_json_writer *writer, const struct bl_list *members)
+{
+    BL_LIST_EACH (link, members) {
+        const struct member *member = BL_CONTAINER(link, struct member, link);
+        bl_json_write_key(writer, member->key);
+        bl_json_write_raw(writer, member->json);
+    }
+}
+
+static void grow(struct bl_arena *arena, struct growing *text, struct bl_text more)
+{
+    if (more.size == 0)
+        return;
+    if (text->capacity - text->size < more.size) {
+        size_t capacity = 2 * (text->size + more.size);
+        text->data = text->capacity == 0
+                         ? bl_arena_alloc(arena, capacity)
+                         : bl_arena_resize(arena, text->data, text->capacity, capacity);
+        text->capacity = capacity;
+    }
+    memcpy(text->data + text->size, more.data, more.size);
+    text->size += more.size;
+}
+
+/* ---- Thinking -------------------------------------------------------------------------------- */
+
+/* The thinking that is open has come to its end: something else follows. */
+static int close_thinking(struct model_decoder *decoder)
+{
+    struct openai_state *state = state_of(decoder);
+    char quoted[32];
+
+    if (state->field == NULL)
+        return 0;
+    int size = snprintf(quoted, sizeof quoted, "\"%s\"", state->field);
+    state->field = NULL;
+    return model_tell_thinking(decoder->assembly, (struct bl_text){0},
+                               model_opaque_make(decoder->arena, decoder->provider,
+                                                 decoder->profile, "field",
+                                                 (struct bl_text){quoted, (size_t)size}));
+}
+
+/* The member of a detail that comes in pieces. */
+static const char *text_key_of(const struct bl_json *piece)
+{
+    static const char *const keys[] = {"text", "summary"};
+
+    for (size_t i = 0; i < BL_COUNT(keys); i++) {
+        if (bl_json_is(bl_json_get(piece, bl_text_from(keys[i])), BL_JSON_STRING))
+            return keys[i];
+    }
+    return NULL;
+}
+
+/* The detail that this is a piece of; a new one when it is none. */
+static struct detail *detail_of(struct model_decoder *decoder, const struct bl_json *piece)
+{
+    struct bl_list *details = &state_of(decoder)->details;
+    struct bl_text type = model_member(piece, "type");
+    bool is_signature = model_member(piece, "signature").size > 0;
+    const char *text_key = text_key_of(piece);
+    int64_t index = 0;
+    bool has_index = bl_json_int64(bl_json_get(piece, BL_TEXT("index")), &index);
+
+    if (!bl_list_empty(details)) {
+        struct detail *last = BL_CONTAINER(details->previous, struct detail, link);
+        if (!last->is_signed && last->text_key != NULL && last->has_index == has_index &&
+            last->index == index && bl_text_equal(last->type, type) &&
+            (text_key == last->text_key || (text_key == NULL && is_signature)))
+            return last;
+    }
+    struct detail *detail = bl_arena_zalloc(decoder->arena, sizeof *detail);
+    detail->type = bl_arena_text(decoder->arena, type);
+    detail->has_index = has_index;
+    detail->index = index;
+    detail->text_key = text_key;
+    bl_list_init(&detail->members);
+    bl_list_push_back(details, &detail->link);
+    return detail;
+}
+
+static int take_detail(struct model_decoder *decoder, const struct bl_json *piece, bool tell)
+{
+    struct detail *detail = detail_of(decoder, piece);
+    struct bl_text text = {0};
+
+    BL_JSON_MEMBERS (key, piece) {
+        if (detail->text_key != NULL &&
+            bl_text_equal(bl_json_text(key), bl_text_from(detail->text_key)))
+            text = bl_json_text(key + 1);
+        else
+            keep_member(decoder->arena, &detail->members, bl_json_text(key), key + 1);
+    }
+    grow(decoder->arena, &detail->text, text);
+    detail->is_signed = model_member(piece, "signature").size > 0;
+    decoder->assembly->meaningful = true;
+    return tell ? model_tell_thinking(decoder->assembly, text, (struct bl_text){0}) : 0;
+}
+
+/* All details of the answer, as one array that goes back as it is. */
+static int tell_details(struct model_decoder *decoder)
+{
+    struct openai_state *state = state_of(decoder);
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+    int result = 0;
+
+    if (bl_list_empty(&state->details))
+        return 0;
+    bl_buffer_init(&out, 2 * MODEL_EVENT_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_array(&writer);
+    BL_LIST_EACH (link, &state->details) {
+        const struct detail *detail = BL_CONTAINER(link, struct detail, link);
+        bl_json_write_object(&writer);
+        write_members(&writer, &detail->members);
+        if (detail->text_key != NULL)
+            bl_json_put_text(&writer, detail->text_key,
+                             (struct bl_text){detail->text.data, detail->text.size});
+        bl_json_write_end(&writer);
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        result = model_tell_thinking(decoder->assembly, (struct bl_text){0},
+                                     model_opaque_make(decoder->arena, decoder->provider,
+                                                       decoder->profile, "details",
+                                                       bl_buffer_text(&out)));
+    bl_buffer_done(&out);
+    return result;
+}
+
+static int take_thinking(struct model_decoder *decoder, const struct bl_json *delta)
+{
+    static const char *const fields[] = {"reasoning_content", "reasoning", "reasoning_text"};
+    const struct bl_json *details = bl_json_get(delta, BL_TEXT("reasoning_details"));
+    struct openai_state *state = state_of(decoder);
+    const char *field = NULL;
+    int result = 0;
+
+    for (size_t i = 0; i < BL_COUNT(fields) && field == NULL; i++) {
+        struct bl_text text = bl_json_text(bl_json_get(delta, bl_text_from(fields[i])));
+        if (text.size == 0)
+            continue;
+        field = fields[i];
+        /* Details hold the same text, and are what goes back. */
+        if (bl_json_size(details) == 0 && bl_list_empty(&state->details))
+            state->field = field;
+        result = model_tell_thinking(decoder->assembly, text, (struct bl_text){0});
+    }
+    BL_JSON_EACH (detail, details) {
+        if (result == 0 && bl_json_is(detail, BL_JSON_OBJECT))
+            result = take_detail(decoder, detail, field == NULL);
+    }
+    return result;
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static int take_text(struct model_decoder *decoder, struct bl_text text)
+{
+    if (text.size == 0)
+        return 0;
+    int result = close_thinking(decoder);
+    return result == 0 ? model_tell_text(decoder->assembly, text) : result;
+}
+
+static int take_refusal(struct model_decoder *decoder, struct bl_text text)
+{
+    if (text.size > 0)
+        state_of(decoder)->refused = true;
+    return take_text(decoder, text);
+}
+
+/* Content is a text, or parts of one: text, thinking, a refusal. */
+static int take_content(struct model_decoder *decoder, const struct bl_json *content)
+{
+    int result = take_text(decoder, bl_json_text(content));
+
+    BL_JSON_EACH (part, content) {
+        const struct bl_json *thinking = bl_json_get(part, BL_TEXT("thinking"));
+        if (result == 0)
+            result =
+                model_tell_thinking(decoder->assembly, bl_json_text(thinking), (struct bl_text){0});
+        BL_JSON_EACH (piece, thinking) {
+            if (result == 0)
+                result = model_tell_thinking(decoder->assembly, model_member(piece, "text"),
+                                             (struct bl_text){0});
+        }
+        if (result == 0)
+            result = take_text(decoder, model_member(part, "text"));
+        if (result == 0)
+            result = take_refusal(decoder, model_member(part, "refusal"));
+    }
+    return result;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+static void balance_add(struct balance *balance, struct bl_text piece)
+{
+    for (size_t i = 0; i < piece.size; i++) {
+        char byte = piece.data[i];
+        if (balance->escaped) {
+            balance->escaped = false;
+        } else if (balance->in_string) {
+            balance->escaped = byte == '\\';
+            balance->in_string = byte != '"';
+        } else if (byte == '"') {
+            balance->in_string = true;
+        } else if (byte == '{' || byte == '[') {
+            balance->depth++;
+        } else if ((byte == '}' || byte == ']') && balance->depth > 0) {
+            balance->whole = --balance->depth == 0;
+        }
+    }
+}
+
+static struct call_state *call_state_of(struct model_decoder *decoder,
+                                        const struct model_call *call)
+{
+    struct model_assembly *assembly = decoder->assembly;
+    uint32_t at = assembly->call_count - 1;
+
+    while (at > 0 && assembly->calls[at] != call)
+        at--;
+    return &state_of(decoder)->calls[at];
+}
+
+/* The newest call with that key, or NULL; of an id when that is not empty. */
+static struct model_call *find_call(const struct model_assembly *assembly, struct bl_text id,
+                                    const int64_t *key)
+{
+    for (uint32_t i = assembly->call_count; i-- > 0;) {
+        struct model_call *call = assembly->calls[i];
+        if ((id.size == 0 || bl_text_equal(call->server_id, id)) &&
+            (key == NULL || call->key == *key))
+            return call;
+    }
+    return NULL;
+}
+
+/* Without an id to tell them apart: a call that has its name and all of its arguments is not the
+ * one that a name is said for now, nor is one that has another name and arguments. */
+static bool starts_anew(struct model_decoder *decoder, const struct model_call *call,
+                        struct bl_text name)
+{
+    if (name.size == 0 || call->name.size == 0)
+        return false;
+    return call_state_of(decoder, call)->balance.whole ||
+           (call->input.size > 0 && !bl_text_equal(name, call->name));
+}
+
+/* The call that an entry is a piece of; NULL: a new one. */
+static struct model_call *match_call(struct model_decoder *decoder, const struct bl_json *entry,
+                                     struct bl_text name, int64_t position, size_t count)
+{
+    const struct model_assembly *assembly = decoder->assembly;
+    struct bl_text id = model_member(entry, "id");
+    int64_t index;
+    bool has_index = bl_json_int64(bl_json_get(entry, BL_TEXT("index")), &index);
+    struct model_call *call;
+
+    if (id.size > 0) {
+        call = find_call(assembly, id, has_index ? &index : NULL);
+        if (call != NULL || !has_index || name.size > 0)
+            return call;
+        /* An id that comes late, for a call that has none. */
+        call = find_call(assembly, (struct bl_text){0}, &index);
+        return call != NULL && call->server_id.size == 0 ? call : NULL;
+    }
+    if (has_index)
+        call = find_call(assembly, (struct bl_text){0}, &index);
+    else
+        call = find_call(assembly, (struct bl_text){0}, count > 1 ? &position : NULL);
+    return call != NULL && !starts_anew(decoder, call, name) ? call : NULL;
+}
+
+/* Keeps what nobody here knows of a call. */
+static void keep_extra(struct model_decoder *decoder, struct call_state *state,
+                       const struct bl_json *entry)
+{
+    static const char *const known[] = {"id", "index", "type", "function"};
+
+    BL_JSON_MEMBERS (key, entry) {
+        size_t i = 0;
+        while (i < BL_COUNT(known) && !bl_text_equal(bl_json_text(key), bl_text_from(known[i])))
+            i++;
+        if (i == BL_COUNT(known))
+            keep_member(decoder->arena, &state->extra, bl_json_text(key), key + 1);
+    }
+    BL_JSON_MEMBERS (key, bl_json_get(entry, BL_TEXT("function"))) {
+        if (!bl_text_equal(bl_json_text(key), BL_TEXT("name")) &&
+            !bl_text_equal(bl_json_text(key), BL_TEXT("arguments")))
+            keep_member(decoder->arena, &state->function_extra, bl_json_text(key), key + 1);
+    }
+}
+
+static int take_call(struct model_decoder *decoder, const struct bl_json *entry, int64_t position,
+                     size_t count)
+{
+    struct model_assembly *assembly = decoder->assembly;
+    const struct bl_json *function = bl_json_get(entry, BL_TEXT("function"));
+    const struct bl_json *arguments = bl_json_get(function, BL_TEXT("arguments"));
+    struct bl_text name = model_member(function, "name");
+    struct model_call *call = match_call(decoder, entry, name, position, count);
+    int result;
+
+    if (call == NULL) {
+        result = model_call_new(assembly, model_member(entry, "id"), name, &call);
+        if (result != 0)
+            return result;
+        if (!bl_json_int64(bl_json_get(entry, BL_TEXT("index")), &call->key))
+            call->key = position;
+        bl_list_init(&call_state_of(decoder, call)->extra);
+        bl_list_init(&call_state_of(decoder, call)->function_extra);
+    } else {
+        result = model_call_name(assembly, call, name);
+    }
+    if (result != 0)
+        return result;
+    struct call_state *state = call_state_of(decoder, call);
+    keep_extra(decoder, state, entry);
+    if (!bl_json_is(arguments, BL_JSON_STRING)) {
+        state->balance.whole = state->balance.whole || bl_json_is(arguments, BL_JSON_OBJECT);
+        return model_call_whole(assembly, call, arguments);
+    }
+    balance_add(&state->balance, bl_json_text(arguments));
+    return model_call_input(assembly, call, bl_json_text(arguments));
+}
+
+static int take_calls(struct model_decoder *decoder, const struct bl_json *entries)
+{
+    int64_t position = 0;
+    int result = 0;
+
+    if (bl_json_size(entries) > 0 && bl_json_is(entries, BL_JSON_ARRAY))
+        result = close_thinking(decoder);
+    BL_JSON_EACH (entry, entries) {
+        if (result == 0 && bl_json_is(entry, BL_JSON_OBJECT))
+            result = take_call(decoder, entry, position, bl_json_size(entries));
+        position++;
+    }
+    return result;
+}
+
+/* What is kept of a call, for sending it back. */
+static void seal_call(struct model_decoder *decoder, struct model_call *call)
+{
+    const struct call_state *state = call_state_of(decoder, call);
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+
+    if (bl_list_empty(&state->extra) && bl_list_empty(&state->function_extra))
+        return;
+    bl_buffer_init(&out, 2 * MODEL_EVENT_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    write_members(&writer, &state->extra);
+    if (!bl_list_empty(&state->function_extra)) {
+        bl_json_write_key(&writer, BL_TEXT("function"));
+        bl_json_write_object(&writer);
+        write_members(&writer, &state->function_extra);
+        bl_json_write_end(&writer);
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        call->opaque = model_opaque_make(decoder->arena, decoder->provider, decoder->profile,
+                                         "extra", bl_buffer_text(&out));
+    bl_buffer_done(&out);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static int take_message(struct model_decoder *decoder, const struct bl_json *message)
+{
+    int result = take_thinking(decoder, message);
+
+    if (result == 0)
+        result = take_content(decoder, bl_json_get(message, BL_TEXT("content")));
+    if (result == 0)
+        result = take_refusal(decoder, model_member(message, "refusal"));
+    if (result == 0)
+        result = take_calls(decoder, bl_json_get(message, BL_TEXT("tool_calls")));
+    return result;
+}
+
+/* Words of servers for how an answer ended. One that is not here means a proper end. */
+static int take_finish(struct model_decoder *decoder, struct bl_text reason)
+{
+    static const struct {
+        const char *word;
+        enum bl_answer_end end;
+        const char *code; /* a failure, after all */
+    } table[] = {
+        {"length", BL_ANSWER_MAX_TOKENS, NULL},
+        {"max_tokens", BL_ANSWER_MAX_TOKENS, NULL},
+        {"model_length", BL_ANSWER_MAX_TOKENS, NULL},
+        {"tool_calls", BL_ANSWER_TOOL_CALLS, NULL},
+        {"function_call", BL_ANSWER_TOOL_CALLS, NULL},
+        {"stop_sequence", BL_ANSWER_STOP_SEQUENCE, NULL},
+        {"content_filter", BL_ANSWER_REFUSAL, NULL},
+        {"refusal", BL_ANSWER_REFUSAL, NULL},
+        {"safety", BL_ANSWER_REFUSAL, NULL},
+        {"sensitive", BL_ANSWER_REFUSAL, NULL},
+        {"error", BL_ANSWER_END, "server"},
+        {"abort", BL_ANSWER_END, "server"},
+        {"network_error", BL_ANSWER_END, "server"},
+        {"insufficient_system_resource", BL_ANSWER_END, "overloaded"},
+        {"model_context_window_exceeded", BL_ANSWER_END, "context_overflow"},
+    };
+    struct openai_state *state = state_of(decoder);
+
+    if (reason.size == 0)
+        return 0;
+    state->ended = true;
+    state->end = BL_ANSWER_END;
+    for (size_t i = 0; i < BL_COUNT(table); i++) {
+        if (!bl_text_equal(reason, bl_text_from(table[i].word)))
+            continue;
+        state->end = table[i].end;
+        if (table[i].code != NULL)
+            return model_fail(decoder->assembly, table[i].code, 0,
+                              bl_arena_printf(decoder->arena,
+                                              "the server ended the answer with '%s'",
+                                              table[i].word));
+    }
+    return 0;
+}
+
+/* Takes one chunk, or a whole answer; `key` names its message. */
+static int take_chunk(struct model_decoder *decoder, const struct bl_json *data, const char *key)
+{
+    struct model_assembly *assembly = decoder->assembly;
+    const struct bl_json *choice = bl_json_at(bl_json_get(data, BL_TEXT("choices")), 0);
+
+    if (openai_is_error(data))
+        return model_fail_body(assembly, data);
+    if (openai_is_error(choice))
+        return model_fail_body(assembly, choice);
+    int result = take_message(decoder, bl_json_get(choice, bl_text_from(key)));
+    if (result == 0)
+        result = take_finish(decoder, model_member(choice, "finish_reason"));
+    if (result == 0)
+        result = openai_usage(assembly, bl_json_get(choice, BL_TEXT("usage")));
+    if (result == 0)
+        result = openai_usage(assembly, bl_json_pointer(data, BL_TEXT("/x_groq/usage")));
+    return result == 0 ? openai_usage(assembly, bl_json_get(data, BL_TEXT("usage"))) : result;
+}
+
+int openai_feed(struct model_decoder *decoder, struct bl_text event_name,
+                const struct bl_json *data)
+{
+    if (bl_text_equal(event_name, BL_TEXT("error")))
+        return model_fail_body(decoder->assembly, data);
+    return take_chunk(decoder, data, "delta");
+}
+
+static int end_answer(struct model_decoder *decoder)
+{
+    struct model_assembly *assembly = decoder->assembly;
+    struct openai_state *state = state_of(decoder);
+    int result = close_thinking(decoder);
+
+    if (result == 0)
+        result = tell_details(decoder);
+    for (uint32_t i = 0; i < assembly->call_count && result == 0; i++) {
+        seal_call(decoder, assembly->calls[i]);
+        /* The limit cuts the last one: those before it are whole. */
+        if (i + 1 < assembly->call_count)
+            result = model_call_end(assembly, assembly->calls[i]);
+    }
+    if (result != 0)
+        return result;
+    return model_finish(assembly, state->refused ? BL_ANSWER_REFUSAL : state->end);
+}
+
+int openai_whole(struct model_decoder *decoder, const struct bl_json *answer)
+{
+    int result = take_chunk(decoder, answer, "message");
+
+    if (result == 0 &&
+        !bl_json_is(bl_json_pointer(answer, BL_TEXT("/choices/0/message")), BL_JSON_OBJECT))
+        result = model_fail(decoder->assembly, "bad_response", 0,
+                            BL_TEXT("the answer has no choices[0].message"));
+    return result == 0 ? end_answer(decoder) : result;
+}
+
+int openai_finish(struct model_decoder *decoder)
+{
+    if (decoder->assembly->finished)
+        return 0;
+    if (decoder->assembly->failure.code != NULL)
+        return BL_EIO;
+    if (!state_of(decoder)->ended)
+        return model_fail(decoder->assembly, "stream_cut", 0,
+                          BL_TEXT("the stream ended before its finish_reason"));
+    return end_answer(decoder);
+}

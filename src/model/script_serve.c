@@ -1,0 +1,526 @@
+/* Design notes.
+ *
+ * One player for all clients: replies are used up in the order in which requests come, as they are
+ * in a process. Clients that ask at the same time race for them; a script that is to serve several
+ * tells them apart by `when`.
+ *
+ * A reply that is a failure becomes what a client would see of it: a status with the format's own
+ * error, a connection that is cut, a silence. One request is one attempt: it is the client that
+ * tries again. */
+#include <stdio.h>
+
+#include "script_serve.h"
+
+#define JOURNAL_MAX ((size_t)64 * 1024)
+/* Beyond what anybody reads of headers. */
+#define HUGE_HEADER_SIZE ((size_t)70 * 1024)
+#define HEADERS_MAX      6u
+/* What a stream says before it is cut or stalls. */
+#define FIRST_TOKEN  "\u2026"
+#define CUT_DELAY_NS (20 * BL_NS_PER_MS)
+
+struct bl_script_server {
+    struct bl_http_server *http;
+    struct bl_script_player *player;
+    struct bl_model model; /* the player's */
+    struct bl_script_server_options options;
+    const struct bl_clock *clock;
+    uint64_t requests;
+};
+
+/* One request while it is served. */
+struct serving {
+    struct bl_script_server *server;
+    struct bl_http_call *call;
+    enum bl_api api;
+    uint64_t number;
+    struct script_request request;
+    struct script_answer answer;
+    const struct script_reply *reply; /* NULL: none yet */
+    struct bl_usage usage;            /* what it cost */
+    int status;                       /* 0: none was sent */
+    bool cut;
+};
+
+/* ---- The journal ----------------------------------------------------------------------------- */
+
+static void put_path(struct bl_json_writer *writer, struct bl_text path)
+{
+    bl_json_put_text(writer, "path", bl_utf8_cut(path, 1024));
+}
+
+static void write_journal(const struct serving *serving)
+{
+    const struct bl_script_server *server = serving->server;
+    const struct script_request *request = &serving->request;
+    struct bl_json_writer writer;
+    struct bl_buffer line;
+
+    if (server->options.journal == NULL)
+        return;
+    bl_buffer_init(&line, JOURNAL_MAX);
+    bl_json_writer_init(&writer, &line);
+    bl_json_write_object(&writer);
+    bl_json_put_uint64(&writer, "n", serving->number);
+    bl_json_put_string(&writer, "format", bl_api_name(serving->api));
+    put_path(&writer, bl_http_call_path(serving->call));
+    bl_json_write_key(&writer, BL_TEXT("model"));
+    if (request->model.data != NULL)
+        bl_json_write_text(&writer, bl_utf8_cut(request->model, 1024));
+    else
+        bl_json_write_null(&writer);
+    bl_json_put_boolean(&writer, "stream", request->stream);
+    bl_json_write_key(&writer, BL_TEXT("max_tokens"));
+    if (request->max_tokens != 0 && request->max_tokens != BL_UNLIMITED)
+        bl_json_write_uint64(&writer, request->max_tokens);
+    else
+        bl_json_write_null(&writer);
+    bl_json_put_uint64(&writer, "body_bytes", bl_http_call_body(serving->call).size);
+    bl_json_put_uint64(&writer, "input_tokens", serving->usage.input_tokens);
+    bl_json_put_uint64(&writer, "output_tokens", serving->usage.output_tokens);
+    bl_json_put_uint64(&writer, "status", (uint64_t)serving->status);
+    bl_json_put_boolean(&writer, "cut", serving->cut);
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        server->options.journal(server->options.context, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static struct bl_http_header header(const char *name, struct bl_text value)
+{
+    return (struct bl_http_header){bl_text_from(name), value};
+}
+
+static struct bl_text request_id(const struct serving *serving)
+{
+    return bl_arena_printf(bl_http_call_arena(serving->call), "req_script_%llu",
+                           (unsigned long long)serving->number);
+}
+
+/* Headers of any answer of the format; how many. */
+static size_t common_headers(const struct serving *serving, const char *type,
+                             struct bl_http_header out[HEADERS_MAX])
+{
+    size_t count = 0;
+
+    out[count++] = header("content-type", bl_text_from(type));
+    if (serving->api == BL_API_ANTHROPIC)
+        out[count++] = header("request-id", request_id(serving));
+    else if (serving->api != BL_API_OLLAMA)
+        out[count++] = header("x-request-id", request_id(serving));
+    return count;
+}
+
+static void answer_whole(struct serving *serving, int status, const struct bl_http_header *headers,
+                         size_t header_count, struct bl_text body)
+{
+    serving->status = status;
+    if (bl_http_call_answer(serving->call, status, headers, header_count, body) != 0)
+        serving->cut = true;
+}
+
+static void answer_json(struct serving *serving, struct bl_text body)
+{
+    struct bl_http_header headers[HEADERS_MAX];
+    size_t count = common_headers(serving, "application/json", headers);
+
+    answer_whole(serving, 200, headers, count, body);
+}
+
+static void cut(struct serving *serving)
+{
+    serving->cut = true;
+    bl_http_call_cut(serving->call);
+}
+
+/* With the headers that a failure of the script has; `failure` may be NULL. */
+static void answer_problem(struct serving *serving, const struct script_problem *problem,
+                           const struct bl_model_failure *failure)
+{
+    struct bl_arena *arena = bl_http_call_arena(serving->call);
+    struct bl_http_header headers[HEADERS_MAX];
+    size_t count = common_headers(serving, "application/json", headers);
+    int status = script_problem_status(problem, serving->api);
+    struct bl_json_writer writer;
+    struct bl_buffer body;
+
+    if (failure != NULL && failure->retry_after_ms >= 0) {
+        unsigned long long ms = (unsigned long long)failure->retry_after_ms;
+        headers[count++] =
+            header("retry-after", bl_arena_printf(arena, "%llu", ms / 1000 + (ms % 1000 != 0)));
+        headers[count++] = header("retry-after-ms", bl_arena_printf(arena, "%llu", ms));
+    }
+    if (failure != NULL && failure->should_retry >= 0)
+        headers[count++] = header("x-should-retry",
+                                  failure->should_retry > 0 ? BL_TEXT("true") : BL_TEXT("false"));
+    if (status >= 300 && status < 400)
+        headers[count++] = header("location", BL_TEXT("http://elsewhere.invalid/"));
+    bl_buffer_init(&body, JOURNAL_MAX);
+    bl_json_writer_init(&writer, &body);
+    script_problem_write(&writer, problem, serving->api, request_id(serving));
+    answer_whole(serving, status, headers, count, bl_buffer_text(&body));
+    bl_buffer_done(&body);
+}
+
+/* The stream begins with the first piece: a script that is silent before it is silent on the wire.
+ */
+static int start_stream(void *context)
+{
+    struct serving *serving = context;
+    struct bl_http_header headers[HEADERS_MAX];
+    size_t count = common_headers(
+        serving,
+        serving->api == BL_API_OLLAMA ? "application/x-ndjson" : "text/event-stream; charset=utf-8",
+        headers);
+
+    headers[count++] = header("cache-control", BL_TEXT("no-cache"));
+    serving->status = 200;
+    if (serving->reply != NULL)
+        serving->answer.usage = script_usage(serving->reply, serving->request.newest, 0);
+    return bl_http_call_begin(serving->call, 200, headers, count);
+}
+
+static int write_stream(void *context, struct bl_text bytes)
+{
+    struct serving *serving = context;
+    return bl_http_call_write(serving->call, bytes);
+}
+
+static void end_answer(struct serving *serving)
+{
+    serving->usage = serving->answer.usage;
+    if (!serving->request.stream)
+        answer_json(serving, bl_buffer_text(&serving->answer.out));
+    else if (bl_http_call_end(serving->call) != 0)
+        serving->cut = true;
+}
+
+/* ---- Failures of the script ------------------------------------------------------------------ */
+
+/* Begins an answer that is never to end. */
+static int begin_answer(struct serving *serving, const struct bl_model_failure *failure)
+{
+    struct bl_http_header headers[HEADERS_MAX];
+    struct bl_text said = bl_text_from(failure->message);
+    struct bl_piece piece = {.type = BL_PIECE_TEXT,
+                             .text = said.size > 0 ? said : BL_TEXT(FIRST_TOKEN)};
+
+    if (serving->request.stream)
+        return serving->answer.sink.take(&serving->answer.sink, &piece);
+    serving->status = 200;
+    size_t count = common_headers(serving, "application/json", headers);
+    int result = bl_http_call_begin(serving->call, 200, headers, count);
+    return result == 0 ? bl_http_call_write(serving->call, BL_TEXT("{\"id\":")) : result;
+}
+
+/* Silence, until the client goes. */
+static void stay_silent(struct serving *serving)
+{
+    (void)bl_sleep(BL_NEVER);
+    cut(serving);
+}
+
+static void answer_html(struct serving *serving)
+{
+    struct bl_http_header headers[HEADERS_MAX];
+    size_t count = common_headers(serving, "text/html", headers);
+
+    answer_whole(serving, 200, headers, count,
+                 BL_TEXT("<!doctype html><title>script</title><p>This is no model's answer.\n"));
+}
+
+static void answer_huge_header(struct serving *serving)
+{
+    char *value = bl_arena_alloc(bl_http_call_arena(serving->call), HUGE_HEADER_SIZE);
+    struct bl_http_header headers[HEADERS_MAX];
+    size_t count = common_headers(serving, "application/json", headers);
+
+    memset(value, 'x', HUGE_HEADER_SIZE);
+    headers[count++] = header("x-huge", (struct bl_text){value, HUGE_HEADER_SIZE});
+    answer_whole(serving, 200, headers, count, BL_TEXT("{}"));
+}
+
+/* An answer that says nothing but that it is refused. */
+static void refuse_answer(struct serving *serving)
+{
+    struct bl_usage usage = {.input_tokens = script_count_words(serving->request.newest)};
+
+    if (script_answer_finish(&serving->answer, &usage, BL_ANSWER_REFUSAL) == 0)
+        end_answer(serving);
+    else
+        cut(serving);
+}
+
+static void play_failure(struct serving *serving, const struct bl_model_failure *failure)
+{
+    struct script_problem problem = {.status = failure->status, .code = failure->code};
+    const char *code =
+        failure->code != NULL ? failure->code : bl_model_status_code(failure->status);
+
+    bl_text_into(problem.message, sizeof problem.message, failure->message);
+    if (failure->status >= 200) {
+        answer_problem(serving, &problem, failure);
+    } else if (strcmp(code, "connect") == 0 || strcmp(code, "dns") == 0 ||
+               strcmp(code, "tls") == 0) {
+        /* Nearest to these that a server can do once it has the request. */
+        cut(serving);
+    } else if (strcmp(code, "stream_cut") == 0) {
+        /* A reset overtakes what was sent: the client is to have seen the beginning. */
+        if (begin_answer(serving, failure) == 0)
+            (void)bl_sleep(CUT_DELAY_NS);
+        cut(serving);
+    } else if (strcmp(code, "stall") == 0) {
+        if (begin_answer(serving, failure) != 0)
+            cut(serving);
+        else
+            stay_silent(serving);
+    } else if (strcmp(code, "first_byte") == 0) {
+        stay_silent(serving);
+    } else if (strcmp(code, "bad_response") == 0) {
+        answer_html(serving);
+    } else if (strcmp(code, "limit") == 0) {
+        answer_huge_header(serving);
+    } else if (strcmp(code, "refusal") == 0 && serving->api != BL_API_OLLAMA) {
+        refuse_answer(serving);
+    } else {
+        problem.status = 0;
+        answer_problem(serving, &problem, failure);
+    }
+}
+
+/* ---- One request of a model ------------------------------------------------------------------ */
+
+static void play(struct serving *serving)
+{
+    struct script_answer *answer = &serving->answer;
+    struct bl_text newest = serving->request.newest;
+    struct bl_error error = {0};
+
+    int result =
+        script_attempt(serving->server->player, newest, &answer->sink, &serving->reply, &error);
+    const struct script_reply *reply = serving->reply;
+    if (reply == NULL && error.code != 0) {
+        /* Nothing is left in the script: to try again is no use. */
+        struct script_problem problem = {.code = "bad_request"};
+        bl_text_into(problem.message, sizeof problem.message, error.message);
+        answer_problem(serving, &problem, NULL);
+        return;
+    }
+    if (reply != NULL && reply->failures > 0 && result == BL_EIO) {
+        play_failure(serving, &reply->failure);
+        return;
+    }
+    if (reply != NULL && reply->failures == 0)
+        serving->usage = script_usage(reply, newest, answer->words);
+    if (answer->truncated)
+        result = script_answer_finish(answer, &serving->usage, BL_ANSWER_MAX_TOKENS);
+    if (result == 0)
+        end_answer(serving);
+    else
+        cut(serving);
+}
+
+static void serve_model(struct serving *serving)
+{
+    struct bl_arena *arena = bl_http_call_arena(serving->call);
+    struct script_problem problem;
+
+    if (script_request_read(arena, serving->api, false, bl_http_call_body(serving->call),
+                            &serving->request, &problem) != 0) {
+        answer_problem(serving, &problem, NULL);
+        return;
+    }
+    script_answer_init(&serving->answer, &serving->request, arena, serving->server->clock,
+                       serving->number);
+    serving->answer.start = start_stream;
+    serving->answer.write = write_stream;
+    serving->answer.context = serving;
+    play(serving);
+    script_answer_done(&serving->answer);
+}
+
+/* ---- The other requests ---------------------------------------------------------------------- */
+
+static void serve_count(struct serving *serving)
+{
+    struct bl_arena *arena = bl_http_call_arena(serving->call);
+    struct script_problem problem;
+
+    if (script_request_read(arena, serving->api, true, bl_http_call_body(serving->call),
+                            &serving->request, &problem) != 0) {
+        answer_problem(serving, &problem, NULL);
+        return;
+    }
+    unsigned long long words = script_count_words(serving->request.newest);
+    answer_json(serving, bl_arena_printf(arena, "{\"input_tokens\":%llu}", words));
+}
+
+static void write_models(struct bl_json_writer *writer, const struct serving *serving)
+{
+    const char *name = bl_script_name(serving->server->options.script);
+    int64_t wall_ns = bl_clock_wall_ns(serving->server->clock);
+    char now[32];
+
+    bl_time_format(wall_ns, now);
+    bl_json_write_object(writer);
+    if (serving->api == BL_API_OPENAI)
+        bl_json_put_string(writer, "object", "list");
+    bl_json_write_key(writer, serving->api == BL_API_OLLAMA ? BL_TEXT("models") : BL_TEXT("data"));
+    bl_json_write_array(writer);
+    bl_json_write_object(writer);
+    if (serving->api == BL_API_OLLAMA) {
+        bl_json_put_string(writer, "name", name);
+        bl_json_put_string(writer, "model", name);
+        bl_json_put_string(writer, "modified_at", now);
+        bl_json_put_uint64(writer, "size", 0);
+        bl_json_put_string(writer, "digest", "");
+        bl_json_put_json(writer, "details",
+                         BL_TEXT("{\"parent_model\":\"\",\"format\":\"script\",\"family\":"
+                                 "\"script\",\"families\":[\"script\"],\"parameter_size\":\"0\","
+                                 "\"quantization_level\":\"\"}"));
+    } else if (serving->api == BL_API_ANTHROPIC) {
+        bl_json_put_string(writer, "type", "model");
+        bl_json_put_string(writer, "id", name);
+        bl_json_put_string(writer, "display_name", name);
+        bl_json_put_string(writer, "created_at", now);
+    } else {
+        bl_json_put_string(writer, "id", name);
+        bl_json_put_string(writer, "object", "model");
+        bl_json_put_uint64(writer, "created", (uint64_t)wall_ns / BL_NS_PER_S);
+        bl_json_put_string(writer, "owned_by", "script");
+    }
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+    if (serving->api == BL_API_ANTHROPIC) {
+        bl_json_put_boolean(writer, "has_more", false);
+        bl_json_put_string(writer, "first_id", name);
+        bl_json_put_string(writer, "last_id", name);
+    }
+    bl_json_write_end(writer);
+}
+
+static void serve_models(struct serving *serving)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer body;
+
+    bl_buffer_init(&body, JOURNAL_MAX);
+    bl_json_writer_init(&writer, &body);
+    write_models(&writer, serving);
+    answer_json(serving, bl_buffer_text(&body));
+    bl_buffer_done(&body);
+}
+
+/* ---- Routes ---------------------------------------------------------------------------------- */
+
+static const struct route {
+    const char *method;
+    const char *path;
+    enum bl_api api;
+    void (*serve)(struct serving *serving);
+} routes[] = {
+    {"POST", "/v1/messages", BL_API_ANTHROPIC, serve_model},
+    {"POST", "/v1/messages/count_tokens", BL_API_ANTHROPIC, serve_count},
+    {"POST", "/v1/chat/completions", BL_API_OPENAI, serve_model},
+    {"POST", "/chat/completions", BL_API_OPENAI, serve_model},
+    {"POST", "/v1/responses", BL_API_OPENAI_RESPONSES, serve_model},
+    {"POST", "/responses", BL_API_OPENAI_RESPONSES, serve_model},
+    {"POST", "/api/chat", BL_API_OLLAMA, serve_model},
+    {"GET", "/v1/models", BL_API_OPENAI, serve_models},
+    {"GET", "/models", BL_API_OPENAI, serve_models},
+    {"GET", "/api/tags", BL_API_OLLAMA, serve_models},
+};
+
+/* The format of whoever asks for something that is the same address in two, or in none. */
+static enum bl_api guess_api(const struct bl_http_call *call, struct bl_text path)
+{
+    if (bl_text_starts_with(path, BL_TEXT("/api/")))
+        return BL_API_OLLAMA;
+    bool anthropic = bl_http_call_header(call, "anthropic-version").size > 0 ||
+                     bl_text_starts_with(path, BL_TEXT("/v1/messages"));
+    return anthropic ? BL_API_ANTHROPIC : BL_API_OPENAI;
+}
+
+static void route(struct serving *serving)
+{
+    struct bl_text rest = bl_http_call_path(serving->call), path = rest;
+    struct script_problem problem = {.status = 404, .code = "not_found"};
+
+    bl_text_split(&rest, '?', &path);
+    serving->api = guess_api(serving->call, path);
+    for (size_t i = 0; i < BL_COUNT(routes); i++) {
+        if (!bl_text_equal(path, bl_text_from(routes[i].path)))
+            continue;
+        if (!bl_text_equal(bl_http_call_method(serving->call), bl_text_from(routes[i].method))) {
+            problem.status = 405;
+            problem.code = "bad_request";
+            continue;
+        }
+        if (routes[i].serve != serve_models)
+            serving->api = routes[i].api;
+        routes[i].serve(serving);
+        return;
+    }
+    if (problem.status == 405)
+        bl_text_into(problem.message, sizeof problem.message, "this address takes another method");
+    else
+        snprintf(problem.message, sizeof problem.message, "there is nothing at " BL_TEXT_FORMAT,
+                 BL_TEXT_ARG(bl_utf8_cut(path, 200)));
+    answer_problem(serving, &problem, NULL);
+}
+
+static void serve(void *context, struct bl_http_call *call)
+{
+    struct bl_script_server *server = context;
+    /* Too large for the stack of a fiber, with what is called from here. */
+    struct serving *serving = bl_arena_zalloc(bl_http_call_arena(call), sizeof *serving);
+
+    serving->server = server;
+    serving->call = call;
+    serving->number = ++server->requests;
+    route(serving);
+    write_journal(serving);
+}
+
+/* ---- The server ------------------------------------------------------------------------------ */
+
+int bl_script_server_start(struct bl_nursery *nursery,
+                           const struct bl_script_server_options *options,
+                           struct bl_script_server **ret_server, struct bl_error *error)
+{
+    struct bl_script_server *server = bl_zalloc(sizeof *server);
+    struct bl_http_server_options http = {
+        .address = "127.0.0.1",
+        .port = options->port,
+        .serve = serve,
+        .context = server,
+    };
+
+    server->options = *options;
+    server->clock = bl_loop_clock(bl_loop_current());
+    server->player = bl_script_player_new(options->script, options->seed, &server->model);
+    int result = bl_http_server_start(nursery, &http, &server->http, error);
+    if (result != 0) {
+        bl_script_player_free(server->player);
+        bl_free(server);
+        return result;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+uint16_t bl_script_server_port(const struct bl_script_server *server)
+{
+    return bl_http_server_port(server->http);
+}
+
+void bl_script_server_stop(struct bl_script_server *server)
+{
+    if (server == NULL)
+        return;
+    bl_http_server_stop(server->http);
+    bl_script_player_free(server->player);
+    bl_free(server);
+}

@@ -1,0 +1,34 @@
+/* A home, a project and an environment for tests of the configuration: all below a temporary
+ * folder, and in a table that stands for the environment. */
+#ifndef BELAY_TESTS_CONFIGURED_H
+#define BELAY_TESTS_CONFIGURED_H
+
+#include "../../src/model/config.h"
+#include "recorder.h"
+
+/* Setup and teardown of a test. */
+int configured_begin(void **state);
+int configured_end(void **state);
+#define CONFIGURED(test) cmocka_unit_test_setup_teardown(test, configured_begin, configured_end)
+
+/* Sets a variable of the table; NULL takes it out. */
+void configured_set(const char *name, const char *value);
+const char *configured_variable(const char *name);
+/* Absolute path below the folder, until the next four calls. */
+const char *configured_path(const char *relative);
+/* Writes a file there, with its folders. */
+void configured_write(const char *relative, const char *text);
+#define USER    "config/belay/config.yaml"
+#define PRICES  "config/belay/prices.yaml"
+#define PROJECT "project/.belay/config.yaml"
+
+/* The configuration as it stands, seen from project/; the stage frees it. Fails the test when it
+ * cannot be read. */
+struct bl_config *configured_read(void);
+/* The same for one that must be refused: what it says, the folder cut off. */
+const struct bl_error *configured_refused(void);
+/* What is found; fails the test when it is refused. */
+struct bl_config_found configured_find(const char *provider, const char *model);
+const struct bl_error *configured_unfound(const char *provider, const char *model);
+
+#endif

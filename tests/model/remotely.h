@@ -1,0 +1,46 @@
+/* A model behind a peer: what is asked goes over a real socket, and what comes back is what the
+ * test says, byte by byte. */
+#ifndef BELAY_TESTS_REMOTELY_H
+#define BELAY_TESTS_REMOTELY_H
+
+#include "peer.h"
+#include "recorder.h"
+
+#define MS                   BL_NS_PER_MS
+#define REMOTELY_ANSWERS_MAX 16u
+
+struct remotely {
+    struct bl_nursery nursery;
+    struct bl_arena arena;
+    struct peer *peer;
+    struct peer_act acts[REMOTELY_ANSWERS_MAX][8];
+    struct peer_script scripts[REMOTELY_ANSWERS_MAX];
+    size_t count;
+    struct bl_provider provider;
+    struct bl_profile profile;
+    struct bl_ledger *ledger;
+    struct bl_remote *remote;
+    struct bl_model model;
+    struct recorder recorder;
+};
+
+/* In a fiber. Answers first, then open. Each answer has a connection of its own; the last one is
+ * for all that follow. */
+void remotely_init(struct remotely *remotely, enum bl_api api);
+void remotely_open(struct remotely *remotely);
+void remotely_done(struct remotely *remotely);
+/* The next answer: status, more headers ("Retry-After: 1\r\n" or ""), body; then the connection is
+ * closed. */
+void remotely_answer(struct remotely *remotely, int status, const char *headers, const char *type,
+                     struct bl_text body);
+/* The same, cut off after `size` bytes of the body: reset. */
+void remotely_cut(struct remotely *remotely, struct bl_text body, size_t size);
+/* Acts of its own. */
+void remotely_acts(struct remotely *remotely, const struct peer_act *acts, size_t count);
+/* A stream of the format that says "Hi." and ends. */
+struct bl_text remotely_hello(enum bl_api api);
+const char *remotely_type(enum bl_api api); /* of its streams */
+
+int remotely_ask(struct remotely *remotely, const char *text);
+
+#endif

@@ -1,0 +1,206 @@
+#include "recorder.h"
+
+static void scene_init(struct asking *scene)
+{
+    asking_init(scene, &model_api_openai, "test", "[]");
+}
+
+static void write_list(const struct bl_list *messages, struct bl_buffer *out)
+{
+    struct bl_json_writer writer;
+    bl_json_writer_init(&writer, out);
+    bl_messages_write(&writer, messages);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    bl_buffer_append_byte(out, '\0');
+}
+
+static void expect_sent(struct asking *scene, const char *json)
+{
+    struct bl_buffer before, sent, after;
+    struct bl_list list;
+    bl_buffer_init(&before, 1u << 20);
+    bl_buffer_init(&sent, 1u << 20);
+    bl_buffer_init(&after, 1u << 20);
+    write_list(&scene->messages, &before);
+    model_conversation(&scene->arena, &scene->request, &list);
+    write_list(&list, &sent);
+    assert_string_equal(sent.data, json);
+    /* What was copied is as it was. */
+    write_list(&scene->messages, &after);
+    assert_string_equal(before.data, after.data);
+    bl_buffer_done(&before);
+    bl_buffer_done(&sent);
+    bl_buffer_done(&after);
+}
+
+#define SAID(role, text)                                                                           \
+    "{\"role\":\"" role "\",\"content\":[{\"type\":\"text\",\"text\":\"" text "\"}]}"
+#define ANSWER(blocks) "{\"role\":\"assistant\",\"content\":[" blocks "]}"
+#define USER(blocks)   "{\"role\":\"user\",\"content\":[" blocks "]}"
+#define TEXT(text)     "{\"type\":\"text\",\"text\":\"" text "\"}"
+#define CALL(id)       "{\"type\":\"tool_call\",\"id\":\"" id "\",\"name\":\"x\",\"input\":{\"a\":1}}"
+#define RESULT(id, text)                                                                           \
+    "{\"type\":\"tool_result\",\"id\":\"" id "\",\"text\":\"" text "\",\"is_error\":false}"
+#define CUT(id)                                                                                    \
+    "{\"type\":\"tool_result\",\"id\":\"" id                                                       \
+    "\",\"text\":\"There is no result: the call was cut off.\",\"is_error\":true}"
+
+static void turns_that_are_not_skipped_come_first(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    asking_add_turn(&scene, "[" SAID("user", "one") "," SAID("assistant", "1") "]");
+    asking_add_turn(&scene, "[" SAID("user", "two") "," SAID("assistant", "2 ") "]");
+    asking_add(&scene, "[" SAID("user", "three") "]");
+    scene.request.turns_skipped = 1;
+    expect_sent(&scene,
+                "[" SAID("user", "two") "," SAID("assistant", "2 ") "," SAID("user", "three") "]");
+    scene.request.turns_skipped = 9;
+    expect_sent(&scene, "[" SAID("user", "three") "]");
+    scene.request.session = NULL;
+    expect_sent(&scene, "[" SAID("user", "three") "]");
+    asking_done(&scene);
+}
+
+static void empty_texts_and_messages_are_left_out(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    asking_add(&scene,
+               "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\"},"
+               "{\"type\":\"text\",\"text\":\" go \"}]},"
+               "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"text\":\"\"}]},"
+               "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\" \\n\"}]}]");
+    expect_sent(&scene, "[" SAID("user", " go ") "]");
+    asking_done(&scene);
+}
+
+static void only_an_answer_to_go_on_with_loses_its_white_space(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    asking_add(&scene, "[" SAID("user", "a ") "," SAID("assistant", " b \\n ") "]");
+    expect_sent(&scene, "[" SAID("user", "a ") "," SAID("assistant", " b") "]");
+    asking_add(&scene, "[" SAID("user", "c ") "]");
+    expect_sent(&scene,
+                "[" SAID("user", "a ") "," SAID("assistant", " b \\n ") "," SAID("user", "c ") "]");
+    asking_done(&scene);
+}
+
+static void every_call_has_exactly_one_result_in_its_order(void **state BL_UNUSED)
+{
+    static const char turn[] =
+        "[" SAID("user", "go") "," ANSWER(CALL("a") "," CALL("b") "," CALL("c")) "," USER(
+            TEXT("and") "," RESULT("c", "3") "," RESULT("a", "1") "," RESULT(
+                "a", "again") "," RESULT("z", "of nothing")) "]";
+    static const char sent[] =
+        "[" SAID("user", "go") "," ANSWER(CALL("a") "," CALL("b") "," CALL("c")) "," USER(RESULT(
+            "a", "1") "," CUT("b") "," RESULT("c", "3") "," TEXT("and") "," TEXT("more")) "]";
+    struct asking scene;
+    scene_init(&scene);
+    asking_add_turn(&scene, turn);
+    asking_add(&scene, "[" SAID("user", "more") "]");
+    expect_sent(&scene, sent);
+    asking_done(&scene);
+}
+
+static void a_call_at_the_very_end_gets_a_result(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    asking_add(&scene, "[" SAID("user", "go") "," ANSWER(CALL("a")) "]");
+    expect_sent(&scene, "[" SAID("user", "go") "," ANSWER(CALL("a")) "," USER(CUT("a")) "]");
+    asking_done(&scene);
+}
+
+/* Its result may know the name of the tool: some formats want it there. */
+static void a_result_knows_the_name_of_its_tool(void **state BL_UNUSED)
+{
+    struct asking scene;
+    struct bl_list list;
+    scene_init(&scene);
+    asking_add(&scene, "[" SAID("user", "go") "," ANSWER(CALL("a")) "," USER(RESULT("a", "1")) "]");
+    model_conversation(&scene.arena, &scene.request, &list);
+    const struct bl_message *last = BL_CONTAINER(list.previous, struct bl_message, link);
+    const struct bl_block *result = BL_CONTAINER(last->blocks.next, struct bl_block, link);
+    assert_true(bl_text_equal(result->name, BL_TEXT("x")));
+    asking_done(&scene);
+}
+
+static void a_broken_call_goes_back_as_one_that_is_well_formed(void **state BL_UNUSED)
+{
+    struct asking scene;
+    struct bl_list list;
+    scene_init(&scene);
+    asking_add(
+        &scene,
+        "[" SAID("user", "go") ",{\"role\":\"assistant\",\"content\":["
+                               "{\"type\":\"tool_call\",\"id\":\"a\",\"name\":\"\","
+                               "\"input_text\":\"{\\\"a\",\"invalid\":\"cut\"},"
+                               "{\"type\":\"tool_call\",\"id\":\"b\",\"name\":\"x\","
+                               "\"input_text\":\"{\\\"a\\\":1}\",\"invalid\":\"no fit\"}]}]");
+    model_conversation(&scene.arena, &scene.request, &list);
+    const struct bl_message *answer = BL_CONTAINER(list.next->next, struct bl_message, link);
+    const struct bl_block *a = BL_CONTAINER(answer->blocks.next, struct bl_block, link);
+    const struct bl_block *b = BL_CONTAINER(answer->blocks.previous, struct bl_block, link);
+    assert_true(bl_text_equal(a->input, BL_TEXT("{}")));
+    assert_true(bl_text_equal(a->name, BL_TEXT("unknown")));
+    assert_true(bl_text_equal(b->input, BL_TEXT("{\"a\":1}")));
+    asking_done(&scene);
+}
+
+static void an_empty_conversation_is_empty(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    expect_sent(&scene, "[]");
+    scene.request.messages = NULL;
+    struct bl_list list;
+    model_conversation(&scene.arena, &scene.request, &list);
+    assert_true(bl_list_empty(&list));
+    assert_int_equal(model_request_bytes(&scene.request), 0);
+    asking_done(&scene);
+}
+
+static void all_text_that_is_sent_is_counted(void **state BL_UNUSED)
+{
+    static const struct bl_tool_offer tools[] = {{"abc", "de", {"{}", 2}, NULL},
+                                                 {"f", NULL, {NULL, 0}, NULL}};
+    struct asking scene;
+    scene_init(&scene);
+    asking_add_turn(&scene, "[" SAID("user", "12345") "]");
+    asking_add_turn(&scene, "[" SAID("user", "123") "]");
+    asking_add(&scene,
+               "[{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"text\":\"12\","
+               "\"opaque\":[1]}," CALL("id") "]}]");
+    scene.request.system = BL_TEXT("sys");
+    scene.request.schema = BL_TEXT("{ }");
+    scene.request.tools = tools;
+    scene.request.tool_count = 2;
+    assert_int_equal(model_request_bytes(&scene.request), 3 + 3 + 8 + 8 + 2 + 3 + 2 + 1 + 7);
+    scene.request.turns_skipped = 1;
+    assert_int_equal(model_request_bytes(&scene.request), 3 + 3 + 8 + 3 + 2 + 3 + 2 + 1 + 7);
+    asking_done(&scene);
+}
+
+static void the_instruction_holds_the_schema(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    assert_int_equal(model_schema_instruction(&scene.arena, &scene.request).size, 0);
+    scene.request.schema = BL_TEXT("{\"type\":\"array\"}");
+    assert_true(bl_text_ends_with(model_schema_instruction(&scene.arena, &scene.request),
+                                  BL_TEXT(":\n{\"type\":\"array\"}")));
+    asking_done(&scene);
+}
+
+SUITE(request, cmocka_unit_test(turns_that_are_not_skipped_come_first),
+      cmocka_unit_test(empty_texts_and_messages_are_left_out),
+      cmocka_unit_test(only_an_answer_to_go_on_with_loses_its_white_space),
+      cmocka_unit_test(every_call_has_exactly_one_result_in_its_order),
+      cmocka_unit_test(a_call_at_the_very_end_gets_a_result),
+      cmocka_unit_test(a_result_knows_the_name_of_its_tool),
+      cmocka_unit_test(a_broken_call_goes_back_as_one_that_is_well_formed),
+      cmocka_unit_test(an_empty_conversation_is_empty),
+      cmocka_unit_test(all_text_that_is_sent_is_counted),
+      cmocka_unit_test(the_instruction_holds_the_schema));
