@@ -18,10 +18,11 @@ _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=()
-    local commands='bootstrap cancel doctor help hold ps route run session tool tools'
+    local commands='bootstrap cancel doctor help hold ps route run script session tool tools'
+    local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
-        --on-exhausted --max-budget-tokens --timeout --structured-output --permission-mode --yolo --allow
+        --on-exhausted --max-budget-tokens --max-budget-usd --record --cassette --timeout --structured-output --permission-mode --yolo --allow
         --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
         --output-format --json --help'
 
@@ -53,12 +54,12 @@ _belay()
     case $command in
     run | bootstrap | session)
         case $previous in
-        --model | --structured-output | --system | --store)
+        --model | --structured-output | --system | --store | --record | --cassette)
             _belay_files "$current"
             return
             ;;
         --session | --resume | -r) words=$(_belay_ask "$program" session_id session list --all "${store[@]}") ;;
-        --provider) words='script script:' ;;
+        --provider) words="$providers" ;;
         --on-exhausted) words='stop synthesize' ;;
         --on-cancel) words='discard keep' ;;
         --permission-mode) words='ask auto read-only yolo' ;;
@@ -116,13 +117,34 @@ _belay()
         ;;
     cancel | doctor | ps | route | tool | tools)
         words='--json --output-format --help'
+        [[ $command == doctor ]] && words="--provider --model $words"
         if [[ $previous == --output-format ]]; then
             words='text json'
+        elif [[ $command == doctor && $previous == --provider ]]; then
+            words=$providers
+        elif [[ $command == doctor && $previous == --model ]]; then
+            _belay_files "$current"
+            return
         elif [[ $current != -* && $command == cancel ]]; then
             words=$(_belay_ask "$program" '(id|session)' ps)
         elif [[ $current != -* && $command == tool ]]; then
             words=$(_belay_ask "$program" name tools)
         fi
+        ;;
+    script)
+        words='--port --json --output-format --help'
+        case $previous in
+        --port) return ;;
+        --output-format) words='text json' ;;
+        *)
+            if [[ " ${COMP_WORDS[*]:2:COMP_CWORD-2} " != *' serve '* ]]; then
+                words="serve $words"
+            elif [[ $current != -* ]]; then
+                _belay_files "$current"
+                return
+            fi
+            ;;
+        esac
         ;;
     help)
         words='--help'

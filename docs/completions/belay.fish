@@ -12,7 +12,7 @@ function __belay_words
         switch $word
             case -p --print
                 echo run
-            case -r --provider --model --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes
+            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes
                 string match -q '*=*' -- $word; or set skip yes
             case '-*'
             case '*'
@@ -54,7 +54,7 @@ end
 
 function __belay_providers
     set -l path (commandline -ct | string replace -r '^(--provider=)?(script:?)?' '')
-    echo script
+    printf '%s\n' anthropic openai openai-responses ollama replay script
     for file in $path*
         test -d $file; and echo script:$file/; or echo script:$file
     end
@@ -73,6 +73,7 @@ for help in __belay_no_command '__belay_is help'
     complete -c belay -n $help -a ps -d 'show what runs now'
     complete -c belay -n $help -a route -d 'say which commands and tools a prompt matches'
     complete -c belay -n $help -a run -d 'take a prompt to its end, without a terminal'
+    complete -c belay -n $help -a script -d 'serve a scripted model over HTTP, in every provider\'s format'
     complete -c belay -n $help -a session -d 'list, show, export, import, fork and delete sessions'
     complete -c belay -n $help -a tool -d 'show one tool, with its schema'
     complete -c belay -n $help -a tools -d 'list the tools that a model is offered'
@@ -80,9 +81,9 @@ end
 complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
 # All but help and hold, which has a --json of its own.
-set -l answers '__belay_is bootstrap cancel doctor ps route run session tool tools'
+set -l answers '__belay_is bootstrap cancel doctor ps route run script session tool tools'
 complete -c belay -n $answers -l json -d 'the same as --output-format json'
-complete -c belay -n '__belay_is bootstrap cancel doctor ps route session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
+complete -c belay -n '__belay_is bootstrap cancel doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
 complete -c belay -n '__belay_is run' -l output-format -x -a 'text json stream-json' -d 'how the answer is written'
 complete -c belay -n 'not __belay_no_command' -s h -l help -d 'print the help'
 
@@ -96,6 +97,9 @@ complete -c belay -n $runs -l max-session-turns -x -d 'refuse to go on at so man
 complete -c belay -n $runs -l max-steps -x -d 'tool calls of a turn'
 complete -c belay -n $runs -l on-exhausted -x -a 'stop synthesize' -d 'what to do at --max-steps'
 complete -c belay -n $runs -l max-budget-tokens -x -d 'of the whole session'
+complete -c belay -n $runs -l max-budget-usd -x -d 'what this run may cost: 0.50'
+complete -c belay -n $runs -l record -r -F -d 'write down what goes over the wire, without keys'
+complete -c belay -n $runs -l cassette -r -F -d 'with --provider replay, answer from such a file'
 complete -c belay -n $runs -l timeout -x -d 'one deadline over everything: 90, 500ms, 2.5m, 1h'
 complete -c belay -n $runs -l structured-output -r -F -d 'the answer must be JSON that fits this schema'
 complete -c belay -n $runs -l permission-mode -x -a 'ask auto read-only yolo' -d 'which tools may run'
@@ -129,6 +133,13 @@ complete -c belay -n '__belay_verb import' -F
 
 complete -c belay -n '__belay_is cancel' -a '(__belay_ask id ps; __belay_ask session ps)'
 complete -c belay -n '__belay_is tool' -a '(__belay_ask name tools)'
+
+complete -c belay -n '__belay_is doctor' -l provider -x -a '(__belay_providers)' -d 'call that provider'
+complete -c belay -n '__belay_is doctor' -l model -r -F -d 'and that model'
+
+complete -c belay -n '__belay_is script; and test (count (__belay_words)) -eq 1' -a serve -d 'on 127.0.0.1, until it is stopped'
+complete -c belay -n '__belay_is script; and test (count (__belay_words)) -eq 2' -F
+complete -c belay -n '__belay_is script' -l port -x -d '0 takes any that is free'
 
 complete -c belay -n '__belay_is hold' -l timeout -x -d 'stop it then: 90, 500ms, 2.5m, 1h'
 complete -c belay -n '__belay_is hold' -l grace -x -d 'from the signal to SIGKILL (200ms)'

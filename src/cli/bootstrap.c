@@ -94,8 +94,7 @@ static void report(struct run_work *work)
     bool failed = work->error.code != 0;
     struct bl_buffer out;
 
-    work->exit_code =
-        failed ? cli_error_exit_code(&work->error) : bl_run_exit_code(&work->result.run);
+    work->exit_code = run_exit_code(work);
     if (work->call->format != CLI_FORMAT_TEXT) {
         run_write_envelope(work, failed ? cli_error_payload : bootstrap_payload,
                            failed ? (const void *)&work->error : work);

@@ -98,6 +98,11 @@ static void write_limits(struct bl_json_writer *writer, const struct run_work *w
     write_limit(writer, "max_steps", limits->max_steps);
     bl_json_put_string(writer, "on_exhausted", limits->synthesize ? "synthesize" : "stop");
     write_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
+    bl_json_write_key(writer, BL_TEXT("max_budget_usd"));
+    if (work->options->budgeted)
+        bl_json_write_double(writer, work->options->max_budget_usd);
+    else
+        bl_json_write_null(writer);
     run_write_timeout(writer, work->options);
     write_limit(writer, "compact_after_turns", limits->compact_after_turns);
     write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
@@ -170,6 +175,10 @@ static void append_limits(struct bl_buffer *out, const struct run_work *work)
         if (rows[i].value == BL_UNLIMITED)
             continue;
         bl_buffer_printf(out, "%s%" PRIu64 " %s", separator, rows[i].value, rows[i].name);
+        separator = ", ";
+    }
+    if (options->budgeted) {
+        bl_buffer_printf(out, "%s%.2f USD", separator, options->max_budget_usd);
         separator = ", ";
     }
     if (options->timed) {

@@ -74,6 +74,7 @@ const struct cli_command *cli_command_find(const char *name, struct bl_error *er
 
 int cli_doctor_run(struct cli_call *call);
 extern const char cli_doctor_help[];
+extern const struct option cli_doctor_options[];
 
 int cli_bootstrap_run(struct cli_call *call);
 extern const char cli_bootstrap_help[];
@@ -91,6 +92,10 @@ extern const char cli_route_help[];
 int cli_run_run(struct cli_call *call);
 extern const char cli_run_help[];
 extern const struct option cli_run_options[];
+
+int cli_script_run(struct cli_call *call);
+extern const char cli_script_help[];
+extern const struct option cli_script_options[];
 
 int cli_session_run(struct cli_call *call);
 extern const char cli_session_help[];

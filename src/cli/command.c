@@ -20,8 +20,10 @@ const struct cli_command cli_commands[] = {
      cli_format_options, cli_cancel_run},
     {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
      cli_hold_options, cli_hold_run},
+    {"script", "serve a scripted model over HTTP, in every provider's format", cli_script_help, "h",
+     cli_script_options, cli_script_run},
     {"doctor", "say what this machine offers, and what to do about the rest", cli_doctor_help, "h",
-     cli_format_options, cli_doctor_run},
+     cli_doctor_options, cli_doctor_run},
     {"help", "explain a command", cli_help_help, "h", cli_help_options, cli_help_run},
     {0},
 };

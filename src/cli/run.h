@@ -5,6 +5,7 @@
 #define BELAY_CLI_RUN_H
 
 #include <belay/agent.h>
+#include <belay/model.h>
 
 #include "cli.h"
 #include "signals.h"
@@ -35,6 +36,9 @@ enum run_option {
     RUN_OPTION_APPEND_SYSTEM_PROMPT,
     RUN_OPTION_SANDBOX,
     RUN_OPTION_CONTAINER,
+    RUN_OPTION_MAX_BUDGET_USD,
+    RUN_OPTION_RECORD,
+    RUN_OPTION_CASSETTE,
     RUN_OPTION_CONTINUE = 'c',
     RUN_OPTION_RESUME = 'r',
 };
@@ -59,6 +63,14 @@ enum run_option {
     "  BELAY_MODEL     its model, where --model is not given\n"                                    \
     "  BELAY_STORE     the store, where --store is not given; without either it is\n"              \
     "                  $XDG_DATA_HOME/belay/sessions.db\n"                                         \
+    "  ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHROPIC_MODEL,\n"            \
+    "  OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID, OLLAMA_HOST\n"                              \
+    "                  keys, addresses and models of the built-in providers\n"                     \
+    "\n"                                                                                           \
+    "Files:\n"                                                                                     \
+    "  $XDG_CONFIG_HOME/belay/config.yaml  providers, models, and which one is used\n"             \
+    "  $XDG_CONFIG_HOME/belay/prices.yaml  what models cost\n"                                     \
+    "  .belay/config.yaml                  of a project: which of these it uses\n"                 \
     "\n"
 
 #define RUN_SHARED_OPTIONS                                                                         \
@@ -71,6 +83,9 @@ enum run_option {
         {"max-steps", required_argument, NULL, RUN_OPTION_MAX_STEPS},                              \
         {"on-exhausted", required_argument, NULL, RUN_OPTION_ON_EXHAUSTED},                        \
         {"max-budget-tokens", required_argument, NULL, RUN_OPTION_MAX_BUDGET_TOKENS},              \
+        {"max-budget-usd", required_argument, NULL, RUN_OPTION_MAX_BUDGET_USD},                    \
+        {"record", required_argument, NULL, RUN_OPTION_RECORD},                                    \
+        {"cassette", required_argument, NULL, RUN_OPTION_CASSETTE},                                \
         {"timeout", required_argument, NULL, RUN_OPTION_TIMEOUT},                                  \
         {"structured-output", required_argument, NULL, RUN_OPTION_STRUCTURED_OUTPUT},              \
         {"permission-mode", required_argument, NULL, RUN_OPTION_PERMISSION_MODE},                  \
@@ -91,9 +106,12 @@ enum run_option {
     }
 /* What the help of both says about them. */
 #define RUN_SHARED_HELP                                                                            \
-    "      --provider NAME         who answers: script:FILE, or script with --model\n"             \
-    "                              FILE; without it the built-in script model\n"                   \
-    "      --model NAME            of that provider\n"                                             \
+    "      --provider NAME         who answers: anthropic, openai, openai-responses,\n"            \
+    "                              ollama, one that is configured, script:FILE, or\n"              \
+    "                              replay with --cassette; where nothing is chosen or\n"           \
+    "                              configured, the built-in script model\n"                        \
+    "      --model NAME            of that provider; alone: PROVIDER/MODEL, or one\n"              \
+    "                              that is configured\n"                                           \
     "      --session ID            the session of that id, made if there is none\n"                \
     "  -c, --continue              the newest session of this directory\n"                         \
     "  -r, --resume ID             that session, which must exist\n"                               \
@@ -103,6 +121,10 @@ enum run_option {
     "                              as max_steps_reached), or synthesize (one more\n"               \
     "                              call, without tools, writes up what there is)\n"                \
     "      --max-budget-tokens N   of the whole session, this turn included\n"                     \
+    "      --max-budget-usd N      of this run: what could cost more is not sent; for\n"           \
+    "                              models whose price is known\n"                                  \
+    "      --record FILE           write down what goes over the wire, without keys\n"             \
+    "      --cassette FILE         with --provider replay: answer from such a file\n"              \
     "      --timeout DURATION      one deadline over everything: 90, 90s, 500ms,\n"                \
     "                              2.5m, 1h; 0 and less: reached at once\n"                        \
     "      --structured-output FILE\n"                                                             \
@@ -137,8 +159,10 @@ struct run_options {
     const char *prompt; /* NULL: standard input */
     const char *provider;
     const char *model;
-    const char *script_path; /* NULL: the built-in one */
-    bool provider_chosen;
+    bool budgeted;
+    double max_budget_usd;
+    const char *record_path;
+    const char *cassette_path;
     const char *session;
     bool newest;
     const char *resume;
@@ -177,13 +201,20 @@ void run_options_done(struct run_options *options);
 struct run_preparation {
     struct bl_arena arena;
     const char *prompt_argument; /* what is to be read: from the options */
-    const char *script_path;
+    const char *provider;
+    const char *model;
+    bool budgeted;
+    bool recorded;
+    const char *cassette_path;
     const char *schema_path;
     const char *system_path;
     const char *system_more;
     const char *directory;
     struct bl_text prompt; /* what came of it */
-    struct bl_script *script;
+    struct bl_config *config;
+    struct bl_config_found found;
+    struct bl_script *script;     /* NULL: another model answers */
+    struct bl_cassette *cassette; /* to answer from; NULL: none */
     struct bl_text system;
     struct bl_text schema_text;
     struct bl_json_schema *schema;
@@ -199,9 +230,22 @@ void run_preparation_read(void *preparation);
 /* Valid UTF-8, no NUL, not empty; else a usage error that says where. */
 int run_prompt_check(struct bl_text prompt, struct bl_error *error);
 
-/* ---- The run --------------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* Who answers, and all of it that is in files. Blocks. */
+int run_model_read(struct run_preparation *preparation);
 
 struct run_work;
+
+/* In a fiber of the run's scope, when all is read: fetches the key, and makes the model. */
+int run_model_open(struct run_work *work);
+/* In a fiber: ends what run_model_open made, and what is recorded. */
+void run_model_close(struct run_work *work);
+/* A model that is never called, for a run that was stopped before it had one: it has the name of
+ * the one that was chosen, if that is known. */
+void run_model_pretend(struct run_work *work);
+
+/* ---- The run --------------------------------------------------------------------------------- */
 
 /* What a command does around the run. */
 struct run_face {
@@ -231,6 +275,10 @@ struct run_work {
     struct run_preparation *preparation; /* NULL: it was stopped while it read */
     struct bl_script *fallback;          /* plays the model of a run that never began */
     struct bl_script_player *player;
+    struct bl_remote *remote;
+    struct bl_ledger ledger;
+    struct bl_cassette *recorder;
+    struct bl_error record_error; /* code 0: what was to be recorded is */
     struct bl_model model;
     struct bl_toolbox *toolbox;
     struct bl_activities activities;
@@ -260,6 +308,8 @@ extern const struct run_face run_face;
 
 /* The envelope as the last line on the stream. */
 void run_write_envelope(struct run_work *work, cli_payload *payload, const void *context);
+/* Of the process, by what came of the run. */
+int run_exit_code(const struct run_work *work);
 /* For people, on standard error: why it did not complete, the receipt, who died before. */
 void run_remark_end(struct run_work *work);
 

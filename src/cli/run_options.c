@@ -1,4 +1,5 @@
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -82,6 +83,20 @@ static int parse_text(const char *value, const char **ret_text, struct bl_error 
     return 0;
 }
 
+/* Digits, with a decimal point or without: no sign, no exponent, no name of a number. */
+static int parse_usd(const char *value, double *ret_usd, struct bl_error *error)
+{
+    size_t whole = strspn(value, "0123456789");
+    size_t point = value[whole] == '.';
+    size_t fraction = strspn(value + whole + point, "0123456789");
+    double usd = strtod(value, NULL);
+
+    if (whole + fraction == 0 || value[whole + point + fraction] != '\0' || !isfinite(usd))
+        return refuse_value(value, "it is an amount in USD, zero or more: 5, 0.25", error);
+    *ret_usd = usd;
+    return 0;
+}
+
 static int take_limit(int option, const char *value, struct run_options *options,
                       struct bl_error *error)
 {
@@ -94,6 +109,9 @@ static int take_limit(int option, const char *value, struct run_options *options
     case RUN_OPTION_MAX_STEPS: return parse_count(value, 0, &limits->max_steps, error);
     case RUN_OPTION_MAX_BUDGET_TOKENS:
         return parse_count(value, 0, &limits->max_budget_tokens, error);
+    case RUN_OPTION_MAX_BUDGET_USD:
+        options->budgeted = true;
+        return parse_usd(value, &options->max_budget_usd, error);
     case RUN_OPTION_ON_EXHAUSTED:
         return parse_choice(value, "stop", "synthesize", &limits->synthesize, error);
     case RUN_OPTION_ON_CANCEL: return parse_choice(value, "discard", "keep", &limits->keep, error);
@@ -109,7 +127,9 @@ static int take_option(int option, const char *value, struct run_options *option
 {
     switch (option) {
     case RUN_OPTION_PROVIDER: options->provider = value; return 0;
-    case RUN_OPTION_MODEL: options->model = value; return 0;
+    case RUN_OPTION_MODEL: return parse_text(value, &options->model, error);
+    case RUN_OPTION_RECORD: options->record_path = value; return 0;
+    case RUN_OPTION_CASSETTE: options->cassette_path = value; return 0;
     case RUN_OPTION_SESSION: return parse_id(value, &options->session, error);
     case RUN_OPTION_CONTINUE: options->newest = true; return 0;
     case RUN_OPTION_RESUME: return parse_id(value, &options->resume, error);
@@ -135,55 +155,6 @@ static int take_option(int option, const char *value, struct run_options *option
 }
 
 /* ---- What belongs together ------------------------------------------------------------------- */
-
-static int refuse_provider(const char *name, struct bl_error *error)
-{
-    struct bl_suggestion suggestion;
-
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", name,
-                 "unknown provider '%.100s'", name);
-    bl_suggestion_init(&suggestion, name);
-    bl_suggestion_offer(&suggestion, "script");
-    if (suggestion.best != NULL)
-        bl_error_hint(error, "did you mean 'script'? There is script:FILE, and script with "
-                             "--model FILE");
-    else
-        bl_error_hint(error, "there is script:FILE, and script with --model FILE");
-    return BL_EINVAL;
-}
-
-static int choose_provider(struct run_options *options, struct bl_error *error)
-{
-    static const char with_file[] = "script:";
-    const char *provider = options->provider;
-
-    if (provider == NULL)
-        provider = cli_variable("BELAY_PROVIDER");
-    if (provider == NULL && options->model != NULL) {
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", "--model",
-                     "--model names a model of a provider, and none is given");
-        bl_error_hint(error, "add --provider script, or set BELAY_PROVIDER");
-        return BL_EINVAL;
-    }
-    options->provider = "script";
-    options->provider_chosen = provider != NULL;
-    if (provider == NULL)
-        return 0;
-    if (strncmp(provider, with_file, sizeof with_file - 1) == 0) {
-        options->script_path = provider + sizeof with_file - 1;
-        if (options->script_path[0] == '\0') {
-            bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the provider", provider,
-                         "'script:' names no file");
-            bl_error_hint(error, "write script:FILE");
-            return BL_EINVAL;
-        }
-        return 0;
-    }
-    if (strcmp(provider, "script") != 0)
-        return refuse_provider(provider, error);
-    options->script_path = options->model != NULL ? options->model : cli_variable("BELAY_MODEL");
-    return 0;
-}
 
 static int check_session(const struct run_options *options, struct bl_error *error)
 {
@@ -231,8 +202,6 @@ static int find_store(struct run_options *options, struct bl_error *error)
 static int settle(struct run_options *options, struct bl_error *error)
 {
     int code = check_session(options, error);
-    if (code == 0)
-        code = choose_provider(options, error);
     if (code == 0)
         code = make_permissions(options, error);
     if (code == 0 && options->prompt != NULL)

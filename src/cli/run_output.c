@@ -108,12 +108,20 @@ static void write_answers(struct run_work *work)
     }
 }
 
+/* A recording that was asked for and is not whole is never taken for success. */
+int run_exit_code(const struct run_work *work)
+{
+    int exit_code = work->error.code != 0 ? cli_error_exit_code(&work->error)
+                                          : bl_run_exit_code(&work->result.run);
+
+    return exit_code == CLI_EXIT_OK && work->record_error.code != 0 ? CLI_EXIT_FAILED : exit_code;
+}
+
 static void report(struct run_work *work)
 {
     bool failed = work->error.code != 0;
 
-    work->exit_code =
-        failed ? cli_error_exit_code(&work->error) : bl_run_exit_code(&work->result.run);
+    work->exit_code = run_exit_code(work);
     if (work->call->format != CLI_FORMAT_TEXT && failed)
         run_write_envelope(work, cli_error_payload, &work->error);
     else if (work->call->format != CLI_FORMAT_TEXT)
@@ -140,7 +148,8 @@ static const char *end_meaning(enum bl_turn_end end)
     switch (end) {
     case BL_TURN_MAX_TURNS: return "the session holds as many turns as --max-session-turns allows";
     case BL_TURN_MAX_BUDGET:
-        return "the turn would use, or has used, more tokens than --max-budget-tokens allows";
+        return "the turn would use, or has used, more than --max-budget-tokens or "
+               "--max-budget-usd allows";
     case BL_TURN_MAX_STEPS: return "the turn has made as many tool calls as --max-steps allows";
     case BL_TURN_CANCELLED: return "it was stopped";
     case BL_TURN_TIMEOUT: return "the deadline was reached";
@@ -190,6 +199,8 @@ void run_remark_end(struct run_work *work)
         cli_complain(work->call, &work->error);
         return;
     }
+    if (work->record_error.code != 0)
+        cli_complain(work->call, &work->record_error);
     remark_recovery(work);
     struct bl_text line = bl_text_trim(run->receipt_line);
     if (line.size > 0) {

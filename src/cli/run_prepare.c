@@ -17,7 +17,11 @@ struct run_preparation *run_preparation_new(const struct run_options *options)
     bl_arena_init(arena);
     bl_list_init(&preparation->instructions);
     preparation->prompt_argument = options->prompt;
-    preparation->script_path = options->script_path;
+    preparation->provider = options->provider;
+    preparation->model = options->model;
+    preparation->budgeted = options->budgeted;
+    preparation->recorded = options->record_path != NULL;
+    preparation->cassette_path = options->cassette_path;
     preparation->schema_path = options->schema_path;
     preparation->system_path = options->system_path;
     preparation->system_more = options->system_more;
@@ -33,6 +37,8 @@ void run_preparation_free(void *argument)
     if (preparation == NULL)
         return;
     bl_script_free(preparation->script);
+    bl_cassette_close(preparation->cassette, NULL);
+    bl_config_free(preparation->config);
     bl_json_schema_free(preparation->schema);
     bl_arena_done(&preparation->arena);
     bl_free(preparation);
@@ -133,15 +139,7 @@ static int read_prompt(struct run_preparation *preparation)
     return run_prompt_check(preparation->prompt, error);
 }
 
-/* ---- Model, schema, instructions ------------------------------------------------------------- */
-
-static int read_script(struct run_preparation *preparation)
-{
-    if (preparation->script_path != NULL)
-        return bl_script_load(preparation->script_path, &preparation->script, &preparation->error);
-    preparation->script = bl_script_builtin();
-    return 0;
-}
+/* ---- Schema, instructions -------------------------------------------------------------------- */
 
 static int read_schema(struct run_preparation *preparation)
 {
@@ -212,7 +210,7 @@ void run_preparation_read(void *argument)
 {
     struct run_preparation *preparation = argument;
 
-    int code = read_script(preparation);
+    int code = run_model_read(preparation);
     if (code == 0)
         code = read_schema(preparation);
     if (code == 0)

@@ -95,17 +95,6 @@ static int prepare_late(struct run_work *work)
     return code;
 }
 
-static void open_model(struct run_work *work)
-{
-    uint64_t seed;
-    const struct bl_script *script = work->preparation != NULL ? work->preparation->script : NULL;
-
-    if (script == NULL)
-        script = work->fallback = bl_script_builtin();
-    bl_random_bytes(&seed, sizeof seed);
-    work->player = bl_script_player_new(script, seed, &work->model);
-}
-
 /* Waits until standard error takes a few lines: it may be a pipe that is full, the same as standard
  * output, and must not outlast the deadline either. False: after a stop it took none. */
 static bool await_listener(const struct run_work *work)
@@ -128,7 +117,7 @@ static void say_surprises(struct run_work *work)
 {
     if (work->call->format != CLI_FORMAT_TEXT || !await_listener(work))
         return;
-    if (!work->options->provider_chosen)
+    if (!work->preparation->found.chosen)
         cli_remark(
             BL_TEXT("belay: no provider is configured: the built-in script model answers\n"));
     const struct bl_json_schema *schema = work->preparation->schema;
@@ -176,8 +165,8 @@ static void run_stopped(struct run_work *work)
     struct bl_session session;
     struct bl_receipt receipt;
 
-    if (work->player == NULL)
-        open_model(work);
+    if (work->model.call == NULL)
+        run_model_pretend(work);
     bl_session_init(&session, id != NULL ? id : "");
     bl_receipt_open(&receipt, &work->scope, work->run_id);
     bl_run(&engine, &session, &receipt, &run, &work->arena, &work->result.run);
@@ -244,8 +233,9 @@ static int begin(struct run_work *work)
 
     bool late = work->options->timed && work->options->timeout_ns <= 0;
     int code = late ? prepare_late(work) : prepare(work);
+    if (code == 0)
+        code = run_model_open(work);
     if (code == 0) {
-        open_model(work);
         say_surprises(work);
         if (work->face->before != NULL)
             work->face->before(work);
@@ -333,6 +323,7 @@ static void perform_and_answer(struct run_work *work)
     else
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
+    run_model_close(work);
     answer(work);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);

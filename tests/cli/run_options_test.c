@@ -16,7 +16,7 @@ static void an_unknown_option_gets_a_suggestion(void **state)
     (void)state;
     RUN(&run, "run", "--max-turn", "3", "x");
     check_refused("belay run: unknown option '--max-turn'; did you mean '--max-turns'?\n");
-    RUN(&run, "run", "--max-budget-usd", "3", "x");
+    RUN(&run, "run", "--max-budget-eur", "3", "x");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "bootstrap", "--max-turns", "3", "x");
     assert_int_equal(run.exit_code, 2);
@@ -40,6 +40,29 @@ static void numbers_are_plain_decimal_integers(void **state)
     assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/target"),
                         "--max-turns");
     RUN(&run, "run", "--max-turns", "18446744073709551615", "--json", "x");
+    stage_answer(&run, "run", 0);
+}
+
+static void amounts_are_finite_and_not_negative(void **state)
+{
+    static const char *const wrong[] = {"",   "-1", "+1", "1e3", "0x1", "nan",  "inf",
+                                        " 1", "1 ", ".",  "1,5", "-0",  "1.5.2"};
+    static char many[400];
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", stage_printf("--max-budget-usd=%s", wrong[i]), "--json", "x");
+        const struct bl_json *answer = stage_answer(&run, "run", 2);
+        assert_string_equal(stage_text_at(answer, "/error/kind"), "usage");
+        assert_string_equal(stage_text_at(answer, "/error/target"), "--max-budget-usd");
+    }
+    memset(many, '9', sizeof many - 1);
+    RUN(&run, "run", "--max-budget-usd", many, "--json", "x");
+    stage_answer(&run, "run", 2);
+    /* A script costs nothing: any limit is enough. */
+    RUN(&run, "run", "--max-budget-usd", "0", "--json", "x");
+    stage_answer(&run, "run", 0);
+    RUN(&run, "run", "--max-budget-usd", ".25", "--json", "x");
     stage_answer(&run, "run", 0);
 }
 
@@ -79,9 +102,11 @@ static void choices_are_of_a_closed_set(void **state)
 static void an_unknown_provider_is_refused_with_what_there_is(void **state)
 {
     (void)state;
-    RUN(&run, "run", "--provider", "anthropic", "x");
-    check_refused("belay run: unknown provider 'anthropic'; there is script:FILE, and script with "
-                  "--model FILE\n");
+    RUN(&run, "run", "--provider", "mistral", "x");
+    check_refused("belay run: unknown provider 'mistral'; there is anthropic, openai, "
+                  "openai-responses, ollama, script:FILE and replay\n");
+    RUN(&run, "run", "--provider", "antropic", "x");
+    assert_non_null(strstr(run.err, "did you mean 'anthropic'?"));
     RUN(&run, "run", "--provider", "scrpt", "x");
     assert_non_null(strstr(run.err, "did you mean 'script'?"));
     RUN(&run, "run", "--provider", "script:", "x");
@@ -224,8 +249,8 @@ static void a_workspace_that_is_gone_is_said(void **state)
 }
 
 SUITE(run_options, STAGED(an_unknown_option_gets_a_suggestion),
-      STAGED(numbers_are_plain_decimal_integers), STAGED(durations_that_are_none_are_refused),
-      STAGED(choices_are_of_a_closed_set),
+      STAGED(numbers_are_plain_decimal_integers), STAGED(amounts_are_finite_and_not_negative),
+      STAGED(durations_that_are_none_are_refused), STAGED(choices_are_of_a_closed_set),
       STAGED(an_unknown_provider_is_refused_with_what_there_is),
       STAGED(providers_come_from_the_environment_too),
       STAGED(without_a_provider_the_built_in_one_answers_and_says_so),

@@ -28,6 +28,10 @@ static void make_folder(const char *name, const char *variable)
 
 int stage_begin(void **state)
 {
+    static const char *const variables[] = {
+        "BELAY_STORE",        "BELAY_PROVIDER",       "BELAY_MODEL",     "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",     "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL", "OPENAI_BASE_URL",
+        "ANTHROPIC_BASE_URL", "OPENAI_ORG_ID",        "OLLAMA_HOST"};
     const char *temporary = getenv("TMPDIR");
 
     (void)state;
@@ -42,9 +46,8 @@ int stage_begin(void **state)
     make_folder("config", "XDG_CONFIG_HOME");
     make_folder("runtime", "XDG_RUNTIME_DIR");
     make_folder("work", NULL);
-    unsetenv("BELAY_STORE");
-    unsetenv("BELAY_PROVIDER");
-    unsetenv("BELAY_MODEL");
+    for (size_t i = 0; i < BL_COUNT(variables); i++)
+        unsetenv(variables[i]);
     assert_int_equal(chdir(stage_path("work")), 0);
     return 0;
 }
@@ -103,6 +106,11 @@ const char *stage_timeout(unsigned attempt)
     if (attempt >= BL_COUNT(timeouts))
         fail_msg("it did not begin in time");
     return timeouts[attempt];
+}
+
+const char *stage_keep(struct bl_text text)
+{
+    return bl_arena_text(&stage.arena, text).data;
 }
 
 const char *stage_printf(const char *format, ...)

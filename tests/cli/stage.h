@@ -20,6 +20,8 @@ const char *stage_file(const char *name, const char *text);
 /* Writes a script; "script:PATH", as --provider takes it. */
 const char *stage_script(const char *yaml);
 bool stage_exists(const char *path);
+/* A copy with a NUL behind it. */
+const char *stage_keep(struct bl_text text);
 const char *stage_printf(const char *format, ...) BL_PRINTF(1, 2);
 
 /* A deadline that a run is to begin before, and then to reach: longer with each attempt, because on
