@@ -60,7 +60,7 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in fiber json proc start turn; do build/bench/$$program || exit 1; done
+	@for program in fiber json proc start turn wire; do build/bench/$$program || exit 1; done
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz
