@@ -158,7 +158,8 @@ struct bl_wire_failure {
 struct bl_exchange;
 
 /* Makes one ready; its first wait sends it. Belongs to the running fiber and its scope. BL_EINVAL,
- * BL_ELIMIT with `error` (kind usage): it cannot be sent as it is, and nothing was. */
+ * BL_ELIMIT with `error` (kind usage): it cannot be sent as it is, and nothing was; BL_ENOTSUP:
+ * there is no libcurl on this machine. */
 int bl_exchange_new(struct bl_client *client, const struct bl_http_request *request,
                     struct bl_exchange **ret_exchange, struct bl_error *error);
 /* Cuts it off if it has not ended, and waits until its socket is closed. NULL is fine. */

@@ -158,12 +158,33 @@ static int set_timer(CURLM *multi BL_UNUSED, long timeout_ms, void *context)
     return uv_timer_start(&client->timer, timer_fired, (uint64_t)timeout_ms, 0);
 }
 
+static void load_curl(void *argument)
+{
+    const char **fault = argument;
+
+    *fault = curl_load();
+}
+
+int client_load(struct bl_client *client, struct bl_error *error)
+{
+    const char *fault;
+
+    if (client->curl_loaded)
+        return 0;
+    client_on_loop(client, load_curl, &fault);
+    client->curl_loaded = fault[0] == '\0';
+    if (client->curl_loaded)
+        return 0;
+    bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "send a request", "libcurl",
+                 "there is no HTTP here: %s", fault);
+    bl_error_hint(error, "install libcurl4");
+    return BL_ENOTSUP;
+}
+
 CURLM *client_multi(struct bl_client *client)
 {
     if (client->multi != NULL)
         return client->multi;
-    /* Counted by curl: it may be called any number of times, and is undone at the process's end. */
-    curl_global_init(CURL_GLOBAL_DEFAULT);
     client->multi = curl_multi_init();
     if (client->multi == NULL)
         bl_out_of_memory(0);

@@ -4,10 +4,11 @@
 #define BELAY_WIRE_CLIENT_H
 
 #include <ares.h>
-#include <curl/curl.h>
 #include <uv.h>
 
 #include <belay/wire.h>
+
+#include "curl.h"
 
 /* A chore is done on the loop's stack, where curl, TLS and c-ares have the room that they need.
  * Embedded by the fiber that waits for it. */
@@ -39,11 +40,14 @@ struct bl_client {
     const char *ca_file;      /* NULL: none; decided on first use */
     const char *ca_folder;
     bool trust_decided;
+    bool curl_loaded;
     unsigned handles; /* of libuv, not closed yet */
 };
 
 /* Runs it on the loop's stack, and waits for that, whatever stops the caller. */
 void client_on_loop(struct bl_client *client, void (*run)(void *argument), void *argument);
+/* In a fiber: BL_ENOTSUP with the error when there is no curl. */
+int client_load(struct bl_client *client, struct bl_error *error);
 /* On the loop's stack: the multi handle, made on first use. */
 CURLM *client_multi(struct bl_client *client);
 /* The number of exchanges changed: so many connections may be kept. */

@@ -130,7 +130,9 @@ int bl_exchange_new(struct bl_client *client, const struct bl_http_request *requ
     bl_buffer_init(&exchange->received, BL_WIRE_PENDING_MAX + (size_t)16 * 1024 * 1024);
     bl_buffer_init(&exchange->taken, BL_WIRE_PENDING_MAX + (size_t)16 * 1024 * 1024);
     bl_semaphore_init(&exchange->changed, 0);
-    int code = bl_url_parse(&exchange->arena, request->url, &exchange->url, error);
+    int code = client_load(client, error);
+    if (code == 0)
+        code = bl_url_parse(&exchange->arena, request->url, &exchange->url, error);
     if (code == 0 && request->body.size > BL_WIRE_REQUEST_MAX)
         code = bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "send a request", request->url,
                             "the request has more than %zu MiB", BL_WIRE_REQUEST_MAX >> 20);
