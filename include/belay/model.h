@@ -108,6 +108,7 @@ struct bl_compat {
     bool no_reasoning_summary;
     bool no_reasoning_back;  /* thinking is not sent back */
     bool no_reasoning_id;    /* what is sent back of it has no id */
+    bool thinking_adaptive;  /* anthropic: thinking takes no budget of tokens */
     bool reasoning_required; /* each answer that is sent back has some, if only an empty one */
 };
 

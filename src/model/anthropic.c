@@ -54,7 +54,8 @@ static uint64_t thinking_budget(const struct model_build *build)
 static void write_thinking(const struct model_build *build, struct bl_json_writer *writer)
 {
     uint64_t budget = thinking_budget(build);
-    bool adaptive = build->profile->thinking == BL_EFFORT_ADAPTIVE;
+    bool adaptive = build->profile->thinking == BL_EFFORT_ADAPTIVE ||
+                    (budget > 0 && build->compat->thinking_adaptive);
 
     if (budget == 0 && !adaptive)
         return;
@@ -305,3 +306,12 @@ const struct model_api model_api_anthropic = {
     .finish = anthropic_finish,
     .classify = model_failure_read,
 };
+
+bool model_anthropic_learn(struct bl_text message, struct bl_compat *compat)
+{
+    if (compat->thinking_adaptive || bl_text_find(message, BL_TEXT("thinking")) < 0 ||
+        bl_text_find(message, BL_TEXT("adaptive")) < 0)
+        return false;
+    compat->thinking_adaptive = true;
+    return true;
+}

@@ -181,6 +181,8 @@ struct bl_text model_anthropic_resumed(const struct model_decoder *decoder);
  * that is optional and that was sent is left out from now on, or goes by its other name. False:
  * nothing in `compat` changed, and the same request would fail again. */
 bool model_openai_learn(struct bl_text message, struct bl_compat *compat);
+/* The same for Anthropic: newer models refuse a budget for thinking, and decide it themselves. */
+bool model_anthropic_learn(struct bl_text message, struct bl_compat *compat);
 
 /* ---- Failures (failure.c) -------------------------------------------------------------------- */
 

@@ -190,9 +190,15 @@ static bool learn(struct remote_call *call)
 
     if (call->learned || (failure->status != 400 && failure->status != 422))
         return false;
-    if (remote->api->api != BL_API_OPENAI && remote->api->api != BL_API_OPENAI_RESPONSES)
-        return false;
-    call->learned = model_openai_learn(bl_text_from(failure->message), &remote->compat);
+    struct bl_text message = bl_text_from(failure->message);
+    switch (remote->api->api) {
+    case BL_API_ANTHROPIC: call->learned = model_anthropic_learn(message, &remote->compat); break;
+    case BL_API_OPENAI:
+    case BL_API_OPENAI_RESPONSES:
+        call->learned = model_openai_learn(message, &remote->compat);
+        break;
+    case BL_API_OLLAMA: break;
+    }
     return call->learned;
 }
 

@@ -343,7 +343,7 @@ static int read_reply_member(struct value_reader *reader, size_t which, const st
                              void *out)
 {
     struct script_reply *reply = out;
-    uint64_t number;
+    uint64_t number = 0;
     int result;
 
     switch ((enum reply_key)which) {

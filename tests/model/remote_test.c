@@ -401,6 +401,33 @@ static int learns(void *argument)
     return 0;
 }
 
+static int learns_to_think(void *argument)
+{
+    static struct remotely remotely;
+
+    (void)argument;
+    remotely_init(&remotely, BL_API_ANTHROPIC);
+    remotely_answer(&remotely, 400, "", "application/json",
+                    BL_TEXT("{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+                            "\"message\":\"thinking.type enabled is not supported by this model, "
+                            "use adaptive\"}}"));
+    answer_hello(&remotely);
+    remotely.profile.thinking = BL_EFFORT_MEDIUM;
+    remotely_open(&remotely);
+    CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
+    CHECK_EQUAL(peer_requests(remotely.peer), 2);
+    CHECK(bl_text_find(peer_request_body(remotely.peer, 0), BL_TEXT("budget_tokens")) >= 0);
+    struct bl_text adaptive = BL_TEXT("\"thinking\":{\"type\":\"adaptive\"}");
+    CHECK(bl_text_find(peer_request_body(remotely.peer, 1), adaptive) >= 0);
+    remotely_done(&remotely);
+    return 0;
+}
+
+static void model_that_takes_no_budget_for_thinking_decides_it_itself(void **state BL_UNUSED)
+{
+    run_in_loop(learns_to_think, NULL);
+}
+
 static void P31_field_that_a_server_refuses_is_left_out_from_then_on(void **state BL_UNUSED)
 {
     run_in_loop(learns, NULL);
@@ -574,6 +601,7 @@ SUITE(remote, cmocka_unit_test(every_format_answers),
       cmocka_unit_test(P14_event_of_17_mebibytes_and_endless_lines_are_over_the_limit),
       cmocka_unit_test(P29_P41_stream_that_is_cut_is_asked_for_again),
       cmocka_unit_test(P31_field_that_a_server_refuses_is_left_out_from_then_on),
+      cmocka_unit_test(model_that_takes_no_budget_for_thinking_decides_it_itself),
       cmocka_unit_test(P35_pause_is_sent_again_as_it_is),
       cmocka_unit_test(P37_overload_is_waited_for_as_long_as_the_server_says),
       cmocka_unit_test(P38_what_a_retry_cannot_mend_is_asked_once),
