@@ -281,11 +281,16 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
+static bool has_trust(struct bl_client *client)
+{
+    client_decide_trust(client);
+    return client->ca_file != NULL || client->ca_folder != NULL;
+}
+
 static void set_trust(struct bl_exchange *exchange)
 {
-    struct bl_client *client = exchange->client;
+    const struct bl_client *client = exchange->client;
 
-    client_decide_trust(client);
     curl_easy_setopt(exchange->easy, CURLOPT_SSL_VERIFYPEER, 1l);
     curl_easy_setopt(exchange->easy, CURLOPT_SSL_VERIFYHOST, 2l);
     curl_easy_setopt(exchange->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -361,6 +366,13 @@ void transfer_begin(void *argument)
     /* Stopped while it waited for its turn. */
     if (exchange->was_cut)
         return;
+    exchange->phase = PHASE_CONNECTING;
+    if (exchange->url.secure && !has_trust(exchange->client)) {
+        exchange_fail(exchange, "tls", false,
+                      "there are no certificates to trust on this machine: install "
+                      "ca-certificates, or set SSL_CERT_FILE");
+        return;
+    }
     CURLM *multi = client_multi(exchange->client);
     exchange->easy = curl_easy_init();
     if (exchange->easy == NULL)
@@ -369,7 +381,6 @@ void transfer_begin(void *argument)
     set_callbacks(exchange);
     if (exchange->url.secure)
         set_trust(exchange);
-    exchange->phase = PHASE_CONNECTING;
     client_count(exchange->client, 1);
     CURLMcode code = curl_multi_add_handle(multi, exchange->easy);
     if (code == CURLM_OK)
