@@ -331,7 +331,11 @@ static void set_request(struct bl_exchange *exchange)
     curl_easy_setopt(easy, CURLOPT_PROXY, exchange->proxy != NULL ? exchange->proxy : "");
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
     curl_easy_setopt(easy, CURLOPT_RESOLVE, exchange->addresses);
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, http_version(exchange));
+    long version = http_version(exchange);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version);
+    /* This libcurl loses the second request of such a connection. */
+    if (version == CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE)
+        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1l);
 }
 
 static void set_callbacks(struct bl_exchange *exchange)

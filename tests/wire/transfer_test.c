@@ -226,6 +226,38 @@ static int two_streams(void *argument)
     return 0;
 }
 
+static int in_the_clear(void *argument)
+{
+    static struct asking asking;
+    struct front *front = argument;
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, &answering, 1);
+    front_start(front, NULL, peer_port(peer));
+    asking_init(&asking);
+    asking.options = (struct bl_client_options){.http2 = true};
+    for (unsigned i = 1; i <= 3; i++) {
+        CHECK_EQUAL(ask(&asking, front->url), 0);
+        CHECK_EQUAL(asking.body.size, 2);
+        CHECK_EQUAL(peer_requests(peer), i);
+    }
+    asking_done(&asking);
+    front_stop(front);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void P12_http2_in_the_clear_answers_again_and_again(void **state BL_UNUSED)
+{
+    struct front front = {0};
+
+    if (!have_front())
+        skip();
+    run_in_loop(in_the_clear, &front);
+}
+
 static void P12_with_http2_a_stop_closes_the_connection(void **state BL_UNUSED)
 {
     struct front front = {0};
@@ -499,6 +531,7 @@ SUITE(transfer,
       cmocka_unit_test(P10_certificates_that_do_not_fit_are_refused_before_a_byte_is_sent),
       cmocka_unit_test(P11_proxies_are_used_as_configured_and_see_no_secret),
       cmocka_unit_test(P11_what_is_secret_goes_through_a_proxy_in_a_tunnel),
+      cmocka_unit_test(P12_http2_in_the_clear_answers_again_and_again),
       cmocka_unit_test(P12_with_http2_a_stop_closes_the_connection),
       cmocka_unit_test(P14_headers_have_limits_and_strange_answers_have_names),
       cmocka_unit_test(what_cannot_be_sent_is_refused));
