@@ -1,6 +1,7 @@
 /* The seven rules, by name. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -564,14 +565,24 @@ static void spin(uint64_t times)
         atomic_signal_fence(memory_order_seq_cst);
 }
 
+#define DELAY_MAX 20000
+
+/* Until the other one has come so far. He may have no processor just now. */
+static void await_round(const _Atomic(unsigned long) *round, unsigned long wanted)
+{
+    for (unsigned looks = 1; atomic_load(round) < wanted; looks++) {
+        if (looks % 1000 == 0)
+            sched_yield();
+    }
+}
+
 static void *duel_stopper(void *argument)
 {
     struct duel *duel = argument;
     struct bl_random random;
     bl_random_seed(&random, 1);
     for (unsigned long i = 1; i <= duel->rounds; i++) {
-        while (atomic_load(&duel->round) < i)
-            ;
+        await_round(&duel->round, i);
         spin(bl_random_below(&random, 64));
         atomic_store(&duel->stop_won, bl_scope_stop(&duel->turn, BL_STOP_USER, "duel"));
         atomic_store(&duel->stopped_round, i);
@@ -588,8 +599,7 @@ static int duel_main(void *argument)
         atomic_store(&duel->round, i);
         spin((uint64_t)delay);
         bool claimed = bl_scope_claim(&duel->turn) == 0;
-        while (atomic_load(&duel->stopped_round) < i)
-            ;
+        await_round(&duel->stopped_round, i);
         struct bl_stop stop;
         bl_scope_stop_read(&duel->turn, &stop);
         /* Exactly one, and everybody says the same. */
@@ -600,6 +610,10 @@ static int duel_main(void *argument)
         delay += claimed ? 4 : -4;
         if (delay < 0)
             delay = 0;
+        /* On a busy machine the other one may be late for a long time: no reason to wait longer and
+         * longer for him. */
+        if (delay > DELAY_MAX)
+            delay = DELAY_MAX;
         bl_scope_done(&duel->turn);
     }
     return 0;
