@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,6 +103,8 @@ static void front_start(struct front *front, const char *certificate, uint16_t b
     front->pid = fork();
     if (front->pid == 0) {
         int null = open("/dev/null", O_RDWR);
+        /* Should the test crash, it goes as well. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
