@@ -306,6 +306,23 @@ int model_tell_thinking(struct model_assembly *assembly, struct bl_text text, st
 /* ---- Usage and the end -----------------------------------------------------------------------
  */
 
+static void add_detail(struct bl_usage_detail *detail, const struct bl_usage_detail *more)
+{
+    detail->cache_read_tokens += more->cache_read_tokens;
+    detail->cache_write_tokens += more->cache_write_tokens;
+    detail->reasoning_tokens += more->reasoning_tokens;
+}
+
+void model_assembly_resume(struct model_assembly *assembly)
+{
+    assembly->pause = assembly->finished = false;
+    bl_usage_add(&assembly->usage_before, &assembly->usage);
+    add_detail(&assembly->usage_detail_before, &assembly->usage_detail);
+    assembly->usage = (struct bl_usage){0};
+    assembly->usage_detail = (struct bl_usage_detail){0};
+    assembly->usage_known = false;
+}
+
 static int tell_usage(struct model_assembly *assembly, bool estimated)
 {
     struct bl_piece piece = {.type = BL_PIECE_USAGE,
@@ -314,9 +331,7 @@ static int tell_usage(struct model_assembly *assembly, bool estimated)
                              .estimated = estimated};
 
     bl_usage_add(&piece.usage, &assembly->usage);
-    piece.usage_detail.cache_read_tokens += assembly->usage_detail.cache_read_tokens;
-    piece.usage_detail.cache_write_tokens += assembly->usage_detail.cache_write_tokens;
-    piece.usage_detail.reasoning_tokens += assembly->usage_detail.reasoning_tokens;
+    add_detail(&piece.usage_detail, &assembly->usage_detail);
     if (assembly->price != NULL && assembly->price->known) {
         piece.cost_known = true;
         /* Each for itself: a long request may cost more, and two short ones are none. */

@@ -7,7 +7,6 @@
 /* So long the rest of an answer that has ended is waited for, so that its connection can be used
  * again. */
 #define DRAIN_NS (50 * BL_NS_PER_MS)
-#define BODY_MAX ((size_t)72 * 1024 * 1024)
 
 /* What has been seen of an answer is enough: not an error. */
 #define ENOUGH 1

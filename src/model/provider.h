@@ -57,6 +57,8 @@ void model_assembly_init(struct model_assembly *assembly, struct bl_arena *arena
                          const struct bl_request *request, const struct bl_price *price,
                          struct bl_sink *sink);
 void model_assembly_done(struct model_assembly *assembly);
+/* After a pause: what was used so far is put aside, and the next request of the answer begins. */
+void model_assembly_resume(struct model_assembly *assembly);
 
 /* Each returns 0, what the sink returned, or BL_EIO with `failure` filled (code limit). Empty
  * texts are told to nobody, and are not meaningful. */

@@ -213,14 +213,7 @@ static int go_on(struct remote_call *call)
         return BL_EIO;
     }
     call->resumed = model_anthropic_resumed(&call->decoder);
-    assembly->pause = assembly->finished = false;
-    bl_usage_add(&assembly->usage_before, &assembly->usage);
-    assembly->usage_detail_before.cache_read_tokens += assembly->usage_detail.cache_read_tokens;
-    assembly->usage_detail_before.cache_write_tokens += assembly->usage_detail.cache_write_tokens;
-    assembly->usage_detail_before.reasoning_tokens += assembly->usage_detail.reasoning_tokens;
-    assembly->usage = (struct bl_usage){0};
-    assembly->usage_detail = (struct bl_usage_detail){0};
-    assembly->usage_known = false;
+    model_assembly_resume(assembly);
     return 0;
 }
 

@@ -249,7 +249,6 @@ struct bl_client *bl_client_new(const struct bl_client_options *options)
 
     client->options = *options;
     bl_list_init(&client->chores);
-    bl_list_init(&client->exchanges);
     bl_list_init(&client->names);
     uv_idle_init(loop, &client->idle);
     uv_timer_init(loop, &client->timer);

@@ -34,10 +34,9 @@ struct bl_client {
     uv_timer_t timer;
     uv_idle_t idle; /* on while there are chores */
     struct bl_list chores;
-    struct bl_list exchanges; /* in the multi handle */
-    unsigned active;          /* how many these are */
-    struct bl_list names;     /* struct resolved_name, newest first */
-    const char *ca_file;      /* NULL: none; decided on first use */
+    unsigned active;      /* exchanges in the multi handle */
+    struct bl_list names; /* struct resolved_name, newest first */
+    const char *ca_file;  /* NULL: none; decided on first use */
     const char *ca_folder;
     bool trust_decided;
     bool curl_loaded;
