@@ -1,9 +1,10 @@
 # A small front for meson: every target installs what it needs, builds, and runs.
 #
 #   make            the program: build/belay           make demo      see it at work
-#   make test       all suites, plain and sanitized    make check     format, layers, banned functions
+#   make demo-chat  the same in your own hands         make test      all suites, plain and sanitized
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
-#   make fuzz       FUZZ_SECONDS=20 for each parser    make interop   against programs of others (npm)
+#   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
+#   make interop    against programs of others (npm)
 #   make install PREFIX=/usr/local [DESTDIR=]
 
 PREFIX ?= /usr/local
@@ -15,7 +16,7 @@ TSAN = --buildtype=debugoptimized -Dwerror=true -Db_sanitize=thread -Db_lundef=f
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo tests-built test soak bench fuzz check interop install clean
+.PHONY: all demo demo-chat tests-built test soak bench fuzz check interop install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -47,6 +48,9 @@ demo: build/build.ninja
 	@$(call ninja,build,belay belay-warden examples/stop-tree)
 	@scripts/demo
 
+demo-chat: all
+	@scripts/demo-chat
+
 tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
 	@$(call ninja,build)
 	@$(call ninja,build/asan)
@@ -60,7 +64,7 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in fiber json proc start turn wire; do build/bench/$$program || exit 1; done
+	@for program in agent fiber json proc search start turn wire; do build/bench/$$program || exit 1; done
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz

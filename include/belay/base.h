@@ -11,6 +11,7 @@
 #define BELAY_BASE_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -474,6 +475,9 @@ struct bl_pattern;
 
 /* `error` (may be NULL) names the offset and what is wrong. */
 int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struct bl_error *error);
+/* The same for a pattern to which the two cases of a letter are alike (ECMAScript's flag i). */
+int bl_pattern_new_caseless(struct bl_text source, struct bl_pattern **ret_pattern,
+                            struct bl_error *error);
 void bl_pattern_free(struct bl_pattern *pattern); /* NULL is fine */
 /* True when it matches anywhere in the (valid UTF-8) text. */
 bool bl_pattern_search(const struct bl_pattern *pattern, struct bl_text text);
@@ -482,5 +486,19 @@ bool bl_pattern_search(const struct bl_pattern *pattern, struct bl_text text);
  * suffice. */
 int bl_pattern_search_within(const struct bl_pattern *pattern, struct bl_text text,
                              uint64_t *steps);
+
+/* Finds those lines of long texts that a pattern matches, each line as a text of its own, without
+ * the LF or CR LF at its end. Remembers what it has met, in a few MiB at most, so that most bytes
+ * cost one look into a table. One thread at a time; the pattern outlives it. */
+struct bl_line_finder;
+
+/* `stopped` (may be NULL): once it is true nothing more is found. */
+struct bl_line_finder *bl_line_finder_new(const struct bl_pattern *pattern,
+                                          const atomic_bool *stopped);
+void bl_line_finder_free(struct bl_line_finder *finder); /* NULL is fine */
+/* The first line at or after `*offset`, where a line begins, that matches. `*offset` is then where
+ * the next line begins. False: there is none. */
+bool bl_line_finder_next(struct bl_line_finder *finder, struct bl_text text, size_t *offset,
+                         struct bl_text *ret_line);
 
 #endif

@@ -196,7 +196,8 @@ int bl_scope_set_deadline(struct bl_scope *scope, uint64_t deadline_ns);
 int bl_scope_set_timeout(struct bl_scope *scope, double seconds, struct bl_error *error);
 /* The earliest of its own and those above that reach it; BL_NEVER: none. */
 uint64_t bl_scope_deadline_ns(const struct bl_scope *scope);
-/* The same with those of all live scopes below it: when the next thing in it is due. */
+/* The same with those of all live scopes below it, shields apart: when the next thing in it is due.
+ */
 uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope);
 
 /* Told once when its scope stops: on the loop's stack, before any fiber of the scope runs again.
@@ -404,13 +405,16 @@ struct bl_unit {
     int signal; /* the strongest that was needed; 0: none */
     double ms;  /* from the stop to its end */
     char id[72];
-    char name[72];    /* may be empty */
-    char detail[120]; /* may be empty */
+    char name[72];        /* may be empty */
+    char detail[120];     /* may be empty */
+    struct bl_list units; /* of an agent: copies of those that it had at work */
 };
 
 /* Registers with the nearest receipt above the running fiber's scope. */
 void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id, const char *name);
 void bl_unit_end(struct bl_unit *unit, enum bl_fate fate);
+
+struct bl_json_writer;
 
 /* Embedded by the owner of a scope. */
 struct bl_receipt {
@@ -424,18 +428,26 @@ struct bl_receipt {
     bool observed;        /* the loop has handed the stop down */
     uint64_t observed_ns; /* when */
     uint64_t quiet_ns;    /* when the last unit had ended; at first as observed_ns */
+    /* Writes what was left running on purpose, as elements of the receipt's `background`; set by
+     * the owner after opening; NULL: nothing. */
+    void (*background)(void *context, struct bl_json_writer *writer);
+    void *background_context;
 };
 
 /* Collects for `scope`, which must outlive it; `scope_id` ("run_…") is what the receipt names. */
 void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id);
 /* Units of a receipt whose scope stopped with one above go to the receipt of that one. */
 void bl_receipt_close(struct bl_receipt *receipt);
+/* The stop was asked above, where another receipt is open: that one is the receipt of it. */
+bool bl_receipt_elsewhere(const struct bl_receipt *receipt);
+/* Before its end: what the receipt holds of such a stop becomes a part of `unit`, which is still at
+ * work and stands for it in the receipt above. */
+void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit);
 /* True when its scope was stopped and no unit is at work any more. */
 bool bl_receipt_ready(const struct bl_receipt *receipt);
 bool bl_receipt_cancel_observed(const struct bl_receipt *receipt);
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt);
 /* As one JSON object; the shape of docs/schemas/receipt.json. */
-struct bl_json_writer;
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer);
 /* One line for people: "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." */
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out);

@@ -120,6 +120,7 @@ uint64_t bl_capture_left_out(const struct bl_capture *capture);
 /* A hand on a command, for others than its own fiber. Zeroed and embedded by its owner; outlives
  * the command. The fields are the room's own. */
 struct bl_command_control {
+    struct bl_warden *running;  /* while it runs; else NULL */
     struct bl_warden *stopping; /* while it is being stopped; else NULL */
     bool hurry;
 };
@@ -133,6 +134,11 @@ struct bl_command {
     const char *name;
     struct bl_capture *capture; /* NULL: output and error are the options'; else both go here */
     void (*on_output)(void *context, struct bl_text bytes); /* NULL: nobody listens */
+    void (*on_started)(void *context);                      /* the same */
+    /* With options.background: the command itself has ended, and what it has left behind runs on;
+     * bl_command_run then goes on until that has ended too. NULL: it is stopped with the command's
+     * end. */
+    void (*on_left)(void *context, const struct bl_warden_end *end);
     void *context;
     struct bl_command_control *control; /* NULL: none */
 };
@@ -146,6 +152,9 @@ int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_e
 /* Skips the grace of the stop that is under way, or of one that comes later. Stops nothing by
  * itself, and does not wait. */
 void bl_command_hurry(struct bl_command_control *control);
+
+/* How many processes of it run now, by /proc; 0 when it does not run. */
+uint32_t bl_command_processes(const struct bl_command_control *control);
 
 /* Ends a unit whose work was a warden's, with what that came to. For those who hold a warden
  * themselves; bl_command_run does it. */
@@ -161,18 +170,21 @@ const char *const *bl_environment_scrub(struct bl_arena *arena, const char *cons
 
 enum bl_sandbox {
     BL_SANDBOX_OFF,
-    BL_SANDBOX_WORKSPACE, /* root read-only, the workspace and a private /tmp writable */
+    BL_SANDBOX_WORKSPACE, /* root read-only, the workspace (and further folders) and a private /tmp
+                             writable */
     BL_SANDBOX_READ_ONLY, /* everything read-only, a private /tmp */
 };
 
+const char *bl_sandbox_name(enum bl_sandbox sandbox);
 int bl_sandbox_parse(const char *text, enum bl_sandbox *ret_sandbox, struct bl_error *error);
 /* Tries bubblewrap for real, once; answers as bl_container_check does. */
 void bl_sandbox_check(struct bl_container_check *ret_check);
-/* The arguments that run `arguments` in the sandbox; in the arena. BL_ENOTSUP: it is not available;
- * the hint says what to do. Never falls back. */
+/* The arguments that run `arguments` in the sandbox; in the arena. `folders` are as writable as the
+ * workspace (end in NULL; may be NULL). BL_ENOTSUP: it is not available; the hint says what to do.
+ * Never falls back. */
 int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
-                    bool network, const char *const *arguments, const char *const **ret_arguments,
-                    struct bl_error *error);
+                    const char *const *folders, bool network, const char *const *arguments,
+                    const char *const **ret_arguments, struct bl_error *error);
 /* The container for a command in a sandbox, which changes its view of the machine anyway: `auto`
  * becomes pidns where that is available. */
 enum bl_mechanism bl_sandbox_container(enum bl_mechanism wanted);

@@ -26,7 +26,8 @@ int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct 
  * schema up to date. Errors of kind filesystem (cannot, not ours, damaged, newer, disk full,
  * read-only) and usage (a postgres:// address: not in this build) say which file and what to do. */
 int bl_store_open(const char *where, struct bl_store **ret_store, struct bl_error *error);
-/* The same for reading alone: BL_ENOENT when there is no file. Every write is refused. */
+/* The same for reading alone: BL_ENOENT when there is no file. Every write is refused; an older
+ * schema is brought up to date all the same, or it is an error that it cannot be. */
 int bl_store_open_reading(const char *where, struct bl_store **ret_store, struct bl_error *error);
 /* All sessions of it must be closed. A store whose thread hangs is left as it is, for the process
  * to end with. NULL is fine. */
@@ -43,12 +44,17 @@ struct bl_store_session;
 
 struct bl_store_hold_options {
     const char *id;        /* NULL: by request_id, or a new one */
-    bool newest;           /* id NULL: the newest of this directory, which must exist */
+    bool newest;           /* id NULL: the newest of this directory, which must exist; never one of
+                              a sub-agent */
     bool must_exist;       /* of id */
     const char *directory; /* of a new one; absolute */
     const char *run_id;
     const char *request_id; /* NULL: none; [A-Za-z0-9._:-]{1,128} */
     struct bl_text prompt;  /* of the run: title of a new session, and what a request is held to */
+    const char *agent_of;   /* of a new one that belongs to a sub-agent: the session of the agent
+                               above; NULL: of its own */
+    const char *agent_turn; /* the turn of it that started this one */
+    const char *persona;
 };
 
 /* What the last holder left. */
@@ -101,7 +107,10 @@ struct bl_store_summary {
     const char *id;
     const char *directory;
     const char *title;
-    const char *parent; /* forked from; NULL: none */
+    const char *parent;     /* forked from; NULL: none */
+    const char *agent_of;   /* belongs to a sub-agent of that session; NULL: to none */
+    const char *agent_turn; /* started by that turn */
+    const char *persona;
     int64_t created_wall_ns;
     int64_t updated_wall_ns;
     uint64_t turns;
@@ -111,9 +120,11 @@ struct bl_store_summary {
     const char *held_by; /* "pid 4711 on host"; NULL: nobody alive */
 };
 
-/* Newest first. `directory` NULL: of all; `limit` 0: all of them. */
+/* Newest first. `directory` NULL: of all; `limit` 0: all of them; `agents`: those of sub-agents,
+ * too. */
 int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *directory,
-                  uint64_t limit, struct bl_list *ret_summaries, struct bl_error *error);
+                  uint64_t limit, bool agents, struct bl_list *ret_summaries,
+                  struct bl_error *error);
 
 struct bl_store_session_view {
     struct bl_store_summary summary;
@@ -138,9 +149,11 @@ int bl_store_export(struct bl_store *store, const char *id,
 /* All of it, or nothing. `id` NULL: the one in the file. BL_EPARSE names the line; BL_EEXIST. */
 int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id,
                     struct bl_arena *arena, const char **ret_id, struct bl_error *error);
-/* BL_EBUSY when it is held by somebody alive. */
+/* With the sessions of its sub-agents, and of theirs: all of them, or none. BL_EBUSY when one of
+ * them is held by somebody alive. */
 int bl_store_delete(struct bl_store *store, const char *id, struct bl_error *error);
-/* A new session with the same committed turns; `new_id` NULL: made up. */
+/* A new session with the same committed turns and their summary, of its own and without those of
+ * sub-agents; `new_id` NULL: made up. */
 int bl_store_fork(struct bl_store *store, const char *id, const char *new_id,
                   struct bl_arena *arena, const char **ret_id, struct bl_error *error);
 

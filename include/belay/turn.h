@@ -106,10 +106,11 @@ struct bl_turn_record {
  * the session is opened, the engine changes it when a commit is durable. */
 struct bl_session {
     char id[72];
-    struct bl_list turns;      /* struct bl_turn_record, oldest first */
-    uint64_t turns_in_context; /* how many these are */
-    uint64_t turns_total;      /* those compacted away count */
-    struct bl_usage usage;     /* committed */
+    struct bl_list turns;           /* struct bl_turn_record, oldest first */
+    uint64_t turns_in_context;      /* how many these are */
+    uint64_t turns_total;           /* those compacted away count */
+    struct bl_turn_record *summary; /* of those compacted away; NULL: none */
+    struct bl_usage usage;          /* committed */
     bool unknown; /* the store could not say whether a commit took place: open it again */
 };
 
@@ -120,8 +121,9 @@ struct bl_turn_record *bl_turn_record_new(void);
 void bl_turn_record_free(struct bl_turn_record *record); /* NULL is fine */
 /* Takes the record over: newest of the session. Counters are the caller's business. */
 void bl_session_add(struct bl_session *session, struct bl_turn_record *record);
-/* Lets go of the oldest `count` turns of the context. */
-void bl_session_drop(struct bl_session *session, uint64_t count);
+/* Lets go of the oldest `count` turns of the context. `summary` (taken over; NULL: none was made)
+ * stands for them from now on, and for what the summary before it stood for. */
+void bl_session_drop(struct bl_session *session, uint64_t count, struct bl_turn_record *summary);
 /* [a-z0-9-]{1,64}; else BL_EINVAL, kind usage. */
 int bl_session_id_check(const char *id, struct bl_error *error);
 
@@ -134,13 +136,15 @@ struct bl_tool_offer {
     const char *description;
     struct bl_text schema;
     const struct bl_json_schema *compiled;
+    bool parallel; /* calls of it may run beside others of that kind */
 };
 
 struct bl_request {
     struct bl_text system;
-    const struct bl_session *session; /* what was said before this turn */
-    uint64_t turns_skipped;           /* so many of the oldest of those are not sent */
-    const struct bl_list *messages;   /* of the turn so far: struct bl_message */
+    const struct bl_session *session;     /* what was said before this turn */
+    uint64_t turns_skipped;               /* so many of the oldest of those are not sent */
+    const struct bl_turn_record *summary; /* stands for what is not sent; NULL: nothing does */
+    const struct bl_list *messages;       /* of the turn so far: struct bl_message */
     const struct bl_tool_offer *tools;
     size_t tool_count;
     bool tools_forbidden;  /* they stay in the list, and the choice is "none" */
@@ -210,6 +214,7 @@ struct bl_model {
     const char *provider;
     const char *name;
     void *context;
+    uint64_t input_tokens_max; /* that a request may have, room for the answer kept; 0: not known */
     /* Input tokens that the request will cost, roughly; never less for a longer text. */
     uint64_t (*estimate)(void *context, const struct bl_request *request);
     /* One call, in the running fiber and its scope. 0 after BL_PIECE_END; BL_ECANCELED or
@@ -222,33 +227,71 @@ struct bl_model {
     double (*cost_usd)(void *context, const struct bl_usage *usage);
 };
 
+/* ---- A budget of tokens ---------------------------------------------------------------------- */
+
+/* What an agent may use, and below which: what it draws is drawn from all above it, too. A call of
+ * the model reserves what it is estimated to cost before it is sent. Embedded by its owner. */
+struct bl_budget {
+    uint64_t limit; /* BL_UNLIMITED: none of its own */
+    uint64_t used;
+    uint64_t reserved;       /* by calls under way */
+    struct bl_budget *above; /* NULL: the root's */
+};
+
+/* False: it does not fit somewhere, and nothing is reserved. Equal to the limit fits. */
+bool bl_budget_reserve(struct bl_budget *budget, uint64_t tokens);
+/* The end of a call: `used` in place of what was reserved for it. */
+void bl_budget_settle(struct bl_budget *budget, uint64_t reserved, uint64_t used);
+/* More is used than some limit allows. */
+bool bl_budget_passed(const struct bl_budget *budget);
+
 /* ---- Tools ----------------------------------------------------------------------------------- */
+
+struct bl_event;
 
 struct bl_tool_call {
     const char *id;
     const char *name;
+    const char *turn; /* the id of its turn */
     struct bl_text input_text;
     const struct bl_json *input; /* an object */
     struct bl_scope *scope;      /* of this call alone: what stops it stops nothing else */
     struct bl_arena *arena;      /* for results */
+    struct bl_budget *budget;    /* of its turn: what it has models do is drawn from it */
     /* What it prints, as it comes; never NULL. */
     void (*output)(const struct bl_tool_call *call, struct bl_text bytes);
+    /* An event of this call, told in the stream of its turn; never NULL. */
+    void (*tell)(const struct bl_tool_call *call, struct bl_event *event);
 };
 
 /* In the call's arena. */
 struct bl_tool_result {
     struct bl_text text; /* for the model; valid UTF-8 */
     bool is_error;
+    struct bl_spent spent; /* by models that it had work: counts in the turn, however it ended; its
+                              tokens are drawn from the budget already */
+};
+
+/* May a call run? */
+enum bl_permit {
+    BL_PERMIT_DENIED,
+    BL_PERMIT_ALLOWED,
+    BL_PERMIT_ASK,
 };
 
 struct bl_tools {
     void *context;
     const struct bl_tool_offer *offers;
     size_t offer_count;
-    /* May it run? True; or false with the reason, which the model is told. May ask and wait: when
-     * it was stopped in that it returns false, and the engine looks at the scope. */
-    bool (*permit)(void *context, const struct bl_tool_call *call, char *ret_reason,
-                   size_t reason_size);
+    /* May it run? Denied: with the reason, which the model is told. To be asked: with the question.
+     * May wait, in the running fiber, whose scope is the call's. */
+    enum bl_permit (*permit)(void *context, const struct bl_tool_call *call, char *ret_reason,
+                             size_t reason_size);
+    /* Asks whoever can be asked, and waits for the answer: allowed, or denied with the reason. When
+     * it was stopped in that it is denied, and the engine looks at the scope. NULL: nobody is
+     * there. */
+    enum bl_permit (*ask)(void *context, const struct bl_tool_call *call, const char *question,
+                          char *ret_reason, size_t reason_size);
     /* Runs it in the running fiber, whose scope is the call's. 0 with a result, also for one that
      * says that it failed. BL_ECANCELED or BL_ETIMEDOUT when the scope stopped: the result then
      * holds what it had printed and how it ended, and nothing of it runs any more. Other codes with
@@ -270,6 +313,9 @@ struct bl_tools {
     X(BL_EVENT_TOOL_STARTED, "tool_started")                                                       \
     X(BL_EVENT_TOOL_OUTPUT, "tool_output")                                                         \
     X(BL_EVENT_TOOL_ENDED, "tool_ended")                                                           \
+    X(BL_EVENT_SUBAGENT_STARTED, "subagent_started")                                               \
+    X(BL_EVENT_SUBAGENT_ENDED, "subagent_ended")                                                   \
+    X(BL_EVENT_MESSAGE_INJECTED, "message_injected")                                               \
     X(BL_EVENT_COMPACTED, "compacted")                                                             \
     X(BL_EVENT_RETRY, "retry")                                                                     \
     X(BL_EVENT_USAGE, "usage")                                                                     \
@@ -291,20 +337,24 @@ const char *bl_event_type_name(enum bl_event_type type);
 /* One line of the journal. What does not belong to its type is empty. Lives as long as the call. */
 struct bl_event {
     enum bl_event_type type;
-    uint64_t seq; /* from 1 in each run, without gaps */
+    uint64_t seq; /* from 1 for each agent of a run, without gaps */
     int64_t wall_ns;
     const char *run;
     const char *session;
-    const char *agent;               /* NULL: the root */
-    const char *turn;                /* NULL: of the run */
-    struct bl_text id;               /* of the call */
-    struct bl_text name;             /* of the tool; run_ended: the stop reason */
-    struct bl_text text;             /* delta, output, prompt, reason, message */
-    struct bl_text json;             /* the receipt, the turn result, the input of a call */
+    const char *agent;   /* NULL: the root */
+    const char *turn;    /* NULL: of the run */
+    struct bl_text id;   /* of the call; message_injected: of the message */
+    struct bl_text name; /* of the tool, the persona; run_ended: the stop reason */
+    struct bl_text text; /* delta, output, prompt, reason, message; tool_ended: the result,
+                            which is told and not written */
+    struct bl_text json; /* the receipt, the turn result, the input of a call */
     const struct bl_tool_call *call; /* tool_started */
-    const char *status;              /* tool_ended; permission_answered: allowed, denied */
-    uint64_t ms;                     /* tool_ended */
-    const struct bl_piece *piece;    /* retry */
+    const char *status;              /* tool_ended, subagent_ended; permission_answered: allowed,
+                                        denied, cancelled; message_injected: turn, prompt */
+    const char *child;               /* subagent_started, subagent_ended: its id */
+    const char *child_session;
+    uint64_t ms;                  /* tool_ended */
+    const struct bl_piece *piece; /* retry */
     const struct bl_usage *usage;
     const struct bl_spent *spent;
     uint64_t count; /* compacted: turns_dropped */
@@ -339,6 +389,7 @@ struct bl_settlement {
     struct bl_usage usage;   /* of a commit */
     struct bl_spent spent;
     uint64_t turns_dropped; /* of a commit: so many of the oldest leave the context */
+    struct bl_text summary; /* of those, as messages; empty: as it was before */
     struct bl_text receipt; /* JSON object; empty: none */
     char receipt_id[BL_ID_SIZE];
     int64_t ended_wall_ns;
@@ -360,7 +411,37 @@ struct bl_turn_store {
     /* Adds to the journal what belongs to no turn; `receipt` as in a settlement. */
     int (*note)(void *context, struct bl_text events, const char *receipt_id,
                 struct bl_text receipt, struct bl_error *error);
+    /* A compaction that is no turn's: turns_dropped, summary, usage, spent and events of the
+     * settlement, in one transaction; durable as a commit. */
+    int (*compact)(void *context, const struct bl_settlement *settlement, struct bl_error *error);
 };
+
+/* ---- Messages that come while a turn runs ---------------------------------------------------- */
+
+/* They wait here until the turn takes them, after the results of an answer's calls; what no turn
+ * has taken becomes the next prompt. A turn that leaves no trace gives back what it took. So each
+ * is delivered once or not at all, and nobody wonders which. Embedded by its owner, and used by
+ * fibers of one loop. */
+struct bl_inbox {
+    struct bl_list waiting; /* struct bl_inbox_message, oldest first */
+    bool closed;            /* what comes now finds nobody */
+};
+
+struct bl_inbox_message {
+    struct bl_list link;
+    char id[BL_ID_SIZE];
+    struct bl_text text; /* behind it, in the same memory */
+};
+
+void bl_inbox_init(struct bl_inbox *inbox);
+void bl_inbox_done(struct bl_inbox *inbox); /* frees what was not delivered */
+/* BL_ECLOSED: there will be no turn that could take it. */
+int bl_inbox_put(struct bl_inbox *inbox, struct bl_text text, char ret_id[BL_ID_SIZE]);
+/* The oldest that waits, the caller's to free with bl_free; NULL: none. */
+struct bl_inbox_message *bl_inbox_take(struct bl_inbox *inbox);
+/* All that wait as one text, a blank line between them, in the arena; they are gone from here.
+ * Empty: none. */
+struct bl_text bl_inbox_take_all(struct bl_inbox *inbox, struct bl_arena *arena);
 
 /* ---- One turn -------------------------------------------------------------------------------- */
 
@@ -410,6 +491,9 @@ struct bl_engine {
     struct bl_turn_limits limits;
     const char *const *matched_commands; /* by routing; end in NULL; may be NULL */
     const char *const *matched_tools;
+    struct bl_inbox *inbox;         /* NULL: nobody can say anything in between */
+    struct bl_budget *budget_above; /* of the agent above; NULL: this one is the root */
+    struct bl_journal *journal;     /* of the loop under way, set by bl_run; NULL: none is */
 };
 
 /* The stream of events of one run: counts them, tells the listener, and holds back what is to be
@@ -418,7 +502,8 @@ struct bl_journal {
     const struct bl_engine *engine;
     const char *run;
     const char *session;
-    const char *turn; /* under way; NULL: none */
+    const char *agent; /* NULL: the root */
+    const char *turn;  /* under way; NULL: none */
     uint64_t seq;
     bool receipt_told;
     bool receipt_stored;
@@ -473,10 +558,23 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
                  struct bl_receipt *receipt, struct bl_journal *journal, struct bl_text prompt,
                  struct bl_arena *arena, struct bl_turn_result *ret_result);
 
+/* Makes room in a session's context by hand: all turns but the newest `keep` are summed up by a
+ * call of the model, in the running fiber below the scope of `receipt`, which must be open, and
+ * leave the context in one commit that is claimed like a turn's. 0 with the number of those that
+ * left; BL_ECANCELED or BL_ETIMEDOUT: stopped, and nothing has changed; other codes: the same, and
+ * `error` says why. What the call cost is in `ret_spent`, in each case. Afterwards the scope is
+ * claimed or stopped; a stop and its receipt are told and written down. */
+int bl_session_compact(struct bl_engine *engine, struct bl_session *session,
+                       struct bl_receipt *receipt, struct bl_journal *journal, uint64_t keep,
+                       uint64_t *ret_dropped, struct bl_spent *ret_spent, struct bl_error *error);
+
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 struct bl_run_options {
     const char *run_id;
+    struct bl_journal *journal; /* of a conversation that outlives this loop, which then tells
+                                   neither of the run's start nor of its end; NULL: its own */
+    const char *agent;          /* NULL: the root */
     struct bl_text prompt;
     bool continues; /* `continuation` is given: more than one turn */
     struct bl_text continuation;
@@ -492,6 +590,7 @@ struct bl_run_options {
 };
 
 struct bl_run_result {
+    bool undelivered;     /* messages wait in the inbox that no turn took */
     struct bl_list turns; /* struct bl_turn_result, the recorded ones first (json, end, usage) */
     uint64_t turns_completed;
     enum bl_turn_end end; /* of the last */
@@ -505,7 +604,8 @@ struct bl_run_result {
 };
 
 /* Prompt, then continuations, under one deadline, below the scope of `receipt`, which must be open.
- * Ends at the first result that is not `completed`. */
+ * Ends at the first result that is not `completed`. Messages that no turn took are the next prompt,
+ * in place of the continuation, as long as max_turns allows for another turn. */
 void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
             const struct bl_run_options *options, struct bl_arena *arena,
             struct bl_run_result *ret_result);

@@ -1,79 +1,261 @@
+#include "found.h"
+
+#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <belay/agent.h>
+#define FILE_NAME "AGENTS.md"
+#define OPERATION "read instructions"
 
-#define INSTRUCTIONS_MAX ((size_t)256 * 1024)
-#define FILE_NAME        "AGENTS.md"
+/* ---- Where things are ------------------------------------------------------------------------ */
 
-/* Adds the file to the list if it is there. */
-static int add_file(struct bl_arena *arena, const char *path, struct bl_list *list,
-                    struct bl_error *error)
-{
-    struct stat facts;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return 0;
-    if (fd < 0 || fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        const char *why = fd < 0 ? strerror(errno) : "not a regular file";
-        if (fd >= 0)
-            close(fd);
-        return bl_error_set(error, BL_EIO, BL_KIND_FILESYSTEM, "read instructions", path,
-                            "cannot read %s: %s", path, why);
-    }
-    char *data = bl_arena_alloc(arena, INSTRUCTIONS_MAX + 2);
-    struct bl_text text = {data, 0};
-    ssize_t count;
-    while (text.size <= INSTRUCTIONS_MAX &&
-           (count = read(fd, data + text.size, INSTRUCTIONS_MAX + 1 - text.size)) > 0)
-        text.size += (size_t)count;
-    close(fd);
-    bl_arena_resize(arena, data, INSTRUCTIONS_MAX + 2, text.size);
-    if (text.size > INSTRUCTIONS_MAX)
-        return bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "read instructions", path,
-                            "%s is larger than 256 KiB", path);
-    if (!bl_utf8_valid(text))
-        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, "read instructions", path,
-                            "%s is not valid UTF-8", path);
-    struct bl_instruction *instruction = bl_arena_alloc(arena, sizeof *instruction);
-    instruction->path = path;
-    instruction->text = text;
-    bl_list_push_back(list, &instruction->link);
-    return 0;
-}
-
-static int add_users_own(struct bl_arena *arena, struct bl_list *list, struct bl_error *error)
+static const char *users_folder(struct bl_arena *arena)
 {
     const char *configuration = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
 
     if (configuration != NULL && configuration[0] == '/')
-        return add_file(arena, bl_arena_printf(arena, "%s/belay/" FILE_NAME, configuration).data,
-                        list, error);
+        return bl_arena_printf(arena, "%s/belay", configuration).data;
     if (home != NULL && home[0] == '/')
-        return add_file(arena, bl_arena_printf(arena, "%s/.config/belay/" FILE_NAME, home).data,
-                        list, error);
+        return bl_arena_printf(arena, "%s/.config/belay", home).data;
+    return NULL;
+}
+
+const char *const *found_paths(struct bl_arena *arena, const char *directory, const char *users,
+                               const char *const *below)
+{
+    const char *folder = users_folder(arena);
+    size_t size = strlen(directory), root = bl_repository_size(arena, directory);
+    size_t levels = 2, names = 0, count = 0;
+
+    for (size_t end = root; end < size; end++)
+        levels += directory[end] == '/';
+    while (below[names] != NULL)
+        names++;
+    const char **paths = bl_arena_zalloc(arena, (levels * names + 2) * sizeof *paths);
+    if (folder != NULL)
+        paths[count++] = bl_arena_printf(arena, "%s/%s", folder, users).data;
+    for (size_t end = root; end <= size; end++) {
+        if (end != size && directory[end] != '/')
+            continue;
+        /* The root of all has its slash already. */
+        size_t shown = end > 0 && directory[end - 1] == '/' ? end - 1 : end;
+        for (size_t i = 0; i < names; i++)
+            paths[count++] =
+                bl_arena_printf(arena, "%.*s/%s", (int)shown, directory, below[i]).data;
+    }
+    return paths;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names end up in prompts and on terminals. */
+static bool is_plain(const char *name)
+{
+    for (const char *byte = name; *byte != '\0'; byte++) {
+        if ((unsigned char)*byte < 0x20 || *byte == 0x7f)
+            return false;
+    }
+    return bl_utf8_valid(bl_text_from(name));
+}
+
+/* The names, into `names`; how many. */
+static size_t list_names(struct bl_arena *arena, DIR *stream, const char *folder,
+                         const char **names, struct bl_error *error)
+{
+    const struct dirent *entry;
+    size_t count = 0;
+
+    while ((entry = readdir(stream)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!is_plain(entry->d_name)) {
+            bl_error_set(error, BL_EINVAL, BL_KIND_FILESYSTEM, "read a folder", folder,
+                         "%s holds a name that cannot be shown: it is left out", folder);
+            continue;
+        }
+        if (count == FOUND_ENTRIES_MAX) {
+            bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "read a folder", folder,
+                         "%s holds more than %u entries: some are left out", folder,
+                         FOUND_ENTRIES_MAX);
+            break;
+        }
+        names[count++] = bl_arena_text(arena, bl_text_from(entry->d_name)).data;
+    }
+    return count;
+}
+
+const char *const *found_names(struct bl_arena *arena, const char *folder, struct bl_list *notices)
+{
+    static const char *const none[] = {NULL};
+    struct bl_error error = {0};
+    const char **names = NULL;
+    DIR *stream = opendir(folder);
+
+    if (stream != NULL) {
+        names = bl_arena_zalloc(arena, (FOUND_ENTRIES_MAX + 1) * sizeof *names);
+        size_t count = list_names(arena, stream, folder, names, &error);
+        closedir(stream);
+        qsort(names, count, sizeof *names, compare_names);
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        bl_error_set(&error, bl_error_from_errno(errno), BL_KIND_FILESYSTEM, "read a folder",
+                     folder, "cannot read %s: %s", folder, strerrordesc_np(errno));
+    }
+    if (error.code != 0)
+        found_notice(arena, notices, &error);
+    return names != NULL ? names : none;
+}
+
+/* ---- Notices --------------------------------------------------------------------------------- */
+
+static void add_notice(struct bl_arena *arena, struct bl_list *notices, struct bl_text text)
+{
+    struct bl_notice *notice = bl_arena_alloc(arena, sizeof *notice);
+
+    notice->text = text;
+    bl_list_push_back(notices, &notice->link);
+}
+
+void found_notice(struct bl_arena *arena, struct bl_list *notices, const struct bl_error *error)
+{
+    add_notice(arena, notices,
+               bl_arena_printf(arena, "%s%s%s", error->message, error->hint[0] != '\0' ? "; " : "",
+                               error->hint));
+}
+
+void found_too_many(struct bl_arena *arena, struct bl_list *notices, const char *things,
+                    const char *path)
+{
+    add_notice(arena, notices,
+               bl_arena_printf(arena, "there are more than %u %s: %s and what follows is left out",
+                               FOUND_COUNT_MAX, things, path));
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+int found_load(struct bl_arena *arena, const char *path, const char *operation,
+               struct bl_text *ret_text, struct bl_error *error)
+{
+    struct bl_buffer source;
+    const char *why = "";
+    int code = bl_file_load(path, FOUND_SIZE_MAX, &source, &why);
+
+    if (code == 0)
+        *ret_text = bl_arena_text(arena, bl_buffer_text(&source));
+    bl_buffer_done(&source);
+    if (code == BL_ENOENT)
+        return code;
+    if (code == BL_ELIMIT)
+        return bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path,
+                            "%s is larger than 256 KiB", path);
+    if (code != 0)
+        return bl_error_set(error, BL_EIO, BL_KIND_FILESYSTEM, operation, path,
+                            "cannot read %s: %s", path, why);
+    if (!bl_utf8_valid(*ret_text))
+        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, operation, path,
+                            "%s is not valid UTF-8", path);
     return 0;
 }
+
+/* Takes one line off the front, and says whether it is three dashes. */
+static bool take_dashes(struct bl_text *rest, struct bl_text *ret_line)
+{
+    if (!bl_text_split(rest, '\n', ret_line))
+        return false;
+    return bl_text_equal(bl_text_trim(*ret_line), BL_TEXT("---")) && ret_line->data[0] == '-';
+}
+
+static int fail_page(const char *path, const char *operation, const char *what,
+                     struct bl_error *error)
+{
+    bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, operation, path, "%s:1:1: %s", path, what);
+    bl_error_hint(error, "a file begins with a line ---, then name: and description:, then a "
+                         "line ---, then the text");
+    return BL_EPARSE;
+}
+
+int found_page_read(struct bl_arena *arena, const char *path, const char *operation,
+                    struct found_page *ret_page, struct bl_error *error)
+{
+    struct bl_text rest, line, front;
+    int code = found_load(arena, path, operation, &rest, error);
+
+    if (code != 0)
+        return code;
+    if (bl_text_starts_with(rest, BL_TEXT("\xEF\xBB\xBF")))
+        rest = (struct bl_text){rest.data + 3, rest.size - 3};
+    if (!take_dashes(&rest, &line))
+        return fail_page(path, operation, "there is no front matter", error);
+    /* With the end of the first line: so lines count as in the file. */
+    front.data = line.data + line.size;
+    bool closed = false;
+    while (!closed && rest.size > 0)
+        closed = take_dashes(&rest, &line);
+    if (!closed)
+        return fail_page(path, operation, "the front matter has no end", error);
+    front.size = (size_t)(line.data - front.data);
+    ret_page->body = bl_text_trim(rest);
+    ret_page->reader = (struct bl_value_reader){
+        .file = path, .operation = operation, .guarded = true, .error = error};
+    code = bl_value_read_document(&ret_page->reader, arena, front, FOUND_SIZE_MAX);
+    if (code == 0 && !bl_json_is(ret_page->reader.document.root, BL_JSON_OBJECT))
+        return fail_page(path, operation, "the front matter is no mapping", error);
+    return code;
+}
+
+int found_line(struct bl_value_reader *reader, const struct bl_json *key, struct bl_arena *arena,
+               size_t size_max, const char **ret_line)
+{
+    struct bl_text text;
+    int code = bl_value_read_text(reader, key, &text);
+
+    if (code != 0)
+        return code;
+    text = bl_text_trim(text);
+    if (text.size == 0)
+        return bl_value_fail_at(reader, key + 1, "%s must not be empty", key->string);
+    if (text.size > size_max)
+        return bl_value_fail_at(reader, key + 1, "%s has at most %zu bytes", key->string, size_max);
+    char *line = bl_arena_alloc(arena, text.size + 1);
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        bool space = byte == ' ' || (byte >= '\t' && byte <= '\r');
+        if (byte == 0x7f || (byte < 0x20 && !space))
+            return bl_value_fail_at(reader, key + 1, "%s holds a control character", key->string);
+        if (!space)
+            line[size++] = (char)byte;
+        else if (line[size - 1] != ' ')
+            line[size++] = ' ';
+    }
+    line[size] = '\0';
+    *ret_line = line;
+    return 0;
+}
+
+/* ---- Instructions ---------------------------------------------------------------------------- */
 
 int bl_instructions_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_list,
                          struct bl_error *error)
 {
-    size_t size = strlen(directory);
+    static const char *const names[] = {FILE_NAME, NULL};
+    const char *const *paths = found_paths(arena, directory, FILE_NAME, names);
 
     bl_list_init(ret_list);
-    int code = add_users_own(arena, ret_list, error);
-    for (size_t end = bl_repository_size(arena, directory); code == 0 && end <= size; end++) {
-        if (end != size && directory[end] != '/')
+    for (; *paths != NULL; paths++) {
+        struct bl_text text;
+        int code = found_load(arena, *paths, OPERATION, &text, error);
+        if (code == BL_ENOENT)
             continue;
-        code = add_file(arena, bl_arena_printf(arena, "%.*s/" FILE_NAME, (int)end, directory).data,
-                        ret_list, error);
+        if (code != 0)
+            return code;
+        struct bl_instruction *instruction = bl_arena_alloc(arena, sizeof *instruction);
+        instruction->path = *paths;
+        instruction->text = text;
+        bl_list_push_back(ret_list, &instruction->link);
     }
-    return code;
+    return 0;
 }

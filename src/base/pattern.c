@@ -13,10 +13,11 @@
 /* Instructions up to which a search needs no heap. */
 #define SMALL_PROGRAM 128u
 
-int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struct bl_error *error)
+static int compile(struct bl_text source, bool caseless, struct bl_pattern **ret_pattern,
+                   struct bl_error *error)
 {
     struct bl_pattern *pattern = bl_zalloc(sizeof *pattern);
-    int result = base_pattern_parse(source, pattern, error);
+    int result = base_pattern_parse(source, caseless, pattern, error);
     if (result < 0) {
         bl_pattern_free(pattern);
         return result;
@@ -24,6 +25,17 @@ int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struc
     pattern->anchored = pattern->program[0].operation == BEGIN;
     *ret_pattern = pattern;
     return 0;
+}
+
+int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struct bl_error *error)
+{
+    return compile(source, false, ret_pattern, error);
+}
+
+int bl_pattern_new_caseless(struct bl_text source, struct bl_pattern **ret_pattern,
+                            struct bl_error *error)
+{
+    return compile(source, true, ret_pattern, error);
 }
 
 void bl_pattern_free(struct bl_pattern *pattern)
@@ -57,35 +69,8 @@ static bool class_has(const struct bl_pattern *pattern, uint32_t index, uint32_t
     return false;
 }
 
-/* A set of instructions that remembers the order of insertion: so it is its own queue of work. */
-struct set {
-    uint32_t *members;
-    uint32_t *places; /* of each instruction in members; only then true when it stands there */
-    uint32_t count;
-};
-
-static void set_add(struct set *set, uint32_t instruction)
-{
-    uint32_t place = set->places[instruction];
-    if (place < set->count && set->members[place] == instruction)
-        return;
-    set->places[instruction] = set->count;
-    set->members[set->count++] = instruction;
-}
-
-/* Where in the text the search stands. Beyond both ends stands no character. */
-struct place {
-    uint32_t point; /* the next character */
-    bool at_begin;
-    bool at_end;
-    bool word_before;
-    bool word_after;
-};
-
-/* Follows every instruction of `current`, over what takes no character within that set, and over
- * those that take the next character into `next`. True: the pattern has matched. */
-static bool advance(const struct bl_pattern *pattern, const struct place *place,
-                    struct set *current, struct set *next)
+bool base_pattern_advance(const struct bl_pattern *pattern, const struct place *place,
+                          struct set *current, struct set *next)
 {
     for (uint32_t i = 0; i < current->count; i++) {
         uint32_t at = current->members[i];
@@ -96,32 +81,26 @@ static bool advance(const struct bl_pattern *pattern, const struct place *place,
         case MATCH: return true;
         case CHARACTER:
             if (!place->at_end && place->point == (uint32_t)instruction.operand)
-                set_add(next, at + 1);
+                base_set_add(next, at + 1);
             break;
         case CLASS:
             if (!place->at_end && class_has(pattern, (uint32_t)instruction.operand, place->point))
-                set_add(next, at + 1);
+                base_set_add(next, at + 1);
             break;
         case SPLIT:
-            set_add(current, target);
+            base_set_add(current, target);
             holds = true;
             break;
-        case JUMP: set_add(current, target); break;
+        case JUMP: base_set_add(current, target); break;
         case BEGIN: holds = place->at_begin; break;
         case END: holds = place->at_end; break;
         case WORD_EDGE: holds = place->word_before != place->word_after; break;
         case NO_WORD_EDGE: holds = place->word_before == place->word_after; break;
         }
         if (holds)
-            set_add(current, at + 1);
+            base_set_add(current, at + 1);
     }
     return false;
-}
-
-static bool is_word(uint32_t point)
-{
-    return (point >= '0' && point <= '9') || (point >= 'A' && point <= 'Z') || point == '_' ||
-           (point >= 'a' && point <= 'z');
 }
 
 /* The search proper; `memory` has room for four numbers per instruction, zeroed. */
@@ -134,7 +113,7 @@ static int run(const struct bl_pattern *pattern, struct bl_text text, uint32_t *
     struct place place = {.at_begin = true};
     for (size_t offset = 0;;) {
         if (place.at_begin || !pattern->anchored)
-            set_add(current, 0);
+            base_set_add(current, 0);
         struct bl_text rest = {text.data + offset, text.size - offset};
         place.at_end = rest.size == 0;
         size_t size = place.at_end ? 0 : bl_utf8_decode(rest, &place.point);
@@ -142,8 +121,8 @@ static int run(const struct bl_pattern *pattern, struct bl_text text, uint32_t *
             place.point = BL_UTF8_REPLACEMENT;
             size = 1;
         }
-        place.word_after = !place.at_end && is_word(place.point);
-        if (advance(pattern, &place, current, next))
+        place.word_after = !place.at_end && base_is_word(place.point);
+        if (base_pattern_advance(pattern, &place, current, next))
             return 1;
         if (place.at_end || (next->count == 0 && pattern->anchored))
             return 0;

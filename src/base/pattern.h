@@ -1,5 +1,5 @@
-/* Inside of patterns: what the parser (pattern_parse.c), its classes and escapes (pattern_class.c)
- * and the search (pattern.c) share. */
+/* Inside of patterns: what the parser (pattern_parse.c), its classes and escapes (pattern_class.c),
+ * the search (pattern.c) and the finder of lines (pattern_line.c) share. */
 #ifndef BELAY_BASE_PATTERN_H
 #define BELAY_BASE_PATTERN_H
 
@@ -65,13 +65,15 @@ struct parser {
     uint32_t range_capacity;
     uint32_t atom;   /* first instruction of what a quantifier would repeat */
     bool repeatable; /* there is such a thing */
+    bool caseless;
     uint32_t depth;
     struct group groups[PATTERN_DEPTH_MAX];
     struct bl_error *error;
 };
 
 /* Fills the zeroed `pattern`; what it holds on error is freed by bl_pattern_free too. */
-int base_pattern_parse(struct bl_text source, struct bl_pattern *pattern, struct bl_error *error);
+int base_pattern_parse(struct bl_text source, bool caseless, struct bl_pattern *pattern,
+                       struct bl_error *error);
 
 /* Sets the error: "offset N: what". Returns `code`. */
 int base_parser_refuse(struct parser *parser, int code, size_t offset, const char *what);
@@ -92,11 +94,51 @@ int base_parser_emit_atom(struct parser *parser, enum operation operation, uint3
 int base_class_add_escape(struct parser *parser, int letter);
 /* Makes a class of the ranges added from `start` on, and an instruction of the class. */
 int base_class_emit(struct parser *parser, uint32_t start, bool negated);
+/* An instruction for that character; without regard to case for all that are alike to it. */
+int base_class_emit_point(struct parser *parser, uint32_t point);
 /* `.`: all but the ends of lines. */
 int base_class_emit_dot(struct parser *parser);
 /* What follows `[`, to its `]`. A dash beside a class (`[\w-.]`) is a dash. */
 int base_class_parse(struct parser *parser);
 /* The single character that an escape stands for; `point` is what followed the backslash. */
 int base_class_take_escape(struct parser *parser, uint32_t point, uint32_t *ret_point);
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* A set of instructions that remembers the order of insertion: so it is its own queue of work. */
+struct set {
+    uint32_t *members;
+    uint32_t *places; /* of each instruction in members; only then true when it stands there */
+    uint32_t count;
+};
+
+static inline void base_set_add(struct set *set, uint32_t instruction)
+{
+    uint32_t place = set->places[instruction];
+    if (place < set->count && set->members[place] == instruction)
+        return;
+    set->places[instruction] = set->count;
+    set->members[set->count++] = instruction;
+}
+
+/* Where in the text the search stands. Beyond both ends stands no character. */
+struct place {
+    uint32_t point; /* the next character */
+    bool at_begin;
+    bool at_end;
+    bool word_before;
+    bool word_after;
+};
+
+/* Follows every instruction of `current`, over what takes no character within that set, and over
+ * those that take the next character into `next`. True: the pattern has matched. */
+bool base_pattern_advance(const struct bl_pattern *pattern, const struct place *place,
+                          struct set *current, struct set *next);
+
+static inline bool base_is_word(uint32_t point)
+{
+    return (point >= '0' && point <= '9') || (point >= 'A' && point <= 'Z') || point == '_' ||
+           (point >= 'a' && point <= 'z');
+}
 
 #endif

@@ -26,6 +26,37 @@ static int add_range(struct parser *parser, uint32_t first, uint32_t last)
     return 0;
 }
 
+/* Adds what is alike, but for its case, to a character from `first` to `last`. */
+static int add_cases(struct parser *parser, uint32_t first, uint32_t last)
+{
+    size_t low = 0, high = BL_COUNT(case_pairs);
+    int result = 0;
+    if (!parser->caseless)
+        return 0;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (case_pairs[middle].point < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; result == 0 && low < BL_COUNT(case_pairs) && case_pairs[low].point <= last; low++)
+        result = add_range(parser, case_pairs[low].alike, case_pairs[low].alike);
+    return result;
+}
+
+/* The same for all ranges from `start` on. */
+static int add_cases_from(struct parser *parser, uint32_t start)
+{
+    uint32_t end = parser->pattern->range_count;
+    int result = 0;
+    for (uint32_t i = start; i < end && result == 0; i++) {
+        struct range range = parser->pattern->ranges[i];
+        result = add_cases(parser, range.first, range.last);
+    }
+    return result;
+}
+
 /* Turns the ranges from `start` on, which must be sorted and apart, into what they leave out. */
 static void complement(struct parser *parser, uint32_t start)
 {
@@ -116,6 +147,7 @@ static int add_property(struct parser *parser, bool negated)
 
 int base_class_add_escape(struct parser *parser, int letter)
 {
+    uint32_t start = parser->pattern->range_count;
     int result;
     switch (letter) {
     case 'd':
@@ -127,7 +159,11 @@ int base_class_add_escape(struct parser *parser, int letter)
     case 's':
     case 'S': result = add_table(parser, spaces, BL_COUNT(spaces), letter == 'S'); break;
     case 'p':
-    case 'P': result = add_property(parser, letter == 'P'); break;
+    case 'P':
+        result = add_property(parser, letter == 'P');
+        if (result == 0)
+            result = add_cases_from(parser, start);
+        break;
     default: return 0;
     }
     return result < 0 ? result : 1;
@@ -168,6 +204,18 @@ int base_class_emit(struct parser *parser, uint32_t start, bool negated)
                                         &parser->class_capacity, sizeof *pattern->classes);
     pattern->classes[pattern->class_count] = class;
     return base_parser_emit_atom(parser, CLASS, pattern->class_count++);
+}
+
+int base_class_emit_point(struct parser *parser, uint32_t point)
+{
+    uint32_t start = parser->pattern->range_count;
+    int result = add_cases(parser, point, point);
+    if (result < 0)
+        return result;
+    if (parser->pattern->range_count == start)
+        return base_parser_emit_atom(parser, CHARACTER, point);
+    result = add_range(parser, point, point);
+    return result < 0 ? result : base_class_emit(parser, start, false);
 }
 
 static int hex_value(int byte)
@@ -317,6 +365,8 @@ int base_class_parse(struct parser *parser)
             }
         }
         int result = add_range(parser, first, last);
+        if (result == 0)
+            result = add_cases(parser, first, last);
         if (result < 0)
             return result;
     }

@@ -114,7 +114,7 @@ static int parse_escape(struct parser *parser)
     result = base_class_take_escape(parser, point, &point);
     if (result < 0)
         return result;
-    return base_parser_emit_atom(parser, CHARACTER, point);
+    return base_class_emit_point(parser, point);
 }
 
 /* What follows `(`: opens a group. All groups are alike here; names are only checked for shape. */
@@ -294,7 +294,7 @@ static int parse_item(struct parser *parser)
     case '^': return emit_assertion(parser, BEGIN);
     case '$': return emit_assertion(parser, END);
     case '.': return base_class_emit_dot(parser);
-    default: return base_parser_emit_atom(parser, CHARACTER, point);
+    default: return base_class_emit_point(parser, point);
     }
 }
 
@@ -320,12 +320,14 @@ static int parse(struct parser *parser)
     return emit(parser, MATCH, 0);
 }
 
-int base_pattern_parse(struct bl_text source, struct bl_pattern *pattern, struct bl_error *error)
+int base_pattern_parse(struct bl_text source, bool caseless, struct bl_pattern *pattern,
+                       struct bl_error *error)
 {
     /* On the heap: its table of groups is large for the stack of a fiber. */
     struct parser *parser = bl_zalloc(sizeof *parser);
     parser->source = source;
     parser->pattern = pattern;
+    parser->caseless = caseless;
     parser->error = error;
     int result = parse(parser);
     bl_free(parser);

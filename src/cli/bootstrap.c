@@ -86,7 +86,9 @@ static void before(struct run_work *work)
     struct bootstrap *bootstrap = work->context;
 
     look_at_git(work, bootstrap);
-    bl_route(&work->arena, run_prompt(work), bl_toolbox_tools(work->toolbox), &bootstrap->matches);
+    struct bl_tools tools = run_tools(work);
+
+    bl_route(&work->arena, run_prompt(work), &tools, &bootstrap->matches);
 }
 
 static void report(struct run_work *work)

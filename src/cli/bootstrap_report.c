@@ -17,23 +17,13 @@ bool bootstrap_persisted(const struct run_work *work)
     return turn != NULL && (turn->end == BL_TURN_COMPLETED || turn->interrupted);
 }
 
-static const char *sandbox_name(const struct run_work *work)
-{
-    switch (bl_toolbox_sandbox(work->toolbox)) {
-    case BL_SANDBOX_OFF: return "off";
-    case BL_SANDBOX_WORKSPACE: return "workspace";
-    case BL_SANDBOX_READ_ONLY: return "read-only";
-    }
-    return "off";
-}
-
 /* What holds the processes of tools here; `auto` is told by what it comes to. */
 static const char *container_name(const struct run_work *work)
 {
     enum bl_mechanism container = work->options->container;
     struct bl_container_check check;
 
-    if (bl_toolbox_sandbox(work->toolbox) != BL_SANDBOX_OFF)
+    if (run_sandbox(work) != BL_SANDBOX_OFF)
         container = bl_sandbox_container(container);
     if (container != BL_MECHANISM_NONE)
         return bl_mechanism_name(container);
@@ -107,13 +97,14 @@ static void write_limits(struct bl_json_writer *writer, const struct run_work *w
     write_limit(writer, "compact_after_turns", limits->compact_after_turns);
     write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
     bl_json_put_string(writer, "on_cancel", limits->keep ? "keep" : "discard");
-    bl_json_put_string(writer, "permission_mode", bl_permission_mode_name(work->options->mode));
+    bl_json_put_string(writer, "permission_mode",
+                       bl_permission_mode_name(bl_permissions_mode(work->options->permissions)));
     bl_json_write_end(writer);
 }
 
 static void write_surroundings(struct bl_json_writer *writer, const struct run_work *work)
 {
-    const struct bl_tools *tools = bl_toolbox_tools(work->toolbox);
+    const struct bl_tools offered = run_tools(work), *tools = &offered;
 
     write_workspace(writer, work);
     write_instructions(writer, work);
@@ -127,7 +118,7 @@ static void write_surroundings(struct bl_json_writer *writer, const struct run_w
     bl_json_write_key(writer, BL_TEXT("containment"));
     bl_json_write_object(writer);
     bl_json_put_string(writer, "container", container_name(work));
-    bl_json_put_string(writer, "sandbox", sandbox_name(work));
+    bl_json_put_string(writer, "sandbox", bl_sandbox_name(run_sandbox(work)));
     bl_json_write_end(writer);
 }
 
@@ -192,7 +183,7 @@ static void append_limits(struct bl_buffer *out, const struct run_work *work)
 void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
 {
     const struct bootstrap *bootstrap = work->context;
-    const struct bl_tools *tools = bl_toolbox_tools(work->toolbox);
+    const struct bl_tools offered = run_tools(work), *tools = &offered;
     const struct bl_turn_result *turn = first_turn(work);
     const char *id = work->result.session_id;
 
@@ -213,7 +204,7 @@ void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
     bl_buffer_printf(out, "\nModel         %s: %s\n", work->model.provider, work->model.name);
     append_limits(out, work);
     bl_buffer_printf(out, "Containment   %s, sandbox %s\nMatches       ", container_name(work),
-                     sandbox_name(work));
+                     bl_sandbox_name(run_sandbox(work)));
     BL_LIST_EACH (link, &bootstrap->matches) {
         const struct bl_route_match *match = BL_CONTAINER(link, struct bl_route_match, link);
         bl_buffer_printf(out, "%s%s %s (%u)", link != bootstrap->matches.next ? ", " : "",

@@ -8,9 +8,10 @@
 const char cli_cancel_help[] =
     "Usage: belay cancel [OPTION]... ID\n"
     "\n"
-    "Stops what has that ID, a run, a session's run or a tool call, in whichever\n"
-    "belay of this user it runs, waits until nothing of it is left, and prints the\n"
-    "receipt. 'belay ps' lists what runs.\n"
+    "Stops what has that ID, a run, a sub-agent, a tool call or a job in the\n"
+    "background, or of a session its turn and its jobs, in whichever belay of this\n"
+    "user it runs, waits until nothing of it is left, and prints the receipt. 'belay\n"
+    "ps' lists what runs.\n"
     "\n"
     "Options:\n"
     "      --json                  one line, as in docs/schemas/cancel.json\n"
@@ -91,62 +92,6 @@ static void cancel_payload(struct bl_json_writer *writer, const void *context)
     bl_json_put_json(writer, "receipt", cancelling->receipt);
 }
 
-/* What was stopped, by kind; units of processes are told by these. */
-static void append_units(struct bl_buffer *line, const struct bl_json *units)
-{
-    static const char *const nouns[][3] = {
-        {"model", "model call", "model calls"},
-        {"tool", "tool", "tools"},
-        {"cell", "cell", "cells"},
-        {"agent", "agent", "agents"},
-        {"command", "command", "commands"},
-        {"turn", "turn", "turns"},
-        {"task", "task", "tasks"},
-    };
-    const char *separator = ": ";
-    int64_t processes = 0;
-
-    for (size_t i = 0; i < BL_COUNT(nouns); i++) {
-        unsigned count = 0;
-        BL_JSON_EACH (unit, units) {
-            count += bl_json_get(unit, BL_TEXT("processes")) == NULL &&
-                     bl_text_equal(bl_json_text(bl_json_get(unit, BL_TEXT("kind"))),
-                                   bl_text_from(nouns[i][0]));
-        }
-        if (count == 0)
-            continue;
-        bl_buffer_printf(line, "%s%u %s", separator, count, nouns[i][count == 1 ? 1 : 2]);
-        separator = ", ";
-    }
-    BL_JSON_EACH (unit, units) {
-        int64_t count = 0;
-        if (bl_json_int64(bl_json_get(unit, BL_TEXT("processes")), &count))
-            processes += count;
-    }
-    if (processes > 0)
-        bl_buffer_printf(line, "%s%lld process%s", separator, (long long)processes,
-                         processes == 1 ? "" : "es");
-}
-
-/* The line that the one who was stopped prints of its receipt. */
-static void append_line(struct bl_buffer *line, const struct bl_json *receipt)
-{
-    int64_t survivors = 0;
-    double quiet_ms = 0;
-    char duration[32];
-
-    bl_json_double(bl_json_get(receipt, BL_TEXT("quiet_ms")), &quiet_ms);
-    bl_json_int64(bl_json_get(receipt, BL_TEXT("survivors")), &survivors);
-    bl_duration_format((int64_t)(quiet_ms * 1e6), duration);
-    bl_buffer_printf(line, "Stopped in %s", duration);
-    append_units(line, bl_json_get(receipt, BL_TEXT("units")));
-    if (survivors == 0)
-        bl_buffer_append(line, BL_TEXT(". Nothing left running.\n"));
-    else
-        bl_buffer_printf(line, ". Still running: %lld process%s.\n", (long long)survivors,
-                         survivors == 1 ? "" : "es");
-}
-
 static int print_text(const struct cli_call *call, struct cancelling *cancelling)
 {
     const struct bl_json *receipt;
@@ -155,9 +100,10 @@ static int print_text(const struct cli_call *call, struct cancelling *cancelling
     bl_buffer_init(&line, LINE_MAX_SIZE);
     if (bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &receipt, NULL) == 0 &&
         bl_json_is(receipt, BL_JSON_OBJECT))
-        append_line(&line, receipt);
+        cli_receipt_line(receipt, &line);
     else
-        bl_buffer_append(&line, BL_TEXT("It had ended before the stop reached it.\n"));
+        bl_buffer_append(&line, BL_TEXT("It had ended before the stop reached it."));
+    bl_buffer_append_byte(&line, '\n');
     int exit_code = cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);
     bl_buffer_done(&line);
     return exit_code;

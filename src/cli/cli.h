@@ -83,6 +83,10 @@ extern const struct option cli_bootstrap_options[];
 int cli_cancel_run(struct cli_call *call);
 extern const char cli_cancel_help[];
 
+int cli_chat_run(struct cli_call *call);
+extern const char cli_chat_help[];
+extern const struct option cli_chat_options[];
+
 int cli_ps_run(struct cli_call *call);
 extern const char cli_ps_help[];
 
@@ -199,6 +203,15 @@ int cli_fail_usage(struct cli_call *call, const struct bl_error *error);
 int cli_error_exit_code(const struct bl_error *error);
 /* What went wrong before the command line was read to its end, whatever it is. */
 int cli_fail_early(struct cli_call *call, const struct bl_error *error);
+
+/* ---- receipt.c ------------------------------------------------------------------------------- */
+
+/* "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running."; returns the number of its
+ * units, those of sub-agents too. */
+uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out);
+uint64_t cli_receipt_number(const struct bl_json *object, struct bl_text key); /* 0: none */
+/* A member that is a number of milliseconds, for people. */
+void cli_receipt_ms(const struct bl_json *object, struct bl_text key, char out[32]);
 
 /* ---- output.c -------------------------------------------------------------------------------- */
 

@@ -1,10 +1,13 @@
 #include <stdio.h>
+#include <unistd.h>
 
 #include "run.h"
 
 const struct cli_command cli_commands[] = {
     {"run", "take a prompt to its end, without a terminal", cli_run_help, RUN_SHORT_OPTIONS,
      cli_run_options, cli_run_run},
+    {"chat", "talk with a model in the terminal; also: belay alone", cli_chat_help,
+     RUN_SHORT_OPTIONS, cli_chat_options, cli_chat_run},
     {"bootstrap", "report what a session starts with, and run its first turn", cli_bootstrap_help,
      RUN_SHORT_OPTIONS, cli_bootstrap_options, cli_bootstrap_run},
     {"session", "list, show, export, import, fork and delete sessions", cli_session_help, "h",
@@ -89,7 +92,9 @@ int cli_main(int count, char **arguments)
 
     cli_streams_prepare();
     if (count < 2)
-        return cli_help_print(&call, NULL);
+        return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
+                   ? run_command(&call, "chat", 1, (char *[]){(char[]){"chat"}, NULL})
+                   : cli_help_print(&call, NULL);
     /* What users of agent command lines type. */
     if (strcmp(arguments[1], "-p") == 0 || strcmp(arguments[1], "--print") == 0)
         return run_command(&call, "run", count - 1, arguments + 1);

@@ -48,16 +48,6 @@ static const char *how_name(const struct bl_warden_end *end)
     return "lost";
 }
 
-static const char *sandbox_name(enum bl_sandbox sandbox)
-{
-    switch (sandbox) {
-    case BL_SANDBOX_OFF: return "off";
-    case BL_SANDBOX_WORKSPACE: return "workspace";
-    case BL_SANDBOX_READ_ONLY: return "read-only";
-    }
-    return "off";
-}
-
 static void write_end(struct bl_json_writer *writer, const struct bl_warden_end *end)
 {
     bl_json_write_object(writer);
@@ -93,7 +83,7 @@ static void report_payload(struct bl_json_writer *writer, const void *context)
     bl_json_write_key(writer, BL_TEXT("container"));
     bl_json_write_string(writer,
                          outcome->started ? bl_mechanism_name(outcome->end.mechanism) : NULL);
-    bl_json_put_string(writer, "sandbox", sandbox_name(options->sandbox));
+    bl_json_put_string(writer, "sandbox", bl_sandbox_name(options->sandbox));
     bl_json_write_key(writer, BL_TEXT("timeout_seconds"));
     if (options->timed)
         bl_json_write_double(writer, (double)options->timeout_ns / (double)BL_NS_PER_S);

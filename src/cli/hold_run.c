@@ -226,7 +226,7 @@ static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
     if (getcwd(workspace, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
                             "the current folder is gone, and with it the workspace of the sandbox");
-    int code = bl_sandbox_wrap(arena, options->sandbox, workspace, false, options->arguments,
+    int code = bl_sandbox_wrap(arena, options->sandbox, workspace, NULL, false, options->arguments,
                                &work->arguments, error);
     /* Nothing that is wrong with the sandbox is to look like a command that was not found. */
     return code == 0 ? 0 : BL_ENOTSUP;

@@ -9,9 +9,10 @@
 const char cli_ps_help[] =
     "Usage: belay ps [OPTION]...\n"
     "\n"
-    "Shows what runs now in every belay of this user: runs, and the tool calls in\n"
-    "them, with their phase, age, the time left to their deadline, tokens, and how\n"
-    "long ago they last gave a sign of life. 'belay cancel ID' stops one of them.\n"
+    "Shows what runs now in every belay of this user: runs, their sub-agents and tool\n"
+    "calls, and jobs in the background, with their phase, age, the time left to their\n"
+    "deadline, tokens, and how long ago they last gave a sign of life. 'belay cancel\n"
+    "ID' stops one of them.\n"
     "\n"
     "Options:\n"
     "      --json                  one line, as in docs/schemas/ps.json\n"

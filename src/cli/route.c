@@ -78,7 +78,7 @@ static int route(struct cli_call *call, const char *prompt)
     if (tools_offered_init(&offered, &error) != 0) {
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     } else {
-        bl_route(&offered.arena, bl_text_from(prompt), offered.tools, &routed.matches);
+        bl_route(&offered.arena, bl_text_from(prompt), &offered.tools, &routed.matches);
         exit_code = call->format == CLI_FORMAT_TEXT
                         ? print_text(call, &routed)
                         : cli_envelope_print(call, CLI_EXIT_OK, route_payload, &routed);

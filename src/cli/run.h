@@ -39,13 +39,33 @@ enum run_option {
     RUN_OPTION_MAX_BUDGET_USD,
     RUN_OPTION_RECORD,
     RUN_OPTION_CASSETTE,
+    RUN_OPTION_ADD_DIR,
     RUN_OPTION_CONTINUE = 'c',
     RUN_OPTION_RESUME = 'r',
 };
 
 #define RUN_SHORT_OPTIONS "cr:h"
-/* The rows that run and bootstrap share. */
-/* What ends the help of both: --help, exit codes, environment. */
+/* What ends the helps: environment and files; and with --help and exit codes that of runs. */
+#define RUN_ENVIRONMENT_HELP                                                                       \
+    "Environment:\n"                                                                               \
+    "  BELAY_PROVIDER  the provider, where --provider is not given\n"                              \
+    "  BELAY_MODEL     its model, where --model is not given\n"                                    \
+    "  BELAY_STORE     the store, where --store is not given; without either it is\n"              \
+    "                  $XDG_DATA_HOME/belay/sessions.db\n"                                         \
+    "  ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHROPIC_MODEL,\n"            \
+    "  OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID, OLLAMA_HOST\n"                              \
+    "                  keys, addresses and models of the built-in providers\n"                     \
+    "\n"                                                                                           \
+    "Files:\n"                                                                                     \
+    "  $XDG_CONFIG_HOME/belay/config.yaml  providers, models, permissions, hooks\n"                \
+    "  $XDG_CONFIG_HOME/belay/prices.yaml  what models cost\n"                                     \
+    "  $XDG_CONFIG_HOME/belay/agents, skills, AGENTS.md\n"                                         \
+    "                                      personas, skills, instructions of the user\n"           \
+    "  .belay/config.yaml                  of a project: its model, what it denies\n"              \
+    "  .belay/agents, .belay/skills, .agents/skills, AGENTS.md\n"                                  \
+    "                                      the same, of a project\n"                               \
+    "\n"
+
 #define RUN_ENDING_HELP                                                                            \
     "  -h, --help                  print this help\n"                                              \
     "\n"                                                                                           \
@@ -57,23 +77,10 @@ enum run_option {
     "  124  timeout: the deadline was reached\n"                                                   \
     "  130  cancelled, or whoever read standard output is gone\n"                                  \
     "  143  cancelled by SIGTERM\n"                                                                \
-    "\n"                                                                                           \
-    "Environment:\n"                                                                               \
-    "  BELAY_PROVIDER  the provider, where --provider is not given\n"                              \
-    "  BELAY_MODEL     its model, where --model is not given\n"                                    \
-    "  BELAY_STORE     the store, where --store is not given; without either it is\n"              \
-    "                  $XDG_DATA_HOME/belay/sessions.db\n"                                         \
-    "  ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHROPIC_MODEL,\n"            \
-    "  OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID, OLLAMA_HOST\n"                              \
-    "                  keys, addresses and models of the built-in providers\n"                     \
-    "\n"                                                                                           \
-    "Files:\n"                                                                                     \
-    "  $XDG_CONFIG_HOME/belay/config.yaml  providers, models, and which one is used\n"             \
-    "  $XDG_CONFIG_HOME/belay/prices.yaml  what models cost\n"                                     \
-    "  .belay/config.yaml                  of a project: which of these it uses\n"                 \
-    "\n"
+    "\n" RUN_ENVIRONMENT_HELP
 
-#define RUN_SHARED_OPTIONS                                                                         \
+/* The rows that runs and conversations share, and those of runs alone. */
+#define RUN_COMMON_OPTIONS                                                                         \
     {"provider", required_argument, NULL, RUN_OPTION_PROVIDER},                                    \
         {"model", required_argument, NULL, RUN_OPTION_MODEL},                                      \
         {"session", required_argument, NULL, RUN_OPTION_SESSION},                                  \
@@ -87,25 +94,32 @@ enum run_option {
         {"record", required_argument, NULL, RUN_OPTION_RECORD},                                    \
         {"cassette", required_argument, NULL, RUN_OPTION_CASSETTE},                                \
         {"timeout", required_argument, NULL, RUN_OPTION_TIMEOUT},                                  \
-        {"structured-output", required_argument, NULL, RUN_OPTION_STRUCTURED_OUTPUT},              \
         {"permission-mode", required_argument, NULL, RUN_OPTION_PERMISSION_MODE},                  \
         {"yolo", no_argument, NULL, RUN_OPTION_YOLO},                                              \
         {"allow", required_argument, NULL, RUN_OPTION_ALLOW},                                      \
         {"deny", required_argument, NULL, RUN_OPTION_DENY},                                        \
         {"on-cancel", required_argument, NULL, RUN_OPTION_ON_CANCEL},                              \
-        {"request-id", required_argument, NULL, RUN_OPTION_REQUEST_ID},                            \
         {"store", required_argument, NULL, RUN_OPTION_STORE},                                      \
         {"system", required_argument, NULL, RUN_OPTION_SYSTEM},                                    \
         {"append-system-prompt", required_argument, NULL, RUN_OPTION_APPEND_SYSTEM_PROMPT},        \
+        {"add-dir", required_argument, NULL, RUN_OPTION_ADD_DIR},                                  \
         {"sandbox", required_argument, NULL, RUN_OPTION_SANDBOX},                                  \
         {"container", required_argument, NULL, RUN_OPTION_CONTAINER},                              \
-        {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},                      \
-        {"json", no_argument, NULL, CLI_OPTION_JSON},                                              \
     {                                                                                              \
         "help", no_argument, NULL, CLI_OPTION_HELP                                                 \
     }
-/* What the help of both says about them. */
-#define RUN_SHARED_HELP                                                                            \
+
+#define RUN_SHARED_OPTIONS                                                                         \
+    RUN_COMMON_OPTIONS,                                                                            \
+        {"structured-output", required_argument, NULL, RUN_OPTION_STRUCTURED_OUTPUT},              \
+        {"request-id", required_argument, NULL, RUN_OPTION_REQUEST_ID},                            \
+        {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},                      \
+    {                                                                                              \
+        "json", no_argument, NULL, CLI_OPTION_JSON                                                 \
+    }
+
+/* What their helps say about them. */
+#define RUN_MODEL_HELP                                                                             \
     "      --provider NAME         who answers: anthropic, openai, openai-responses,\n"            \
     "                              ollama, one that is configured, script:FILE, or\n"              \
     "                              replay with --cassette; where nothing is chosen or\n"           \
@@ -124,28 +138,41 @@ enum run_option {
     "      --max-budget-usd N      of this run: what could cost more is not sent; for\n"           \
     "                              models whose price is known\n"                                  \
     "      --record FILE           write down what goes over the wire, without keys\n"             \
-    "      --cassette FILE         with --provider replay: answer from such a file\n"              \
-    "      --timeout DURATION      one deadline over everything: 90, 90s, 500ms,\n"                \
-    "                              2.5m, 1h; 0 and less: reached at once\n"                        \
-    "      --structured-output FILE\n"                                                             \
-    "                              the answer must be JSON that fits this JSON Schema\n"           \
-    "      --permission-mode MODE  auto (the default: tools run in the sandbox, or by\n"           \
-    "                              a rule), ask, read-only, yolo\n"                                \
+    "      --cassette FILE         with --provider replay: answer from such a file\n"
+
+#define RUN_RULES_HELP                                                                             \
     "      --yolo                  the same as --permission-mode yolo\n"                           \
-    "      --allow RULE            let a tool run: 'bash', 'bash(git *)'; repeatable\n"            \
-    "      --deny RULE             never let it run; wins over --allow; repeatable\n"              \
-    "      --on-cancel WHAT        of a turn that is stopped: discard (the default),\n"            \
-    "                              or keep what had come of it, marked as interrupted\n"           \
-    "      --request-id ID         names this run: given again, what is recorded of\n"             \
-    "                              it is answered, and only what is missing is run\n"              \
+    "      --allow RULE            let a tool run: 'bash', 'bash(git *)',\n"                       \
+    "                              'write(src/**)'; repeatable\n"                                  \
+    "      --deny RULE             never let it run; wins over --allow; repeatable\n"
+
+#define RUN_PLACE_HELP                                                                             \
     "      --store FILE            where sessions are kept\n"                                      \
-    "      --system FILE           instructions for the model, before all others\n"                \
+    "      --system FILE           instructions for the model in the place of ours,\n"             \
+    "                              before all others\n"                                            \
     "      --append-system-prompt TEXT\n"                                                          \
     "                              instructions for the model, after all others\n"                 \
+    "      --add-dir DIR           a further folder that tools may write to;\n"                    \
+    "                              repeatable\n"                                                   \
     "      --sandbox NAME          off, workspace, read-only; without it: workspace\n"             \
     "                              in mode auto where it works, else off\n"                        \
     "      --container NAME        what holds the processes of tools: auto, pidns,\n"              \
     "                              cgroup2, subreaper\n"
+
+#define RUN_SHARED_HELP                                                                            \
+    RUN_MODEL_HELP                                                                                 \
+    "      --timeout DURATION      one deadline over everything: 90, 90s, 500ms,\n"                \
+    "                              2.5m, 1h; 0 and less: reached at once\n"                        \
+    "      --structured-output FILE\n"                                                             \
+    "                              the answer must be JSON that fits this JSON Schema\n"           \
+    "      --permission-mode MODE  auto (the default: what stays in the workspace or\n"            \
+    "                              in the sandbox runs, the rest by a rule), ask,\n"               \
+    "                              read-only, yolo\n" RUN_RULES_HELP                               \
+    "      --on-cancel WHAT        of a turn that is stopped: discard (the default),\n"            \
+    "                              or keep what had come of it, marked as interrupted\n"           \
+    "      --request-id ID         names this run: given again, what is recorded of\n"             \
+    "                              it is answered, and only what is missing is "                   \
+    "run\n" RUN_PLACE_HELP
 
 /* A rule of --allow or --deny, in the order of the command line. */
 struct run_rule {
@@ -157,6 +184,7 @@ struct run_rule {
 struct run_options {
     struct bl_arena arena;
     const char *prompt; /* NULL: standard input */
+    bool converses;     /* prompts come later */
     const char *provider;
     const char *model;
     bool budgeted;
@@ -172,7 +200,10 @@ struct run_options {
     int64_t timeout_ns;
     const char *continuation; /* NULL: none */
     const char *schema_path;
+    bool mode_chosen; /* else the configuration may say it */
     enum bl_permission_mode mode;
+    const char **folders; /* of --add-dir, absolute; end in NULL */
+    size_t folder_count;
     struct run_rule *rules;
     size_t rule_count;
     struct bl_permissions *permissions;
@@ -190,6 +221,10 @@ struct run_options {
  * what is wrong with it. `streams`: it knows stream-json. */
 int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
                       struct bl_error *error);
+/* The same for a conversation: what nobody has allowed is asked, what is stopped is kept, and a
+ * prompt is only the first one. */
+int run_options_parse_chat(struct cli_call *call, struct run_options *options,
+                           struct bl_error *error);
 void run_options_done(struct run_options *options);
 
 /* ---- What is read before the run ------------------------------------------------------------- */
@@ -201,6 +236,7 @@ void run_options_done(struct run_options *options);
 struct run_preparation {
     struct bl_arena arena;
     const char *prompt_argument; /* what is to be read: from the options */
+    bool converses;
     const char *provider;
     const char *model;
     bool budgeted;
@@ -219,6 +255,11 @@ struct run_preparation {
     struct bl_text schema_text;
     struct bl_json_schema *schema;
     struct bl_list instructions; /* struct bl_instruction */
+    struct bl_list personas;     /* struct bl_persona */
+    struct bl_list skills;       /* struct bl_skill */
+    struct bl_list notices;      /* struct bl_notice: what was found and cannot be used */
+    struct bl_settings settings;
+    const char *const *skill_folders; /* end in NULL */
     int code;
     struct bl_error error;
 };
@@ -241,6 +282,8 @@ struct run_work;
 int run_model_open(struct run_work *work);
 /* In a fiber: ends what run_model_open made, and what is recorded. */
 void run_model_close(struct run_work *work);
+/* Where sub-agents have their models from: a struct bl_model_source over the run. */
+void run_model_source(struct run_work *work, struct bl_model_source *ret_source);
 /* A model that is never called, for a run that was stopped before it had one: it has the name of
  * the one that was chosen, if that is known. */
 void run_model_pretend(struct run_work *work);
@@ -280,9 +323,11 @@ struct run_work {
     struct bl_cassette *recorder;
     struct bl_error record_error; /* code 0: what was to be recorded is */
     struct bl_model model;
+    struct bl_model_source models;
     struct bl_toolbox *toolbox;
     struct bl_activities activities;
-    struct bl_text warning; /* for the events; empty: none */
+    struct bl_text *warnings; /* for the events */
+    size_t warning_count;
     struct bl_store *store;
     struct bl_listener listening;
     struct bl_agent_result result;
@@ -290,6 +335,21 @@ struct run_work {
     int exit_code;
     void *context; /* the face's */
 };
+
+/* ---- Its parts, for other faces ---- */
+
+/* In a fiber of the run's scope: reads what comes from files, opens the toolbox and the model. */
+int run_begin(struct run_work *work);
+/* What an agent of this run is made of. */
+struct bl_agent_options run_agent_options(struct run_work *work);
+/* What is in force; off, as long as nothing is known. */
+enum bl_sandbox run_sandbox(const struct run_work *work);
+/* What the model is offered. */
+struct bl_tools run_tools(const struct run_work *work);
+/* Adds one for the events. */
+void run_warn(struct run_work *work, struct bl_text text);
+/* What run_begin made that outlives the loop. */
+void run_release(struct run_work *work);
 
 /* Does all of it on a loop of its own, and returns the exit code of the process. */
 int run_work_do(struct cli_call *call, const struct run_options *options,

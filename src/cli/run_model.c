@@ -145,6 +145,92 @@ int run_model_open(struct run_work *work)
     return 0;
 }
 
+/* ---- Models of sub-agents -------------------------------------------------------------------- */
+
+/* One that was made for somebody: a player of his own, or a connection of his own. */
+struct made_model {
+    struct bl_script_player *player;
+    struct bl_remote *remote;
+};
+
+static int find_named(struct run_work *work, const char *name, struct bl_config_found *found,
+                      struct bl_error *error)
+{
+    struct run_preparation *preparation = work->preparation;
+    struct bl_config_choice choice = {.model = name};
+
+    int code = bl_config_find(preparation->config, &choice, found, error);
+    if (code != 0)
+        return code;
+    if (found->provider == NULL || preparation->found.replay)
+        return bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "choose the model", name,
+                            "'%.100s' cannot be changed to here", name);
+    if (work->options->budgeted && !found->profile->price.known)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose the model", name,
+                            "a limit in USD is set, and the price of '%.100s' is not known", name);
+    return bl_config_key(preparation->config, found->provider, error);
+}
+
+static int open_named(struct run_work *work, const char *name, struct made_model *made,
+                      struct bl_model *ret_model, struct bl_error *error)
+{
+    struct bl_config_found found;
+
+    int code = find_named(work, name, &found, error);
+    if (code != 0)
+        return code;
+    struct bl_remote_options options = {
+        .provider = found.provider,
+        .profile = found.profile,
+        .ledger = work->options->budgeted ? &work->ledger : NULL,
+        .recorder = work->recorder,
+        .seed = make_seed(),
+    };
+    return bl_remote_new(&options, &made->remote, ret_model, error);
+}
+
+/* Without a name: the script from its beginning; a provider's model is the same for all. With the
+ * script model a persona's own model means nothing: it plays everybody. */
+static int source_open(void *context, const char *name, struct bl_model *ret_model,
+                       void **ret_handle, struct bl_error *error)
+{
+    struct run_work *work = context;
+    const struct bl_script *script = work->preparation->script;
+
+    *ret_handle = NULL;
+    if (script == NULL && name == NULL) {
+        *ret_model = work->model;
+        return 0;
+    }
+    struct made_model *made = bl_zalloc(sizeof *made);
+    int code = 0;
+    if (script != NULL)
+        made->player = bl_script_player_new(script, make_seed(), ret_model);
+    else
+        code = open_named(work, name, made, ret_model, error);
+    if (code == 0)
+        *ret_handle = made;
+    else
+        bl_free(made);
+    return code;
+}
+
+static void source_close(void *context BL_UNUSED, void *handle)
+{
+    struct made_model *made = handle;
+
+    if (made == NULL)
+        return;
+    bl_script_player_free(made->player);
+    bl_remote_free(made->remote);
+    bl_free(made);
+}
+
+void run_model_source(struct run_work *work, struct bl_model_source *ret_source)
+{
+    *ret_source = (struct bl_model_source){source_open, source_close, work};
+}
+
 void run_model_pretend(struct run_work *work)
 {
     const struct bl_config_found *found =

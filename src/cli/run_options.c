@@ -1,7 +1,9 @@
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "run.h"
@@ -122,6 +124,25 @@ static int take_limit(int option, const char *value, struct run_options *options
     }
 }
 
+/* As it is now, with every link followed. */
+static int add_folder(const char *value, struct run_options *options, struct bl_error *error)
+{
+    char *path = realpath(value, NULL);
+    struct stat facts;
+
+    if (path == NULL || stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+        const char *why = path == NULL ? strerror(errno) : "it is no folder";
+        bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "read the command line", NULL,
+                     "'%.200s' cannot be used: %s", value, why);
+        free(path);
+        return BL_ENOENT;
+    }
+    options->folders[options->folder_count++] =
+        bl_arena_text(&options->arena, bl_text_from(path)).data;
+    free(path);
+    return 0;
+}
+
 static int take_option(int option, const char *value, struct run_options *options,
                        struct bl_error *error)
 {
@@ -135,8 +156,14 @@ static int take_option(int option, const char *value, struct run_options *option
     case RUN_OPTION_RESUME: return parse_id(value, &options->resume, error);
     case RUN_OPTION_CONTINUATION_PROMPT: return parse_text(value, &options->continuation, error);
     case RUN_OPTION_STRUCTURED_OUTPUT: options->schema_path = value; return 0;
-    case RUN_OPTION_PERMISSION_MODE: return bl_permission_mode_parse(value, &options->mode, error);
-    case RUN_OPTION_YOLO: options->mode = BL_PERMISSION_YOLO; return 0;
+    case RUN_OPTION_PERMISSION_MODE:
+        options->mode_chosen = true;
+        return bl_permission_mode_parse(value, &options->mode, error);
+    case RUN_OPTION_YOLO:
+        options->mode_chosen = true;
+        options->mode = BL_PERMISSION_YOLO;
+        return 0;
+    case RUN_OPTION_ADD_DIR: return add_folder(value, options, error);
     case RUN_OPTION_ALLOW:
     case RUN_OPTION_DENY:
         options->rules[options->rule_count++] =
@@ -210,7 +237,7 @@ static int settle(struct run_options *options, struct bl_error *error)
         code = find_directory(options, error);
     if (code == 0)
         code = find_store(options, error);
-    if (code != 0 || options->prompt != NULL || isatty(STDIN_FILENO) != 1)
+    if (code != 0 || options->prompt != NULL || options->converses || isatty(STDIN_FILENO) != 1)
         return code;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "PROMPT", "no prompt");
     bl_error_hint(error, "give one as an argument, or on standard input");
@@ -241,17 +268,35 @@ static int take(void *context, int option, const char *value, struct bl_error *e
     return BL_EINVAL;
 }
 
-int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
-                      struct bl_error *error)
+static int parse(struct cli_call *call, bool streams, struct run_options *options,
+                 struct bl_error *error)
 {
     struct walk walk = {.options = options};
 
-    *options = (struct run_options){.max_turns = MAX_TURNS_DEFAULT, .mode = BL_PERMISSION_AUTO};
+    options->max_turns = MAX_TURNS_DEFAULT;
     bl_arena_init(&options->arena);
-    bl_turn_limits_init(&options->limits);
     options->rules = bl_arena_zalloc(&options->arena, (size_t)call->count * sizeof *options->rules);
+    options->folders =
+        bl_arena_zalloc(&options->arena, (size_t)(call->count + 1) * sizeof *options->folders);
     int code = cli_arguments_read(call, streams, take, &walk, error);
     return code != 0 ? code : settle(options, error);
+}
+
+int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
+                      struct bl_error *error)
+{
+    *options = (struct run_options){.mode = BL_PERMISSION_AUTO};
+    bl_turn_limits_init(&options->limits);
+    return parse(call, streams, options, error);
+}
+
+int run_options_parse_chat(struct cli_call *call, struct run_options *options,
+                           struct bl_error *error)
+{
+    *options = (struct run_options){.mode = BL_PERMISSION_ASK, .converses = true};
+    bl_turn_limits_init(&options->limits);
+    options->limits.keep = true;
+    return parse(call, false, options, error);
 }
 
 void run_options_done(struct run_options *options)

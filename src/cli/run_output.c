@@ -31,13 +31,21 @@ static void write_answer(struct run_work *work, struct bl_text output)
         cli_stream_write(&work->stream, BL_TEXT("\n"));
 }
 
+static void remark_warning(struct run_work *work, struct bl_text text)
+{
+    cli_remark(bl_arena_printf(&work->arena, "belay run: " BL_TEXT_FORMAT "\n", BL_TEXT_ARG(text)));
+}
+
 static void write_text(void *context, const struct bl_event *event)
 {
     struct bl_json_limits limits = {.size_max = EVENT_MAX, .string_max = EVENT_MAX};
     const struct bl_json *value;
     struct bl_arena arena;
 
-    if (event->type != BL_EVENT_TURN_ENDED)
+    /* What is told at the start has been said. */
+    if (event->type == BL_EVENT_WARNING && event->turn != NULL)
+        remark_warning(context, event->text);
+    if (event->type != BL_EVENT_TURN_ENDED || event->agent != NULL)
         return;
     bl_arena_init(&arena);
     if (bl_json_read(&arena, event->json, &limits, &value, NULL) == 0 &&

@@ -16,7 +16,11 @@ struct run_preparation *run_preparation_new(const struct run_options *options)
 
     bl_arena_init(arena);
     bl_list_init(&preparation->instructions);
+    bl_list_init(&preparation->personas);
+    bl_list_init(&preparation->skills);
+    bl_list_init(&preparation->notices);
     preparation->prompt_argument = options->prompt;
+    preparation->converses = options->converses;
     preparation->provider = options->provider;
     preparation->model = options->model;
     preparation->budgeted = options->budgeted;
@@ -40,6 +44,7 @@ void run_preparation_free(void *argument)
     bl_cassette_close(preparation->cassette, NULL);
     bl_config_free(preparation->config);
     bl_json_schema_free(preparation->schema);
+    bl_hooks_free(preparation->settings.hooks);
     bl_arena_done(&preparation->arena);
     bl_free(preparation);
 }
@@ -123,7 +128,7 @@ static int read_prompt(struct run_preparation *preparation)
 {
     struct bl_error *error = &preparation->error;
 
-    if (preparation->prompt_argument != NULL) {
+    if (preparation->prompt_argument != NULL || preparation->converses) {
         preparation->prompt = bl_text_from(preparation->prompt_argument);
         return 0;
     }
@@ -170,39 +175,50 @@ static int read_schema(struct run_preparation *preparation)
     return code;
 }
 
-static void append_part(struct bl_buffer *out, struct bl_text part)
+/* Tools may read below these. */
+static void list_skill_folders(struct run_preparation *preparation)
 {
-    part = bl_text_trim(part);
-    if (part.size == 0)
-        return;
-    if (out->size > 0)
-        bl_buffer_append(out, BL_TEXT("\n\n"));
-    bl_buffer_append(out, part);
+    size_t count = 0;
+
+    BL_LIST_EACH (link, &preparation->skills)
+        count++;
+    const char **folders = bl_arena_alloc(&preparation->arena, (count + 1) * sizeof *folders);
+    count = 0;
+    BL_LIST_EACH (link, &preparation->skills)
+        folders[count++] = BL_CONTAINER(link, struct bl_skill, link)->folder;
+    folders[count] = NULL;
+    preparation->skill_folders = folders;
 }
 
-/* What the model is told before all: --system, the files of instructions, --append-system-prompt.
- */
+/* What the model is told before all: --system or our own words, skills, the files of instructions,
+ * --append-system-prompt. */
 static int read_system(struct run_preparation *preparation)
 {
+    struct bl_arena *arena = &preparation->arena;
+    const char *directory = preparation->directory;
     struct bl_text own = {0};
-    struct bl_buffer all;
     int code = 0;
 
     if (preparation->system_path != NULL)
         code = read_file(preparation, "read the instructions", preparation->system_path, SYSTEM_MAX,
                          &own);
     if (code == 0)
-        code = bl_instructions_find(&preparation->arena, preparation->directory,
-                                    &preparation->instructions, &preparation->error);
+        code =
+            bl_instructions_find(arena, directory, &preparation->instructions, &preparation->error);
     if (code != 0)
         return code;
-    bl_buffer_init(&all, SIZE_MAX / 2);
-    append_part(&all, own);
-    BL_LIST_EACH (link, &preparation->instructions)
-        append_part(&all, BL_CONTAINER(link, struct bl_instruction, link)->text);
-    append_part(&all, bl_text_from(preparation->system_more));
-    preparation->system = bl_arena_text(&preparation->arena, bl_buffer_text(&all));
-    bl_buffer_done(&all);
+    bl_personas_find(arena, directory, &preparation->personas, &preparation->notices);
+    bl_skills_find(arena, directory, &preparation->skills, &preparation->notices);
+    list_skill_folders(preparation);
+    struct bl_prompt_parts parts = {
+        .directory = directory,
+        .own = own,
+        .instructions = &preparation->instructions,
+        .skills = &preparation->skills,
+        .more = bl_text_from(preparation->system_more),
+        .wall_ns = bl_clock_wall_ns(&bl_clock_system),
+    };
+    preparation->system = bl_system_prompt(arena, &parts);
     return 0;
 }
 
@@ -211,6 +227,9 @@ void run_preparation_read(void *argument)
     struct run_preparation *preparation = argument;
 
     int code = run_model_read(preparation);
+    if (code == 0)
+        code = bl_settings_read(&preparation->arena, preparation->config, &preparation->settings,
+                                &preparation->error);
     if (code == 0)
         code = read_schema(preparation);
     if (code == 0)

@@ -120,6 +120,9 @@ static void say_surprises(struct run_work *work)
     if (!work->preparation->found.chosen)
         cli_remark(
             BL_TEXT("belay: no provider is configured: the built-in script model answers\n"));
+    BL_LIST_EACH (link, &work->preparation->notices)
+        cli_remark(bl_arena_printf(&work->arena, "belay: " BL_TEXT_FORMAT "\n",
+                                   BL_TEXT_ARG(BL_CONTAINER(link, struct bl_notice, link)->text)));
     const struct bl_json_schema *schema = work->preparation->schema;
     for (size_t i = 0; schema != NULL && bl_json_schema_ignored(schema, i).size > 0; i++) {
         struct bl_text keyword = bl_json_schema_ignored(schema, i);
@@ -144,8 +147,8 @@ static struct bl_run_options loop_options(const struct run_work *work)
         .timed = options->timed,
         .timeout_ns = options->timeout_ns,
         .from_ns = work->started_ns,
-        .warnings = &work->warning,
-        .warning_count = work->warning.size > 0,
+        .warnings = work->warnings,
+        .warning_count = work->warning_count,
     };
 }
 
@@ -175,11 +178,13 @@ static void run_stopped(struct run_work *work)
     work->error = (struct bl_error){0};
 }
 
-static int run_session(struct run_work *work)
+struct bl_agent_options run_agent_options(struct run_work *work)
 {
     const struct run_options *options = work->options;
     const struct run_preparation *preparation = work->preparation;
-    struct bl_agent_options agent = {
+
+    run_model_source(work, &work->models);
+    return (struct bl_agent_options){
         .store = work->store,
         .session =
             {
@@ -192,18 +197,41 @@ static int run_session(struct run_work *work)
                 .prompt = preparation->prompt,
             },
         .model = &work->model,
+        .models = &work->models,
         .toolbox = work->toolbox,
+        .personas = &preparation->personas,
+        .hooks = preparation->settings.hooks,
+        .hidden = bl_config_key_variables(preparation->config),
+        .env_allow = preparation->settings.env_allow,
+        .directory = options->directory,
+        .permissions = options->permissions,
         .listener = work->face->listener != NULL ? work->face->listener(work) : NULL,
         .activities = &work->activities,
-        .scope = &work->scope,
-        .run = loop_options(work),
         .limits = options->limits,
         .system = preparation->system,
         .schema_text = preparation->schema_text,
         .schema = preparation->schema,
     };
+}
 
-    return bl_agent_run(&agent, &work->arena, &work->result, &work->error);
+enum bl_sandbox run_sandbox(const struct run_work *work)
+{
+    return work->toolbox != NULL ? bl_toolbox_sandbox(work->toolbox) : BL_SANDBOX_OFF;
+}
+
+struct bl_tools run_tools(const struct run_work *work)
+{
+    if (work->toolbox == NULL)
+        return (struct bl_tools){0};
+    return bl_agent_offers(&work->preparation->arena, work->toolbox, &work->preparation->personas);
+}
+
+static int run_session(struct run_work *work)
+{
+    struct bl_agent_options agent = run_agent_options(work);
+    struct bl_run_options loop = loop_options(work);
+
+    return bl_agent_run(&agent, &loop, &work->scope, &work->arena, &work->result, &work->error);
 }
 
 /* The run with its control socket. One that cannot be made is no reason not to run. */
@@ -217,8 +245,9 @@ static int run_listed(struct run_work *work)
     bl_nursery_init(&services, bl_scope_current());
     if (bl_control_start(&services, &work->activities, &control, &error) != 0) {
         control = NULL;
-        work->warning = bl_arena_printf(
-            &work->arena, "`belay ps` and `belay cancel` cannot reach this run: %s", error.message);
+        run_warn(work, bl_arena_printf(&work->arena,
+                                       "`belay ps` and `belay cancel` cannot reach this run: %s",
+                                       error.message));
     }
     int code = run_session(work);
     if (control != NULL)
@@ -227,14 +256,79 @@ static int run_listed(struct run_work *work)
     return code;
 }
 
+void run_warn(struct run_work *work, struct bl_text text)
+{
+    struct bl_text *warnings =
+        bl_arena_alloc(&work->arena, (work->warning_count + 1) * sizeof *warnings);
+
+    if (work->warning_count > 0)
+        memcpy(warnings, work->warnings, work->warning_count * sizeof *warnings);
+    warnings[work->warning_count++] = text;
+    work->warnings = warnings;
+}
+
+/* What the configuration says of permissions; the command line's own rules stand beside it. */
+static int apply_settings(struct run_work *work)
+{
+    const struct run_options *options = work->options;
+    const struct bl_settings *settings = &work->preparation->settings;
+    enum bl_permission_mode mode;
+    int code = 0;
+
+    if (settings->permission_mode != NULL && !options->mode_chosen) {
+        code = bl_permission_mode_parse(settings->permission_mode, &mode, &work->error);
+        if (code == 0)
+            bl_permissions_set_mode(options->permissions, mode);
+    }
+    for (size_t i = 0; code == 0 && settings->allow != NULL && settings->allow[i] != NULL; i++)
+        code = bl_permissions_add(options->permissions, true, settings->allow[i], &work->error);
+    for (size_t i = 0; code == 0 && settings->deny != NULL && settings->deny[i] != NULL; i++)
+        code = bl_permissions_add(options->permissions, false, settings->deny[i], &work->error);
+    return code;
+}
+
+static int open_toolbox(struct run_work *work)
+{
+    const struct run_options *options = work->options;
+    struct bl_toolbox_options toolbox = {
+        .workspace = options->directory,
+        .folders = options->folders,
+        .readable = work->preparation->skill_folders,
+        .permissions = options->permissions,
+        .container = options->container,
+        .sandbox_chosen = options->sandbox_chosen,
+        .sandbox = options->sandbox,
+    };
+
+    int code = bl_toolbox_new(&toolbox, &work->toolbox, &work->error);
+    if (code == 0)
+        bl_toolbox_allow_variables(work->toolbox, work->preparation->settings.env_allow);
+    return code;
+}
+
+int run_begin(struct run_work *work)
+{
+    bool late = work->options->timed && work->options->timeout_ns <= 0;
+    int code = late ? prepare_late(work) : prepare(work);
+
+    if (code == 0)
+        code = apply_settings(work);
+    if (code == 0)
+        code = open_toolbox(work);
+    if (code == 0)
+        code = run_model_open(work);
+    if (code != 0)
+        return code;
+    BL_LIST_EACH (link, &work->preparation->notices)
+        run_warn(work, BL_CONTAINER(link, struct bl_notice, link)->text);
+    return 0;
+}
+
 static int begin(struct run_work *work)
 {
     struct bl_scope *outer = bl_scope_enter(&work->scope);
 
-    bool late = work->options->timed && work->options->timeout_ns <= 0;
-    int code = late ? prepare_late(work) : prepare(work);
-    if (code == 0)
-        code = run_model_open(work);
+    int code = run_begin(work);
     if (code == 0) {
         say_surprises(work);
         if (work->face->before != NULL)
@@ -351,20 +445,6 @@ static int work_main(void *argument)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-static int open_toolbox(struct run_work *work)
-{
-    const struct run_options *options = work->options;
-    struct bl_toolbox_options toolbox = {
-        .workspace = options->directory,
-        .permissions = options->permissions,
-        .container = options->container,
-        .sandbox_chosen = options->sandbox_chosen,
-        .sandbox = options->sandbox,
-    };
-
-    return bl_toolbox_new(&toolbox, &work->toolbox, &work->error);
-}
-
 static int run_loop(struct run_work *work)
 {
     struct bl_loop *loop;
@@ -381,7 +461,7 @@ static int run_loop(struct run_work *work)
     return code;
 }
 
-static void release(struct run_work *work)
+void run_release(struct run_work *work)
 {
     bl_toolbox_free(work->toolbox);
     bl_script_player_free(work->player);
@@ -399,15 +479,13 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
     bl_arena_init(&work.arena);
     bl_list_init(&work.result.run.turns);
     cli_signals_block(&work.signals);
-    int code = open_toolbox(&work);
-    if (code == 0)
-        code = run_loop(&work);
+    int code = run_loop(&work);
     if (code != 0) {
         bl_error_set(&work.error, code, BL_KIND_RUNTIME, face->name, NULL, "cannot run: %s",
                      bl_error_text(code));
         work.exit_code = cli_fail(call, &work.error, cli_error_exit_code(&work.error));
     }
-    release(&work);
+    run_release(&work);
     return work.exit_code;
 }
 

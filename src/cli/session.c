@@ -18,17 +18,17 @@ const char cli_session_help[] =
     "\n"
     "Looks at the sessions that are kept, and moves them.\n"
     "\n"
-    "  list        those of this directory, newest first; --all: of every directory\n"
+    "  list        those of this directory, newest first\n"
     "  show        one: its turns, attempts that are not in it, tokens used and spent\n"
     "  export      all of one, as JSON Lines, to standard output or to FILE, which is\n"
     "              then there whole or not at all, and readable by its owner alone\n"
     "  import      what export wrote, from FILE or standard input: all or nothing\n"
     "  fork        a new session with the same turns\n"
-    "  delete      for ever; a session that is at work is not deleted\n"
+    "  delete      for ever, with those of its sub-agents; none that is at work\n"
     "  move-aside  renames a store that cannot be used, so that a new one can be made\n"
     "\n"
     "Options:\n"
-    "      --all                   of every directory\n"
+    "      --all                   of every directory, and those of sub-agents\n"
     "      --as ID                 the new session's id: a-z, 0-9 and '-', at most 64\n"
     "      --store FILE            where sessions are kept\n"
     "      --json                  one line, as in docs/schemas/session-list.json,\n"
@@ -75,7 +75,7 @@ static int list(struct session_work *work)
     if (work->store == NULL)
         return 0;
     return bl_store_list(work->store, &work->arena, work->all ? NULL : work->directory, 0,
-                         &work->summaries, &work->error);
+                         work->all, &work->summaries, &work->error);
 }
 
 static int show(struct session_work *work)
@@ -96,16 +96,33 @@ static int fork_session(struct session_work *work)
                          &work->error);
 }
 
+/* It was there before anything was deleted. */
+static bool was_there(const struct session_work *work, const char *id)
+{
+    BL_LIST_EACH (link, &work->summaries) {
+        if (strcmp(BL_CONTAINER(link, struct bl_store_summary, link)->id, id) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Each for itself: one that cannot be deleted does not keep the others. The first failure is told.
- */
+ * One that went with the session of the agent above it is deleted, too. */
 static int delete (struct session_work *work)
 {
     int first = 0;
 
+    if (work->operand_count > 1)
+        first =
+            bl_store_list(work->store, &work->arena, NULL, 0, true, &work->summaries, &work->error);
+    if (first != 0)
+        return first;
     work->deleted = bl_arena_alloc(&work->arena, work->operand_count * sizeof *work->deleted);
     for (size_t i = 0; i < work->operand_count; i++) {
         struct bl_error error = {0};
         int code = bl_store_delete(work->store, work->operands[i], &error);
+        if (code == BL_ENOENT && was_there(work, work->operands[i]))
+            code = 0;
         if (code == 0)
             work->deleted[work->deleted_count++] = work->operands[i];
         else if (first == 0)

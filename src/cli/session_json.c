@@ -16,6 +16,9 @@ static void write_head(struct bl_json_writer *writer, const struct bl_store_summ
     bl_json_put_string(writer, "cwd", summary->directory);
     bl_json_put_string(writer, "title", summary->title);
     bl_json_put_string(writer, "parent", summary->parent);
+    bl_json_put_string(writer, "agent_of", summary->agent_of);
+    bl_json_put_string(writer, "agent_turn", summary->agent_turn);
+    bl_json_put_string(writer, "persona", summary->persona);
     write_time(writer, "created_at", summary->created_wall_ns);
     write_time(writer, "updated_at", summary->updated_wall_ns);
     bl_json_put_string(writer, "held_by", summary->held_by);

@@ -50,6 +50,8 @@ void session_list_text(struct bl_buffer *out, const struct session_work *work)
                          summary->turns, tokens(&summary->usage), updated);
         if (summary->held_by != NULL)
             bl_buffer_printf(out, "[held by %s] ", summary->held_by);
+        if (summary->agent_of != NULL)
+            bl_buffer_printf(out, "[agent of %s] ", summary->agent_of);
         append_line(out, bl_text_from(summary->title), TITLE_SIZE);
     }
 }
@@ -110,6 +112,20 @@ static void append_attempt(struct bl_buffer *out, struct bl_text json)
     bl_arena_done(&arena);
 }
 
+/* Names of personas come from files of others, and ids of turns from imports. */
+static void append_agent(struct bl_buffer *out, const struct bl_store_summary *summary)
+{
+    bl_buffer_printf(out, "Agent of   %s\n", summary->agent_of);
+    if (summary->agent_turn != NULL) {
+        bl_buffer_append(out, BL_TEXT("In turn    "));
+        append_line(out, bl_text_from(summary->agent_turn), SIZE_MAX);
+    }
+    if (summary->persona != NULL) {
+        bl_buffer_append(out, BL_TEXT("Persona    "));
+        append_line(out, bl_text_from(summary->persona), SIZE_MAX);
+    }
+}
+
 void session_show_text(struct bl_buffer *out, const struct session_work *work)
 {
     const struct bl_store_session_view *view = &work->view;
@@ -124,6 +140,8 @@ void session_show_text(struct bl_buffer *out, const struct session_work *work)
     append_line(out, bl_text_from(summary->directory), SIZE_MAX);
     if (summary->parent != NULL)
         bl_buffer_printf(out, "Fork of    %s\n", summary->parent);
+    if (summary->agent_of != NULL)
+        append_agent(out, summary);
     if (summary->held_by != NULL)
         bl_buffer_printf(out, "Held by    %s\n", summary->held_by);
     bl_buffer_printf(out,

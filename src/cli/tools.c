@@ -57,6 +57,7 @@ int tools_offered_init(struct tools_offered *offered, struct bl_error *error)
     *offered = (struct tools_offered){.permissions = bl_permissions_new(BL_PERMISSION_AUTO)};
     bl_arena_init(&offered->arena);
     char *directory = bl_arena_alloc(&offered->arena, PATH_MAX);
+    struct bl_list personas, notices;
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
                             "the current folder is gone, and with it the workspace");
@@ -65,9 +66,12 @@ int tools_offered_init(struct tools_offered *offered, struct bl_error *error)
         .permissions = offered->permissions,
     };
     int code = bl_toolbox_new(&options, &offered->toolbox, error);
-    if (code == 0)
-        offered->tools = bl_toolbox_tools(offered->toolbox);
-    return code;
+    if (code != 0)
+        return code;
+    bl_list_init(&notices);
+    bl_personas_find(&offered->arena, directory, &personas, &notices);
+    offered->tools = bl_agent_offers(&offered->arena, offered->toolbox, &personas);
+    return 0;
 }
 
 void tools_offered_done(struct tools_offered *offered)
@@ -126,9 +130,10 @@ static void append_schema(struct bl_buffer *out, struct bl_text schema)
 }
 
 /* A text in lines of 80 columns, each but the first behind `indent` blanks. */
-static void append_wrapped(struct bl_buffer *out, const char *text, size_t indent)
+/* One paragraph; what follows it stands below. */
+static void append_paragraph(struct bl_buffer *out, struct bl_text rest, size_t indent, bool more)
 {
-    struct bl_text rest = bl_text_from(text), word;
+    struct bl_text word;
     size_t column = indent;
 
     while (bl_text_split(&rest, ' ', &word)) {
@@ -144,6 +149,16 @@ static void append_wrapped(struct bl_buffer *out, const char *text, size_t inden
         column += size;
     }
     bl_buffer_append_byte(out, '\n');
+    if (more)
+        bl_buffer_printf(out, "%*s", (int)indent, "");
+}
+
+static void append_wrapped(struct bl_buffer *out, const char *text, size_t indent)
+{
+    struct bl_text lines = bl_text_from(text), line;
+
+    while (bl_text_split(&lines, '\n', &line))
+        append_paragraph(out, line, indent, lines.size > 0);
 }
 
 static int print_tool(const struct cli_call *call, const struct bl_tool_offer *offer)
@@ -190,9 +205,9 @@ int cli_tools_run(struct cli_call *call)
     if (tools_offered_init(&offered, &error) != 0)
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)
-        exit_code = print_tools(call, offered.tools);
+        exit_code = print_tools(call, &offered.tools);
     else
-        exit_code = cli_envelope_print(call, CLI_EXIT_OK, tools_payload, offered.tools);
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, tools_payload, &offered.tools);
     tools_offered_done(&offered);
     return exit_code;
 }
@@ -224,7 +239,7 @@ static int show_tool(struct cli_call *call, const char *name)
     int exit_code;
 
     if (tools_offered_init(&offered, &error) == 0)
-        offer = find_tool(offered.tools, name, &error);
+        offer = find_tool(&offered.tools, name, &error);
     if (offer == NULL)
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)

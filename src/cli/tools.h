@@ -2,14 +2,14 @@
 #ifndef BELAY_CLI_TOOLS_H
 #define BELAY_CLI_TOOLS_H
 
-#include <belay/tool.h>
+#include <belay/agent.h>
 
 /* The tools that `belay run` without options has in this directory. Embedded by its owner. */
 struct tools_offered {
     struct bl_arena arena;
     struct bl_permissions *permissions;
     struct bl_toolbox *toolbox;
-    const struct bl_tools *tools;
+    struct bl_tools tools; /* only its offers */
 };
 
 /* On error too tools_offered_done must be called. */

@@ -49,6 +49,7 @@ void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id,
 {
     *unit = (struct bl_unit){.kind = kind};
     bl_list_init(&unit->link);
+    bl_list_init(&unit->units);
     bl_text_into(unit->id, sizeof unit->id, id);
     bl_text_into(unit->name, sizeof unit->name, name);
     unit->receipt = nearest_receipt(bl_scope_current());
@@ -56,19 +57,41 @@ void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id,
         bl_list_push_back(&unit->receipt->live, &unit->link);
 }
 
+static void move_units(struct bl_list *from, struct bl_list *to)
+{
+    struct bl_list *link;
+    while ((link = bl_list_pop_front(from)) != NULL)
+        bl_list_push_back(to, link);
+}
+
+/* Copies, with what is below them: agents are no deeper than they are let. */
+static void free_units(struct bl_list *units)
+{
+    struct bl_list *link;
+    while ((link = bl_list_pop_front(units)) != NULL) {
+        struct bl_unit *unit = BL_CONTAINER(link, struct bl_unit, link);
+        free_units(&unit->units);
+        bl_free(unit);
+    }
+}
+
 void bl_unit_end(struct bl_unit *unit, enum bl_fate fate)
 {
     struct bl_receipt *receipt = unit->receipt;
     unit->fate = fate;
     bl_list_remove(&unit->link);
-    if (receipt == NULL || !bl_scope_stopped(receipt->scope))
+    if (receipt == NULL || !bl_scope_stopped(receipt->scope)) {
+        free_units(&unit->units);
         return;
+    }
     struct bl_stop stop;
     bl_scope_stop_read(receipt->scope, &stop);
     receipt->quiet_ns = bl_now_ns();
     unit->ms = (double)(receipt->quiet_ns - stop.time_ns) / 1e6;
     struct bl_unit *copy = bl_alloc(sizeof *copy);
     *copy = *unit;
+    bl_list_init(&copy->units);
+    move_units(&unit->units, &copy->units);
     bl_list_push_back(&receipt->stopped, &copy->link);
 }
 
@@ -111,18 +134,27 @@ static struct bl_receipt *receipt_of_stop_above(const struct bl_receipt *receipt
     return same ? outer : NULL;
 }
 
+bool bl_receipt_elsewhere(const struct bl_receipt *receipt)
+{
+    return receipt_of_stop_above(receipt) != NULL;
+}
+
+void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit)
+{
+    if (receipt_of_stop_above(receipt) != NULL)
+        move_units(&receipt->stopped, &unit->units);
+}
+
 void bl_receipt_close(struct bl_receipt *receipt)
 {
     struct bl_receipt *outer = receipt_of_stop_above(receipt);
-    struct bl_list *link;
     assert(bl_list_empty(&receipt->live));
-    while (outer != NULL && (link = bl_list_pop_front(&receipt->stopped)) != NULL) {
-        bl_list_push_back(&outer->stopped, link);
+    if (outer != NULL && !bl_list_empty(&receipt->stopped)) {
+        move_units(&receipt->stopped, &outer->stopped);
         if (outer->quiet_ns < receipt->quiet_ns)
             outer->quiet_ns = receipt->quiet_ns;
     }
-    while ((link = bl_list_pop_front(&receipt->stopped)) != NULL)
-        bl_free(BL_CONTAINER(link, struct bl_unit, link));
+    free_units(&receipt->stopped);
     bl_stop_hook_remove(&receipt->hook);
     receipt->scope->receipt = NULL;
 }
@@ -132,36 +164,45 @@ bool bl_receipt_ready(const struct bl_receipt *receipt)
     return receipt->observed && bl_list_empty(&receipt->live);
 }
 
+/* What its units come to, with those below them. */
+struct sum {
+    bool forced; /* something had to be killed, or is not known to have ended */
+    uint32_t survivors;
+    uint32_t processes;
+    enum bl_mechanism mechanism;      /* the weakest among units that have processes */
+    uint32_t plain[BL_UNIT_TASK + 1]; /* units of each kind that have none */
+};
+
+static void add_up(const struct bl_list *units, struct sum *sum)
+{
+    BL_LIST_EACH (link, units) {
+        const struct bl_unit *unit = BL_CONTAINER(link, struct bl_unit, link);
+        sum->forced |= unit->fate == BL_FATE_KILLED || unit->fate == BL_FATE_UNKNOWN;
+        sum->survivors += unit->survivors;
+        sum->processes += unit->processes;
+        if (unit->mechanism == BL_MECHANISM_NONE)
+            sum->plain[unit->kind]++;
+        else if (sum->mechanism == BL_MECHANISM_NONE || unit->mechanism < sum->mechanism)
+            sum->mechanism = unit->mechanism;
+        add_up(&unit->units, sum);
+    }
+}
+
+static struct sum sum_of(const struct bl_receipt *receipt)
+{
+    struct sum sum = {0};
+    add_up(&receipt->stopped, &sum);
+    return sum;
+}
+
 bool bl_receipt_cancel_observed(const struct bl_receipt *receipt)
 {
-    if (!bl_scope_stopped(receipt->scope))
-        return false;
-    BL_LIST_EACH (link, &receipt->stopped) {
-        enum bl_fate fate = BL_CONTAINER(link, struct bl_unit, link)->fate;
-        if (fate == BL_FATE_KILLED || fate == BL_FATE_UNKNOWN)
-            return false;
-    }
-    return true;
+    return bl_scope_stopped(receipt->scope) && !sum_of(receipt).forced;
 }
 
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt)
 {
-    uint32_t survivors = 0;
-    BL_LIST_EACH (link, &receipt->stopped)
-        survivors += BL_CONTAINER(link, struct bl_unit, link)->survivors;
-    return survivors;
-}
-
-/* The weakest among units that have processes. */
-static enum bl_mechanism weakest(const struct bl_receipt *receipt)
-{
-    enum bl_mechanism mechanism = BL_MECHANISM_NONE;
-    BL_LIST_EACH (link, &receipt->stopped) {
-        enum bl_mechanism own = BL_CONTAINER(link, struct bl_unit, link)->mechanism;
-        if (own != BL_MECHANISM_NONE && (mechanism == BL_MECHANISM_NONE || own < mechanism))
-            mechanism = own;
-    }
-    return mechanism;
+    return sum_of(receipt).survivors;
 }
 
 static double tenths(double ms)
@@ -180,6 +221,8 @@ static void write_ms(struct bl_json_writer *writer, const char *key, double ms)
     bl_json_write_key(writer, bl_text_from(key));
     bl_json_write_double(writer, tenths(ms));
 }
+
+static void write_units(struct bl_json_writer *writer, const struct bl_list *units);
 
 static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit)
 {
@@ -201,11 +244,23 @@ static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit
     }
     if (unit->detail[0] != '\0')
         bl_json_put_string(writer, "detail", unit->detail);
+    if (unit->kind == BL_UNIT_AGENT)
+        write_units(writer, &unit->units);
+    bl_json_write_end(writer);
+}
+
+static void write_units(struct bl_json_writer *writer, const struct bl_list *units)
+{
+    bl_json_write_key(writer, BL_TEXT("units"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, units)
+        write_unit(writer, BL_CONTAINER(link, struct bl_unit, link));
     bl_json_write_end(writer);
 }
 
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer)
 {
+    struct sum sum = sum_of(receipt);
     struct bl_stop stop;
     char requested_at[32];
     bl_scope_stop_read(receipt->scope, &stop);
@@ -221,17 +276,15 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
                  ? 0
                  : (double)(receipt->observed_ns - stop.time_ns) / 1e6);
     write_ms(writer, "quiet_ms", quiet_ms(receipt, &stop));
-    bl_json_put_string(writer, "mechanism", bl_mechanism_name(weakest(receipt)));
+    bl_json_put_string(writer, "mechanism", bl_mechanism_name(sum.mechanism));
     bl_json_put_boolean(writer, "cancel_observed", bl_receipt_cancel_observed(receipt));
-    bl_json_put_uint64(writer, "survivors", bl_receipt_survivors(receipt));
+    bl_json_put_uint64(writer, "survivors", sum.survivors);
     bl_json_write_key(writer, BL_TEXT("background"));
     bl_json_write_array(writer);
+    if (receipt->background != NULL)
+        receipt->background(receipt->background_context, writer);
     bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("units"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &receipt->stopped)
-        write_unit(writer, BL_CONTAINER(link, struct bl_unit, link));
-    bl_json_write_end(writer);
+    write_units(writer, &receipt->stopped);
     bl_json_write_end(writer);
 }
 
@@ -244,34 +297,28 @@ int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
                                            [BL_UNIT_COMMAND] = {"command", "commands"},
                                            [BL_UNIT_TURN] = {"turn", "turns"},
                                            [BL_UNIT_TASK] = {"task", "tasks"}};
-    uint32_t counts[BL_COUNT(nouns)] = {0}, processes = 0;
+    /* A unit of processes is told by these. */
+    struct sum sum = sum_of(receipt);
     struct bl_stop stop;
     char duration[32];
-    BL_LIST_EACH (link, &receipt->stopped) {
-        const struct bl_unit *unit = BL_CONTAINER(link, struct bl_unit, link);
-        processes += unit->processes;
-        /* A unit of processes is told by these. */
-        if (unit->mechanism == BL_MECHANISM_NONE)
-            counts[unit->kind]++;
-    }
     bl_scope_stop_read(receipt->scope, &stop);
     bl_duration_format((int64_t)(quiet_ms(receipt, &stop) * 1e6), duration);
     int code = bl_buffer_printf(out, "Stopped in %s", duration);
     const char *separator = ": ";
     for (size_t i = 0; i < BL_COUNT(nouns) && code == 0; i++) {
-        if (counts[i] == 0)
+        if (sum.plain[i] == 0)
             continue;
-        code = bl_buffer_printf(out, "%s%u %s", separator, counts[i], nouns[i][counts[i] != 1]);
+        code =
+            bl_buffer_printf(out, "%s%u %s", separator, sum.plain[i], nouns[i][sum.plain[i] != 1]);
         separator = ", ";
     }
-    if (code == 0 && processes > 0)
-        code = bl_buffer_printf(out, "%s%u process%s", separator, processes,
-                                processes == 1 ? "" : "es");
-    uint32_t survivors = bl_receipt_survivors(receipt);
-    if (code == 0 && survivors == 0)
+    if (code == 0 && sum.processes > 0)
+        code = bl_buffer_printf(out, "%s%u process%s", separator, sum.processes,
+                                sum.processes == 1 ? "" : "es");
+    if (code == 0 && sum.survivors == 0)
         code = bl_buffer_printf(out, ". Nothing left running.");
     else if (code == 0)
-        code = bl_buffer_printf(out, ". Still running: %u process%s.", survivors,
-                                survivors == 1 ? "" : "es");
+        code = bl_buffer_printf(out, ". Still running: %u process%s.", sum.survivors,
+                                sum.survivors == 1 ? "" : "es");
     return code;
 }

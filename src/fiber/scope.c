@@ -447,7 +447,8 @@ uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope)
 
     BL_LIST_EACH (link, &scope->children) {
         const struct bl_scope *child = BL_CONTAINER(link, struct bl_scope, sibling);
-        if (state_of(child) != BL_SCOPE_LIVE)
+        /* A shield's limit is no business of those who wait for the work. */
+        if (state_of(child) != BL_SCOPE_LIVE || child->shield)
             continue;
         uint64_t below_ns = bl_scope_next_deadline_ns(child);
         if (below_ns < earliest_ns)

@@ -109,6 +109,8 @@ static bool id_is_taken(const struct model_assembly *assembly, struct bl_text id
         return false;
     if (request->messages != NULL && list_has_call(request->messages, id))
         return true;
+    if (request->summary != NULL && list_has_call(&request->summary->messages, id))
+        return true;
     if (request->session == NULL)
         return false;
     BL_LIST_EACH (link, &request->session->turns) {

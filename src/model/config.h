@@ -6,7 +6,7 @@
 #define BELAY_MODEL_CONFIG_H
 
 #include "provider.h"
-#include "value.h"
+#include <belay/value.h>
 
 #define CONFIG_OPERATION "read the configuration"
 #define CONFIG_SIZE_MAX  ((size_t)1024 * 1024)
@@ -77,12 +77,26 @@ struct config_model {
     struct config_rates rates;
 };
 
+/* What a file says that is not about models: kept for whoever it is for. */
+enum config_section {
+    CONFIG_PERMISSIONS,
+    CONFIG_HOOKS,
+    CONFIG_ENV_ALLOW,
+    CONFIG_SECTIONS,
+};
+
+struct config_kept {
+    struct bl_value_reader reader;
+    const struct bl_json *keys[CONFIG_SECTIONS]; /* NULL: not said */
+};
+
 struct bl_config {
     struct bl_arena arena;
     const char *(*variable)(const char *name);
     const char *user_file;   /* where it is, or would be; NULL: nobody knows */
     const char *prices_file; /* likewise */
     struct config_said said[CONFIG_SOURCES];
+    struct config_kept kept[2]; /* of the user's file, and of the project's */
     struct bl_list providers;
     struct bl_list models;
     struct bl_list prices;
@@ -114,16 +128,17 @@ int config_address(struct bl_config *config, enum bl_api api, const char *text,
 
 /* The document of `source`; errors name the place, and nothing of what stands there. */
 int config_open(struct bl_config *config, const char *file, struct bl_text source,
-                struct value_reader *ret_reader, struct bl_error *error);
-struct config_place config_place_of(const struct value_reader *reader, const struct bl_json *node);
+                struct bl_value_reader *ret_reader, struct bl_error *error);
+struct config_place config_place_of(const struct bl_value_reader *reader,
+                                    const struct bl_json *node);
 /* The value of a member. 0, or the error set, with what its key must be. */
-int config_read_text(struct value_reader *reader, const struct bl_json *key,
+int config_read_text(struct bl_value_reader *reader, const struct bl_json *key,
                      const char **ret_text); /* a line */
 /* null is 0: not known. */
-int config_read_tokens(struct value_reader *reader, const struct bl_json *key,
+int config_read_tokens(struct bl_value_reader *reader, const struct bl_json *key,
                        uint64_t *ret_tokens);
 /* USD per million tokens, zero or more; null is -1: not known. */
-int config_read_rate(struct value_reader *reader, const struct bl_json *key, double *ret_rate);
+int config_read_rate(struct bl_value_reader *reader, const struct bl_json *key, double *ret_rate);
 
 /* ---- config_file.c --------------------------------------------------------------------------- */
 

@@ -6,17 +6,17 @@
 
 /* A file while it is read. */
 struct file {
-    struct value_reader reader;
+    struct bl_value_reader reader;
     struct bl_config *config;
     bool project;
 };
 
-static struct file *file_of(struct value_reader *reader)
+static struct file *file_of(struct bl_value_reader *reader)
 {
     return BL_CONTAINER(reader, struct file, reader);
 }
 
-static struct bl_config *config_of(struct value_reader *reader)
+static struct bl_config *config_of(struct bl_value_reader *reader)
 {
     return file_of(reader)->config;
 }
@@ -24,7 +24,8 @@ static struct bl_config *config_of(struct value_reader *reader)
 /* ---- Providers ------------------------------------------------------------------------------- */
 
 /* A path: "~/" is the home, what is relative is below the file's own folder. */
-static int read_path(struct value_reader *reader, const struct bl_json *key, const char **ret_path)
+static int read_path(struct bl_value_reader *reader, const struct bl_json *key,
+                     const char **ret_path)
 {
     struct bl_arena *arena = &config_of(reader)->arena;
     const char *home = config_of(reader)->variable("HOME");
@@ -44,7 +45,7 @@ static int read_path(struct value_reader *reader, const struct bl_json *key, con
     return 0;
 }
 
-static int read_base_url(struct value_reader *reader, const struct bl_json *key,
+static int read_base_url(struct bl_value_reader *reader, const struct bl_json *key,
                          struct config_provider *entry)
 {
     const char *text = NULL, *why = NULL;
@@ -56,13 +57,13 @@ static int read_base_url(struct value_reader *reader, const struct bl_json *key,
                           &why);
     if (code == 0)
         return 0;
-    code = value_fail_at(reader, key + 1, "base_url is no address: %s", why);
+    code = bl_value_fail_at(reader, key + 1, "base_url is no address: %s", why);
     bl_error_hint(reader->error, "like https://host.example:8443/v1");
     return code;
 }
 
 /* One text for the shell, or a list of words. */
-static int read_command(struct value_reader *reader, const struct bl_json *key,
+static int read_command(struct bl_value_reader *reader, const struct bl_json *key,
                         struct config_provider *entry)
 {
     const struct bl_json *value = key + 1;
@@ -71,7 +72,7 @@ static int read_command(struct value_reader *reader, const struct bl_json *key,
     int code = 0;
 
     if (count == 0 || count > COMMAND_MAX)
-        return value_fail_at(reader, value, "key_command has from 1 to %u words", COMMAND_MAX);
+        return bl_value_fail_at(reader, value, "key_command has from 1 to %u words", COMMAND_MAX);
     const char **words = bl_arena_zalloc(&config_of(reader)->arena, (count + 1) * sizeof *words);
     entry->key_command = words;
     if (!bl_json_is(value, BL_JSON_ARRAY)) {
@@ -80,7 +81,7 @@ static int read_command(struct value_reader *reader, const struct bl_json *key,
         return config_read_text(reader, key, &words[2]);
     }
     BL_JSON_EACH (element, value) {
-        code = value_read_line(reader, element, "a word of key_command", &words[used++]);
+        code = bl_value_read_line(reader, element, "a word of key_command", &words[used++]);
         if (code != 0)
             return code;
     }
@@ -113,20 +114,21 @@ static bool is_reserved_header(const char *name)
     return false;
 }
 
-static int read_headers(struct value_reader *reader, const struct bl_json *value,
+static int read_headers(struct bl_value_reader *reader, const struct bl_json *value,
                         struct config_provider *entry)
 {
     if (!bl_json_is(value, BL_JSON_OBJECT))
-        return value_fail_at(reader, value, "headers must be a mapping, is %s", value_type(value));
+        return bl_value_fail_at(reader, value, "headers must be a mapping, is %s",
+                                bl_value_type(value));
     struct bl_http_header *headers =
         bl_arena_zalloc(&config_of(reader)->arena, bl_json_size(value) * sizeof *headers);
     size_t count = 0;
     BL_JSON_MEMBERS (key, value) {
         const char *text = NULL;
         if (!is_token(bl_json_text(key)))
-            return value_fail_at(reader, key, "that is no name of a header");
+            return bl_value_fail_at(reader, key, "that is no name of a header");
         if (is_reserved_header(key->string))
-            return value_fail_at(reader, key, "the header %s is not to be set", key->string);
+            return bl_value_fail_at(reader, key, "the header %s is not to be set", key->string);
         int code = config_read_text(reader, key, &text);
         if (code != 0)
             return code;
@@ -137,18 +139,18 @@ static int read_headers(struct value_reader *reader, const struct bl_json *value
     return 0;
 }
 
-static int read_timer(struct value_reader *reader, size_t which, const struct bl_json *key,
+static int read_timer(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
                       void *out)
 {
     struct bl_provider *provider = out;
     uint64_t *const timers[] = {&provider->connect_ns, &provider->first_byte_ns,
                                 &provider->stall_ns};
 
-    return value_read_duration(reader, key, 1, timers[which]);
+    return bl_value_read_duration(reader, key, 1, timers[which]);
 }
 
 /* Each key is a field of requests: false leaves it out. */
-static int read_compat(struct value_reader *reader, size_t which, const struct bl_json *key,
+static int read_compat(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
                        void *out)
 {
     static const char *const words[] = {"max_completion_tokens", "max_tokens", "none", NULL};
@@ -162,13 +164,13 @@ static int read_compat(struct value_reader *reader, size_t which, const struct b
     size_t index = 0;
 
     if (which == 0) {
-        int code = value_read_choice(reader, key, words, &index);
+        int code = bl_value_read_choice(reader, key, words, &index);
         entry->max_tokens_chosen = true;
         compat->max_tokens_field = index == 1;
         compat->no_max_tokens = index == 2;
         return code;
     }
-    int code = value_read_boolean(reader, key, &sent);
+    int code = bl_value_read_boolean(reader, key, &sent);
     *left_out[which - 1] = !sent;
     return code;
 }
@@ -206,7 +208,7 @@ static const char *const provider_keys[] = {
     NULL,
 };
 
-static int read_provider_member(struct value_reader *reader, size_t which,
+static int read_provider_member(struct bl_value_reader *reader, size_t which,
                                 const struct bl_json *key, void *out)
 {
     static const char *const timers[] = {"connect", "first_byte", "stall", NULL};
@@ -231,15 +233,15 @@ static int read_provider_member(struct value_reader *reader, size_t which,
     case PROVIDER_KEY_COMMAND: return read_command(reader, key, entry);
     case PROVIDER_HEADERS: return read_headers(reader, key + 1, entry);
     case PROVIDER_TIMERS:
-        return value_read_members(reader, key + 1, "timers", timers, read_timer, provider);
-    case PROVIDER_HTTP2: return value_read_boolean(reader, key, &provider->client.http2);
+        return bl_value_read_members(reader, key + 1, "timers", timers, read_timer, provider);
+    case PROVIDER_HTTP2: return bl_value_read_boolean(reader, key, &provider->client.http2);
     case PROVIDER_RESOLVER:
-        code = value_read_choice(reader, key, resolvers, &index);
+        code = bl_value_read_choice(reader, key, resolvers, &index);
         provider->client.system_resolver = index == 1;
         return code;
     case PROVIDER_CA_FILE: return read_path(reader, key, &provider->client.ca_file);
     case PROVIDER_COMPAT:
-        return value_read_members(reader, key + 1, "compat", compat, read_compat, entry);
+        return bl_value_read_members(reader, key + 1, "compat", compat, read_compat, entry);
     case PROVIDER_ORGANIZATION: return config_read_text(reader, key, &provider->organization);
     case PROVIDER_BETA: return config_read_text(reader, key, &provider->beta);
     }
@@ -247,7 +249,7 @@ static int read_provider_member(struct value_reader *reader, size_t which,
 }
 
 /* The entry that is told of: one that is built in, or a new one, whose format must be said. */
-static int open_provider(struct value_reader *reader, const struct bl_json *key,
+static int open_provider(struct bl_value_reader *reader, const struct bl_json *key,
                          struct config_provider **ret_entry)
 {
     static const char *const apis[] = {
@@ -262,16 +264,16 @@ static int open_provider(struct value_reader *reader, const struct bl_json *key,
     while (member->type != BL_JSON_END && strcmp(member->string, "api") != 0)
         member = bl_json_next(member + 1);
     if (member->type != BL_JSON_END) {
-        int code = value_read_choice(reader, member, apis, &index);
+        int code = bl_value_read_choice(reader, member, apis, &index);
         if (code != 0)
             return code;
         if (entry != NULL && entry->provider.api != (enum bl_api)index)
-            return value_fail_at(reader, member + 1,
-                                 "the provider '%s' is built in, and its api "
-                                 "is %s",
-                                 key->string, bl_api_name(entry->provider.api));
+            return bl_value_fail_at(reader, member + 1,
+                                    "the provider '%s' is built in, and its api "
+                                    "is %s",
+                                    key->string, bl_api_name(entry->provider.api));
     } else if (entry == NULL) {
-        int code = value_fail_at(reader, key, "a provider needs an api");
+        int code = bl_value_fail_at(reader, key, "a provider needs an api");
         bl_error_hint(reader->error, "what it may be: anthropic, openai, openai-responses, ollama");
         return code;
     }
@@ -281,24 +283,25 @@ static int open_provider(struct value_reader *reader, const struct bl_json *key,
     return 0;
 }
 
-static int read_provider(struct value_reader *reader, const struct bl_json *key)
+static int read_provider(struct bl_value_reader *reader, const struct bl_json *key)
 {
     struct config_provider *entry = NULL;
-    char shown[VALUE_SHOWN_SIZE];
+    char shown[BL_VALUE_SHOWN_SIZE];
 
-    value_show(bl_json_text(key), shown);
+    bl_value_show(bl_json_text(key), shown);
     if (key->size == 0 || strpbrk(key->string, "/:") != NULL)
-        return value_fail_at(reader, key,
-                             "the name of a provider is not empty, and has no '/' "
-                             "and no ':'");
+        return bl_value_fail_at(reader, key,
+                                "the name of a provider is not empty, and has no '/' "
+                                "and no ':'");
     if (strcmp(key->string, "script") == 0 || strcmp(key->string, "replay") == 0)
-        return value_fail_at(reader, key, "'%s' is built in, and has nothing to configure", shown);
+        return bl_value_fail_at(reader, key, "'%s' is built in, and has nothing to configure",
+                                shown);
     if (!bl_json_is(key + 1, BL_JSON_OBJECT))
-        return value_fail_at(reader, key + 1, "a provider must be a mapping, is %s",
-                             value_type(key + 1));
+        return bl_value_fail_at(reader, key + 1, "a provider must be a mapping, is %s",
+                                bl_value_type(key + 1));
     if (bl_json_get(key + 1, BL_TEXT("key")) != NULL ||
         bl_json_get(key + 1, BL_TEXT("api_key")) != NULL) {
-        int code = value_fail_at(reader, key, "a key does not stand in this file");
+        int code = bl_value_fail_at(reader, key, "a key does not stand in this file");
         bl_error_hint(reader->error, "key_env, key_file or key_command say where it comes from");
         return code;
     }
@@ -306,8 +309,8 @@ static int read_provider(struct value_reader *reader, const struct bl_json *key)
     if (code != 0)
         return code;
     entry->place = config_place_of(reader, key);
-    code = value_read_members(reader, key + 1, "a provider", provider_keys, read_provider_member,
-                              entry);
+    code = bl_value_read_members(reader, key + 1, "a provider", provider_keys, read_provider_member,
+                                 entry);
     bool said = bl_json_get(key + 1, BL_TEXT("key_file")) != NULL ||
                 bl_json_get(key + 1, BL_TEXT("key_command")) != NULL;
     /* The key comes from where the file says, and not from a variable that happens to be set. */
@@ -315,7 +318,8 @@ static int read_provider(struct value_reader *reader, const struct bl_json *key)
         entry->key_env = entry->token_env = NULL;
     if (code == 0 &&
         (entry->key_env != NULL) + (entry->key_file != NULL) + (entry->key_command != NULL) > 1) {
-        code = value_fail_at(reader, key, "the key of '%s' comes from more than one place", shown);
+        code =
+            bl_value_fail_at(reader, key, "the key of '%s' comes from more than one place", shown);
         bl_error_hint(reader->error, "keep one of key_env, key_file and key_command");
     }
     return code;
@@ -323,7 +327,7 @@ static int read_provider(struct value_reader *reader, const struct bl_json *key)
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-static int read_thinking(struct value_reader *reader, const struct bl_json *key,
+static int read_thinking(struct bl_value_reader *reader, const struct bl_json *key,
                          struct bl_profile *profile)
 {
     static const char *const words[] = {"none", "low", "medium", "high", "adaptive", NULL};
@@ -337,14 +341,14 @@ static int read_thinking(struct value_reader *reader, const struct bl_json *key,
             profile->thinking = BL_EFFORT_MEDIUM;
         return code;
     }
-    int code = value_read_choice(reader, key, words, &index);
+    int code = bl_value_read_choice(reader, key, words, &index);
     if (code == 0)
         profile->thinking = efforts[index];
     return code;
 }
 
-static int read_price_member(struct value_reader *reader, size_t which, const struct bl_json *key,
-                             void *out)
+static int read_price_member(struct bl_value_reader *reader, size_t which,
+                             const struct bl_json *key, void *out)
 {
     struct config_rates *rates = out;
     double *const fields[] = {&rates->input, &rates->output, &rates->cache_read,
@@ -380,8 +384,8 @@ static const char *const model_keys[] = {
     NULL,
 };
 
-static int read_model_member(struct value_reader *reader, size_t which, const struct bl_json *key,
-                             void *out)
+static int read_model_member(struct bl_value_reader *reader, size_t which,
+                             const struct bl_json *key, void *out)
 {
     static const char *const rates[] = {"input", "output", "cache_read", "cache_write", NULL};
     struct config_model *model = out;
@@ -398,48 +402,49 @@ static int read_model_member(struct value_reader *reader, size_t which, const st
     case MODEL_CONTEXT_WINDOW: return config_read_tokens(reader, key, &profile->context_window);
     case MODEL_NUM_CTX: return config_read_tokens(reader, key, &profile->num_ctx);
     case MODEL_KEEP_ALIVE: return config_read_text(reader, key, &profile->keep_alive);
-    case MODEL_FREE: return value_read_boolean(reader, key, &model->free);
+    case MODEL_FREE: return bl_value_read_boolean(reader, key, &model->free);
     case MODEL_PRICE:
-        return value_read_members(reader, key + 1, "price", rates, read_price_member,
-                                  &model->rates);
+        return bl_value_read_members(reader, key + 1, "price", rates, read_price_member,
+                                     &model->rates);
     case MODEL_OVERHEAD_TOKENS: return config_read_tokens(reader, key, &profile->overhead_tokens);
     }
     return 0;
 }
 
-static int read_model(struct value_reader *reader, const struct bl_json *key)
+static int read_model(struct bl_value_reader *reader, const struct bl_json *key)
 {
     struct bl_config *config = config_of(reader);
     struct config_model *model = bl_arena_zalloc(&config->arena, sizeof *model);
 
     if (key->size == 0 || strchr(key->string, '/') != NULL)
-        return value_fail_at(reader, key, "the name of a model is not empty, and has no '/'");
+        return bl_value_fail_at(reader, key, "the name of a model is not empty, and has no '/'");
     model->rates = CONFIG_RATES_UNKNOWN;
     model->profile.alias = key->string;
     model->place = config_place_of(reader, key);
-    int code = value_read_members(reader, key + 1, "a model", model_keys, read_model_member, model);
+    int code =
+        bl_value_read_members(reader, key + 1, "a model", model_keys, read_model_member, model);
     if (code != 0)
         return code;
     if (model->provider == NULL || model->profile.model == NULL) {
-        code = value_fail_at(reader, key, "a model needs a provider and a model");
+        code = bl_value_fail_at(reader, key, "a model needs a provider and a model");
         bl_error_hint(reader->error, "like {provider: anthropic, model: …}, as its provider "
                                      "calls it");
         return code;
     }
     if (model->free && model->rates.input > 0)
-        return value_fail_at(reader, key, "a model is free, or has a price");
+        return bl_value_fail_at(reader, key, "a model is free, or has a price");
     bl_list_push_back(&config->models, &model->link);
     return 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int read_each(struct value_reader *reader, const struct bl_json *key,
-                     int (*read)(struct value_reader *reader, const struct bl_json *key))
+static int read_each(struct bl_value_reader *reader, const struct bl_json *key,
+                     int (*read)(struct bl_value_reader *reader, const struct bl_json *key))
 {
     if (!bl_json_is(key + 1, BL_JSON_OBJECT))
-        return value_fail_at(reader, key + 1, "%s must be a mapping, is %s", key->string,
-                             value_type(key + 1));
+        return bl_value_fail_at(reader, key + 1, "%s must be a mapping, is %s", key->string,
+                                bl_value_type(key + 1));
     BL_JSON_MEMBERS (name, key + 1) {
         int code = read(reader, name);
         if (code != 0)
@@ -449,21 +454,48 @@ static int read_each(struct value_reader *reader, const struct bl_json *key,
     return 0;
 }
 
-/* A repository that was cloned must not decide where a key goes. */
-static int refuse_project(struct value_reader *reader, const struct bl_json *key)
+static int refuse_project(struct bl_value_reader *reader, const struct bl_json *key,
+                          const char *what_it_may)
 {
     struct bl_document_place place = bl_document_place(&reader->document, key);
 
     bl_error_set(reader->error, BL_EACCES, BL_KIND_POLICY, CONFIG_OPERATION, reader->file,
                  "%s:%u:%u: a project's file does not define %s", reader->file, place.line,
                  place.column, key->string);
-    bl_error_hint(reader->error,
-                  "it chooses among the user's own: move '%s' to %s, if you trust "
-                  "it",
-                  key->string,
+    bl_error_hint(reader->error, "%s: move '%s' to %s, if you trust it", what_it_may, key->string,
                   config_of(reader)->user_file != NULL ? config_of(reader)->user_file
                                                        : "the user's file");
     return BL_EACCES;
+}
+
+/* A repository that was cloned must not decide where a key goes. */
+static int refuse_provider(struct bl_value_reader *reader, const struct bl_json *key)
+{
+    return refuse_project(reader, key, "it chooses among the user's own");
+}
+
+/* Nor must it open or run anything. */
+static int check_project_section(struct bl_value_reader *reader, enum config_section which,
+                                 const struct bl_json *key)
+{
+    static const char what_it_may[] = "of permissions it may only deny";
+
+    if (which != CONFIG_PERMISSIONS)
+        return refuse_project(reader, key, what_it_may);
+    BL_JSON_MEMBERS (member, key + 1) {
+        if (strcmp(member->string, "mode") == 0 || strcmp(member->string, "allow") == 0)
+            return refuse_project(reader, member, what_it_may);
+    }
+    return 0;
+}
+
+static int keep_section(struct bl_value_reader *reader, enum config_section which,
+                        const struct bl_json *key)
+{
+    bool project = file_of(reader)->project;
+
+    config_of(reader)->kept[project].keys[which] = key;
+    return project ? check_project_section(reader, which, key) : 0;
 }
 
 enum top_key {
@@ -471,6 +503,9 @@ enum top_key {
     TOP_PROVIDER,
     TOP_PROVIDERS,
     TOP_MODELS,
+    TOP_PERMISSIONS,
+    TOP_HOOKS,
+    TOP_ENV_ALLOW,
 };
 
 static const char *const top_keys[] = {
@@ -478,10 +513,13 @@ static const char *const top_keys[] = {
     [TOP_PROVIDER] = "provider",
     [TOP_PROVIDERS] = "providers",
     [TOP_MODELS] = "models",
+    [TOP_PERMISSIONS] = "permissions",
+    [TOP_HOOKS] = "hooks",
+    [TOP_ENV_ALLOW] = "env_allow",
     NULL,
 };
 
-static int read_top_member(struct value_reader *reader, size_t which, const struct bl_json *key,
+static int read_top_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
                            void *out)
 {
     struct config_said *said = out;
@@ -494,27 +532,30 @@ static int read_top_member(struct value_reader *reader, size_t which, const stru
         said->provider_place = config_place_of(reader, key + 1);
         return config_read_text(reader, key, &said->provider);
     case TOP_PROVIDERS:
-        return file_of(reader)->project ? refuse_project(reader, key)
+        return file_of(reader)->project ? refuse_provider(reader, key)
                                         : read_each(reader, key, read_provider);
     case TOP_MODELS:
-        return file_of(reader)->project ? refuse_project(reader, key)
+        return file_of(reader)->project ? refuse_provider(reader, key)
                                         : read_each(reader, key, read_model);
+    case TOP_PERMISSIONS: return keep_section(reader, CONFIG_PERMISSIONS, key);
+    case TOP_HOOKS: return keep_section(reader, CONFIG_HOOKS, key);
+    case TOP_ENV_ALLOW: return keep_section(reader, CONFIG_ENV_ALLOW, key);
     }
     return 0;
 }
 
 /* Keys that say where a provider is, at the wrong level of a project's file, are refused as what
  * they are, and not as unknown ones. */
-static int check_project(struct value_reader *reader)
+static int check_project(struct bl_value_reader *reader)
 {
     if (!file_of(reader)->project)
         return 0;
     BL_JSON_MEMBERS (key, reader->document.root) {
         for (size_t i = 0; provider_keys[i] != NULL; i++)
             if (strcmp(key->string, provider_keys[i]) == 0)
-                return refuse_project(reader, key);
+                return refuse_provider(reader, key);
         if (strcmp(key->string, "price") == 0 || strcmp(key->string, "prices") == 0)
-            return refuse_project(reader, key);
+            return refuse_provider(reader, key);
     }
     return 0;
 }
@@ -531,6 +572,24 @@ int config_read_settings(struct bl_config *config, const char *file, bool projec
     code = check_project(&in.reader);
     if (code != 0)
         return code;
-    return value_read_members(&in.reader, in.reader.document.root, "the configuration", top_keys,
-                              read_top_member, said);
+    code = bl_value_read_members(&in.reader, in.reader.document.root, "the configuration", top_keys,
+                                 read_top_member, said);
+    config->kept[project].reader = in.reader;
+    config->kept[project].reader.error = NULL;
+    return code;
+}
+
+bool bl_config_section(const struct bl_config *config, const char *name, bool project,
+                       struct bl_value_reader *ret_reader, const struct bl_json **ret_key)
+{
+    const struct config_kept *kept = &config->kept[project];
+
+    for (size_t i = 0; i < CONFIG_SECTIONS; i++) {
+        if (kept->keys[i] == NULL || strcmp(kept->keys[i]->string, name) != 0)
+            continue;
+        *ret_reader = kept->reader;
+        *ret_key = kept->keys[i];
+        return true;
+    }
+    return false;
 }

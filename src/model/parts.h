@@ -48,6 +48,7 @@ struct bl_script {
     struct script_reply *replies;
     size_t reply_count;
     bool repeat;
+    uint64_t context_window; /* in tokens; 0: not said */
 };
 
 #define SCRIPT_PIECES_DEFAULT 4u

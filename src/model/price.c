@@ -157,8 +157,8 @@ static const char *const price_keys[] = {
     NULL,
 };
 
-static int read_price_member(struct value_reader *reader, size_t which, const struct bl_json *key,
-                             void *out)
+static int read_price_member(struct bl_value_reader *reader, size_t which,
+                             const struct bl_json *key, void *out)
 {
     struct config_price *price = out;
 
@@ -179,24 +179,24 @@ static int read_price_member(struct value_reader *reader, size_t which, const st
 int config_read_prices(struct bl_config *config, const char *file, struct bl_text source,
                        struct bl_error *error)
 {
-    struct value_reader reader;
+    struct bl_value_reader reader;
     int code = config_open(config, file, source, &reader, error);
 
     if (code != 0 || bl_json_is(reader.document.root, BL_JSON_NULL))
         return code;
     if (!bl_json_is(reader.document.root, BL_JSON_ARRAY)) {
-        code = value_fail_at(&reader, reader.document.root, "prices must be a list, is %s",
-                             value_type(reader.document.root));
+        code = bl_value_fail_at(&reader, reader.document.root, "prices must be a list, is %s",
+                                bl_value_type(reader.document.root));
         bl_error_hint(error, "like - {match: 'model-*', input: 3, output: 15}");
         return code;
     }
     BL_JSON_EACH (element, reader.document.root) {
         struct config_price *price = bl_arena_zalloc(&config->arena, sizeof *price);
         price->rates = CONFIG_RATES_UNKNOWN;
-        code =
-            value_read_members(&reader, element, "a price", price_keys, read_price_member, price);
+        code = bl_value_read_members(&reader, element, "a price", price_keys, read_price_member,
+                                     price);
         if (code == 0 && price->match == NULL)
-            code = value_fail_at(&reader, element, "a price needs a match");
+            code = bl_value_fail_at(&reader, element, "a price needs a match");
         if (code != 0)
             return code;
         bl_list_push_back(&config->prices, &price->link);

@@ -237,10 +237,11 @@ void cassette_play_free(struct cassette_play *play); /* NULL is fine */
 
 /* ---- Shared pieces of requests (request.c) --------------------------------------------------- */
 
-/* Walks the conversation as it is sent: messages of the session that are not skipped, then those of
- * the turn; in each, the blocks. A call without its result gets a synthetic one; empty texts are
- * left out; the last assistant message loses its trailing white space. All copied into a list of
- * struct bl_message in the arena; blocks point to the same texts. */
+/* Walks the conversation as it is sent: the summary of what is not, messages of the session that
+ * are not skipped, then those of the turn; in each, the blocks. A call without its result gets a
+ * synthetic one; empty texts are left out; the last assistant message loses its trailing white
+ * space. All copied into a list of struct bl_message in the arena; blocks point to the same texts.
+ */
 void model_conversation(struct bl_arena *arena, const struct bl_request *request,
                         struct bl_list *ret_messages);
 /* What the model is told of the shape that its answer must have, by formats without a field for it;

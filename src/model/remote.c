@@ -15,7 +15,7 @@
 #define FIRST_BYTE_LOOPBACK_NS (600 * BL_NS_PER_S) /* a model may be loading */
 #define STALL_NS               (300 * BL_NS_PER_S)
 #define OUTPUT_TOKENS_MIN      512u
-#define OUTPUT_TOKENS_DEFAULT  8192u /* where a limit of cost needs one, and none is configured */
+#define OUTPUT_TOKENS_DEFAULT  8192u /* where one is needed, and none is configured */
 #define SECRET_MIN             4u    /* shorter than that is no secret, and stands everywhere */
 #define COUNT_PATH             "/v1/messages/count_tokens"
 
@@ -165,6 +165,22 @@ static uint64_t output_limit(const struct bl_remote *remote)
     if (remote->api->default_max_output_tokens > 0)
         return remote->api->default_max_output_tokens;
     return remote->options.ledger != NULL ? OUTPUT_TOKENS_DEFAULT : 0;
+}
+
+/* What a request may have, so that an answer fits beside it; 0: not known. Where no limit is asked
+ * for, the server decides how long an answer gets: some room is kept all the same. */
+static uint64_t input_limit(const struct bl_remote *remote)
+{
+    const struct bl_profile *profile = remote->options.profile;
+    uint64_t window = profile->context_window;
+    uint64_t output = output_limit(remote);
+
+    if (remote->api->api == BL_API_OLLAMA && profile->num_ctx > 0 &&
+        (window == 0 || profile->num_ctx < window))
+        window = profile->num_ctx;
+    if (output == 0)
+        output = OUTPUT_TOKENS_DEFAULT;
+    return output > window / 2 ? window - window / 2 : window - output;
 }
 
 static void begin_answer(struct remote_call *call)
@@ -409,6 +425,7 @@ int bl_remote_new(const struct bl_remote_options *options, struct bl_remote **re
         .provider = provider->name,
         .name = options->profile->model,
         .context = remote,
+        .input_tokens_max = input_limit(remote),
         .estimate = remote_estimate,
         .call = remote_call,
         .cost_usd = remote_cost_usd,

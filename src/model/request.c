@@ -166,6 +166,8 @@ void model_conversation(struct bl_arena *arena, const struct bl_request *request
     uint64_t skip = request->turns_skipped;
 
     bl_list_init(ret_messages);
+    if (request->summary != NULL)
+        copy_messages(arena, &request->summary->messages, ret_messages);
     if (request->session != NULL) {
         BL_LIST_EACH (link, &request->session->turns) {
             if (skip > 0)
@@ -246,6 +248,8 @@ uint64_t model_request_bytes(const struct bl_request *request)
         bytes += bl_text_from(tool->name).size + bl_text_from(tool->description).size +
                  tool->schema.size;
     }
+    if (request->summary != NULL)
+        bytes += messages_bytes(&request->summary->messages);
     if (request->session != NULL) {
         BL_LIST_EACH (link, &request->session->turns) {
             if (skip > 0)

@@ -397,6 +397,7 @@ struct bl_script_player *bl_script_player_new(const struct bl_script *script, ui
         .provider = PROVIDER,
         .name = script->name,
         .context = player,
+        .input_tokens_max = script->context_window,
         .estimate = script_estimate,
         .call = script_call,
         .cost_usd = script_cost_usd,

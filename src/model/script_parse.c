@@ -2,44 +2,45 @@
 
 #define PIECES_MAX  1000000
 #define TIMES_MAX   1000000000
+#define TOKENS_MAX  1000000000
 #define REPLIES_MAX 10000u
 /* Of all inputs of calls together: aliases multiply. */
 #define INPUTS_SIZE_MAX (64u << 20)
 
 /* A script while it is read. Its texts are those of the document, which is in its arena. */
 struct parser {
-    struct value_reader reader;
+    struct bl_value_reader reader;
     struct bl_script *script;
     size_t inputs_size;
 };
 
-static struct parser *parser_of(struct value_reader *reader)
+static struct parser *parser_of(struct bl_value_reader *reader)
 {
     return BL_CONTAINER(reader, struct parser, reader);
 }
 
-static struct bl_arena *arena_of(struct value_reader *reader)
+static struct bl_arena *arena_of(struct bl_value_reader *reader)
 {
     return &parser_of(reader)->script->arena;
 }
 
-static int read_count(struct value_reader *reader, const struct bl_json *key, int64_t least,
+static int read_count(struct bl_value_reader *reader, const struct bl_json *key, int64_t least,
                       int64_t most, uint64_t *ret_count)
 {
     const struct bl_json *value = key + 1;
     int64_t count;
 
     if (!bl_json_int64(value, &count) || count < least || count > most)
-        return value_fail_at(reader, value, "%s must be an integer from %lld to %lld", key->string,
-                             (long long)least, (long long)most);
+        return bl_value_fail_at(reader, value, "%s must be an integer from %lld to %lld",
+                                key->string, (long long)least, (long long)most);
     *ret_count = (uint64_t)count;
     return 0;
 }
 
 /* ---- Usage ---- */
 
-static int read_usage_member(struct value_reader *reader, size_t which, const struct bl_json *key,
-                             void *out)
+static int read_usage_member(struct bl_value_reader *reader, size_t which,
+                             const struct bl_json *key, void *out)
 {
     struct script_reply *reply = out;
 
@@ -51,12 +52,12 @@ static int read_usage_member(struct value_reader *reader, size_t which, const st
     return read_count(reader, key, 0, INT64_MAX, &reply->usage.output_tokens);
 }
 
-static int read_usage(struct value_reader *reader, const struct bl_json *value,
+static int read_usage(struct bl_value_reader *reader, const struct bl_json *value,
                       struct script_reply *reply)
 {
     static const char *const names[] = {"input", "output", NULL};
 
-    return value_read_members(reader, value, "usage", names, read_usage_member, reply);
+    return bl_value_read_members(reader, value, "usage", names, read_usage_member, reply);
 }
 
 /* ---- Errors that a reply plays ---- */
@@ -80,7 +81,7 @@ static const char *const error_keys[] = {
     NULL,
 };
 
-static int read_error_code(struct value_reader *reader, const struct bl_json *key,
+static int read_error_code(struct bl_value_reader *reader, const struct bl_json *key,
                            struct bl_model_failure *failure)
 {
     const char *codes[64];
@@ -91,7 +92,7 @@ static int read_error_code(struct value_reader *reader, const struct bl_json *ke
         count++;
     }
     codes[count] = NULL;
-    int result = value_read_choice(reader, key, codes, &index);
+    int result = bl_value_read_choice(reader, key, codes, &index);
     if (result != 0)
         return result;
     failure->code = codes[index];
@@ -100,8 +101,8 @@ static int read_error_code(struct value_reader *reader, const struct bl_json *ke
     return 0;
 }
 
-static int read_error_member(struct value_reader *reader, size_t which, const struct bl_json *key,
-                             void *out)
+static int read_error_member(struct bl_value_reader *reader, size_t which,
+                             const struct bl_json *key, void *out)
 {
     struct script_reply *reply = out;
     struct bl_model_failure *failure = &reply->failure;
@@ -118,34 +119,35 @@ static int read_error_member(struct value_reader *reader, size_t which, const st
     case ERROR_CODE: result = read_error_code(reader, key, failure); break;
     case ERROR_TIMES: result = read_count(reader, key, 1, TIMES_MAX, &reply->failures); break;
     case ERROR_MESSAGE:
-        result = value_read_text(reader, key, &text);
+        result = bl_value_read_text(reader, key, &text);
         bl_text_into(failure->message, sizeof failure->message, text.data);
         break;
     case ERROR_RETRY_AFTER:
-        result = value_read_duration(reader, key, 0, &number);
+        result = bl_value_read_duration(reader, key, 0, &number);
         /* What is less than a millisecond is a hint still. */
         failure->retry_after_ms = (int64_t)((number + BL_NS_PER_MS - 1) / BL_NS_PER_MS);
         break;
     case ERROR_SHOULD_RETRY:
-        result = value_read_boolean(reader, key, &truth);
+        result = bl_value_read_boolean(reader, key, &truth);
         failure->should_retry = truth;
         break;
     }
     return result;
 }
 
-static int read_error(struct value_reader *reader, const struct bl_json *value,
+static int read_error(struct bl_value_reader *reader, const struct bl_json *value,
                       struct script_reply *reply)
 {
     reply->failures = 1;
     reply->failure.retry_after_ms = -1;
     reply->failure.should_retry = -1;
-    int result = value_read_members(reader, value, "error", error_keys, read_error_member, reply);
+    int result =
+        bl_value_read_members(reader, value, "error", error_keys, read_error_member, reply);
     if (result != 0)
         return result;
     if (reply->failure.status != 0 || reply->failure.code != NULL)
         return 0;
-    result = value_fail_at(reader, value, "error needs a status or a code");
+    result = bl_value_fail_at(reader, value, "error needs a status or a code");
     bl_error_hint(reader->error, "like {status: 529} or {code: stall}");
     return result;
 }
@@ -168,7 +170,7 @@ static const char *const call_keys[] = {
 };
 
 /* Sets why the input is not one, if so. */
-static int check_input(struct value_reader *reader, const struct bl_json *value,
+static int check_input(struct bl_value_reader *reader, const struct bl_json *value,
                        struct script_call *call)
 {
     struct parser *parser = parser_of(reader);
@@ -179,8 +181,8 @@ static int check_input(struct value_reader *reader, const struct bl_json *value,
 
     parser->inputs_size += call->input.size;
     if (parser->inputs_size > INPUTS_SIZE_MAX)
-        return value_fail_at(reader, value, "the inputs of all tools are over %u MiB",
-                             INPUTS_SIZE_MAX >> 20);
+        return bl_value_fail_at(reader, value, "the inputs of all tools are over %u MiB",
+                                INPUTS_SIZE_MAX >> 20);
     bl_arena_init(&scratch);
     int result = bl_json_read(&scratch, call->input, NULL, &read, &fault);
     if (result != 0) {
@@ -194,7 +196,7 @@ static int check_input(struct value_reader *reader, const struct bl_json *value,
     return 0;
 }
 
-static int read_input(struct value_reader *reader, const struct bl_json *value,
+static int read_input(struct bl_value_reader *reader, const struct bl_json *value,
                       struct script_call *call)
 {
     struct bl_buffer text;
@@ -208,11 +210,11 @@ static int read_input(struct value_reader *reader, const struct bl_json *value,
         call->input = bl_arena_text(arena_of(reader), bl_buffer_text(&text));
     bl_buffer_done(&text);
     if (result != 0)
-        return value_fail_at(reader, value, "the input is over %u MiB", INPUTS_SIZE_MAX >> 20);
+        return bl_value_fail_at(reader, value, "the input is over %u MiB", INPUTS_SIZE_MAX >> 20);
     return check_input(reader, value, call);
 }
 
-static int read_call_member(struct value_reader *reader, size_t which, const struct bl_json *key,
+static int read_call_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
                             void *out)
 {
     struct script_call *call = out;
@@ -220,23 +222,23 @@ static int read_call_member(struct value_reader *reader, size_t which, const str
 
     switch ((enum call_key)which) {
     case CALL_NAME:
-        result = value_read_text(reader, key, &call->name);
+        result = bl_value_read_text(reader, key, &call->name);
         if (result == 0 && call->name.size == 0)
-            result = value_fail_at(reader, key + 1, "name must not be empty");
+            result = bl_value_fail_at(reader, key + 1, "name must not be empty");
         break;
     case CALL_ID:
-        result = value_read_text(reader, key, &call->id);
+        result = bl_value_read_text(reader, key, &call->id);
         if (result == 0 && call->id.size == 0)
             result =
-                value_fail_at(reader, key + 1, "id must not be empty (without one, it is made)");
+                bl_value_fail_at(reader, key + 1, "id must not be empty (without one, it is made)");
         break;
     case CALL_INPUT:
     case CALL_INPUT_TEXT:
         if (call->input.data != NULL)
-            return value_fail_at(reader, key, "a tool has one input: input or input_text");
+            return bl_value_fail_at(reader, key, "a tool has one input: input or input_text");
         if (which == CALL_INPUT)
             return read_input(reader, key + 1, call);
-        result = value_read_text(reader, key, &call->input);
+        result = bl_value_read_text(reader, key, &call->input);
         if (result == 0)
             result = check_input(reader, key + 1, call);
         break;
@@ -244,20 +246,20 @@ static int read_call_member(struct value_reader *reader, size_t which, const str
     return result;
 }
 
-static int read_calls(struct value_reader *reader, const struct bl_json *value,
+static int read_calls(struct bl_value_reader *reader, const struct bl_json *value,
                       struct script_reply *reply)
 {
     if (!bl_json_is(value, BL_JSON_ARRAY))
-        return value_fail_at(reader, value, "tools must be a list, is %s", value_type(value));
+        return bl_value_fail_at(reader, value, "tools must be a list, is %s", bl_value_type(value));
     reply->calls = bl_arena_zalloc(arena_of(reader), bl_json_size(value) * sizeof(*reply->calls));
     BL_JSON_EACH (element, value) {
         struct script_call *call = &reply->calls[reply->call_count++];
         int result =
-            value_read_members(reader, element, "a tool", call_keys, read_call_member, call);
+            bl_value_read_members(reader, element, "a tool", call_keys, read_call_member, call);
         if (result != 0)
             return result;
         if (call->name.size == 0)
-            return value_fail_at(reader, element, "a tool needs a name");
+            return bl_value_fail_at(reader, element, "a tool needs a name");
         if (call->input.data == NULL)
             call->input = BL_TEXT("{}");
     }
@@ -295,52 +297,52 @@ static const char *const reply_keys[] = {
     NULL,
 };
 
-static int read_when(struct value_reader *reader, const struct bl_json *key,
+static int read_when(struct bl_value_reader *reader, const struct bl_json *key,
                      struct script_reply *reply)
 {
     struct bl_error detail = {0};
     struct bl_text text;
-    int result = value_read_text(reader, key, &text);
+    int result = bl_value_read_text(reader, key, &text);
 
     if (result != 0)
         return result;
     if (bl_pattern_new(text, &reply->when, &detail) == 0)
         return 0;
-    result = value_fail_at(reader, key + 1, "when is not a pattern: %s", detail.message);
+    result = bl_value_fail_at(reader, key + 1, "when is not a pattern: %s", detail.message);
     bl_error_hint(reader->error, "%s",
                   detail.hint[0] != '\0' ? detail.hint
                                          : "a backslash makes a special character plain");
     return result;
 }
 
-static int read_wedge(struct value_reader *reader, const struct bl_json *key,
+static int read_wedge(struct bl_value_reader *reader, const struct bl_json *key,
                       struct script_reply *reply)
 {
     static const char *const words[] = {"before_first_token", "after_first_token", NULL};
     size_t index = 0;
-    int result = value_read_choice(reader, key, words, &index);
+    int result = bl_value_read_choice(reader, key, words, &index);
 
     if (result == 0)
         reply->wedge = index == 0 ? SCRIPT_WEDGE_BEFORE : SCRIPT_WEDGE_AFTER;
     return result;
 }
 
-static int read_stop(struct value_reader *reader, const struct bl_json *key,
+static int read_stop(struct bl_value_reader *reader, const struct bl_json *key,
                      struct script_reply *reply)
 {
     static const char *const words[] = {"end", "max_tokens", "refusal", NULL};
     static const enum bl_answer_end ends[] = {BL_ANSWER_END, BL_ANSWER_MAX_TOKENS,
                                               BL_ANSWER_REFUSAL};
     size_t index = 0;
-    int result = value_read_choice(reader, key, words, &index);
+    int result = bl_value_read_choice(reader, key, words, &index);
 
     reply->end_given = true;
     reply->end = ends[index];
     return result;
 }
 
-static int read_reply_member(struct value_reader *reader, size_t which, const struct bl_json *key,
-                             void *out)
+static int read_reply_member(struct bl_value_reader *reader, size_t which,
+                             const struct bl_json *key, void *out)
 {
     struct script_reply *reply = out;
     uint64_t number = 0;
@@ -348,15 +350,15 @@ static int read_reply_member(struct value_reader *reader, size_t which, const st
 
     switch ((enum reply_key)which) {
     case REPLY_WHEN: return read_when(reader, key, reply);
-    case REPLY_DELAY: return value_read_duration(reader, key, 0, &reply->delay_ns);
-    case REPLY_SAY: return value_read_text(reader, key, &reply->say);
+    case REPLY_DELAY: return bl_value_read_duration(reader, key, 0, &reply->delay_ns);
+    case REPLY_SAY: return bl_value_read_text(reader, key, &reply->say);
     case REPLY_TOOLS: return read_calls(reader, key + 1, reply);
     case REPLY_USAGE: return read_usage(reader, key + 1, reply);
     case REPLY_WEDGE: return read_wedge(reader, key, reply);
     case REPLY_ERROR: return read_error(reader, key + 1, reply);
-    case REPLY_THINKING: return value_read_text(reader, key, &reply->thinking);
+    case REPLY_THINKING: return bl_value_read_text(reader, key, &reply->thinking);
     case REPLY_STOP: return read_stop(reader, key, reply);
-    case REPLY_PIECE_DELAY: return value_read_duration(reader, key, 0, &reply->piece_delay_ns);
+    case REPLY_PIECE_DELAY: return bl_value_read_duration(reader, key, 0, &reply->piece_delay_ns);
     case REPLY_PIECES:
         result = read_count(reader, key, 1, PIECES_MAX, &number);
         if (result == 0)
@@ -372,7 +374,7 @@ static bool has_key(const struct bl_json *reply, enum reply_key which)
 }
 
 /* Whether the keys of a reply go together. */
-static int check_reply(struct value_reader *reader, const struct bl_json *value)
+static int check_reply(struct bl_value_reader *reader, const struct bl_json *value)
 {
     static const enum reply_key answers[] = {REPLY_SAY, REPLY_THINKING, REPLY_TOOLS, REPLY_WEDGE};
     int result;
@@ -383,7 +385,8 @@ static int check_reply(struct value_reader *reader, const struct bl_json *value)
             if (bl_text_equal(name, BL_TEXT("error")) || bl_text_equal(name, BL_TEXT("when")) ||
                 bl_text_equal(name, BL_TEXT("delay")))
                 continue;
-            result = value_fail_at(reader, key, "a reply that is an error has no %s", key->string);
+            result =
+                bl_value_fail_at(reader, key, "a reply that is an error has no %s", key->string);
             bl_error_hint(reader->error, "it goes on with the next reply: say it there");
             return result;
         }
@@ -393,27 +396,27 @@ static int check_reply(struct value_reader *reader, const struct bl_json *value)
         if (has_key(value, answers[i]))
             return 0;
     }
-    result = value_fail_at(reader, value, "a reply needs say, thinking, tools, wedge or error");
+    result = bl_value_fail_at(reader, value, "a reply needs say, thinking, tools, wedge or error");
     bl_error_hint(reader->error, "an empty answer is: say: \"\"");
     return result;
 }
 
-static int read_replies(struct value_reader *reader, const struct bl_json *value)
+static int read_replies(struct bl_value_reader *reader, const struct bl_json *value)
 {
     struct bl_script *script = parser_of(reader)->script;
 
     if (!bl_json_is(value, BL_JSON_ARRAY) || bl_json_size(value) == 0)
-        return value_fail_at(reader, value, "replies must be a list of one reply or more, is %s",
-                             bl_json_is(value, BL_JSON_ARRAY) ? "empty" : value_type(value));
+        return bl_value_fail_at(reader, value, "replies must be a list of one reply or more, is %s",
+                                bl_json_is(value, BL_JSON_ARRAY) ? "empty" : bl_value_type(value));
     if (bl_json_size(value) > REPLIES_MAX)
-        return value_fail_at(reader, value, "there are more than %u replies", REPLIES_MAX);
+        return bl_value_fail_at(reader, value, "there are more than %u replies", REPLIES_MAX);
     script->replies =
         bl_arena_zalloc(&script->arena, bl_json_size(value) * sizeof(*script->replies));
     BL_JSON_EACH (element, value) {
         struct script_reply *reply = &script->replies[script->reply_count++];
         reply->pieces = SCRIPT_PIECES_DEFAULT;
         int result =
-            value_read_members(reader, element, "a reply", reply_keys, read_reply_member, reply);
+            bl_value_read_members(reader, element, "a reply", reply_keys, read_reply_member, reply);
         if (result == 0)
             result = check_reply(reader, element);
         if (result != 0)
@@ -424,33 +427,35 @@ static int read_replies(struct value_reader *reader, const struct bl_json *value
 
 /* ---- Scripts ---- */
 
-static int read_top_member(struct value_reader *reader, size_t which, const struct bl_json *key,
+static int read_top_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
                            void *out BL_UNUSED)
 {
     struct bl_text name;
     int result;
 
     if (which == 0) {
-        result = value_read_text(reader, key, &name);
+        result = bl_value_read_text(reader, key, &name);
         if (result == 0 && name.size > 0)
             parser_of(reader)->script->name = name.data;
         return result;
     }
     if (which == 1)
         return read_replies(reader, key + 1);
-    return value_read_boolean(reader, key, &parser_of(reader)->script->repeat);
+    if (which == 2)
+        return bl_value_read_boolean(reader, key, &parser_of(reader)->script->repeat);
+    return read_count(reader, key, 1, TOKENS_MAX, &parser_of(reader)->script->context_window);
 }
 
-static int read_script(struct value_reader *reader, struct bl_text source)
+static int read_script(struct bl_value_reader *reader, struct bl_text source)
 {
-    static const char *const names[] = {"name", "replies", "repeat", NULL};
-    int result = value_read_document(reader, arena_of(reader), source, SCRIPT_SIZE_MAX);
+    static const char *const names[] = {"name", "replies", "repeat", "context_window", NULL};
+    int result = bl_value_read_document(reader, arena_of(reader), source, SCRIPT_SIZE_MAX);
 
     if (result == 0)
-        result = value_read_members(reader, reader->document.root, "a script", names,
-                                    read_top_member, NULL);
+        result = bl_value_read_members(reader, reader->document.root, "a script", names,
+                                       read_top_member, NULL);
     if (result == 0 && parser_of(reader)->script->reply_count == 0)
-        result = value_fail_at(reader, reader->document.root, "a script needs replies");
+        result = bl_value_fail_at(reader, reader->document.root, "a script needs replies");
     if (result != 0)
         bl_error_hint(reader->error,
                       "a script is YAML or JSON: {name: …, replies: [{say: …}, …], repeat: false}");

@@ -97,6 +97,11 @@ void bl_command_hurry(struct bl_command_control *control)
         proc_warden_hurry(control->stopping);
 }
 
+uint32_t bl_command_processes(const struct bl_command_control *control)
+{
+    return control->running != NULL ? proc_warden_count(control->running) : 0;
+}
+
 static void stop_warden(const struct bl_command *command, struct bl_warden *warden,
                         struct bl_warden_end *ret_end)
 {
@@ -105,6 +110,18 @@ static void stop_warden(const struct bl_command *command, struct bl_warden *ward
     control->stopping = warden;
     bl_warden_stop(warden, SIGTERM, control->hurry ? 0 : command->options.grace_ms, ret_end);
     control->stopping = NULL;
+}
+
+/* Waits for the command and, where somebody wants to have it kept, for what it leaves behind. */
+static int wait_for_end(const struct bl_command *command, struct bl_warden *warden,
+                        struct bl_warden_end *ret_end)
+{
+    int code = bl_warden_wait(warden, ret_end);
+    if (code != 0 || !command->options.background || command->on_left == NULL)
+        return code;
+    if (ret_end->left_behind > 0)
+        command->on_left(command->context, ret_end);
+    return proc_warden_wait_tree(warden, ret_end);
 }
 
 /* With the warden started: waits, or stops it. Its output is read on during the grace, so the
@@ -123,9 +140,13 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
         code = bl_nursery_spawn(&nursery, NULL, "output", read_output, run, NULL);
     }
     if (code == 0)
-        code = bl_warden_wait(warden, ret_end);
+        code = wait_for_end(run->command, warden, ret_end);
     if (code != 0)
         stop_warden(run->command, warden, ret_end);
+    /* The command had ended before; what was kept of it has not. */
+    if (code != 0 && run->command->on_left != NULL && ret_end->processes > 0 &&
+        (ret_end->how == BL_END_EXITED || ret_end->how == BL_END_SIGNALED))
+        ret_end->how = BL_END_STOPPED;
     bl_nursery_done(&nursery);
     bl_scope_enter(&shield);
     bl_shield_end(&shield);
@@ -149,6 +170,12 @@ static int start_shielded(const struct bl_warden_options *options, struct bl_war
     return code;
 }
 
+static void set_running(const struct bl_command *command, struct bl_warden *warden)
+{
+    if (command->control != NULL)
+        command->control->running = warden;
+}
+
 int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_end,
                    struct bl_error *error)
 {
@@ -162,7 +189,11 @@ int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_e
     if (code == 0)
         code = start_shielded(&options, &warden, error);
     if (code == 0) {
+        set_running(command, warden);
+        if (command->on_started != NULL)
+            command->on_started(command->context);
         code = wait_or_stop(&run, warden, ret_end);
+        set_running(command, NULL);
         bl_command_unit_end(&unit, ret_end);
     } else {
         bl_unit_end(&unit, BL_FATE_NEVER_STARTED);

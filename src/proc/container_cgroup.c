@@ -234,7 +234,7 @@ bool proc_cgroup_directory(char *out, size_t out_size)
 /* Stays until it is killed; ends by itself should that fail. */
 static int sleeper(void)
 {
-    struct timespec limit = {.tv_sec = 2 * PROC_PROBE_LIMIT_MS / 1000};
+    struct timespec limit = {.tv_sec = 2 * proc_probe_limit_ms / 1000};
 
     nanosleep(&limit, NULL);
     return 0;

@@ -20,6 +20,10 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
  * BL_ENOTSUP: it was asked for by name and is not available. */
 int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mechanism,
                            struct bl_error *error);
+/* As bl_warden_wait, for the tree of a command that was started with `background`, too. */
+int proc_warden_wait_tree(struct bl_warden *warden, struct bl_warden_end *ret_end);
+/* How many processes it holds now. */
+uint32_t proc_warden_count(const struct bl_warden *warden);
 /* Cuts the grace of a stop that is under way, and does not wait for what comes of it. */
 void proc_warden_hurry(struct bl_warden *warden);
 /* True when a PID namespace can be had here only in a user namespace: also for root, in a container

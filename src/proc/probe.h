@@ -1,5 +1,5 @@
 /* Probes of the machine: each tries one thing for real, never waits longer than
- * PROC_PROBE_LIMIT_MS, and leaves neither a process nor a cgroup directory behind. They hold up the
+ * proc_probe_limit_ms, and leaves neither a process nor a cgroup directory behind. They hold up the
  * thread that makes them: what asks them keeps their answers. */
 #ifndef BELAY_PROC_PROBE_H
 #define BELAY_PROC_PROBE_H
@@ -8,7 +8,8 @@
 
 #include <belay/proc.h>
 
-#define PROC_PROBE_LIMIT_MS 5000
+/* 5000, and less only in tests. */
+extern int proc_probe_limit_ms;
 
 /* ---- container.c: filling in an answer --------------------------------------------------------
  */
@@ -37,11 +38,12 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check);
 
 /* Where bubblewrap is by our PATH. False: nowhere, and `check` says so. */
 bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check *check);
-/* The command line of the bubblewrap at `path`, in the arena. `workspace` is canonical; NULL: none.
- */
+/* The command line of the bubblewrap at `path`, in the arena. `workspace` and `folders` are
+ * canonical; NULL: none. */
 const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
                                              enum bl_sandbox sandbox, const char *workspace,
-                                             bool network, const char *const *arguments);
+                                             const char *const *folders, bool network,
+                                             const char *const *arguments);
 
 /* ---- probe_child.c ----------------------------------------------------------------------------
  */
@@ -62,7 +64,7 @@ struct proc_child_end {
 /* Starts it with the clone `flags`. `main` may only make system calls; what it returns is its exit
  * code. The child dies with this thread. Returns 0 or a negative errno. */
 int proc_child_start(struct proc_child *child, uint64_t flags, int (*main)(void));
-/* Waits at most PROC_PROBE_LIMIT_MS, then kills it; either way the child is gone and reaped after.
+/* Waits at most proc_probe_limit_ms, then kills it; either way the child is gone and reaped after.
  */
 void proc_child_wait(struct proc_child *child, struct proc_child_end *ret_end);
 

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+int proc_probe_limit_ms = 5000;
+
 /* Like fork, with flags. Some seccomp filters know only the old call, which takes the same flags.
  */
 static long clone_process(uint64_t flags, int *pidfd)
@@ -51,7 +53,7 @@ void proc_child_wait(struct proc_child *child, struct proc_child_end *ret_end)
 
     *ret_end = (struct proc_child_end){0};
     /* A signal that interrupts it has a handler, and we have none: no need to go on waiting. */
-    if (poll(&ready, 1, PROC_PROBE_LIMIT_MS) <= 0) {
+    if (poll(&ready, 1, proc_probe_limit_ms) <= 0) {
         ret_end->timed_out = true;
         kill(child->pid, SIGKILL);
     }

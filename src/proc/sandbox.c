@@ -62,25 +62,34 @@ static size_t count_words(const char *const *list)
 {
     size_t count = 0;
 
-    while (list[count] != NULL)
+    while (list != NULL && list[count] != NULL)
         count++;
     return count;
 }
 
-static struct words words_for(struct bl_arena *arena, const char *const *arguments)
+/* Three words bind a folder. */
+static struct words words_for(struct bl_arena *arena, const char *const *folders,
+                              const char *const *arguments)
 {
-    size_t room = OPTIONS_MAX + count_words(arguments) + 1;
+    size_t room = OPTIONS_MAX + 3 * count_words(folders) + count_words(arguments) + 1;
 
     return (struct words){.arena = arena,
                           .items = bl_arena_zalloc(arena, room * sizeof(const char *))};
 }
 
+static const char *const names[] = {
+    [BL_SANDBOX_OFF] = "off",
+    [BL_SANDBOX_WORKSPACE] = "workspace",
+    [BL_SANDBOX_READ_ONLY] = "read-only",
+};
+
+const char *bl_sandbox_name(enum bl_sandbox sandbox)
+{
+    return (size_t)sandbox < BL_COUNT(names) ? names[sandbox] : "unknown";
+}
+
 int bl_sandbox_parse(const char *text, enum bl_sandbox *ret_sandbox, struct bl_error *error)
 {
-    static const char *const names[] = {[BL_SANDBOX_OFF] = "off",
-                                        [BL_SANDBOX_WORKSPACE] = "workspace",
-                                        [BL_SANDBOX_READ_ONLY] = "read-only"};
-
     for (size_t i = 0; i < BL_COUNT(names); i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret_sandbox = (enum bl_sandbox)i;
@@ -103,11 +112,22 @@ bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check 
     return false;
 }
 
+/* Bound read-only too, because it may lie below /tmp; the root itself is in sight. */
+static void add_folder(struct words *words, enum bl_sandbox sandbox, const char *folder)
+{
+    if (strcmp(folder, "/") == 0)
+        return;
+    add(words, sandbox == BL_SANDBOX_WORKSPACE ? "--bind" : "--ro-bind");
+    add(words, folder);
+    add(words, folder);
+}
+
 const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
                                              enum bl_sandbox sandbox, const char *workspace,
-                                             bool network, const char *const *arguments)
+                                             const char *const *folders, bool network,
+                                             const char *const *arguments)
 {
-    struct words words = words_for(arena, arguments);
+    struct words words = words_for(arena, folders, arguments);
 
     add(&words, path);
     add_all(&words, view);
@@ -115,13 +135,10 @@ const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char 
         add(&words, "--unshare-net");
     if (getuid() == 0)
         add_all(&words, root_capabilities);
+    for (; folders != NULL && *folders != NULL; folders++)
+        add_folder(&words, sandbox, *folders);
     if (workspace != NULL) {
-        /* Bound read-only too, because it may lie below /tmp; the root itself is in sight. */
-        if (strcmp(workspace, "/") != 0) {
-            add(&words, sandbox == BL_SANDBOX_WORKSPACE ? "--bind" : "--ro-bind");
-            add(&words, workspace);
-            add(&words, workspace);
-        }
+        add_folder(&words, sandbox, workspace);
         add(&words, "--chdir");
         add(&words, workspace);
     }
@@ -131,29 +148,45 @@ const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char 
 }
 
 /* Its path without symbolic links, which a mount inside would follow to somewhere else. */
-static int canonical_workspace(struct bl_arena *arena, enum bl_sandbox sandbox,
-                               const char *workspace, const char **ret_path, struct bl_error *error)
+static int canonical_folder(struct bl_arena *arena, enum bl_sandbox sandbox, const char *what,
+                            const char *folder, const char **ret_path, struct bl_error *error)
 {
     struct stat status;
 
-    char *path = realpath(workspace, NULL);
+    char *path = realpath(folder, NULL);
     int failure = path == NULL || stat(path, &status) != 0 ? errno : 0;
     if (failure == 0 && !S_ISDIR(status.st_mode))
         failure = ENOTDIR;
     if (failure != 0) {
         free(path);
         return bl_error_set(error, failure == ENOTDIR ? BL_EINVAL : bl_error_from_errno(failure),
-                            BL_KIND_FILESYSTEM, "enter the sandbox", workspace,
-                            "the workspace %s: %s", workspace, strerror(failure));
+                            BL_KIND_FILESYSTEM, "enter the sandbox", folder, "the %s %s: %s", what,
+                            folder, strerror(failure));
     }
     *ret_path = bl_arena_text(arena, bl_text_from(path)).data;
     free(path);
     if (sandbox != BL_SANDBOX_WORKSPACE || strcmp(*ret_path, "/") != 0)
         return 0;
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", workspace,
-                 "with the root as workspace, nothing would be protected");
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", folder,
+                 "with the root as %s, nothing would be protected", what);
     bl_error_hint(error, "choose a folder, or the sandbox read-only or off");
     return BL_EINVAL;
+}
+
+static int canonical_folders(struct bl_arena *arena, enum bl_sandbox sandbox,
+                             const char *const *folders, const char *const **ret_folders,
+                             struct bl_error *error)
+{
+    size_t count = count_words(folders);
+    const char **result = bl_arena_zalloc(arena, (count + 1) * sizeof *result);
+
+    for (size_t i = 0; i < count; i++) {
+        int code = canonical_folder(arena, sandbox, "folder", folders[i], &result[i], error);
+        if (code != 0)
+            return code;
+    }
+    *ret_folders = result;
+    return 0;
 }
 
 static int refuse(const struct bl_container_check *check, struct bl_error *error)
@@ -168,17 +201,18 @@ static int refuse(const struct bl_container_check *check, struct bl_error *error
 /* The command starts in the workspace. BL_EINVAL: there is no command, no folder of that name, or
  * the workspace is the root of all. With BL_SANDBOX_OFF the arguments are copied as they are. */
 int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
-                    bool network, const char *const *arguments, const char *const **ret_arguments,
-                    struct bl_error *error)
+                    const char *const *folders, bool network, const char *const *arguments,
+                    const char *const **ret_arguments, struct bl_error *error)
 {
     struct bl_container_check check;
     const char *canonical = NULL;
+    int code = 0;
 
     if (arguments == NULL || arguments[0] == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
                             "there is no command");
     if (sandbox == BL_SANDBOX_OFF) {
-        struct words words = words_for(arena, arguments);
+        struct words words = words_for(arena, NULL, arguments);
         add_all(&words, arguments);
         *ret_arguments = words.items;
         return 0;
@@ -186,18 +220,20 @@ int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char 
     if (workspace == NULL && sandbox == BL_SANDBOX_WORKSPACE)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
                             "there is no workspace");
-    if (workspace != NULL) {
-        int code = canonical_workspace(arena, sandbox, workspace, &canonical, error);
-        if (code != 0)
-            return code;
-    }
+    if (workspace != NULL)
+        code = canonical_folder(arena, sandbox, "workspace", workspace, &canonical, error);
+    if (code == 0)
+        code = canonical_folders(arena, sandbox, folders, &folders, error);
+    if (code != 0)
+        return code;
     char *path = bl_arena_alloc(arena, PATH_MAX);
     if (!proc_bubblewrap_find(path, PATH_MAX, &check))
         return refuse(&check, error);
     bl_sandbox_check(&check);
     if (!check.available)
         return refuse(&check, error);
-    *ret_arguments = proc_bubblewrap_arguments(arena, path, sandbox, canonical, network, arguments);
+    *ret_arguments =
+        proc_bubblewrap_arguments(arena, path, sandbox, canonical, folders, network, arguments);
     return 0;
 }
 

@@ -33,7 +33,7 @@ static void find_version(struct bl_container_check *check, const char *path)
     char line[sizeof check->version];
 
     bl_buffer_init(&output, OUTPUT_MAX);
-    if (proc_program_run(arguments, PROC_PROBE_LIMIT_MS, &output, &end) == 0 && !end.timed_out &&
+    if (proc_program_run(arguments, proc_probe_limit_ms, &output, &end) == 0 && !end.timed_out &&
         !end.by_signal && end.status == 0) {
         first_line(&output, line, sizeof line);
         const char *space = strrchr(line, ' ');
@@ -54,7 +54,7 @@ static void explain(struct bl_container_check *check, const char *path, int resu
         proc_check_answer(check, false, "%.100s cannot be started: %s", path, strerror(-result));
     } else if (end->timed_out) {
         proc_check_answer(check, false, "%.100s did not end within %d s", path,
-                          PROC_PROBE_LIMIT_MS / 1000);
+                          proc_probe_limit_ms / 1000);
     } else if (end->by_signal) {
         proc_check_answer(check, false, "%.100s was killed by signal %d", path, end->status);
     } else if (end->status != 0) {
@@ -82,7 +82,7 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
     *check = (struct bl_container_check){0};
     find_version(check, path);
     const char *const *wrapped =
-        proc_bubblewrap_arguments(&arena, path, BL_SANDBOX_READ_ONLY, NULL, false, command);
+        proc_bubblewrap_arguments(&arena, path, BL_SANDBOX_READ_ONLY, NULL, NULL, false, command);
     size_t count = 0;
     while (wrapped[count] != NULL)
         count++;
@@ -91,7 +91,7 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
     arguments[1] = "--as-pid-1";
     memcpy(arguments + 2, wrapped + 1, count * sizeof *arguments);
     bl_buffer_init(&output, OUTPUT_MAX);
-    int result = proc_program_run(arguments, PROC_PROBE_LIMIT_MS, &output, &end);
+    int result = proc_program_run(arguments, proc_probe_limit_ms, &output, &end);
     explain(check, path, result, &end, &output);
     bl_buffer_done(&output);
     bl_arena_done(&arena);

@@ -15,6 +15,21 @@
 #include "parts.h"
 #include "protocol.h"
 
+/* The thread sanitizer takes a clone for a fork, and this process for the child from then on: it
+ * would see nothing of it any more, and so races where there are none. By this name it does not
+ * know it. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNKNOWN_TO_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define UNKNOWN_TO_SANITIZER 1
+#endif
+#if defined(UNKNOWN_TO_SANITIZER)
+extern int __clone(int (*child)(void *), void *stack, int flags, void *argument, ...);
+#define clone __clone
+#endif
+
 #define CHILD_STACK_SIZE ((size_t)32 * 1024)
 /* Above all numbers that the warden wants to have. */
 #define SAFE_DESCRIPTOR 10

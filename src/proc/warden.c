@@ -372,6 +372,28 @@ int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end)
     return code;
 }
 
+int proc_warden_wait_tree(struct bl_warden *warden, struct bl_warden_end *ret_end)
+{
+    int code = await(warden, &warden->quiet);
+    if (code == 0)
+        *ret_end = warden->end;
+    return code;
+}
+
+/* Without the init of a namespace, which is no part of the command. */
+uint32_t proc_warden_count(const struct bl_warden *warden)
+{
+    struct tree tree = {0};
+    uint32_t count = 0;
+    tree_add_children(&tree, warden->started.pid);
+    size_t first = warden->mechanism == BL_MECHANISM_PIDNS ? tree.count : 0;
+    tree_complete(&tree, false, 0);
+    for (size_t i = first; i < tree.count; i++)
+        count += !tree_is_zombie(tree.pids[i]);
+    tree_done(&tree);
+    return count;
+}
+
 void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
                     struct bl_warden_end *ret_end)
 {

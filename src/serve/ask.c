@@ -91,9 +91,9 @@ static int exchange(struct question *question, struct serve_line *line)
 {
     struct asking *asking = question->asking;
     struct bl_text text;
-    int code = serve_line_write(line, asking->request, BL_CONTROL_NS_MAX);
+    int code = serve_line_write(line, asking->request, serve_patience_ns);
     if (code == 0)
-        code = serve_line_read(line, asking->answer_ns, BL_CONTROL_NS_MAX, &text);
+        code = serve_line_read(line, asking->answer_ns, serve_patience_ns, &text);
     if (code == 0)
         code = bl_json_read(asking->arena, text, NULL, &question->answer, NULL);
     return code;
@@ -102,7 +102,7 @@ static int exchange(struct question *question, struct serve_line *line)
 /* Asks once more where there were too many clients. */
 static int ask(struct question *question)
 {
-    uint64_t deadline_ns = bl_now_ns() + BL_CONTROL_NS_MAX;
+    uint64_t deadline_ns = bl_now_ns() + serve_patience_ns;
     for (;;) {
         struct serve_line line;
         int fd;
@@ -241,7 +241,7 @@ static int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error
     *asking =
         (struct asking){.arena = arena,
                         .request = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}\n"),
-                        .answer_ns = BL_CONTROL_NS_MAX};
+                        .answer_ns = serve_patience_ns};
     bl_list_init(&asking->questions);
     int code = serve_folder_open(false, &asking->folder, error);
     if (code != 0) {

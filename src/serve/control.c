@@ -68,7 +68,7 @@ static int answer_line(struct client *client, struct bl_text line)
     control->answering++;
     int code = serve_request(&control->requests, line, &answer);
     if (code == 0)
-        code = serve_line_write(&client->line, bl_buffer_text(&answer), BL_CONTROL_NS_MAX);
+        code = serve_line_write(&client->line, bl_buffer_text(&answer), serve_patience_ns);
     answered(control);
     bl_buffer_done(&answer);
     return code;
@@ -77,11 +77,11 @@ static int answer_line(struct client *client, struct bl_text line)
 /* Line after line, until there are no more or one of them fails. */
 static void serve_client(struct client *client)
 {
-    uint64_t idle_ns = BL_CONTROL_NS_MAX;
+    uint64_t idle_ns = serve_patience_ns;
     struct bl_text line;
     int code = 0;
     while (code == 0) {
-        code = serve_line_read(&client->line, idle_ns, BL_CONTROL_NS_MAX, &line);
+        code = serve_line_read(&client->line, idle_ns, serve_patience_ns, &line);
         if (code == 0)
             code = answer_line(client, line);
         idle_ns = BL_CONTROL_IDLE_NS_MAX;
@@ -90,7 +90,7 @@ static void serve_client(struct client *client)
         struct bl_buffer answer;
         bl_buffer_init(&answer, 4096);
         serve_failure(&answer, NULL, BL_RPC_PARSE, "a line has at most 65536 bytes");
-        serve_line_write(&client->line, bl_buffer_text(&answer), BL_CONTROL_NS_MAX);
+        serve_line_write(&client->line, bl_buffer_text(&answer), serve_patience_ns);
         bl_buffer_done(&answer);
     }
 }

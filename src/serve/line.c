@@ -4,6 +4,8 @@
 
 #include "parts.h"
 
+uint64_t serve_patience_ns = BL_CONTROL_NS_MAX;
+
 int serve_line_init(struct serve_line *line, int fd, size_t line_max)
 {
     *line = (struct serve_line){.fd = fd};

@@ -9,6 +9,9 @@
 /* Bytes of one answer that an asker takes. */
 #define SERVE_ANSWER_MAX ((size_t)16 << 20)
 
+/* How long the other side of a connection may take: BL_CONTROL_NS_MAX, and less only in tests. */
+extern uint64_t serve_patience_ns;
+
 /* ---- The folder ------------------------------------------------------------------------------ */
 
 /* Opens the folder of the sockets, made first if `create` says so. BL_ENOENT: it is not there;

@@ -36,6 +36,7 @@ static void job_free(struct store_job *job)
         struct store_hold *hold = BL_CONTAINER(job, struct store_hold, job);
         while ((link = bl_list_pop_front(&hold->records)) != NULL)
             bl_turn_record_free(BL_CONTAINER(link, struct bl_turn_record, link));
+        bl_turn_record_free(hold->summary);
     }
     bl_arena_done(&job->input);
     bl_arena_done(&job->output);

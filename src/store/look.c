@@ -30,6 +30,9 @@ static void copy_summary(struct bl_arena *arena, const struct bl_store_summary *
     to->directory = copy_string(arena, from->directory);
     to->title = copy_string(arena, from->title);
     to->parent = copy_string(arena, from->parent);
+    to->agent_of = copy_string(arena, from->agent_of);
+    to->agent_turn = copy_string(arena, from->agent_turn);
+    to->persona = copy_string(arena, from->persona);
     to->held_by = copy_string(arena, from->held_by);
 }
 
@@ -45,12 +48,14 @@ static const struct bl_text *copy_texts(struct bl_arena *arena, const struct bl_
 /* ---- Looking ---- */
 
 int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *directory,
-                  uint64_t limit, struct bl_list *ret_summaries, struct bl_error *error)
+                  uint64_t limit, bool agents, struct bl_list *ret_summaries,
+                  struct bl_error *error)
 {
     struct store_look *look = make_look(store, STORE_LIST, NULL);
     int code;
     look->directory = store_job_string(&look->job, directory);
     look->limit = limit;
+    look->agents = agents;
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         bl_list_init(ret_summaries);
         BL_LIST_EACH (link, &look->summaries) {

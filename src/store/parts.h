@@ -44,6 +44,7 @@ enum store_operation {
     STORE_COMMIT,
     STORE_REJECT,
     STORE_NOTE,
+    STORE_COMPACT,
     STORE_CHECKPOINT_PUT,
     STORE_IMPORT,
     STORE_FORK,
@@ -112,12 +113,13 @@ struct store_hold {
     uint64_t turns_total;
     struct bl_usage usage;
     struct bl_list records; /* struct bl_turn_record */
+    struct bl_turn_record *summary;
     struct bl_store_recovery recovery;
     struct bl_text *recorded; /* in the output, as what it points to */
     size_t recorded_count;
 };
 
-/* Release, renew, begin, commit, reject, note, put a checkpoint. */
+/* Release, renew, begin, commit, reject, note, compact, put a checkpoint. */
 struct store_write {
     struct store_job job;
     struct store_grip grip;
@@ -143,6 +145,7 @@ struct store_look {
     const char *name;      /* of a checkpoint */
     const char *directory; /* list; NULL: all */
     uint64_t limit;        /* list; 0: all */
+    bool agents;           /* list; those of sub-agents, too */
     struct bl_text lines;  /* import */
     int64_t wall_ns;
     /* The answer; all of it in the output. */

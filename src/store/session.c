@@ -38,6 +38,8 @@ static int check_options(const struct bl_store_hold_options *options, struct bl_
 {
     if (options->id != NULL && bl_session_id_check(options->id, error) != 0)
         return BL_EINVAL;
+    if (options->agent_of != NULL && bl_session_id_check(options->agent_of, error) != 0)
+        return BL_EINVAL;
     if (options->request_id == NULL || request_id_valid(options->request_id))
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", NULL, "this is not a request id");
@@ -75,6 +77,9 @@ static struct store_hold *make_hold(struct bl_store *store,
         .run_id = store_job_string(job, options->run_id),
         .request_id = store_job_string(job, options->request_id),
         .prompt = store_job_text(job, options->prompt),
+        .agent_of = store_job_string(job, options->agent_of),
+        .agent_turn = store_job_string(job, options->agent_turn),
+        .persona = store_job_string(job, options->persona),
     };
     hold->title = store_job_text(job, make_title(options->prompt)).data;
     hold->self = store->self;
@@ -124,6 +129,7 @@ static int reject_turn(void *context, const struct bl_settlement *settlement,
                        struct bl_error *error);
 static int note(void *context, struct bl_text events, const char *receipt_id,
                 struct bl_text receipt, struct bl_error *error);
+static int compact(void *context, const struct bl_settlement *settlement, struct bl_error *error);
 
 static void take_answer(struct bl_store_session *held, struct store_hold *hold,
                         struct bl_session *session)
@@ -143,11 +149,14 @@ static void take_answer(struct bl_store_session *held, struct store_hold *hold,
         .commit = commit_turn,
         .reject = reject_turn,
         .note = note,
+        .compact = compact,
     };
     bl_text_into(session->id, sizeof session->id, hold->id);
     session->turns_total = hold->turns_total;
     session->usage = hold->usage;
     session->unknown = false;
+    bl_session_drop(session, 0, hold->summary);
+    hold->summary = NULL;
     while ((link = bl_list_pop_front(&hold->records)) != NULL)
         bl_session_add(session, BL_CONTAINER(link, struct bl_turn_record, link));
 }
@@ -218,7 +227,8 @@ struct bl_text bl_store_session_recorded(const struct bl_store_session *held, si
 static struct store_write *make_write(struct bl_store_session *held, enum store_operation operation)
 {
     struct store_write *write = store_job_new(operation, sizeof *write);
-    write->job.durable = operation == STORE_COMMIT || operation == STORE_CHECKPOINT_PUT;
+    write->job.durable = operation == STORE_COMMIT || operation == STORE_COMPACT ||
+                         operation == STORE_CHECKPOINT_PUT;
     write->grip = held->grip;
     memcpy(write->id, held->id, sizeof write->id);
     memcpy(write->run, held->run, sizeof write->run);
@@ -234,8 +244,8 @@ static enum store_lane_end run_write(struct bl_store_session *held, struct store
     if (held->unknown)
         *ret_code =
             bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "write to the session", held->id,
-                         "it is not known whether the last turn of session %s was "
-                         "committed: open it again",
+                         "it is not known whether the last commit to session %s took place: "
+                         "open it again",
                          held->id);
     else
         end = store_run(held->store, &write->job, ret_code, error);
@@ -265,23 +275,24 @@ static struct store_write *make_settlement(struct bl_store_session *held,
     write->settlement.turn_id = store_job_text(&write->job, settlement->turn_id);
     write->settlement.messages = store_job_text(&write->job, settlement->messages);
     write->settlement.result = store_job_text(&write->job, settlement->result);
+    write->settlement.summary = store_job_text(&write->job, settlement->summary);
     write->settlement.receipt = store_job_text(&write->job, settlement->receipt);
     write->settlement.events = store_job_text(&write->job, settlement->events);
     return write;
 }
 
-static int commit_turn(void *context, const struct bl_settlement *settlement,
-                       struct bl_error *error)
+/* `what` may be in the session when nobody answers. */
+static int commit(struct bl_store_session *held, enum store_operation operation, const char *what,
+                  const struct bl_settlement *settlement, struct bl_error *error)
 {
-    struct bl_store_session *held = context;
     struct bl_error own = {0};
     int code;
     enum store_lane_end end =
-        run_write(held, make_settlement(held, STORE_COMMIT, settlement), &code, &own);
+        run_write(held, make_settlement(held, operation, settlement), &code, &own);
     if (end == STORE_NO_ANSWER) {
         own = (struct bl_error){0};
         code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", held->store->where,
-                            "the store has not answered: the turn may be in session %s, or not",
+                            "the store has not answered: the %s may be in session %s, or not", what,
                             held->id);
         bl_error_hint(&own, "open the session again: it says which");
         bl_error_name_set(&own, "commit_unknown");
@@ -291,6 +302,17 @@ static int commit_turn(void *context, const struct bl_settlement *settlement,
     if (code != 0 && error != NULL && error->code == 0)
         *error = own;
     return code;
+}
+
+static int commit_turn(void *context, const struct bl_settlement *settlement,
+                       struct bl_error *error)
+{
+    return commit(context, STORE_COMMIT, "turn", settlement, error);
+}
+
+static int compact(void *context, const struct bl_settlement *settlement, struct bl_error *error)
+{
+    return commit(context, STORE_COMPACT, "compaction", settlement, error);
 }
 
 static int reject_turn(void *context, const struct bl_settlement *settlement,

@@ -70,6 +70,13 @@ static void put_time(struct store_cursor *cursor, const char *key, int column)
     bl_json_write_string(&cursor->writer, time);
 }
 
+static void put_usage(struct store_cursor *cursor, int column)
+{
+    bl_json_write_key(&cursor->writer, BL_TEXT("usage"));
+    bl_usage_write(&cursor->writer, &(struct bl_usage){sqlite_count(cursor->row, column),
+                                                       sqlite_count(cursor->row, column + 1)});
+}
+
 static void put_spent(struct store_cursor *cursor, int column)
 {
     struct bl_spent spent;
@@ -139,9 +146,7 @@ static void put_turn(struct store_cursor *cursor)
     put_column(cursor, "run", 2);
     bl_json_put_boolean(&cursor->writer, "interrupted", sqlite3_column_int(cursor->row, 3) != 0);
     put_time(cursor, "ended_at", 4);
-    bl_json_write_key(&cursor->writer, BL_TEXT("usage"));
-    bl_usage_write(&cursor->writer,
-                   &(struct bl_usage){sqlite_count(cursor->row, 5), sqlite_count(cursor->row, 6)});
+    put_usage(cursor, 5);
     put_spent(cursor, 7);
     put_json_column(cursor, "result", 12);
     put_json_column(cursor, "messages", 13);
@@ -200,7 +205,10 @@ static int put_header(struct store_cursor *cursor)
 {
     cursor->row = sqlite_query(&cursor->link, cursor->error,
                                "SELECT directory, title, parent, created, updated, turns_total,"
-                               " context_from FROM session WHERE key = ?",
+                               " context_from, input, output, spent_input, spent_output, cost,"
+                               " cost_max, cost_unknown, agent_of, agent_turn, persona,"
+                               " (SELECT messages FROM summary WHERE session = key)"
+                               " FROM session WHERE key = ?",
                                "i", cursor->session);
     int code = sqlite_next(&cursor->link, cursor->row, cursor->error);
     if (code != 1)
@@ -215,6 +223,12 @@ static int put_header(struct store_cursor *cursor)
     put_time(cursor, "updated_at", 4);
     put_count(cursor, "turns", sqlite_count(cursor->row, 5));
     put_count(cursor, "context_from", sqlite_count(cursor->row, 6));
+    put_usage(cursor, 7);
+    put_spent(cursor, 9);
+    put_column(cursor, "agent_of", 14);
+    put_column(cursor, "agent_turn", 15);
+    put_column(cursor, "persona", 16);
+    put_json_column(cursor, "summary", 17);
     end_line(cursor);
     sqlite_free(cursor->row);
     cursor->row = NULL;

@@ -56,10 +56,12 @@ static int make_session(struct sqlite_link *link, struct store_hold *hold, struc
     else
         bl_id_make(hold->id, "s-");
     int code = sqlite_change(link, error,
-                             "INSERT INTO session (id, created, updated, directory, title)"
-                             " VALUES (?1, ?2, ?2, ?3, ?4)",
-                             "siss", hold->id, hold->wall_ns,
-                             options->directory != NULL ? options->directory : "", hold->title);
+                             "INSERT INTO session (id, created, updated, directory, title,"
+                             " agent_of, agent_turn, persona)"
+                             " VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7)",
+                             "sisssss", hold->id, hold->wall_ns,
+                             options->directory != NULL ? options->directory : "", hold->title,
+                             options->agent_of, options->agent_turn, options->persona);
     if (code < 0)
         return code;
     hold->grip.session = sqlite3_last_insert_rowid(link->db);
@@ -102,8 +104,8 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
 {
     const char *directory = hold->options.directory != NULL ? hold->options.directory : "";
     sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT key, id FROM session WHERE directory = ?"
-                                     " ORDER BY updated DESC, key DESC LIMIT 1",
+                                     "SELECT key, id FROM session WHERE directory = ? AND"
+                                     " agent_of IS NULL ORDER BY updated DESC, key DESC LIMIT 1",
                                      "s", directory);
     int code = sqlite_next(link, row, error);
     if (code == 0) {
@@ -373,6 +375,31 @@ static int load_counters(struct sqlite_link *link, struct store_hold *hold, int6
     return 0;
 }
 
+static int refuse_damaged(const struct store_hold *hold, struct bl_text what,
+                          struct bl_error *error)
+{
+    bl_error_set(error, BL_EPARSE, BL_KIND_SESSION, "open the session", hold->id,
+                 BL_TEXT_FORMAT " of session %s cannot be read: its messages are damaged",
+                 BL_TEXT_ARG(what), hold->id);
+    bl_error_hint(error, "begin another session; `belay session show %s` still shows this one",
+                  hold->id);
+    return BL_EPARSE;
+}
+
+/* What stands for the turns that the model does not see any more. */
+static int load_summary(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(link, error, "SELECT messages FROM summary WHERE session = ?",
+                                     "i", hold->grip.session);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    hold->summary = bl_turn_record_new();
+    code = bl_messages_read(&hold->summary->arena, sqlite_text(row, 0), &hold->summary->messages);
+    sqlite_free(row);
+    return code == 0 ? 0 : refuse_damaged(hold, BL_TEXT("the summary"), error);
+}
+
 static int load_context(struct sqlite_link *link, struct store_hold *hold, int64_t from,
                         struct bl_error *error)
 {
@@ -386,13 +413,10 @@ static int load_context(struct sqlite_link *link, struct store_hold *hold, int64
         bl_list_push_back(&hold->records, &record->link);
         if (bl_messages_read(&record->arena, sqlite_text(row, 0), &record->messages) == 0)
             continue;
-        bl_error_set(error, BL_EPARSE, BL_KIND_SESSION, "open the session", hold->id,
-                     "turn %lld of session %s cannot be read: its messages are damaged",
-                     (long long)sqlite3_column_int64(row, 1), hold->id);
-        bl_error_hint(error, "begin another session; `belay session show %s` still shows this one",
-                      hold->id);
+        struct bl_text turn = bl_arena_printf(&hold->job.output, "turn %lld",
+                                              (long long)sqlite3_column_int64(row, 1));
         sqlite_free(row);
-        return BL_EPARSE;
+        return refuse_damaged(hold, turn, error);
     }
     return code;
 }
@@ -402,6 +426,8 @@ static void forget_answer(struct store_hold *hold)
     struct bl_list *each;
     while ((each = bl_list_pop_front(&hold->records)) != NULL)
         bl_turn_record_free(BL_CONTAINER(each, struct bl_turn_record, link));
+    bl_turn_record_free(hold->summary);
+    hold->summary = NULL;
     hold->recovery = (struct bl_store_recovery){0};
     hold->recorded = NULL;
     hold->recorded_count = 0;
@@ -422,6 +448,8 @@ int sqlite_hold(struct sqlite_link *link, struct store_hold *hold, struct bl_err
         code = load_recorded(link, hold, error);
     if (code == 0)
         code = load_counters(link, hold, &from, error);
+    if (code == 0)
+        code = load_summary(link, hold, error);
     if (code == 0)
         code = load_context(link, hold, from, error);
     return code;

@@ -21,6 +21,7 @@ struct import {
     int64_t session;
     uint64_t turns;    /* so far */
     int64_t turns_due; /* as the header says */
+    bool counted;      /* it says what was used and spent; else that is the sum of the turns */
     bool ended;
     struct bl_buffer events; /* of `run`, not in the store yet */
     char run[STORE_SESSION_ID_SIZE];
@@ -62,6 +63,12 @@ static bool is_null(const struct import *import, const char *key)
     return bl_json_is(bl_json_get(import->value, bl_text_from(key)), BL_JSON_NULL);
 }
 
+/* What older files do not have is as null. */
+static bool is_given(const struct import *import, const char *key)
+{
+    return bl_json_get(import->value, bl_text_from(key)) != NULL && !is_null(import, key);
+}
+
 /* A NUL inside is not text that we wrote. */
 static const char *string(struct import *import, const char *key)
 {
@@ -81,11 +88,11 @@ static const char *name(struct import *import, const char *key, size_t size_max)
     return text;
 }
 
-static int64_t count(struct import *import, const char *key)
+static int64_t number(struct import *import, const char *key)
 {
     int64_t value = 0;
-    const struct bl_json *number = member(import, key, BL_JSON_INTEGER);
-    if (number != NULL && (!bl_json_int64(number, &value) || value < 0))
+    const struct bl_json *integer = member(import, key, BL_JSON_INTEGER);
+    if (integer != NULL && (!bl_json_int64(integer, &value) || value < 0))
         refuse(import, "a number below zero");
     return value;
 }
@@ -192,35 +199,114 @@ static int refuse_existing(struct import *import, const char *id)
     return BL_EEXIST;
 }
 
+static void count(struct import *import, const struct bl_usage *used, const struct bl_spent *cost)
+{
+    keep(import,
+         sqlite_change(import->link, import->error,
+                       "UPDATE session SET input = input + min(?1, 9223372036854775807 - input),"
+                       " output = output + min(?2, 9223372036854775807 - output),"
+                       " spent_input = spent_input + min(?3, 9223372036854775807 - spent_input),"
+                       " spent_output = spent_output + min(?4, 9223372036854775807 - spent_output),"
+                       " cost = cost + ?5, cost_max = cost_max + ?6,"
+                       " cost_unknown = cost_unknown | ?7 WHERE key = ?8",
+                       "uuuuddii", used->input_tokens, used->output_tokens,
+                       cost->usage.input_tokens, cost->usage.output_tokens, cost->cost_usd,
+                       cost->cost_usd_max, (int64_t)cost->cost_unknown, import->session));
+}
+
+/* The first line. */
+struct header {
+    const char *id;
+    const char *directory;
+    const char *title;
+    const char *parent; /* NULL: none, as those of the sub-agent */
+    int64_t created_wall_ns;
+    int64_t updated_wall_ns;
+    int64_t context_from;
+    const char *agent_of;
+    const char *agent_turn;
+    const char *persona;
+    struct bl_text summary; /* empty: none */
+    struct bl_usage used;   /* by turns, and by compactions that were no turn's */
+    struct bl_spent cost;
+};
+
+/* What is in a file since version 2 of the store. */
+static void read_later_members(struct import *import, struct header *header)
+{
+    struct bl_list messages;
+    struct bl_spent used;
+    if (is_given(import, "agent_of"))
+        header->agent_of = string(import, "agent_of");
+    if (is_given(import, "agent_turn"))
+        header->agent_turn = name(import, "agent_turn", BL_ID_SIZE);
+    if (is_given(import, "persona"))
+        header->persona = string(import, "persona");
+    import->counted = is_given(import, "usage") || is_given(import, "spent");
+    if (import->counted) {
+        bl_spent_read(member(import, "usage", BL_JSON_OBJECT), &used);
+        header->used = used.usage;
+        header->cost = spent(import);
+    }
+    if (!is_given(import, "summary"))
+        return;
+    struct bl_text text = json(import, member(import, "summary", BL_JSON_ARRAY));
+    bl_list_init(&messages);
+    if (import->code == 0 && bl_messages_read(&import->arena, text, &messages) != 0)
+        refuse(import, "\"summary\" is not made of messages");
+    header->summary = bl_arena_text(&import->arena, text);
+}
+
+static void read_header(struct import *import, struct header *header)
+{
+    *header = (struct header){
+        .id = name(import, "id", STORE_SESSION_ID_SIZE),
+        .directory = string(import, "directory"),
+        .title = string(import, "title"),
+        .parent = is_null(import, "parent") ? NULL : string(import, "parent"),
+        .created_wall_ns = time_of(import, "created_at"),
+        .updated_wall_ns = time_of(import, "updated_at"),
+        .context_from = number(import, "context_from"),
+    };
+    import->turns_due = number(import, "turns");
+    read_later_members(import, header);
+    if (import->code == 0 && number(import, "schema") != 1)
+        refuse(import, "made by another belay: only schema 1 is known here");
+    if (import->code == 0 && bl_session_id_check(header->id, NULL) != 0)
+        refuse(import, "\"id\" is not a session id");
+    if (import->code == 0 && header->agent_of != NULL &&
+        bl_session_id_check(header->agent_of, NULL) != 0)
+        refuse(import, "\"agent_of\" is not a session id");
+    if (import->code == 0 &&
+        (header->context_from < 1 || header->context_from > import->turns_due + 1))
+        refuse(import, "\"context_from\" is outside of the turns");
+}
+
 static void take_session(struct import *import)
 {
-    const char *id = name(import, "id", STORE_SESSION_ID_SIZE);
-    const char *directory = string(import, "directory");
-    const char *title = string(import, "title");
-    const char *parent = is_null(import, "parent") ? NULL : string(import, "parent");
-    int64_t created = time_of(import, "created_at"), updated = time_of(import, "updated_at");
-    int64_t from = count(import, "context_from");
-    import->turns_due = count(import, "turns");
-    if (import->code == 0 && count(import, "schema") != 1)
-        refuse(import, "made by another belay: only schema 1 is known here");
-    if (import->code == 0 && bl_session_id_check(id, NULL) != 0)
-        refuse(import, "\"id\" is not a session id");
-    if (import->code == 0 && (from < 1 || from > import->turns_due + 1))
-        refuse(import, "\"context_from\" is outside of the turns");
+    struct header header;
+    read_header(import, &header);
     if (import->code != 0 || import->link == NULL)
         return;
-    if (import->look->id != NULL)
-        id = import->look->id;
+    const char *id = import->look->id != NULL ? import->look->id : header.id;
     keep(import, refuse_existing(import, id));
     if (import->code != 0)
         return;
-    keep(import, sqlite_change(import->link, import->error,
-                               "INSERT INTO session (id, created, updated, turns_total,"
-                               " context_from, directory, parent, title)"
-                               " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                               "siiiisss", id, created, updated, import->turns_due, from, directory,
-                               parent, title));
+    keep(import,
+         sqlite_change(import->link, import->error,
+                       "INSERT INTO session (id, created, updated, turns_total, context_from,"
+                       " directory, parent, title, agent_of, agent_turn, persona)"
+                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                       "siiiissssss", id, header.created_wall_ns, header.updated_wall_ns,
+                       import->turns_due, header.context_from, header.directory, header.parent,
+                       header.title, header.agent_of, header.agent_turn, header.persona));
     import->session = sqlite3_last_insert_rowid(import->link->db);
+    if (import->code == 0)
+        count(import, &header.used, &header.cost);
+    if (import->code == 0 && header.summary.size > 0)
+        keep(import, sqlite_change(import->link, import->error,
+                                   "INSERT INTO summary (session, messages) VALUES (?, ?)", "it",
+                                   import->session, header.summary));
     import->look->made_id = bl_arena_text(&import->look->job.output, bl_text_from(id)).data;
 }
 
@@ -228,13 +314,13 @@ static void take_turn(struct import *import)
 {
     struct bl_list messages;
     struct bl_spent cost = spent(import);
-    int64_t number = count(import, "number"), ended = time_of(import, "ended_at");
+    int64_t position = number(import, "number"), ended = time_of(import, "ended_at");
     const char *id = name(import, "id", BL_ID_SIZE), *run = string(import, "run");
     const struct bl_json *usage = member(import, "usage", BL_JSON_OBJECT);
     bool interrupted = bl_json_boolean(member(import, "interrupted", BL_JSON_BOOLEAN), false);
     struct bl_spent used;
     bl_spent_read(usage, &used);
-    if (import->code == 0 && (uint64_t)number != ++import->turns)
+    if (import->code == 0 && (uint64_t)position != ++import->turns)
         refuse(import, "a turn is missing before this one, or it comes twice");
     struct bl_text result = json(import, member(import, "result", BL_JSON_OBJECT));
     result = bl_arena_text(&import->arena, result);
@@ -252,24 +338,12 @@ static void take_turn(struct import *import)
                        " output, spent_input, spent_output, cost, cost_max, cost_unknown, result,"
                        " messages, events)"
                        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                       "iissiiuuuuddittt", import->session, number, id, run, (int64_t)interrupted,
+                       "iissiiuuuuddittt", import->session, position, id, run, (int64_t)interrupted,
                        ended, used.usage.input_tokens, used.usage.output_tokens,
                        cost.usage.input_tokens, cost.usage.output_tokens, cost.cost_usd,
                        cost.cost_usd_max, (int64_t)cost.cost_unknown, result, text, events));
-    if (import->code != 0)
-        return;
-    /* What the header of a session counts is made from its turns. */
-    keep(import,
-         sqlite_change(import->link, import->error,
-                       "UPDATE session SET input = input + min(?1, 9223372036854775807 - input),"
-                       " output = output + min(?2, 9223372036854775807 - output),"
-                       " spent_input = spent_input + min(?3, 9223372036854775807 - spent_input),"
-                       " spent_output = spent_output + min(?4, 9223372036854775807 - spent_output),"
-                       " cost = cost + ?5, cost_max = cost_max + ?6,"
-                       " cost_unknown = cost_unknown | ?7 WHERE key = ?8",
-                       "uuuuddii", used.usage.input_tokens, used.usage.output_tokens,
-                       cost.usage.input_tokens, cost.usage.output_tokens, cost.cost_usd,
-                       cost.cost_usd_max, (int64_t)cost.cost_unknown, import->session));
+    if (import->code == 0 && !import->counted)
+        count(import, &used.usage, &cost);
 }
 
 static void take_attempt(struct import *import)
@@ -351,7 +425,7 @@ static void take_end(struct import *import)
 {
     flush_events(import);
     import->ended = true;
-    if (import->code == 0 && (uint64_t)count(import, "lines") != import->line - 1)
+    if (import->code == 0 && (uint64_t)number(import, "lines") != import->line - 1)
         refuse(import, "the number of lines is not the one that the last line says");
     if (import->code == 0 && import->turns != (uint64_t)import->turns_due)
         refuse(import, "there are fewer turns than the first line says");

@@ -36,43 +36,98 @@ int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_err
                              " cost_max, cost_unknown, result, messages, events FROM turn"
                              " WHERE session = ? ORDER BY number",
                              "ii", to, from);
+    if (code >= 0)
+        code = sqlite_change(link, error,
+                             "INSERT INTO summary (session, messages) SELECT ?, messages"
+                             " FROM summary WHERE session = ?",
+                             "ii", to, from);
     if (code < 0)
         return code;
     look->made_id = bl_arena_text(&look->job.output, bl_text_from(new_id)).data;
     return 0;
 }
 
-static int refuse_held(struct sqlite_link *link, const struct store_look *look, int64_t session,
-                       struct bl_error *error)
+/* A session to delete: the one that is named, or one of a sub-agent of it. */
+struct doomed {
+    struct bl_list link;
+    int64_t key;
+    const char *id;
+};
+
+/* What is named in an import may lead in circles: each session comes once. */
+static int find_doomed(struct sqlite_link *link, struct store_look *look, int64_t session,
+                       struct bl_list *doomed, struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    int code;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "WITH RECURSIVE tree (key, id) AS ("
+                                     " SELECT key, id FROM session WHERE key = ? UNION"
+                                     " SELECT session.key, session.id FROM tree JOIN session"
+                                     " ON session.agent_of = tree.id) SELECT key, id FROM tree",
+                                     "i", session);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct doomed *each = bl_arena_alloc(arena, sizeof *each);
+        each->key = sqlite3_column_int64(row, 0);
+        each->id = sqlite_string(arena, row, 1);
+        bl_list_push_back(doomed, &each->link);
+    }
+    return code;
+}
+
+static int refuse_held(struct sqlite_link *link, const struct store_look *look,
+                       const struct doomed *doomed, struct bl_error *error)
 {
     struct sqlite_lease lease;
     char holder[160];
-    int code = sqlite_lease_read(link, session, &lease, error);
+    int code = sqlite_lease_read(link, doomed->key, &lease, error);
     if (code < 0 || !sqlite_lease_binds(&lease, &look->self, look->wall_ns))
         return code < 0 ? code : 0;
     store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);
-    bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "delete", look->id, "session %s is held by %s",
-                 look->id, holder);
-    bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", look->id);
+    if (strcmp(doomed->id, look->id) == 0)
+        bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "delete", look->id,
+                     "session %s is held by %s", look->id, holder);
+    else
+        bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "delete", look->id,
+                     "session %s of a sub-agent of session %s is held by %s", doomed->id, look->id,
+                     holder);
+    bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", doomed->id);
     return BL_EBUSY;
 }
 
-int sqlite_delete(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+static int delete_one(struct sqlite_link *link, int64_t session, struct bl_error *error)
 {
     static const char *const statements[] = {
         "DELETE FROM checkpoint WHERE session = ?", "DELETE FROM journal WHERE session = ?",
         "DELETE FROM receipt WHERE session = ?",    "DELETE FROM attempt WHERE session = ?",
         "DELETE FROM running WHERE session = ?",    "DELETE FROM turn WHERE session = ?",
         "DELETE FROM run WHERE session = ?",        "DELETE FROM request WHERE session = ?",
-        "DELETE FROM lease WHERE session = ?",      "DELETE FROM session WHERE key = ?",
+        "DELETE FROM summary WHERE session = ?",    "DELETE FROM lease WHERE session = ?",
+        "DELETE FROM session WHERE key = ?",
     };
-    int64_t session;
-    int code = sqlite_find_session(link, look->id, &session, error);
-    if (code == 0)
-        code = refuse_held(link, look, session, error);
+    int code = 0;
     for (size_t i = 0; i < BL_COUNT(statements) && code == 0; i++) {
         int changed = sqlite_change(link, error, statements[i], "i", session);
         code = changed < 0 ? changed : 0;
+    }
+    return code;
+}
+
+int sqlite_delete(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    struct bl_list doomed;
+    int64_t session;
+    bl_list_init(&doomed);
+    int code = sqlite_find_session(link, look->id, &session, error);
+    if (code == 0)
+        code = find_doomed(link, look, session, &doomed, error);
+    BL_LIST_EACH (each, &doomed) {
+        if (code == 0)
+            code = refuse_held(link, look, BL_CONTAINER(each, struct doomed, link), error);
+    }
+    BL_LIST_EACH (each, &doomed) {
+        if (code == 0)
+            code = delete_one(link, BL_CONTAINER(each, struct doomed, link)->key, error);
     }
     return code;
 }

@@ -195,15 +195,15 @@ static int open_writer(struct sqlite_store *store, struct bl_error *error)
 
 /* A folder that cannot be written to has no room for the log's index: then the file is read as it
  * is, which is right when there is no log beside it. */
-static int open_reader(struct sqlite_store *store, struct bl_error *error)
+static int look_as_reader(struct sqlite_store *store, int64_t *ret_version, struct bl_error *error)
 {
-    struct bl_error own = {0};
     struct bl_arena arena = {0};
     struct stat status;
-    int64_t version = 0;
+    struct bl_error own = {0};
+    *ret_version = 0;
     int code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READONLY, false, &own);
     if (code == 0)
-        code = look_inside(&store->reader, &version, &own);
+        code = look_inside(&store->reader, ret_version, &own);
     const char *log = bl_arena_printf(&arena, "%s-wal", store->path).data;
     if (code == BL_EACCES && (stat(log, &status) != 0 || status.st_size == 0)) {
         own = (struct bl_error){0};
@@ -211,13 +211,45 @@ static int open_reader(struct sqlite_store *store, struct bl_error *error)
         sqlite_link_close(&store->reader);
         code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READONLY, true, &own);
         if (code == 0)
-            code = look_inside(&store->reader, &version, &own);
+            code = look_inside(&store->reader, ret_version, &own);
     }
-    if (code == 0 && (uint64_t)version < sqlite_migration_count)
-        code = bl_error_set(&own, BL_EPARSE, BL_KIND_FILESYSTEM, operation, store->path,
-                            "%s: the store is empty, or of an older belay: open it for work first",
-                            store->path);
     bl_arena_done(&arena);
+    if (code != 0)
+        *error = own;
+    return code;
+}
+
+/* There is one way to read a store, that of this version: an older one is brought up to date first,
+ * as by whoever opens it for work. */
+static int bring_up_to_date(struct sqlite_store *store, struct bl_error *error)
+{
+    struct bl_error own = {0};
+    sqlite_link_close(&store->reader);
+    int code = open_writer(store, &own);
+    sqlite_link_close(&store->writer);
+    if (code == 0)
+        return 0;
+    bl_error_set(
+        error, code, BL_KIND_FILESYSTEM, operation, store->path,
+        "%s: the store was made by an older belay, and cannot be brought up to date: %.200s",
+        store->path, own.message);
+    bl_error_hint(error, "open it once where it can be written to, or copy it to such a place");
+    return code;
+}
+
+static int open_reader(struct sqlite_store *store, struct bl_error *error)
+{
+    struct bl_error own = {0};
+    int64_t version;
+    int code = look_as_reader(store, &version, &own);
+    if (code == 0 && version > 0 && (uint64_t)version < sqlite_migration_count) {
+        code = bring_up_to_date(store, &own);
+        if (code == 0)
+            code = look_as_reader(store, &version, &own);
+    }
+    if (code == 0 && version == 0)
+        code = bl_error_set(&own, BL_EPARSE, BL_KIND_FILESYSTEM, operation, store->path,
+                            "%s: the store is empty: open it for work first", store->path);
     if (code != 0 && error != NULL && error->code == 0)
         *error = own;
     return code;

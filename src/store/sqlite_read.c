@@ -4,7 +4,7 @@
 
 #define SUMMARY_COLUMNS                                                                            \
     "key, id, directory, title, parent, created, updated, turns_total, input, output,"             \
-    " spent_input, spent_output, cost, cost_max, cost_unknown"
+    " spent_input, spent_output, cost, cost_max, cost_unknown, agent_of, agent_turn, persona"
 
 /* ---- Summaries ---- */
 
@@ -50,6 +50,9 @@ static int read_summary(struct sqlite_link *link, const struct store_look *look,
         .directory = sqlite_string(arena, row, 2),
         .title = sqlite_string(arena, row, 3),
         .parent = sqlite_string(arena, row, 4),
+        .agent_of = sqlite_string(arena, row, 15),
+        .agent_turn = sqlite_string(arena, row, 16),
+        .persona = sqlite_string(arena, row, 17),
         .created_wall_ns = sqlite3_column_int64(row, 5),
         .updated_wall_ns = sqlite3_column_int64(row, 6),
         .turns = sqlite_count(row, 7),
@@ -70,10 +73,11 @@ int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_err
     sqlite3_stmt *row = sqlite_query(
         link, error,
         "SELECT " SUMMARY_COLUMNS " FROM session"
-        " WHERE ?1 IS NULL OR directory = ?1"
+        " WHERE (?1 IS NULL OR directory = ?1) AND (?3 OR agent_of IS NULL)"
         " ORDER BY updated DESC, key DESC LIMIT ?2",
-        "si", look->directory,
-        look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit);
+        "sii", look->directory,
+        look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit,
+        (int64_t)look->agents);
     while ((code = sqlite_next(link, row, error)) == 1) {
         struct bl_store_summary *summary = bl_arena_alloc(arena, sizeof *summary);
         code = read_summary(link, look, row, arena, summary, error);
@@ -230,6 +234,7 @@ static int run_look(struct sqlite_link *link, struct store_look *look, struct bl
     case STORE_COMMIT:
     case STORE_REJECT:
     case STORE_NOTE:
+    case STORE_COMPACT:
     case STORE_CHECKPOINT_PUT:
     case STORE_IMPORT:
     case STORE_FORK:

@@ -117,7 +117,21 @@ static const char version_1[] =
     " body TEXT NOT NULL,"
     " PRIMARY KEY (session, name)) STRICT;";
 
-const struct sqlite_migration sqlite_migrations[] = {{version_1}};
+/* A summary stands beside its session: it may be long, and each commit writes the session's row.
+ * The sessions of sub-agents may be many: neither a list nor the search for the newest meets them.
+ */
+static const char version_2[] =
+    "ALTER TABLE session ADD COLUMN agent_of TEXT;" /* id of the session of the agent above */
+    "ALTER TABLE session ADD COLUMN agent_turn TEXT;"
+    "ALTER TABLE session ADD COLUMN persona TEXT;"
+    "DROP INDEX session_by_directory;"
+    "CREATE INDEX session_by_directory ON session (directory) WHERE agent_of IS NULL;"
+    "CREATE INDEX session_by_agent ON session (agent_of) WHERE agent_of IS NOT NULL;"
+    "CREATE TABLE summary (" /* of the turns before context_from */
+    " session INTEGER PRIMARY KEY,"
+    " messages TEXT NOT NULL) STRICT;";
+
+const struct sqlite_migration sqlite_migrations[] = {{version_1}, {version_2}};
 const size_t sqlite_migration_count = BL_COUNT(sqlite_migrations);
 
 static int run_migrations(struct sqlite_link *link, const struct sqlite_migration *migrations,

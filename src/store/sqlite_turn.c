@@ -141,25 +141,31 @@ static int refuse_commit(struct sqlite_link *link, const struct store_write *wri
                         BL_TEXT_ARG(write->settlement.turn_id), write->id);
 }
 
-/* The session's row, which nothing but a commit changes. */
-static int count_turn(struct sqlite_link *link, const struct store_write *write,
-                      struct bl_error *error)
+/* The session's row, which nothing but a commit changes, and what stands for the turns that leave
+ * the context. `turns` are new: one, or none when it is only compacted. */
+static int count_commit(struct sqlite_link *link, const struct store_write *write, int64_t turns,
+                        struct bl_error *error)
 {
     const struct bl_settlement *settlement = &write->settlement;
     /* Figures of providers are from outside: a sum ends at what the column holds. */
     int changed = sqlite_change(
         link, error,
-        "UPDATE session SET updated = max(updated, ?1), turns_total = turns_total + 1,"
-        " context_from = min(context_from + ?2, turns_total + 2),"
+        "UPDATE session SET updated = max(updated, ?1), turns_total = turns_total + ?11,"
+        " context_from = min(context_from + ?2, turns_total + ?11 + 1),"
         " input = input + min(?3, 9223372036854775807 - input),"
         " output = output + min(?4, 9223372036854775807 - output),"
         " spent_input = spent_input + min(?5, 9223372036854775807 - spent_input),"
         " spent_output = spent_output + min(?6, 9223372036854775807 - spent_output),"
         " cost = cost + ?7, cost_max = cost_max + ?8, cost_unknown = cost_unknown | ?9"
         " WHERE key = ?10",
-        "iuuu" SPENT_TYPES "i", settlement->ended_wall_ns, settlement->turns_dropped,
+        "iuuu" SPENT_TYPES "ii", settlement->ended_wall_ns, settlement->turns_dropped,
         settlement->usage.input_tokens, settlement->usage.output_tokens,
-        SPENT_VALUES(settlement->spent), write->grip.session);
+        SPENT_VALUES(settlement->spent), write->grip.session, turns);
+    if (changed >= 0 && settlement->summary.size > 0)
+        changed = sqlite_change(link, error,
+                                "INSERT INTO summary (session, messages) VALUES (?, ?)"
+                                " ON CONFLICT (session) DO UPDATE SET messages = excluded.messages",
+                                "it", write->grip.session, settlement->summary);
     return changed < 0 ? changed : 0;
 }
 
@@ -173,7 +179,7 @@ static int commit_turn(struct sqlite_link *link, const struct store_write *write
                                 "itu", write->grip.session, settlement->turn_id, write->grip.epoch);
     if (changed == 0)
         return refuse_commit(link, write, error);
-    int code = changed < 0 ? changed : count_turn(link, write, error);
+    int code = changed < 0 ? changed : count_commit(link, write, 1, error);
     if (code == 0)
         code = sqlite_change(
             link, error,
@@ -189,6 +195,18 @@ static int commit_turn(struct sqlite_link *link, const struct store_write *write
     if (code < 0)
         return code;
     return sqlite_add_beside(link, write->grip.session, write->run, (struct bl_text){0},
+                             settlement->receipt_id, settlement->receipt, error);
+}
+
+/* Under the epoch, which has been looked at. */
+static int compact(struct sqlite_link *link, const struct store_write *write,
+                   struct bl_error *error)
+{
+    const struct bl_settlement *settlement = &write->settlement;
+    int code = count_commit(link, write, 0, error);
+    if (code != 0)
+        return code;
+    return sqlite_add_beside(link, write->grip.session, write->run, settlement->events,
                              settlement->receipt_id, settlement->receipt, error);
 }
 
@@ -274,6 +292,7 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     case STORE_NOTE:
         return sqlite_add_beside(link, write->grip.session, write->run, write->settlement.events,
                                  write->settlement.receipt_id, write->settlement.receipt, error);
+    case STORE_COMPACT: return compact(link, write, error);
     case STORE_CHECKPOINT_PUT: return put_checkpoint(link, write, error);
     case STORE_RENEW: return renew(link, write, error);
     case STORE_HOLD:

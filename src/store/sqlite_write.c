@@ -56,6 +56,7 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     case STORE_COMMIT:
     case STORE_REJECT:
     case STORE_NOTE:
+    case STORE_COMPACT:
     case STORE_CHECKPOINT_PUT: return sqlite_session_write(link, whole, error);
     case STORE_CHECKPOINT_GET:
     case STORE_LIST:
@@ -130,7 +131,7 @@ static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
                      "the disk failed (%.180s), and what was written could not be taken back "
                      "(%.180s)",
                      sync_error->message, void_error.message);
-        bl_error_hint(&error, "open the session again: it says whether the turn is in it");
+        bl_error_hint(&error, "open the session again: it says what is in it");
         bl_error_name_set(&error, "commit_unknown");
     }
     BL_LIST_EACH (each, jobs) {

@@ -17,10 +17,8 @@ struct bash_run {
     struct bl_toolbox *toolbox;
     const struct bl_tool_call *call;
     struct tool_running running;
-    struct output_filter filter;
-    struct bl_buffer piece;    /* what is told now */
+    struct output_text output;
     struct bl_capture counted; /* keeps nothing: the valid text is kept, not what came */
-    struct bl_capture text;
     struct bl_warden_end end;
     uint64_t started_ns;
     int64_t timeout_ms; /* 0: none */
@@ -53,43 +51,28 @@ static const char *bash_describe(const struct bl_toolbox *toolbox)
     "Runs a command with " shell " in the workspace and answers with what it prints (standard "    \
     "output and error together) and how it ended. Each call is a new shell, without a terminal "   \
     "and with nothing on standard input. Processes that it leaves behind are stopped. Long "       \
-    "output is shortened in the middle. 'timeout_ms' limits the time of this call."
+    "output is shortened in the middle. 'timeout_ms' limits the time of this call. With "          \
+    "'background': true it answers at once with the id of a job, and the command runs on, also "   \
+    "when this turn has ended (a server, a watcher): {\"job\": ID} then reads what it has "        \
+    "printed since the last time and says whether it still runs, {\"job\": ID, \"stop\": true} "   \
+    "stops it."
     return strcmp(toolbox->shell, "bash") == 0 ? DESCRIPTION("bash")
                                                : DESCRIPTION("sh (bash is not installed here)");
 #undef DESCRIPTION
 }
 
-/* ---- Output ---------------------------------------------------------------------------------- */
+/* ---- Notes below the output ------------------------------------------------------------------ */
 
-static void tell(struct bash_run *run)
-{
-    struct bl_text text = bl_buffer_text(&run->piece);
-    if (text.size == 0)
-        return;
-    bl_capture_add(&run->text, text);
-    run->call->output(run->call, text);
-    bl_buffer_clear(&run->piece);
-}
-
-static void take_output(void *context, struct bl_text bytes)
-{
-    struct bash_run *run = context;
-    output_filter_add(&run->filter, bytes, &run->piece);
-    tell(run);
-}
-
-/* ---- The result ------------------------------------------------------------------------------ */
-
-static int note(char *out, size_t size, const char *format, ...) BL_PRINTF(3, 4);
+static size_t note(char *out, size_t size, const char *format, ...) BL_PRINTF(3, 4);
 
 /* One line more; returns its length. */
-static int note(char *out, size_t size, const char *format, ...)
+static size_t note(char *out, size_t size, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(out, size, format, arguments);
     va_end(arguments);
-    return length < 0 || size == 0 ? 0 : (size_t)length < size ? length : (int)size - 1;
+    return length < 0 || size == 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1;
 }
 
 static const char *plural(uint64_t count)
@@ -97,103 +80,122 @@ static const char *plural(uint64_t count)
     return count == 1 ? "process" : "processes";
 }
 
-static int note_stop(const struct bash_run *run, char *out, size_t size)
+size_t tool_stop_note(const struct bl_scope *scope, uint64_t started_ns, char *out, size_t size)
 {
     struct bl_stop stop;
     char duration[32];
-    bl_duration_format((int64_t)(bl_now_ns() - run->started_ns), duration);
-    if (run->timed_out)
-        return note(out, size, "timed out after %" PRId64 " ms\n", run->timeout_ms);
-    bl_scope_stop_read(run->call->scope, &stop);
+    bl_duration_format((int64_t)(bl_now_ns() - started_ns), duration);
+    bl_scope_stop_read(scope, &stop);
     return note(out, size, "stopped after %s: %s%s%s%s\n", duration,
                 bl_stop_reason_name(stop.reason), stop.origin[0] != '\0' ? " (" : "", stop.origin,
                 stop.origin[0] != '\0' ? ")" : "");
 }
 
-static int note_signal(const struct bl_warden_end *end, char *out, size_t size)
+size_t tool_command_note(const struct bl_warden_end *end, char *out, size_t size)
 {
-    const char *name = sigabbrev_np(end->status);
-    const char *core = end->core_dumped ? " (core dumped)" : "";
-    return name != NULL ? note(out, size, "killed by SIG%s%s\n", name, core)
-                        : note(out, size, "killed by signal %d%s\n", end->status, core);
-}
-
-static int note_end(const struct bash_run *run, char *out, size_t size)
-{
-    const struct bl_warden_end *end = &run->end;
+    const char *core = end->core_dumped ? " (core dumped)" : "", *name;
     switch (end->how) {
     case BL_END_EXITED:
         return end->status == 0 ? 0 : note(out, size, "exit code %d\n", end->status);
-    case BL_END_SIGNALED: return note_signal(end, out, size);
-    case BL_END_STOPPED: return note_stop(run, out, size);
+    case BL_END_SIGNALED:
+        name = sigabbrev_np(end->status);
+        return name != NULL ? note(out, size, "killed by SIG%s%s\n", name, core)
+                            : note(out, size, "killed by signal %d%s\n", end->status, core);
+    case BL_END_STOPPED: return 0;
     case BL_END_LIMIT: return note(out, size, "stopped: too many processes\n");
     case BL_END_LOST: return note(out, size, "cut off: the process that held it was killed\n");
     }
     return 0;
 }
 
+static size_t note_end(const struct bash_run *run, char *out, size_t size)
+{
+    if (run->end.how != BL_END_STOPPED)
+        return tool_command_note(&run->end, out, size);
+    if (run->timed_out)
+        return note(out, size, "timed out after %" PRId64 " ms\n", run->timeout_ms);
+    return tool_stop_note(run->call->scope, run->started_ns, out, size);
+}
+
 /* Output, then a line for each thing that is not as it should be. */
 static void fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
 {
     const struct bl_warden_end *end = &run->end;
-    struct bl_arena *arena = run->call->arena;
-    struct bl_buffer text, valid;
-    struct output_filter filter = {0};
+    struct bl_buffer text;
     char notes[NOTE_MAX];
-    int size = note_end(run, notes, sizeof notes);
+    size_t size = note_end(run, notes, sizeof notes);
     if (end->left_behind > 0)
-        size += note(notes + size, sizeof notes - (size_t)size,
-                     "left behind and stopped: %" PRIu32 " %s\n", end->left_behind,
-                     plural(end->left_behind));
+        size += note(notes + size, sizeof notes - size, "left behind and stopped: %" PRIu32 " %s\n",
+                     end->left_behind, plural(end->left_behind));
     if (end->survivors > 0)
-        size +=
-            note(notes + size, sizeof notes - (size_t)size,
-                 "could not be stopped: %" PRIu32 " %s\n", end->survivors, plural(end->survivors));
+        size += note(notes + size, sizeof notes - size, "could not be stopped: %" PRIu32 " %s\n",
+                     end->survivors, plural(end->survivors));
     bl_buffer_init(&text, SIZE_MAX);
-    bl_buffer_init(&valid, SIZE_MAX);
-    bl_capture_text(&run->text, &text);
-    /* What was left out of the middle may have begun or ended inside of a character. */
-    output_filter_add(&filter, bl_buffer_text(&text), &valid);
-    output_filter_end(&filter, &valid);
-    if (size > 0 && valid.size > 0 && valid.data[valid.size - 1] != '\n')
-        bl_buffer_append_byte(&valid, '\n');
+    output_text_write(&run->output, &text);
+    if (size > 0 && text.size > 0 && text.data[text.size - 1] != '\n')
+        bl_buffer_append_byte(&text, '\n');
     if (size > 0)
-        bl_buffer_append(&valid, (struct bl_text){notes, (size_t)size - 1});
-    ret_result->text = bl_arena_text(arena, bl_buffer_text(&valid));
+        bl_buffer_append(&text, (struct bl_text){notes, size - 1});
+    ret_result->text = bl_arena_text(run->call->arena, bl_buffer_text(&text));
     ret_result->is_error = end->how != BL_END_EXITED || end->status != 0;
-    bl_buffer_done(&valid);
     bl_buffer_done(&text);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-/* The command with its sandbox, in a warden, in the running fiber's scope. */
-static int run_command(struct bash_run *run, struct bl_error *error)
+int tool_command_prepare(const struct bl_toolbox *toolbox, struct bl_arena *arena,
+                         struct bl_text text, struct bl_command *ret_command,
+                         struct bl_error *error)
 {
-    const struct bl_toolbox *toolbox = run->toolbox;
-    const struct bl_tool_call *call = run->call;
-    struct bl_text text = bl_json_text(bl_json_get(call->input, BL_TEXT("command")));
     const char *const arguments[] = {toolbox->shell, "-c", text.data, NULL};
-    struct bl_command command = {
-        .options = {.environment = bl_environment_scrub(call->arena, NULL, toolbox->hidden, NULL),
+    *ret_command = (struct bl_command){
+        .options = {.environment =
+                        bl_environment_scrub(arena, NULL, toolbox->hidden, toolbox->allowed),
                     .directory = toolbox->workspace,
                     .input = -1,
                     .container = toolbox->container,
-                    .grace_ms = run->running.control.hurry ? 0 : toolbox->grace_ms},
+                    .grace_ms = toolbox->hurry ? 0 : toolbox->grace_ms},
         .kind = BL_UNIT_TOOL,
-        .id = call->id,
-        .name = call->name,
-        .capture = &run->counted,
-        .on_output = take_output,
-        .context = run,
-        .control = &run->running.control,
     };
-    int code = bl_sandbox_wrap(call->arena, toolbox->sandbox, toolbox->workspace, toolbox->network,
-                               arguments, &command.options.arguments, error);
+    return bl_sandbox_wrap(arena, toolbox->sandbox, toolbox->workspace, toolbox->folders,
+                           permission_network(toolbox->permissions), arguments,
+                           &ret_command->options.arguments, error);
+}
+
+bool tool_command_refused(int code, const struct bl_error *error)
+{
+    return code != 0 && code != BL_ECANCELED && code != BL_ETIMEDOUT && error->code != 0 &&
+           (error->kind == BL_KIND_TOOL || error->kind == BL_KIND_FILESYSTEM);
+}
+
+static void tell(struct bash_run *run, struct bl_text text)
+{
+    if (text.size > 0)
+        run->call->output(run->call, text);
+}
+
+static void take_output(void *context, struct bl_text bytes)
+{
+    struct bash_run *run = context;
+    tell(run, output_text_add(&run->output, bytes));
+}
+
+/* The command with its sandbox, in a warden, in the running fiber's scope. */
+static int run_command(struct bash_run *run, struct bl_error *error)
+{
+    const struct bl_tool_call *call = run->call;
+    struct bl_text text = bl_json_text(bl_json_get(call->input, BL_TEXT("command")));
+    struct bl_command command;
+    int code = tool_command_prepare(run->toolbox, call->arena, text, &command, error);
+    command.id = call->id;
+    command.name = call->name;
+    command.capture = &run->counted;
+    command.on_output = take_output;
+    command.context = run;
+    command.control = &run->running.control;
     if (code == 0)
         code = bl_command_run(&command, &run->end, error);
-    output_filter_end(&run->filter, &run->piece);
-    tell(run);
+    tell(run, output_text_end(&run->output));
     return code;
 }
 
@@ -203,11 +205,8 @@ static int run_timed(struct bash_run *run, struct bl_error *error)
     struct bl_scope timed, *outer;
     if (run->timeout_ms == 0)
         return run_command(run, error);
-    uint64_t timeout_ns = (uint64_t)run->timeout_ms > BL_NEVER / BL_NS_PER_MS
-                              ? BL_NEVER
-                              : (uint64_t)run->timeout_ms * BL_NS_PER_MS;
     bl_scope_init(&timed, run->call->scope);
-    bl_scope_set_deadline(&timed, bl_time_add(bl_now_ns(), timeout_ns));
+    bl_scope_set_deadline(&timed, tool_deadline_ns(run->timeout_ms));
     outer = bl_scope_enter(&timed);
     int code = run_command(run, error);
     bl_scope_enter(outer);
@@ -216,15 +215,8 @@ static int run_timed(struct bash_run *run, struct bl_error *error)
     return run->timed_out ? 0 : code;
 }
 
-/* A command that cannot be started, because the workspace is gone, say, is the model's to mend. */
-static bool is_result(int code, const struct bl_error *error)
-{
-    return code != 0 && code != BL_ECANCELED && code != BL_ETIMEDOUT && error->code != 0 &&
-           (error->kind == BL_KIND_TOOL || error->kind == BL_KIND_FILESYSTEM);
-}
-
-static int bash_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-                     struct bl_tool_result *ret_result, struct bl_error *error)
+static int run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                    struct bl_tool_result *ret_result, struct bl_error *error)
 {
     struct bash_run *run = bl_zalloc(sizeof *run);
     run->toolbox = toolbox;
@@ -233,29 +225,67 @@ static int bash_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call
     run->running.control.hurry = toolbox->hurry;
     bl_json_int64(bl_json_get(call->input, BL_TEXT("timeout_ms")), &run->timeout_ms);
     bl_capture_init(&run->counted, 0);
-    bl_capture_init(&run->text, toolbox->output_max);
-    bl_buffer_init(&run->piece, SIZE_MAX);
+    output_text_init(&run->output, toolbox->output_max);
     bl_list_push_back(&toolbox->running, &run->running.link);
     int code = run_timed(run, error);
     bl_list_remove(&run->running.link);
     *ret_result = (struct bl_tool_result){.is_error = true};
-    if (is_result(code, error)) {
+    if (tool_command_refused(code, error)) {
         ret_result->text = bl_arena_printf(call->arena, "cannot start: %s", error->message);
         *error = (struct bl_error){0};
         code = 0;
     } else {
         fill_result(run, ret_result);
     }
-    bl_buffer_done(&run->piece);
-    bl_capture_done(&run->text);
+    output_text_done(&run->output);
     bl_capture_done(&run->counted);
     bl_free(run);
     return code;
 }
 
+static int bash_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                     struct bl_tool_result *ret_result, struct bl_error *error)
+{
+    if (bl_json_get(call->input, BL_TEXT("job")) != NULL)
+        return job_call(toolbox, call, ret_result, error);
+    if (bl_json_boolean(bl_json_get(call->input, BL_TEXT("background")), false))
+        return job_begin(toolbox, call, ret_result, error);
+    return run_here(toolbox, call, ret_result, error);
+}
+
+uint64_t tool_deadline_ns(int64_t timeout_ms)
+{
+    uint64_t timeout_ns = (uint64_t)timeout_ms > BL_NEVER / BL_NS_PER_MS
+                              ? BL_NEVER
+                              : (uint64_t)timeout_ms * BL_NS_PER_MS;
+    return bl_time_add(bl_now_ns(), timeout_ns);
+}
+
+/* Either a command, or a job. The schema cannot say so: providers take none that begins with a
+ * choice. */
+static const char *check_job(const struct bl_json *input)
+{
+    static const struct bl_text others[] = {BL_TEXT("timeout_ms"), BL_TEXT("background")};
+    if (bl_json_get(input, BL_TEXT("command")) != NULL)
+        return "'command' and 'job' exclude each other";
+    for (size_t i = 0; i < BL_COUNT(others); i++) {
+        const struct bl_json *value = bl_json_get(input, others[i]);
+        if (value != NULL && bl_json_boolean(value, true))
+            return "'timeout_ms' and 'background' belong to a 'command', not to a 'job'";
+    }
+    return NULL;
+}
+
 static const char *bash_check(const struct bl_json *input)
 {
-    struct bl_text command = bl_json_text(bl_json_get(input, BL_TEXT("command")));
+    const struct bl_json *value = bl_json_get(input, BL_TEXT("command"));
+    struct bl_text command = bl_json_text(value);
+    if (bl_json_get(input, BL_TEXT("job")) != NULL)
+        return check_job(input);
+    if (value == NULL)
+        return "it needs a 'command' to run, or the id of a 'job'";
+    if (bl_json_boolean(bl_json_get(input, BL_TEXT("stop")), false))
+        return "'stop' belongs to a 'job'";
     if (memchr(command.data, '\0', command.size) != NULL)
         return "the command holds a NUL, at which a shell would end it";
     if (command.size > COMMAND_MAX)
@@ -266,13 +296,19 @@ static const char *bash_check(const struct bl_json *input)
 const struct tool_entry tool_bash = {
     .name = "bash",
     .subject = "command",
-    .command = true,
+    .kind = SUBJECT_COMMAND,
     .schema = "{\"type\":\"object\",\"properties\":{"
               "\"command\":{\"type\":\"string\",\"minLength\":1,"
               "\"description\":\"What to run, as a shell takes it.\"},"
               "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,"
-              "\"description\":\"Stop it after so many milliseconds.\"}},"
-              "\"required\":[\"command\"],\"additionalProperties\":false}",
+              "\"description\":\"Stop it after so many milliseconds.\"},"
+              "\"background\":{\"type\":\"boolean\","
+              "\"description\":\"Answer at once with the id of a job, and let it run on.\"},"
+              "\"job\":{\"type\":\"string\",\"minLength\":1,"
+              "\"description\":\"In place of a command: the job whose new output to read.\"},"
+              "\"stop\":{\"type\":\"boolean\","
+              "\"description\":\"Stop that job.\"}},"
+              "\"additionalProperties\":false}",
     .describe = bash_describe,
     .check = bash_check,
     .call = bash_call,

@@ -13,6 +13,9 @@
 
 #include "parts.h"
 
+/* Of a pattern that is made for a command: people are to read it. */
+#define PATTERN_MAX ((size_t)400)
+
 struct splitter {
     struct bl_arena *arena;
     struct bl_text rest; /* not looked at yet */
@@ -415,4 +418,70 @@ bool command_mentions(struct bl_arena *arena, struct bl_text command,
     }
     bl_arena_rewind(arena, mark);
     return found;
+}
+
+/* ---- Patterns -------------------------------------------------------------------------------- */
+
+/* Programs for which "whatever follows" is too much to say: they run what they are told to, or
+ * destroy it. Of them a pattern names the command as it stands. */
+static bool is_cautious(struct bl_text word)
+{
+    static const char *const words[] = {
+        "awk",    "bun",    "chmod",   "chown",     "cp",      "curl",    "dd",    "deno",
+        "gdb",    "kill",   "ln",      "lua",       "mkfs",    "mv",      "node",  "npx",
+        "perl",   "php",    "pkill",   "python",    "python3", "rm",      "rmdir", "rsync",
+        "ruby",   "scp",    "sed",     "shred",     "socat",   "source",  "tee",   "truncate",
+        "uvx",    "wget",   ".",       "killall",   "nc",      "nsenter", "tclsh", "vim",
+        "docker", "podman", "kubectl", "systemctl", NULL};
+    return runs_others(word) || is_listed(word, words);
+}
+
+/* A word that means itself: no quotes, no expansion, nothing that a star of ours could be. */
+static bool is_plain(struct bl_text word)
+{
+    for (size_t i = 0; i < word.size; i++)
+        if (!is_name(word.data[i]) && memchr("./-+:@,%", word.data[i], 8) == NULL)
+            return false;
+    return word.size > 0;
+}
+
+/* As a pattern it means itself alone. */
+static bool is_exact(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '*' || iscntrl((unsigned char)text.data[i]))
+            return false;
+    return bl_text_trim(text).size == text.size;
+}
+
+/* Program and subcommand, or the program alone before an option. */
+static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text part)
+{
+    struct bl_text word = first_word(part), program = without_path(word), second = {0};
+    if (!is_plain(word) || word.data[0] == '-')
+        return (struct bl_text){0};
+    if (part.size > word.size)
+        second = first_word((struct bl_text){part.data + word.size + 1, part.size - word.size - 1});
+    bool option = second.size > 0 && second.data[0] == '-';
+    /* Options before the subcommand of git can have it run anything. */
+    if (is_cautious(program) || (option && bl_text_equal(program, BL_TEXT("git"))))
+        return is_exact(part) ? part : (struct bl_text){0};
+    size_t size = word.size + (is_plain(second) && !option ? 1 + second.size : 0);
+    return bl_arena_printf(arena, BL_TEXT_FORMAT " *", (int)size, part.data);
+}
+
+struct bl_text command_pattern(struct bl_arena *arena, struct bl_text command)
+{
+    struct command_parts parts;
+    struct bl_text pattern = {0};
+    command_split(arena, command, &parts);
+    if (parts.complex != NULL)
+        return pattern;
+    for (size_t i = 0; i < parts.count; i++) {
+        struct bl_text own = pattern_of_part(arena, parts.parts[i]);
+        if (own.size == 0 || own.size > PATTERN_MAX || (i > 0 && !bl_text_equal(own, pattern)))
+            return (struct bl_text){0};
+        pattern = own;
+    }
+    return pattern;
 }

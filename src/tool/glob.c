@@ -34,3 +34,105 @@ bool glob_match(struct bl_text glob, struct bl_text text)
         return false;
     return match((struct bl_text){glob.data, glob.size - 2}, text);
 }
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+/* How far a match has come, and where it may begin anew: behind the last star, with one byte more
+ * for it, and behind the last pair of stars. What stands before a pair need not be tried again: it
+ * was found as early as it can be, and the pair takes whatever follows. */
+struct path_match {
+    struct bl_text glob, path;
+    size_t glob_at, path_at;
+    size_t star, star_path; /* SIZE_MAX: none */
+    size_t pair, pair_path;
+    bool folders; /* of the pair: whole ones */
+};
+
+static bool is_at(struct bl_text text, size_t at, char byte)
+{
+    return at < text.size && text.data[at] == byte;
+}
+
+static void take_pair(struct path_match *match)
+{
+    size_t at = match->glob_at;
+    bool whole = at == 0 || match->glob.data[at - 1] == '/';
+    match->folders = whole && is_at(match->glob, at + 2, '/');
+    match->glob_at += match->folders ? 3 : 2;
+    match->pair = match->glob_at;
+    match->pair_path = match->path_at;
+    match->star = SIZE_MAX;
+}
+
+/* Gives the last star a byte more, or the last pair a byte or a folder. False: nothing is left. */
+static bool try_again(struct path_match *match)
+{
+    if (match->star != SIZE_MAX && !is_at(match->path, match->star_path, '/')) {
+        match->path_at = ++match->star_path;
+        match->glob_at = match->star;
+        return true;
+    }
+    if (match->pair == SIZE_MAX)
+        return false;
+    struct bl_text rest = {match->path.data + match->pair_path,
+                           match->path.size - match->pair_path};
+    const char *slash = match->folders ? memchr(rest.data, '/', rest.size) : rest.data;
+    if (slash == NULL)
+        return false;
+    match->pair_path += (size_t)(slash - rest.data) + 1;
+    match->path_at = match->pair_path;
+    match->glob_at = match->pair;
+    match->star = SIZE_MAX;
+    return true;
+}
+
+static bool match_path(struct bl_text glob, struct bl_text path)
+{
+    struct path_match match = {.glob = glob, .path = path, .star = SIZE_MAX, .pair = SIZE_MAX};
+    while (match.path_at < path.size) {
+        size_t at = match.glob_at;
+        if (is_at(glob, at, '*') && is_at(glob, at + 1, '*')) {
+            take_pair(&match);
+        } else if (is_at(glob, at, '*')) {
+            match.star = ++match.glob_at;
+            match.star_path = match.path_at;
+        } else if (is_at(glob, at, path.data[match.path_at])) {
+            match.glob_at++;
+            match.path_at++;
+        } else if (!try_again(&match)) {
+            return false;
+        }
+    }
+    while (is_at(glob, match.glob_at, '*')) {
+        if (is_at(glob, match.glob_at + 1, '*'))
+            take_pair(&match);
+        else
+            match.glob_at++;
+    }
+    return match.glob_at == glob.size;
+}
+
+bool glob_match_path(struct bl_text glob, struct bl_text path)
+{
+    if (bl_text_starts_with(glob, BL_TEXT("./")) && glob.size > 2)
+        glob = (struct bl_text){glob.data + 2, glob.size - 2};
+    if (match_path(glob, path))
+        return true;
+    /* The folder itself, and what is in one that is written with a slash at its end. */
+    struct bl_text folder = glob;
+    bool stars = bl_text_ends_with(glob, BL_TEXT("/**"));
+    if (!stars && !bl_text_ends_with(glob, BL_TEXT("/")))
+        return false;
+    folder.size -= stars ? 3 : 1;
+    if (folder.size == 0 || match_path(folder, path))
+        return folder.size > 0 || bl_text_starts_with(path, BL_TEXT("/"));
+    for (size_t i = 0; i < path.size && !stars; i++)
+        if (path.data[i] == '/' && match_path(folder, (struct bl_text){path.data, i}))
+            return true;
+    return false;
+}
+
+bool bl_tool_name_fits(const char *pattern, const char *name)
+{
+    return glob_match(bl_text_from(pattern), bl_text_from(name));
+}

@@ -42,3 +42,53 @@ void output_filter_end(struct output_filter *output, struct bl_buffer *out)
     for (; output->held_size > 0; output->held_size--)
         bl_buffer_append(out, replacement);
 }
+
+/* ---- Bounded text ---------------------------------------------------------------------------- */
+
+void output_text_init(struct output_text *output, size_t limit)
+{
+    *output = (struct output_text){.filter = {.held_size = 0}};
+    bl_buffer_init(&output->piece, SIZE_MAX);
+    bl_capture_init(&output->kept, limit);
+}
+
+void output_text_done(struct output_text *output)
+{
+    bl_buffer_done(&output->piece);
+    bl_capture_done(&output->kept);
+}
+
+struct bl_text output_text_add(struct output_text *output, struct bl_text bytes)
+{
+    bl_buffer_clear(&output->piece);
+    output_filter_add(&output->filter, bytes, &output->piece);
+    bl_capture_add(&output->kept, bl_buffer_text(&output->piece));
+    return bl_buffer_text(&output->piece);
+}
+
+struct bl_text output_text_end(struct output_text *output)
+{
+    bl_buffer_clear(&output->piece);
+    output_filter_end(&output->filter, &output->piece);
+    bl_capture_add(&output->kept, bl_buffer_text(&output->piece));
+    return bl_buffer_text(&output->piece);
+}
+
+/* What was left out of the middle may have begun or ended inside of a character. */
+void output_text_write(const struct output_text *output, struct bl_buffer *out)
+{
+    struct output_filter filter = {0};
+    struct bl_buffer text;
+    bl_buffer_init(&text, SIZE_MAX);
+    bl_capture_text(&output->kept, &text);
+    output_filter_add(&filter, bl_buffer_text(&text), out);
+    output_filter_end(&filter, out);
+    bl_buffer_done(&text);
+}
+
+void output_text_forget(struct output_text *output)
+{
+    size_t limit = output->kept.limit;
+    bl_capture_done(&output->kept);
+    bl_capture_init(&output->kept, limit);
+}

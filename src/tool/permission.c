@@ -2,11 +2,12 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define RULE_MAX ((size_t)4096)
 
 struct rule {
-    struct bl_list link;
+    struct rule *next;
     bool allow;
     bool has_glob;
     struct bl_text tool; /* may hold stars */
@@ -17,8 +18,19 @@ struct rule {
 struct bl_permissions {
     enum bl_permission_mode mode;
     struct bl_arena arena;
-    struct bl_list rules;
+    struct rule *first;
+    struct rule **last; /* where the next one goes */
 };
+
+static const struct rule *first_rule(const struct bl_permissions *permissions)
+{
+    return permissions->first;
+}
+
+static const struct rule *next_rule(const struct rule *rule)
+{
+    return rule->next;
+}
 
 static const char *const mode_names[] = {
     [BL_PERMISSION_ASK] = "ask",
@@ -52,7 +64,7 @@ struct bl_permissions *bl_permissions_new(enum bl_permission_mode mode)
     struct bl_permissions *permissions = bl_zalloc(sizeof *permissions);
     permissions->mode = mode;
     bl_arena_init(&permissions->arena);
-    bl_list_init(&permissions->rules);
+    permissions->last = &permissions->first;
     return permissions;
 }
 
@@ -116,16 +128,66 @@ int bl_permissions_add(struct bl_permissions *permissions, bool allow, const cha
     int code = parse_rule(text, text.data, &parsed, error);
     if (code != 0)
         return code;
-    struct rule *kept = bl_arena_alloc(&permissions->arena, sizeof *kept);
-    *kept = parsed;
+    struct rule *kept = bl_arena_zalloc(&permissions->arena, sizeof *kept);
+    kept->allow = allow;
+    kept->has_glob = parsed.has_glob;
+    kept->tool = parsed.tool;
+    kept->glob = parsed.glob;
     kept->text = text.data;
-    bl_list_push_back(&permissions->rules, &kept->link);
+    *permissions->last = kept;
+    permissions->last = &kept->next;
     return 0;
 }
 
-/* ---- Decisions ------------------------------------------------------------------------------- */
+/* ---- What a rule is about -------------------------------------------------------------------- */
 
-enum bl_permission_mode permission_mode(const struct bl_permissions *permissions)
+static bool is_about(const struct rule *rule, const char *tool)
+{
+    return tool != NULL && glob_match(rule->tool, bl_text_from(tool));
+}
+
+/* Below the home of the user, when it is written so. */
+static bool home_fits(struct bl_text glob, struct bl_text path)
+{
+    struct bl_text home = bl_text_from(getenv("HOME"));
+    if (!bl_text_starts_with(glob, BL_TEXT("~/")) || home.size < 2 ||
+        !bl_text_starts_with(path, home) || path.size == home.size || path.data[home.size] != '/')
+        return false;
+    return glob_match_path((struct bl_text){glob.data + 2, glob.size - 2},
+                           (struct bl_text){path.data + home.size + 1, path.size - home.size - 1});
+}
+
+static bool path_fits(struct bl_text glob, struct bl_text path, struct bl_text absolute)
+{
+    return glob_match_path(glob, path) ||
+           (absolute.size > 0 && (glob_match_path(glob, absolute) || home_fits(glob, absolute)));
+}
+
+struct permission_denials permission_denials(const struct bl_permissions *permissions,
+                                             const char *tool, struct bl_arena *arena)
+{
+    struct permission_denials denials = {0};
+    size_t count = 0;
+    for (const struct rule *rule = first_rule(permissions); rule != NULL; rule = next_rule(rule))
+        count++;
+    denials.globs = bl_arena_alloc(arena, (count + 1) * sizeof *denials.globs);
+    const struct rule *rule = first_rule(permissions);
+    for (; rule != NULL && denials.count < count; rule = next_rule(rule))
+        if (!rule->allow && rule->has_glob && is_about(rule, tool))
+            denials.globs[denials.count++] = bl_arena_text(arena, rule->glob);
+    return denials;
+}
+
+bool permission_denials_have(const struct permission_denials *denials, struct bl_text path,
+                             struct bl_text absolute)
+{
+    for (size_t i = 0; i < denials->count; i++)
+        if (path_fits(denials->globs[i], path, absolute))
+            return true;
+    return false;
+}
+
+enum bl_permission_mode bl_permissions_mode(const struct bl_permissions *permissions)
 {
     return permissions->mode;
 }
@@ -134,14 +196,15 @@ enum bl_permission_mode permission_mode(const struct bl_permissions *permissions
 bool permission_network(const struct bl_permissions *permissions)
 {
     bool open = false;
-    BL_LIST_EACH (link, &permissions->rules) {
-        const struct rule *rule = BL_CONTAINER(link, struct rule, link);
+    for (const struct rule *rule = first_rule(permissions); rule != NULL; rule = next_rule(rule)) {
         if (!rule->allow && !rule->has_glob && glob_match(rule->tool, BL_TEXT("network")))
             return false;
         open = open || (rule->allow && bl_text_equal(rule->tool, BL_TEXT("network")));
     }
     return open;
 }
+
+/* ---- Decisions ------------------------------------------------------------------------------- */
 
 /* A question, with the command taken apart. */
 struct decision {
@@ -153,46 +216,53 @@ struct decision {
     bool patterns;            /* some rule allows the tool by a pattern */
 };
 
-static bool is_about(const struct rule *rule, const struct decision *decision)
+static bool denies(const struct rule *rule, struct decision *decision)
 {
-    return glob_match(rule->tool, bl_text_from(decision->question->tool));
+    const struct permission_question *question = decision->question;
+    if (rule->allow || (!is_about(rule, question->tool) && !is_about(rule, question->also)))
+        return false;
+    if (!rule->has_glob)
+        return true;
+    switch (question->kind) {
+    case SUBJECT_COMMAND:
+        return command_mentions(&decision->arena, question->subject, &decision->parts, rule->glob);
+    case SUBJECT_PATH: return path_fits(rule->glob, question->subject, question->other);
+    case SUBJECT_NONE: break;
+    }
+    return glob_match(rule->glob, question->subject);
 }
 
 /* The rule that denies it; NULL: none. */
 static const struct rule *find_denial(struct decision *decision)
 {
-    const struct permission_question *question = decision->question;
-    BL_LIST_EACH (link, &decision->permissions->rules) {
-        const struct rule *rule = BL_CONTAINER(link, struct rule, link);
-        if (rule->allow || !is_about(rule, decision))
-            continue;
-        if (!rule->has_glob)
+    for (const struct rule *rule = first_rule(decision->permissions); rule != NULL;
+         rule = next_rule(rule))
+        if (denies(rule, decision))
             return rule;
-        bool fits = question->command ? command_mentions(&decision->arena, question->subject,
-                                                         &decision->parts, rule->glob)
-                                      : glob_match(rule->glob, question->subject);
-        if (fits)
-            return rule;
-    }
     return NULL;
 }
 
 static bool allows(const struct rule *rule, const struct decision *decision, struct bl_text subject)
 {
-    return rule->allow && is_about(rule, decision) &&
-           (!rule->has_glob || glob_match(rule->glob, subject));
+    const struct permission_question *question = decision->question;
+    if (!rule->allow || !is_about(rule, question->tool))
+        return false;
+    if (!rule->has_glob)
+        return true;
+    return question->kind == SUBJECT_PATH ? path_fits(rule->glob, subject, question->other)
+                                          : glob_match(rule->glob, subject);
 }
 
 /* One rule without a pattern, or one rule for each part. */
 static bool find_allowance(struct decision *decision)
 {
     const struct permission_question *question = decision->question;
-    struct bl_text whole = question->subject;
-    const struct bl_text *parts = question->command ? decision->parts.parts : &whole;
-    size_t count = question->command ? decision->parts.count : 1;
-    BL_LIST_EACH (link, &decision->permissions->rules) {
-        const struct rule *rule = BL_CONTAINER(link, struct rule, link);
-        if (!rule->allow || !is_about(rule, decision))
+    bool command = question->kind == SUBJECT_COMMAND;
+    const struct bl_text *parts = command ? decision->parts.parts : &question->subject;
+    size_t count = command ? decision->parts.count : 1;
+    for (const struct rule *rule = first_rule(decision->permissions); rule != NULL;
+         rule = next_rule(rule)) {
+        if (!rule->allow || !is_about(rule, question->tool))
             continue;
         if (!rule->has_glob)
             return true;
@@ -202,8 +272,9 @@ static bool find_allowance(struct decision *decision)
         return false;
     for (size_t i = 0; i < count; i++) {
         bool found = false;
-        BL_LIST_EACH (link, &decision->permissions->rules)
-            found = found || allows(BL_CONTAINER(link, struct rule, link), decision, parts[i]);
+        for (const struct rule *rule = first_rule(decision->permissions); rule != NULL;
+             rule = next_rule(rule))
+            found = found || allows(rule, decision, parts[i]);
         if (!found) {
             decision->unmatched = parts[i];
             return false;
@@ -212,57 +283,147 @@ static bool find_allowance(struct decision *decision)
     return true;
 }
 
-/* Why no rule allows it, in a few words for the beginning of a reason. */
-static void explain_rules(const struct decision *decision, char *out, size_t out_size)
+/* ---- Words for people ------------------------------------------------------------------------ */
+
+/* What a terminal would obey, or show in another order than it stands there. */
+static bool is_deceptive(uint32_t code_point)
+{
+    return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+           (code_point >= 0x200b && code_point <= 0x200f) ||
+           (code_point >= 0x2028 && code_point <= 0x202e) ||
+           (code_point >= 0x2060 && code_point <= 0x206f) || code_point == 0xfeff;
+}
+
+/* Appends `text`, cut, on one line, so that what is shown is what was meant. */
+static void show(struct bl_buffer *out, struct bl_text text, size_t size_max)
+{
+    struct bl_text rest = bl_utf8_cut(text, size_max);
+    bool cut = rest.size < text.size;
+    while (rest.size > 0) {
+        uint32_t code_point = BL_UTF8_REPLACEMENT;
+        size_t size = bl_utf8_decode(rest, &code_point);
+        if (size == 0)
+            size = 1;
+        if (code_point == '\n')
+            bl_buffer_append(out, BL_TEXT("\\n"));
+        else if (code_point == '\t')
+            bl_buffer_append_byte(out, ' ');
+        else if (is_deceptive(code_point) || code_point == BL_UTF8_REPLACEMENT)
+            bl_buffer_append(out, BL_TEXT("\xEF\xBF\xBD"));
+        else
+            bl_buffer_append(out, (struct bl_text){rest.data, size});
+        rest.data += size;
+        rest.size -= size;
+    }
+    if (cut)
+        bl_buffer_append(out, BL_TEXT("…"));
+}
+
+/* Why no rule allows it, in a few words. */
+static void explain_rules(const struct decision *decision, struct bl_buffer *out,
+                          const char *before, const char *after)
 {
     if (!decision->patterns)
-        out[0] = '\0';
-    else if (decision->parts.complex != NULL)
-        snprintf(out, out_size, "it holds %s, which a pattern cannot allow; ",
-                 decision->parts.complex);
-    else
-        snprintf(out, out_size, "no rule allows '" BL_TEXT_FORMAT "'; ",
-                 BL_TEXT_ARG(bl_utf8_cut(decision->unmatched, 80)));
+        return;
+    bl_buffer_append(out, bl_text_from(before));
+    if (decision->parts.complex != NULL) {
+        bl_buffer_printf(out, "it holds %s, which a pattern cannot allow", decision->parts.complex);
+    } else {
+        bl_buffer_append(out, BL_TEXT("no rule allows '"));
+        show(out, decision->unmatched, 80);
+        bl_buffer_append_byte(out, '\'');
+    }
+    bl_buffer_append(out, bl_text_from(after));
 }
 
-static bool decide(struct decision *decision, char *reason, size_t size)
+static void explain_refusal(const struct decision *decision, struct bl_buffer *out)
 {
     const struct permission_question *question = decision->question;
-    const char *tool = question->tool;
-    char rules[200];
-    const struct rule *denial = find_denial(decision);
-    if (denial != NULL) {
-        snprintf(reason, size, "denied by the rule '%s'", denial->text);
-        return false;
-    }
-    enum bl_permission_mode mode = decision->permissions->mode;
-    if (mode == BL_PERMISSION_READ_ONLY && !question->reads) {
-        snprintf(reason, size, "permission mode read-only does not run %s", tool);
-        return false;
-    }
-    if (question->reads || mode == BL_PERMISSION_YOLO || find_allowance(decision) ||
-        (mode == BL_PERMISSION_AUTO && question->sandboxed))
-        return true;
-    explain_rules(decision, rules, sizeof rules);
-    const char *why =
-        mode == BL_PERMISSION_AUTO ? "not in a sandbox here" : "nobody can be asked here";
-    snprintf(reason, size, "%s%s: allow it with --allow '%s%s' or --yolo", rules, why, tool,
-             question->command && decision->parts.complex == NULL ? "(make *)" : "");
-    return false;
+    bool simple = question->kind == SUBJECT_COMMAND && decision->parts.complex == NULL;
+    explain_rules(decision, out, "", "; ");
+    bl_buffer_printf(out, "%s: allow it with --allow '%s%s' or --yolo",
+                     question->kind == SUBJECT_PATH ? "not in the workspace"
+                                                    : "not in a sandbox here",
+                     question->tool, simple ? "(make *)" : "");
 }
 
-bool permission_decide(const struct bl_permissions *permissions,
-                       const struct permission_question *question, char *ret_reason,
-                       size_t reason_size)
+static void write_question(const struct decision *decision, struct bl_buffer *out)
+{
+    const struct permission_question *question = decision->question;
+    static const char *const verbs[] = {
+        [SUBJECT_NONE] = "be used", [SUBJECT_COMMAND] = "run", [SUBJECT_PATH] = "change"};
+    bl_buffer_printf(out, "%s wants to %s", question->tool, verbs[question->kind]);
+    if (question->kind != SUBJECT_NONE) {
+        bl_buffer_append(out, BL_TEXT(": "));
+        show(out, question->subject, 240);
+    }
+    explain_rules(decision, out, " (", ")");
+}
+
+static enum bl_permit decide(struct decision *decision, struct bl_buffer *out)
+{
+    const struct permission_question *question = decision->question;
+    enum bl_permission_mode mode = decision->permissions->mode;
+    const struct rule *denial = find_denial(decision);
+    if (denial != NULL) {
+        bl_buffer_printf(out, "denied by the rule '%s'", denial->text);
+        return BL_PERMIT_DENIED;
+    }
+    if (mode == BL_PERMISSION_READ_ONLY && !question->reads) {
+        bl_buffer_printf(out, "permission mode read-only does not run %s", question->tool);
+        return BL_PERMIT_DENIED;
+    }
+    if (question->reads || mode == BL_PERMISSION_YOLO || find_allowance(decision) ||
+        (mode == BL_PERMISSION_AUTO && question->contained))
+        return BL_PERMIT_ALLOWED;
+    if (mode == BL_PERMISSION_ASK) {
+        write_question(decision, out);
+        return BL_PERMIT_ASK;
+    }
+    explain_refusal(decision, out);
+    return BL_PERMIT_DENIED;
+}
+
+enum bl_permit permission_decide(const struct bl_permissions *permissions,
+                                 const struct permission_question *question, char *ret_reason,
+                                 size_t reason_size)
 {
     struct decision decision = {.permissions = permissions, .question = question};
+    struct bl_buffer reason;
     bl_arena_init(&decision.arena);
-    if (question->command)
+    bl_buffer_init(&reason, SIZE_MAX);
+    if (question->kind == SUBJECT_COMMAND)
         command_split(&decision.arena, question->subject, &decision.parts);
-    bool may = decide(&decision, ret_reason, reason_size);
-    /* A long rule may have been cut inside of a character. */
-    if (!may)
-        ret_reason[bl_utf8_valid_prefix(bl_text_from(ret_reason), NULL)] = '\0';
+    enum bl_permit permit = decide(&decision, &reason);
+    bl_buffer_append_byte(&reason, '\0');
+    /* A long rule is cut, and not inside of a character. */
+    bl_text_into(ret_reason, reason_size, permit == BL_PERMIT_ALLOWED ? "" : reason.data);
+    bl_buffer_done(&reason);
     bl_arena_done(&decision.arena);
-    return may;
+    return permit;
+}
+
+enum bl_permit bl_permissions_decide(const struct bl_permissions *permissions, const char *tool,
+                                     struct bl_text subject, char *ret_reason, size_t reason_size)
+{
+    struct permission_question question = {
+        .tool = tool, .kind = SUBJECT_PATH, .subject = subject, .reads = true};
+    return permission_decide(permissions, &question, ret_reason, reason_size);
+}
+
+void bl_permissions_set_mode(struct bl_permissions *permissions, enum bl_permission_mode mode)
+{
+    permissions->mode = mode;
+}
+
+const char *bl_permissions_rule(const struct bl_permissions *permissions, size_t number,
+                                bool *ret_allow)
+{
+    const struct rule *rule = first_rule(permissions);
+    while (rule != NULL && number-- > 0)
+        rule = next_rule(rule);
+    if (rule == NULL)
+        return NULL;
+    *ret_allow = rule->allow;
+    return rule->text;
 }

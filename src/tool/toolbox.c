@@ -1,8 +1,12 @@
 #include "parts.h"
 
 #define OUTPUT_MAX_DEFAULT ((size_t)64 * 1024)
+/* Of a path in a rule that is made for it. */
+#define RULE_PATH_MAX ((size_t)1000)
 
-static const struct tool_entry *const entries[TOOL_COUNT] = {&tool_bash};
+static const struct tool_entry *const entries[TOOL_COUNT] = {
+    &tool_bash, &tool_read, &tool_write, &tool_edit, &tool_glob, &tool_grep, &tool_ls, &tool_todo,
+};
 
 /* SIZE_MAX: there is none of that name. */
 static size_t find_entry(const char *name)
@@ -20,7 +24,7 @@ static size_t find_entry(const char *name)
 static bool input_fits(size_t index, const struct bl_tool_call *call, struct bl_text *ret_text)
 {
     const struct tool_entry *entry = entries[index];
-    const char *wrong = entry->check(call->input);
+    const char *wrong = entry->check != NULL ? entry->check(call->input) : NULL;
     if (wrong != NULL)
         *ret_text = bl_arena_printf(call->arena, "The input of %s: %s; it was not run.",
                                     entry->name, wrong);
@@ -55,24 +59,100 @@ static int settle_sandbox(struct bl_toolbox *toolbox, struct bl_error *error)
 
 /* ---- The engine's table ---------------------------------------------------------------------- */
 
+/* Where the subject of a path tool leads. False: nowhere that it may; the call says so. */
+static bool resolve_subject(const struct bl_toolbox *toolbox, const struct tool_entry *entry,
+                            const struct bl_tool_call *call, struct tool_path *ret_path)
+{
+    const struct bl_json *given = bl_json_get(call->input, bl_text_from(entry->subject));
+    struct bl_text text;
+    return tool_path_resolve(toolbox, call->arena,
+                             given != NULL ? bl_json_text(given) : BL_TEXT("."),
+                             entry->reads ? PATH_READ : PATH_WRITE, ret_path, &text);
+}
+
+/* What shows or searches a file is denied where reading is. */
+static const char *denied_with(const struct tool_entry *entry)
+{
+    bool shows = entry->kind == SUBJECT_PATH && entry != &tool_write && entry != &tool_read;
+    return shows ? tool_read.name : NULL;
+}
+
+/* Fills what is asked of the permissions. False: it needs none. */
+static bool make_question(struct bl_toolbox *toolbox, const struct tool_entry *entry,
+                          const struct bl_tool_call *call, struct permission_question *ret_question)
+{
+    struct tool_path path;
+    *ret_question = (struct permission_question){.tool = entry->name,
+                                                 .also = denied_with(entry),
+                                                 .kind = entry->kind,
+                                                 .reads = entry->reads,
+                                                 .contained = true};
+    switch (entry->kind) {
+    case SUBJECT_COMMAND:
+        ret_question->subject =
+            bl_json_text(bl_json_get(call->input, bl_text_from(entry->subject)));
+        ret_question->contained = bl_toolbox_sandbox(toolbox) != BL_SANDBOX_OFF;
+        /* What reads or stops a job: it was permitted when it began. */
+        return ret_question->subject.size > 0;
+    case SUBJECT_PATH:
+        if (!resolve_subject(toolbox, entry, call, &path))
+            return false;
+        ret_question->subject = path.shown;
+        ret_question->other = path.absolute;
+        break;
+    case SUBJECT_NONE: break;
+    }
+    return true;
+}
+
 /* What cannot run needs no permission: the call says what is wrong with it. */
-static bool toolbox_permit(void *context, const struct bl_tool_call *call, char *ret_reason,
-                           size_t reason_size)
+static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *call,
+                                     char *ret_reason, size_t reason_size)
 {
     struct bl_toolbox *toolbox = context;
     size_t index = find_entry(call->name);
+    struct permission_question question;
     struct bl_text text;
-    if (index == SIZE_MAX || !input_fits(index, call, &text))
-        return true;
-    const struct tool_entry *entry = entries[index];
-    struct permission_question question = {
-        .tool = entry->name,
-        .subject = bl_json_text(bl_json_get(call->input, bl_text_from(entry->subject))),
-        .command = entry->command,
-        .reads = entry->reads,
-        .sandboxed = bl_toolbox_sandbox(toolbox) != BL_SANDBOX_OFF,
-    };
+    if (index == SIZE_MAX || !input_fits(index, call, &text) ||
+        !make_question(toolbox, entries[index], call, &question))
+        return BL_PERMIT_ALLOWED;
+    /* These tools are not in the sandbox, and are held to what was asked of it all the same. */
+    if (question.kind == SUBJECT_PATH && !question.reads &&
+        toolbox->sandbox == BL_SANDBOX_READ_ONLY) {
+        bl_text_into(ret_reason, reason_size, "the sandbox is read-only: nothing may be changed");
+        return BL_PERMIT_DENIED;
+    }
     return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
+}
+
+/* A path as a pattern that means it alone; empty: there is none. */
+static struct bl_text exact_path(struct bl_text path)
+{
+    for (size_t i = 0; i < path.size; i++)
+        if (path.data[i] == '*' || (unsigned char)path.data[i] < 0x20 || path.data[i] == 0x7f)
+            return (struct bl_text){0};
+    bool trimmed = bl_text_trim(path).size != path.size;
+    return trimmed || path.size > RULE_PATH_MAX || bl_text_starts_with(path, BL_TEXT("~/"))
+               ? (struct bl_text){0}
+               : path;
+}
+
+struct bl_text bl_toolbox_rule(struct bl_toolbox *toolbox, const struct bl_tool_call *call)
+{
+    size_t index = find_entry(call->name);
+    struct permission_question question;
+    struct bl_text none = {0}, text, pattern = none;
+    if (index == SIZE_MAX || !input_fits(index, call, &text) ||
+        !make_question(toolbox, entries[index], call, &question))
+        return none;
+    switch (question.kind) {
+    case SUBJECT_COMMAND: pattern = command_pattern(call->arena, question.subject); break;
+    case SUBJECT_PATH: pattern = exact_path(question.subject); break;
+    case SUBJECT_NONE: return bl_text_from(question.tool);
+    }
+    return pattern.size == 0 ? none
+                             : bl_arena_printf(call->arena, "%s(" BL_TEXT_FORMAT ")", question.tool,
+                                               BL_TEXT_ARG(pattern));
 }
 
 static struct bl_text unknown_tool(const struct bl_tool_call *call)
@@ -127,26 +207,30 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
                   .permit = toolbox_permit,
                   .call = toolbox_call},
         .workspace = options->workspace,
+        .folders = options->folders,
+        .readable = options->readable,
         .permissions = options->permissions,
         .container = options->container,
-        .network = permission_network(options->permissions),
         .grace_ms = options->grace_ms != 0 ? options->grace_ms : BL_GRACE_MS_DEFAULT,
         .output_max = options->output_max != 0 ? options->output_max : OUTPUT_MAX_DEFAULT,
         .shell = tool_shell_find(),
     };
     bl_list_init(&toolbox->running);
+    bl_list_init(&toolbox->jobs);
     int code = 0;
     if (options->sandbox_chosen) {
         toolbox->sandbox = options->sandbox;
         code = settle_sandbox(toolbox, error);
-    } else if (permission_mode(options->permissions) == BL_PERMISSION_AUTO) {
+    } else if (bl_permissions_mode(options->permissions) == BL_PERMISSION_AUTO) {
         toolbox->sandbox = BL_SANDBOX_WORKSPACE;
     }
     for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
         code = compile_schema(toolbox, i, error);
         toolbox->offers[i] = (struct bl_tool_offer){
             .name = entries[i]->name,
-            .description = entries[i]->describe(toolbox),
+            .description = entries[i]->description != NULL ? entries[i]->description
+                                                           : entries[i]->describe(toolbox),
+            .parallel = entries[i]->parallel,
             .schema = bl_text_from(entries[i]->schema),
             .compiled = toolbox->schemas[i],
         };
@@ -182,6 +266,22 @@ enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox)
 void bl_toolbox_hide(struct bl_toolbox *toolbox, const char *const *variables)
 {
     toolbox->hidden = variables;
+}
+
+void bl_toolbox_allow_variables(struct bl_toolbox *toolbox, const char *const *variables)
+{
+    toolbox->allowed = variables;
+}
+
+/* Jobs run on after a stop that was hurried: they are to have their grace. */
+void bl_toolbox_calm(struct bl_toolbox *toolbox)
+{
+    toolbox->hurry = false;
+    BL_LIST_EACH (link, &toolbox->running) {
+        struct bl_command_control *control =
+            &BL_CONTAINER(link, struct tool_running, link)->control;
+        control->hurry = control->stopping != NULL && control->hurry;
+    }
 }
 
 void bl_toolbox_hurry(struct bl_toolbox *toolbox)

@@ -64,7 +64,7 @@ static int add_text(struct turn_answer *answer, enum bl_block_type type,
         answer->open->opaque = bl_arena_text(arena, piece->opaque);
         close_block(answer);
     }
-    if (piece->text.size > 0)
+    if (piece->text.size > 0 && !answer->quiet)
         turn_emit(answer->turn,
                   (struct bl_event){.type = type == BL_BLOCK_TEXT ? BL_EVENT_TEXT_DELTA
                                                                   : BL_EVENT_THINKING_DELTA,
@@ -212,6 +212,8 @@ static void make_request(struct turn *turn, struct bl_request *request)
     *request = (struct bl_request){.system = engine->system,
                                    .session = turn->session,
                                    .turns_skipped = turn->turns_skipped,
+                                   .summary = turn->summary != NULL ? turn->summary
+                                                                    : turn->session->summary,
                                    .messages = &turn->record->messages,
                                    .tools_forbidden = turn->tools_forbidden,
                                    .schema = engine->schema_text};
@@ -221,35 +223,30 @@ static void make_request(struct turn *turn, struct bl_request *request)
     }
 }
 
-/* Step 3: may the next request be sent? Equal to the budget is allowed. */
-static bool budget_allows(const struct turn *turn, const struct bl_request *request)
+/* Some limit of tokens is set, here or above. */
+static bool is_limited(const struct bl_budget *budget)
 {
-    const struct bl_model *model = turn->engine->model;
-    struct bl_usage projected = turn->session->usage;
-
-    if (turn->engine->limits.max_budget_tokens == BL_UNLIMITED)
-        return true;
-    bl_usage_add(&projected, &turn->used);
-    bl_usage_add(&projected,
-                 &(struct bl_usage){.input_tokens = model->estimate(model->context, request)});
-    return bl_usage_total(&projected) <= turn->engine->limits.max_budget_tokens;
+    while (budget != NULL && budget->limit == BL_UNLIMITED)
+        budget = budget->above;
+    return budget != NULL;
 }
 
 /* What the call used. One that failed before anything came used nothing, and so did one that was
  * stopped before it was sent, or in the wait for the next attempt. */
-static void count_usage(struct turn *turn, const struct bl_request *request, bool cut)
+static struct bl_usage count_usage(struct turn *turn, const struct bl_request *request, bool cut)
 {
     struct turn_answer *answer = &turn->answer;
 
     if (!was_used(answer) && (!cut || answer->sink.unbilled))
-        return;
+        return (struct bl_usage){0};
     struct bl_usage usage = answer->usage_known ? answer->usage : estimate_usage(answer, request);
     struct bl_spent spent = spent_of(answer, &usage);
     bl_spent_add(&turn->result->spent, &spent);
     bl_usage_add(&turn->used, &usage);
+    return usage;
 }
 
-static int call_model(struct turn *turn, const struct bl_request *request)
+static int call_model(struct turn *turn, const struct bl_request *request, bool quiet)
 {
     const struct bl_model *model = turn->engine->model;
     struct turn_answer *answer = &turn->answer;
@@ -258,7 +255,8 @@ static int call_model(struct turn *turn, const struct bl_request *request)
     char id[64];
 
     snprintf(id, sizeof id, "%s.%u", turn->result->turn_id, ++turn->requests);
-    *answer = (struct turn_answer){.turn = turn, .request = request, .sink = {.take = take_piece}};
+    *answer = (struct turn_answer){
+        .turn = turn, .request = request, .quiet = quiet, .sink = {.take = take_piece}};
     answer->message = bl_arena_alloc(&turn->record->arena, sizeof *answer->message);
     answer->message->role = BL_ROLE_ASSISTANT;
     bl_list_init(&answer->message->link);
@@ -275,37 +273,40 @@ static int call_model(struct turn *turn, const struct bl_request *request)
     return code;
 }
 
-/* The conversation is longer than the model's context: once a turn, the older half of what was said
- * before it is left out. True: it can be asked again. */
-static bool make_room(struct turn *turn)
+int turn_call_model(struct turn *turn, const struct bl_request *request, bool quiet)
 {
-    uint64_t turns = turn->session->turns_in_context;
+    const struct bl_model *model = turn->engine->model;
+    uint64_t reserved = 0;
 
-    if (turn->turns_skipped > 0 || turns == 0 ||
-        strcmp(turn->result->error.name, "context_overflow") != 0)
-        return false;
-    turn->turns_skipped = (turns + 1) / 2;
-    turn->result->error = (struct bl_error){0};
-    return true;
+    /* Step 3: may it be sent? */
+    if (is_limited(&turn->budget)) {
+        reserved = model->estimate(model->context, request);
+        if (!bl_budget_reserve(&turn->budget, reserved))
+            return BL_EBUDGET;
+    }
+    int code = call_model(turn, request, quiet);
+    struct bl_usage used =
+        count_usage(turn, request, code != 0 && bl_scope_check(&turn->scope) != 0);
+    bl_budget_settle(&turn->budget, reserved, bl_usage_total(&used));
+    return code;
 }
 
 bool turn_ask(struct turn *turn)
 {
     struct turn_answer *answer = &turn->answer;
     struct bl_request request;
-
-    bool stopped, again;
     int code;
 
     do {
+        answer->message = NULL;
+        if (!turn_make_room(turn))
+            return false;
         make_request(turn, &request);
-        if (!budget_allows(turn, &request))
+        code = turn_call_model(turn, &request, false);
+        if (code == BL_EBUDGET && answer->message == NULL)
             return turn_end_as(turn, BL_TURN_MAX_BUDGET);
-        code = call_model(turn, &request);
-        stopped = code != 0 && bl_scope_check(&turn->scope) != 0;
-        count_usage(turn, &request, stopped);
-        again = code != 0 && !stopped && make_room(turn);
-    } while (again);
+    } while (code != 0 && bl_scope_check(&turn->scope) == 0 && turn_make_room_after(turn));
+    bool stopped = code != 0 && bl_scope_check(&turn->scope) != 0;
     /* Its own doing, though it stopped the run. */
     if (code != 0 && strcmp(turn->result->error.name, "overrun") == 0)
         return turn_fail(turn, code, BL_KIND_PROVIDER, "the model failed: %s", bl_error_text(code));

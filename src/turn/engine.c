@@ -78,26 +78,27 @@ static int ask_store(struct turn *turn,
     return code;
 }
 
-/* Puts the attempt on record, so that the next open knows what a crash cut off. */
+/* Puts the attempt on record, so that the next open knows what a crash cut off; nobody is told that
+ * it has begun before that. */
 static bool begin_attempt(struct turn *turn)
 {
     const struct bl_turn_store *store = turn->engine->store;
     struct bl_turn_result *result = turn->result;
     struct bl_scope shield;
+    int code = 0;
 
-    turn_emit(turn, (struct bl_event){.type = BL_EVENT_TURN_STARTED, .text = result->prompt});
-    turn->begun = true;
-    if (store == NULL)
-        return true;
     struct bl_attempt attempt = {.turn_id = bl_text_from(result->turn_id),
                                  .prompt = result->prompt,
                                  .started_wall_ns = result->started_wall_ns};
-    bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    int code = store->begin(store->context, &attempt, &result->error);
-    bl_shield_end(&shield);
+    if (store != NULL) {
+        bl_shield_begin(&shield, BL_STORE_NS_MAX);
+        code = store->begin(store->context, &attempt, &result->error);
+        bl_shield_end(&shield);
+    }
+    turn->begun = code == 0;
+    turn_emit(turn, (struct bl_event){.type = BL_EVENT_TURN_STARTED, .text = result->prompt});
     if (code == 0)
         return true;
-    turn->begun = false;
     return turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
                      bl_error_text(code));
 }
@@ -134,6 +135,7 @@ static void measure(struct turn *turn)
 /* A commit that is ready: what is written, and what is told once it is durable. */
 struct commit {
     struct bl_buffer messages;
+    struct bl_buffer summary;
     struct bl_event compacted;
     struct bl_event ended;
     uint64_t turns_dropped;
@@ -150,6 +152,7 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
 
     *commit = (struct commit){.pending_size = journal->pending.size, .seq = journal->seq};
     bl_buffer_init(&commit->messages, TURN_JSON_MAX);
+    bl_buffer_init(&commit->summary, TURN_JSON_MAX);
     turn->result->usage = turn->used;
     measure(turn);
     turn_result_seal(turn);
@@ -168,6 +171,16 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
         return;
     bl_json_writer_init(&writer, &commit->messages);
     bl_messages_write(&writer, &turn->record->messages);
+    if (turn->summary == NULL)
+        return;
+    bl_json_writer_init(&writer, &commit->summary);
+    bl_messages_write(&writer, &turn->summary->messages);
+}
+
+static void commit_done(struct commit *commit)
+{
+    bl_buffer_done(&commit->messages);
+    bl_buffer_done(&commit->summary);
 }
 
 /* Nothing of it was said or done. */
@@ -186,6 +199,7 @@ static int commit_write(struct turn *turn, const struct commit *commit, struct b
     struct bl_settlement settlement = settlement_of(turn);
     settlement.messages = bl_buffer_text(&commit->messages);
     settlement.turns_dropped = commit->turns_dropped;
+    settlement.summary = bl_buffer_text(&commit->summary);
     return ask_store(turn, turn->engine->store->commit, &settlement, error);
 }
 
@@ -198,7 +212,9 @@ static void commit_apply(struct turn *turn, const struct commit *commit)
     turn->record = NULL;
     session->turns_total++;
     bl_usage_add(&session->usage, &turn->used);
-    bl_session_drop(session, commit->turns_dropped);
+    bl_session_drop(session, commit->turns_dropped, turn->summary);
+    turn->summary = NULL;
+    turn_settle_injected(turn, true);
 }
 
 static void commit_tell(struct turn *turn, const struct commit *commit)
@@ -231,7 +247,7 @@ static bool claim_and_commit(struct turn *turn)
     commit_prepare(turn, &commit);
     if (bl_scope_claim(&turn->scope) != 0) {
         commit_take_back(turn, &commit);
-        bl_buffer_done(&commit.messages);
+        commit_done(&commit);
         return turn_end_stopped(turn);
     }
     bl_unit_begin(&unit, BL_UNIT_TURN, turn->result->turn_id, NULL);
@@ -245,7 +261,7 @@ static bool claim_and_commit(struct turn *turn)
         commit_take_back(turn, &commit);
         commit_refused(turn, code, &error);
     }
-    bl_buffer_done(&commit.messages);
+    commit_done(&commit);
     return code == 0;
 }
 
@@ -281,7 +297,7 @@ static bool keep_interrupted(struct turn *turn)
                      "the store refused the turn: %s", bl_error_text(code));
         turn->session->unknown = turn->session->unknown || code == BL_EUNKNOWN;
     }
-    bl_buffer_done(&commit.messages);
+    commit_done(&commit);
     return code == 0;
 }
 
@@ -366,13 +382,7 @@ static bool converse(struct turn *turn)
 /* Step 5. */
 static bool within_budget(struct turn *turn)
 {
-    struct bl_usage total = turn->session->usage;
-
-    bl_usage_add(&total, &turn->used);
-    if (turn->engine->limits.max_budget_tokens == BL_UNLIMITED ||
-        bl_usage_total(&total) <= turn->engine->limits.max_budget_tokens)
-        return true;
-    return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+    return !bl_budget_passed(&turn->budget) || turn_end_as(turn, BL_TURN_MAX_BUDGET);
 }
 
 static bool take_steps(struct turn *turn)
@@ -406,11 +416,15 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
                         .record = bl_turn_record_new(),
                         .arena = arena,
                         .result = ret_result,
-                        .started_ns = bl_clock_now_ns(engine->clock)};
+                        .started_ns = bl_clock_now_ns(engine->clock),
+                        .budget = {.limit = engine->limits.max_budget_tokens,
+                                   .used = bl_usage_total(&session->usage),
+                                   .above = engine->budget_above}};
 
     *ret_result = (struct bl_turn_result){.end = BL_TURN_COMPLETED,
                                           .prompt = bl_arena_text(arena, prompt),
                                           .started_wall_ns = bl_clock_wall_ns(engine->clock)};
+    bl_list_init(&turn.injected);
     bl_list_init(&ret_result->link);
     bl_list_init(&ret_result->steps);
     bl_list_init(&ret_result->denials);
@@ -428,5 +442,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
     }
     bl_scope_done(&turn.scope);
     journal->turn = NULL;
+    turn_settle_injected(&turn, false);
+    bl_turn_record_free(turn.summary);
     bl_turn_record_free(turn.record);
 }

@@ -103,6 +103,27 @@ static void write_own(struct bl_json_writer *writer, const struct bl_event *even
         write_call(writer, event);
         bl_json_put_string(writer, "status", event->status);
         bl_json_put_uint64(writer, "ms", event->ms);
+        /* For hooks, who have not seen what was requested. */
+        if (event->json.size > 0)
+            bl_json_put_json(writer, "input", event->json);
+        break;
+    case BL_EVENT_SUBAGENT_STARTED:
+    case BL_EVENT_SUBAGENT_ENDED:
+        write_call(writer, event);
+        bl_json_put_string(writer, "child", event->child);
+        bl_json_put_string(writer, "child_session", event->child_session);
+        if (event->type == BL_EVENT_SUBAGENT_STARTED) {
+            bl_json_put_text(writer, "prompt", event->text);
+            break;
+        }
+        bl_json_put_string(writer, "stop_reason", event->status);
+        bl_json_put_uint64(writer, "ms", event->ms);
+        write_usage(writer, event);
+        break;
+    case BL_EVENT_MESSAGE_INJECTED:
+        bl_json_put_text(writer, "id", event->id);
+        bl_json_put_text(writer, "text", event->text);
+        bl_json_put_string(writer, "delivered", event->status);
         break;
     case BL_EVENT_COMPACTED: bl_json_put_uint64(writer, "turns_dropped", event->count); break;
     case BL_EVENT_RETRY: write_retry(writer, event); break;
@@ -170,6 +191,7 @@ void journal_prepare(struct bl_journal *journal, struct bl_event *event)
     event->wall_ns = bl_clock_wall_ns(journal->engine->clock);
     event->run = journal->run;
     event->session = journal->session;
+    event->agent = journal->agent;
     event->turn = journal->turn;
     if (journal->engine->store == NULL || !is_kept(event->type))
         return;

@@ -53,30 +53,45 @@ static void settle_stop(struct bl_receipt *receipt, struct bl_arena *arena,
     bl_buffer_done(&line);
 }
 
-/* Writes down what belongs to no turn: the end, and the receipt of a stop that came after a claim.
- */
-static void end_run(struct bl_engine *engine, struct bl_journal *journal,
-                    struct bl_receipt *receipt, const struct bl_session *session,
-                    const struct bl_run_result *run)
+static void note(struct bl_engine *engine, struct bl_journal *journal,
+                 const struct bl_receipt *receipt, struct bl_text late, struct bl_error *error)
 {
     const struct bl_turn_store *store = engine->store;
-    bool late = run->receipt.size > 0 && !journal->receipt_stored;
-    struct bl_error error = {0};
     struct bl_scope shield;
 
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    if (store->note(store->context, bl_buffer_text(&journal->pending), receipt->id, late, error) ==
+        0)
+        bl_buffer_clear(&journal->pending);
+    bl_shield_end(&shield);
+}
+
+/* Writes down what belongs to no turn: the end (of a `whole` run), and the receipt of a stop that
+ * came after a claim. */
+static void end_run(struct bl_engine *engine, struct bl_journal *journal,
+                    struct bl_receipt *receipt, const struct bl_session *session, bool whole,
+                    const struct bl_run_result *run)
+{
+    bool late = run->receipt.size > 0 && !journal->receipt_stored;
+    struct bl_error error = {0};
+
     journal_tell_stop(journal, receipt, run->receipt);
+    if (engine->store != NULL && !session->unknown && !whole) {
+        if (late || journal->pending.size > 0)
+            note(engine, journal, receipt, late ? run->receipt : (struct bl_text){0}, &error);
+        if (error.code != 0)
+            bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
+    }
+    if (!whole)
+        return;
     struct bl_event ended = {.type = BL_EVENT_RUN_ENDED,
                              .name = bl_text_from(bl_turn_end_name(run->end)),
                              .count = run->turns_completed,
                              .usage = &run->usage,
                              .spent = &run->spent};
     journal_prepare(journal, &ended);
-    if (store != NULL && !session->unknown) {
-        bl_shield_begin(&shield, BL_STORE_NS_MAX);
-        store->note(store->context, bl_buffer_text(&journal->pending), receipt->id,
-                    late ? run->receipt : (struct bl_text){0}, &error);
-        bl_shield_end(&shield);
-    }
+    if (engine->store != NULL && !session->unknown)
+        note(engine, journal, receipt, late ? run->receipt : (struct bl_text){0}, &error);
     if (error.code != 0) {
         /* It comes before the end, which gets another number. */
         journal->seq--;
@@ -99,36 +114,80 @@ static void set_deadline(struct bl_engine *engine, struct bl_scope *scope,
         bl_scope_set_deadline(scope, bl_time_add(from_ns, (uint64_t)options->timeout_ns));
 }
 
+/* Start and end are told of a run as a whole: not of a sub-agent's part in it, nor of one prompt of
+ * a conversation. */
+static bool is_run(const struct bl_run_options *options)
+{
+    return options->journal == NULL && options->agent == NULL;
+}
+
+static void begin_run(struct bl_engine *engine, struct bl_journal *journal,
+                      const struct bl_run_options *options, struct bl_run_result *result,
+                      struct bl_arena *arena)
+{
+    *result = (struct bl_run_result){.end = BL_TURN_COMPLETED};
+    bl_list_init(&result->turns);
+    for (size_t i = 0; i < options->recorded_count; i++)
+        add_turn(result, recorded_turn(arena, options->recorded[i]));
+    journal->receipt_told = journal->receipt_stored = false;
+    if (is_run(options))
+        bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_RUN_STARTED,
+                                                    .text = options->prompt,
+                                                    .model = engine->model});
+    for (size_t i = 0; i < options->warning_count; i++)
+        bl_journal_emit(journal,
+                        &(struct bl_event){.type = BL_EVENT_WARNING, .text = options->warnings[i]});
+}
+
+/* The prompt of the next turn: what was said meanwhile goes before the continuation. False: there
+ * is none. */
+static bool next_prompt(struct bl_engine *engine, struct bl_journal *journal,
+                        const struct bl_run_options *options, uint64_t count,
+                        struct bl_arena *arena, struct bl_list *taken, struct bl_text *ret_prompt)
+{
+    if (count == 0) {
+        *ret_prompt = options->prompt;
+        return true;
+    }
+    if (count >= options->max_turns)
+        return false;
+    if (engine->inbox != NULL && !bl_list_empty(&engine->inbox->waiting)) {
+        *ret_prompt = inbox_next_prompt(engine->inbox, journal, arena, taken);
+        return true;
+    }
+    *ret_prompt = options->continuation;
+    return options->continues;
+}
+
 void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
             const struct bl_run_options *options, struct bl_arena *arena,
             struct bl_run_result *ret_result)
 {
-    uint64_t wanted = options->continues ? options->max_turns : 1;
-    struct bl_journal journal;
-    uint64_t count = 0;
+    struct bl_journal own, *journal = options->journal != NULL ? options->journal : &own;
+    uint64_t count = options->recorded_count;
+    struct bl_list taken; /* what the prompt of the turn was made of */
+    struct bl_text prompt;
 
-    *ret_result = (struct bl_run_result){.end = BL_TURN_COMPLETED};
-    bl_list_init(&ret_result->turns);
-    for (; count < options->recorded_count; count++)
-        add_turn(ret_result, recorded_turn(arena, options->recorded[count]));
-    bl_journal_init(&journal, engine, options->run_id, session->id);
-    bl_journal_emit(&journal, &(struct bl_event){.type = BL_EVENT_RUN_STARTED,
-                                                 .text = options->prompt,
-                                                 .model = engine->model});
-    for (size_t i = 0; i < options->warning_count; i++)
-        bl_journal_emit(&journal,
-                        &(struct bl_event){.type = BL_EVENT_WARNING, .text = options->warnings[i]});
-    if (count < wanted)
+    bl_list_init(&taken);
+    bl_journal_init(&own, engine, options->run_id, session->id);
+    engine->journal = journal;
+    own.agent = options->agent;
+    begin_run(engine, journal, options, ret_result, arena);
+    if (count < (options->continues ? options->max_turns : 1))
         set_deadline(engine, receipt->scope, options);
-    for (; count < wanted && ret_result->end == BL_TURN_COMPLETED; count++) {
+    while (ret_result->end == BL_TURN_COMPLETED &&
+           next_prompt(engine, journal, options, count, arena, &taken, &prompt)) {
         struct bl_turn_result *turn = bl_arena_zalloc(arena, sizeof *turn);
-        bl_turn_run(engine, session, receipt->scope, receipt, &journal,
-                    count == 0 ? options->prompt : options->continuation, arena, turn);
+        bl_turn_run(engine, session, receipt->scope, receipt, journal, prompt, arena, turn);
+        inbox_settle(engine->inbox, &taken, turn->end == BL_TURN_COMPLETED || turn->interrupted);
         add_turn(ret_result, turn);
+        count++;
     }
+    ret_result->undelivered = engine->inbox != NULL && !bl_list_empty(&engine->inbox->waiting);
     settle_stop(receipt, arena, ret_result);
-    end_run(engine, &journal, receipt, session, ret_result);
-    bl_journal_done(&journal);
+    end_run(engine, journal, receipt, session, is_run(options), ret_result);
+    engine->journal = NULL;
+    bl_journal_done(&own);
 }
 
 int bl_run_exit_code(const struct bl_run_result *result)

@@ -31,6 +31,7 @@ struct turn_answer {
     uint32_t calls;        /* begun */
     uint32_t calls_ended;
     size_t bytes;
+    bool quiet; /* what it says is not for the listeners */
     bool usage_known;
     struct bl_usage usage;
     bool cost_known; /* of that usage, by the model itself */
@@ -56,6 +57,9 @@ struct turn {
     uint32_t invalid_in_row;
     uint32_t repairs;
     uint64_t turns_skipped; /* of the oldest in the context: the model had no room for them */
+    struct bl_turn_record *summary; /* of these, made in this turn; NULL: none */
+    struct bl_budget budget;
+    struct bl_list injected; /* taken from the inbox: struct bl_inbox_message */
     bool tools_forbidden;
     bool begun;                 /* the attempt is on record */
     struct turn_answer answer;  /* the newest */
@@ -76,6 +80,9 @@ bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char 
 
 /* Asks the model once. True: the answer has ended and is in the turn's messages. */
 bool turn_ask(struct turn *turn);
+/* The same call with a request of the caller's own: what came is in turn->answer, and counted. The
+ * model's code; BL_EBUDGET also where the tokens do not reach. */
+int turn_call_model(struct turn *turn, const struct bl_request *request, bool quiet);
 /* Puts what came of an answer that was cut into the turn's messages. */
 void turn_answer_keep(struct turn *turn);
 
@@ -85,6 +92,27 @@ void turn_answer_keep(struct turn *turn);
 bool turn_run_calls(struct turn *turn);
 /* A result for each call of the newest answer that has none. */
 void turn_complete_results(struct turn *turn, struct bl_text text);
+
+/* ---- compact.c ------------------------------------------------------------------------------- */
+
+/* Before a request: where the model has no room for all of it, the oldest turns are summed up and
+ * left out. False: the turn is at its end, by a stop. */
+bool turn_make_room(struct turn *turn);
+/* The model said that it has no room: the older half leaves, once a turn. True: ask again. */
+bool turn_make_room_after(struct turn *turn);
+
+/* ---- inbox.c --------------------------------------------------------------------------------- */
+
+/* All that wait as one prompt, in the arena, told as delivered so; they are in `taken` until it is
+ * known what became of its turn. */
+struct bl_text inbox_next_prompt(struct bl_inbox *inbox, struct bl_journal *journal,
+                                 struct bl_arena *arena, struct bl_list *taken);
+/* The end of a turn that took these: delivered, or back to where they were. */
+void inbox_settle(struct bl_inbox *inbox, struct bl_list *taken, bool delivered);
+/* Takes what waits into the turn, behind the results of the newest answer's calls. */
+void turn_take_injected(struct turn *turn);
+/* The end of a turn: what it took is delivered, or goes back. */
+void turn_settle_injected(struct turn *turn, bool delivered);
 
 /* ---- structure.c ----------------------------------------------------------------------------- */
 
@@ -96,7 +124,8 @@ bool turn_check_structure(struct turn *turn, bool *ret_fits);
 
 /* Fills result->json from the rest of it. */
 void turn_result_seal(struct turn *turn);
-/* The receipt of the stop, once all below it is quiet; empty when nothing was stopped. */
+/* The receipt of the stop, once all below it is quiet; empty when nothing was stopped, or when it
+ * was asked above, where its receipt is. */
 struct bl_text turn_receipt_text(struct bl_receipt *receipt, struct bl_arena *arena);
 
 /* ---- event.c --------------------------------------------------------------------------------- */

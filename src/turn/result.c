@@ -119,6 +119,8 @@ struct bl_text turn_receipt_text(struct bl_receipt *receipt, struct bl_arena *ar
     while (!receipt->observed && bl_yield() == 0)
         continue;
     bl_shield_end(&shield);
+    if (bl_receipt_elsewhere(receipt))
+        return (struct bl_text){0};
     bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
     bl_receipt_write(receipt, &writer);

@@ -9,7 +9,9 @@ void bl_session_init(struct bl_session *session, const char *id)
 
 void bl_session_done(struct bl_session *session)
 {
-    bl_session_drop(session, session->turns_in_context);
+    bl_session_drop(session, session->turns_in_context, NULL);
+    bl_turn_record_free(session->summary);
+    session->summary = NULL;
 }
 
 struct bl_turn_record *bl_turn_record_new(void)
@@ -37,8 +39,12 @@ void bl_session_add(struct bl_session *session, struct bl_turn_record *record)
     session->turns_in_context++;
 }
 
-void bl_session_drop(struct bl_session *session, uint64_t count)
+void bl_session_drop(struct bl_session *session, uint64_t count, struct bl_turn_record *summary)
 {
+    if (summary != NULL) {
+        bl_turn_record_free(session->summary);
+        session->summary = summary;
+    }
     for (; count > 0 && !bl_list_empty(&session->turns); count--) {
         bl_turn_record_free(BL_CONTAINER(session->turns.next, struct bl_turn_record, link));
         session->turns_in_context--;

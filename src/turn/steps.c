@@ -5,10 +5,24 @@
 
 #define MISFITS_TOLD_MAX 5u
 
-/* A call at work, as the tool sees it and as its output comes back. */
+/* A call at work, as the tool sees it and as its output comes back. In the turn's arena. */
 struct step {
-    struct bl_tool_call call; /* first: the output callback finds the rest by it */
+    struct bl_tool_call call; /* the callbacks find the rest by it */
     struct turn *turn;
+    struct bl_block *block;
+    struct bl_scope scope;
+    struct bl_scope *siblings; /* of all that run beside it, and itself */
+    struct bl_tool_result result;
+    bool settled; /* it has a result */
+    bool stopped;
+    bool failed; /* as the runtime does, and the turn with it */
+};
+
+/* Calls of one answer that run beside each other; and what is left of the answer is not run when
+ * one of them could not be. */
+struct batch {
+    struct step *steps[TURN_CALLS_MAX];
+    size_t count;
 };
 
 static void add_result(struct turn *turn, const struct bl_block *call, struct bl_text text,
@@ -50,7 +64,7 @@ void turn_complete_results(struct turn *turn, struct bl_text text)
 
 /* The end of a step: in the turn's result, and told. */
 static void end_step(struct turn *turn, const struct bl_block *call, const char *status,
-                     uint64_t ms)
+                     uint64_t ms, struct bl_text text)
 {
     struct bl_step *step = bl_arena_alloc(turn->arena, sizeof *step);
 
@@ -63,23 +77,9 @@ static void end_step(struct turn *turn, const struct bl_block *call, const char 
                                       .id = call->id,
                                       .name = call->name,
                                       .status = status,
-                                      .ms = ms});
+                                      .ms = ms,
+                                      .text = text});
 }
-
-static void deny(struct turn *turn, const struct bl_block *call, const char *reason)
-{
-    struct bl_denial *denial = bl_arena_alloc(turn->arena, sizeof *denial);
-
-    denial->tool = bl_arena_text(turn->arena, call->name);
-    denial->reason = bl_arena_text(turn->arena, bl_text_from(reason));
-    bl_list_push_back(&turn->result->denials, &denial->link);
-    add_result(turn, call, bl_arena_printf(&turn->record->arena, "Not permitted: %s", reason),
-               true);
-    end_step(turn, call, "denied", 0);
-}
-
-/* ---- One call ---------------------------------------------------------------------------------
- */
 
 static void tell_output(const struct bl_tool_call *call, struct bl_text bytes)
 {
@@ -89,6 +89,17 @@ static void tell_output(const struct bl_tool_call *call, struct bl_text bytes)
                                             .id = bl_text_from(call->id),
                                             .text = bytes});
 }
+
+static void tell_event(const struct bl_tool_call *call, struct bl_event *event)
+{
+    const struct step *step = BL_CONTAINER(call, struct step, call);
+
+    event->id = bl_text_from(call->id);
+    bl_journal_emit(step->turn->journal, event);
+}
+
+/* ---- What can be run ---------------------------------------------------------------------------
+ */
 
 static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, struct bl_text name)
 {
@@ -147,103 +158,257 @@ static void check_call(struct turn *turn, struct bl_block *block, const struct b
     }
 }
 
-/* Runs it in a scope of its own, with a receipt of its own, so that it can be stopped alone. */
-static int run_tool(struct turn *turn, struct step *step, struct bl_tool_result *result)
+/* ---- One call ---------------------------------------------------------------------------------
+ */
+
+static void settle(struct step *step, struct bl_text text, bool is_error)
 {
-    const struct bl_tools *tools = turn->engine->tools;
-    struct bl_tool_call *call = &step->call;
+    step->result.text = text;
+    step->result.is_error = is_error;
+    step->settled = true;
+}
+
+/* Its spending counts however it ended; the tokens have been drawn already. */
+static void count_spent(struct step *step)
+{
+    struct turn *turn = step->turn;
+
+    bl_spent_add(&turn->result->spent, &step->result.spent);
+    bl_usage_add(&turn->used, &step->result.spent.usage);
+}
+
+static void deny(struct step *step, const char *reason)
+{
+    struct turn *turn = step->turn;
+    struct bl_denial *denial = bl_arena_alloc(turn->arena, sizeof *denial);
+
+    denial->tool = bl_arena_text(turn->arena, step->block->name);
+    denial->reason = bl_arena_text(turn->arena, bl_text_from(reason));
+    bl_list_push_back(&turn->result->denials, &denial->link);
+    settle(step, bl_arena_printf(&turn->record->arena, "Not permitted: %s", reason), true);
+    end_step(turn, step->block, "denied", 0, step->result.text);
+}
+
+/* Asks whoever can be asked. A stop answers it, too. */
+static bool ask_permission(struct step *step, char *reason, size_t reason_size)
+{
+    const struct bl_tools *tools = step->turn->engine->tools;
+    struct bl_event event = {.type = BL_EVENT_PERMISSION_ASKED, .name = step->block->name};
+    char question[512];
+
+    if (tools->ask == NULL) {
+        size_t size = strlen(reason);
+        snprintf(reason + size, reason_size - size, "%snobody can be asked here",
+                 size > 0 ? ": " : "");
+        return false;
+    }
+    bl_text_into(question, sizeof question, reason);
+    reason[0] = '\0';
+    event.text = bl_text_from(question);
+    tell_event(&step->call, &event);
+    enum bl_permit answer = tools->ask(tools->context, &step->call, question, reason, reason_size);
+    bool stopped = bl_scope_check(&step->scope) != 0;
+    event = (struct bl_event){.type = BL_EVENT_PERMISSION_ANSWERED,
+                              .name = step->block->name,
+                              .text = bl_text_from(reason),
+                              .status = stopped                       ? "cancelled"
+                                        : answer == BL_PERMIT_ALLOWED ? "allowed"
+                                                                      : "denied"};
+    tell_event(&step->call, &event);
+    return answer == BL_PERMIT_ALLOWED && !stopped;
+}
+
+static bool permitted(struct step *step, char *reason, size_t reason_size)
+{
+    const struct bl_tools *tools = step->turn->engine->tools;
+
+    switch (tools->permit(tools->context, &step->call, reason, reason_size)) {
+    case BL_PERMIT_ALLOWED: return true;
+    case BL_PERMIT_ASK: return ask_permission(step, reason, reason_size);
+    case BL_PERMIT_DENIED: return false;
+    }
+    return false;
+}
+
+/* Of a stop that was asked where the receipt is open. */
+static void tell_receipt(const struct step *step, struct bl_receipt *receipt)
+{
+    struct bl_text json = turn_receipt_text(receipt, &step->turn->record->arena);
+
+    if (json.size > 0)
+        turn_emit(step->turn,
+                  (struct bl_event){.type = BL_EVENT_RECEIPT, .id = step->block->id, .json = json});
+}
+
+/* Runs it in its scope, with a receipt of its own, so that it can be stopped alone. */
+static int run_tool(struct step *step)
+{
+    const struct bl_tools *tools = step->turn->engine->tools;
+    struct turn *turn = step->turn;
     struct bl_error error = {0};
     struct bl_receipt receipt;
 
-    bl_receipt_open(&receipt, call->scope, call->id);
+    bl_receipt_open(&receipt, &step->scope, step->call.id);
     turn_emit(turn, (struct bl_event){.type = BL_EVENT_TOOL_STARTED,
-                                      .id = bl_text_from(call->id),
-                                      .name = bl_text_from(call->name),
-                                      .call = call});
-    struct bl_scope *outer = bl_scope_enter(call->scope);
-    int code = tools->call(tools->context, call, result, &error);
-    bl_scope_enter(outer);
-    if (code != 0 && code != BL_ECANCELED && code != BL_ETIMEDOUT)
+                                      .id = step->block->id,
+                                      .name = step->block->name,
+                                      .call = &step->call});
+    int code = tools->call(tools->context, &step->call, &step->result, &error);
+    bool failed = code != 0 && code != BL_ECANCELED && code != BL_ETIMEDOUT;
+    /* Of several that fail the first is told. */
+    if (failed && turn->result->end != BL_TURN_ERROR)
         turn->result->error = error;
-    if (bl_scope_check(call->scope) != 0 && bl_scope_check(&turn->scope) == 0)
-        turn_emit(turn,
-                  (struct bl_event){.type = BL_EVENT_RECEIPT,
-                                    .id = bl_text_from(call->id),
-                                    .json = turn_receipt_text(&receipt, &turn->record->arena)});
+    tell_receipt(step, &receipt);
     bl_receipt_close(&receipt);
+    count_spent(step);
     return code;
 }
 
-/* False: the turn is at its end. */
-static bool settle_call(struct turn *turn, const struct bl_block *block,
-                        const struct bl_tool_result *result, int code, uint64_t ms)
+/* A call that was stopped alone is a result like any other. */
+static int run_permitted(struct step *step, uint64_t from_ns)
 {
-    bool stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
+    struct turn *turn = step->turn;
+    int code = run_tool(step);
+    uint64_t ms = (bl_clock_now_ns(turn->engine->clock) - from_ns) / BL_NS_PER_MS;
 
-    if (code != 0 && !stopped) {
-        end_step(turn, block, "error", ms);
-        return turn_fail(turn, code, BL_KIND_TOOL, "the tool '" BL_TEXT_FORMAT "' failed: %s",
-                         BL_TEXT_ARG(block->name), bl_error_text(code));
+    step->stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
+    if (code != 0 && !step->stopped) {
+        end_step(turn, step->block, "error", ms, (struct bl_text){0});
+        turn_fail(turn, code, BL_KIND_TOOL, "the tool '" BL_TEXT_FORMAT "' failed: %s",
+                  BL_TEXT_ARG(step->block->name), bl_error_text(code));
+        return code;
     }
-    add_result(turn, block, result->text, result->is_error || stopped);
-    end_step(turn, block, stopped ? "stopped" : result->is_error ? "error" : "ok", ms);
-    /* A call that was stopped alone is a result like any other. */
-    if (bl_scope_check(&turn->scope) != 0)
-        return turn_end_stopped(turn);
-    return true;
+    settle(step, step->result.text, step->result.is_error || step->stopped);
+    end_step(turn, step->block,
+             step->stopped           ? "stopped"
+             : step->result.is_error ? "error"
+                                     : "ok",
+             ms, step->result.text);
+    return 0;
 }
 
-static bool run_call(struct turn *turn, struct bl_block *block, const struct bl_json *input)
+/* By a stop of this call alone, in the question or a hook before it. */
+static void stop_before(struct step *step)
 {
-    const struct bl_tools *tools = turn->engine->tools;
-    struct bl_tool_result result = {0};
-    char reason[512] = "";
-    struct bl_scope scope;
-    struct step step = {.turn = turn,
-                        .call = {.id = block->id.data,
-                                 .name = block->name.data,
-                                 .input_text = block->input,
-                                 .input = input,
-                                 .scope = &scope,
-                                 .arena = &turn->record->arena,
-                                 .output = tell_output}};
+    settle(step, BL_TEXT("Stopped before it was run."), true);
+    end_step(step->turn, step->block, "stopped", 0, step->result.text);
+}
 
-    bl_scope_init(&scope, &turn->scope);
+/* One call from its permission to its result. Not 0: the turn has failed. */
+static int run_step(void *argument)
+{
+    struct step *step = argument;
+    struct turn *turn = step->turn;
     uint64_t from_ns = bl_clock_now_ns(turn->engine->clock);
-    bool permitted = tools->permit(tools->context, &step.call, reason, sizeof reason);
-    bool go_on;
-    if (bl_scope_check(&turn->scope) != 0) {
-        go_on = turn_end_stopped(turn);
-    } else if (!permitted) {
-        deny(turn, block, reason);
-        go_on = true;
-    } else {
-        int code = run_tool(turn, &step, &result);
-        uint64_t ns = bl_clock_now_ns(turn->engine->clock) - from_ns;
-        go_on = settle_call(turn, block, &result, code, ns / BL_NS_PER_MS);
+    char reason[512] = "";
+    int code = 0;
+
+    bl_scope_init(&step->scope, bl_scope_current());
+    struct bl_scope *outer = bl_scope_enter(&step->scope);
+    bool may = permitted(step, reason, sizeof reason);
+    if (bl_scope_check(&turn->scope) != 0)
+        code = 0; /* the turn is at its end, and says so */
+    else if (bl_scope_check(&step->scope) != 0)
+        stop_before(step);
+    else if (!may)
+        deny(step, reason);
+    else
+        code = run_permitted(step, from_ns);
+    bl_scope_enter(outer);
+    bl_scope_done(&step->scope);
+    step->failed = code != 0;
+    if (step->failed)
+        bl_scope_stop(step->siblings, BL_STOP_SIBLING_FAILURE, step->call.name);
+    return code;
+}
+
+static struct step *make_step(struct turn *turn, struct bl_block *block,
+                              const struct bl_json *input)
+{
+    struct step *step = bl_arena_zalloc(&turn->record->arena, sizeof *step);
+
+    step->turn = turn;
+    step->block = block;
+    step->call = (struct bl_tool_call){.id = block->id.data,
+                                       .name = block->name.data,
+                                       .turn = turn->result->turn_id,
+                                       .input_text = block->input,
+                                       .input = input,
+                                       .scope = &step->scope,
+                                       .arena = &turn->record->arena,
+                                       .budget = &turn->budget,
+                                       .output = tell_output,
+                                       .tell = tell_event};
+    return step;
+}
+
+/* ---- Several at once --------------------------------------------------------------------------
+ */
+
+/* Returns when all of them have ended. */
+static void run_steps(struct batch *batch, struct bl_scope *siblings)
+{
+    struct bl_nursery nursery;
+    struct bl_scope *outer = bl_scope_enter(siblings);
+
+    bl_nursery_init(&nursery, siblings);
+    for (size_t i = 1; i < batch->count; i++) {
+        struct step *step = batch->steps[i];
+        /* Without a stack for it, it has its turn in this fiber. */
+        if (bl_nursery_spawn(&nursery, NULL, step->call.name, run_step, step, NULL) != 0)
+            run_step(step);
     }
-    bl_scope_done(&scope);
-    return go_on;
+    run_step(batch->steps[0]);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    bl_scope_enter(outer);
+}
+
+/* Runs what is gathered; results stand in the order of the calls. False: the turn is at its end. */
+static bool run_batch(struct turn *turn, struct batch *batch)
+{
+    struct bl_receipt receipt; /* of what one that fails does to the others */
+    struct bl_scope siblings;
+
+    if (batch->count == 0)
+        return true;
+    bl_scope_init(&siblings, &turn->scope);
+    bl_receipt_open(&receipt, &siblings, turn->result->turn_id);
+    for (size_t i = 0; i < batch->count; i++)
+        batch->steps[i]->siblings = &siblings;
+    run_steps(batch, &siblings);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct step *step = batch->steps[i];
+        if (step->failed && !bl_list_empty(&receipt.stopped))
+            tell_receipt(step, &receipt);
+        if (step->settled)
+            add_result(turn, step->block, step->result.text, step->result.is_error);
+    }
+    batch->count = 0;
+    bl_receipt_close(&receipt);
+    bl_scope_done(&siblings);
+    if (turn->result->end == BL_TURN_ERROR)
+        return false;
+    return bl_scope_check(&turn->scope) == 0 || turn_end_stopped(turn);
+}
+
+static bool is_parallel(const struct turn *turn, const struct bl_block *block)
+{
+    return find_tool(turn->engine->tools, block->name)->parallel;
 }
 
 /* ---- All calls of an answer -------------------------------------------------------------------
  */
 
-/* False: at the step limit, and what that means has been done. */
-static bool take_step(struct turn *turn)
+/* The call that would pass the limit is not run. False: the turn ends here. */
+static bool at_step_limit(struct turn *turn)
 {
-    const struct bl_turn_limits *limits = &turn->engine->limits;
-
-    if (turn->steps < limits->max_steps) {
-        turn->steps++;
-        return true;
-    }
-    if (!limits->synthesize)
+    if (!turn->engine->limits.synthesize)
         return turn_end_as(turn, BL_TURN_MAX_STEPS);
     turn->tools_forbidden = true;
     turn_complete_results(turn, BL_TEXT("Not run: the limit of tool calls is reached. Answer with "
                                         "what was found so far."));
-    return false;
+    return true;
 }
 
 static void tell_requested(struct turn *turn)
@@ -272,11 +437,19 @@ static bool tolerate_invalid(struct turn *turn, bool found)
     return false;
 }
 
-bool turn_run_calls(struct turn *turn)
+/* A call that cannot be run. */
+static void refuse(struct turn *turn, const struct bl_block *block)
 {
-    bool invalid = false;
+    add_result(turn, block,
+               bl_arena_printf(&turn->record->arena, "Not run: " BL_TEXT_FORMAT ".",
+                               BL_TEXT_ARG(block->invalid)),
+               true);
+    end_step(turn, block, "invalid", 0, block->invalid);
+}
 
-    tell_requested(turn);
+/* Each call in its turn; those that may run beside each other, and stand together, at once. */
+static bool run_all(struct turn *turn, struct batch *batch, bool *ret_invalid)
+{
     BL_LIST_EACH (link, &turn->answer.message->blocks) {
         struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
         const struct bl_json *input;
@@ -285,19 +458,35 @@ bool turn_run_calls(struct turn *turn)
         if (bl_scope_check(&turn->scope) != 0)
             return turn_end_stopped(turn);
         check_call(turn, block, &input);
+        bool alone = block->invalid.size > 0 || !is_parallel(turn, block);
+        if (alone && !run_batch(turn, batch))
+            return false;
         if (block->invalid.size > 0) {
-            invalid = true;
-            add_result(turn, block,
-                       bl_arena_printf(&turn->record->arena, "Not run: " BL_TEXT_FORMAT ".",
-                                       BL_TEXT_ARG(block->invalid)),
-                       true);
-            end_step(turn, block, "invalid", 0);
+            *ret_invalid = true;
+            refuse(turn, block);
             continue;
         }
-        if (!take_step(turn))
-            return turn->tools_forbidden;
-        if (!run_call(turn, block, input))
+        if (turn->steps >= turn->engine->limits.max_steps) {
+            if (!run_batch(turn, batch))
+                return false;
+            return at_step_limit(turn);
+        }
+        turn->steps++;
+        batch->steps[batch->count++] = make_step(turn, block, input);
+        if (alone && !run_batch(turn, batch))
             return false;
     }
-    return tolerate_invalid(turn, invalid);
+    return run_batch(turn, batch);
+}
+
+bool turn_run_calls(struct turn *turn)
+{
+    struct batch batch = {.count = 0};
+    bool invalid = false;
+
+    tell_requested(turn);
+    if (!run_all(turn, &batch, &invalid))
+        return false;
+    turn_take_injected(turn);
+    return turn->tools_forbidden || tolerate_invalid(turn, invalid);
 }

@@ -168,31 +168,44 @@ static void speak_at(struct provided *provided, enum bl_api api, uint16_t port)
     provided_open_at(provided, url);
 }
 
-static int changes(void *argument BL_UNUSED)
+/* Starts a server that checks; what it plays lives as long as it does. */
+static void start_checking(struct provided *provided, struct checking_server *checking,
+                           const char *source)
 {
-    static const char source[] = "replies:\n"
-                                 "  - {thinking: Let me see., say: Now., tools: [{name: count, "
-                                 "input: {n: 1}}, {name: list}]}\n"
-                                 "  - {thinking: So., say: Done.}\n"
-                                 "repeat: true\n";
-    struct provided *provided = bl_alloc(sizeof *provided);
-    struct checking_server checking = {0};
-    struct bl_script_server_options options = {.journal = note, .context = &checking};
+    struct bl_script_server_options options = {.journal = note, .context = checking};
     struct bl_error error = {0};
-    unsigned turns = 0;
 
     provided_init(provided, BL_API_ANTHROPIC);
-    CHECK_EQUAL(bl_script_parse(bl_text_from(source), "test", &checking.script, &error), 0);
-    options.script = checking.script;
-    CHECK_EQUAL(bl_script_server_start(&provided->nursery, &options, &checking.server, &error), 0);
+    CHECK_EQUAL(bl_script_parse(bl_text_from(source), "test", &checking->script, &error), 0);
+    options.script = checking->script;
+    CHECK_EQUAL(bl_script_server_start(&provided->nursery, &options, &checking->server, &error), 0);
     provided->profile.thinking = BL_EFFORT_LOW;
-    /* Each after each, the session from the file every other time. */
+}
+
+static void stop_checking(struct provided *provided, struct checking_server *checking)
+{
+    bl_remote_free(provided->remote);
+    provided->remote = NULL;
+    bl_script_server_stop(checking->server);
+    CHECK_EQUAL(checking->refused, 0);
+    provided_done(provided);
+    bl_script_free(checking->script);
+}
+
+/* Each format after each, the session from the file every other time. `room` 0: as much as is
+ * wanted. Returns how many turns that were. */
+static unsigned speak_in_turn(struct provided *provided, const struct checking_server *checking,
+                              uint64_t room)
+{
+    unsigned turns = 0;
+
     for (size_t i = 0; i < BL_COUNT(apis); i++) {
         for (size_t j = 0; j < BL_COUNT(apis); j++) {
             if (turns % 2 == 0)
                 provided_store(provided);
             speak_at(provided, apis[(i * j + j) % BL_COUNT(apis)],
-                     bl_script_server_port(checking.server));
+                     bl_script_server_port(checking->server));
+            provided->model.input_tokens_max = room;
             if (!CHECK_EQUAL(provided_turn(provided, "Go on."), BL_TURN_COMPLETED))
                 fprintf(stderr, "%s: %s\n", provided->provider.name,
                         provided->result.error.message);
@@ -200,13 +213,23 @@ static int changes(void *argument BL_UNUSED)
             CHECK_EQUAL(provided->executions, 2 * ++turns);
         }
     }
-    bl_remote_free(provided->remote);
-    provided->remote = NULL;
-    bl_script_server_stop(checking.server);
+    return turns;
+}
+
+#define TWO_CALLS                                                                                  \
+    "  - {thinking: Let me see., say: Now., tools: [{name: count, input: {n: 1}}, {name: "         \
+    "list}]}\n"
+
+static int changes(void *argument BL_UNUSED)
+{
+    struct provided *provided = bl_alloc(sizeof *provided);
+    struct checking_server checking = {0};
+
+    start_checking(provided, &checking,
+                   "replies:\n" TWO_CALLS "  - {thinking: So., say: Done.}\nrepeat: true\n");
+    unsigned turns = speak_in_turn(provided, &checking, 0);
+    stop_checking(provided, &checking);
     CHECK_EQUAL(checking.answered, 2 * turns);
-    CHECK_EQUAL(checking.refused, 0);
-    provided_done(provided);
-    bl_script_free(checking.script);
     bl_free(provided);
     return 0;
 }
@@ -216,5 +239,60 @@ static void P36_history_of_all_providers_is_taken_by_each(void **state BL_UNUSED
     run_in_loop(changes, NULL);
 }
 
+/* ---- What comes in between --------------------------------------------------------------------
+ */
+
+/* Says two things while the tools of an answer run, and counts what was told of that. */
+struct interloper {
+    struct provided *provided;
+    struct bl_listener inner;
+    struct bl_inbox inbox;
+    unsigned delivered;
+    unsigned compacted;
+};
+
+static void hear_and_say(void *context, const struct bl_event *event)
+{
+    struct interloper *interloper = context;
+
+    interloper->inner.event(interloper->inner.context, event);
+    if (event->type == BL_EVENT_TOOL_STARTED)
+        CHECK_EQUAL(bl_inbox_put(&interloper->inbox, BL_TEXT("By the way."), NULL), 0);
+    interloper->delivered += event->type == BL_EVENT_MESSAGE_INJECTED;
+    interloper->compacted += event->type == BL_EVENT_COMPACTED;
+}
+
+static int in_between(void *argument BL_UNUSED)
+{
+    struct provided *provided = bl_alloc(sizeof *provided);
+    struct checking_server checking = {0};
+    struct interloper interloper = {.provided = provided};
+
+    start_checking(provided, &checking,
+                   "replies:\n  - {when: Sum it up, say: In short.}\n" TWO_CALLS
+                   "  - {thinking: So., say: Done.}\nrepeat: true\n");
+    interloper.inner = provided->listener;
+    bl_inbox_init(&interloper.inbox);
+    provided->listener = (struct bl_listener){hear_and_say, &interloper};
+    provided->engine.inbox = &interloper.inbox;
+    provided->offers[0].parallel = provided->offers[1].parallel = true;
+    unsigned turns = speak_in_turn(provided, &checking, 50);
+    CHECK(provided->session.summary != NULL);
+    stop_checking(provided, &checking);
+    CHECK_EQUAL(interloper.delivered, 2 * turns);
+    CHECK_EQUAL(interloper.compacted, turns - 1);
+    CHECK_EQUAL(checking.answered, 2 * turns + interloper.compacted);
+    CHECK(bl_list_empty(&interloper.inbox.waiting));
+    bl_free(provided);
+    return 0;
+}
+
+static void messages_in_between_parallel_calls_and_summaries_are_taken_by_each(
+    void **state BL_UNUSED)
+{
+    run_in_loop(in_between, NULL);
+}
+
 SUITE(history, cmocka_unit_test(P36_what_is_opaque_comes_back_as_it_was_and_to_nobody_else),
-      cmocka_unit_test(P36_history_of_all_providers_is_taken_by_each));
+      cmocka_unit_test(P36_history_of_all_providers_is_taken_by_each),
+      cmocka_unit_test(messages_in_between_parallel_calls_and_summaries_are_taken_by_each));

@@ -1,117 +1,79 @@
-#include "suite.h"
+#include "folder.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <belay/agent.h>
-
-static char root[64];
-
-static void put(const char *name, const char *text, size_t size)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    fclose(file);
-}
-
-static void make_folder(const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    assert_int_equal(mkdir(path, 0700), 0);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/belay-instructions-XXXXXX");
-    assert_non_null(mkdtemp(root));
-    make_folder("config");
-    make_folder("config/belay");
-    make_folder("work");
-    make_folder("work/.git");
-    make_folder("work/a");
-    make_folder("work/a/b");
-    setenv("XDG_CONFIG_HOME", root, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return system(command);
-}
-
-static size_t find(struct bl_arena *arena, const char *below, struct bl_list *list,
+static size_t find(struct folder *folder, const char *below, struct bl_list *list,
                    struct bl_error *error, int *ret_code)
 {
-    char directory[256];
+    char directory[4096];
     size_t count = 0;
-    snprintf(directory, sizeof directory, "%s/%s", root, below);
-    *ret_code = bl_instructions_find(arena, directory, list, error);
+    snprintf(directory, sizeof directory, "%s/%s", folder->root, below);
+    *ret_code = bl_instructions_find(&folder->arena, directory, list, error);
     BL_LIST_EACH (link, list)
         count++;
     return count;
 }
 
-static void nearest_comes_last_after_the_users_own(void **state)
+static void instructions_go_from_the_root_down_nearest_last_after_the_users_own(void **state)
 {
-    struct bl_arena arena;
+    struct folder *folder = *state;
     struct bl_list list;
     int code;
 
-    (void)state;
-    bl_arena_init(&arena);
-    char config[128];
-    snprintf(config, sizeof config, "%s/config", root);
-    setenv("XDG_CONFIG_HOME", config, 1);
-    put("config/belay/AGENTS.md", "own", 3);
-    put("AGENTS.md", "above", 5);
-    put("work/AGENTS.md", "root", 4);
-    put("work/a/b/AGENTS.md", "near", 4);
-    assert_int_equal(find(&arena, "work/a/b", &list, NULL, &code), 3);
+    folder_write(folder, "config/belay/AGENTS.md", BL_TEXT("own"));
+    folder_write(folder, "AGENTS.md", BL_TEXT("above"));
+    folder_write(folder, "work/AGENTS.md", BL_TEXT("root"));
+    folder_write(folder, "work/a/b/AGENTS.md", BL_TEXT("near"));
+    assert_int_equal(find(folder, "work/a/b", &list, NULL, &code), 3);
     assert_int_equal(code, 0);
-    assert_true(
-        bl_text_equal(BL_CONTAINER(list.next, struct bl_instruction, link)->text, BL_TEXT("own")));
-    assert_true(bl_text_equal(BL_CONTAINER(list.previous, struct bl_instruction, link)->text,
-                              BL_TEXT("near")));
-    assert_int_equal(find(&arena, "config", &list, NULL, &code), 1);
-    bl_arena_done(&arena);
+    const struct bl_instruction *own = BL_CONTAINER(list.next, struct bl_instruction, link);
+    const struct bl_instruction *root = BL_CONTAINER(own->link.next, struct bl_instruction, link);
+    const struct bl_instruction *near = BL_CONTAINER(list.previous, struct bl_instruction, link);
+    assert_true(bl_text_equal(own->text, BL_TEXT("own")));
+    assert_true(bl_text_equal(root->text, BL_TEXT("root")));
+    assert_string_equal(root->path, folder_path(folder, "work/AGENTS.md"));
+    assert_true(bl_text_equal(near->text, BL_TEXT("near")));
+}
+
+static void without_a_repository_only_the_directory_itself_counts(void **state)
+{
+    struct folder *folder = *state;
+    struct bl_list list;
+    int code;
+
+    folder_write(folder, "config/belay/AGENTS.md", BL_TEXT("own"));
+    folder_write(folder, "AGENTS.md", BL_TEXT("above"));
+    assert_int_equal(find(folder, "config", &list, NULL, &code), 1);
+    folder_write(folder, "config/AGENTS.md", BL_TEXT("here"));
+    assert_int_equal(find(folder, "config", &list, NULL, &code), 2);
+    setenv("XDG_CONFIG_HOME", "not/absolute", 1);
+    setenv("HOME", "", 1);
+    assert_int_equal(find(folder, "config", &list, NULL, &code), 1);
+    assert_int_equal(bl_instructions_find(&folder->arena, "/", &list, NULL), 0);
 }
 
 static void what_cannot_be_used_is_an_error_that_names_the_file(void **state)
 {
     static char large[300 * 1024];
-    struct bl_arena arena;
+    struct folder *folder = *state;
     struct bl_error error = {0};
     struct bl_list list;
     int code;
 
-    (void)state;
-    bl_arena_init(&arena);
-    put("work/AGENTS.md", "\xff\xfe", 2);
-    find(&arena, "work", &list, &error, &code);
+    folder_write(folder, "work/AGENTS.md", BL_TEXT("\xff\xfe"));
+    find(folder, "work", &list, &error, &code);
     assert_int_equal(code, BL_EPARSE);
     assert_non_null(strstr(error.message, "work/AGENTS.md"));
     memset(large, 'x', sizeof large);
-    put("work/AGENTS.md", large, sizeof large);
-    find(&arena, "work", &list, NULL, &code);
+    folder_write(folder, "work/AGENTS.md", (struct bl_text){large, 256 * 1024});
+    assert_int_equal(find(folder, "work", &list, NULL, &code), 1);
+    folder_write(folder, "work/AGENTS.md", (struct bl_text){large, 256 * 1024 + 1});
+    find(folder, "work", &list, NULL, &code);
     assert_int_equal(code, BL_ELIMIT);
-    put("work/AGENTS.md", "", 0);
-    make_folder("work/a/AGENTS.md");
-    find(&arena, "work/a", &list, NULL, &code);
+    folder_write(folder, "work/AGENTS.md", BL_TEXT(""));
+    folder_make(folder, "work/a/AGENTS.md");
+    find(folder, "work/a", &list, NULL, &code);
     assert_int_equal(code, BL_EIO);
-    bl_arena_done(&arena);
 }
 
-SUITE(instructions,
-      cmocka_unit_test_setup_teardown(nearest_comes_last_after_the_users_own, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_cannot_be_used_is_an_error_that_names_the_file, set_up,
-                                      tear_down));
+SUITE(instructions, IN_FOLDER(instructions_go_from_the_root_down_nearest_last_after_the_users_own),
+      IN_FOLDER(without_a_repository_only_the_directory_itself_counts),
+      IN_FOLDER(what_cannot_be_used_is_an_error_that_names_the_file));

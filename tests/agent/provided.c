@@ -15,10 +15,10 @@ bool has(struct bl_text text, const char *part)
 
 /* ---- Tools and events ------------------------------------------------------------------------ */
 
-static bool permit(void *context BL_UNUSED, const struct bl_tool_call *call BL_UNUSED,
-                   char *ret_reason BL_UNUSED, size_t reason_size BL_UNUSED)
+static enum bl_permit permit(void *context BL_UNUSED, const struct bl_tool_call *call BL_UNUSED,
+                             char *ret_reason BL_UNUSED, size_t reason_size BL_UNUSED)
 {
-    return true;
+    return BL_PERMIT_ALLOWED;
 }
 
 static int run_tool(void *context, const struct bl_tool_call *call BL_UNUSED,
@@ -49,10 +49,12 @@ static void make_tools(struct provided *provided)
 
     CHECK_EQUAL(bl_json_read(&provided->arena, BL_TEXT(COUNT_SCHEMA), NULL, &source, NULL), 0);
     CHECK_EQUAL(bl_json_schema_new(source, &provided->schema, &error), 0);
-    provided->offers[0] =
-        (struct bl_tool_offer){"count", "Counts.", BL_TEXT(COUNT_SCHEMA), provided->schema};
-    provided->offers[1] =
-        (struct bl_tool_offer){"list", "Lists.", BL_TEXT("{\"type\":\"object\"}"), NULL};
+    provided->offers[0] = (struct bl_tool_offer){.name = "count",
+                                                 .description = "Counts.",
+                                                 .schema = BL_TEXT(COUNT_SCHEMA),
+                                                 .compiled = provided->schema};
+    provided->offers[1] = (struct bl_tool_offer){
+        .name = "list", .description = "Lists.", .schema = BL_TEXT("{\"type\":\"object\"}")};
     provided->tools = (struct bl_tools){.context = provided,
                                         .offers = provided->offers,
                                         .offer_count = BL_COUNT(provided->offers),

@@ -117,7 +117,7 @@ PLAY(P25_arguments_cut_by_the_limit_at_any_byte_are_not_run_and_the_model_is_tol
     }
     provided_open(provided);
     for (unsigned i = 0; i < provided->count / 2; i++) {
-        bl_session_drop(&provided->session, provided->session.turns_in_context);
+        bl_session_drop(&provided->session, provided->session.turns_in_context, NULL);
         enum bl_turn_end end = provided_turn(provided, "Count.");
         struct bl_text body = peer_request_body(provided->peer, 2 * i + 1);
         if (!CHECK(end == BL_TURN_COMPLETED && provided->executions == 0 && has(body, "Not run: ")))
@@ -177,11 +177,12 @@ static const struct {
 static void overflow(struct provided *provided)
 {
     for (size_t i = 0; i < BL_COUNT(overflows); i++) {
-        /* The second time it is no use. */
+        /* Once, what is left out is summed up; the second time it is no use. */
         provided_error(provided, overflows[i].status, NULL, overflows[i].body);
         provided_hello(provided);
-        provided_error(provided, overflows[i].status, NULL, overflows[i].body);
-        provided_error(provided, overflows[i].status, NULL, overflows[i].body);
+        provided_hello(provided);
+        for (int request = 0; request < 3; request++)
+            provided_error(provided, overflows[i].status, NULL, overflows[i].body);
     }
 }
 
@@ -200,21 +201,23 @@ PLAY(P32_overflow_leaves_older_turns_out_once)
     for (size_t i = 0; i < BL_COUNT(overflows); i++) {
         uint64_t turns = provided->session.turns_in_context;
         CHECK_EQUAL(provided_turn(provided, "once more"), BL_TURN_COMPLETED);
-        CHECK_EQUAL(peer_requests(provided->peer), requests + 2);
+        CHECK_EQUAL(peer_requests(provided->peer), requests + 3);
         CHECK_EQUAL(provided->session.turns_in_context, turns - (turns + 1) / 2 + 1);
         CHECK_EQUAL(provided->session.turns_total, BL_COUNT(prompts) + i + 1);
         CHECK_EQUAL(provided->retries, 0);
         struct bl_text before = provided_memory(provided);
         CHECK_EQUAL(provided_turn(provided, "and again"), BL_TURN_ERROR);
         CHECK_STRING(provided->result.error.name, "context_overflow");
-        CHECK_EQUAL(peer_requests(provided->peer), requests + 4);
+        CHECK_EQUAL(peer_requests(provided->peer), requests + 6);
         CHECK(bl_text_equal(provided_memory(provided), before));
-        requests += 4;
+        requests += 6;
     }
     /* Without the oldest, and with the newest. */
     CHECK(has(peer_request_body(provided->peer, 4), "first-of-all"));
-    CHECK(!has(peer_request_body(provided->peer, 5), "first-of-all"));
-    CHECK(has(peer_request_body(provided->peer, 5), "the-newest"));
+    CHECK(has(peer_request_body(provided->peer, 5), "first-of-all"));
+    CHECK(!has(peer_request_body(provided->peer, 6), "first-of-all"));
+    CHECK(has(peer_request_body(provided->peer, 6), "Summary of the conversation"));
+    CHECK(has(peer_request_body(provided->peer, 6), "the-newest"));
     struct bl_text memory = provided_memory(provided);
     provided_store(provided);
     CHECK(bl_text_equal(provided_memory(provided), memory));
@@ -242,14 +245,16 @@ PLAY(P32_what_is_known_to_overflow_is_not_sent)
     memset(prompt, 'x', sizeof prompt - 1);
     prompt[sizeof prompt - 1] = '\0';
     provided_hello(provided);
-    provided->profile.num_ctx = 4500;
+    provided->profile.num_ctx = 9000;
     provided_open(provided);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         CHECK_EQUAL(provided_turn(provided, prompt), BL_TURN_COMPLETED);
-    /* The fifth of a thousand tokens each does not fit, two and it do. */
+    CHECK_EQUAL(peer_requests(provided->peer), 3);
+    /* Half is kept for the answer: the fourth of a thousand tokens each does not fit, and the older
+     * ones are summed up before it is sent. */
     CHECK_EQUAL(provided_turn(provided, prompt), BL_TURN_COMPLETED);
     CHECK_EQUAL(peer_requests(provided->peer), 5);
-    CHECK_EQUAL(provided->session.turns_in_context, 3);
+    CHECK_EQUAL(provided->session.turns_in_context, 2);
     provided->profile.num_ctx = 500;
     CHECK_EQUAL(provided_turn(provided, prompt), BL_TURN_ERROR);
     CHECK_STRING(provided->result.error.name, "context_overflow");

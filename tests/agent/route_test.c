@@ -3,8 +3,8 @@
 #include <belay/agent.h>
 
 static const struct bl_tool_offer offers[] = {
-    {"bash", "run a shell command in the workspace", {"{}", 2}, NULL},
-    {"read", "read a file", {"{}", 2}, NULL},
+    {.name = "bash", .description = "run a shell command in the workspace", .schema = {"{}", 2}},
+    {.name = "read", .description = "read a file", .schema = {"{}", 2}},
 };
 static const struct bl_tools tools = {.offers = offers, .offer_count = 2};
 

@@ -40,7 +40,7 @@ PLAY(turn_is_in_the_file_when_it_has_completed,
     const struct bl_turn_result *turn =
         BL_CONTAINER(rig->result.run.turns.next, struct bl_turn_result, link);
     CHECK(bl_text_equal(view.turns[0], turn->json));
-    CHECK(has(turn->json, "\"matched_tools\":[\"bash\"]"));
+    CHECK(has(turn->json, "\"matched_tools\":[\"bash\""));
     CHECK(view.summary.held_by == NULL);
     CHECK(bl_list_empty(&rig->activities.list));
 }
@@ -197,8 +197,8 @@ PLAY(deadline_ends_a_silent_model_and_a_tool_that_hangs,
      "replies:\n  - wedge: before_first_token\n  - {say: a b c, wedge: after_first_token}\n"
      "  - {tools: [{name: bash, input: {command: sleep 60}}]}\n")
 {
-    rig->options.run.timed = true;
-    rig->options.run.timeout_ns = 500 * MS;
+    rig->run.timed = true;
+    rig->run.timeout_ns = 500 * MS;
     for (int i = 0; i < 3; i++) {
         uint64_t from_ns = bl_now_ns();
         CHECK_EQUAL(rig_run(rig, "go"), 0);
@@ -248,10 +248,12 @@ static int race_main(void *argument)
         char run_id[BL_ID_SIZE];
         bl_id_make(run_id, "run_");
         bl_scope_init(&rig->scope, bl_scope_current());
-        rig->options.session.run_id = rig->options.run.run_id = run_id;
-        rig->options.session.prompt = rig->options.run.prompt = BL_TEXT("go");
+        rig->options.session.run_id = rig->run.run_id = run_id;
+        rig->options.session.prompt = rig->run.prompt = BL_TEXT("go");
         bl_arena_reset(&rig->arena);
-        CHECK_EQUAL(bl_agent_run(&rig->options, &rig->arena, &rig->result, &rig->error), 0);
+        CHECK_EQUAL(bl_agent_run(&rig->options, &rig->run, &rig->scope, &rig->arena, &rig->result,
+                                 &rig->error),
+                    0);
         enum bl_turn_end end = rig->result.run.end;
         racer_settle(&racer, end == BL_TURN_COMPLETED);
         bl_scope_done(&rig->scope);
@@ -260,7 +262,7 @@ static int race_main(void *argument)
         here += end == BL_TURN_COMPLETED;
         CHECK_EQUAL(told_completed, completed);
         struct bl_list list;
-        CHECK_EQUAL(bl_store_list(rig->store, &rig->arena, NULL, 1, &list, NULL), 0);
+        CHECK_EQUAL(bl_store_list(rig->store, &rig->arena, NULL, 1, false, &list, NULL), 0);
         const struct bl_store_summary *summary =
             BL_CONTAINER(list.next, struct bl_store_summary, link);
         CHECK(strcmp(summary->id, id) == 0);

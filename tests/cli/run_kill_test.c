@@ -85,7 +85,7 @@ static void a_busy_run_that_is_killed_leaves_its_session_at_a_turn_boundary(void
         "  - {say: word, tools: [{name: bash, input: {command: 'sleep 0.01 & echo x'}}]}\n"
         "  - {say: done}\n"
         "repeat: true\n");
-    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 8 : 25, 1000);
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 6 : 10, 1000);
     struct bl_random random;
 
     (void)state;

@@ -13,8 +13,9 @@ static void check_members(const struct bl_json *object, const char *const *membe
 static void list_and_show_have_all_their_members(void **state)
 {
     static const char *const listed[] = {"session_id", "cwd",        "title",   "parent",
-                                         "created_at", "updated_at", "held_by", "turns",
-                                         "attempts",   "usage",      "spent",   NULL};
+                                         "agent_of",   "agent_turn", "persona", "created_at",
+                                         "updated_at", "held_by",    "turns",   "attempts",
+                                         "usage",      "spent",      NULL};
 
     (void)state;
     RUN(&run, "run", "first line\nsecond line", "--session", "s", "--sandbox", "off", "--json");

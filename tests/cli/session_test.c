@@ -58,6 +58,60 @@ static void list_shows_those_of_this_directory_and_all_on_request(void **state)
     assert_int_equal(stage_size_at(stage_answer(&run, "session-list", 0), "/sessions"), 2);
 }
 
+/* A session of a sub-agent of `agent_of`, of a directory that is not this one. */
+static void import_child(const char *id, const char *agent_of)
+{
+    RUN(&run, "session", "import", "--as", id, "--json",
+        stage_file("child.jsonl",
+                   stage_printf("{\"type\":\"session\",\"schema\":1,\"id\":\"child\","
+                                "\"directory\":\"%s\",\"title\":\"look around\",\"parent\":null,"
+                                "\"created_at\":\"2026-11-15T18:50:07.123Z\","
+                                "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":0,"
+                                "\"context_from\":1,\"agent_of\":\"%s\","
+                                "\"agent_turn\":\"turn_1\",\"persona\":\"explore\\u001b[2J\"}\n"
+                                "{\"type\":\"end\",\"lines\":1}\n",
+                                stage_path("work"), agent_of)));
+    stage_answer(&run, "session-import", 0);
+}
+
+static void those_of_sub_agents_are_not_listed_without_all(void **state)
+{
+    (void)state;
+    make("one", "first");
+    import_child("child", "one");
+    RUN(&run, "session", "list", "--json");
+    assert_int_equal(stage_size_at(stage_answer(&run, "session-list", 0), "/sessions"), 1);
+    RUN(&run, "session", "list", "--all", "--json");
+    const struct bl_json *answer = stage_answer(&run, "session-list", 0);
+    assert_int_equal(stage_size_at(answer, "/sessions"), 2);
+    assert_true(stage_null_at(answer, "/sessions/0/agent_of"));
+    assert_true(stage_null_at(answer, "/sessions/0/agent_turn"));
+    assert_true(stage_null_at(answer, "/sessions/0/persona"));
+    assert_string_equal(stage_text_at(answer, "/sessions/1/agent_of"), "one");
+    assert_string_equal(stage_text_at(answer, "/sessions/1/agent_turn"), "turn_1");
+    RUN(&run, "session", "list", "--all");
+    assert_int_equal(stage_lines_with(run.out, "[agent of one] look around"), 1);
+    RUN(&run, "session", "show", "child", "--json");
+    answer = stage_answer(&run, "session-show", 0);
+    assert_string_equal(stage_text_at(answer, "/agent_of"), "one");
+    assert_memory_equal(stage_text_at(answer, "/persona"), "explore", 7);
+    RUN(&run, "session", "show", "child");
+    assert_non_null(strstr(run.out, "Agent of   one\nIn turn    turn_1\nPersona    explore"));
+    assert_null(strchr(run.out, '\x1b'));
+}
+
+static void those_of_sub_agents_are_deleted_with_it(void **state)
+{
+    (void)state;
+    make("one", "first");
+    import_child("child-1", "one");
+    import_child("child-2", "child-1");
+    RUN(&run, "session", "delete", "one", "child-2", "--json");
+    assert_int_equal(stage_size_at(stage_answer(&run, "session-delete", 0), "/deleted"), 2);
+    RUN(&run, "session", "list", "--all", "--json");
+    assert_int_equal(stage_size_at(stage_answer(&run, "session-list", 0), "/sessions"), 0);
+}
+
 static void what_is_not_found_is_exit_code_1_with_a_suggestion(void **state)
 {
     static const char *const verbs[] = {"show", "export", "delete", "fork"};
@@ -185,6 +239,8 @@ static void a_store_that_cannot_be_used_is_moved_aside(void **state)
 
 SUITE(session, HELD(without_a_store_there_is_nothing_and_none_is_made),
       HELD(list_shows_those_of_this_directory_and_all_on_request),
+      HELD(those_of_sub_agents_are_not_listed_without_all),
+      HELD(those_of_sub_agents_are_deleted_with_it),
       HELD(what_is_not_found_is_exit_code_1_with_a_suggestion), HELD(bad_ids_are_usage_errors),
       HELD(a_wrong_command_line_is_told), HELD(a_fork_has_the_same_turns_and_goes_its_own_way),
       HELD(several_are_deleted_each_for_itself),

@@ -115,7 +115,7 @@ const char *stage_keep(struct bl_text text)
 
 const char *stage_printf(const char *format, ...)
 {
-    static char text[PATH_MAX];
+    static char text[65536];
     va_list arguments;
 
     va_start(arguments, format);

@@ -179,6 +179,172 @@ static void units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked(void 
     run_in_virtual_loop(0, nested_main, NULL);
 }
 
+/* ---- Agents, which have units of their own -----------------------------------------------------
+ */
+
+/* An agent in a scope of its own with a receipt of its own, and one below it; at the bottom a tool.
+ */
+struct agent {
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+    struct bl_unit unit;
+    struct bl_unit model;
+};
+
+static void agent_begin(struct agent *agent, const char *id)
+{
+    bl_unit_begin(&agent->unit, BL_UNIT_AGENT, id, "worker");
+    bl_scope_init(&agent->scope, bl_scope_current());
+    bl_receipt_open(&agent->receipt, &agent->scope, id);
+    bl_scope_enter(&agent->scope);
+    bl_unit_begin(&agent->model, BL_UNIT_MODEL, id, NULL);
+}
+
+static void agent_end(struct agent *agent, struct bl_scope *outer)
+{
+    bl_unit_end(&agent->model, BL_FATE_ABORTED);
+    bl_scope_enter(outer);
+    bl_receipt_fold(&agent->receipt, &agent->unit);
+    bl_receipt_close(&agent->receipt);
+    bl_scope_done(&agent->scope);
+    bl_unit_end(&agent->unit, BL_FATE_ABORTED);
+}
+
+/* Two agents, one below the other, with a tool of the lower one; `stop` 0 stops the run, 1 and 2
+ * the agents. */
+struct tree {
+    struct bl_scope run;
+    struct bl_receipt receipt;
+    struct agent upper, lower;
+    struct bl_unit tool;
+};
+
+static void write_background(void *context, struct bl_json_writer *writer)
+{
+    bl_json_write_string(writer, context);
+}
+
+static void tree_play(struct tree *tree, unsigned stop, enum bl_fate tool_fate, uint32_t survivors)
+{
+    struct bl_scope *scopes[] = {&tree->run, &tree->upper.scope, &tree->lower.scope};
+    struct bl_scope *outer = bl_scope_current();
+
+    bl_scope_init(&tree->run, outer);
+    bl_receipt_open(&tree->receipt, &tree->run, "run_4");
+    tree->receipt.background = write_background;
+    tree->receipt.background_context = "job";
+    bl_scope_enter(&tree->run);
+    agent_begin(&tree->upper, "upper");
+    agent_begin(&tree->lower, "lower");
+    bl_unit_begin(&tree->tool, BL_UNIT_TOOL, "call_1", "bash");
+    CHECK(!bl_receipt_elsewhere(&tree->lower.receipt));
+    bl_scope_stop(scopes[stop], BL_STOP_USER, "test");
+    bl_scope_enter(outer);
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    CHECK_EQUAL(bl_receipt_elsewhere(&tree->lower.receipt), stop < 2);
+    tree->tool.mechanism = BL_MECHANISM_SUBREAPER;
+    tree->tool.processes = 3;
+    tree->tool.survivors = survivors;
+    bl_unit_end(&tree->tool, tool_fate);
+    agent_end(&tree->lower, &tree->upper.scope);
+    agent_end(&tree->upper, &tree->run);
+    bl_scope_enter(outer);
+}
+
+static void tree_done(struct tree *tree)
+{
+    bl_receipt_close(&tree->receipt);
+    bl_scope_done(&tree->run);
+}
+
+static struct bl_text receipt_text(struct bl_arena *arena, const struct bl_receipt *receipt,
+                                   const struct bl_json **ret_value)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_receipt_write(receipt, &writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    CHECK_EQUAL(bl_json_read(arena, bl_buffer_text(&out), NULL, ret_value, NULL), 0);
+    bl_buffer_clear(&out);
+    CHECK_EQUAL(bl_receipt_line(receipt, &out), 0);
+    struct bl_text line = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return line;
+}
+
+static bool says(const struct bl_json *value, const char *pointer, const char *text)
+{
+    return bl_text_equal(bl_json_text(bl_json_pointer(value, bl_text_from(pointer))),
+                         bl_text_from(text));
+}
+
+static int folded_main(void *argument BL_UNUSED)
+{
+    struct tree *tree = bl_zalloc(sizeof *tree);
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+
+    tree_play(tree, 0, BL_FATE_KILLED, 0);
+    CHECK(bl_receipt_ready(&tree->receipt));
+    struct bl_text line = receipt_text(&arena, &tree->receipt, &value);
+    CHECK_EQUAL(bl_json_size(bl_json_get(value, BL_TEXT("units"))), 1);
+    CHECK(says(value, "/units/0/kind", "agent") && says(value, "/units/0/id", "upper"));
+    CHECK_EQUAL(bl_json_size(bl_json_pointer(value, BL_TEXT("/units/0/units"))), 2);
+    CHECK(says(value, "/units/0/units/0/id", "lower"));
+    CHECK(says(value, "/units/0/units/0/units/0/id", "call_1"));
+    CHECK(says(value, "/units/0/units/0/units/0/fate", "killed"));
+    CHECK(says(value, "/units/0/units/0/units/1/kind", "model"));
+    CHECK(says(value, "/units/0/units/1/kind", "model"));
+    /* What is nested counts. */
+    CHECK(says(value, "/mechanism", "subreaper"));
+    CHECK(!bl_json_boolean(bl_json_get(value, BL_TEXT("cancel_observed")), true));
+    CHECK(!bl_receipt_cancel_observed(&tree->receipt));
+    CHECK_EQUAL(bl_receipt_survivors(&tree->receipt), 0);
+    CHECK(says(value, "/background/0", "job"));
+    CHECK(bl_text_equal(line, BL_TEXT("Stopped in 1 ms: 2 model calls, 2 agents, 3 processes. "
+                                      "Nothing left running.")));
+    tree_done(tree);
+    tree_play(tree, 0, BL_FATE_ABORTED, 2);
+    CHECK(bl_receipt_cancel_observed(&tree->receipt));
+    CHECK_EQUAL(bl_receipt_survivors(&tree->receipt), 2);
+    line = receipt_text(&arena, &tree->receipt, &value);
+    CHECK(bl_text_ends_with(line, BL_TEXT("Still running: 2 processes.")));
+    tree_done(tree);
+    bl_arena_done(&arena);
+    bl_free(tree);
+    return 0;
+}
+
+static void units_of_an_agent_are_nested_in_the_receipt_and_count(void **state BL_UNUSED)
+{
+    run_in_virtual_loop(0, folded_main, NULL);
+}
+
+static int stopped_alone_main(void *argument BL_UNUSED)
+{
+    struct tree *tree = bl_zalloc(sizeof *tree);
+
+    for (unsigned stop = 1; stop <= 2; stop++) {
+        tree_play(tree, stop, BL_FATE_ABORTED, 0);
+        CHECK(!bl_scope_stopped(&tree->run));
+        CHECK(bl_list_empty(&tree->receipt.stopped));
+        CHECK(bl_list_empty(&tree->receipt.live));
+        tree_done(tree);
+    }
+    bl_free(tree);
+    return 0;
+}
+
+static void agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above(void **state BL_UNUSED)
+{
+    run_in_virtual_loop(0, stopped_alone_main, NULL);
+}
+
 SUITE(receipt, cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
       cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),
-      cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked));
+      cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked),
+      cmocka_unit_test(units_of_an_agent_are_nested_in_the_receipt_and_count),
+      cmocka_unit_test(agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above));

@@ -6,8 +6,9 @@ static const struct bl_tool_offer tools[] = {
     {"read_file",
      "Reads a file.",
      {"{\"type\":\"object\",\"properties\":{\"path\":{\"type\":\"string\"}}}", 57},
-     NULL},
-    {"list", NULL, {NULL, 0}, NULL},
+     NULL,
+     false},
+    {"list", NULL, {NULL, 0}, NULL, false},
 };
 
 static void scene_init(struct asking *scene, const char *messages)
@@ -239,6 +240,25 @@ static void headers_name_the_key_and_the_version(void **state BL_UNUSED)
     assert_false(model_api_anthropic.lines);
 }
 
+static void an_injected_message_follows_the_results_of_the_tools(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_anthropic, "test", INJECTED_MESSAGES);
+    check_asked(&asking, "anthropic/injected.request.json");
+    asking_done(&asking);
+}
+
+static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_anthropic, "test", ASKED_TEXT("four"));
+    asking_sum_up(&asking);
+    check_asked(&asking, "anthropic/summary.request.json");
+    asking_done(&asking);
+}
+
 SUITE(anthropic, cmocka_unit_test(a_plain_request),
       cmocka_unit_test(P22_a_conversation_with_calls_tools_and_thinking),
       cmocka_unit_test(tools_stay_where_none_may_be_called),
@@ -247,4 +267,6 @@ SUITE(anthropic, cmocka_unit_test(a_plain_request),
       cmocka_unit_test(blocks_that_are_not_thinking_go_back_without_thinking),
       cmocka_unit_test(P35_an_answer_that_paused_is_the_last_message),
       cmocka_unit_test(the_shape_of_the_answer_is_said_in_words),
-      cmocka_unit_test(headers_name_the_key_and_the_version));
+      cmocka_unit_test(headers_name_the_key_and_the_version),
+      cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

@@ -122,17 +122,22 @@ static void ids_are_unique_in_the_conversation(void **state BL_UNUSED)
     add_call_block(&record->arena, &record->messages, "call_1");
     bl_session_add(&scene.session, record);
     add_call_block(&scene.arena, &scene.messages, "call_2");
+    struct bl_turn_record *summary = bl_turn_record_new();
+    add_call_block(&summary->arena, &summary->messages, "call_summed_up");
+    scene.request.summary = summary;
     static const struct {
         const char *server, *ours;
     } ids[] = {
-        {"", "call_3"},       {"call_0", "call_0"}, {"call_0", "call_4"}, {"call_1", "call_5"},
-        {"call_2", "call_6"}, {"", "call_7"},       {"toolu", "toolu"},
+        {"", "call_3"},       {"call_0", "call_0"},         {"call_0", "call_4"},
+        {"call_1", "call_5"}, {"call_2", "call_6"},         {"", "call_7"},
+        {"toolu", "toolu"},   {"call_summed_up", "call_8"},
     };
     for (size_t i = 0; i < BL_COUNT(ids); i++) {
         struct model_call *call = new_call(&scene, ids[i].server, "x");
         assert_true(bl_text_equal(call->id, bl_text_from(ids[i].ours)));
         assert_true(bl_text_equal(call->server_id, bl_text_from(ids[i].server)));
     }
+    bl_turn_record_free(summary);
     scene_done(&scene);
 }
 

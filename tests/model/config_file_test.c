@@ -201,6 +201,34 @@ static void no_error_shows_a_value(void **state BL_UNUSED)
     assert_non_null(strstr(configured_refused()->hint, "key_env, key_file or key_command"));
 }
 
+/* ---- What is not about models ---------------------------------------------------------------- */
+
+static void what_is_not_about_models_is_kept_with_its_places(void **state BL_UNUSED)
+{
+    static const char *const names[] = {"permissions", "hooks", "env_allow"};
+    struct bl_value_reader reader;
+    struct bl_error error = {0};
+    const struct bl_json *key;
+
+    configured_write(USER, "model: script/x\npermissions: {mode: auto}\nhooks:\n  - 7\n"
+                           "env_allow: [A]\n");
+    configured_write(PROJECT, "permissions: {deny: [bash]}\n");
+    const struct bl_config *config = configured_read();
+    for (size_t i = 0; i < BL_COUNT(names); i++) {
+        assert_true(bl_config_section(config, names[i], false, &reader, &key));
+        assert_string_equal(key->string, names[i]);
+        assert_int_equal(bl_config_section(config, names[i], true, &reader, &key), i == 0);
+    }
+    assert_false(bl_config_section(config, "models", false, &reader, &key));
+    assert_true(bl_config_section(config, "hooks", false, &reader, &key));
+    reader.error = &error;
+    bl_value_fail_at(&reader, bl_json_at(key + 1, 0), "it is odd");
+    assert_non_null(strstr(error.message, USER ":4:5: it is odd"));
+    assert_true(bl_config_section(config, "permissions", true, &reader, &key));
+    assert_string_equal(reader.file, configured_path(PROJECT));
+    assert_non_null(bl_json_get(key + 1, BL_TEXT("deny")));
+}
+
 /* ---- A project's file ------------------------------------------------------------------------ */
 
 static void P45_a_project_file_sets_no_address_key_or_price(void **state BL_UNUSED)
@@ -217,6 +245,10 @@ static void P45_a_project_file_sets_no_address_key_or_price(void **state BL_UNUS
         {"ca_file: x\n", ":1:1: "},
         {"compat: {}\n", ":1:1: "},
         {"prices: []\n", ":1:1: "},
+        {"hooks: []\n", ":1:1: "},
+        {"env_allow: [HOME]\n", ":1:1: "},
+        {"permissions: {deny: [bash], mode: yolo}\n", ":1:29: "},
+        {"permissions:\n  allow: [bash]\n", ":2:3: "},
     };
 
     for (size_t i = 0; i < BL_COUNT(files); i++) {
@@ -243,5 +275,6 @@ static void a_project_file_is_checked_as_the_users_is(void **state BL_UNUSED)
 SUITE(config_file, CONFIGURED(everything_of_a_provider_is_read),
       CONFIGURED(everything_of_a_model_is_read), CONFIGURED(max_tokens_are_asked_for_by_the_host),
       CONFIGURED(every_error_names_its_place), CONFIGURED(no_error_shows_a_value),
+      CONFIGURED(what_is_not_about_models_is_kept_with_its_places),
       CONFIGURED(P45_a_project_file_sets_no_address_key_or_price),
       CONFIGURED(a_project_file_is_checked_as_the_users_is));

@@ -231,10 +231,10 @@ static uint64_t counted_estimate(void *context, const struct bl_request *request
     return market->model.estimate(market->model.context, request);
 }
 
-static bool permit(void *context BL_UNUSED, const struct bl_tool_call *call BL_UNUSED,
-                   char *ret_reason BL_UNUSED, size_t reason_size BL_UNUSED)
+static enum bl_permit permit(void *context BL_UNUSED, const struct bl_tool_call *call BL_UNUSED,
+                             char *ret_reason BL_UNUSED, size_t reason_size BL_UNUSED)
 {
-    return true;
+    return BL_PERMIT_ALLOWED;
 }
 
 static int count(void *context, const struct bl_tool_call *call BL_UNUSED,
@@ -268,7 +268,7 @@ static void take_turns(struct agent *agent)
 static int agent_main(void *argument)
 {
     static const struct bl_tool_offer offers[] = {
-        {"count", "Counts.", BL_TEXT("{\"type\":\"object\"}"), NULL}};
+        {"count", "Counts.", BL_TEXT("{\"type\":\"object\"}"), NULL, false}};
     struct agent *agent = argument;
     struct market *market = agent->market;
     struct bl_tools tools = {.context = agent,

@@ -159,8 +159,8 @@ static void a_plain_request(void **state BL_UNUSED)
 static void a_conversation_with_calls_and_options(void **state BL_UNUSED)
 {
     static const struct bl_tool_offer tools[] = {
-        {"read_file", "Reads a file.", {"{\"type\":\"object\"}", 17}, NULL},
-        {"list", NULL, {NULL, 0}, NULL},
+        {"read_file", "Reads a file.", {"{\"type\":\"object\"}", 17}, NULL, false},
+        {"list", NULL, {NULL, 0}, NULL, false},
     };
     struct asking scene;
     scene_init(
@@ -193,7 +193,7 @@ static void a_conversation_with_calls_and_options(void **state BL_UNUSED)
 
 static void options_are_sent_where_they_are_set(void **state BL_UNUSED)
 {
-    static const struct bl_tool_offer tool = {"x", "y", {"{}", 2}, NULL};
+    static const struct bl_tool_offer tool = {"x", "y", {"{}", 2}, NULL, false};
     struct asking scene;
     scene_init(&scene, ASKED_TEXT("go"));
     scene.profile.thinking = BL_EFFORT_NONE;
@@ -256,6 +256,25 @@ static void a_key_is_sent_where_there_is_one(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
+static void an_injected_message_follows_the_results_of_the_tools(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_ollama, "test", INJECTED_MESSAGES);
+    check_asked(&asking, "ollama/injected.request.json");
+    asking_done(&asking);
+}
+
+static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_ollama, "test", ASKED_TEXT("four"));
+    asking_sum_up(&asking);
+    check_asked(&asking, "ollama/summary.request.json");
+    asking_done(&asking);
+}
+
 SUITE(ollama, cmocka_unit_test(P17_streams_come_out_the_same_however_they_are_cut),
       cmocka_unit_test(P23_oddities_of_servers), cmocka_unit_test(P28_no_counts_are_estimated),
       cmocka_unit_test(P24_a_stream_cut_anywhere_ends_nothing),
@@ -265,4 +284,6 @@ SUITE(ollama, cmocka_unit_test(P17_streams_come_out_the_same_however_they_are_cu
       cmocka_unit_test(a_conversation_with_calls_and_options),
       cmocka_unit_test(options_are_sent_where_they_are_set),
       cmocka_unit_test(P32_what_is_longer_than_num_ctx_is_not_sent),
-      cmocka_unit_test(a_key_is_sent_where_there_is_one));
+      cmocka_unit_test(a_key_is_sent_where_there_is_one),
+      cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

@@ -261,6 +261,25 @@ static void the_limit_changes_its_name_once_and_then_goes(void **state BL_UNUSED
     assert_false(model_openai_learn(BL_TEXT("unknown field: max_tokens"), &compat));
 }
 
+static void an_injected_message_follows_the_results_of_the_tools(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_openai, "test", INJECTED_MESSAGES);
+    check_asked(&asking, "openai/request_injected.json");
+    asking_done(&asking);
+}
+
+static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_openai, "test", ASKED_TEXT("four"));
+    asking_sum_up(&asking);
+    check_asked(&asking, "openai/request_summary.json");
+    asking_done(&asking);
+}
+
 SUITE(openai, cmocka_unit_test(headers_hold_the_key_and_the_organization),
       cmocka_unit_test(a_plain_question_has_only_what_it_needs),
       cmocka_unit_test(every_field_is_sent),
@@ -270,4 +289,6 @@ SUITE(openai, cmocka_unit_test(headers_hold_the_key_and_the_organization),
       cmocka_unit_test(P36_what_another_model_kept_goes_to_nobody),
       cmocka_unit_test(what_was_kept_does_not_go_to_who_refuses_it),
       cmocka_unit_test(P31_a_refusal_that_names_a_field_teaches_to_leave_it_out),
-      cmocka_unit_test(the_limit_changes_its_name_once_and_then_goes));
+      cmocka_unit_test(the_limit_changes_its_name_once_and_then_goes),
+      cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

@@ -62,6 +62,7 @@ struct asking {
     const struct model_api *api;
     struct bl_arena arena;
     struct bl_session session;
+    struct bl_turn_record *summary; /* NULL: none */
     struct bl_list messages;
     struct bl_request request;
     struct bl_provider provider;
@@ -79,6 +80,17 @@ void asking_init(struct asking *asking, const struct model_api *api, const char 
 void asking_done(struct asking *asking);
 void asking_add(struct asking *asking, const char *messages);
 void asking_add_turn(struct asking *asking, const char *messages);
+/* What is injected while tools run stands after their results, in the same message of the user. */
+#define INJECTED_MESSAGES                                                                          \
+    "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"go\"}]},"                      \
+    "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"call_a\",\"name\":"     \
+    "\"read\",\"input\":{\"path\":\"a\"}},{\"type\":\"tool_call\",\"id\":\"call_b\",\"name\":"     \
+    "\"list\",\"input\":{}}]},"                                                                    \
+    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"call_a\",\"text\":\"A\","  \
+    "\"is_error\":false},{\"type\":\"tool_result\",\"id\":\"call_b\",\"text\":\"B\",\"is_error\":" \
+    "true},{\"type\":\"text\",\"text\":\"use C instead\"}]}]"
+/* A session of three turns whose first two are summed up, and what is asked next. */
+void asking_sum_up(struct asking *asking);
 /* One with a schema, one without. */
 extern const struct bl_tool_offer asked_tools[2];
 /* A system text, those tools, of which none may be called, a schema and an output limit. */

@@ -62,6 +62,59 @@ static void turns_that_are_not_skipped_come_first(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
+static void a_summary_is_one_message_with_the_prompt_that_follows_it(void **state BL_UNUSED)
+{
+    struct asking scene;
+    scene_init(&scene);
+    asking_sum_up(&scene);
+    asking_add(&scene, "[" SAID("user", "four") "]");
+    expect_sent(&scene, "[" USER(TEXT("So far: one and two.") "," TEXT("three")) "," SAID(
+                            "assistant", "3") "," SAID("user", "four") "]");
+    assert_int_equal(model_request_bytes(&scene.request), 20 + 5 + 1 + 4);
+    scene.request.turns_skipped = 3;
+    expect_sent(&scene, "[" USER(TEXT("So far: one and two.") "," TEXT("four")) "]");
+    scene.request.summary = NULL;
+    expect_sent(&scene, "[" SAID("user", "four") "]");
+    asking_done(&scene);
+}
+
+static uint64_t input_max(enum bl_api api, const struct bl_profile *profile)
+{
+    struct bl_provider provider = {.name = "there", .api = api, .base_url = "http://127.0.0.1:9"};
+    struct bl_remote_options options = {.provider = &provider, .profile = profile};
+    struct bl_remote *remote;
+    struct bl_model model;
+    struct bl_error error = {0};
+
+    assert_int_equal(bl_remote_new(&options, &remote, &model, &error), 0);
+    bl_remote_free(remote);
+    return model.input_tokens_max;
+}
+
+static void room_for_the_answer_is_kept_in_the_context(void **state BL_UNUSED)
+{
+    static const struct {
+        enum bl_api api;
+        struct bl_profile profile;
+        uint64_t tokens;
+    } cases[] = {
+        {BL_API_ANTHROPIC, {.model = "m"}, 0},
+        {BL_API_ANTHROPIC, {.model = "m", .context_window = 200000}, 200000 - 8192},
+        {BL_API_ANTHROPIC,
+         {.model = "m", .context_window = 200000, .max_output_tokens = 64000},
+         136000},
+        {BL_API_OPENAI, {.model = "m", .context_window = 100000}, 100000 - 8192},
+        {BL_API_OPENAI, {.model = "m", .context_window = 9001, .max_output_tokens = 9000}, 4501},
+        {BL_API_OPENAI_RESPONSES, {.model = "m", .context_window = 2}, 1},
+        {BL_API_OLLAMA, {.model = "m", .num_ctx = 32768}, 32768 - 8192},
+        {BL_API_OLLAMA, {.model = "m", .num_ctx = 8192, .context_window = 32768}, 4096},
+        {BL_API_OPENAI, {.model = "m", .num_ctx = 8192}, 0},
+    };
+
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        assert_int_equal(input_max(cases[i].api, &cases[i].profile), cases[i].tokens);
+}
+
 static void empty_texts_and_messages_are_left_out(void **state BL_UNUSED)
 {
     struct asking scene;
@@ -164,8 +217,8 @@ static void an_empty_conversation_is_empty(void **state BL_UNUSED)
 
 static void all_text_that_is_sent_is_counted(void **state BL_UNUSED)
 {
-    static const struct bl_tool_offer tools[] = {{"abc", "de", {"{}", 2}, NULL},
-                                                 {"f", NULL, {NULL, 0}, NULL}};
+    static const struct bl_tool_offer tools[] = {{"abc", "de", {"{}", 2}, NULL, false},
+                                                 {"f", NULL, {NULL, 0}, NULL, false}};
     struct asking scene;
     scene_init(&scene);
     asking_add_turn(&scene, "[" SAID("user", "12345") "]");
@@ -195,6 +248,8 @@ static void the_instruction_holds_the_schema(void **state BL_UNUSED)
 }
 
 SUITE(request, cmocka_unit_test(turns_that_are_not_skipped_come_first),
+      cmocka_unit_test(a_summary_is_one_message_with_the_prompt_that_follows_it),
+      cmocka_unit_test(room_for_the_answer_is_kept_in_the_context),
       cmocka_unit_test(empty_texts_and_messages_are_left_out),
       cmocka_unit_test(only_an_answer_to_go_on_with_loses_its_white_space),
       cmocka_unit_test(every_call_has_exactly_one_result_in_its_order),

@@ -96,8 +96,29 @@ static void P36_reasoning_of_another_model_goes_to_nobody(void **state BL_UNUSED
     asking_done(&asking);
 }
 
+static void an_injected_message_follows_the_results_of_the_tools(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_openai_responses, "test", INJECTED_MESSAGES);
+    check_asked(&asking, "responses/request_injected.json");
+    asking_done(&asking);
+}
+
+static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_openai_responses, "test", ASKED_TEXT("four"));
+    asking_sum_up(&asking);
+    check_asked(&asking, "responses/request_summary.json");
+    asking_done(&asking);
+}
+
 SUITE(responses, cmocka_unit_test(a_plain_question_has_only_what_it_needs),
       cmocka_unit_test(every_field_is_sent),
       cmocka_unit_test(fields_that_a_server_does_not_know_are_left_out),
       cmocka_unit_test(P36_encrypted_reasoning_goes_back_to_its_model),
-      cmocka_unit_test(P36_reasoning_of_another_model_goes_to_nobody));
+      cmocka_unit_test(P36_reasoning_of_another_model_goes_to_nobody),
+      cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

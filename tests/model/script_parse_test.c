@@ -83,6 +83,28 @@ static void there_is_a_limit_on_replies(void **state BL_UNUSED)
     bl_buffer_done(&source);
 }
 
+static void a_script_may_say_how_large_its_context_is(void **state BL_UNUSED)
+{
+    struct bl_model model;
+    struct bl_script *script = script_of("context_window: 1000\nreplies: [{say: a}]");
+    struct bl_script_player *player = bl_script_player_new(script, 1, &model);
+
+    assert_int_equal(model.input_tokens_max, 1000);
+    bl_script_player_free(player);
+    bl_script_free(script);
+    script = script_of("replies: [{say: a}]");
+    player = bl_script_player_new(script, 1, &model);
+    assert_int_equal(model.input_tokens_max, 0);
+    bl_script_player_free(player);
+    bl_script_free(script);
+    refuse_script("context_window: 0\nreplies: [{say: a}]",
+                  "line 1, column 17: context_window must be an integer from 1 to 1000000000",
+                  "a script is YAML");
+    refuse_script("context_windows: 1\nreplies: [{say: a}]",
+                  "line 1, column 1: a script has no key 'context_windows'",
+                  "did you mean 'context_window'?");
+}
+
 static void json_and_yaml_make_the_same_script(void **state BL_UNUSED)
 {
     static const char *const sources[] = {
@@ -105,4 +127,5 @@ SUITE(script_parse, cmocka_unit_test(errors_and_tools_are_checked),
       cmocka_unit_test(what_is_neither_yaml_nor_json_is_refused_with_its_place),
       cmocka_unit_test(aliases_do_not_multiply_inputs_beyond_measure),
       cmocka_unit_test(there_is_a_limit_on_replies),
+      cmocka_unit_test(a_script_may_say_how_large_its_context_is),
       cmocka_unit_test(json_and_yaml_make_the_same_script));

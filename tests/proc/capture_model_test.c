@@ -42,7 +42,8 @@ static void it_does_as_a_model_that_keeps_all(void **state)
     struct bl_random random;
 
     (void)state;
-    for (unsigned long seed = 0; seed < suite_rounds(2000, 100000); seed++) {
+    for (unsigned long seed = 0; seed < suite_rounds(SUITE_SANITIZED ? 500 : 2000, 100000);
+         seed++) {
         struct bl_capture capture;
         bl_random_seed(&random, seed);
         size_t limit = bl_random_below(&random, seed % 3 == 0 ? 8 : 600);

@@ -159,6 +159,79 @@ static void a_grandchild_that_holds_the_output_holds_up_nobody(void **state)
     run_in_loop(held, &container);
 }
 
+/* ---- What is kept ---- */
+
+struct kept {
+    struct job job;
+    struct bl_command_control control;
+    struct bl_scope scope;
+    unsigned started, left; /* how often it was told */
+    uint32_t processes;     /* when it was told that something is left */
+};
+
+static void note_start(void *context)
+{
+    struct kept *kept = BL_CONTAINER(context, struct kept, job);
+    kept->started++;
+}
+
+static void note_left(void *context, const struct bl_warden_end *end)
+{
+    struct kept *kept = BL_CONTAINER(context, struct kept, job);
+    kept->left++;
+    kept->processes = bl_command_processes(&kept->control);
+    CHECK_EQUAL(end->how, BL_END_EXITED);
+    CHECK_EQUAL(end->left_behind, 1);
+    bl_scope_stop(&kept->scope, BL_STOP_USER, "test");
+}
+
+static void kept_init(struct kept *kept, enum bl_mechanism container, const char *mode)
+{
+    *kept = (struct kept){.left = 0};
+    JOB_INIT(&kept->job, container, mode);
+    kept->job.command.options.background = true;
+    kept->job.command.on_started = note_start;
+    kept->job.command.on_left = note_left;
+    kept->job.command.control = &kept->control;
+    bl_scope_init(&kept->scope, bl_scope_current());
+}
+
+static int keeps(void *argument)
+{
+    static struct kept kept;
+    struct bl_scope *outer;
+    kept_init(&kept, *(enum bl_mechanism *)argument, "double-fork");
+    outer = bl_scope_enter(&kept.scope);
+    CHECK_EQUAL(job_run(&kept.job), BL_ECANCELED);
+    bl_scope_enter(outer);
+    CHECK_EQUAL(kept.started, 1);
+    CHECK_EQUAL(kept.left, 1);
+    CHECK_EQUAL(kept.processes, 1);
+    CHECK_EQUAL(kept.job.end.how, BL_END_STOPPED);
+    CHECK_EQUAL(kept.job.end.processes, 1);
+    CHECK_EQUAL(kept.job.end.survivors, 0);
+    CHECK_EQUAL(bl_command_processes(&kept.control), 0);
+    bl_scope_done(&kept.scope);
+    job_done(&kept.job);
+    /* Nothing is left: it ends as any other. */
+    kept_init(&kept, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(&kept.job.tool, (const char *const[]){"sh", "-c", "exit 3", NULL});
+    kept.job.command.options.arguments = kept.job.tool.options.arguments;
+    CHECK_EQUAL(job_run(&kept.job), 0);
+    CHECK_EQUAL(kept.left, 0);
+    CHECK_EQUAL(kept.job.end.how, BL_END_EXITED);
+    CHECK_EQUAL(kept.job.end.status, 3);
+    bl_scope_done(&kept.scope);
+    job_done(&kept.job);
+    return 0;
+}
+
+static void what_is_kept_of_a_command_is_told_counted_and_stopped_with_it(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(keeps, &container);
+}
+
 /* Takes a copy of the tool's output from outside, as soon as it is there, and lets the tool go on.
  */
 static int steal(void *argument)
@@ -243,59 +316,81 @@ static void check_receipt(const struct bl_receipt *receipt, const struct job *jo
 struct stop_case {
     enum bl_mechanism container;
     const char *words[3];
-    double timeout_s;
+    size_t processes; /* that stand before the deadline is set */
     uint32_t grace_ms;
     int signal;
     const char *fate, *signal_name;
     uint64_t output;
 };
 
+#define DEADLINE_S 0.05
+
+/* A job whose deadline is set when its tree stands. */
+struct pending {
+    struct job job;
+    struct bl_scope scope;
+    size_t processes;
+    double set_ms;
+};
+
+static int set_deadline(void *argument)
+{
+    struct pending *pending = argument;
+    tool_await(&pending->job.tool, NULL, pending->processes);
+    pending->set_ms = now_ms();
+    bl_scope_set_timeout(&pending->scope, DEADLINE_S, NULL);
+    return 0;
+}
+
 static int deadline(void *argument)
 {
     const struct stop_case *stop = argument;
-    static struct job job;
-    struct bl_scope scope;
+    static struct pending pending;
+    struct job *job = &pending.job;
     struct bl_receipt receipt;
+    struct bl_nursery nursery;
 
-    job_init(&job, stop->container, stop->words);
-    job.command.options.grace_ms = stop->grace_ms;
-    bl_scope_init(&scope, bl_scope_current());
-    bl_receipt_open(&receipt, &scope, "run_test");
+    job_init(job, stop->container, stop->words);
+    job->command.options.grace_ms = stop->grace_ms;
+    pending.processes = stop->processes;
+    bl_scope_init(&pending.scope, bl_scope_current());
+    bl_receipt_open(&receipt, &pending.scope, "run_test");
     CHECK(!bl_receipt_ready(&receipt));
-    bl_scope_set_timeout(&scope, stop->timeout_s, NULL);
-    struct bl_scope *outer = bl_scope_enter(&scope);
-    double start_ms = now_ms();
-    CHECK_EQUAL(job_run(&job), BL_ETIMEDOUT);
-    double elapsed_ms = now_ms() - start_ms;
-    CHECK_EQUAL(marker_count(job.tool.marker), 0);
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "deadline", set_deadline, &pending, NULL), 0);
+    struct bl_scope *outer = bl_scope_enter(&pending.scope);
+    CHECK_EQUAL(job_run(job), BL_ETIMEDOUT);
+    double elapsed_ms = now_ms() - pending.set_ms;
+    CHECK_EQUAL(marker_count(job->tool.marker), 0);
     bl_scope_enter(outer);
-    CHECK(elapsed_ms >= stop->timeout_s * 1000 - 5);
-    CHECK(elapsed_ms < stop->timeout_s * 1000 + SOON_MS);
-    CHECK_EQUAL(job.end.how, BL_END_STOPPED);
-    CHECK_EQUAL(job.end.survivors, 0);
-    CHECK_EQUAL(job.end.strongest_signal, stop->signal);
-    CHECK_EQUAL(job.capture.total, stop->output);
+    bl_nursery_done(&nursery);
+    CHECK(elapsed_ms >= DEADLINE_S * 1000 - 5);
+    CHECK(elapsed_ms < DEADLINE_S * 1000 + SOON_MS);
+    CHECK_EQUAL(job->end.how, BL_END_STOPPED);
+    CHECK_EQUAL(job->end.survivors, 0);
+    CHECK_EQUAL(job->end.strongest_signal, stop->signal);
+    CHECK_EQUAL(job->capture.total, stop->output);
     CHECK(bl_receipt_ready(&receipt));
     CHECK_EQUAL(bl_receipt_survivors(&receipt), 0);
     CHECK_EQUAL(bl_receipt_cancel_observed(&receipt), stop->signal != SIGKILL);
-    check_receipt(&receipt, &job, stop->fate, stop->signal_name);
+    check_receipt(&receipt, job, stop->fate, stop->signal_name);
     bl_receipt_close(&receipt);
-    bl_scope_done(&scope);
-    job_done(&job);
+    bl_scope_done(&pending.scope);
+    job_done(job);
     return 0;
 }
 
 static void a_deadline_stops_the_command_and_the_receipt_says_aborted(void **state)
 {
     struct stop_case stop = {
-        container_of_test(state), {"many", "3"}, 0.4, 10000, SIGTERM, "aborted", "TERM", 0};
+        container_of_test(state), {"many", "3"}, 4, 10000, SIGTERM, "aborted", "TERM", 0};
     run_in_loop(deadline, &stop);
 }
 
 static void a_deadline_kills_the_command_and_the_receipt_says_killed(void **state)
 {
     struct stop_case stop = {
-        container_of_test(state), {"setsid-ignore"}, 0.4, 100, SIGKILL, "killed", "KILL", 0};
+        container_of_test(state), {"setsid-ignore"}, 2, 100, SIGKILL, "killed", "KILL", 0};
     run_in_loop(deadline, &stop);
 }
 
@@ -305,7 +400,7 @@ static void what_a_tool_writes_in_its_grace_is_heard(void **state)
 {
     struct stop_case stop = {container_of_test(state),
                              {"give-way", "1048576"},
-                             0.4,
+                             1,
                              10000,
                              SIGTERM,
                              "aborted",
@@ -346,7 +441,7 @@ static int stop_while_starting(void *argument)
     static struct job job;
     static const char *const words[][3] = {
         {"many", "3", NULL}, {"plain", NULL}, {"exit", "0", NULL}, {"double-fork", NULL}};
-    unsigned long rounds = suite_rounds(60, 600), finished = 0;
+    unsigned long rounds = suite_rounds(32, 600), finished = 0;
     struct bl_random random;
     bl_random_seed(&random, 11);
     for (unsigned long round = 0; round < rounds; round++) {
@@ -388,7 +483,7 @@ static int stop_and_hurry(void *argument)
     struct haste *haste = argument;
     tool_await(&haste->job.tool, NULL, 2);
     bl_scope_stop(&haste->scope, BL_STOP_USER, "test");
-    bl_sleep(200 * MS);
+    bl_sleep(60 * MS);
     CHECK(marker_count(haste->job.tool.marker) > 0);
     for (int i = 0; i < 3; i++)
         bl_command_hurry(&haste->control);
@@ -412,7 +507,7 @@ static int hurried(void *argument)
         if (before == 0)
             CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "hurry", stop_and_hurry, &haste, NULL), 0);
         else
-            bl_scope_set_timeout(&haste.scope, 0.4, NULL);
+            bl_scope_set_timeout(&haste.scope, 0.1, NULL);
         struct bl_scope *outer = bl_scope_enter(&haste.scope);
         double start_ms = now_ms();
         CHECK_EQUAL(job_run(&haste.job), before == 0 ? BL_ECANCELED : BL_ETIMEDOUT);
@@ -462,6 +557,7 @@ SUITE(command, IN_EACH(ten_mebibytes_of_output_keep_head_tail_and_count),
       IN_EACH(binary_output_comes_as_it_was_written),
       IN_EACH(output_and_error_keep_their_order_and_there_is_nothing_to_read),
       IN_EACH(a_grandchild_that_holds_the_output_holds_up_nobody),
+      IN_EACH(what_is_kept_of_a_command_is_told_counted_and_stopped_with_it),
       IN_EACH(an_output_that_is_held_from_outside_holds_up_nobody),
       IN_EACH(a_deadline_stops_the_command_and_the_receipt_says_aborted),
       IN_EACH(a_deadline_kills_the_command_and_the_receipt_says_killed),

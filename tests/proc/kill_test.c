@@ -270,7 +270,7 @@ static double await_nobody(const char *marker)
 static void nothing_survives_belay_killed_at_any_moment(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
-    unsigned long rounds = suite_rounds(20, 200);
+    unsigned long rounds = suite_rounds(12, 200);
     size_t seen = 0;
     double worst_ms = 0;
     struct bl_random random;

@@ -311,7 +311,7 @@ static int stop_early(void *argument)
     enum bl_mechanism container = *(enum bl_mechanism *)argument;
     static const char *const words[][3] = {
         {"many", "5", NULL}, {"plain", NULL}, {"double-fork", NULL}, {"exit", "0", NULL}};
-    unsigned long rounds = suite_rounds(40, 400);
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 16 : 24, 400);
     struct bl_random random;
     bl_random_seed(&random, 3);
     for (unsigned long round = 0; round < rounds; round++) {

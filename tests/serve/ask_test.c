@@ -226,12 +226,14 @@ static int paused(void *argument)
     role_await("run_s", NULL);
     role_await("run_t", NULL);
     kill(still, SIGSTOP);
+    serve_patience_ns = BL_CONTROL_NS_MAX / 2;
     double start_ms = now_ms();
     CHECK_EQUAL(count_processes(&arena), 1);
     CHECK(now_ms() - start_ms < 15000);
     CHECK_EQUAL(bl_control_cancel(&arena, "run_t", NULL, &receipt, NULL), 0);
     CHECK(receipt.size > 0);
     CHECK_EQUAL(role_end(alive), 0);
+    serve_patience_ns = BL_CONTROL_NS_MAX;
     kill(still, SIGCONT);
     CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, &receipt, NULL), 0);
     CHECK_EQUAL(role_end(still), 0);
@@ -314,17 +316,19 @@ static int busy(void *argument)
     static struct served served;
     int fds[BL_CONTROL_CLIENTS_MAX];
     (void)argument;
+    serve_patience_ns = BL_CONTROL_NS_MAX / 2;
     served_start(&served);
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         fds[i] = client_connect();
-    bl_sleep(1200 * MS);
-    /* These are dropped as soon as they have been silent for two seconds. */
+    bl_sleep(600 * MS);
+    /* These are dropped as soon as they have been silent for as long as patience lasts. */
     CHECK_EQUAL(bl_control_list(&arena, &processes, NULL), 0);
     CHECK(!bl_list_empty(&processes));
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         close(fds[i]);
     bl_arena_done(&arena);
     served_stop(&served);
+    serve_patience_ns = BL_CONTROL_NS_MAX;
     return 0;
 }
 

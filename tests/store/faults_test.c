@@ -86,6 +86,18 @@ static void play_void_fails(struct bl_store *store BL_UNUSED, struct holding *ho
     report("%s %s", bl_error_name(code), holding->error.name);
 }
 
+/* A compaction is refused as a commit is. */
+static void play_compact_fails(struct bl_store *store BL_UNUSED, struct holding *holding)
+{
+    bool once = strcmp(role_argument, "once") == 0;
+    CHECK_EQUAL(compact_session(holding, 0, "before"), 0);
+    arm("faulty_writes", once ? 0 : 1000000);
+    arm("faulty_syncs", 1);
+    int code = compact_session(holding, 1, "after");
+    report("%s%s%s", bl_error_name(code), once ? "" : " ", holding->error.name);
+    report("%s", bl_error_name(begin_turn(holding, "turn_2")));
+}
+
 static int commit_in_group(void *argument)
 {
     struct holding *holding = argument;
@@ -275,11 +287,9 @@ int role_faults(void *argument)
     static const struct {
         const char *name;
         void (*play)(struct bl_store *store, struct holding *holding);
-    } plays[] = {{"sync-fails", play_sync_fails},
-                 {"disk-dead", play_disk_dead},
-                 {"void-fails", play_void_fails},
-                 {"group-fails", play_group_fails},
-                 {"sync-hangs", play_sync_hangs}};
+    } plays[] = {{"sync-fails", play_sync_fails},   {"disk-dead", play_disk_dead},
+                 {"void-fails", play_void_fails},   {"compact-fails", play_compact_fails},
+                 {"group-fails", play_group_fails}, {"sync-hangs", play_sync_hangs}};
     const char *name = argument;
     struct holding holding;
     if (strcmp(name, "nth-sync") == 0)
@@ -393,6 +403,44 @@ STORE_TEST(a_refused_commit_that_cannot_be_taken_back_is_unknown)
     bl_store_close(store);
 }
 
+STORE_TEST(a_compaction_whose_sync_failed_never_comes_back)
+{
+    struct actor actor;
+    struct holding holding;
+    actor_start(&actor, "compact-fails", place, "once", true);
+    actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, "no error");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK(has_summary(&holding, "before"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 13);
+    let_go(&holding);
+    bl_store_close(store);
+    check_whole(place);
+}
+
+STORE_TEST(a_compaction_that_cannot_be_taken_back_is_unknown)
+{
+    struct actor actor;
+    struct holding holding;
+    actor_start(&actor, "compact-fails", place, "for-good", true);
+    actor_expect(&actor, "BL_EUNKNOWN commit_unknown");
+    actor_expect(&actor, "BL_EUNKNOWN");
+    actor_expect(&actor, "over");
+    actor_kill(&actor);
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    bool there = has_summary(&holding, "after");
+    CHECK(there || has_summary(&holding, "before"));
+    CHECK_EQUAL(holding.session.turns_in_context, there ? 0 : 1);
+    CHECK_EQUAL(holding.session.usage.input_tokens, there ? 16 : 13);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
 STORE_TEST(all_of_a_group_whose_sync_failed_are_refused_and_gone)
 {
     struct actor actor;
@@ -477,8 +525,9 @@ static void fail_nth(struct place *place, unsigned nth)
 
 static int fail_each(void *argument BL_UNUSED)
 {
-    unsigned rounds = (unsigned)suite_rounds(SUITE_SANITIZED ? 10 : 40, 60);
-    for (unsigned i = 0; i < rounds; i++) {
+    /* The short form takes a part of them, each time another. */
+    unsigned step = (unsigned)suite_rounds(SUITE_SANITIZED ? 15 : 5, 1);
+    for (unsigned i = (unsigned)getpid() % step; i < 60; i += step) {
         struct place place;
         place_make(&place);
         fail_nth(&place, i);
@@ -539,6 +588,8 @@ SUITE(faults, cmocka_unit_test(sqlite_alone_brings_back_what_it_had_refused),
       cmocka_unit_test(after_a_failed_sync_the_next_commit_is_durable_again),
       cmocka_unit_test(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on),
       cmocka_unit_test(a_refused_commit_that_cannot_be_taken_back_is_unknown),
+      cmocka_unit_test(a_compaction_whose_sync_failed_never_comes_back),
+      cmocka_unit_test(a_compaction_that_cannot_be_taken_back_is_unknown),
       cmocka_unit_test(all_of_a_group_whose_sync_failed_are_refused_and_gone),
       cmocka_unit_test(a_sync_that_hangs_is_an_unknown_commit_and_the_next_open_says_which),
       cmocka_unit_test(a_thread_that_comes_back_makes_the_store_usable_again),

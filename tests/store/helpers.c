@@ -47,6 +47,29 @@ struct bl_store *store_at(const struct place *place)
     return store;
 }
 
+void place_old_store(const struct place *place)
+{
+    struct sqlite_link link;
+    CHECK_EQUAL(sqlite_link_open(&link, place->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                                 false, NULL),
+                0);
+    CHECK_EQUAL(sqlite_migrate(&link, sqlite_migrations, 1, NULL), 0);
+    CHECK_EQUAL(
+        sqlite_execute(
+            &link,
+            "PRAGMA journal_mode = WAL;"
+            "INSERT INTO session (id, created, updated, turns_total, context_from, input, output,"
+            " directory, title) VALUES ('alpha', 1, 2, 2, 2, 20, 10, '/home/somebody', 'Do it.');"
+            "INSERT INTO lease (session, epoch) VALUES (1, 4);"
+            "INSERT INTO turn (session, number, id, run, interrupted, ended, input, output,"
+            " spent_input, spent_output, cost, cost_max, cost_unknown, result, messages, events)"
+            " SELECT 1, value, 'turn_' || value, 'run_1', 0, 2, 10, 5, 12, 5, 0.25, 0.5, 0, '{}',"
+            " '[{\"role\":\"user\",\"content\":[]}]', '' FROM json_each('[1,2]');",
+            NULL),
+        0);
+    sqlite_link_close(&link);
+}
+
 /* ---- A session held ---- */
 
 int hold_with(struct holding *holding, struct bl_store *store,
@@ -131,6 +154,40 @@ int reject_turn(struct holding *holding, const char *turn_id)
     bl_text_into(settlement.receipt_id, sizeof settlement.receipt_id, "rcp_made");
     holding->error = (struct bl_error){0};
     return holding->table->reject(holding->table->context, &settlement, &holding->error);
+}
+
+struct bl_text make_summary(const char *text)
+{
+    static char json[256];
+    snprintf(json, sizeof json,
+             "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]}]", text);
+    return bl_text_from(json);
+}
+
+int compact_session(struct holding *holding, uint64_t turns_dropped, const char *summary)
+{
+    struct bl_settlement settlement = {
+        .turns_dropped = turns_dropped,
+        .summary = summary != NULL ? make_summary(summary) : (struct bl_text){0},
+        .usage = {3, 1},
+        .spent = {.usage = {4, 1}, .cost_usd = 0.5, .cost_usd_max = 0.5},
+        .ended_wall_ns = 3000000000,
+        .events = BL_TEXT("{\"type\":\"compacted\",\"seq\":4}\n"),
+    };
+    holding->error = (struct bl_error){0};
+    return holding->table->compact(holding->table->context, &settlement, &holding->error);
+}
+
+bool has_summary(const struct holding *holding, const char *text)
+{
+    const struct bl_turn_record *summary = holding->session.summary;
+    if (summary == NULL || text == NULL)
+        return summary == NULL && text == NULL;
+    if (!CHECK(!bl_list_empty(&summary->messages)))
+        return false;
+    const struct bl_message *first = BL_CONTAINER(summary->messages.next, struct bl_message, link);
+    const struct bl_block *block = BL_CONTAINER(first->blocks.next, struct bl_block, link);
+    return bl_text_equal(block->text, bl_text_from(text));
 }
 
 void add_turn(struct holding *holding, const char *turn_id)
@@ -340,21 +397,50 @@ struct writer {
     const char *id;
 };
 
-/* Commits turns for ever, and says each that was answered. */
+/* What the model sees from the next commit on is its turn alone, and a summary of those before. */
+static int commit_and_compact(struct holding *holding, const char *turn_id, uint64_t before,
+                              uint64_t in_context)
+{
+    struct bl_settlement settlement;
+    char text[64];
+    snprintf(text, sizeof text, "up to %llu.", (unsigned long long)before);
+    fill_settlement(&settlement, turn_id);
+    settlement.turns_dropped = in_context;
+    settlement.summary = make_summary(text);
+    return holding->table->commit(holding->table->context, &settlement, NULL);
+}
+
+/* So many turns, and nothing but a summary of them. */
+static int compact_by_hand(struct holding *holding, uint64_t turns)
+{
+    char text[64];
+    snprintf(text, sizeof text, "up to %llu.", (unsigned long long)turns);
+    struct bl_settlement settlement = {.turns_dropped = 1, .summary = make_summary(text)};
+    return holding->table->compact(holding->table->context, &settlement, NULL);
+}
+
+/* Commits turns for ever, and says each that was answered. The context is compacted by each turn,
+ * and besides, after each fourth one, by hand. */
 static int write_turns(void *argument)
 {
     struct writer *writer = argument;
     struct holding holding;
     char turn_id[BL_ID_SIZE];
     int code = hold(&holding, writer->store, writer->id);
+    uint64_t in_context = holding.session.turns_in_context;
     report("%s open %s", writer->id, bl_error_name(code));
     for (uint64_t i = holding.session.turns_total + 1; code == 0; i++) {
         snprintf(turn_id, sizeof turn_id, "turn_%llu_%d", (unsigned long long)i, (int)getpid());
         code = begin_turn(&holding, turn_id);
         if (code == 0)
-            code = commit_turn(&holding, turn_id);
+            code = commit_and_compact(&holding, turn_id, i - 1, in_context);
         if (code == 0)
             report("%s %llu", writer->id, (unsigned long long)i);
+        in_context = 1;
+        if (code == 0 && i % 4 == 0) {
+            code = compact_by_hand(&holding, i);
+            in_context = 0;
+        }
     }
     return 0;
 }

@@ -39,6 +39,9 @@ void place_remove(struct place *place); /* with all that is in it */
 
 /* Opens it, and checks that it works. */
 struct bl_store *store_at(const struct place *place);
+/* Makes a store as version 1 of its schema had it: session alpha of two turns, the first of which
+ * the model does not see any more. */
+void place_old_store(const struct place *place);
 
 /* ---- A session held -------------------------------------------------------------------------- */
 
@@ -62,6 +65,12 @@ int reject_turn(struct holding *holding, const char *turn_id);
 /* Begins and commits; checks that it works. */
 void add_turn(struct holding *holding, const char *turn_id);
 void fill_settlement(struct bl_settlement *settlement, const char *turn_id);
+/* A summary that says `text`; stays until the next. */
+struct bl_text make_summary(const char *text);
+/* A compaction that is no turn's: uses 3 and 1 tokens, and spends 4 and 1. */
+int compact_session(struct holding *holding, uint64_t turns_dropped, const char *summary);
+/* The session as it was opened has that summary; NULL: it has none. */
+bool has_summary(const struct holding *holding, const char *text);
 
 /* ---- What is in a file ----------------------------------------------------------------------- */
 

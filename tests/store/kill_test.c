@@ -23,6 +23,10 @@ static int64_t check_turns(const struct place *place, const char *id, int64_t an
          " AND session.id = "),
         ("SELECT coalesce(max(number), 0) FROM turn JOIN session ON session = session.key"
          " WHERE session.id = "),
+        /* The summary is of all that is not in the context, and of nothing else. */
+        ("SELECT sum(turns_total) FROM session WHERE (turns_total = 0 OR EXISTS (SELECT 1 FROM"
+         " summary WHERE session = key AND messages LIKE '%up to ' || (context_from - 1) || '.%'))"
+         " AND context_from BETWEEN max(turns_total, 1) AND turns_total + 1 AND id = "),
     };
     char sql[512];
     snprintf(sql, sizeof sql,
@@ -99,13 +103,13 @@ static int kill_writers(void *argument)
 
 static void a_writer_killed_at_any_moment_leaves_whole_turns(void **state BL_UNUSED)
 {
-    struct killing killing = {1, suite_rounds(SUITE_SANITIZED ? 12 : 30, 1000)};
+    struct killing killing = {1, suite_rounds(SUITE_SANITIZED ? 6 : 12, 1000)};
     run_in_loop(kill_writers, &killing);
 }
 
 static void writers_that_share_commits_are_killed_at_any_moment(void **state BL_UNUSED)
 {
-    struct killing killing = {WRITERS_MAX, suite_rounds(SUITE_SANITIZED ? 4 : 15, 1000)};
+    struct killing killing = {WRITERS_MAX, suite_rounds(SUITE_SANITIZED ? 3 : 6, 1000)};
     run_in_loop(kill_writers, &killing);
 }
 
@@ -113,7 +117,7 @@ static int kill_makers(void *argument BL_UNUSED)
 {
     struct bl_random random;
     uint64_t seed = 0;
-    unsigned rounds = (unsigned)suite_rounds(SUITE_SANITIZED ? 10 : 30, 500);
+    unsigned rounds = (unsigned)suite_rounds(SUITE_SANITIZED ? 4 : 12, 500);
     bl_random_bytes(&seed, sizeof seed);
     bl_random_seed(&random, seed);
     for (unsigned i = 0; i < rounds; i++) {

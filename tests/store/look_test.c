@@ -13,7 +13,7 @@ STORE_TEST(sessions_are_listed_newest_first)
     struct bl_arena arena = {0};
     struct bl_list summaries;
     struct holding holding, other;
-    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, &summaries, NULL), 0);
+    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, false, &summaries, NULL), 0);
     CHECK(bl_list_empty(&summaries));
     CHECK_EQUAL(hold(&holding, store, "older"), 0);
     add_turn(&holding, "turn_1");
@@ -24,7 +24,7 @@ STORE_TEST(sessions_are_listed_newest_first)
                                                           .directory = "/elsewhere",
                                                           .prompt = BL_TEXT("Hello")}),
                 0);
-    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, &summaries, NULL), 0);
+    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, false, &summaries, NULL), 0);
     const struct bl_store_summary *first =
         BL_CONTAINER(summaries.next, struct bl_store_summary, link);
     const struct bl_store_summary *second =
@@ -39,12 +39,51 @@ STORE_TEST(sessions_are_listed_newest_first)
     CHECK_EQUAL(second->usage.input_tokens, 10);
     CHECK_EQUAL(second->spent.usage.input_tokens, 24);
     CHECK(second->spent.cost_usd == 0.5 && second->spent.cost_usd_max == 1.0);
-    CHECK_EQUAL(bl_store_list(store, &arena, "/elsewhere", 0, &summaries, NULL), 0);
+    CHECK_EQUAL(bl_store_list(store, &arena, "/elsewhere", 0, false, &summaries, NULL), 0);
     CHECK(summaries.next != &summaries && summaries.next->next == &summaries);
-    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 1, &summaries, NULL), 0);
+    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 1, false, &summaries, NULL), 0);
     CHECK(summaries.next->next == &summaries);
     let_go(&other);
     bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+static unsigned count_listed(struct bl_store *store, const char *directory, bool agents)
+{
+    struct bl_arena arena = {0};
+    struct bl_list summaries;
+    unsigned count = 0;
+    CHECK_EQUAL(bl_store_list(store, &arena, directory, 0, agents, &summaries, NULL), 0);
+    BL_LIST_EACH (link, &summaries) {
+        const struct bl_store_summary *each = BL_CONTAINER(link, struct bl_store_summary, link);
+        bool child = strcmp(each->id, "child") == 0;
+        CHECK(child == (each->agent_of != NULL));
+        CHECK(!child || (strcmp(each->agent_of, "alpha") == 0 &&
+                         strcmp(each->agent_turn, "turn_1") == 0 && each->persona == NULL));
+        count++;
+    }
+    bl_arena_done(&arena);
+    return count;
+}
+
+STORE_TEST(a_childs_session_is_not_listed_unless_it_is_asked_for)
+{
+    struct bl_store *store = store_at(place);
+    struct holding parent, child;
+    CHECK_EQUAL(hold(&parent, store, "alpha"), 0);
+    CHECK_EQUAL(hold_with(&child, store,
+                          &(struct bl_store_hold_options){.id = "child",
+                                                          .directory = "/home/somebody",
+                                                          .agent_of = "alpha",
+                                                          .agent_turn = "turn_1"}),
+                0);
+    CHECK_EQUAL(count_listed(store, NULL, false), 1);
+    CHECK_EQUAL(count_listed(store, NULL, true), 2);
+    CHECK_EQUAL(count_listed(store, "/home/somebody", false), 1);
+    CHECK_EQUAL(count_listed(store, "/home/somebody", true), 2);
+    CHECK_EQUAL(count_listed(store, "/elsewhere", true), 0);
+    let_go(&child);
+    let_go(&parent);
     bl_store_close(store);
 }
 
@@ -97,5 +136,6 @@ STORE_TEST(an_export_ends_when_its_lines_are_not_taken)
 }
 
 SUITE(look, cmocka_unit_test(sessions_are_listed_newest_first),
+      cmocka_unit_test(a_childs_session_is_not_listed_unless_it_is_asked_for),
       cmocka_unit_test(a_session_is_shown_with_its_attempts),
       cmocka_unit_test(an_export_ends_when_its_lines_are_not_taken));

@@ -184,6 +184,197 @@ STORE_TEST(compacted_turns_leave_the_context_and_stay_in_the_store)
     bl_store_close(store);
 }
 
+/* Begins and commits a turn that makes room; the code of the commit. */
+static int add_compacting(struct holding *holding, const char *turn_id, uint64_t turns_dropped,
+                          const char *summary)
+{
+    struct bl_settlement settlement;
+    CHECK_EQUAL(begin_turn(holding, turn_id), 0);
+    fill_settlement(&settlement, turn_id);
+    settlement.turns_dropped = turns_dropped;
+    if (summary != NULL)
+        settlement.summary = make_summary(summary);
+    return holding->table->commit(holding->table->context, &settlement, NULL);
+}
+
+static void open_again(struct holding *holding, struct bl_store *store)
+{
+    let_go(holding);
+    CHECK_EQUAL(hold(holding, store, "alpha"), 0);
+}
+
+STORE_TEST(a_summary_stands_for_the_turns_that_left_until_another_does)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, NULL));
+    CHECK_EQUAL(add_compacting(&holding, "turn_2", 1, "the first"), 0);
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, "the first"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(add_compacting(&holding, "turn_3", 1, NULL), 0);
+    CHECK_EQUAL(add_compacting(&holding, "turn_4", 0, NULL), 0);
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, "the first"));
+    CHECK_EQUAL(holding.session.turns_in_context, 2);
+    CHECK_EQUAL(add_compacting(&holding, "turn_5", 2, "the first four"), 0);
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, "the first four"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.turns_total, 5);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(what_is_refused_leaves_the_summary_as_before)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_settlement settlement;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(add_compacting(&holding, "turn_2", 1, "before"), 0);
+    /* A commit of a turn that has ended, and a rejection that carries a summary all the same. */
+    fill_settlement(&settlement, "turn_2");
+    settlement.turns_dropped = 1;
+    settlement.summary = make_summary("after");
+    CHECK_EQUAL(holding.table->commit(holding.table->context, &settlement, NULL), BL_EEXIST);
+    settlement.turn_id = BL_TEXT("turn_3");
+    CHECK_EQUAL(holding.table->reject(holding.table->context, &settlement, NULL), 0);
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, "before"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_compaction_by_hand_is_a_commit_of_its_own)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_store_session_view view;
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    add_turn(&holding, "turn_2");
+    CHECK_EQUAL(compact_session(&holding, 1, "the first"), 0);
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, "the first"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.turns_total, 2);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 23);
+    CHECK_EQUAL(holding.session.usage.output_tokens, 11);
+    CHECK_EQUAL(bl_store_show(store, &arena, "alpha", &view, NULL), 0);
+    CHECK_EQUAL(view.turn_count, 2);
+    CHECK_EQUAL(view.attempt_count, 0);
+    CHECK_EQUAL(view.summary.spent.usage.input_tokens, 28);
+    CHECK(view.summary.spent.cost_usd == 1.0 && view.summary.spent.cost_usd_max == 1.5);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM journal WHERE lines LIKE '%compacted%'"),
+                1);
+    /* More than there are; then the next turn is seen again. */
+    CHECK_EQUAL(compact_session(&holding, UINT64_MAX, "all"), 0);
+    open_again(&holding, store);
+    CHECK_EQUAL(holding.session.turns_in_context, 0);
+    add_turn(&holding, "turn_3");
+    /* Only what it cost. */
+    CHECK_EQUAL(compact_session(&holding, 0, NULL), 0);
+    open_again(&holding, store);
+    CHECK(has_summary(&holding, "all"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 39);
+    let_go(&holding);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_damaged_summary_is_said)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(compact_session(&holding, 1, "all"), 0);
+    let_go(&holding);
+    change_file(place, "UPDATE summary SET messages = '[{]'");
+    CHECK_EQUAL(hold(&holding, store, "alpha"), BL_EPARSE);
+    CHECK(strstr(holding.error.message, "the summary of session alpha") != NULL);
+    bl_session_done(&holding.session);
+    bl_store_close(store);
+}
+
+static const struct bl_store_hold_options of_sub_agent = {
+    .id = "child",
+    .directory = "/home/somebody",
+    .run_id = "run_1",
+    .prompt = {"Look around.", 12},
+    .agent_of = "alpha",
+    .agent_turn = "turn_1",
+    .persona = "explore",
+};
+
+STORE_TEST(a_childs_session_is_linked_to_the_parents_attempt)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_store_session_view view;
+    struct holding parent, child;
+    CHECK_EQUAL(hold(&parent, store, "alpha"), 0);
+    CHECK_EQUAL(begin_turn(&parent, "turn_1"), 0);
+    CHECK_EQUAL(hold_with(&child, store, &of_sub_agent), 0);
+    add_turn(&child, "turn_2");
+    let_go(&child);
+    /* What it committed stays there, whatever becomes of the parent's turn. */
+    CHECK_EQUAL(reject_turn(&parent, "turn_1"), 0);
+    CHECK_EQUAL(bl_store_show(store, &arena, "child", &view, NULL), 0);
+    CHECK(strcmp(view.summary.agent_of, "alpha") == 0);
+    CHECK(strcmp(view.summary.agent_turn, "turn_1") == 0);
+    CHECK(strcmp(view.summary.persona, "explore") == 0);
+    CHECK_EQUAL(view.turn_count, 1);
+    /* Whoever opens it later does not make it another's. */
+    CHECK_EQUAL(hold(&child, store, "child"), 0);
+    CHECK_EQUAL(child.session.turns_total, 1);
+    let_go(&child);
+    CHECK_EQUAL(bl_store_show(store, &arena, "child", &view, NULL), 0);
+    CHECK(view.summary.agent_of != NULL);
+    CHECK_EQUAL(bl_store_show(store, &arena, "alpha", &view, NULL), 0);
+    CHECK(view.summary.agent_of == NULL && view.summary.agent_turn == NULL);
+    CHECK(view.summary.persona == NULL);
+    let_go(&parent);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_sub_agents_session_is_never_the_newest_of_a_directory)
+{
+    struct bl_store *store = store_at(place);
+    struct holding holding;
+    struct bl_store_hold_options options = of_sub_agent;
+    CHECK_EQUAL(hold_with(&holding, store, &of_sub_agent), 0);
+    let_go(&holding);
+    CHECK_EQUAL(
+        hold_with(&holding, store,
+                  &(struct bl_store_hold_options){.newest = true, .directory = "/home/somebody"}),
+        BL_ENOENT);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    let_go(&holding);
+    options.id = "younger-child";
+    CHECK_EQUAL(hold_with(&holding, store, &options), 0);
+    let_go(&holding);
+    CHECK_EQUAL(
+        hold_with(&holding, store,
+                  &(struct bl_store_hold_options){.newest = true, .directory = "/home/somebody"}),
+        0);
+    CHECK(strcmp(holding.session.id, "alpha") == 0);
+    let_go(&holding);
+    options.agent_of = "../alpha";
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
+    CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
+    bl_store_close(store);
+}
+
 STORE_TEST(a_request_that_is_made_again_finds_its_turns)
 {
     struct bl_store *store = store_at(place);
@@ -321,6 +512,12 @@ SUITE(session, cmocka_unit_test(a_turn_is_there_after_it_was_committed),
       cmocka_unit_test(a_rejected_turn_leaves_the_session_as_it_was),
       cmocka_unit_test(a_turn_commits_once),
       cmocka_unit_test(compacted_turns_leave_the_context_and_stay_in_the_store),
+      cmocka_unit_test(a_summary_stands_for_the_turns_that_left_until_another_does),
+      cmocka_unit_test(what_is_refused_leaves_the_summary_as_before),
+      cmocka_unit_test(a_compaction_by_hand_is_a_commit_of_its_own),
+      cmocka_unit_test(a_damaged_summary_is_said),
+      cmocka_unit_test(a_childs_session_is_linked_to_the_parents_attempt),
+      cmocka_unit_test(a_sub_agents_session_is_never_the_newest_of_a_directory),
       cmocka_unit_test(a_request_that_is_made_again_finds_its_turns),
       cmocka_unit_test(a_title_is_the_first_line_cut_at_a_character),
       cmocka_unit_test(checkpoints_are_replaced_by_name), cmocka_unit_test(notes_belong_to_no_turn),

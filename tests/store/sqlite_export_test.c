@@ -6,11 +6,20 @@
 static void fill(struct bl_store *store)
 {
     struct holding holding;
-    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(hold_with(&holding, store,
+                          &(struct bl_store_hold_options){.id = "alpha",
+                                                          .directory = "/home/somebody",
+                                                          .run_id = "run_1",
+                                                          .prompt = BL_TEXT("Do it."),
+                                                          .agent_of = "above",
+                                                          .agent_turn = "turn_0",
+                                                          .persona = "explore"}),
+                0);
     add_turn(&holding, "turn_1");
     CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
     CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
     add_turn(&holding, "turn_3");
+    CHECK_EQUAL(compact_session(&holding, 1, "the first"), 0);
     CHECK_EQUAL(begin_turn(&holding, "turn_4"), 0);
     CHECK_EQUAL(
         bl_store_checkpoint_put(holding.held, "plan", BL_TEXT(" {\"a\": [1.50, 1e3]} "), NULL), 0);
@@ -24,8 +33,8 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
     fill(store);
     CHECK_EQUAL(export_to(store, "alpha", &out, NULL), 0);
     /* What is under way is not history: turn_4 comes later, or as an attempt that was cut off. */
-    static const char *const types[] = {"session", "turn",    "turn",       "attempt", "event",
-                                        "event",   "receipt", "checkpoint", "end"};
+    static const char *const types[] = {"session", "turn",  "turn",    "attempt",    "event",
+                                        "event",   "event", "receipt", "checkpoint", "end"};
     struct bl_text rest = bl_buffer_text(&out), line;
     char prefix[64];
     size_t count = 0;
@@ -37,7 +46,13 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
             fprintf(stderr, "line %zu: " BL_TEXT_FORMAT "\n", count, BL_TEXT_ARG(line));
     }
     CHECK_EQUAL(count, BL_COUNT(types));
-    CHECK(bl_text_ends_with(bl_buffer_text(&out), BL_TEXT("{\"type\":\"end\",\"lines\":8}\n")));
+    CHECK(bl_text_ends_with(bl_buffer_text(&out), BL_TEXT("{\"type\":\"end\",\"lines\":9}\n")));
+    CHECK(bl_text_find(
+              bl_buffer_text(&out),
+              BL_TEXT("\"usage\":{\"input_tokens\":23,\"output_tokens\":11},\"spent\":{"
+                      "\"input_tokens\":28,\"output_tokens\":11,\"cost_usd\":1.0,"
+                      "\"cost_usd_max\":1.5},\"agent_of\":\"above\","
+                      "\"agent_turn\":\"turn_0\",\"persona\":\"explore\",\"summary\":[{")) > 0);
     CHECK(bl_text_find(bl_buffer_text(&out), BL_TEXT("\"checkpoint\":{\"a\":[1.5,1000.0]}")) > 0);
     bl_buffer_done(&out);
     bl_store_close(store);
@@ -65,6 +80,12 @@ STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
     CHECK_EQUAL(export_to(other, "alpha", &two, NULL), 0);
     CHECK(bl_text_equal(bl_buffer_text(&one), bl_buffer_text(&two)));
     bl_buffer_done(&two);
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, other, "alpha"), 0);
+    CHECK(has_summary(&holding, "the first"));
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 23);
+    let_go(&holding);
     /* In the same store under another name, too, but for the name. */
     CHECK_EQUAL(import_all(store, bl_buffer_text(&one), "beta"), 0);
     CHECK_EQUAL(export_to(store, "beta", &two, NULL), 0);
@@ -99,7 +120,7 @@ STORE_TEST(an_export_tells_of_one_moment)
     struct bl_store *store = store_at(place);
     struct holding holding;
     char turn_id[BL_ID_SIZE];
-    unsigned count = (unsigned)suite_rounds(300, 10000);
+    unsigned count = (unsigned)suite_rounds(SUITE_SANITIZED ? 100 : 300, 10000);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     for (unsigned i = 0; i < count; i++) {
         struct bl_settlement settlement;

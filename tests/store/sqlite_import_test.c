@@ -2,10 +2,19 @@
 
 #include "helpers.h"
 
-#define HEAD                                                                                       \
+#define HEAD_WITH(more)                                                                            \
     "{\"type\":\"session\",\"schema\":1,\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","    \
     "\"parent\":null,\"created_at\":\"2026-11-15T18:50:07.123Z\","                                 \
-    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":1}\n"
+    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":1" more "}\n"
+/* As files were before there were sub-agents and summaries. */
+#define HEAD HEAD_WITH("")
+#define SPENT(cost)                                                                                \
+    "{\"input_tokens\":9,\"output_tokens\":8,\"cost_usd\":" cost ",\"cost_usd_max\":" cost "}"
+#define HEAD_OF_AGENT                                                                              \
+    HEAD_WITH(",\"usage\":{\"input_tokens\":7,\"output_tokens\":6},\"spent\":" SPENT(              \
+        "0.5") ",\"agent_of\":\"above\",\"agent_turn\":\"turn_0\",\"persona\":\"explore\","        \
+               "\"summary\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"s\"}]}" \
+               "]")
 #define TURN_NUMBERED(number)                                                                      \
     "{\"type\":\"turn\",\"number\":" number ",\"id\":\"turn_1\",\"run\":\"run_1\","                \
     "\"interrupted\":false,\"ended_at\":\"2026-11-15T18:50:07.123Z\","                             \
@@ -51,6 +60,29 @@ STORE_TEST(a_session_comes_in_whole)
     bl_store_close(store);
 }
 
+STORE_TEST(what_a_sub_agent_and_a_summary_are_comes_in)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_store_session_view view;
+    struct bl_error error;
+    struct holding holding;
+    CHECK_EQUAL(import_text(store, HEAD_OF_AGENT TURN END("2"), &error), 0);
+    CHECK_EQUAL(bl_store_show(store, &arena, "alpha", &view, NULL), 0);
+    CHECK(strcmp(view.summary.agent_of, "above") == 0);
+    CHECK(strcmp(view.summary.agent_turn, "turn_0") == 0);
+    CHECK(strcmp(view.summary.persona, "explore") == 0);
+    /* Also what no turn used. */
+    CHECK_EQUAL(view.summary.usage.input_tokens, 7);
+    CHECK_EQUAL(view.summary.spent.usage.output_tokens, 8);
+    CHECK(!view.summary.spent.cost_unknown && view.summary.spent.cost_usd == 0.5);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK(has_summary(&holding, "s"));
+    let_go(&holding);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
 STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
 {
     static const struct {
@@ -60,6 +92,13 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
     } cases[] = {
         {"", "line 1:", "end, is missing"},
         {HEAD TURN, "line 3:", "the file was cut"},
+        {HEAD_WITH(",\"agent_of\":\"../x\"") TURN END("2"), "line 1:", "\"agent_of\""},
+        {HEAD_WITH(",\"agent_of\":7") TURN END("2"), "line 1:", "\"agent_of\""},
+        {HEAD_WITH(",\"agent_turn\":\"\"") TURN END("2"), "line 1:", "empty or too long"},
+        {HEAD_WITH(",\"persona\":\"a\\u0000b\"") TURN END("2"), "line 1:", "NUL"},
+        {HEAD_WITH(",\"usage\":{}") TURN END("2"), "line 1:", "\"spent\""},
+        {HEAD_WITH(",\"summary\":{}") TURN END("2"), "line 1:", "\"summary\""},
+        {HEAD_WITH(",\"summary\":[{\"role\":\"dog\"}]") TURN END("2"), "line 1:", "messages"},
         {HEAD TURN END("1"), "line 3:", "number of lines"},
         {HEAD TURN END("2") TURN, "line 4:", "follows the last"},
         {HEAD END("1"), "line 2:", "fewer turns"},
@@ -94,7 +133,7 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
 
 STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
 {
-    static const char text[] = HEAD TURN ATTEMPT END("3");
+    static const char text[] = HEAD_OF_AGENT TURN ATTEMPT END("3");
     struct bl_store *store = store_at(place);
     struct bl_random random;
     unsigned long rounds = suite_rounds(400, 50000);
@@ -119,5 +158,6 @@ STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
 }
 
 SUITE(sqlite_import, cmocka_unit_test(a_session_comes_in_whole),
+      cmocka_unit_test(what_a_sub_agent_and_a_summary_are_comes_in),
       cmocka_unit_test(what_is_wrong_is_named_by_its_line_and_nothing_comes_in),
       cmocka_unit_test(any_change_to_a_file_is_refused_or_comes_in_well));

@@ -64,5 +64,85 @@ STORE_TEST(a_session_is_deleted_with_all_that_belongs_to_it)
     bl_store_close(store);
 }
 
+static int hold_child(struct holding *holding, struct bl_store *store, const char *id,
+                      const char *agent_of)
+{
+    return hold_with(holding, store,
+                     &(struct bl_store_hold_options){
+                         .id = id, .run_id = "run_1", .agent_of = agent_of, .persona = "worker"});
+}
+
+STORE_TEST(a_fork_has_the_summary_and_is_nobodys_sub_agent)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_store_session_view view;
+    const char *id = NULL;
+    struct holding holding;
+    CHECK_EQUAL(hold_child(&holding, store, "below", "child"), 0);
+    let_go(&holding);
+    CHECK_EQUAL(hold_child(&holding, store, "child", "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(compact_session(&holding, 1, "the first"), 0);
+    let_go(&holding);
+    CHECK_EQUAL(bl_store_fork(store, "child", "fork", &arena, &id, NULL), 0);
+    CHECK_EQUAL(hold(&holding, store, "fork"), 0);
+    CHECK(has_summary(&holding, "the first"));
+    CHECK_EQUAL(holding.session.turns_in_context, 0);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 13);
+    CHECK_EQUAL(compact_session(&holding, 0, "another"), 0);
+    let_go(&holding);
+    CHECK_EQUAL(bl_store_show(store, &arena, "fork", &view, NULL), 0);
+    CHECK(view.summary.agent_of == NULL && view.summary.persona == NULL);
+    CHECK_EQUAL(hold(&holding, store, "child"), 0);
+    CHECK(has_summary(&holding, "the first"));
+    let_go(&holding);
+    /* Nor has it any below itself. */
+    CHECK_EQUAL(bl_store_delete(store, "fork", NULL), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 2);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_session_is_deleted_with_those_of_its_sub_agents)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_error error = {0};
+    struct holding holdings[5];
+    static const struct {
+        const char *id;
+        const char *agent_of;
+    } sessions[] = {{"alpha", NULL},
+                    {"child-1", "alpha"},
+                    {"child-2", "alpha"},
+                    {"grandchild", "child-2"},
+                    {"another", "beta"}};
+    for (size_t i = 0; i < BL_COUNT(sessions); i++) {
+        CHECK_EQUAL(hold_child(&holdings[i], store, sessions[i].id, sessions[i].agent_of), 0);
+        add_turn(&holdings[i], "turn_1");
+        CHECK_EQUAL(compact_session(&holdings[i], 1, "all"), 0);
+        if (i != 3)
+            let_go(&holdings[i]);
+    }
+    /* One of them is at work: none is deleted. */
+    CHECK_EQUAL(bl_store_delete(store, "alpha", &error), BL_EBUSY);
+    CHECK_EQUAL(error.kind, BL_KIND_SESSION);
+    CHECK(strstr(error.message, "grandchild") != NULL);
+    CHECK(strstr(error.hint, "belay cancel grandchild") != NULL);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 5);
+    let_go(&holdings[3]);
+    /* A circle has an end. */
+    change_file(place, "UPDATE session SET agent_of = 'grandchild' WHERE id = 'alpha'");
+    CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM summary"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session WHERE id = 'another'"), 1);
+    bl_store_close(store);
+}
+
 SUITE(sqlite_move, cmocka_unit_test(a_fork_has_the_same_turns_and_goes_its_own_way),
-      cmocka_unit_test(a_session_is_deleted_with_all_that_belongs_to_it));
+      cmocka_unit_test(a_session_is_deleted_with_all_that_belongs_to_it),
+      cmocka_unit_test(a_fork_has_the_summary_and_is_nobodys_sub_agent),
+      cmocka_unit_test(a_session_is_deleted_with_those_of_its_sub_agents));

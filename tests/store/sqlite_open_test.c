@@ -66,7 +66,7 @@ STORE_TEST(a_new_store_is_for_its_owner_alone)
     snprintf(folder, sizeof folder, "%s-wal", deep.path);
     CHECK_EQUAL(mode_of(folder), 0600);
     CHECK_EQUAL(ask_integer(&deep, "PRAGMA application_id"), SQLITE_APPLICATION_ID);
-    CHECK_EQUAL(ask_integer(&deep, "PRAGMA user_version"), 1);
+    CHECK_EQUAL(ask_integer(&deep, "PRAGMA user_version"), sqlite_migration_count);
     let_go(&holding);
     bl_store_close(store);
 }
@@ -108,17 +108,21 @@ STORE_TEST(a_database_of_another_program_is_not_touched)
 
 STORE_TEST(a_store_of_a_newer_belay_is_not_touched)
 {
+    char newer[64];
+    snprintf(newer, sizeof newer, "PRAGMA user_version = %zu", sqlite_migration_count + 1);
     make_store(place);
-    change_file(place, "PRAGMA user_version = 2");
+    change_file(place, newer);
     check_refused(place, "newer belay");
 }
 
 STORE_TEST(a_version_that_only_the_log_knows_counts)
 {
     sqlite3 *db = NULL;
+    char newer[64];
+    snprintf(newer, sizeof newer, "PRAGMA user_version = %zu", sqlite_migration_count + 1);
     make_store(place);
     CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
-    CHECK_EQUAL(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, newer, NULL, NULL, NULL), SQLITE_OK);
     check_refused(place, "newer belay");
     sqlite3_close(db);
 }
@@ -194,8 +198,14 @@ int role_read_only(void *argument BL_UNUSED)
     CHECK_EQUAL(bl_store_open(role_place.path, &store, &error), BL_EACCES);
     CHECK_EQUAL(error.kind, BL_KIND_FILESYSTEM);
     CHECK(error.hint[0] != '\0');
+    error = (struct bl_error){0};
+    if (strcmp(role_argument, "older") == 0) {
+        CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, &error), BL_EACCES);
+        CHECK(strstr(error.message, "older belay") != NULL && error.hint[0] != '\0');
+        return 0;
+    }
     CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, NULL), 0);
-    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, &summaries, NULL), 0);
+    CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, false, &summaries, NULL), 0);
     CHECK(!bl_list_empty(&summaries));
     bl_store_close(store);
     snprintf(path, sizeof path, "%s/new.db", role_place.folder);
@@ -206,15 +216,29 @@ int role_read_only(void *argument BL_UNUSED)
     return 0;
 }
 
-STORE_TEST(a_folder_that_cannot_be_written_to_is_said)
+static void open_read_only(const struct place *place, const char *argument)
 {
     struct actor actor;
-    make_store(place);
     CHECK_EQUAL(chmod(place->path, 0444), 0);
     CHECK_EQUAL(chmod(place->folder, 0555), 0);
-    actor_start(&actor, "read-only", place, NULL, false);
+    actor_start(&actor, "read-only", place, argument, false);
     CHECK_EQUAL(actor_end(&actor), 0);
     CHECK_EQUAL(chmod(place->folder, 0700), 0);
+}
+
+STORE_TEST(a_folder_that_cannot_be_written_to_is_said)
+{
+    make_store(place);
+    open_read_only(place, NULL);
+}
+
+STORE_TEST(an_older_store_that_cannot_be_written_to_is_said)
+{
+    place_old_store(place);
+    /* As it is without a log beside it. */
+    change_file(place, "PRAGMA wal_checkpoint(TRUNCATE)");
+    open_read_only(place, "older");
+    CHECK_EQUAL(ask_integer(place, "PRAGMA user_version"), 1);
 }
 
 STORE_TEST(processes_that_open_a_new_store_at_once_share_it)
@@ -252,4 +276,5 @@ SUITE(sqlite_open, cmocka_unit_test(a_new_store_is_for_its_owner_alone),
       cmocka_unit_test(a_damaged_store_is_not_touched),
       cmocka_unit_test(what_is_no_file_is_refused),
       cmocka_unit_test(a_folder_that_cannot_be_written_to_is_said),
+      cmocka_unit_test(an_older_store_that_cannot_be_written_to_is_said),
       cmocka_unit_test(processes_that_open_a_new_store_at_once_share_it));

@@ -57,6 +57,60 @@ STORE_TEST(an_older_version_does_not_go_back)
     sqlite_link_close(&link);
 }
 
+static void check_up_to_date(const struct place *place, struct bl_store *store)
+{
+    struct bl_arena arena = {0};
+    struct bl_list summaries;
+    CHECK_EQUAL(ask_integer(place, "PRAGMA user_version"), sqlite_migration_count);
+    CHECK_EQUAL(bl_store_list(store, &arena, "/home/somebody", 0, false, &summaries, NULL), 0);
+    if (CHECK(!bl_list_empty(&summaries))) {
+        const struct bl_store_summary *alpha =
+            BL_CONTAINER(summaries.next, struct bl_store_summary, link);
+        CHECK(strcmp(alpha->id, "alpha") == 0 && alpha->agent_of == NULL);
+        CHECK_EQUAL(alpha->turns, 2);
+    }
+    bl_arena_done(&arena);
+}
+
+STORE_TEST(a_store_of_version_1_goes_on)
+{
+    struct holding holding, child;
+    place_old_store(place);
+    struct bl_store *store = store_at(place);
+    check_up_to_date(place, store);
+    CHECK_EQUAL(
+        hold_with(&holding, store,
+                  &(struct bl_store_hold_options){.newest = true, .directory = "/home/somebody"}),
+        0);
+    CHECK_EQUAL(bl_store_session_epoch(holding.held), 5);
+    CHECK_EQUAL(holding.session.turns_total, 2);
+    CHECK_EQUAL(holding.session.turns_in_context, 1);
+    CHECK_EQUAL(holding.session.usage.input_tokens, 20);
+    CHECK(has_summary(&holding, NULL));
+    add_turn(&holding, "turn_3");
+    CHECK_EQUAL(compact_session(&holding, 2, "three turns"), 0);
+    CHECK_EQUAL(hold_with(&child, store,
+                          &(struct bl_store_hold_options){.id = "child", .agent_of = "alpha"}),
+                0);
+    let_go(&child);
+    let_go(&holding);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK(has_summary(&holding, "three turns"));
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_store_of_version_1_is_brought_up_to_date_to_be_read)
+{
+    struct bl_store *store = NULL;
+    place_old_store(place);
+    CHECK_EQUAL(bl_store_open_reading(place->path, &store, NULL), 0);
+    check_up_to_date(place, store);
+    bl_store_close(store);
+}
+
 SUITE(sqlite_schema, cmocka_unit_test(migrations_go_on_from_where_a_file_stands),
       cmocka_unit_test(a_migration_that_fails_leaves_the_file_as_it_was),
-      cmocka_unit_test(an_older_version_does_not_go_back));
+      cmocka_unit_test(an_older_version_does_not_go_back),
+      cmocka_unit_test(a_store_of_version_1_goes_on),
+      cmocka_unit_test(a_store_of_version_1_is_brought_up_to_date_to_be_read));

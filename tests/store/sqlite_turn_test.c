@@ -5,6 +5,8 @@ STORE_TEST(a_write_under_an_old_epoch_is_refused)
     struct bl_store *store = store_at(place);
     struct holding old, young;
     CHECK_EQUAL(hold(&old, store, "alpha"), 0);
+    add_turn(&old, "turn_0");
+    CHECK_EQUAL(compact_session(&old, 1, "before"), 0);
     CHECK_EQUAL(begin_turn(&old, "turn_1"), 0);
     /* As if this process had been taken for dead. */
     change_file(place, "UPDATE lease SET boot = 'before', owner = 'own_other'");
@@ -18,14 +20,19 @@ STORE_TEST(a_write_under_an_old_epoch_is_refused)
     CHECK_EQUAL(
         old.table->note(old.table->context, BL_TEXT("{}\n"), NULL, (struct bl_text){0}, NULL),
         BL_ECLOSED);
+    CHECK_EQUAL(compact_session(&old, 1, "after"), BL_ECLOSED);
+    CHECK_EQUAL(old.error.kind, BL_KIND_SESSION);
     CHECK_EQUAL(bl_store_checkpoint_put(old.held, "plan", BL_TEXT("1"), NULL), BL_ECLOSED);
     CHECK_EQUAL(bl_store_renew(old.held, NULL), BL_EBUSY);
     /* Neither does the old one give the lease of the young one back. */
     let_go(&old);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"), 1);
     add_turn(&young, "turn_2");
-    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM checkpoint"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM summary WHERE messages LIKE '%before%'"),
+                1);
+    CHECK_EQUAL(ask_integer(place, "SELECT input FROM session"), 10 + 3 + 10);
     let_go(&young);
     bl_store_close(store);
 }

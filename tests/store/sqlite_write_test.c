@@ -121,13 +121,13 @@ STORE_TEST(a_database_that_another_keeps_locked_is_waited_for)
     struct bl_nursery nursery;
     struct bl_fiber *fiber;
     int result = -1;
-    sqlite3_busy_timeout(((struct sqlite_store *)store->state)->writer.db, 1000);
+    sqlite3_busy_timeout(((struct sqlite_store *)store->state)->writer.db, 300);
     CHECK_EQUAL(begin_turn(&holding, "turn_0"), BL_EBUSY);
     CHECK_EQUAL(holding.error.kind, BL_KIND_FILESYSTEM);
     CHECK(holding.error.retryable);
     bl_nursery_init(&nursery, bl_scope_current());
     bl_nursery_spawn(&nursery, NULL, "commit", commit_one, &holding, &fiber);
-    bl_sleep(100 * MS);
+    bl_sleep(50 * MS);
     CHECK_EQUAL(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     CHECK_EQUAL(bl_fiber_join(fiber, &result), 0);
     CHECK_EQUAL(result, BL_EEXIST); /* it came to it: the turn had not begun */

@@ -19,6 +19,13 @@ static void hear(const struct bl_tool_call *call, struct bl_text bytes)
         box->on_output(box);
 }
 
+static void note_event(const struct bl_tool_call *call, struct bl_event *event)
+{
+    struct box *box = BL_CONTAINER(call, struct box, call);
+    box->events++;
+    box->told = bl_arena_text(&box->arena, event->json);
+}
+
 void box_init(struct box *box, enum bl_mechanism container)
 {
     const char *temporary = getenv("TMPDIR");
@@ -49,6 +56,14 @@ void box_open(struct box *box)
         fprintf(stderr, "%s (%s)\n", box->error.message, box->error.hint);
 }
 
+void box_begin(struct box *box)
+{
+    box->begun = true;
+    bl_activities_init(&box->activities);
+    bl_nursery_init(&box->nursery, bl_scope_current());
+    bl_toolbox_begin(box->toolbox, &box->nursery, &box->activities, "session-1");
+}
+
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
 {
     (void)status, (void)type, (void)place;
@@ -57,6 +72,11 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 
 void box_done(struct box *box)
 {
+    if (box->begun) {
+        bl_toolbox_end(box->toolbox);
+        bl_nursery_done(&box->nursery);
+        CHECK(bl_list_empty(&box->activities.list));
+    }
     CHECK_EQUAL(marker_count(box->marker), 0);
     marker_kill(box->marker);
     bl_receipt_close(&box->receipt);
@@ -68,31 +88,66 @@ void box_done(struct box *box)
     nftw(box->workspace, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void prepare(struct box *box, const char *input)
+static void prepare(struct box *box, const char *tool, const char *input)
 {
     const struct bl_json *value = NULL;
     CHECK_EQUAL(bl_json_read(&box->arena, bl_text_from(input), NULL, &value, NULL), 0);
     box->call = (struct bl_tool_call){.id = "call_1",
-                                      .name = "bash",
+                                      .name = tool,
                                       .input_text = bl_text_from(input),
                                       .input = value,
                                       .scope = &box->scope,
                                       .arena = &box->arena,
-                                      .output = hear};
+                                      .output = hear,
+                                      .tell = note_event};
     box->heard_bytes = box->pieces = box->pieces_broken = 0;
     bl_buffer_clear(&box->heard);
     box->error = (struct bl_error){0};
 }
 
-int box_call(struct box *box, const char *input)
+int box_use(struct box *box, const char *tool, const char *input)
 {
     const struct bl_tools *tools = bl_toolbox_tools(box->toolbox);
-    prepare(box, input);
+    prepare(box, tool, input);
     struct bl_scope *outer = bl_scope_enter(&box->scope);
     int code = tools->call(tools->context, &box->call, &box->result, &box->error);
     bl_scope_enter(outer);
     CHECK(bl_utf8_valid(box->result.text));
     return code;
+}
+
+int box_call(struct box *box, const char *input)
+{
+    return box_use(box, "bash", input);
+}
+
+enum bl_permit box_decide(struct box *box, const char *tool, const char *input, char *ret_reason,
+                          size_t size)
+{
+    const struct bl_tools *tools = bl_toolbox_tools(box->toolbox);
+    prepare(box, tool, input);
+    ret_reason[0] = '\0';
+    return tools->permit(tools->context, &box->call, ret_reason, size);
+}
+
+const char *box_rule(struct box *box, const char *tool, const char *input)
+{
+    static char rule[512];
+    prepare(box, tool, input);
+    struct bl_text text = bl_toolbox_rule(box->toolbox, &box->call);
+    snprintf(rule, sizeof rule, BL_TEXT_FORMAT, BL_TEXT_ARG(text));
+    return rule;
+}
+
+void box_write(const struct box *box, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", box->workspace, name);
+    FILE *file = fopen(path, "we");
+    if (CHECK(file != NULL)) {
+        CHECK(fputs(text, file) >= 0);
+        CHECK_EQUAL(fclose(file), 0);
+    }
 }
 
 static struct bl_text make_input(struct box *box, const char *command, int timeout_ms)
@@ -122,10 +177,8 @@ int box_bash(struct box *box, const char *command, int timeout_ms)
 
 bool box_permit(struct box *box, const char *command, char *ret_reason, size_t size)
 {
-    const struct bl_tools *tools = bl_toolbox_tools(box->toolbox);
-    prepare(box, make_input(box, command, 0).data);
-    ret_reason[0] = '\0';
-    return tools->permit(tools->context, &box->call, ret_reason, size);
+    return box_decide(box, "bash", make_input(box, command, 0).data, ret_reason, size) ==
+           BL_PERMIT_ALLOWED;
 }
 
 const char *box_text(const struct box *box)

@@ -364,6 +364,95 @@ static void long_commands_are_judged_in_no_time(void **state)
     bl_free(command);
 }
 
+static void a_pattern_allows_a_command_and_others_like_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *pattern;
+    } cases[] = {
+        {"git commit -m 'a b'", "git commit *"},
+        {"git status; git status -s", "git status *"},
+        {"git -c core.pager=x log", "git -c core.pager=x log"},
+        {"make", "make *"},
+        {"make -j2 test", "make *"},
+        {"make test", "make test *"},
+        {"  npm   run build", "npm run *"},
+        {"cargo test --all | tail", ""},
+        {"ls", "ls *"},
+        {"ls -l src", "ls *"},
+        {"./run.sh fast", "./run.sh fast *"},
+        {"echo 'x y'", "echo *"},
+        {"cat \"$HOME/x\"", "cat *"},
+        /* Whatever follows would be too much to say. */
+        {"rm -rf build", "rm -rf build"},
+        {"/bin/rm x", "/bin/rm x"},
+        {"rm *.o", ""},
+        {"python -c 'print(1)'", "python -c 'print(1)'"},
+        {"bash -c 'ls'", "bash -c 'ls'"},
+        {"sudo ls", "sudo ls"},
+        {"find . -name x -delete", "find . -name x -delete"},
+        {"curl https://example.test", "curl https://example.test"},
+        /* Nothing that one could answer for. */
+        {"$GIT log", ""},
+        {"'git' log", ""},
+        {"cd src && make", ""},
+        {"for f in a; do rm $f; done", ""},
+        {"A=1 make", ""},
+        {"make > out", ""},
+        {"", ""},
+        {";", ""},
+        {"rm 'a\nb'", ""},
+    };
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_arena arena = {0};
+        struct bl_text pattern = command_pattern(&arena, bl_text_from(cases[i].command));
+        if (!bl_text_equal(pattern, bl_text_from(cases[i].pattern)))
+            fail_msg("%s: " BL_TEXT_FORMAT, cases[i].command, BL_TEXT_ARG(pattern));
+        bl_arena_done(&arena);
+    }
+    char command[600] = "rm ";
+    memset(command + 3, 'x', sizeof command - 4);
+    struct bl_arena arena = {0};
+    assert_int_equal(command_pattern(&arena, bl_text_from(command)).size, 0);
+    bl_arena_done(&arena);
+}
+
+/* What is made of any command allows that command, and is a rule. */
+static void a_pattern_that_is_made_allows_what_it_was_made_for(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "git", "rm",   "-rf",  "'a b'", "a.c",  "$X", ";", "&&",  "|",   "*",     ">",  "#",  "\\",
+        "(",   "make", "bash", "-c",    "2>&1", ")",  "=", "A=1", "./x", "\"y\"", "\n", "./", "/"};
+    struct bl_random random;
+    unsigned long rounds = suite_rounds(5000, 500000), made = 0;
+    bl_random_seed(&random, 11);
+    for (unsigned long round = 0; round < rounds; round++) {
+        char command[128] = "", rule[600], reason[256];
+        size_t size = 0;
+        for (size_t i = bl_random_below(&random, 7); i > 0; i--)
+            size += (size_t)snprintf(command + size, sizeof command - size, "%s%s",
+                                     words[bl_random_below(&random, BL_COUNT(words))],
+                                     bl_random_below(&random, 4) == 0 ? "" : " ");
+        struct bl_arena arena = {0};
+        struct bl_text pattern = command_pattern(&arena, bl_text_from(command));
+        if (pattern.size > 0) {
+            struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_ASK);
+            struct permission_question question = {
+                .tool = "bash", .kind = SUBJECT_COMMAND, .subject = bl_text_from(command)};
+            snprintf(rule, sizeof rule, "bash(" BL_TEXT_FORMAT ")", BL_TEXT_ARG(pattern));
+            if (bl_permissions_add(permissions, true, rule, NULL) != 0 ||
+                permission_decide(permissions, &question, reason, sizeof reason) !=
+                    BL_PERMIT_ALLOWED)
+                fail_msg("'%s' does not allow '%s'", rule, command);
+            bl_permissions_free(permissions);
+            made++;
+        }
+        bl_arena_done(&arena);
+    }
+    print_message("           %lu of %lu have one\n", made, rounds);
+}
+
 SUITE(command, cmocka_unit_test(lists_and_pipelines_become_simple_commands),
       cmocka_unit_test(quotes_and_escapes_hold_a_word_together),
       cmocka_unit_test(comments_are_no_part_of_a_command),
@@ -372,4 +461,6 @@ SUITE(command, cmocka_unit_test(lists_and_pipelines_become_simple_commands),
       cmocka_unit_test(what_is_allowed_makes_bash_run_nothing_else),
       cmocka_unit_test(a_command_is_found_wherever_it_hides),
       cmocka_unit_test(what_only_speaks_of_a_command_is_left_alone),
-      cmocka_unit_test(long_commands_are_judged_in_no_time));
+      cmocka_unit_test(long_commands_are_judged_in_no_time),
+      cmocka_unit_test(a_pattern_allows_a_command_and_others_like_it),
+      cmocka_unit_test(a_pattern_that_is_made_allows_what_it_was_made_for));

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "../../src/tool/parts.h"
 #include "suite.h"
@@ -130,11 +131,13 @@ static struct bl_permissions *permissions_of(const struct row *row)
     return permissions;
 }
 
-static bool ask(const struct bl_permissions *permissions, bool sandboxed, const char *command,
-                char reason[256])
+static enum bl_permit decide(const struct bl_permissions *permissions, bool sandboxed,
+                             const char *command, char reason[256])
 {
-    struct permission_question question = {
-        .tool = "bash", .subject = bl_text_from(command), .command = true, .sandboxed = sandboxed};
+    struct permission_question question = {.tool = "bash",
+                                           .kind = SUBJECT_COMMAND,
+                                           .subject = bl_text_from(command),
+                                           .contained = sandboxed};
     memset(reason, 0, 256);
     return permission_decide(permissions, &question, reason, 256);
 }
@@ -145,12 +148,15 @@ static void every_row_of_the_table_holds(void **state)
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
         struct bl_permissions *permissions = permissions_of(&rows[i]);
         char reason[256];
-        bool may = ask(permissions, rows[i].sandboxed, rows[i].command, reason);
+        enum bl_permit permit = decide(permissions, rows[i].sandboxed, rows[i].command, reason);
+        bool may = permit == BL_PERMIT_ALLOWED;
         if (may != rows[i].may)
             fail_msg("row %zu (%s, %s): %s: %s", i, bl_permission_mode_name(rows[i].mode),
                      rows[i].rules[0] != NULL ? rows[i].rules[0] : "no rules", rows[i].command,
                      may ? "allowed" : reason);
         assert_true(may == (reason[0] == '\0'));
+        bool denied = strncmp(reason, "denied by the rule", 18) == 0;
+        assert_int_equal(permit == BL_PERMIT_ASK, !may && !denied && rows[i].mode == ASK);
         bl_permissions_free(permissions);
     }
     print_message("           %zu rows\n", BL_COUNT(rows));
@@ -160,7 +166,8 @@ static void assert_reason(const struct row *row, const char *expected)
 {
     struct bl_permissions *permissions = permissions_of(row);
     char reason[256];
-    assert_false(ask(permissions, row->sandboxed, row->command, reason));
+    assert_int_equal(decide(permissions, row->sandboxed, row->command, reason),
+                     row->mode == ASK ? BL_PERMIT_ASK : BL_PERMIT_DENIED);
     assert_string_equal(reason, expected);
     bl_permissions_free(permissions);
 }
@@ -170,8 +177,6 @@ static void a_refusal_says_why_and_what_to_do(void **state)
     (void)state;
     assert_reason(&(struct row){AUTO, false, {0}, "make", false},
                   "not in a sandbox here: allow it with --allow 'bash(make *)' or --yolo");
-    assert_reason(&(struct row){ASK, false, {0}, "make", false},
-                  "nobody can be asked here: allow it with --allow 'bash(make *)' or --yolo");
     assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log; ls -l", false},
                   "no rule allows 'ls -l'; not in a sandbox here: allow it with --allow "
                   "'bash(make *)' or --yolo");
@@ -182,6 +187,25 @@ static void a_refusal_says_why_and_what_to_do(void **state)
                   "permission mode read-only does not run bash");
     assert_reason(&(struct row){YOLO, false, {"-bash(rm *)"}, "rm x", false},
                   "denied by the rule 'bash(rm *)'");
+}
+
+static void a_question_says_what_is_to_be_run_and_why_it_is_asked(void **state)
+{
+    (void)state;
+    char command[600], expected[600] = "bash wants to run: ";
+    assert_reason(&(struct row){ASK, true, {0}, "make -j2", false}, "bash wants to run: make -j2");
+    assert_reason(&(struct row){ASK, false, {"+bash(git *)"}, "git log; ls -l", false},
+                  "bash wants to run: git log; ls -l (no rule allows 'ls -l')");
+    assert_reason(&(struct row){ASK, false, {"+bash(git *)"}, "git log `ls`", false},
+                  "bash wants to run: git log `ls` (it holds command substitution, which a pattern "
+                  "cannot allow)");
+    /* What a terminal obeys, or shows from right to left, is not shown. */
+    assert_reason(&(struct row){ASK, false, {0}, "ls\n\x1b[2Jrm \xE2\x80\xAEtxt.exe\tx", false},
+                  "bash wants to run: ls\\n\xEF\xBF\xBD[2Jrm \xEF\xBF\xBDtxt.exe x");
+    memset(command, 'a', sizeof command - 1);
+    command[sizeof command - 1] = '\0';
+    memset(expected + 19, 'a', 236);
+    assert_reason(&(struct row){ASK, false, {0}, command, false}, expected);
 }
 
 static void a_reason_is_cut_at_a_character(void **state)
@@ -196,28 +220,119 @@ static void a_reason_is_cut_at_a_character(void **state)
     for (size_t shift = 0; shift < 2; shift++) {
         struct permission_question question = {.tool = "bash", .subject = bl_text_from(rule + 6)};
         assert_int_equal(bl_permissions_add(permissions, false, rule, NULL), 0);
-        assert_false(permission_decide(permissions, &question, reason, sizeof reason - shift));
+        assert_int_equal(permission_decide(permissions, &question, reason, sizeof reason - shift),
+                         BL_PERMIT_DENIED);
         assert_true(bl_utf8_valid(bl_text_from(reason)));
     }
     bl_permissions_free(permissions);
+}
+
+static enum bl_permit decide_path(const struct bl_permissions *permissions, const char *tool,
+                                  const char *path, bool reads)
+{
+    char absolute[256], reason[256];
+    snprintf(absolute, sizeof absolute, "%s%s", path[0] == '/' ? "" : "/home/u/work/", path);
+    struct permission_question question = {.tool = tool,
+                                           .also = strcmp(tool, "grep") == 0 ? "read" : NULL,
+                                           .kind = SUBJECT_PATH,
+                                           .subject = bl_text_from(path),
+                                           .other = bl_text_from(absolute),
+                                           .reads = reads,
+                                           .contained = true};
+    return permission_decide(permissions, &question, reason, sizeof reason);
 }
 
 static void what_reads_is_allowed_unless_it_is_denied(void **state)
 {
     (void)state;
     static const enum bl_permission_mode modes[] = {ASK, AUTO, READ, YOLO};
-    char reason[256];
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
         struct bl_permissions *permissions = bl_permissions_new(modes[i]);
-        struct permission_question question = {
-            .tool = "read", .subject = BL_TEXT("src/a.c"), .reads = true};
-        assert_true(permission_decide(permissions, &question, reason, sizeof reason));
-        assert_int_equal(bl_permissions_add(permissions, false, "read(*.c)", NULL), 0);
-        assert_false(permission_decide(permissions, &question, reason, sizeof reason));
-        question.subject = BL_TEXT("src/a.h");
-        assert_true(permission_decide(permissions, &question, reason, sizeof reason));
+        assert_int_equal(decide_path(permissions, "read", "src/a.c", true), BL_PERMIT_ALLOWED);
+        assert_int_equal(bl_permissions_add(permissions, false, "read(**/*.c)", NULL), 0);
+        assert_int_equal(decide_path(permissions, "read", "src/a.c", true), BL_PERMIT_DENIED);
+        assert_int_equal(decide_path(permissions, "read", "src/a.h", true), BL_PERMIT_ALLOWED);
         bl_permissions_free(permissions);
     }
+}
+
+static void what_no_rule_names_is_decided_by_the_mode(void **state)
+{
+    (void)state;
+    static const struct {
+        enum bl_permission_mode mode;
+        enum bl_permit permit, with_rule;
+    } cases[] = {{ASK, BL_PERMIT_ASK, BL_PERMIT_ALLOWED},
+                 {AUTO, BL_PERMIT_ALLOWED, BL_PERMIT_ALLOWED},
+                 {READ, BL_PERMIT_DENIED, BL_PERMIT_DENIED},
+                 {YOLO, BL_PERMIT_ALLOWED, BL_PERMIT_ALLOWED}};
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_permissions *permissions = bl_permissions_new(cases[i].mode);
+        assert_int_equal(decide_path(permissions, "write", "src/a.c", false), cases[i].permit);
+        assert_int_equal(bl_permissions_add(permissions, true, "write(src/**)", NULL), 0);
+        assert_int_equal(decide_path(permissions, "write", "src/a.c", false), cases[i].with_rule);
+        assert_int_equal(decide_path(permissions, "write", "doc/a", false), cases[i].permit);
+        assert_int_equal(decide_path(permissions, "edit", "src/a.c", false), cases[i].permit);
+        bl_permissions_free(permissions);
+    }
+}
+
+static void a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *path;
+        bool denied;
+    } cases[] = {
+        {"read(.env)", ".env", true},
+        {"read(.env)", "sub/.env", false},
+        {"read(**/.env)", ".env", true},
+        {"read(**/.env)", "a/b/.env", true},
+        {"read(./.env)", ".env", true},
+        {"read(**/*.pem)", "keys/a.pem", true},
+        {"read(*.pem)", "keys/a.pem", false},
+        {"read(/home/u/work/.env)", ".env", true},
+        {"read(/home/**)", ".env", true},
+        {"read(/etc/**)", ".env", false},
+        {"read(/etc/**)", "/etc/passwd", true},
+        {"read(~/work/.env)", ".env", true},
+        {"read(~/.ssh/**)", "/home/u/.ssh/id", true},
+        {"read(~/.ssh/**)", "/home/u2/.ssh/id", false},
+        {"read(secrets/)", "secrets/a/b", true},
+        {"read(secrets/**)", "secrets", true},
+        {"read(secrets/**)", "secrets2/a", false},
+        {"*(secrets/**)", "secrets/a", true},
+        {"*", "a", true},
+        {"write(a)", "a", false},
+    };
+    const char *home = getenv("HOME");
+    char *kept = home != NULL ? strdup(home) : NULL;
+    setenv("HOME", "/home/u", 1);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_permissions *permissions = bl_permissions_new(YOLO);
+        assert_int_equal(bl_permissions_add(permissions, false, cases[i].rule, NULL), 0);
+        bool denied = decide_path(permissions, "read", cases[i].path, true) == BL_PERMIT_DENIED;
+        if (denied != cases[i].denied)
+            fail_msg("%s: %s", cases[i].rule, cases[i].path);
+        /* What shows a file otherwise is denied with it, and can be asked beforehand. */
+        denied = decide_path(permissions, "grep", cases[i].path, true) == BL_PERMIT_DENIED;
+        assert_int_equal(denied, cases[i].denied);
+        char absolute[128];
+        snprintf(absolute, sizeof absolute, "/home/u/work/%s", cases[i].path);
+        struct bl_arena arena;
+        bl_arena_init(&arena);
+        struct permission_denials denials = permission_denials(permissions, "read", &arena);
+        if (strchr(cases[i].rule, '(') != NULL)
+            assert_int_equal(permission_denials_have(
+                                 &denials, bl_text_from(cases[i].path),
+                                 bl_text_from(cases[i].path[0] == '/' ? cases[i].path : absolute)),
+                             cases[i].denied);
+        bl_arena_done(&arena);
+        bl_permissions_free(permissions);
+    }
+    if (kept != NULL)
+        setenv("HOME", kept, 1);
+    free(kept);
 }
 
 static void what_is_not_a_rule_is_refused_and_shown(void **state)
@@ -291,7 +406,10 @@ static void the_network_is_opened_by_its_name_and_denied_by_a_star_too(void **st
 
 SUITE(permission, cmocka_unit_test(every_row_of_the_table_holds),
       cmocka_unit_test(a_refusal_says_why_and_what_to_do),
+      cmocka_unit_test(a_question_says_what_is_to_be_run_and_why_it_is_asked),
       cmocka_unit_test(a_reason_is_cut_at_a_character),
       cmocka_unit_test(what_reads_is_allowed_unless_it_is_denied),
+      cmocka_unit_test(what_no_rule_names_is_decided_by_the_mode),
+      cmocka_unit_test(a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path),
       cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown), cmocka_unit_test(modes_have_names),
       cmocka_unit_test(the_network_is_opened_by_its_name_and_denied_by_a_star_too));

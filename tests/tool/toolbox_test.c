@@ -8,14 +8,16 @@
 static int misfits(void *argument)
 {
     static const char *const inputs[] = {
-        "{}",
         "{\"command\":12}",
         "{\"command\":\"\"}",
         "{\"command\":\"touch ran\",\"timeout_ms\":0}",
         "{\"command\":\"touch ran\",\"timeout_ms\":-5}",
         "{\"command\":\"touch ran\",\"timeout_ms\":1.5}",
         "{\"command\":\"touch ran\",\"timeout_ms\":\"5\"}",
-        "{\"command\":\"touch ran\",\"background\":true}",
+        "{\"command\":\"touch ran\",\"background\":1}",
+        "{\"job\":1}",
+        "{\"job\":\"\"}",
+        "{\"job\":\"job_1\",\"stop\":\"yes\"}",
         "{\"a\":1,\"command\":\"true\"}",
     };
     static struct box box;
@@ -49,6 +51,12 @@ static int refusals(void *argument)
         const char *input, *text;
     } cases[] = {
         {"{\"command\":\"touch ran\\u0000\"}", "holds a NUL"},
+        {"{}", "it needs a 'command' to run, or the id of a 'job'"},
+        {"{\"stop\":true}", "it needs a 'command' to run, or the id of a 'job'"},
+        {"{\"command\":\"touch ran\",\"job\":\"job_1\"}", "exclude each other"},
+        {"{\"command\":\"touch ran\",\"stop\":true}", "'stop' belongs to a 'job'"},
+        {"{\"job\":\"job_1\",\"timeout_ms\":5}", "belong to a 'command', not to a 'job'"},
+        {"{\"job\":\"job_1\",\"background\":true}", "belong to a 'command', not to a 'job'"},
     };
     static struct box box;
     (void)argument;
@@ -109,10 +117,11 @@ static int unknown(void *argument)
     CHECK_EQUAL(box_bash(&box, "touch ran", 0), 0);
     const struct bl_tools *tools = bl_toolbox_tools(box.toolbox);
     box.call.name = "shell";
-    CHECK(tools->permit(tools->context, &box.call, reason, sizeof reason));
+    CHECK_EQUAL(tools->permit(tools->context, &box.call, reason, sizeof reason), BL_PERMIT_ALLOWED);
     CHECK_EQUAL(tools->call(tools->context, &box.call, &box.result, &box.error), 0);
     CHECK(box.result.is_error);
-    CHECK(strcmp(box_text(&box), "There is no tool 'shell'. There are: bash") == 0);
+    CHECK(strcmp(box_text(&box), "There is no tool 'shell'. There are: bash, read, write, edit, "
+                                 "glob, grep, ls, todo") == 0);
     box_done(&box);
     return 0;
 }
@@ -204,6 +213,8 @@ static int unavailable(void *argument)
 /* In a process of its own: what the machine has is asked once. */
 int toolbox_role(void)
 {
+    if (getenv(JOB_ROLE) != NULL)
+        return job_role();
     setenv("PATH", "/belay-no-such-folder", 1);
     return run_in_role(unavailable, NULL) == 0 ? 0 : 1;
 }
@@ -232,11 +243,25 @@ static int offers(void *argument)
     box_init(&box, BL_MECHANISM_NONE);
     box_open(&box);
     const struct bl_tools *tools = bl_toolbox_tools(box.toolbox);
-    CHECK_EQUAL(tools->offer_count, 1);
-    CHECK(strcmp(tools->offers[0].name, "bash") == 0);
+    static const char *const names[] = {"bash", "read", "write", "edit",
+                                        "glob", "grep", "ls",    "todo"};
+    CHECK_EQUAL(tools->offer_count, BL_COUNT(names));
+    for (size_t i = 0; i < BL_COUNT(names); i++) {
+        const struct bl_tool_offer *offer = &tools->offers[i];
+        CHECK(strcmp(offer->name, names[i]) == 0);
+        CHECK(strlen(offer->description) > 40);
+        CHECK_EQUAL(bl_json_read(&arena, offer->schema, NULL, &schema, NULL), 0);
+        CHECK(bl_json_is(bl_json_get(schema, BL_TEXT("properties")), BL_JSON_OBJECT));
+        /* Providers refuse what begins with a choice. */
+        CHECK(bl_text_equal(bl_json_text(bl_json_get(schema, BL_TEXT("type"))), BL_TEXT("object")));
+        CHECK(bl_json_get(schema, BL_TEXT("oneOf")) == NULL);
+        CHECK(bl_json_get(schema, BL_TEXT("anyOf")) == NULL);
+        CHECK(offer->compiled != NULL);
+        CHECK_EQUAL(bl_json_schema_ignored(offer->compiled, 0).size, 0);
+        /* What only reads may run beside others. */
+        CHECK_EQUAL(offer->parallel, i == 1 || (i >= 4 && i <= 6));
+    }
     CHECK(strstr(tools->offers[0].description, "Runs a command with ") != NULL);
-    CHECK_EQUAL(bl_json_read(&arena, tools->offers[0].schema, NULL, &schema, NULL), 0);
-    CHECK(bl_json_get(bl_json_get(schema, BL_TEXT("properties")), BL_TEXT("command")) != NULL);
     bl_arena_done(&arena);
     box_done(&box);
     return 0;
@@ -280,6 +305,236 @@ static void without_bash_there_is_sh(void **state)
     run_in_loop(without_bash, NULL);
 }
 
+/* ---- Paths and permissions ---- */
+
+/* A box in that mode, with two rules at most, as in permission_test.c. */
+static void open_with(struct box *box, enum bl_permission_mode mode, const char *const *rules)
+{
+    box_init(box, BL_MECHANISM_NONE);
+    bl_permissions_free(box->permissions);
+    box->options.permissions = box->permissions = bl_permissions_new(mode);
+    for (; *rules != NULL; rules++)
+        CHECK_EQUAL(bl_permissions_add(box->permissions, (*rules)[0] == '+', *rules + 1, NULL), 0);
+    box_open(box);
+}
+
+#define RULES(...)          ((const char *const[]){__VA_ARGS__, NULL})
+#define DECIDE(tool, input) box_decide(&box, tool, input, reason, sizeof reason)
+
+static int path_rules(void *argument)
+{
+    static struct box box;
+    char reason[256];
+    (void)argument;
+    open_with(&box, BL_PERMISSION_ASK,
+              RULES("+write(src/**)", "-read(.env)", "-read(keys/*)", "-*(vault/**)"));
+    CHECK_EQUAL(box_bash(&box,
+                         "mkdir src keys vault; echo k > .env; ln -s .env innocent; "
+                         "ln -s .. src/up; ln -s src alias",
+                         0),
+                0);
+#define WRITE(path) DECIDE("write", "{\"path\":\"" path "\",\"content\":\"x\"}")
+    CHECK_EQUAL(WRITE("src/new.c"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(WRITE("alias/new.c"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(WRITE("./src/../src/new.c"), BL_PERMIT_ALLOWED);
+    /* What leads out of the folder by its name, or by a link, is not in it. */
+    CHECK_EQUAL(WRITE("src/../new.c"), BL_PERMIT_ASK);
+    CHECK(strcmp(reason, "write wants to change: new.c (no rule allows 'new.c')") == 0);
+    CHECK_EQUAL(WRITE("src/up/new.c"), BL_PERMIT_ASK);
+    CHECK_EQUAL(WRITE("vault/x"), BL_PERMIT_DENIED);
+    CHECK(strcmp(reason, "denied by the rule '*(vault/**)'") == 0);
+    /* What leads out of the workspace is not run: its result says why. */
+    CHECK_EQUAL(WRITE("/etc/passwd"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(box_use(&box, "write", "{\"path\":\"/belay-no\",\"content\":\"x\"}"), 0);
+    CHECK(box.result.is_error);
+    CHECK_EQUAL(access("/belay-no", F_OK), -1);
+#undef WRITE
+    CHECK_EQUAL(DECIDE("read", "{\"path\":\"src/a.c\"}"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(DECIDE("read", "{\"path\":\".env\"}"), BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("read", "{\"path\":\"innocent\"}"), BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("read", "{\"path\":\"src/up/.env\"}"), BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("grep", "{\"pattern\":\"k\",\"path\":\".env\"}"), BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("grep", "{\"pattern\":\"k\"}"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(DECIDE("ls", "{}"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(DECIDE("ls", "{\"path\":\"vault\"}"), BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("edit", "{\"path\":\".env\",\"old_string\":\"a\",\"new_string\":\"b\"}"),
+                BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("todo", "{\"todos\":[]}"), BL_PERMIT_ALLOWED);
+    box_done(&box);
+    return 0;
+}
+
+static void rules_are_held_against_where_a_path_leads(void **state)
+{
+    (void)state;
+    run_in_loop(path_rules, NULL);
+}
+
+static int path_modes(void *argument)
+{
+    static const struct {
+        enum bl_permission_mode mode;
+        enum bl_permit permit;
+    } cases[] = {{BL_PERMISSION_ASK, BL_PERMIT_ASK},
+                 {BL_PERMISSION_AUTO, BL_PERMIT_ALLOWED},
+                 {BL_PERMISSION_READ_ONLY, BL_PERMIT_DENIED},
+                 {BL_PERMISSION_YOLO, BL_PERMIT_ALLOWED}};
+    static struct box box;
+    char reason[256];
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        open_with(&box, cases[i].mode, RULES(NULL));
+        CHECK_EQUAL(DECIDE("write", "{\"path\":\"a\",\"content\":\"x\"}"), cases[i].permit);
+        CHECK_EQUAL(DECIDE("read", "{\"path\":\"a\"}"), BL_PERMIT_ALLOWED);
+        CHECK_EQUAL(DECIDE("todo", "{\"todos\":[]}"), BL_PERMIT_ALLOWED);
+        /* An answer that is to be remembered is a rule from now on. */
+        if (cases[i].permit == BL_PERMIT_ASK) {
+            CHECK_EQUAL(bl_permissions_add(box.permissions, true, "write(a)", NULL), 0);
+            CHECK_EQUAL(DECIDE("write", "{\"path\":\"a\",\"content\":\"x\"}"), BL_PERMIT_ALLOWED);
+        }
+        box_done(&box);
+    }
+    return 0;
+}
+
+static void what_stays_in_the_workspace_runs_in_mode_auto(void **state)
+{
+    (void)state;
+    run_in_loop(path_modes, NULL);
+}
+
+static void needs_sandbox(void)
+{
+    struct bl_container_check check;
+    bl_sandbox_check(&check);
+    if (!check.available) {
+        print_message("no sandbox: %s\n", check.detail);
+        skip();
+    }
+}
+
+static int read_only(void *argument)
+{
+    static struct box box;
+    char reason[256];
+    (void)argument;
+    box_init(&box, BL_MECHANISM_NONE);
+    box.options.sandbox = BL_SANDBOX_READ_ONLY;
+    box_open(&box);
+    CHECK_EQUAL(DECIDE("write", "{\"path\":\"a\",\"content\":\"x\"}"), BL_PERMIT_DENIED);
+    CHECK(strcmp(reason, "the sandbox is read-only: nothing may be changed") == 0);
+    CHECK_EQUAL(DECIDE("read", "{\"path\":\"a\"}"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(DECIDE("bash", "{\"command\":\"ls\"}"), BL_PERMIT_ALLOWED);
+    box_done(&box);
+    return 0;
+}
+
+static void in_a_read_only_sandbox_no_tool_changes_a_file(void **state)
+{
+    (void)state;
+    needs_sandbox();
+    run_in_loop(read_only, NULL);
+}
+
+static int further_folders(void *argument)
+{
+    static struct box box, other;
+    char command[256];
+    (void)argument;
+    box_init(&other, BL_MECHANISM_NONE);
+    box_init(&box, BL_MECHANISM_NONE);
+    box.options.sandbox = BL_SANDBOX_WORKSPACE;
+    box.options.folders = RULES(other.workspace);
+    box_open(&box);
+    snprintf(command, sizeof command, "echo x > %s/file && cat %s/file", other.workspace,
+             other.workspace);
+    CHECK_EQUAL(box_bash(&box, command, 0), 0);
+    CHECK(strcmp(box_text(&box), "x\n") == 0);
+    snprintf(command, sizeof command, "{\"path\":\"%s/file\"}", other.workspace);
+    CHECK_EQUAL(box_use(&box, "read", command), 0);
+    CHECK(!box.result.is_error);
+    box_done(&box);
+    box_done(&other);
+    return 0;
+}
+
+static void further_folders_are_writable_in_the_sandbox_too(void **state)
+{
+    (void)state;
+    needs_sandbox();
+    run_in_loop(further_folders, NULL);
+}
+
+static int variables(void *argument)
+{
+    static struct box box;
+    (void)argument;
+    setenv("ACME_API_KEY", "s3cr3t-1", 1);
+    setenv("GITHUB_TOKEN", "s3cr3t-2", 1);
+    box_init(&box, BL_MECHANISM_NONE);
+    box_open(&box);
+    bl_toolbox_allow_variables(box.toolbox, RULES("GITHUB_TOKEN"));
+    CHECK_EQUAL(box_bash(&box, "echo \"$ACME_API_KEY-$GITHUB_TOKEN\"", 0), 0);
+    CHECK(strcmp(box_text(&box), "-s3cr3t-2\n") == 0);
+    box_done(&box);
+    unsetenv("ACME_API_KEY");
+    unsetenv("GITHUB_TOKEN");
+    return 0;
+}
+
+static void a_variable_that_is_allowed_reaches_commands(void **state)
+{
+    (void)state;
+    run_in_loop(variables, NULL);
+}
+
+/* ---- Rules for answers that are remembered ---- */
+
+static int remembered(void *argument)
+{
+    static const struct {
+        const char *tool, *input, *rule;
+    } cases[] = {
+        {"bash", "{\"command\":\"git commit -m 'x; y'\"}", "bash(git commit *)"},
+        {"bash", "{\"command\":\"make\"}", "bash(make *)"},
+        {"bash", "{\"command\":\"echo $(ls)\"}", ""},
+        {"bash", "{\"command\":\"git add . && git commit\"}", ""},
+        {"bash", "{\"command\":\"rm -rf build\",\"background\":true}", "bash(rm -rf build)"},
+        {"bash", "{\"job\":\"job_1\"}", ""},
+        {"bash", "{}", ""},
+        {"write", "{\"path\":\"./src/../a.c\",\"content\":\"\"}", "write(a.c)"},
+        {"edit", "{\"path\":\"a.c\",\"old_string\":\"a\",\"new_string\":\"b\"}", "edit(a.c)"},
+        {"write", "{\"path\":\"a*.c\",\"content\":\"\"}", ""},
+        {"write", "{\"path\":\" a\",\"content\":\"\"}", ""},
+        {"write", "{\"path\":\"/etc/passwd\",\"content\":\"\"}", ""},
+        {"todo", "{\"todos\":[]}", "todo"},
+        {"shell", "{}", ""},
+    };
+    static struct box box;
+    char reason[256];
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        open_with(&box, BL_PERMISSION_ASK, RULES(NULL));
+        CHECK_EQUAL(box_bash(&box, "mkdir src; touch a.c", 0), 0);
+        const char *rule = box_rule(&box, cases[i].tool, cases[i].input);
+        if (!CHECK(strcmp(rule, cases[i].rule) == 0))
+            fprintf(stderr, "%s: '%s'\n", cases[i].input, rule);
+        /* It allows what it was made for. */
+        if (rule[0] != '\0') {
+            CHECK_EQUAL(bl_permissions_add(box.permissions, true, rule, NULL), 0);
+            CHECK_EQUAL(DECIDE(cases[i].tool, cases[i].input), BL_PERMIT_ALLOWED);
+        }
+        box_done(&box);
+    }
+    return 0;
+}
+
+static void always_means_calls_like_this_one(void **state)
+{
+    (void)state;
+    run_in_loop(remembered, NULL);
+}
+
 SUITE(toolbox, cmocka_unit_test(the_offered_schema_refuses_what_bash_cannot_run),
       cmocka_unit_test(an_input_that_does_not_fit_is_not_run),
       cmocka_unit_test(a_command_that_no_system_takes_is_refused),
@@ -287,4 +542,10 @@ SUITE(toolbox, cmocka_unit_test(the_offered_schema_refuses_what_bash_cannot_run)
       cmocka_unit_test(a_call_is_permitted_by_its_command),
       cmocka_unit_test(mode_auto_has_a_sandbox_where_the_machine_has_one),
       cmocka_unit_test(a_sandbox_that_was_asked_for_is_never_left_out),
-      cmocka_unit_test(what_is_offered_has_a_schema), cmocka_unit_test(without_bash_there_is_sh));
+      cmocka_unit_test(what_is_offered_has_a_schema), cmocka_unit_test(without_bash_there_is_sh),
+      cmocka_unit_test(rules_are_held_against_where_a_path_leads),
+      cmocka_unit_test(what_stays_in_the_workspace_runs_in_mode_auto),
+      cmocka_unit_test(in_a_read_only_sandbox_no_tool_changes_a_file),
+      cmocka_unit_test(further_folders_are_writable_in_the_sandbox_too),
+      cmocka_unit_test(a_variable_that_is_allowed_reaches_commands),
+      cmocka_unit_test(always_means_calls_like_this_one));

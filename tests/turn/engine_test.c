@@ -439,6 +439,7 @@ SCENE(context_that_overflows_loses_its_older_half_once_a_turn)
         stage_turn(stage, "go");
     }
     stage_line(stage, overflow);
+    stage_line(stage, (struct line){.say = "two turns, both ok"});
     stage_line(stage, (struct line){.say = "shorter"});
     CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->turns_skipped, 2);
@@ -448,10 +449,13 @@ SCENE(context_that_overflows_loses_its_older_half_once_a_turn)
     struct bl_text before = stage_memory(stage);
     stage_line(stage, overflow);
     stage_line(stage, overflow);
+    stage_line(stage, overflow);
     struct bl_turn_result *result = stage_turn(stage, "go");
     CHECK_EQUAL(result->end, BL_TURN_ERROR);
     CHECK(has(result->json, "\"code\":\"context_overflow\""));
-    CHECK_EQUAL(stage->requests, 3 + 2 + 2);
+    /* It was asked for a summary, too, and went on without one. */
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_WARNING), 1);
+    CHECK_EQUAL(stage->requests, 3 + 3 + 3);
     CHECK(bl_text_equal(before, stage_memory(stage)));
     return 0;
 }

@@ -1,31 +1,6 @@
 /* `keep`: a turn that was stopped is committed as it stands, well-formed and marked. */
 #include "stage.h"
 
-/* Every call has exactly one result, after it; roles alternate, a user first, an assistant last. */
-static void check_valid(struct stage *stage, const char *messages)
-{
-    struct bl_list list;
-    bool user = true;
-    uint32_t calls = 0, results = 0;
-
-    bl_list_init(&list);
-    CHECK_EQUAL(bl_messages_read(&stage->arena, bl_text_from(messages), &list), 0);
-    BL_LIST_EACH (link, &list) {
-        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
-        CHECK_EQUAL(message->role, user ? BL_ROLE_USER : BL_ROLE_ASSISTANT);
-        CHECK(!bl_list_empty(&message->blocks));
-        user = !user;
-        BL_LIST_EACH (part, &message->blocks) {
-            const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
-            calls += block->type == BL_BLOCK_CALL;
-            results += block->type == BL_BLOCK_RESULT;
-        }
-        CHECK(message->role == BL_ROLE_ASSISTANT || calls == results);
-    }
-    CHECK(user);
-    CHECK_EQUAL(calls, results);
-}
-
 static struct bl_turn_result *stop_a_turn(struct stage *stage, uint64_t after_ns)
 {
     struct stopper stopper;

@@ -47,10 +47,10 @@ static void oldest_turns_leave_first(void **state)
         records[i] = bl_turn_record_new();
         bl_session_add(&session, records[i]);
     }
-    bl_session_drop(&session, 2);
+    bl_session_drop(&session, 2, NULL);
     assert_int_equal(session.turns_in_context, 1);
     assert_ptr_equal(session.turns.next, &records[2]->link);
-    bl_session_drop(&session, 7);
+    bl_session_drop(&session, 7, NULL);
     assert_int_equal(session.turns_in_context, 0);
     bl_session_done(&session);
     bl_turn_record_free(NULL);

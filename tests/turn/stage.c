@@ -38,16 +38,22 @@ static int speak(struct bl_sink *sink, const struct line *line, const char *said
 
 static int ask_for_tools(struct stage *stage, struct bl_sink *sink, const struct line *line)
 {
-    uint32_t count = line->calls == 0 ? 1 : line->calls;
+    uint32_t count = line->calls == 0 ? 1 : line->calls, names = 0;
+    struct bl_text rest, name;
     int code = 0;
 
-    for (uint32_t i = 0; i < count && code == 0; i++) {
+    for (rest = bl_text_from(line->tool); bl_text_split(&rest, ' ', &name);)
+        names++;
+    for (uint32_t i = 0; i < count * names && code == 0; i++) {
         char id[32];
+        if (i % names == 0)
+            rest = bl_text_from(line->tool);
+        bl_text_split(&rest, ' ', &name);
         snprintf(id, sizeof id, "call_%u_%u", stage->requests, i);
         code = give(sink, (struct bl_piece){.type = BL_PIECE_CALL_BEGIN,
                                             .index = i,
                                             .id = bl_text_from(id),
-                                            .name = bl_text_from(line->tool)});
+                                            .name = name});
         if (code == 0 && line->delay_ns > 0)
             code = bl_sleep(line->delay_ns);
         if (code == 0)
@@ -91,6 +97,13 @@ static int play_line(struct stage *stage, struct bl_sink *sink, const struct lin
     return code;
 }
 
+static struct bl_text first_text(const struct bl_list *messages)
+{
+    const struct bl_message *message = BL_CONTAINER(messages->next, struct bl_message, link);
+
+    return BL_CONTAINER(message->blocks.next, struct bl_block, link)->text;
+}
+
 static int call_model(void *context, const struct bl_request *request, struct bl_sink *sink,
                       struct bl_error *error)
 {
@@ -100,6 +113,11 @@ static int call_model(void *context, const struct bl_request *request, struct bl
     stage->requests++;
     stage->saw_forbidden = request->tools_forbidden;
     stage->turns_skipped = request->turns_skipped;
+    stage->saw_session = request->session != NULL;
+    stage->seen_summary[0] = '\0';
+    if (request->summary != NULL)
+        snprintf(stage->seen_summary, sizeof stage->seen_summary, BL_TEXT_FORMAT,
+                 BL_TEXT_ARG(first_text(&request->summary->messages)));
     snprintf(stage->newest_text, sizeof stage->newest_text, BL_TEXT_FORMAT, BL_TEXT_ARG(newest));
     if (stage->line_next >= stage->line_count)
         return bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "call", "stage", "no line is left");
@@ -134,25 +152,40 @@ static double cost_usd(void *context, const struct bl_usage *usage)
 
 static const struct bl_tool_offer offers[] = {
     {.name = "work", .description = "takes its time", .schema = {"{\"type\":\"object\"}", 17}},
+    {.name = "read",
+     .description = "stands beside others",
+     .schema = {"{\"type\":\"object\"}", 17},
+     .parallel = true},
 };
 
-static bool permit(void *context, const struct bl_tool_call *call, char *ret_reason,
-                   size_t reason_size)
+static enum bl_permit permit(void *context, const struct bl_tool_call *call, char *ret_reason,
+                             size_t reason_size)
 {
     struct stage *stage = context;
     (void)call;
     if (stage->tool_deny)
         snprintf(ret_reason, reason_size, "the stage says no");
-    return !stage->tool_deny;
+    if (stage->tool_ask)
+        snprintf(ret_reason, reason_size, "may it?");
+    return stage->tool_deny  ? BL_PERMIT_DENIED
+           : stage->tool_ask ? BL_PERMIT_ASK
+                             : BL_PERMIT_ALLOWED;
 }
 
-static int call_tool(void *context, const struct bl_tool_call *call,
-                     struct bl_tool_result *ret_result, struct bl_error *error)
+static enum bl_permit ask(void *context, const struct bl_tool_call *call, const char *question,
+                          char *ret_reason, size_t reason_size)
 {
     struct stage *stage = context;
+
+    CHECK_EQUAL(strcmp(question, "may it?"), 0);
+    return stage->on_ask(stage, call, ret_reason, reason_size);
+}
+
+static int work(struct stage *stage, const struct bl_tool_call *call,
+                struct bl_tool_result *ret_result, struct bl_error *error)
+{
     struct bl_unit unit;
 
-    stage->tool_calls++;
     if (stage->tool_fails)
         return bl_error_set(error, BL_EIO, BL_KIND_TOOL, "run", "work", "the runtime failed");
     bl_unit_begin(&unit, BL_UNIT_TOOL, call->id, call->name);
@@ -160,6 +193,20 @@ static int call_tool(void *context, const struct bl_tool_call *call,
     int code = stage->tool_ns > 0 ? bl_sleep(stage->tool_ns) : 0;
     bl_unit_end(&unit, code == 0 ? BL_FATE_FINISHED : BL_FATE_ABORTED);
     ret_result->text = code == 0 ? BL_TEXT("half done") : BL_TEXT("half, then stopped");
+    return code;
+}
+
+static int call_tool(void *context, const struct bl_tool_call *call,
+                     struct bl_tool_result *ret_result, struct bl_error *error)
+{
+    struct stage *stage = context;
+
+    stage->tool_calls++;
+    if (++stage->tools_at_once > stage->tools_at_once_max)
+        stage->tools_at_once_max = stage->tools_at_once;
+    int code = stage->on_call != NULL ? stage->on_call(stage, call, ret_result, error)
+                                      : work(stage, call, ret_result, error);
+    stage->tools_at_once--;
     return code;
 }
 
@@ -197,6 +244,14 @@ static void keep_receipt(struct stage *stage, struct bl_text receipt)
                  BL_TEXT_ARG(receipt));
 }
 
+static void keep_summary(struct stage *stage, const struct bl_settlement *settlement)
+{
+    if (settlement->summary.size == 0)
+        return;
+    bl_free(stage->stored_summary);
+    stage->stored_summary = copy(settlement->summary);
+}
+
 static int store_commit(void *context, const struct bl_settlement *settlement,
                         struct bl_error *error)
 {
@@ -218,7 +273,23 @@ static int store_commit(void *context, const struct bl_settlement *settlement,
     turn->result = copy(settlement->result);
     turn->usage = settlement->usage;
     stage->turns_dropped += settlement->turns_dropped;
+    keep_summary(stage, settlement);
     keep_receipt(stage, settlement->receipt);
+    return 0;
+}
+
+static int store_compact(void *context, const struct bl_settlement *settlement,
+                         struct bl_error *error)
+{
+    struct stage *stage = context;
+
+    if (stage->on_commit != NULL)
+        stage->on_commit(stage);
+    if (stage->compact_code != 0)
+        return refuse(stage->compact_code, error);
+    stage->compacted++;
+    stage->turns_dropped += settlement->turns_dropped;
+    keep_summary(stage, settlement);
     return 0;
 }
 
@@ -262,6 +333,8 @@ static void on_event(void *context, const struct bl_event *event)
         stage->turns_told +=
             bl_text_find(event->json, BL_TEXT("\"stop_reason\":\"completed\"")) >= 0;
     }
+    if (event->type == BL_EVENT_WARNING)
+        snprintf(stage->warning, sizeof stage->warning, BL_TEXT_FORMAT, BL_TEXT_ARG(event->text));
     if (stage->on_event != NULL)
         stage->on_event(stage, event);
 }
@@ -307,12 +380,14 @@ void stage_init(struct stage *stage)
                                      .offers = offers,
                                      .offer_count = BL_COUNT(offers),
                                      .permit = permit,
+                                     .ask = ask,
                                      .call = call_tool};
     stage->store = (struct bl_turn_store){.context = stage,
                                           .begin = store_begin,
                                           .commit = store_commit,
                                           .reject = store_reject,
-                                          .note = store_note};
+                                          .note = store_note,
+                                          .compact = store_compact};
     stage->listener = (struct bl_listener){on_event, stage};
     stage->engine = (struct bl_engine){.model = &stage->model,
                                        .tools = &stage->tools,
@@ -330,6 +405,7 @@ void stage_done(struct stage *stage)
         bl_free(stage->turns[i].messages);
         bl_free(stage->turns[i].result);
     }
+    bl_free(stage->stored_summary);
     bl_session_done(&stage->session);
     bl_arena_done(&stage->arena);
 }
@@ -400,6 +476,30 @@ void stage_check_agreement(struct stage *stage, const struct bl_turn_result *res
 bool has(struct bl_text text, const char *part)
 {
     return bl_text_find(text, bl_text_from(part)) >= 0;
+}
+
+void check_valid(struct stage *stage, const char *messages)
+{
+    struct bl_list list;
+    bool user = true;
+    uint32_t calls = 0, results = 0;
+
+    bl_list_init(&list);
+    CHECK_EQUAL(bl_messages_read(&stage->arena, bl_text_from(messages), &list), 0);
+    BL_LIST_EACH (link, &list) {
+        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        CHECK_EQUAL(message->role, user ? BL_ROLE_USER : BL_ROLE_ASSISTANT);
+        CHECK(!bl_list_empty(&message->blocks));
+        user = !user;
+        BL_LIST_EACH (part, &message->blocks) {
+            const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
+            calls += block->type == BL_BLOCK_CALL;
+            results += block->type == BL_BLOCK_RESULT;
+        }
+        CHECK(message->role == BL_ROLE_ASSISTANT || calls == results);
+    }
+    CHECK(user);
+    CHECK_EQUAL(calls, results);
 }
 
 static int stopper_main(void *argument)

@@ -16,10 +16,10 @@
 struct line {
     const char *say;     /* in pieces of a word */
     const char *think;   /* before it */
-    const char *tool;    /* a call of it; NULL: none */
+    const char *tool;    /* calls of these, a space between them; NULL: none */
     const char *input;   /* of the call; NULL: {} */
     const char *invalid; /* of the call: why it cannot be run */
-    uint32_t calls;      /* how many times the call is asked for; 0: once */
+    uint32_t calls;      /* how many times these are asked for; 0: once */
     uint64_t delay_ns;   /* before each piece */
     bool wedge;          /* silent after the first piece until stopped */
     int fail;            /* ends with this code instead of the end */
@@ -57,22 +57,35 @@ struct stage {
     uint64_t estimate; /* of each request */
     uint32_t requests;
     bool saw_forbidden;
-    uint64_t turns_skipped; /* of the last request */
-    char newest_text[4096]; /* of the last request */
+    uint64_t turns_skipped; /* of the last request, as the next three */
+    bool saw_session;       /* it held what was said before */
+    char seen_summary[256]; /* the text that stands for what was not sent; empty: none */
+    char newest_text[4096];
 
     uint64_t tool_ns; /* that a call takes */
     bool tool_deny;
     bool tool_fails; /* the runtime does */
     uint32_t tool_calls;
+    uint32_t tools_at_once; /* now, and */
+    uint32_t tools_at_once_max;
+    /* In place of the stage's own; NULL: its own. `ask` is for calls that are to be asked about. */
+    int (*on_call)(struct stage *stage, const struct bl_tool_call *call,
+                   struct bl_tool_result *result, struct bl_error *error);
+    bool tool_ask;
+    enum bl_permit (*on_ask)(struct stage *stage, const struct bl_tool_call *call, char *reason,
+                             size_t reason_size);
+    void *extra; /* of the test */
 
     struct stored_turn turns[STAGE_TURNS_MAX];
     size_t turn_count;
     uint32_t begun, rejected, noted;
     uint64_t turns_dropped;
+    uint32_t compacted;
+    char *stored_summary; /* the newest; NULL: none */
     char rejected_result[8192];
     char stored_receipt[8192];
     uint64_t store_ns; /* that a commit takes */
-    int begin_code, commit_code, reject_code;
+    int begin_code, commit_code, reject_code, compact_code;
     void (*on_commit)(struct stage *stage); /* when it is asked for */
 
     uint32_t events[STAGE_EVENTS_MAX]; /* types, in order */
@@ -80,6 +93,7 @@ struct stage {
     uint64_t last_seq;
     char turn_ended[8192]; /* the result in the last such event */
     size_t turns_told;     /* completed ones */
+    char warning[512];     /* the last */
     void (*on_event)(struct stage *stage, const struct bl_event *event);
 };
 
@@ -109,6 +123,8 @@ struct stopper {
 void stop_after(struct stopper *stopper, struct stage *stage, uint64_t after_ns,
                 enum bl_stop_reason reason);
 bool has(struct bl_text text, const char *part);
+/* Every call has exactly one result, after it; roles alternate, a user first, an assistant last. */
+void check_valid(struct stage *stage, const char *messages);
 
 /* Each test plays one scene in a fiber on virtual time. */
 #define SCENE(name)                                                                                \

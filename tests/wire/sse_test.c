@@ -559,7 +559,8 @@ static void random_streams_read_as_a_plain_reading_does(void **state)
     bl_buffer_init(&plain.name, SIZE_MAX_HERE);
     bl_buffer_init(&plain.id, SIZE_MAX_HERE);
     bl_buffer_init(&plain.events, SIZE_MAX_HERE);
-    for (unsigned long round = 0; round < suite_rounds(20000, 1000000); round++) {
+    for (unsigned long round = 0; round < suite_rounds(SUITE_SANITIZED ? 5000 : 20000, 1000000);
+         round++) {
         struct bl_sse sse;
         struct taken taken;
         plain.data.size = plain.name.size = plain.id.size = plain.events.size = 0;

@@ -1,10 +1,10 @@
-#include <belay/agent.h>
+#include <belay/tool.h>
 
-/* Somebody who waits for the end of an activity; on that one's stack. */
+/* Somebody who waits for the end of an activity. */
 struct waiter {
     struct bl_list link;
     struct bl_semaphore ended;
-    struct bl_buffer *receipt;
+    struct bl_buffer receipt;
 };
 
 void bl_activities_init(struct bl_activities *activities)
@@ -26,7 +26,7 @@ void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
     bl_list_remove(&activity->link);
     while ((link = bl_list_pop_front(&activity->waiters)) != NULL) {
         struct waiter *waiter = BL_CONTAINER(link, struct waiter, link);
-        bl_buffer_append(waiter->receipt, receipt);
+        bl_buffer_append(&waiter->receipt, receipt);
         bl_semaphore_give(&waiter->ended);
     }
 }
@@ -70,29 +70,58 @@ void bl_activities_write(const struct bl_activities *activities, struct bl_json_
     bl_json_write_end(writer);
 }
 
-static struct bl_activity *find(const struct bl_activities *activities, const char *id)
+/* Its own id; or that of a session, which stands for its turn and its work in the background. */
+static bool is_meant(const struct bl_activity *activity, const char *id, bool session)
 {
+    if (!session)
+        return strcmp(activity->id, id) == 0;
+    return strcmp(activity->session, id) == 0 && strcmp(activity->kind, "call") != 0;
+}
+
+/* Stops all that are meant, and waits with each of them in `waiters`. */
+static size_t stop_meant(struct bl_activities *activities, const char *id, bool session,
+                         const char *origin, struct waiter *waiters)
+{
+    size_t count = 0;
+
     BL_LIST_EACH (link, &activities->list) {
         struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
-        bool is_run = strcmp(activity->kind, "run") == 0;
-        if (strcmp(activity->id, id) == 0 || (is_run && strcmp(activity->session, id) == 0))
-            return activity;
+        if (!is_meant(activity, id, session))
+            continue;
+        if (waiters != NULL) {
+            struct waiter *waiter = &waiters[count];
+            bl_semaphore_init(&waiter->ended, 0);
+            bl_buffer_init(&waiter->receipt, SIZE_MAX);
+            bl_list_push_back(&activity->waiters, &waiter->link);
+            bl_scope_stop(activity->scope, BL_STOP_USER, origin);
+        }
+        count++;
     }
-    return NULL;
+    return count;
 }
 
 int bl_activities_cancel(struct bl_activities *activities, const char *id, const char *origin,
                          struct bl_buffer *ret_receipt)
 {
-    struct bl_activity *activity = find(activities, id);
-    struct waiter waiter = {.receipt = ret_receipt};
+    bool session = stop_meant(activities, id, false, origin, NULL) == 0;
+    size_t count = stop_meant(activities, id, session, origin, NULL);
+    int code = 0;
 
-    if (activity == NULL)
+    if (count == 0)
         return BL_ENOENT;
-    bl_semaphore_init(&waiter.ended, 0);
-    bl_list_push_back(&activity->waiters, &waiter.link);
-    bl_scope_stop(activity->scope, BL_STOP_USER, origin);
-    int code = bl_semaphore_take(&waiter.ended);
-    bl_list_remove(&waiter.link);
+    struct waiter *waiters = bl_zalloc(count * sizeof *waiters);
+    stop_meant(activities, id, session, origin, waiters);
+    for (size_t i = 0; i < count; i++) {
+        int waited = bl_semaphore_take(&waiters[i].ended);
+        code = code != 0 ? code : waited;
+    }
+    /* One receipt: that of the turn, if there was one, else of the first job. */
+    for (size_t i = 0; i < count; i++) {
+        bl_list_remove(&waiters[i].link);
+        if (ret_receipt->size == 0)
+            bl_buffer_append(ret_receipt, bl_buffer_text(&waiters[i].receipt));
+        bl_buffer_done(&waiters[i].receipt);
+    }
+    bl_free(waiters);
     return code;
 }

@@ -1,8 +1,9 @@
-#include "value.h"
+#include <belay/value.h>
 
 /* ---- Errors ---- */
 
-int value_fail_at(struct value_reader *reader, const struct bl_json *node, const char *format, ...)
+int bl_value_fail_at(struct bl_value_reader *reader, const struct bl_json *node, const char *format,
+                     ...)
 {
     struct bl_document_place place = bl_document_place(&reader->document, node);
     struct bl_buffer text;
@@ -22,9 +23,9 @@ int value_fail_at(struct value_reader *reader, const struct bl_json *node, const
     return result;
 }
 
-const char *value_show(struct bl_text text, char out[VALUE_SHOWN_SIZE])
+const char *bl_value_show(struct bl_text text, char out[BL_VALUE_SHOWN_SIZE])
 {
-    struct bl_text start = bl_utf8_cut(text, VALUE_SHOWN_SIZE - 1);
+    struct bl_text start = bl_utf8_cut(text, BL_VALUE_SHOWN_SIZE - 1);
 
     for (size_t i = 0; i < start.size; i++) {
         unsigned char byte = (unsigned char)start.data[i];
@@ -35,7 +36,8 @@ const char *value_show(struct bl_text text, char out[VALUE_SHOWN_SIZE])
 }
 
 /* Adds what may stand here: the nearest word, or all of them. */
-static void hint_words(struct value_reader *reader, struct bl_text word, const char *const *words)
+static void hint_words(struct bl_value_reader *reader, struct bl_text word,
+                       const char *const *words)
 {
     struct bl_suggestion suggestion;
     struct bl_buffer all;
@@ -55,8 +57,8 @@ static void hint_words(struct value_reader *reader, struct bl_text word, const c
     bl_buffer_done(&all);
 }
 
-int value_read_document(struct value_reader *reader, struct bl_arena *arena, struct bl_text source,
-                        size_t size_max)
+int bl_value_read_document(struct bl_value_reader *reader, struct bl_arena *arena,
+                           struct bl_text source, size_t size_max)
 {
     struct bl_json_limits limits = {.size_max = size_max, .refuse_duplicates = true};
     struct bl_json_fault fault = {0};
@@ -76,7 +78,7 @@ int value_read_document(struct value_reader *reader, struct bl_arena *arena, str
 
 /* ---- Values ---- */
 
-const char *value_type(const struct bl_json *value)
+const char *bl_value_type(const struct bl_json *value)
 {
     switch (bl_json_type(value)) {
     case BL_JSON_NULL: return "empty";
@@ -92,26 +94,27 @@ const char *value_type(const struct bl_json *value)
     return "nothing";
 }
 
-static int read_string(struct value_reader *reader, const struct bl_json *value, const char *name,
-                       struct bl_text *ret_text)
+static int read_string(struct bl_value_reader *reader, const struct bl_json *value,
+                       const char *name, struct bl_text *ret_text)
 {
     *ret_text = bl_json_text(value);
     if (bl_json_is(value, BL_JSON_STRING))
         return 0;
-    int result = value_fail_at(reader, value, "%s must be text, is %s", name, value_type(value));
+    int result =
+        bl_value_fail_at(reader, value, "%s must be text, is %s", name, bl_value_type(value));
     if (!bl_json_is(value, BL_JSON_ARRAY) && !bl_json_is(value, BL_JSON_OBJECT))
         bl_error_hint(reader->error, "put quotes around it");
     return result;
 }
 
-int value_read_text(struct value_reader *reader, const struct bl_json *key,
-                    struct bl_text *ret_text)
+int bl_value_read_text(struct bl_value_reader *reader, const struct bl_json *key,
+                       struct bl_text *ret_text)
 {
     return read_string(reader, key + 1, key->string, ret_text);
 }
 
-int value_read_line(struct value_reader *reader, const struct bl_json *value, const char *name,
-                    const char **ret_text)
+int bl_value_read_line(struct bl_value_reader *reader, const struct bl_json *value,
+                       const char *name, const char **ret_text)
 {
     struct bl_text text;
     int result = read_string(reader, value, name, &text);
@@ -119,28 +122,29 @@ int value_read_line(struct value_reader *reader, const struct bl_json *value, co
     if (result != 0)
         return result;
     if (text.size == 0)
-        return value_fail_at(reader, value, "%s must not be empty", name);
+        return bl_value_fail_at(reader, value, "%s must not be empty", name);
     for (size_t i = 0; i < text.size; i++) {
         if ((unsigned char)text.data[i] < 0x20 || text.data[i] == 0x7f)
-            return value_fail_at(reader, value, "%s holds a control character", name);
+            return bl_value_fail_at(reader, value, "%s holds a control character", name);
     }
     *ret_text = text.data;
     return 0;
 }
 
-int value_read_boolean(struct value_reader *reader, const struct bl_json *key, bool *ret_value)
+int bl_value_read_boolean(struct bl_value_reader *reader, const struct bl_json *key,
+                          bool *ret_value)
 {
     const struct bl_json *value = key + 1;
 
     if (!bl_json_is(value, BL_JSON_BOOLEAN))
-        return value_fail_at(reader, value, "%s must be true or false, is %s", key->string,
-                             value_type(value));
+        return bl_value_fail_at(reader, value, "%s must be true or false, is %s", key->string,
+                                bl_value_type(value));
     *ret_value = value->boolean;
     return 0;
 }
 
-int value_read_duration(struct value_reader *reader, const struct bl_json *key, int64_t least_ns,
-                        uint64_t *ret_ns)
+int bl_value_read_duration(struct bl_value_reader *reader, const struct bl_json *key,
+                           int64_t least_ns, uint64_t *ret_ns)
 {
     const struct bl_json *value = key + 1;
     struct bl_error detail = {0};
@@ -157,20 +161,20 @@ int value_read_duration(struct value_reader *reader, const struct bl_json *key, 
         return 0;
     }
     bool told = detail.message[0] != '\0' && !reader->guarded;
-    value_fail_at(reader, value, "%s must be a duration%s%s%s", key->string,
-                  least_ns > 0 ? " above zero" : ", zero or more", told ? ": " : "",
-                  told ? detail.message : "");
+    bl_value_fail_at(reader, value, "%s must be a duration%s%s%s", key->string,
+                     least_ns > 0 ? " above zero" : ", zero or more", told ? ": " : "",
+                     told ? detail.message : "");
     bl_error_hint(reader->error, "like %s; a number alone is seconds",
                   least_ns > 0 ? "500ms, 90s or 15m" : "20ms, 1.5s or 2m");
     return BL_EPARSE;
 }
 
-int value_read_choice(struct value_reader *reader, const struct bl_json *key,
-                      const char *const *words, size_t *ret_index)
+int bl_value_read_choice(struct bl_value_reader *reader, const struct bl_json *key,
+                         const char *const *words, size_t *ret_index)
 {
     struct bl_text text;
-    char shown[VALUE_SHOWN_SIZE];
-    int result = value_read_text(reader, key, &text);
+    char shown[BL_VALUE_SHOWN_SIZE];
+    int result = bl_value_read_text(reader, key, &text);
 
     if (result != 0)
         return result;
@@ -181,32 +185,33 @@ int value_read_choice(struct value_reader *reader, const struct bl_json *key,
         }
     }
     if (reader->guarded)
-        result = value_fail_at(reader, key + 1, "%s is none of those there are", key->string);
+        result = bl_value_fail_at(reader, key + 1, "%s is none of those there are", key->string);
     else
-        result = value_fail_at(reader, key + 1, "%s is not known: '%s'", key->string,
-                               value_show(text, shown));
+        result = bl_value_fail_at(reader, key + 1, "%s is not known: '%s'", key->string,
+                                  bl_value_show(text, shown));
     hint_words(reader, text, words);
     return result;
 }
 
 /* ---- Mappings ---- */
 
-int value_read_members(struct value_reader *reader, const struct bl_json *mapping, const char *what,
-                       const char *const *names, value_member *read, void *out)
+int bl_value_read_members(struct bl_value_reader *reader, const struct bl_json *mapping,
+                          const char *what, const char *const *names, bl_value_member *read,
+                          void *out)
 {
-    char shown[VALUE_SHOWN_SIZE];
+    char shown[BL_VALUE_SHOWN_SIZE];
 
     if (!bl_json_is(mapping, BL_JSON_OBJECT))
-        return value_fail_at(reader, mapping, "%s must be a mapping, is %s", what,
-                             value_type(mapping));
+        return bl_value_fail_at(reader, mapping, "%s must be a mapping, is %s", what,
+                                bl_value_type(mapping));
     BL_JSON_MEMBERS (key, mapping) {
         size_t which = 0;
         while (names[which] != NULL &&
                !bl_text_equal(bl_json_text(key), bl_text_from(names[which])))
             which++;
         if (names[which] == NULL) {
-            int result = value_fail_at(reader, key, "%s has no key '%s'", what,
-                                       value_show(bl_json_text(key), shown));
+            int result = bl_value_fail_at(reader, key, "%s has no key '%s'", what,
+                                          bl_value_show(bl_json_text(key), shown));
             hint_words(reader, bl_json_text(key), names);
             return result;
         }

@@ -1,0 +1,519 @@
+/* Design notes.
+ *
+ * An agent holds its session from its opening to its closing; in between it takes prompts, each in
+ * a scope of the caller's. What outlives a prompt (the lease, jobs in the background) runs in a
+ * shield that no stop of a prompt reaches. A sub-agent is an agent like any other, opened and
+ * closed by the call of `task` that wants it: its scope is below that call's, its budget below that
+ * turn's, and its events go to the same listener. */
+#include <stdio.h>
+
+#include "parts.h"
+
+#define MATCHES_MAX 32u
+/* Longer than any session. */
+#define HELD_NS_MAX (BL_NEVER - 1)
+
+/* ---- What others see of it --------------------------------------------------------------------
+ */
+
+static void set_phase(struct bl_activity *activity, const char *phase, struct bl_text name)
+{
+    snprintf(activity->phase, sizeof activity->phase, "%s%s%.*s", phase, name.size > 0 ? " " : "",
+             (int)(name.size < 20 ? name.size : 20), name.data != NULL ? name.data : "");
+}
+
+static struct agent_call *find_call(const struct bl_agent *agent, struct bl_text id)
+{
+    BL_LIST_EACH (link, &agent->calls) {
+        struct agent_call *call = BL_CONTAINER(link, struct agent_call, link);
+        if (bl_text_equal(bl_text_from(call->activity.id), id))
+            return call;
+    }
+    return NULL;
+}
+
+static void begin_call(struct bl_agent *agent, const struct bl_event *event)
+{
+    struct agent_call *call = bl_zalloc(sizeof *call);
+
+    set_phase(&agent->activity, "tool", event->name);
+    agent->tokens = agent->activity.tokens;
+    call->activity = (struct bl_activity){.kind = "call", .scope = event->call->scope};
+    bl_text_into(call->activity.id, sizeof call->activity.id, event->call->id);
+    bl_text_into(call->activity.session, sizeof call->activity.session, agent->session.id);
+    set_phase(&call->activity, "tool", event->name);
+    bl_buffer_init(&call->receipt, SIZE_MAX);
+    bl_list_push_back(&agent->calls, &call->link);
+    bl_activity_begin(agent->options.activities, &call->activity);
+}
+
+static void end_call(struct bl_agent *agent, const struct bl_event *event)
+{
+    struct agent_call *call = find_call(agent, event->id);
+
+    if (call == NULL)
+        return;
+    bl_list_remove(&call->link);
+    bl_activity_end(&call->activity, bl_buffer_text(&call->receipt));
+    bl_buffer_done(&call->receipt);
+    bl_free(call);
+    if (bl_list_empty(&agent->calls))
+        set_phase(&agent->activity, "model", (struct bl_text){0});
+}
+
+static void follow(struct bl_agent *agent, const struct bl_event *event)
+{
+    struct agent_call *call = event->id.size > 0 ? find_call(agent, event->id) : NULL;
+
+    agent->activity.active_ns = bl_now_ns();
+    if (call != NULL)
+        call->activity.active_ns = agent->activity.active_ns;
+    switch ((int)event->type) {
+    case BL_EVENT_TURN_STARTED:
+        set_phase(&agent->activity, "model", (struct bl_text){0});
+        agent->tokens = agent->activity.tokens;
+        break;
+    case BL_EVENT_USAGE:
+        agent->activity.tokens = agent->tokens + bl_usage_total(event->usage);
+        break;
+    case BL_EVENT_PERMISSION_ASKED: set_phase(&agent->activity, "asks about", event->name); break;
+    case BL_EVENT_TOOL_STARTED: begin_call(agent, event); break;
+    case BL_EVENT_RECEIPT:
+        if (call != NULL)
+            bl_buffer_append(&call->receipt, event->json);
+        break;
+    case BL_EVENT_TOOL_ENDED: end_call(agent, event); break;
+    default: break;
+    }
+}
+
+static void on_event(void *context, const struct bl_event *event)
+{
+    struct bl_agent *agent = context;
+    const struct bl_listener *next = agent->options.listener;
+
+    if (agent->options.activities != NULL)
+        follow(agent, event);
+    if (next != NULL)
+        next->event(next->context, event);
+    agent_hooks_follow(agent, event);
+}
+
+static void list_prompt(struct bl_agent *agent, struct bl_scope *scope)
+{
+    struct bl_activity *activity = &agent->activity;
+
+    if (agent->options.activities == NULL)
+        return;
+    *activity = (struct bl_activity){
+        .kind = agent->above == NULL ? "run" : "agent", .scope = scope, .phase = "starting"};
+    bl_text_into(activity->id, sizeof activity->id, agent->id);
+    bl_text_into(activity->session, sizeof activity->session, agent->session.id);
+    bl_activity_begin(agent->options.activities, activity);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+/* While the session is held, so that other machines see that somebody is there. What is wrong with
+ * the lease the next commit says. */
+static int renew_main(void *argument)
+{
+    struct bl_agent *agent = argument;
+    struct bl_error *error = bl_alloc(sizeof *error);
+    int code;
+
+    while ((code = bl_sleep(BL_STORE_RENEW_NS)) == 0) {
+        *error = (struct bl_error){0};
+        bl_store_renew(agent->held, error);
+    }
+    bl_free(error);
+    return code;
+}
+
+static void prepare_engine(struct bl_agent *agent)
+{
+    const struct bl_agent_options *options = &agent->options;
+
+    agent->listener = (struct bl_listener){on_event, agent};
+    agent->engine = (struct bl_engine){
+        .model = &agent->model,
+        .tools = agent->tools.offer_count > 0 ? &agent->tools : NULL,
+        .store = bl_store_session_table(agent->held),
+        .listener = &agent->listener,
+        .clock = bl_loop_clock(bl_loop_current()),
+        .system = options->system,
+        .schema_text = options->schema_text,
+        .schema = options->schema,
+        .limits = options->limits,
+        .inbox = agent->above == NULL ? &agent->inbox : NULL,
+        .budget_above = agent->budget_above,
+    };
+}
+
+static int hold_session(struct bl_agent *agent, struct bl_error *error)
+{
+    struct bl_scope shield;
+
+    bl_session_init(&agent->session, "");
+    /* Once begun it is finished: a stop that comes meanwhile is seen by the first turn, at entry.
+     */
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = bl_store_hold(agent->options.store, &agent->options.session, &agent->session,
+                             &agent->held, error);
+    bl_shield_end(&shield);
+    if (code != 0)
+        bl_session_done(&agent->session);
+    return code;
+}
+
+static void release_session(struct bl_agent *agent)
+{
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    bl_store_release(agent->held);
+    bl_shield_end(&shield);
+    bl_session_done(&agent->session);
+}
+
+static void close_model(struct bl_agent *agent)
+{
+    if (agent->model_opened)
+        agent->options.models->close(agent->options.models->context, agent->model_handle);
+}
+
+int agent_open(struct bl_agent *agent, struct bl_error *error)
+{
+    bl_arena_init(&agent->arena);
+    bl_list_init(&agent->calls);
+    bl_inbox_init(&agent->inbox);
+    bl_lock_init(&agent->asking);
+    bl_buffer_init(&agent->stop_event, SIZE_MAX);
+    int code = agent_tools_open(agent, error);
+    if (code == 0)
+        code = hold_session(agent, error);
+    if (code != 0) {
+        close_model(agent);
+        agent_tools_close(agent);
+        bl_arena_done(&agent->arena);
+        return code;
+    }
+    prepare_engine(agent);
+    bl_journal_init(&agent->journal, &agent->engine, agent->root->id, agent->session.id);
+    struct bl_scope *outer = bl_scope_current();
+    bl_shield_begin(&agent->shield, HELD_NS_MAX);
+    bl_nursery_init(&agent->nursery, &agent->shield);
+    bl_nursery_spawn(&agent->nursery, NULL, "lease", renew_main, agent, NULL);
+    if (agent->above == NULL && agent->options.toolbox != NULL)
+        bl_toolbox_begin(agent->options.toolbox, &agent->nursery, agent->options.activities,
+                         agent->session.id);
+    bl_scope_enter(outer);
+    return 0;
+}
+
+void agent_close(struct bl_agent *agent)
+{
+    struct bl_scope *outer = bl_scope_enter(&agent->shield);
+
+    if (agent->above == NULL && agent->options.toolbox != NULL)
+        bl_toolbox_end(agent->options.toolbox);
+    bl_nursery_done(&agent->nursery);
+    bl_shield_end(&agent->shield);
+    bl_scope_enter(outer);
+    release_session(agent);
+    close_model(agent);
+    bl_journal_done(&agent->journal);
+    bl_inbox_done(&agent->inbox);
+    bl_buffer_done(&agent->stop_event);
+    agent_tools_close(agent);
+    bl_arena_done(&agent->arena);
+}
+
+/* ---- A prompt ---------------------------------------------------------------------------------
+ */
+
+static const char *const *names_of(struct bl_arena *arena, const struct bl_list *matches,
+                                   const char *kind)
+{
+    const char **names = bl_arena_alloc(arena, (MATCHES_MAX + 1) * sizeof *names);
+    size_t count = 0;
+
+    BL_LIST_EACH (link, matches) {
+        const struct bl_route_match *match = BL_CONTAINER(link, struct bl_route_match, link);
+        if (strcmp(match->kind, kind) == 0 && count < MATCHES_MAX)
+            names[count++] = match->name;
+    }
+    names[count] = NULL;
+    return names;
+}
+
+static void route(struct bl_agent *agent, struct bl_arena *arena, struct bl_text prompt)
+{
+    struct bl_list matches;
+
+    bl_route(arena, prompt, agent->engine.tools, &matches);
+    agent->engine.matched_commands = names_of(arena, &matches, "command");
+    agent->engine.matched_tools = names_of(arena, &matches, "tool");
+}
+
+static void take_recorded(struct bl_agent *agent, struct bl_arena *arena,
+                          struct bl_run_options *options)
+{
+    size_t count = 0;
+
+    while (bl_store_session_recorded(agent->held, count).size > 0)
+        count++;
+    struct bl_text *recorded = bl_arena_alloc(arena, (count + 1) * sizeof *recorded);
+    for (size_t i = 0; i < count; i++)
+        recorded[i] = bl_arena_text(arena, bl_store_session_recorded(agent->held, i));
+    options->recorded = recorded;
+    options->recorded_count = count;
+}
+
+/* What the open found, besides what the caller has to say. */
+static void add_warnings(struct bl_agent *agent, struct bl_arena *arena,
+                         struct bl_run_options *options)
+{
+    const struct bl_store_recovery *recovery = bl_store_session_recovery(agent->held);
+    size_t count = options->warning_count;
+
+    if (!recovery->owner_died)
+        return;
+    struct bl_text *warnings = bl_arena_alloc(arena, (count + 1) * sizeof *warnings);
+    if (count > 0)
+        memcpy(warnings, options->warnings, count * sizeof *warnings);
+    warnings[count] = bl_store_recovery_text(arena, agent->session.id, recovery);
+    options->warnings = warnings;
+    options->warning_count = count + 1;
+}
+
+/* From here on its stop has a receipt, and it can be seen. */
+static void begin_prompt(struct bl_agent *agent, struct bl_scope *scope, struct bl_receipt *receipt)
+{
+    agent->prompt = scope;
+    bl_receipt_open(receipt, scope, agent->id);
+    if (agent->options.toolbox != NULL) {
+        receipt->background = bl_toolbox_write_background;
+        receipt->background_context = agent->options.toolbox;
+    }
+    list_prompt(agent, scope);
+}
+
+void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, struct bl_scope *scope,
+                  struct bl_unit *unit, struct bl_arena *arena, struct bl_run_result *ret_result)
+{
+    struct bl_run_options loop = *run;
+    struct bl_receipt receipt;
+
+    loop.run_id = agent->root->id;
+    loop.agent = agent->above != NULL ? agent->id : NULL;
+    route(agent, arena, run->prompt);
+    if (!agent->prompted) {
+        take_recorded(agent, arena, &loop);
+        add_warnings(agent, arena, &loop);
+    }
+    agent->prompted = true;
+    begin_prompt(agent, scope, &receipt);
+    bl_run(&agent->engine, &agent->session, &receipt, &loop, arena, ret_result);
+    if (agent->options.activities != NULL)
+        bl_activity_end(&agent->activity, ret_result->receipt);
+    if (unit != NULL)
+        bl_receipt_fold(&receipt, unit);
+    bl_receipt_close(&receipt);
+    bl_usage_add(&agent->usage, &ret_result->usage);
+    bl_spent_add(&agent->spent, &ret_result->spent);
+    agent->turns_completed += ret_result->turns_completed;
+    agent->prompt = NULL;
+}
+
+/* ---- The root ---------------------------------------------------------------------------------
+ */
+
+int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_agent,
+                  struct bl_error *error)
+{
+    struct bl_agent *agent = bl_zalloc(sizeof *agent);
+
+    agent->options = *options;
+    agent->root = agent;
+    agent->model = *options->model;
+    bl_text_into(agent->id, sizeof agent->id, options->session.run_id);
+    int code = agent_open(agent, error);
+    if (code != 0)
+        bl_free(agent);
+    else
+        *ret_agent = agent;
+    return code;
+}
+
+/* Start and end of a conversation: of one loop alone, that loop has told them. */
+static void tell_start(struct bl_agent *agent, struct bl_text prompt)
+{
+    if (agent->journal.seq == 0)
+        bl_journal_emit(&agent->journal, &(struct bl_event){.type = BL_EVENT_RUN_STARTED,
+                                                            .text = prompt,
+                                                            .model = &agent->model});
+}
+
+static void tell_end(struct bl_agent *agent)
+{
+    const struct bl_turn_store *store = agent->engine.store;
+    struct bl_error error = {0};
+    struct bl_scope shield;
+
+    if (agent->journal.seq == 0)
+        return;
+    bl_journal_emit(&agent->journal, &(struct bl_event){.type = BL_EVENT_RUN_ENDED,
+                                                        .name = BL_TEXT("completed"),
+                                                        .count = agent->turns_completed,
+                                                        .usage = &agent->usage,
+                                                        .spent = &agent->spent});
+    if (agent->session.unknown)
+        return;
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    store->note(store->context, bl_buffer_text(&agent->journal.pending), NULL, (struct bl_text){0},
+                &error);
+    bl_shield_end(&shield);
+}
+
+void bl_agent_close(struct bl_agent *agent)
+{
+    if (agent == NULL)
+        return;
+    agent->inbox.closed = true;
+    tell_end(agent);
+    agent_close(agent);
+    bl_free(agent);
+}
+
+void bl_agent_prompt(struct bl_agent *agent, const struct bl_run_options *run,
+                     struct bl_scope *scope, struct bl_arena *arena,
+                     struct bl_run_result *ret_result)
+{
+    struct bl_run_options loop = *run;
+
+    loop.journal = &agent->journal;
+    tell_start(agent, run->prompt);
+    agent_prompt(agent, &loop, scope, NULL, arena, ret_result);
+}
+
+int bl_agent_inject(struct bl_agent *agent, struct bl_text text, char *ret_id)
+{
+    return bl_inbox_put(&agent->inbox, text, ret_id);
+}
+
+struct bl_text bl_agent_take_back(struct bl_agent *agent, struct bl_arena *arena)
+{
+    return bl_inbox_take_all(&agent->inbox, arena);
+}
+
+const struct bl_list *bl_agent_waiting(const struct bl_agent *agent)
+{
+    return &agent->inbox.waiting;
+}
+
+/* What a stop of it came to, for whoever asked by its id. */
+static void unlist_compaction(struct bl_agent *agent, const struct bl_receipt *receipt)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer text;
+
+    if (agent->options.activities == NULL)
+        return;
+    bl_buffer_init(&text, SIZE_MAX);
+    bl_json_writer_init(&writer, &text);
+    if (bl_scope_stopped(receipt->scope))
+        bl_receipt_write(receipt, &writer);
+    bl_activity_end(&agent->activity, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+}
+
+int bl_agent_compact(struct bl_agent *agent, struct bl_scope *scope, uint64_t *ret_dropped,
+                     struct bl_error *error)
+{
+    struct bl_receipt receipt;
+    struct bl_spent spent;
+
+    tell_start(agent, (struct bl_text){0});
+    begin_prompt(agent, scope, &receipt);
+    set_phase(&agent->activity, "summary", (struct bl_text){0});
+    int code = bl_session_compact(&agent->engine, &agent->session, &receipt, &agent->journal, 1,
+                                  ret_dropped, &spent, error);
+    unlist_compaction(agent, &receipt);
+    bl_receipt_close(&receipt);
+    if (code == 0)
+        bl_usage_add(&agent->usage, &spent.usage);
+    bl_spent_add(&agent->spent, &spent);
+    agent->prompt = NULL;
+    return code;
+}
+
+int bl_agent_set_model(struct bl_agent *agent, const char *name, struct bl_error *error)
+{
+    const struct bl_model_source *models = agent->options.models;
+    struct bl_model model;
+    void *handle;
+
+    if (models == NULL)
+        return bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "change the model", name,
+                            "the model cannot be changed here");
+    int code = models->open(models->context, name, &model, &handle, error);
+    if (code != 0)
+        return code;
+    close_model(agent);
+    agent->model = model;
+    agent->model_handle = handle;
+    agent->model_opened = true;
+    return 0;
+}
+
+const struct bl_model *bl_agent_model(const struct bl_agent *agent)
+{
+    return &agent->model;
+}
+
+const struct bl_session *bl_agent_session(const struct bl_agent *agent)
+{
+    return &agent->session;
+}
+
+const struct bl_store_recovery *bl_agent_recovery(const struct bl_agent *agent)
+{
+    return bl_store_session_recovery(agent->held);
+}
+
+const struct bl_spent *bl_agent_spent(const struct bl_agent *agent)
+{
+    return &agent->spent;
+}
+
+const char *bl_agent_cancel_state(const struct bl_agent *agent)
+{
+    return agent->prompt != NULL && bl_scope_stopped(agent->prompt) ? "cancelled" : "armed";
+}
+
+const struct bl_tools *bl_agent_tools(const struct bl_agent *agent)
+{
+    return &agent->tools;
+}
+
+int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_options *run,
+                 struct bl_scope *scope, struct bl_arena *arena, struct bl_agent_result *ret_result,
+                 struct bl_error *error)
+{
+    struct bl_run_options loop = *run;
+    struct bl_agent *agent;
+
+    if (loop.from_ns == 0)
+        loop.from_ns = bl_now_ns();
+    int code = bl_agent_open(options, &agent, error);
+    if (code != 0)
+        return code;
+    *ret_result = (struct bl_agent_result){.recovery = *bl_agent_recovery(agent)};
+    bl_text_into(ret_result->session_id, sizeof ret_result->session_id, agent->session.id);
+    agent_prompt(agent, &loop, scope, NULL, arena, &ret_result->run);
+    ret_result->undelivered = bl_agent_take_back(agent, arena);
+    bl_agent_close(agent);
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* What people put into files for an agent: where it is looked for, and how it is read. Inside
+ * agent/ only. */
+#ifndef BELAY_AGENT_FOUND_H
+#define BELAY_AGENT_FOUND_H
+
+#include <belay/agent.h>
+#include <belay/value.h>
+
+#define FOUND_SIZE_MAX        ((size_t)256 * 1024) /* of one file */
+#define FOUND_COUNT_MAX       256u                 /* of one kind */
+#define FOUND_ENTRIES_MAX     4096u                /* of a folder: the rest is not looked at */
+#define FOUND_DESCRIPTION_MAX 1024u
+
+/* Where something of that name can be: in the user's own folder as `users`, then from the
+ * workspace's root down to `directory` as each of `below` (which ends in NULL). Absolute if that
+ * is; ends in NULL. */
+const char *const *found_paths(struct bl_arena *arena, const char *directory, const char *users,
+                               const char *const *below);
+/* What a folder holds, sorted; hidden ones are left out. Ends in NULL. A folder that is not there
+ * holds nothing; one that cannot be read, or that holds too much, is a notice besides. */
+const char *const *found_names(struct bl_arena *arena, const char *folder, struct bl_list *notices);
+/* What the error says, as a notice. */
+void found_notice(struct bl_arena *arena, struct bl_list *notices, const struct bl_error *error);
+/* There are more than FOUND_COUNT_MAX `things`: that file and what comes after it is left out. */
+void found_too_many(struct bl_arena *arena, struct bl_list *notices, const char *things,
+                    const char *path);
+
+/* The text of a file, in the arena. BL_ENOENT without an error: it is not there. */
+int found_load(struct bl_arena *arena, const char *path, const char *operation,
+               struct bl_text *ret_text, struct bl_error *error);
+
+/* A Markdown file that begins with YAML between two lines of three dashes. */
+struct found_page {
+    struct bl_value_reader reader; /* of the YAML; places are those in the file */
+    struct bl_text body;           /* what follows, trimmed */
+};
+
+/* Reads one: its front matter is a mapping. Codes as those of found_load, and BL_EPARSE. */
+int found_page_read(struct bl_arena *arena, const char *path, const char *operation,
+                    struct found_page *ret_page, struct bl_error *error);
+/* The value of a member as one line of words: not empty, at most so many bytes. In the arena. */
+int found_line(struct bl_value_reader *reader, const struct bl_json *key, struct bl_arena *arena,
+               size_t size_max, const char **ret_line);
+
+#endif

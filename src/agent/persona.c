@@ -1,0 +1,332 @@
+#include "found.h"
+
+#define OPERATION  "read a persona"
+#define SUFFIX     ".md"
+#define LABEL_MAX  64u
+#define TOOLS_MAX  128u
+#define NUMBER_MAX 1000000000
+
+/* ---- Those that are built in ----------------------------------------------------------------- */
+
+static const char *const looking_tools[] = {"read", "glob", "grep", "ls", NULL};
+static const char *const reviewing_tools[] = {"read", "glob", "grep", "ls", "bash", NULL};
+
+static const struct bl_persona built_in[] = {
+    {
+        .name = "explore",
+        .description = "Finds things in the workspace and answers a question about them; it only "
+                       "reads. For searches whose way there does not matter, only what was found.",
+        .instructions = BL_TEXT(
+            "You are a scout: another agent sends you to find something out about the files of "
+            "this workspace, and sees nothing but your last answer.\n"
+            "\n"
+            "- Begin broadly (glob, grep, ls), then read what matters. Ask for several things at "
+            "once when they do not depend on each other.\n"
+            "- Look in more than one place and under more than one name before you say that "
+            "something does not exist.\n"
+            "- You cannot change anything, and are not asked to judge or to improve.\n"
+            "- Stop when the question is answered. Answer briefly: the finding first, then where "
+            "it "
+            "stands as path:line, with the few lines of code that it rests on. Say what you did "
+            "not "
+            "look at, and what you are not sure of."),
+        .tools = looking_tools,
+    },
+    {
+        .name = "worker",
+        .description = "Does one self-contained piece of work with all tools: changes files, runs "
+                       "commands, checks the result. Give it everything that it has to know.",
+        .instructions = BL_TEXT(
+            "You do one piece of work for another agent, which sees nothing but your last answer.\n"
+            "\n"
+            "- Do what is asked, all of it, and nothing beside it: others may be at work in the "
+            "same files.\n"
+            "- Read before you change. Keep to the style of what is there.\n"
+            "- Check what you did: run the tests or the build that it concerns, and mend what you "
+            "broke.\n"
+            "- You cannot ask back. Where something is open, take the plainest reading of it and "
+            "say that you did; where you cannot go on, stop and say why.\n"
+            "- Answer with what you changed (paths), how you checked it and what came of that, and "
+            "what is left to do."),
+    },
+    {
+        .name = "review",
+        .description = "Looks for defects in a change or a piece of code, and says where and why; "
+                       "it changes nothing. Name the files, the commit or the diff.",
+        .instructions = BL_TEXT(
+            "You review code for another agent, which sees nothing but your last answer. Look for "
+            "what will fail, not for what you would have written differently.\n"
+            "\n"
+            "- Read the change and what it touches: callers, tests, the rules of this project. The "
+            "shell is for looking (git diff, git log, running tests); change no files.\n"
+            "- Look for wrong results, cases at the edges, errors that nobody handles, races, "
+            "leaks, input from outside that is trusted, and promises of comments or documentation "
+            "that are not kept.\n"
+            "- Prove a finding before you report it: follow the code, or run something that shows "
+            "it. Leave out what you cannot support.\n"
+            "- Answer with the findings, worst first: path:line, what happens, when, and how to "
+            "mend it. If there are none, say so, and say what you checked."),
+        .tools = reviewing_tools,
+    },
+};
+
+/* ---- One file -------------------------------------------------------------------------------- */
+
+static bool is_name(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+        if (!((byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '-'))
+            return false;
+    }
+    return text.size >= 1 && text.size <= LABEL_MAX;
+}
+
+static bool is_tool(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+        bool alphanumeric = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                            (byte >= '0' && byte <= '9');
+        if (!alphanumeric && (byte == '\0' || strchr("_-.*", byte) == NULL))
+            return false;
+    }
+    return text.size >= 1 && text.size <= 128;
+}
+
+/* A persona while its file is read. */
+struct draft {
+    struct bl_arena *arena;
+    struct bl_persona *persona;
+};
+
+static int read_name(struct bl_value_reader *reader, const struct bl_json *key, struct draft *draft)
+{
+    struct bl_text text;
+    int code = bl_value_read_text(reader, key, &text);
+
+    if (code != 0)
+        return code;
+    if (!is_name(text)) {
+        code = bl_value_fail_at(reader, key + 1, "name is none");
+        bl_error_hint(reader->error, "use 1 to 64 of a-z, 0-9 and -");
+        return code;
+    }
+    draft->persona->name = text.data;
+    return 0;
+}
+
+/* Names in a list, or with commas between them. */
+static int read_tools(struct bl_value_reader *reader, const struct bl_json *value,
+                      struct draft *draft)
+{
+    const char **tools = bl_arena_zalloc(draft->arena, (TOOLS_MAX + 1) * sizeof *tools);
+    struct bl_text rest = bl_json_text(value), name;
+    const struct bl_json *element = bl_json_first(value, BL_JSON_ARRAY);
+    bool list = bl_json_is(value, BL_JSON_ARRAY);
+    size_t count = 0;
+
+    if (!list && !bl_json_is(value, BL_JSON_STRING))
+        return bl_value_fail_at(reader, value, "tools must be a list of names, is %s",
+                                bl_value_type(value));
+    while (list ? element->type != BL_JSON_END : bl_text_split(&rest, ',', &name)) {
+        const struct bl_json *place = list ? element : value;
+        if (list) {
+            name = bl_json_text(element);
+            element = bl_json_next(element);
+        }
+        name = bl_text_trim(name);
+        if (!is_tool(name)) {
+            int code = bl_value_fail_at(reader, place, "that is no name of a tool");
+            bl_error_hint(reader->error, "like read, bash or mcp__server__*");
+            return code;
+        }
+        if (count == TOOLS_MAX)
+            return bl_value_fail_at(reader, place, "there are more than %u tools", TOOLS_MAX);
+        tools[count++] = bl_arena_text(draft->arena, name).data;
+    }
+    draft->persona->tools = tools;
+    return 0;
+}
+
+static int read_number(struct bl_value_reader *reader, const struct bl_json *key,
+                       uint64_t *ret_number)
+{
+    int64_t number;
+
+    if (!bl_json_int64(key + 1, &number) || number < 1 || number > NUMBER_MAX)
+        return bl_value_fail_at(reader, key + 1, "%s must be a whole number from 1 to %d",
+                                key->string, NUMBER_MAX);
+    *ret_number = (uint64_t)number;
+    return 0;
+}
+
+enum persona_key {
+    PERSONA_NAME,
+    PERSONA_DESCRIPTION,
+    PERSONA_TOOLS,
+    PERSONA_MODEL,
+    PERSONA_MAX_STEPS,
+    PERSONA_ON_EXHAUSTED,
+    PERSONA_MAX_BUDGET_TOKENS,
+    PERSONA_TIMEOUT,
+};
+
+static const char *const persona_keys[] = {
+    [PERSONA_NAME] = "name",
+    [PERSONA_DESCRIPTION] = "description",
+    [PERSONA_TOOLS] = "tools",
+    [PERSONA_MODEL] = "model",
+    [PERSONA_MAX_STEPS] = "max_steps",
+    [PERSONA_ON_EXHAUSTED] = "on_exhausted",
+    [PERSONA_MAX_BUDGET_TOKENS] = "max_budget_tokens",
+    [PERSONA_TIMEOUT] = "timeout",
+    NULL,
+};
+
+static int read_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
+                       void *out)
+{
+    static const char *const policies[] = {"stop", "synthesize", NULL};
+    struct draft *draft = out;
+    struct bl_persona *persona = draft->persona;
+    size_t index = 0;
+    int code;
+
+    switch ((enum persona_key)which) {
+    case PERSONA_NAME: return read_name(reader, key, draft);
+    case PERSONA_DESCRIPTION:
+        return found_line(reader, key, draft->arena, FOUND_DESCRIPTION_MAX, &persona->description);
+    case PERSONA_TOOLS: return read_tools(reader, key + 1, draft);
+    case PERSONA_MODEL: return bl_value_read_line(reader, key + 1, key->string, &persona->model);
+    case PERSONA_MAX_STEPS: return read_number(reader, key, &persona->max_steps);
+    case PERSONA_ON_EXHAUSTED:
+        code = bl_value_read_choice(reader, key, policies, &index);
+        persona->synthesize = index == 1;
+        return code;
+    case PERSONA_MAX_BUDGET_TOKENS: return read_number(reader, key, &persona->max_budget_tokens);
+    case PERSONA_TIMEOUT: return bl_value_read_duration(reader, key, 1, &persona->timeout_ns);
+    }
+    return 0;
+}
+
+/* What is not said: the file's own name is the persona's. */
+static int finish(struct found_page *page, struct draft *draft, struct bl_text file_name)
+{
+    struct bl_persona *persona = draft->persona;
+    struct bl_text stem = {file_name.data, file_name.size - (sizeof SUFFIX - 1)};
+    const struct bl_json *root = page->reader.document.root;
+    int code;
+
+    if (persona->name == NULL && is_name(stem))
+        persona->name = bl_arena_text(draft->arena, stem).data;
+    if (persona->name == NULL) {
+        code = bl_value_fail_at(&page->reader, root, "a persona needs a name");
+        bl_error_hint(page->reader.error, "say name: with 1 to 64 of a-z, 0-9 and -");
+        return code;
+    }
+    if (persona->description == NULL) {
+        code = bl_value_fail_at(&page->reader, root, "a persona needs a description");
+        bl_error_hint(page->reader.error, "say in a line what it is good for: by that it is "
+                                          "chosen");
+        return code;
+    }
+    if (page->body.size == 0) {
+        code = bl_value_fail_at(&page->reader, root, "a persona needs instructions");
+        bl_error_hint(page->reader.error, "write them below the second line of dashes");
+        return code;
+    }
+    persona->instructions = page->body;
+    return 0;
+}
+
+static int read_persona(struct bl_arena *arena, const char *path, struct bl_text file_name,
+                        struct bl_persona **ret_persona, struct bl_error *error)
+{
+    struct draft draft = {arena, bl_arena_zalloc(arena, sizeof *draft.persona)};
+    struct found_page page;
+    int code = found_page_read(arena, path, OPERATION, &page, error);
+
+    draft.persona->path = path;
+    draft.persona->max_steps = draft.persona->max_budget_tokens = BL_UNLIMITED;
+    if (code == 0)
+        code = bl_value_read_members(&page.reader, page.reader.document.root, "a persona",
+                                     persona_keys, read_member, &draft);
+    if (code == 0)
+        code = finish(&page, &draft, file_name);
+    *ret_persona = draft.persona;
+    return code;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+const struct bl_persona *bl_persona_named(const struct bl_list *personas, struct bl_text name)
+{
+    BL_LIST_EACH (link, personas) {
+        const struct bl_persona *persona = BL_CONTAINER(link, struct bl_persona, link);
+        if (bl_text_equal(bl_text_from(persona->name), name))
+            return persona;
+    }
+    return NULL;
+}
+
+/* False: there are too many. */
+static bool add_persona(struct bl_list *personas, struct bl_persona *persona)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, personas) {
+        count++;
+        if (strcmp(BL_CONTAINER(link, struct bl_persona, link)->name, persona->name) != 0)
+            continue;
+        bl_list_insert_before(link, &persona->link);
+        bl_list_remove(link);
+        return true;
+    }
+    if (count == FOUND_COUNT_MAX)
+        return false;
+    bl_list_push_back(personas, &persona->link);
+    return true;
+}
+
+static bool add_folder(struct bl_arena *arena, const char *folder, struct bl_list *personas,
+                       struct bl_list *notices)
+{
+    const char *const *names = found_names(arena, folder, notices);
+
+    for (; *names != NULL; names++) {
+        struct bl_text name = bl_text_from(*names);
+        struct bl_error error = {0};
+        struct bl_persona *persona;
+        if (!bl_text_ends_with(name, BL_TEXT(SUFFIX)))
+            continue;
+        const char *path = bl_arena_printf(arena, "%s/%s", folder, *names).data;
+        int code = read_persona(arena, path, name, &persona, &error);
+        if (code == 0 && !add_persona(personas, persona)) {
+            found_too_many(arena, notices, "personas", path);
+            return false;
+        }
+        /* One that is gone since the folder was read was never there. */
+        if (error.code != 0)
+            found_notice(arena, notices, &error);
+    }
+    return true;
+}
+
+void bl_personas_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_personas,
+                      struct bl_list *notices)
+{
+    static const char *const below[] = {".belay/agents", NULL};
+    const char *const *folders = found_paths(arena, directory, "agents", below);
+    bool room = true;
+
+    bl_list_init(ret_personas);
+    for (size_t i = 0; i < BL_COUNT(built_in); i++) {
+        struct bl_persona *persona = bl_arena_alloc(arena, sizeof *persona);
+        *persona = built_in[i];
+        persona->max_steps = persona->max_budget_tokens = BL_UNLIMITED;
+        add_persona(ret_personas, persona);
+    }
+    for (; room && *folders != NULL; folders++)
+        room = add_folder(arena, *folders, ret_personas, notices);
+}

@@ -1,0 +1,91 @@
+#include "found.h"
+
+#define OPERATION "read a skill"
+#define FILE_NAME "SKILL.md"
+#define LABEL_MAX 64u
+
+/* Name and description; what else stands there is for other programs that know skills. */
+static int read_skill(struct bl_arena *arena, const char *folder, const char *folder_name,
+                      struct bl_skill **ret_skill, struct bl_error *error)
+{
+    struct bl_skill *skill = bl_arena_zalloc(arena, sizeof *skill);
+    struct found_page page;
+
+    skill->folder = folder;
+    skill->path = bl_arena_printf(arena, "%s/" FILE_NAME, folder).data;
+    skill->name = folder_name;
+    *ret_skill = skill;
+    int code = found_page_read(arena, skill->path, OPERATION, &page, error);
+    if (code != 0)
+        return code;
+    BL_JSON_MEMBERS (key, page.reader.document.root) {
+        if (strcmp(key->string, "name") == 0)
+            code = found_line(&page.reader, key, arena, LABEL_MAX, &skill->name);
+        else if (strcmp(key->string, "description") == 0)
+            code = found_line(&page.reader, key, arena, FOUND_DESCRIPTION_MAX, &skill->description);
+        if (code != 0)
+            return code;
+    }
+    if (strlen(skill->name) > LABEL_MAX) {
+        code = bl_value_fail_at(&page.reader, page.reader.document.root, "a skill needs a name");
+        bl_error_hint(error, "say name: the folder's own is longer than %u bytes", LABEL_MAX);
+    } else if (skill->description == NULL) {
+        code = bl_value_fail_at(&page.reader, page.reader.document.root,
+                                "a skill needs a description");
+        bl_error_hint(error, "say in a line what it is for, and when to read it");
+    }
+    return code;
+}
+
+/* False: there are too many. */
+static bool add_skill(struct bl_list *skills, struct bl_skill *skill)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, skills) {
+        count++;
+        if (strcmp(BL_CONTAINER(link, struct bl_skill, link)->name, skill->name) != 0)
+            continue;
+        bl_list_insert_before(link, &skill->link);
+        bl_list_remove(link);
+        return true;
+    }
+    if (count == FOUND_COUNT_MAX)
+        return false;
+    bl_list_push_back(skills, &skill->link);
+    return true;
+}
+
+static bool add_folder(struct bl_arena *arena, const char *folder, struct bl_list *skills,
+                       struct bl_list *notices)
+{
+    const char *const *names = found_names(arena, folder, notices);
+
+    for (; *names != NULL; names++) {
+        struct bl_error error = {0};
+        struct bl_skill *skill;
+        const char *path = bl_arena_printf(arena, "%s/%s", folder, *names).data;
+        int code = read_skill(arena, path, *names, &skill, &error);
+        if (code == 0 && !add_skill(skills, skill)) {
+            found_too_many(arena, notices, "skills", skill->path);
+            return false;
+        }
+        /* A folder without that file, or a file beside the folders, is none. */
+        if (error.code != 0)
+            found_notice(arena, notices, &error);
+    }
+    return true;
+}
+
+void bl_skills_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_skills,
+                    struct bl_list *notices)
+{
+    /* What other programs share stands behind what was written for this one. */
+    static const char *const below[] = {".agents/skills", ".belay/skills", NULL};
+    const char *const *folders = found_paths(arena, directory, "skills", below);
+    bool room = true;
+
+    bl_list_init(ret_skills);
+    for (; room && *folders != NULL; folders++)
+        room = add_folder(arena, *folders, ret_skills, notices);
+}

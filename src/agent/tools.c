@@ -1,0 +1,368 @@
+/* The table of tools that an agent's engine calls: those of the toolbox that its persona may use,
+ * and `task`; with hooks around each, and questions to whoever can be asked. */
+#include <stdio.h>
+
+#include "parts.h"
+
+#define TASK "task"
+/* More than the deadlines of all hooks of one moment come to. */
+#define HOOKS_NS_MAX (3600 * BL_NS_PER_S)
+
+/* ---- Hooks ------------------------------------------------------------------------------------
+ */
+
+/* Where the warnings of hooks go: into the stream of the turn. */
+struct hook_context {
+    struct bl_agent *agent;
+    const struct bl_tool_call *call; /* NULL: of the turn itself */
+};
+
+static void warn(void *context, struct bl_text message)
+{
+    const struct hook_context *hook = context;
+    struct bl_event event = {.type = BL_EVENT_WARNING, .text = message};
+
+    if (hook->call != NULL)
+        hook->call->tell(hook->call, &event);
+    else if (hook->agent->engine.journal != NULL)
+        bl_journal_emit(hook->agent->engine.journal, &event);
+}
+
+/* The event as its hook gets it. */
+static struct bl_text event_text(struct bl_arena *arena, const struct bl_event *event)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SIZE_MAX / 2);
+    bl_json_writer_init(&writer, &out);
+    bl_event_write(&writer, event);
+    bl_buffer_append_byte(&out, '\n');
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+static int run_hooks(struct bl_agent *agent, enum bl_hook_when when,
+                     const struct bl_tool_call *call, struct bl_text event, struct bl_arena *arena,
+                     struct bl_text *ret_reason)
+{
+    struct hook_context context = {agent, call};
+    struct bl_hook_run run = {
+        .hooks = agent->options.hooks,
+        .when = when,
+        .tool = call != NULL ? call->name : NULL,
+        .id = call != NULL ? call->id : agent->id,
+        .event = event,
+        .directory = agent->options.directory,
+        .hidden = agent->options.hidden,
+        .allowed = agent->options.env_allow,
+        .arena = arena,
+        .warn = warn,
+        .context = &context,
+    };
+
+    return bl_hooks_run(&run, ret_reason);
+}
+
+/* What a hook is told of a call; as the event of that name, without its number. */
+static struct bl_event call_event(const struct bl_agent *agent, enum bl_event_type type,
+                                  const struct bl_tool_call *call)
+{
+    return (struct bl_event){
+        .type = type,
+        .wall_ns = bl_clock_wall_ns(agent->engine.clock),
+        .run = agent->root->id,
+        .session = agent->session.id,
+        .agent = agent->above != NULL ? agent->id : NULL,
+        .turn = call->turn,
+        .id = bl_text_from(call->id),
+        .name = bl_text_from(call->name),
+        .json = call->input_text,
+    };
+}
+
+/* False: a hook refuses the call, or a stop came. */
+static bool hooks_agree(struct bl_agent *agent, const struct bl_tool_call *call, char *reason,
+                        size_t reason_size)
+{
+    struct bl_text said = {0};
+
+    if (!bl_hooks_any(agent->options.hooks, BL_HOOK_BEFORE_TOOL))
+        return true;
+    struct bl_event event = call_event(agent, BL_EVENT_TOOL_REQUESTED, call);
+    int code = run_hooks(agent, BL_HOOK_BEFORE_TOOL, call, event_text(call->arena, &event),
+                         call->arena, &said);
+    if (code == 0)
+        return true;
+    said = bl_utf8_cut(bl_text_trim(said), 400);
+    snprintf(reason, reason_size, "a hook refused it%s" BL_TEXT_FORMAT, said.size > 0 ? ": " : "",
+             BL_TEXT_ARG(said));
+    return false;
+}
+
+static void run_after_hooks(struct bl_agent *agent, const struct bl_tool_call *call,
+                            const struct bl_tool_result *result, uint64_t from_ns)
+{
+    struct bl_text said;
+
+    if (!bl_hooks_any(agent->options.hooks, BL_HOOK_AFTER_TOOL))
+        return;
+    struct bl_event event = call_event(agent, BL_EVENT_TOOL_ENDED, call);
+    event.status = result->is_error ? "error" : "ok";
+    event.ms = (bl_now_ns() - from_ns) / BL_NS_PER_MS;
+    run_hooks(agent, BL_HOOK_AFTER_TOOL, call, event_text(call->arena, &event), call->arena, &said);
+}
+
+/* Before the stop they run below the prompt's scope, so that it ends them and its receipt names
+ * them: the turn's own is claimed at its end. After it every wait there would end at once: then in
+ * a shield, with a receipt of their own, because that of the stop is made. */
+static void run_turn_hooks(struct bl_agent *agent, enum bl_hook_when when, struct bl_text event)
+{
+    bool stopped = bl_scope_stopped(agent->prompt);
+    struct bl_scope scope, *outer = bl_scope_current();
+    struct bl_receipt receipt;
+    struct bl_arena arena;
+    struct bl_text said;
+
+    if (!bl_hooks_any(agent->options.hooks, when))
+        return;
+    bl_arena_init(&arena);
+    if (stopped) {
+        /* Each has its own deadline. */
+        bl_shield_begin(&scope, HOOKS_NS_MAX);
+        bl_receipt_open(&receipt, &scope, agent->id);
+    } else {
+        bl_scope_init(&scope, agent->prompt);
+        bl_scope_enter(&scope);
+    }
+    run_hooks(agent, when, NULL, event, &arena, &said);
+    if (stopped) {
+        bl_receipt_close(&receipt);
+        bl_shield_end(&scope);
+    } else {
+        bl_scope_enter(outer);
+        bl_scope_done(&scope);
+    }
+    bl_arena_done(&arena);
+}
+
+/* The hooks of a stop wait for the end of its turn, which is to be durable first. */
+static void follow_stop(struct bl_agent *agent, const struct bl_event *event)
+{
+    struct bl_arena arena;
+
+    if (event->id.size > 0 || !bl_hooks_any(agent->options.hooks, BL_HOOK_STOP))
+        return;
+    bl_arena_init(&arena);
+    struct bl_text text = event_text(&arena, event);
+    if (event->turn != NULL)
+        bl_buffer_append(&agent->stop_event, text);
+    else
+        run_turn_hooks(agent, BL_HOOK_STOP, text);
+    bl_arena_done(&arena);
+}
+
+void agent_hooks_follow(struct bl_agent *agent, const struct bl_event *event)
+{
+    struct bl_arena arena;
+
+    if (agent->above != NULL || agent->options.hooks == NULL)
+        return;
+    if (event->type == BL_EVENT_RECEIPT)
+        follow_stop(agent, event);
+    if (event->type != BL_EVENT_TURN_STARTED && event->type != BL_EVENT_TURN_ENDED)
+        return;
+    bool started = event->type == BL_EVENT_TURN_STARTED;
+    bl_arena_init(&arena);
+    run_turn_hooks(agent, started ? BL_HOOK_TURN_START : BL_HOOK_TURN_END,
+                   event_text(&arena, event));
+    if (!started && agent->stop_event.size > 0)
+        run_turn_hooks(agent, BL_HOOK_STOP, bl_buffer_text(&agent->stop_event));
+    bl_buffer_clear(&agent->stop_event);
+    bl_arena_done(&arena);
+}
+
+/* ---- The engine's table -----------------------------------------------------------------------
+ */
+
+static bool is_task(const struct bl_tool_call *call)
+{
+    return strcmp(call->name, TASK) == 0;
+}
+
+/* By the rules alone. A sub-agent does nothing that these would not look at again. */
+static enum bl_permit decide(const struct bl_agent *agent, const struct bl_tool_call *call,
+                             char *ret_reason, size_t reason_size)
+{
+    const struct bl_permissions *permissions = agent->options.permissions;
+
+    if (is_task(call))
+        return permissions == NULL
+                   ? BL_PERMIT_ALLOWED
+                   : bl_permissions_decide(permissions, TASK,
+                                           bl_json_text(bl_json_get(call->input, BL_TEXT("agent"))),
+                                           ret_reason, reason_size);
+    const struct bl_tools *box = bl_toolbox_tools(agent->options.toolbox);
+    return box->permit(box->context, call, ret_reason, reason_size);
+}
+
+static enum bl_permit agent_permit(void *context, const struct bl_tool_call *call, char *ret_reason,
+                                   size_t reason_size)
+{
+    struct bl_agent *agent = context;
+    enum bl_permit permit = decide(agent, call, ret_reason, reason_size);
+
+    if (permit != BL_PERMIT_DENIED && !hooks_agree(agent, call, ret_reason, reason_size))
+        return BL_PERMIT_DENIED;
+    return permit;
+}
+
+/* With the question asked and answered. */
+static int ask(struct bl_agent *agent, const struct bl_tool_call *call, const char *question,
+               enum bl_reply *ret_reply)
+{
+    const struct bl_asker *asker = agent->options.asker;
+    struct bl_question asked = {
+        .agent = agent->above != NULL ? agent->id : NULL,
+        .id = call->id,
+        .tool = call->name,
+        .text = bl_text_from(question),
+        .input = call->input,
+        .rule = is_task(call) ? BL_TEXT(TASK) : bl_toolbox_rule(agent->options.toolbox, call),
+    };
+    struct bl_scope limited;
+
+    bl_scope_init(&limited, bl_scope_current());
+    if (asker->limit_ns > 0)
+        bl_scope_set_deadline(&limited, bl_time_add(bl_now_ns(), asker->limit_ns));
+    struct bl_scope *outer = bl_scope_enter(&limited);
+    int code = asker->ask(asker->context, &asked, ret_reply);
+    bl_scope_enter(outer);
+    bl_scope_done(&limited);
+    if (code == 0 && *ret_reply == BL_REPLY_ALWAYS && asked.rule.size > 0 &&
+        agent->options.permissions != NULL)
+        bl_permissions_add(agent->options.permissions, true, asked.rule.data, NULL);
+    return code;
+}
+
+static enum bl_permit agent_ask(void *context, const struct bl_tool_call *call,
+                                const char *question, char *ret_reason, size_t reason_size)
+{
+    struct bl_agent *agent = context;
+    enum bl_reply reply = BL_REPLY_NO;
+
+    /* What was asked while this one waited may have answered it: "always". */
+    int code = bl_lock_take(&agent->root->asking);
+    if (code == 0) {
+        enum bl_permit permit = decide(agent, call, ret_reason, reason_size);
+        if (permit == BL_PERMIT_ASK)
+            code = ask(agent, call, question, &reply);
+        bl_lock_give(&agent->root->asking);
+        if (permit != BL_PERMIT_ASK)
+            return permit;
+    }
+    if (code == 0 && reply != BL_REPLY_NO)
+        return BL_PERMIT_ALLOWED;
+    snprintf(ret_reason, reason_size, "%s",
+             code == 0                       ? "the user said no"
+             : bl_scope_stopped(call->scope) ? "it was stopped before somebody answered"
+             : code == BL_ETIMEDOUT          ? "nobody answered in time"
+                                             : "nobody could be asked");
+    return BL_PERMIT_DENIED;
+}
+
+static int agent_call(void *context, const struct bl_tool_call *call,
+                      struct bl_tool_result *ret_result, struct bl_error *error)
+{
+    struct bl_agent *agent = context;
+    uint64_t from_ns = bl_now_ns();
+    int code;
+
+    if (is_task(call)) {
+        code = agent_task(agent, call, ret_result, error);
+    } else {
+        const struct bl_tools *box = bl_toolbox_tools(agent->options.toolbox);
+        code = box->call(box->context, call, ret_result, error);
+    }
+    if (code == 0)
+        run_after_hooks(agent, call, ret_result, from_ns);
+    return code;
+}
+
+/* ---- What is offered --------------------------------------------------------------------------
+ */
+
+/* Persona's names may hold stars. */
+static bool may_use(const struct bl_persona *persona, const char *tool)
+{
+    if (persona == NULL || persona->tools == NULL)
+        return true;
+    for (size_t i = 0; persona->tools[i] != NULL; i++)
+        if (bl_tool_name_fits(persona->tools[i], tool))
+            return true;
+    return false;
+}
+
+struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox *toolbox,
+                                const struct bl_list *personas)
+{
+    const struct bl_tools *box = toolbox != NULL ? bl_toolbox_tools(toolbox) : NULL;
+    size_t count = box != NULL ? box->offer_count : 0;
+    struct bl_tool_offer *offers = bl_arena_alloc(arena, (count + 1) * sizeof *offers);
+
+    if (count > 0)
+        memcpy(offers, box->offers, count * sizeof *offers);
+    if (count > 0 && personas != NULL && !bl_list_empty(personas))
+        offers[count++] = (struct bl_tool_offer){
+            .name = TASK,
+            .description = task_description(arena, personas).data,
+            .schema = task_schema_text(arena, personas),
+            .parallel = true,
+        };
+    return (struct bl_tools){.offers = offers, .offer_count = count};
+}
+
+static int compile_task(struct bl_agent *agent, struct bl_tool_offer *offer, struct bl_error *error)
+{
+    const struct bl_json *value;
+    int code = bl_json_read(&agent->arena, offer->schema, NULL, &value, NULL);
+
+    if (code == 0)
+        code = bl_json_schema_new(value, &agent->task_schema, error);
+    offer->compiled = agent->task_schema;
+    return code;
+}
+
+int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
+{
+    const struct bl_list *personas =
+        agent->depth < AGENT_DEPTH_MAX ? agent->options.personas : NULL;
+    struct bl_tools all = bl_agent_offers(&agent->arena, agent->options.toolbox, personas);
+    size_t count = 0;
+    int code = 0;
+
+    agent->offers = bl_arena_alloc(&agent->arena, (all.offer_count + 1) * sizeof *agent->offers);
+    for (size_t i = 0; i < all.offer_count && code == 0; i++) {
+        if (!may_use(agent->persona, all.offers[i].name))
+            continue;
+        agent->offers[count] = all.offers[i];
+        if (strcmp(all.offers[i].name, TASK) == 0)
+            code = compile_task(agent, &agent->offers[count], error);
+        count++;
+    }
+    agent->tools = (struct bl_tools){
+        .context = agent,
+        .offers = agent->offers,
+        .offer_count = count,
+        .permit = agent_permit,
+        .ask = agent->options.asker != NULL ? agent_ask : NULL,
+        .call = agent_call,
+    };
+    return code;
+}
+
+void agent_tools_close(struct bl_agent *agent)
+{
+    bl_json_schema_free(agent->task_schema);
+}

@@ -1,0 +1,580 @@
+/* Design notes.
+ *
+ * Text is taken line by line, and only whole lines decide anything, so that the result does not
+ * depend on how it was cut into pieces. Lines gather in `block` until what they are is complete;
+ * then they are parsed and laid out together, and never looked at again. Where a line may begin
+ * something that the lines before it cannot change any more:
+ *
+ *   - after a blank line, when nothing in `block` can go on beyond one: a list can, with a line
+ * that is indented or another item; indented code can, with more of it;
+ *   - at a fence that does not belong to an item of a list, which only a parser can tell where it
+ *     stands two or three columns in;
+ *   - before and after a heading with #, and a rule.
+ *
+ * Anything else stays together, which is always right, and only later. So are two things that look
+ * ahead: an underlined heading, and a line that goes on without its mark.
+ *
+ * Lines of a fence are final one by one, since a fence may be very long.
+ *
+ * Accepted: a reference ([text][1]) is resolved within its own block only, and definitions of
+ * references in a block of their own are shown as they are written; a block longer than BLOCK_MAX
+ * is cut at a line, and a line longer than LINE_MAX at a blank. */
+#include <md4c.h>
+
+#include "chat.h"
+
+#define LINE_MAX_SIZE  ((size_t)16 * 1024)
+#define LINE_CUT_SIZE  ((size_t)1024) /* how far back a blank is looked for */
+#define BLOCK_MAX      ((size_t)64 * 1024)
+#define PENDING_MAX    ((size_t)8 * 1024) /* of what is laid out anew with each piece */
+#define FENCE_SIZE_MIN 3u
+#define PROBES_MAX     64u
+#define TAB_COLUMNS    4u
+
+struct fence {
+    char character; /* 0: none is open */
+    size_t size;
+    size_t indent;
+};
+
+struct markdown {
+    size_t columns;
+    bool colours;
+    struct bl_buffer line;  /* being written */
+    struct bl_buffer block; /* whole lines that are not final */
+    bool blank;             /* the last of them is blank */
+    bool list;              /* one of them may be an item */
+    bool indented;          /* one of them may be code by its indent */
+    unsigned probes;        /* for fences among them */
+    struct fence fence;
+    struct bl_buffer done; /* laid out, not taken */
+    bool begun;            /* something was laid out before */
+    bool gap;              /* an empty line is due before the open fence */
+    struct bl_buffer pending;
+    bool pending_valid;
+};
+
+struct markdown *markdown_new(size_t columns, bool colours)
+{
+    struct markdown *markdown = bl_zalloc(sizeof *markdown);
+
+    markdown->columns = columns;
+    markdown->colours = colours;
+    bl_buffer_init(&markdown->line, SIZE_MAX / 2);
+    bl_buffer_init(&markdown->block, SIZE_MAX / 2);
+    bl_buffer_init(&markdown->done, SIZE_MAX / 2);
+    bl_buffer_init(&markdown->pending, SIZE_MAX / 2);
+    return markdown;
+}
+
+void markdown_free(struct markdown *markdown)
+{
+    if (markdown == NULL)
+        return;
+    bl_buffer_done(&markdown->line);
+    bl_buffer_done(&markdown->block);
+    bl_buffer_done(&markdown->done);
+    bl_buffer_done(&markdown->pending);
+    bl_free(markdown);
+}
+
+/* ---- What a line may be ---------------------------------------------------------------------- */
+
+/* A line, and what stands after its indent. */
+struct line {
+    struct bl_text text;
+    size_t indent; /* in columns */
+    struct bl_text rest;
+};
+
+static struct line line_of(struct bl_text text)
+{
+    struct line line = {.text = text, .rest = text};
+
+    while (line.rest.size > 0 && (line.rest.data[0] == ' ' || line.rest.data[0] == '\t')) {
+        line.indent += line.rest.data[0] == ' ' ? 1 : TAB_COLUMNS - line.indent % TAB_COLUMNS;
+        line.rest.data++;
+        line.rest.size--;
+    }
+    return line;
+}
+
+static bool is_blank_byte(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\v' || byte == '\f';
+}
+
+static bool is_blank(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (!is_blank_byte(text.data[i]))
+            return false;
+    }
+    return true;
+}
+
+static size_t run_of(struct bl_text text, char byte)
+{
+    size_t size = 0;
+
+    while (size < text.size && text.data[size] == byte)
+        size++;
+    return size;
+}
+
+static bool blank_at(struct bl_text text, size_t at)
+{
+    return at >= text.size || is_blank_byte(text.data[at]);
+}
+
+static bool is_heading(const struct line *line)
+{
+    size_t marks = run_of(line->rest, '#');
+
+    return line->indent < 4 && marks >= 1 && marks <= 6 && blank_at(line->rest, marks);
+}
+
+static bool is_rule(const struct line *line)
+{
+    char mark = line->rest.size > 0 ? line->rest.data[0] : '\0';
+    size_t marks = 0;
+
+    if (line->indent >= 4 || (mark != '*' && mark != '-' && mark != '_'))
+        return false;
+    for (size_t i = 0; i < line->rest.size; i++) {
+        if (line->rest.data[i] == mark)
+            marks++;
+        else if (!is_blank_byte(line->rest.data[i]))
+            return false;
+    }
+    return marks >= 3;
+}
+
+/* Rather too often than not often enough. */
+static bool is_item(const struct line *line)
+{
+    struct bl_text rest = line->rest;
+    size_t digits = 0;
+
+    if (rest.size == 0)
+        return false;
+    if (rest.data[0] == '-' || rest.data[0] == '+' || rest.data[0] == '*')
+        return blank_at(rest, 1);
+    while (digits < rest.size && rest.data[digits] >= '0' && rest.data[digits] <= '9')
+        digits++;
+    return digits > 0 && digits < rest.size &&
+           (rest.data[digits] == '.' || rest.data[digits] == ')') && blank_at(rest, digits + 1);
+}
+
+static bool opens_fence(const struct line *line, struct fence *ret_fence)
+{
+    struct bl_text rest = line->rest;
+    char mark = rest.size > 0 ? rest.data[0] : '\0';
+    size_t size = run_of(rest, mark);
+
+    if (line->indent >= 4 || (mark != '`' && mark != '~') || size < FENCE_SIZE_MIN)
+        return false;
+    if (mark == '`' && memchr(rest.data + size, '`', rest.size - size) != NULL)
+        return false;
+    *ret_fence = (struct fence){.character = mark, .size = size, .indent = line->indent};
+    return true;
+}
+
+static bool closes_fence(const struct fence *fence, const struct line *line)
+{
+    size_t size = run_of(line->rest, fence->character);
+
+    if (size < fence->size)
+        return false;
+    return line->indent < 4 &&
+           is_blank((struct bl_text){line->rest.data + size, line->rest.size - size});
+}
+
+/* "[1]: https://…" */
+static bool is_definition(struct bl_text text)
+{
+    struct line line = line_of(text);
+    struct bl_text rest = line.rest;
+
+    if (line.indent >= 4 || rest.size == 0 || rest.data[0] != '[')
+        return false;
+    ptrdiff_t end = bl_text_find(rest, BL_TEXT("]:"));
+    return end > 1 && !is_blank((struct bl_text){rest.data + end + 2, rest.size - (size_t)end - 2});
+}
+
+/* ---- Laying out ------------------------------------------------------------------------------ */
+
+static bool all_definitions(struct bl_text text)
+{
+    struct bl_text line;
+
+    while (bl_text_split(&text, '\n', &line)) {
+        if (!is_definition(line))
+            return false;
+    }
+    return true;
+}
+
+static void render_block(const struct markdown *markdown, struct bl_text text,
+                         struct bl_buffer *out)
+{
+    static const struct text_style style = {.dim = true};
+
+    if (all_definitions(text))
+        text_wrap_all(text, &style, markdown->columns, markdown->colours, out);
+    else
+        markdown_render(text, markdown->columns, markdown->colours, out);
+}
+
+/* The lines of `block` are complete. */
+static void flush_block(struct markdown *markdown)
+{
+    size_t before = markdown->done.size;
+    struct bl_text text = bl_buffer_text(&markdown->block);
+
+    if (text.size > 0) {
+        if (markdown->begun)
+            bl_buffer_append_byte(&markdown->done, '\n');
+        size_t from = markdown->done.size;
+        render_block(markdown, text, &markdown->done);
+        if (markdown->done.size == from)
+            markdown->done.size = before;
+        else
+            markdown->begun = true;
+    }
+    bl_buffer_clear(&markdown->block);
+    markdown->blank = markdown->list = markdown->indented = false;
+    markdown->probes = 0;
+}
+
+static void begin_fence_output(struct markdown *markdown, struct bl_buffer *out)
+{
+    if (markdown->gap)
+        bl_buffer_append_byte(out, '\n');
+}
+
+static void open_fence(struct markdown *markdown, const struct line *line, struct fence fence)
+{
+    size_t before = markdown->done.size;
+
+    markdown->fence = fence;
+    markdown->gap = markdown->begun;
+    begin_fence_output(markdown, &markdown->done);
+    size_t from = markdown->done.size;
+    /* What it says of its language is shown as in any other place. */
+    markdown_render(line->text, markdown->columns, markdown->colours, &markdown->done);
+    if (markdown->done.size == from) {
+        markdown->done.size = before;
+        return;
+    }
+    markdown->gap = false;
+    markdown->begun = true;
+}
+
+/* Less the indent of the fence. */
+static void render_fence_line(const struct markdown *markdown, const struct line *line,
+                              struct bl_buffer *out)
+{
+    struct bl_buffer code;
+
+    bl_buffer_init(&code, SIZE_MAX / 2);
+    for (size_t column = markdown->fence.indent; column < line->indent; column++)
+        bl_buffer_append_byte(&code, ' ');
+    bl_buffer_append(&code, line->rest);
+    markdown_render_code(bl_buffer_text(&code), markdown->columns, markdown->colours, out);
+    bl_buffer_done(&code);
+}
+
+static void take_fence_line(struct markdown *markdown, const struct line *line)
+{
+    if (closes_fence(&markdown->fence, line)) {
+        markdown->fence = (struct fence){0};
+        return;
+    }
+    begin_fence_output(markdown, &markdown->done);
+    markdown->gap = false;
+    markdown->begun = true;
+    render_fence_line(markdown, line, &markdown->done);
+}
+
+/* ---- What is open at the end of a text ------------------------------------------------------- */
+
+struct probe {
+    unsigned depth; /* of containers */
+    bool code;
+    bool outermost_code; /* the newest text stands in code, and in no container */
+};
+
+static bool is_container(MD_BLOCKTYPE type)
+{
+    return type == MD_BLOCK_QUOTE || type == MD_BLOCK_UL || type == MD_BLOCK_OL ||
+           type == MD_BLOCK_LI;
+}
+
+static int probe_enter(MD_BLOCKTYPE type, void *detail, void *context)
+{
+    struct probe *probe = context;
+
+    (void)detail;
+    probe->depth += is_container(type) ? 1 : 0;
+    probe->code = type == MD_BLOCK_CODE;
+    return 0;
+}
+
+static int probe_leave(MD_BLOCKTYPE type, void *detail, void *context)
+{
+    struct probe *probe = context;
+
+    (void)detail;
+    probe->depth -= is_container(type) ? 1 : 0;
+    probe->code = false;
+    return 0;
+}
+
+static int probe_span(MD_SPANTYPE type, void *detail, void *context)
+{
+    (void)type;
+    (void)detail;
+    (void)context;
+    return 0;
+}
+
+static int probe_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE size, void *context)
+{
+    struct probe *probe = context;
+
+    (void)type;
+    (void)text;
+    (void)size;
+    probe->outermost_code = probe->code && probe->depth == 0;
+    return 0;
+}
+
+/* A line without an indent after `text` would be code in no container. */
+static bool ends_in_code(struct bl_text text)
+{
+    static const MD_PARSER parser = {.flags = MARKDOWN_FLAGS,
+                                     .enter_block = probe_enter,
+                                     .leave_block = probe_leave,
+                                     .enter_span = probe_span,
+                                     .leave_span = probe_span,
+                                     .text = probe_text};
+    struct probe probe = {0};
+    struct bl_buffer probed;
+
+    bl_buffer_init(&probed, SIZE_MAX / 2);
+    bl_buffer_append(&probed, text);
+    bl_buffer_append(&probed, BL_TEXT("\nx\n"));
+    md_parse(probed.data, (MD_SIZE)probed.size, &parser, &probe);
+    bl_buffer_done(&probed);
+    return probe.outermost_code;
+}
+
+/* ---- Taking lines ---------------------------------------------------------------------------- */
+
+/* Whether a fence belongs to an item of a list, which stands at least two columns in. */
+static bool is_outermost_fence(struct markdown *markdown, const struct line *line)
+{
+    struct bl_buffer *block = &markdown->block;
+    size_t size = block->size;
+
+    if (!markdown->list || line->indent < 2 || ++markdown->probes > PROBES_MAX)
+        return true;
+    bl_buffer_append(block, line->text);
+    bool outermost = ends_in_code(bl_buffer_text(block));
+    block->size = size;
+    return outermost;
+}
+
+/* Nothing of `block` reaches this line. */
+static bool begins_anew(struct markdown *markdown, const struct line *line)
+{
+    struct fence fence;
+
+    if (opens_fence(line, &fence))
+        return is_outermost_fence(markdown, line);
+    if (!markdown->blank)
+        return false;
+    return markdown->list ? line->indent == 0 && !is_item(line) : line->indent < 4;
+}
+
+static void take_blank(struct markdown *markdown, struct bl_text text)
+{
+    if (markdown->block.size == 0)
+        return;
+    if (!markdown->list && !markdown->indented) {
+        flush_block(markdown);
+        return;
+    }
+    markdown->blank = true;
+    /* Its blanks count in code. */
+    bl_buffer_append(&markdown->block, text);
+    bl_buffer_append_byte(&markdown->block, '\n');
+}
+
+static void take_line(struct markdown *markdown, struct bl_text text)
+{
+    struct line line = line_of(text);
+    struct fence fence;
+
+    if (markdown->fence.character != '\0') {
+        take_fence_line(markdown, &line);
+        return;
+    }
+    if (is_blank(text)) {
+        take_blank(markdown, text);
+        return;
+    }
+    if (markdown->block.size > 0 && begins_anew(markdown, &line))
+        flush_block(markdown);
+    bool first = markdown->block.size == 0;
+    if (first && opens_fence(&line, &fence)) {
+        open_fence(markdown, &line, fence);
+        return;
+    }
+    bool alone = first && (is_heading(&line) || is_rule(&line));
+    markdown->blank = false;
+    markdown->list = markdown->list || is_item(&line);
+    markdown->indented = markdown->indented || line.indent >= 4;
+    bl_buffer_append(&markdown->block, text);
+    bl_buffer_append_byte(&markdown->block, '\n');
+    if (alone || markdown->block.size > BLOCK_MAX)
+        flush_block(markdown);
+}
+
+/* Carriage returns are the end of a line's business, and else blanks. */
+static struct bl_text without_returns(struct bl_buffer *line)
+{
+    if (line->size > 0 && line->data[line->size - 1] == '\r')
+        line->size--;
+    for (size_t i = 0; i < line->size; i++) {
+        if (line->data[i] == '\r')
+            line->data[i] = ' ';
+    }
+    return bl_buffer_text(line);
+}
+
+/* A line without an end is taken in parts. */
+static void cut_line(struct markdown *markdown)
+{
+    struct bl_text text = bl_buffer_text(&markdown->line);
+    size_t size = text.size;
+
+    while (size > text.size - LINE_CUT_SIZE && text.data[size - 1] != ' ')
+        size--;
+    if (size == text.size - LINE_CUT_SIZE)
+        size = bl_utf8_cut(text, text.size - 4).size;
+    struct bl_buffer part;
+    bl_buffer_init(&part, SIZE_MAX / 2);
+    bl_buffer_append(&part, (struct bl_text){text.data, size});
+    bl_buffer_consume(&markdown->line, size);
+    take_line(markdown, without_returns(&part));
+    bl_buffer_done(&part);
+}
+
+void markdown_add(struct markdown *markdown, struct bl_text text)
+{
+    markdown->pending_valid = markdown->pending_valid && text.size == 0;
+    while (text.size > 0) {
+        if (text.data[0] == '\n') {
+            take_line(markdown, without_returns(&markdown->line));
+            bl_buffer_clear(&markdown->line);
+            text.data++;
+            text.size--;
+            continue;
+        }
+        if (markdown->line.size >= LINE_MAX_SIZE)
+            cut_line(markdown);
+        const char *end = memchr(text.data, '\n', text.size);
+        size_t size = end == NULL ? text.size : (size_t)(end - text.data);
+        size_t room = LINE_MAX_SIZE - markdown->line.size;
+        size = size < room ? size : room;
+        bl_buffer_append(&markdown->line, (struct bl_text){text.data, size});
+        text.data += size;
+        text.size -= size;
+    }
+}
+
+void markdown_end(struct markdown *markdown)
+{
+    if (markdown->line.size > 0)
+        take_line(markdown, without_returns(&markdown->line));
+    bl_buffer_clear(&markdown->line);
+    flush_block(markdown);
+    markdown->fence = (struct fence){0};
+    markdown->pending_valid = false;
+}
+
+void markdown_take_lines(struct markdown *markdown, struct bl_buffer *out)
+{
+    bl_buffer_append(out, bl_buffer_text(&markdown->done));
+    bl_buffer_clear(&markdown->done);
+}
+
+void markdown_resize(struct markdown *markdown, size_t columns)
+{
+    markdown->columns = columns;
+    markdown->pending_valid = false;
+}
+
+/* ---- What is being written ------------------------------------------------------------------- */
+
+/* The end of it, from the start of a line if there is one. */
+static struct bl_text bounded_tail(struct bl_text text)
+{
+    if (text.size <= PENDING_MAX)
+        return text;
+    struct bl_text tail = {text.data + text.size - PENDING_MAX, PENDING_MAX};
+    const char *start = memchr(tail.data, '\n', tail.size);
+    if (start == NULL)
+        start = memchr(tail.data, ' ', tail.size);
+    if (start != NULL) {
+        tail.size -= (size_t)(start + 1 - tail.data);
+        tail.data = start + 1;
+    }
+    return tail;
+}
+
+static void render_pending(struct markdown *markdown, struct bl_text line)
+{
+    struct bl_buffer text;
+
+    bl_buffer_clear(&markdown->pending);
+    if (markdown->fence.character != '\0') {
+        struct line shown = line_of(line);
+        /* It may become the fence's end. */
+        if (line.size == 0 || run_of(shown.rest, markdown->fence.character) == shown.rest.size)
+            return;
+        begin_fence_output(markdown, &markdown->pending);
+        render_fence_line(markdown, &shown, &markdown->pending);
+        return;
+    }
+    bl_buffer_init(&text, SIZE_MAX / 2);
+    bl_buffer_append(&text, bl_buffer_text(&markdown->block));
+    bl_buffer_append(&text, line);
+    if (markdown->begun)
+        bl_buffer_append_byte(&markdown->pending, '\n');
+    size_t from = markdown->pending.size;
+    render_block(markdown, bounded_tail(bl_buffer_text(&text)), &markdown->pending);
+    if (markdown->pending.size == from)
+        bl_buffer_clear(&markdown->pending);
+    bl_buffer_done(&text);
+}
+
+void markdown_pending(struct markdown *markdown, size_t lines_max, struct bl_buffer *out)
+{
+    struct bl_text line = bl_buffer_text(&markdown->line);
+    bool cut;
+    size_t valid = bl_utf8_valid_prefix(line, &cut);
+
+    /* The rest of a character is still to come. */
+    if (cut)
+        line.size = valid;
+    if (line.size > 0 && line.data[line.size - 1] == '\r')
+        line.size--;
+    if (!markdown->pending_valid)
+        render_pending(markdown, line);
+    markdown->pending_valid = true;
+    bl_buffer_clear(out);
+    bl_buffer_append(out, text_last_lines(bl_buffer_text(&markdown->pending), lines_max));
+}

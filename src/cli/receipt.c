@@ -1,0 +1,89 @@
+/* The line of a receipt for people, from its JSON; as bl_receipt_line has it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli.h"
+
+#define DEPTH_MAX 8u
+
+static const struct {
+    const char *kind;
+    const char *one;
+    const char *many;
+} nouns[] = {{"model", "model call", "model calls"},
+             {"tool", "tool", "tools"},
+             {"cell", "cell", "cells"},
+             {"agent", "agent", "agents"},
+             {"command", "command", "commands"},
+             {"turn", "turn", "turns"},
+             {"task", "task", "tasks"}};
+
+/* Of all units, those of sub-agents too. */
+struct sum {
+    uint64_t counts[BL_COUNT(nouns)];
+    uint64_t processes;
+    uint64_t units;
+};
+
+uint64_t cli_receipt_number(const struct bl_json *object, struct bl_text key)
+{
+    int64_t number = 0;
+
+    bl_json_int64(bl_json_get(object, key), &number);
+    return number < 0 ? 0 : (uint64_t)number;
+}
+
+static void add_units(struct sum *sum, const struct bl_json *units, unsigned depth)
+{
+    BL_JSON_EACH (unit, units) {
+        struct bl_text kind = bl_json_text(bl_json_get(unit, BL_TEXT("kind")));
+        bool of_processes = bl_json_get(unit, BL_TEXT("processes")) != NULL;
+        sum->units++;
+        sum->processes += cli_receipt_number(unit, BL_TEXT("processes"));
+        /* A unit of processes is told by these. */
+        for (size_t i = 0; i < BL_COUNT(nouns); i++)
+            sum->counts[i] += !of_processes && bl_text_equal(kind, bl_text_from(nouns[i].kind));
+        if (depth < DEPTH_MAX)
+            add_units(sum, bl_json_get(unit, BL_TEXT("units")), depth + 1);
+    }
+}
+
+void cli_receipt_ms(const struct bl_json *object, struct bl_text key, char out[32])
+{
+    double ms = 0;
+
+    bl_json_double(bl_json_get(object, key), &ms);
+    /* It was rounded to tenths. */
+    if (!(ms > 0) || ms > 1e12)
+        snprintf(out, 32, "less than 0.1 ms");
+    else
+        bl_duration_format((int64_t)(ms * 1e6), out);
+}
+
+uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out)
+{
+    uint64_t survivors = cli_receipt_number(receipt, BL_TEXT("survivors"));
+    const char *separator = ": ";
+    struct sum sum = {0};
+    char duration[32];
+
+    add_units(&sum, bl_json_get(receipt, BL_TEXT("units")), 0);
+    cli_receipt_ms(receipt, BL_TEXT("quiet_ms"), duration);
+    bl_buffer_printf(out, "Stopped in %s", duration);
+    for (size_t i = 0; i < BL_COUNT(nouns); i++) {
+        if (sum.counts[i] == 0)
+            continue;
+        bl_buffer_printf(out, "%s%" PRIu64 " %s", separator, sum.counts[i],
+                         sum.counts[i] == 1 ? nouns[i].one : nouns[i].many);
+        separator = ", ";
+    }
+    if (sum.processes > 0)
+        bl_buffer_printf(out, "%s%" PRIu64 " process%s", separator, sum.processes,
+                         sum.processes == 1 ? "" : "es");
+    if (survivors == 0)
+        bl_buffer_printf(out, ". Nothing left running.");
+    else
+        bl_buffer_printf(out, ". Still running: %" PRIu64 " process%s.", survivors,
+                         survivors == 1 ? "" : "es");
+    return sum.units;
+}

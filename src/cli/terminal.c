@@ -1,0 +1,452 @@
+/* Design notes.
+ *
+ * What has to be undone when the process ends is in one static place that a signal handler can
+ * read: the modes as they were, and whether they are ours now. It is undone once, by whoever comes
+ * first: terminal_close, exit, or the handler of a signal that ends the process. After a crash the
+ * handler puts back what was installed before it and lets the signal come again, so that whoever
+ * reports crashes still does. Only SIGKILL leaves a raw terminal behind: nothing runs then.
+ *
+ * A process that is not in the foreground leaves the terminal alone: its modes are the shell's by
+ * then. */
+#include "chat.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* How long a terminal that takes nothing may hold up the end. */
+#define GIVE_BACK_WAIT_MS 100
+#define SIGNAL_STACK_SIZE 65536
+
+#define TAKE "\x1B[?2004h"
+/* Paste, wrapping, cursor and drawing, as they are everywhere. */
+#define LEAVE "\x1B[?2004l\x1B[?7h\x1B[?25h\x1B[?2026l"
+/* In the middle of something: colours off besides, and on to a line of its own. */
+#define LEAVE_CRASHED LEAVE "\x1B[0m\r\n"
+
+/* Signals that end a process. A fault comes again when its handler returns, and then with all that
+ * its report needs; others are raised again. Those that a program may wait for are left to it
+ * where it does. */
+static const struct {
+    int number;
+    bool fault;
+    bool unless_used;
+} ending_signals[] = {
+    {SIGSEGV, true, false},  {SIGBUS, true, false},  {SIGILL, true, false},  {SIGFPE, true, false},
+    {SIGABRT, false, false}, {SIGSYS, false, true},  {SIGHUP, false, true},  {SIGINT, false, true},
+    {SIGQUIT, false, true},  {SIGTERM, false, true}, {SIGXCPU, false, true}, {SIGALRM, false, true},
+};
+
+/* What the end of the process has to undo. */
+static struct {
+    _Atomic(bool) taken;
+    pid_t owner; /* a child that was split off us has nothing to undo */
+    int input;
+    int output;
+    struct termios before;
+    struct termios raw;
+    int input_flags; /* of a description that we share; -1: it is our own */
+    int output_flags;
+    struct sigaction actions[BL_COUNT(ending_signals)];
+    bool at_exit;
+} held;
+
+struct terminal {
+    int input;
+    int output;
+    struct bl_descriptor *reader;
+    struct bl_descriptor *writer;
+    struct bl_signal *window;
+    struct bl_signal *resume;
+    struct bl_nursery nursery;
+    struct bl_scope *reading; /* of who waits for input; NULL: nobody */
+    bool changed;
+    bool gone;
+    char bytes[16384];
+};
+
+static struct terminal *open_terminal;
+
+/* ---- Taking and giving back ------------------------------------------------------------------ */
+
+/* A terminal that is not the one of our session has no foreground of ours. */
+static bool in_background(void)
+{
+    pid_t foreground = tcgetpgrp(held.input);
+    return foreground > 0 && foreground != getpgrp();
+}
+
+/* From a signal handler, too. */
+static void write_soon(struct bl_text text)
+{
+    while (text.size > 0) {
+        ssize_t count = write(held.output, text.data, text.size);
+        if (count > 0) {
+            text.data += count;
+            text.size -= (size_t)count;
+        } else if (errno == EAGAIN) {
+            struct pollfd wait = {.fd = held.output, .events = POLLOUT};
+            if (poll(&wait, 1, GIVE_BACK_WAIT_MS) <= 0)
+                return;
+        } else if (errno != EINTR) {
+            return;
+        }
+    }
+}
+
+static void restore_flags(int fd, int flags)
+{
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags);
+}
+
+/* From a signal handler, too. Signals that stop a process must be blocked: a change of modes sends
+ * one to who is in the background. */
+static void give_back(struct bl_text sequence)
+{
+    if (held.owner != getpid() || !atomic_exchange(&held.taken, false))
+        return;
+    if (!in_background()) {
+        write_soon(sequence);
+        tcsetattr(held.input, TCSANOW, &held.before);
+    }
+    restore_flags(held.input, held.input_flags);
+    restore_flags(held.output, held.output_flags);
+}
+
+static void give_back_blocked(struct bl_text sequence)
+{
+    sigset_t block, before;
+
+    sigemptyset(&block);
+    sigaddset(&block, SIGTTOU);
+    pthread_sigmask(SIG_BLOCK, &block, &before);
+    give_back(sequence);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void give_back_at_exit(void)
+{
+    give_back_blocked(BL_TEXT(LEAVE_CRASHED));
+}
+
+static int take(void)
+{
+    /* Before anything has changed: what is undone too early does no harm. */
+    atomic_store(&held.taken, true);
+    if (tcsetattr(held.input, TCSANOW, &held.raw) < 0)
+        return bl_error_from_errno(errno);
+    write_soon(BL_TEXT(TAKE));
+    return 0;
+}
+
+static struct termios raw_modes(struct termios modes)
+{
+    modes.c_iflag &= ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);
+    /* Output stays as it is: what others write (a report of a crash) goes into lines. */
+    modes.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ICANON | ISIG | IEXTEN);
+    modes.c_cflag &= ~(tcflag_t)(CSIZE | PARENB);
+    modes.c_cflag |= CS8;
+    modes.c_cc[VMIN] = 1;
+    modes.c_cc[VTIME] = 0;
+    return modes;
+}
+
+/* ---- Signals that end the process ------------------------------------------------------------ */
+
+static void ending_signal(int number, siginfo_t *info, void *context)
+{
+    struct sigaction fallback = {.sa_handler = SIG_DFL};
+    const struct sigaction *next = &fallback;
+    int saved = errno;
+    bool again = false;
+
+    (void)context;
+    give_back(BL_TEXT(LEAVE_CRASHED));
+    for (size_t i = 0; i < BL_COUNT(ending_signals); i++) {
+        if (ending_signals[i].number != number)
+            continue;
+        /* What a process sent has a code of 0 or less. */
+        again = ending_signals[i].fault && info->si_code > 0;
+        /* Who reports faults waits for the next one when it was none. */
+        if (again || !ending_signals[i].fault)
+            next = &held.actions[i];
+    }
+    sigaction(number, next, NULL);
+    if (!again)
+        raise(number);
+    errno = saved;
+}
+
+/* The handler of a stack that overflowed needs another one. */
+static void provide_signal_stack(void)
+{
+    static char memory[SIGNAL_STACK_SIZE];
+    stack_t stack;
+
+    if (sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_DISABLE) != 0) {
+        stack = (stack_t){.ss_sp = memory, .ss_size = sizeof memory};
+        sigaltstack(&stack, NULL);
+    }
+}
+
+static void catch_ending_signals(void)
+{
+    struct sigaction ours = {.sa_sigaction = ending_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+    provide_signal_stack();
+    sigfillset(&ours.sa_mask);
+    for (size_t i = 0; i < BL_COUNT(ending_signals); i++) {
+        struct sigaction *before = &held.actions[i];
+        sigaction(ending_signals[i].number, NULL, before);
+        bool used = (before->sa_flags & SA_SIGINFO) != 0 || before->sa_handler != SIG_DFL;
+        if (!used || !ending_signals[i].unless_used)
+            sigaction(ending_signals[i].number, &ours, NULL);
+    }
+}
+
+static void leave_ending_signals(void)
+{
+    for (size_t i = 0; i < BL_COUNT(ending_signals); i++) {
+        struct sigaction now;
+        sigaction(ending_signals[i].number, NULL, &now);
+        if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == ending_signal)
+            sigaction(ending_signals[i].number, &held.actions[i], NULL);
+    }
+}
+
+/* ---- Changes of the window, and coming back -------------------------------------------------- */
+
+static void tell_change(struct terminal *terminal)
+{
+    terminal->changed = true;
+    if (terminal->reading != NULL)
+        bl_scope_stop(terminal->reading, BL_STOP_USER, "window");
+}
+
+static int window_main(void *argument)
+{
+    struct terminal *terminal = argument;
+    int code;
+
+    while ((code = bl_signal_wait(terminal->window, NULL)) == 0)
+        tell_change(terminal);
+    return code;
+}
+
+/* While we were stopped the shell has set the modes as it likes them. */
+static int resume_main(void *argument)
+{
+    struct terminal *terminal = argument;
+    int code;
+
+    while ((code = bl_signal_wait(terminal->resume, NULL)) == 0) {
+        take();
+        tell_change(terminal);
+    }
+    return code;
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+/* A description of our own: that it does not block is nobody else's business. Another user's
+ * terminal cannot be opened again: then it is shared, and its flags are put back. */
+static int open_anew(int fd, int mode, int *ret_flags)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int own = open(path, mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    *ret_flags = -1;
+    if (own >= 0)
+        return own;
+    *ret_flags = fcntl(fd, F_GETFL);
+    return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static int watch(struct terminal *terminal)
+{
+    int code = bl_descriptor_new(terminal->input, &terminal->reader);
+
+    if (code == 0)
+        code = bl_descriptor_new(terminal->output, &terminal->writer);
+    if (code == 0)
+        code = bl_signal_new(SIGWINCH, &terminal->window);
+    if (code == 0)
+        code = bl_signal_new(SIGCONT, &terminal->resume);
+    if (code == 0)
+        code = bl_nursery_spawn(&terminal->nursery, NULL, "window", window_main, terminal, NULL);
+    if (code == 0)
+        code = bl_nursery_spawn(&terminal->nursery, NULL, "resume", resume_main, terminal, NULL);
+    return code;
+}
+
+static int hold(struct terminal *terminal)
+{
+    if (tcgetattr(terminal->input, &held.before) < 0)
+        return bl_error_from_errno(errno);
+    held.raw = raw_modes(held.before);
+    held.owner = getpid();
+    held.input = terminal->input;
+    held.output = terminal->output;
+    if (!held.at_exit)
+        held.at_exit = atexit(give_back_at_exit) == 0;
+    catch_ending_signals();
+    return take();
+}
+
+int terminal_open(int input, int output, struct terminal **ret_terminal, struct bl_error *error)
+{
+    if (open_terminal != NULL)
+        return bl_error_set(error, BL_EBUSY, BL_KIND_RUNTIME, "open terminal", NULL,
+                            "the terminal is in use already");
+    if (isatty(input) != 1 || isatty(output) != 1)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "open terminal", NULL,
+                            "standard input and output must be a terminal");
+    struct terminal *terminal = bl_zalloc(sizeof *terminal);
+    open_terminal = terminal;
+    bl_nursery_init(&terminal->nursery, bl_scope_current());
+    terminal->input = open_anew(input, O_RDONLY, &held.input_flags);
+    terminal->output = open_anew(output, O_WRONLY, &held.output_flags);
+    int code = watch(terminal);
+    if (code == 0)
+        code = hold(terminal);
+    if (code == 0) {
+        *ret_terminal = terminal;
+        return 0;
+    }
+    terminal_close(terminal);
+    return bl_error_set(error, code, BL_KIND_RUNTIME, "open terminal", NULL,
+                        "cannot use the terminal: %s", bl_error_text(code));
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void terminal_close(struct terminal *terminal)
+{
+    if (terminal == NULL)
+        return;
+    bl_nursery_done(&terminal->nursery);
+    bl_signal_free(terminal->window);
+    bl_signal_free(terminal->resume);
+    bl_descriptor_free(terminal->reader);
+    bl_descriptor_free(terminal->writer);
+    give_back_blocked(BL_TEXT(LEAVE));
+    leave_ending_signals();
+    close_if_open(terminal->input);
+    close_if_open(terminal->output);
+    bl_free(terminal);
+    open_terminal = NULL;
+}
+
+/* ---- Use ------------------------------------------------------------------------------------- */
+
+void terminal_size(const struct terminal *terminal, size_t *ret_columns, size_t *ret_rows)
+{
+    struct winsize size = {0};
+
+    ioctl(terminal->output, TIOCGWINSZ, &size);
+    *ret_columns = size.ws_col > 0 ? size.ws_col : 80;
+    *ret_rows = size.ws_row > 0 ? size.ws_row : 24;
+}
+
+/* Waits for input, a change or the deadline; says nothing of which it was. */
+static void await_input(struct terminal *terminal, uint64_t deadline_ns)
+{
+    struct bl_scope wait;
+
+    bl_scope_init(&wait, bl_scope_current());
+    if (deadline_ns != BL_NEVER)
+        bl_scope_set_deadline(&wait, deadline_ns);
+    struct bl_scope *outer = bl_scope_enter(&wait);
+    terminal->reading = &wait;
+    bl_descriptor_wait(terminal->reader, BL_READABLE, NULL);
+    terminal->reading = NULL;
+    bl_scope_enter(outer);
+    bl_scope_done(&wait);
+}
+
+int terminal_read(struct terminal *terminal, uint64_t limit_ns, struct terminal_input *ret_input)
+{
+    uint64_t deadline = limit_ns == 0 ? BL_NEVER : bl_time_add(bl_now_ns(), limit_ns);
+    int code;
+
+    *ret_input = (struct terminal_input){0};
+    while ((code = bl_check()) == 0 && !terminal->gone) {
+        if (terminal->changed) {
+            terminal->changed = false;
+            ret_input->resized = true;
+            return 0;
+        }
+        ssize_t count = read(terminal->input, terminal->bytes, sizeof terminal->bytes);
+        if (count > 0) {
+            ret_input->bytes = (struct bl_text){terminal->bytes, (size_t)count};
+            return 0;
+        }
+        if (count < 0 && errno == EINTR)
+            continue;
+        terminal->gone = count == 0 || errno != EAGAIN;
+        if (terminal->gone)
+            break;
+        if (bl_now_ns() >= deadline)
+            return BL_EAGAIN;
+        await_input(terminal, deadline);
+    }
+    ret_input->gone = code == 0;
+    return code;
+}
+
+int terminal_write(struct terminal *terminal, struct bl_text bytes)
+{
+    if (terminal->gone)
+        return BL_ECLOSED;
+    int code = bl_descriptor_write(terminal->writer, bytes.data, bytes.size, NULL);
+    if (code == 0 || code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return code;
+    terminal->gone = true;
+    return BL_ECLOSED;
+}
+
+void terminal_suspend(struct terminal *terminal)
+{
+    give_back_blocked(BL_TEXT(LEAVE));
+    /* The whole job, as the terminal itself would do it. */
+    kill(0, SIGTSTP);
+    take();
+    terminal->changed = true;
+}
+
+bool terminal_reflows(void)
+{
+    static const char *const variables[] = {
+        "TMUX",           "VTE_VERSION",      "KITTY_WINDOW_ID",
+        "WEZTERM_PANE",   "ALACRITTY_SOCKET", "KONSOLE_VERSION",
+        "WT_SESSION",     "GHOSTTY_BIN_DIR",  "ITERM_SESSION_ID",
+        "TERM_SESSION_ID"};
+    static const char *const names[] = {"tmux", "xterm-kitty",   "alacritty",
+                                        "foot", "xterm-ghostty", "rxvt-unicode"};
+    const char *term = getenv("TERM");
+
+    /* A screen inside of one of those cuts lines. */
+    if (cli_variable("STY") != NULL)
+        return false;
+    for (size_t i = 0; i < BL_COUNT(variables); i++) {
+        if (cli_variable(variables[i]) != NULL)
+            return true;
+    }
+    for (size_t i = 0; term != NULL && i < BL_COUNT(names); i++) {
+        if (bl_text_starts_with(bl_text_from(term), bl_text_from(names[i])))
+            return true;
+    }
+    return false;
+}

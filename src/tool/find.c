@@ -1,0 +1,174 @@
+/* The tool glob: files by their names, the newest first. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "search.h"
+
+#define PATHS_MAX 1000u
+
+struct glob_job {
+    struct file_job file;
+    struct bl_text pattern;
+    struct tool_path path;
+    struct wild_set set;
+    struct shelf shelf;
+    atomic_ullong found;
+};
+
+/* ---- Meeting files --------------------------------------------------------------------------- */
+
+static bool glob_enters(void *context, struct bl_text folder, size_t name)
+{
+    const struct glob_job *job = context;
+    return wild_set_enters(&job->set, folder, name);
+}
+
+static bool glob_wants(void *context, struct bl_text path, size_t name)
+{
+    const struct glob_job *job = context;
+    return wild_set_match(&job->set, path, name);
+}
+
+static void glob_take(void *context, const struct walk_file *file)
+{
+    struct glob_job *job = context;
+    struct stat status;
+    /* It may be gone by now. */
+    if (fstatat(file->folder, file->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    atomic_fetch_add_explicit(&job->found, 1, memory_order_relaxed);
+    int64_t changed_ns =
+        status.st_mtim.tv_sec * (int64_t)BL_NS_PER_S + (int64_t)status.st_mtim.tv_nsec;
+    shelf_add(&job->shelf,
+              &(struct shelf_item){.rank = changed_ns, .weight = 1, .path = file->path});
+}
+
+/* ---- The result ------------------------------------------------------------------------------ */
+
+static void print_found(struct glob_job *job, const struct walk *walk)
+{
+    struct bl_buffer *out = &job->file.out;
+    uint64_t found = atomic_load(&job->found), shown = 0;
+    shelf_sort(&job->shelf);
+    while (shown < job->shelf.count && shown < PATHS_MAX && out->size < job->file.output_max)
+        search_print_path(out, job->path.shown, job->shelf.items[shown++]->path, "\n");
+    if (found == 0)
+        bl_buffer_append(out, BL_TEXT("No file fits the pattern.\n"));
+    if (shown < found)
+        bl_buffer_printf(out,
+                         "[%" PRIu64 " more files left out, all older: use a narrower pattern or "
+                         "path]\n",
+                         found - shown);
+    search_print_unseen(out, walk->folders_unreadable, walk->rules_unreadable);
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+/* What of an absolute pattern is below the folder; NULL: it is not below it. */
+static const char *below(struct bl_text pattern, struct bl_text folder)
+{
+    bool is_below = bl_text_starts_with(pattern, folder) && pattern.size > folder.size &&
+                    pattern.data[folder.size] == '/';
+    return is_below ? pattern.data + folder.size : NULL;
+}
+
+/* An absolute pattern must begin with the folder to look in, or with the workspace as it was named,
+ * which may be through a link. */
+static bool read_pattern(struct glob_job *job)
+{
+    struct bl_text pattern = job->pattern;
+    const char *wrong = NULL;
+    if (pattern.data[0] == '/') {
+        const char *rest = below(pattern, job->path.absolute);
+        if (rest == NULL && bl_text_equal(job->file.given, BL_TEXT(".")))
+            rest = below(pattern, bl_text_from(job->file.roots.workspace));
+        if (rest == NULL) {
+            file_job_fail(&job->file,
+                          "The pattern is absolute, and not below '%s': make it relative, and give "
+                          "'path' to look elsewhere.",
+                          tool_path_show(&job->file.arena, job->path.absolute));
+            return false;
+        }
+        pattern = (struct bl_text){rest, pattern.size - (size_t)(rest - pattern.data)};
+    }
+    if (bl_text_equal(pattern, BL_TEXT("..")) || bl_text_starts_with(pattern, BL_TEXT("../")) ||
+        bl_text_find(pattern, BL_TEXT("/../")) >= 0)
+        wrong = "'..' is in it; give 'path' to look elsewhere";
+    if (wrong == NULL &&
+        wild_set_read(&job->file.arena, pattern, WILD_NO_HIDDEN, &job->set, &wrong))
+        return true;
+    file_job_fail(&job->file, "The pattern cannot be used: %s.", wrong);
+    return false;
+}
+
+static int glob_run(void *payload, const atomic_bool *stopped)
+{
+    struct glob_job *job = payload;
+    if (!file_job_resolve(&job->file, PATH_READ, &job->path) || !read_pattern(job))
+        return 0;
+    int fd = tool_path_open(&job->path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return search_fail_open(&job->file, &job->path, -fd,
+                                "glob looks into folders: to see the file use read, to look into "
+                                "it grep");
+    struct walk walk = {.top = job->path.absolute.data,
+                        .home = job->path.root,
+                        .denials = &job->file.denials,
+                        .workspace = job->file.roots.workspace,
+                        .descriptor = fd,
+                        .stopped = stopped,
+                        .context = job,
+                        .enters = glob_enters,
+                        .wants = glob_wants,
+                        .take = glob_take};
+    shelf_init(&job->shelf, PATHS_MAX, job->file.output_max);
+    walk_run(&walk);
+    close(fd);
+    bool whole = !atomic_load(stopped);
+    if (whole)
+        print_found(job, &walk);
+    shelf_done(&job->shelf);
+    return whole ? 0 : BL_ECANCELED;
+}
+
+static int glob_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                     struct bl_tool_result *ret_result, struct bl_error *error)
+{
+    struct glob_job *job = file_job_new(sizeof *job, toolbox, call);
+    job->pattern = file_job_text(&job->file, call, "pattern");
+    return file_job_call(&job->file, glob_run, "nothing was listed", call, ret_result, error);
+}
+
+static const char *glob_check(const struct bl_json *input)
+{
+    struct bl_text pattern = bl_json_text(bl_json_get(input, BL_TEXT("pattern")));
+    return memchr(pattern.data, '\0', pattern.size) != NULL
+               ? "the pattern holds a NUL, which no name does"
+               : NULL;
+}
+
+const struct tool_entry tool_glob = {
+    .name = "glob",
+    .subject = "path",
+    .kind = SUBJECT_PATH,
+    .reads = true,
+    .parallel = true,
+    .schema = "{\"type\":\"object\",\"properties\":{"
+              "\"pattern\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
+              "\"description\":\"As 'src/**/*.c', '*.{h,c}', 'test_?.py', '[a-m]*'.\"},"
+              "\"path\":{\"type\":\"string\",\"minLength\":1,"
+              "\"description\":\"The folder to look in, relative to the workspace or absolute; "
+              "without it the workspace.\"}},"
+              "\"required\":[\"pattern\"],\"additionalProperties\":false}",
+    .description =
+        "Finds files by their names; the pattern is relative to 'path'. '*', '?' and '[a-z]' stay "
+        "within a folder, '**' stands for any number of folders, '{a,b}' for either; a pattern "
+        "without '/' is held against names in all folders ('./*.c': only the first). Hidden files "
+        "and folders are found only if the pattern names their dot ('.github/**', '**/.env*'). "
+        "What .gitignore or .ignore name is left out; links are not followed. Answers with files, "
+        "no folders, those changed last first, 1000 at most, and says how many more there are.",
+    .check = glob_check,
+    .call = glob_call,
+};

@@ -1,0 +1,340 @@
+/* The tool grep: lines that match a pattern, in all files below a folder. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "search.h"
+
+#define CONTENT_LINES_DEFAULT 250
+#define FILES_DEFAULT         1000
+
+struct grep_job {
+    struct file_job file;
+    struct bl_text source;
+    struct bl_text glob; /* empty: all files */
+    bool ignores_case;
+    int64_t limit; /* of lines, or files */
+    struct tool_path path;
+    struct bl_pattern *pattern;
+    struct wild_set set;
+    struct grep_request request;
+    struct grep_searcher *searchers[WALK_THREADS_MAX]; /* each its thread's */
+    struct shelf shelf;
+    atomic_ullong matches;
+    atomic_ullong files; /* with matches */
+    atomic_ullong searched;
+    atomic_ullong binary;
+    atomic_ullong unreadable;
+    atomic_ullong long_lines;
+};
+
+static void count(atomic_ullong *counter, uint64_t more)
+{
+    atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static void search_file(struct grep_job *job, unsigned worker, int fd, struct bl_text path)
+{
+    struct grep_found found;
+    if (job->searchers[worker] == NULL)
+        job->searchers[worker] = grep_searcher_new(&job->request);
+    bool tells = job->request.output == GREP_CONTENT && shelf_wants(&job->shelf, 0, path);
+    switch (grep_search(job->searchers[worker], fd, tells, &found)) {
+    case GREP_BINARY: count(&job->binary, 1); return;
+    case GREP_UNREADABLE: count(&job->unreadable, 1); return;
+    case GREP_SEARCHED: break;
+    }
+    count(&job->searched, 1);
+    count(&job->long_lines, found.long_lines);
+    if (found.matches == 0)
+        return;
+    count(&job->files, 1);
+    count(&job->matches, found.matches);
+    bool content = job->request.output == GREP_CONTENT;
+    if (!content || found.lines > 0)
+        shelf_add(&job->shelf, &(struct shelf_item){.weight = content ? found.lines : 1,
+                                                    .matches = found.matches,
+                                                    .path = path,
+                                                    .text = found.text});
+}
+
+static void grep_take(void *context, const struct walk_file *file)
+{
+    struct grep_job *job = context;
+    int fd =
+        openat(file->folder, file->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0) {
+        search_file(job, file->worker, fd, file->path);
+        close(fd);
+    } else if (errno != ENOENT && errno != ELOOP) {
+        count(&job->unreadable, 1);
+    }
+}
+
+static bool grep_wants(void *context, struct bl_text path, size_t name)
+{
+    const struct grep_job *job = context;
+    return wild_set_match(&job->set, path, name);
+}
+
+static bool grep_enters(void *context, struct bl_text folder, size_t name)
+{
+    const struct grep_job *job = context;
+    return wild_set_enters(&job->set, folder, name);
+}
+
+/* ---- The result ------------------------------------------------------------------------------ */
+
+/* Lines of one file, up to so many that match and as much as there is room for. Returns how many
+ * that match. */
+static uint64_t print_lines(struct grep_job *job, struct bl_text text, uint64_t lines_max)
+{
+    struct bl_buffer *out = &job->file.out;
+    struct bl_text line;
+    uint64_t lines = 0;
+    while (lines < lines_max && out->size < job->file.output_max &&
+           bl_text_split(&text, '\n', &line)) {
+        lines += line.data[strspn(line.data, "0123456789")] == ':';
+        bl_buffer_append(out, line);
+        bl_buffer_append_byte(out, '\n');
+    }
+    return lines;
+}
+
+/* What was shown, in lines and in files. */
+struct shown {
+    uint64_t lines;
+    uint64_t files;
+};
+
+static struct shown print_items(struct grep_job *job)
+{
+    struct bl_buffer *out = &job->file.out;
+    struct shown shown = {0};
+    uint64_t limit = (uint64_t)job->limit;
+    shelf_sort(&job->shelf);
+    for (size_t i = 0; i < job->shelf.count && out->size < job->file.output_max; i++) {
+        const struct shelf_item *item = job->shelf.items[i];
+        bool content = job->request.output == GREP_CONTENT;
+        if ((content ? shown.lines : shown.files) >= limit)
+            break;
+        if (content && i > 0)
+            bl_buffer_append_byte(out, '\n');
+        bool counts = job->request.output == GREP_COUNT;
+        search_print_path(out, job->path.shown, item->path, counts ? ":" : "\n");
+        if (counts)
+            bl_buffer_printf(out, "%" PRIu64 "\n", item->matches);
+        if (content)
+            shown.lines += print_lines(job, item->text, limit - shown.lines);
+        shown.files++;
+    }
+    return shown;
+}
+
+static void print_left_out(struct grep_job *job, struct shown shown)
+{
+    struct bl_buffer *out = &job->file.out;
+    uint64_t lines = atomic_load(&job->matches) - shown.lines;
+    uint64_t files = atomic_load(&job->files);
+    bool content = job->request.output == GREP_CONTENT;
+    if (content ? lines == 0 : files == shown.files)
+        return;
+    if (content)
+        bl_buffer_printf(
+            out, "[%" PRIu64 " more matching lines left out; %" PRIu64 " files have matches", lines,
+            files);
+    else
+        bl_buffer_printf(out, "[%" PRIu64 " more files left out", files - shown.files);
+    bl_buffer_append(out, out->size >= job->file.output_max
+                              ? BL_TEXT(": narrow pattern, path or glob]\n")
+                              : BL_TEXT(": narrow pattern, path or glob, or raise head_limit]\n"));
+}
+
+static void print_found(struct grep_job *job, const struct walk *walk)
+{
+    struct bl_buffer *out = &job->file.out;
+    uint64_t searched = atomic_load(&job->searched), binary = atomic_load(&job->binary);
+    uint64_t unreadable = atomic_load(&job->unreadable), cut = atomic_load(&job->long_lines);
+    print_left_out(job, print_items(job));
+    if (atomic_load(&job->files) == 0)
+        bl_buffer_printf(out, "No line matches, in %" PRIu64 " %s.\n", searched,
+                         searched == 1 ? "file" : "files");
+    if (binary > 0)
+        bl_buffer_printf(out, "[%" PRIu64 " binary %s not searched]\n", binary,
+                         binary == 1 ? "file was" : "files were");
+    if (unreadable > 0)
+        bl_buffer_printf(out, "[%" PRIu64 " %s not be read]\n", unreadable,
+                         unreadable == 1 ? "file could" : "files could");
+    if (cut > 0)
+        bl_buffer_printf(out, "[%" PRIu64 " %s longer than 8 MiB: the rest was not searched]\n",
+                         cut, cut == 1 ? "line is" : "lines are");
+    search_print_unseen(out, walk->folders_unreadable, walk->rules_unreadable);
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static bool compile(struct grep_job *job)
+{
+    struct bl_error *error = bl_arena_zalloc(&job->file.arena, sizeof *error);
+    struct bl_text source = job->source;
+    /* A habit from elsewhere that means the same. */
+    if (bl_text_starts_with(source, BL_TEXT("(?i)"))) {
+        source = (struct bl_text){source.data + 4, source.size - 4};
+        job->ignores_case = true;
+    }
+    if (bl_text_find(source, BL_TEXT("[[:")) >= 0) {
+        file_job_fail(&job->file, "The pattern has a class like [[:alpha:]], which is not "
+                                  "available: use \\w, \\d, \\s or \\p{L}.");
+        return false;
+    }
+    int code = job->ignores_case ? bl_pattern_new_caseless(source, &job->pattern, error)
+                                 : bl_pattern_new(source, &job->pattern, error);
+    if (code != 0)
+        file_job_fail(&job->file,
+                      "The pattern cannot be used: %s. It is a regular expression: put a backslash "
+                      "before each of . * + ? ( ) [ ] { } | ^ $ \\ that is meant as it is.",
+                      error->message);
+    return code == 0;
+}
+
+static bool read_glob(struct grep_job *job)
+{
+    struct bl_text glob = job->glob;
+    const char *wrong;
+    bool negated = bl_text_starts_with(glob, BL_TEXT("!"));
+    if (glob.size == 0)
+        return true;
+    glob = (struct bl_text){glob.data + negated, glob.size - negated};
+    if (!wild_set_read(&job->file.arena, glob, 0, &job->set, &wrong)) {
+        file_job_fail(&job->file, "The glob cannot be used: %s.", wrong);
+        return false;
+    }
+    job->set.negated = negated;
+    return true;
+}
+
+/* All below the path, or the file that it is. */
+static int search_all(struct grep_job *job, const atomic_bool *stopped)
+{
+    struct walk walk = {.top = job->path.absolute.data,
+                        .home = job->path.root,
+                        .denials = &job->file.denials,
+                        .workspace = job->file.roots.workspace,
+                        .stopped = stopped,
+                        .heavy = true,
+                        .context = job,
+                        .take = grep_take};
+    struct stat status = {0};
+    int fd = tool_path_open(&job->path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return search_fail_open(&job->file, &job->path, -fd, "");
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        search_file(job, 0, fd, (struct bl_text){"", 0});
+    } else if (S_ISDIR(status.st_mode)) {
+        walk.descriptor = fd;
+        walk.wants = job->glob.size > 0 ? grep_wants : NULL;
+        walk.enters = job->glob.size > 0 ? grep_enters : NULL;
+        walk_run(&walk);
+    } else {
+        file_job_fail(&job->file, "'%s' is no file but a %s.",
+                      tool_path_show(&job->file.arena, job->path.shown), file_kind(status.st_mode));
+    }
+    close(fd);
+    if (atomic_load(stopped))
+        return BL_ECANCELED;
+    if (!job->file.is_error)
+        print_found(job, &walk);
+    return 0;
+}
+
+static int grep_run(void *payload, const atomic_bool *stopped)
+{
+    struct grep_job *job = payload;
+    if (!file_job_resolve(&job->file, PATH_READ, &job->path) || !compile(job))
+        return 0;
+    int code = 0;
+    if (read_glob(job)) {
+        job->request.pattern = job->pattern;
+        job->request.stopped = stopped;
+        job->request.lines_max = (uint64_t)job->limit;
+        job->request.bytes_max = job->file.output_max;
+        shelf_init(&job->shelf, (uint64_t)job->limit, job->file.output_max);
+        code = search_all(job, stopped);
+        shelf_done(&job->shelf);
+        for (unsigned i = 0; i < WALK_THREADS_MAX; i++)
+            grep_searcher_free(job->searchers[i]);
+    }
+    bl_pattern_free(job->pattern);
+    return code;
+}
+
+static enum grep_output output_of(const struct bl_json *input)
+{
+    struct bl_text name = bl_json_text(bl_json_get(input, BL_TEXT("output")));
+    return bl_text_equal(name, BL_TEXT("files"))   ? GREP_FILES
+           : bl_text_equal(name, BL_TEXT("count")) ? GREP_COUNT
+                                                   : GREP_CONTENT;
+}
+
+static int grep_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                     struct bl_tool_result *ret_result, struct bl_error *error)
+{
+    struct grep_job *job = file_job_new(sizeof *job, toolbox, call);
+    int64_t context = 0;
+    job->source = file_job_text(&job->file, call, "pattern");
+    job->glob = file_job_text(&job->file, call, "glob");
+    job->ignores_case = bl_json_boolean(bl_json_get(call->input, BL_TEXT("ignore_case")), false);
+    job->request.output = output_of(call->input);
+    job->limit = job->request.output == GREP_CONTENT ? CONTENT_LINES_DEFAULT : FILES_DEFAULT;
+    bl_json_int64(bl_json_get(call->input, BL_TEXT("head_limit")), &job->limit);
+    bl_json_int64(bl_json_get(call->input, BL_TEXT("context")), &context);
+    job->request.context = (unsigned)context;
+    return file_job_call(&job->file, grep_run, "nothing was searched", call, ret_result, error);
+}
+
+static const char *grep_check(const struct bl_json *input)
+{
+    struct bl_text glob = bl_json_text(bl_json_get(input, BL_TEXT("glob")));
+    return glob.size > 0 && memchr(glob.data, '\0', glob.size) != NULL
+               ? "the glob holds a NUL, which no name does"
+               : NULL;
+}
+
+const struct tool_entry tool_grep = {
+    .name = "grep",
+    .subject = "path",
+    .kind = SUBJECT_PATH,
+    .reads = true,
+    .parallel = true,
+    .schema =
+        "{\"type\":\"object\",\"properties\":{"
+        "\"pattern\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
+        "\"description\":\"A regular expression as in JavaScript, without look-around and "
+        "back-references.\"},"
+        "\"path\":{\"type\":\"string\",\"minLength\":1,"
+        "\"description\":\"The folder or file to search, relative to the workspace or absolute; "
+        "without it the workspace.\"},"
+        "\"glob\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
+        "\"description\":\"Only files that fit, as '*.{c,h}' or 'src/**'; '!*.md': all others.\"},"
+        "\"output\":{\"enum\":[\"content\",\"files\",\"count\"],"
+        "\"description\":\"content (if not given): the lines, with their numbers; files: paths of "
+        "files with matches; count: with the number of matching lines.\"},"
+        "\"context\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":50,"
+        "\"description\":\"So many lines before and after each match, too.\"},"
+        "\"ignore_case\":{\"type\":\"boolean\"},"
+        "\"head_limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":10000,"
+        "\"description\":\"At most so many matching lines (if not given 250), or files (1000).\"}},"
+        "\"required\":[\"pattern\"],\"additionalProperties\":false}",
+    .description =
+        "Searches files for lines that match a regular expression (each line on its own: no match "
+        "spans several). Answers sorted by path: each path, below it its lines as 'number:text', "
+        "context as 'number-text'; long lines are cut. Hidden files are searched; what .gitignore "
+        "or .ignore name is not, nor binary files; links are not followed. 'glob' is relative to "
+        "'path'; one without '/' is held against names in all folders. Says what was left out.",
+    .check = grep_check,
+    .call = grep_call,
+};

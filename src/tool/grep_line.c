@@ -1,0 +1,309 @@
+/* The lines of one file that a pattern matches.
+ *
+ * Design notes. A file is read through a buffer, of which whole lines are searched; a small one is
+ * in there at once. The lines that may still be wanted as context stay in front when the rest gives
+ * way to what comes. The buffer grows for long lines, up to a limit; of a longer line only that
+ * much is looked at. So the size of a file does not matter, and one that is cut short while it is
+ * read does no harm, as it would to a mapping. */
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "search.h"
+
+#define BUFFER_SIZE    ((size_t)128 * 1024)
+#define BUFFER_LARGE   ((size_t)1024 * 1024)
+#define BUFFER_MAX     ((size_t)8 * 1024 * 1024)
+#define BINARY_LOOK    ((size_t)8 * 1024)
+#define LINE_SHOWN_MAX ((size_t)500)
+#define CONTEXT_MAX    ((size_t)256 * 1024)
+
+struct grep_searcher {
+    const struct grep_request *request;
+    struct bl_line_finder *finder;
+    char *data;
+    size_t capacity;
+    size_t filled;
+    size_t done;    /* searched up to here */
+    size_t told;    /* behind the last line that was told */
+    size_t counted; /* `line` is the number of the line that begins here */
+    uint64_t line;
+    bool gap; /* lines between the last told and what the buffer holds are gone */
+    bool told_any;
+    bool skips_line; /* what comes up to the next LF belongs to a line that was too long */
+    bool tells;
+    bool full;
+    unsigned trailing; /* lines of context still to be told */
+    struct bl_buffer text;
+    struct grep_found *found;
+};
+
+struct grep_searcher *grep_searcher_new(const struct grep_request *request)
+{
+    struct grep_searcher *searcher = bl_zalloc(sizeof *searcher);
+    searcher->request = request;
+    searcher->finder = bl_line_finder_new(request->pattern, request->stopped);
+    searcher->capacity = BUFFER_SIZE;
+    searcher->data = bl_alloc(searcher->capacity);
+    bl_buffer_init(&searcher->text, SIZE_MAX);
+    return searcher;
+}
+
+void grep_searcher_free(struct grep_searcher *searcher)
+{
+    if (searcher == NULL)
+        return;
+    bl_line_finder_free(searcher->finder);
+    bl_buffer_done(&searcher->text);
+    bl_free(searcher->data);
+    bl_free(searcher);
+}
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static uint64_t count_newlines(const char *at, size_t size)
+{
+    uint64_t count = 0;
+    /* Eight bytes at once: an LF becomes 0, and each byte that is 0 leaves its highest bit. */
+    for (; size >= 8; at += 8, size -= 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        word ^= 0x0A0A0A0A0A0A0A0Aull;
+        uint64_t low = (word & 0x7F7F7F7F7F7F7F7Full) + 0x7F7F7F7F7F7F7F7Full;
+        count += (uint64_t)__builtin_popcountll(~(low | word | 0x7F7F7F7F7F7F7F7Full));
+    }
+    for (; size > 0; at++, size--)
+        count += *at == '\n';
+    return count;
+}
+
+/* The number of the line that begins there; not before the last one that was asked for. */
+static uint64_t line_number(struct grep_searcher *searcher, size_t offset)
+{
+    searcher->line +=
+        count_newlines(searcher->data + searcher->counted, offset - searcher->counted);
+    searcher->counted = offset;
+    return searcher->line;
+}
+
+static void append_line(struct bl_buffer *out, struct bl_text line)
+{
+    struct output_filter filter = {0};
+    struct bl_text shown = line.size > LINE_SHOWN_MAX ? bl_utf8_cut(line, LINE_SHOWN_MAX) : line;
+    size_t start = out->size;
+    output_filter_add(&filter, shown, out);
+    output_filter_end(&filter, out);
+    for (char *nul = out->data + start;
+         out->size > start && (nul = memchr(nul, '\0', (size_t)(out->data + out->size - nul)));)
+        *nul = ' ';
+    if (shown.size < line.size)
+        bl_buffer_printf(out, " [%zu more bytes]", line.size - shown.size);
+    bl_buffer_append_byte(out, '\n');
+}
+
+/* Where the line that begins at `offset` ends, without its LF or CR LF; `*ret_next` is where the
+ * next one begins. */
+static struct bl_text line_at(const struct grep_searcher *searcher, size_t offset, size_t limit,
+                              size_t *ret_next)
+{
+    const char *start = searcher->data + offset;
+    const char *end = memchr(start, '\n', limit - offset);
+    *ret_next = end != NULL ? (size_t)(end - searcher->data) + 1 : limit;
+    if (end == NULL)
+        end = searcher->data + limit;
+    if (end > start && end[-1] == '\r')
+        end--;
+    return (struct bl_text){start, (size_t)(end - start)};
+}
+
+static void tell_line(struct grep_searcher *searcher, size_t offset, struct bl_text line, char mark)
+{
+    bl_buffer_printf(&searcher->text, "%" PRIu64 "%c", line_number(searcher, offset), mark);
+    append_line(&searcher->text, line);
+    searcher->told_any = true;
+}
+
+/* The context behind the last line that was told, as far as `limit`. */
+static void tell_trailing(struct grep_searcher *searcher, size_t limit)
+{
+    while (searcher->trailing > 0 && searcher->told < limit) {
+        size_t next;
+        struct bl_text line = line_at(searcher, searcher->told, limit, &next);
+        tell_line(searcher, searcher->told, line, '-');
+        searcher->told = next;
+        searcher->trailing--;
+    }
+}
+
+/* Beginning of the line so many lines before the one at `offset`, not before `least`. */
+static size_t lines_before(const struct grep_searcher *searcher, size_t offset, unsigned count,
+                           size_t least)
+{
+    for (; count > 0 && offset > least; count--) {
+        const char *before =
+            offset - 1 > least ? memrchr(searcher->data + least, '\n', offset - 1 - least) : NULL;
+        offset = before != NULL ? (size_t)(before - searcher->data) + 1 : least;
+    }
+    return offset;
+}
+
+static void tell_match(struct grep_searcher *searcher, struct bl_text line, size_t next)
+{
+    const struct grep_request *request = searcher->request;
+    size_t offset = (size_t)(line.data - searcher->data), after;
+    if (request->context > 0) {
+        tell_trailing(searcher, offset);
+        size_t start = lines_before(searcher, offset, request->context, searcher->told);
+        if (searcher->told_any && (searcher->gap || start > searcher->told))
+            bl_buffer_append(&searcher->text, BL_TEXT("--\n"));
+        for (; start < offset; start = after) {
+            struct bl_text before = line_at(searcher, start, offset, &after);
+            tell_line(searcher, start, before, '-');
+        }
+    }
+    tell_line(searcher, offset, line, ':');
+    searcher->told = next;
+    searcher->gap = false;
+    searcher->trailing = request->context;
+    searcher->found->lines++;
+    searcher->full =
+        searcher->found->lines >= request->lines_max || searcher->text.size >= request->bytes_max;
+}
+
+/* A line matches that is not told any more: what follows it is no context of those that were. */
+static void end_telling(struct grep_searcher *searcher, struct bl_text line)
+{
+    tell_trailing(searcher, (size_t)(line.data - searcher->data));
+    searcher->trailing = 0;
+}
+
+/* ---- Searching ------------------------------------------------------------------------------- */
+
+/* True: nothing more needs to be known of this file. */
+static bool search_lines(struct grep_searcher *searcher, size_t limit)
+{
+    struct bl_text text = {searcher->data, limit}, line;
+    while (bl_line_finder_next(searcher->finder, text, &searcher->done, &line)) {
+        searcher->found->matches++;
+        if (searcher->request->output == GREP_FILES)
+            return true;
+        if (searcher->full)
+            end_telling(searcher, line);
+        else if (searcher->tells)
+            tell_match(searcher, line, searcher->done);
+    }
+    if (searcher->tells)
+        tell_trailing(searcher, limit);
+    return false;
+}
+
+/* Lets go of what is searched, save for the context that what comes may want. */
+static void let_go(struct grep_searcher *searcher, size_t limit)
+{
+    size_t keep = limit;
+    if (searcher->tells && searcher->request->context > 0) {
+        keep = lines_before(searcher, limit, searcher->request->context, 0);
+        /* Of lines as long as that there is no context. */
+        if (limit - keep > CONTEXT_MAX)
+            keep = limit;
+    }
+    if (searcher->tells)
+        line_number(searcher, keep > searcher->counted ? keep : searcher->counted);
+    searcher->gap |= searcher->told < keep;
+    searcher->told = searcher->told > keep ? searcher->told - keep : 0;
+    searcher->counted = searcher->counted > keep ? searcher->counted - keep : 0;
+    searcher->done = limit - keep;
+    memmove(searcher->data, searcher->data + keep, searcher->filled - keep);
+    searcher->filled -= keep;
+}
+
+static void make_room(struct grep_searcher *searcher, size_t capacity)
+{
+    if (searcher->capacity >= capacity)
+        return;
+    searcher->data = bl_realloc(searcher->data, capacity);
+    searcher->capacity = capacity;
+}
+
+/* Drops what belongs to a line that was too long. */
+static void skip_rest(struct grep_searcher *searcher)
+{
+    const char *start = searcher->data + searcher->done;
+    const char *end = memchr(start, '\n', searcher->filled - searcher->done);
+    size_t drop = end != NULL ? (size_t)(end - start) + 1 : searcher->filled - searcher->done;
+    searcher->skips_line = end == NULL;
+    memmove(searcher->data + searcher->done, start + drop,
+            searcher->filled - searcher->done - drop);
+    searcher->filled -= drop;
+}
+
+/* The buffer is full, or the file at its end. True: the file needs no more. */
+static bool search_buffer(struct grep_searcher *searcher, bool at_end)
+{
+    if (searcher->skips_line)
+        skip_rest(searcher);
+    const char *last =
+        memrchr(searcher->data + searcher->done, '\n', searcher->filled - searcher->done);
+    size_t limit = last != NULL ? (size_t)(last - searcher->data) + 1 : searcher->done;
+    bool too_long = limit == searcher->done && searcher->filled == BUFFER_MAX;
+    if (at_end || too_long)
+        limit = searcher->filled;
+    if (limit == searcher->done && !at_end) {
+        if (searcher->filled == searcher->capacity)
+            make_room(searcher,
+                      searcher->capacity < BUFFER_LARGE ? BUFFER_LARGE : 2 * searcher->capacity);
+        return false;
+    }
+    if (search_lines(searcher, limit) || at_end)
+        return true;
+    if (too_long) {
+        searcher->found->long_lines++;
+        searcher->skips_line = true;
+        /* Its LF, which the next number counts on, is dropped with its rest. */
+        if (searcher->tells)
+            line_number(searcher, limit);
+        searcher->line++;
+    }
+    let_go(searcher, limit);
+    make_room(searcher, BUFFER_LARGE);
+    return false;
+}
+
+static enum grep_outcome search_open(struct grep_searcher *searcher, int fd)
+{
+    bool first = true;
+    for (;;) {
+        if (atomic_load_explicit(searcher->request->stopped, memory_order_relaxed))
+            return GREP_SEARCHED;
+        ssize_t got =
+            read(fd, searcher->data + searcher->filled, searcher->capacity - searcher->filled);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return GREP_UNREADABLE;
+        searcher->filled += (size_t)got;
+        size_t look = searcher->filled < BINARY_LOOK ? searcher->filled : BINARY_LOOK;
+        if (first && memchr(searcher->data, '\0', look) != NULL)
+            return GREP_BINARY;
+        first = false;
+        if ((got == 0 || searcher->filled == searcher->capacity) &&
+            search_buffer(searcher, got == 0))
+            return GREP_SEARCHED;
+    }
+}
+
+enum grep_outcome grep_search(struct grep_searcher *searcher, int fd, bool tells,
+                              struct grep_found *ret_found)
+{
+    *ret_found = (struct grep_found){0};
+    searcher->filled = searcher->done = searcher->told = searcher->counted = 0;
+    searcher->line = 1;
+    searcher->gap = searcher->told_any = searcher->skips_line = searcher->full = false;
+    searcher->trailing = 0;
+    searcher->tells = tells && searcher->request->output == GREP_CONTENT;
+    searcher->found = ret_found;
+    bl_buffer_clear(&searcher->text);
+    enum grep_outcome outcome = search_open(searcher, fd);
+    ret_found->text = bl_buffer_text(&searcher->text);
+    return outcome;
+}

@@ -1,0 +1,380 @@
+/* Where the paths of tools lead.
+ *
+ * Design notes. A path is looked at twice. First it is resolved, by hand, part by part, with each
+ * link followed: that gives the name which rules and results speak of, and says precisely what is
+ * wrong with it. What was found may change before it is used, so a file is then opened from a
+ * descriptor of its root on, and no link at all is followed: the resolved path has none. So a link
+ * that is swapped in meanwhile leads nowhere, and the name that was allowed is the one in use. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define LINKS_MAX 40u
+#define SHOWN_MAX ((size_t)240)
+/* Names of a folder that are looked at for what may have been meant. */
+#define SUGGESTIONS_MAX 2000u
+
+/* A path on its way. */
+struct path_walk {
+    struct bl_arena *arena;
+    struct bl_text at;   /* absolute, without links; "/" alone ends in '/' */
+    struct bl_text rest; /* to be looked at */
+    char *target;        /* of the newest link; PATH_MAX bytes */
+    unsigned links;
+    bool missing;            /* `at` does not exist */
+    struct bl_text vanished; /* the first part of it that does not */
+};
+
+const char *tool_path_show(struct bl_arena *arena, struct bl_text bytes)
+{
+    struct output_filter filter = {0};
+    struct bl_buffer valid;
+    struct bl_text shown = bl_utf8_cut(bytes, SHOWN_MAX);
+    bl_buffer_init(&valid, SIZE_MAX);
+    output_filter_add(&filter, shown, &valid);
+    output_filter_end(&filter, &valid);
+    for (size_t i = 0; i < valid.size; i++)
+        if ((unsigned char)valid.data[i] < ' ' || valid.data[i] == 0x7F)
+            valid.data[i] = '?';
+    struct bl_text text =
+        bl_arena_printf(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(bl_buffer_text(&valid)),
+                        shown.size < bytes.size ? "…" : "");
+    bl_buffer_done(&valid);
+    return text.data;
+}
+
+/* ---- Walking --------------------------------------------------------------------------------- */
+
+static bool is_root(struct bl_text path)
+{
+    return path.size == 1;
+}
+
+static struct bl_text joined(struct bl_arena *arena, struct bl_text folder, struct bl_text name)
+{
+    return bl_arena_printf(arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT, BL_TEXT_ARG(folder),
+                           is_root(folder) ? "" : "/", BL_TEXT_ARG(name));
+}
+
+static struct bl_text parent_of(struct bl_arena *arena, struct bl_text path)
+{
+    size_t size = path.size;
+    while (size > 1 && path.data[size - 1] != '/')
+        size--;
+    return bl_arena_text(arena, (struct bl_text){path.data, size > 1 ? size - 1 : 1});
+}
+
+static int follow_link(struct path_walk *walk, struct bl_text target)
+{
+    if (++walk->links > LINKS_MAX)
+        return ELOOP;
+    if (target.size + walk->rest.size + 1 > (size_t)2 * PATH_MAX)
+        return ENAMETOOLONG;
+    walk->rest = bl_arena_printf(walk->arena, BL_TEXT_FORMAT "/" BL_TEXT_FORMAT,
+                                 BL_TEXT_ARG(target), BL_TEXT_ARG(walk->rest));
+    if (target.data[0] == '/')
+        walk->at = BL_TEXT("/");
+    return 0;
+}
+
+/* One part further. 0, or errno. */
+static int walk_part(struct path_walk *walk, struct bl_text part)
+{
+    if (part.size == 0 || bl_text_equal(part, BL_TEXT(".")))
+        return 0;
+    if (bl_text_equal(part, BL_TEXT(".."))) {
+        if (walk->missing)
+            return ENOENT;
+        walk->at = parent_of(walk->arena, walk->at);
+        return 0;
+    }
+    struct bl_text next = joined(walk->arena, walk->at, part);
+    if (next.size >= PATH_MAX || part.size > NAME_MAX)
+        return ENAMETOOLONG;
+    if (!walk->missing) {
+        ssize_t size = readlink(next.data, walk->target, PATH_MAX);
+        if (size > 0)
+            return follow_link(walk, (struct bl_text){walk->target, (size_t)size});
+        if (size == 0 || (errno != EINVAL && errno != ENOENT))
+            return size == 0 ? ENOENT : errno;
+        walk->missing = errno == ENOENT;
+        walk->vanished = next;
+    }
+    walk->at = next;
+    return 0;
+}
+
+static int walk_all(struct path_walk *walk)
+{
+    int code = 0;
+    walk->target = bl_arena_alloc(walk->arena, PATH_MAX);
+    while (code == 0 && walk->rest.size > 0) {
+        const char *slash = memchr(walk->rest.data, '/', walk->rest.size);
+        size_t size = slash != NULL ? (size_t)(slash - walk->rest.data) : walk->rest.size;
+        struct bl_text part = {walk->rest.data, size};
+        size += slash != NULL;
+        walk->rest = (struct bl_text){walk->rest.data + size, walk->rest.size - size};
+        code = walk_part(walk, part);
+    }
+    return code;
+}
+
+/* ---- Roots ----------------------------------------------------------------------------------- */
+
+static const char *const *copy_list(struct bl_arena *arena, const char *const *list)
+{
+    size_t count = 0;
+    while (list != NULL && list[count] != NULL)
+        count++;
+    const char **copy = bl_arena_zalloc(arena, (count + 1) * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = bl_arena_text(arena, bl_text_from(list[i])).data;
+    return copy;
+}
+
+struct tool_roots tool_roots_copy(const struct bl_toolbox *toolbox, struct bl_arena *arena)
+{
+    return (struct tool_roots){
+        .workspace = bl_arena_text(arena, bl_text_from(toolbox->workspace)).data,
+        .folders = copy_list(arena, toolbox->folders),
+        .readable = copy_list(arena, toolbox->readable),
+    };
+}
+
+/* True when it is the folder, or below it; both without links. */
+static bool below(struct bl_text path, struct bl_text folder)
+{
+    return is_root(folder) || (bl_text_starts_with(path, folder) &&
+                               (path.size == folder.size || path.data[folder.size] == '/'));
+}
+
+/* A root without links; empty when it is not there. */
+static struct bl_text real_root(struct bl_arena *arena, const char *root)
+{
+    struct path_walk walk = {.arena = arena, .at = BL_TEXT("/"), .rest = bl_text_from(root)};
+    if (walk_all(&walk) != 0 || walk.missing)
+        return (struct bl_text){0};
+    return walk.at;
+}
+
+static struct bl_text root_among(struct bl_arena *arena, const char *const *list,
+                                 struct bl_text path)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
+        struct bl_text root = real_root(arena, list[i]);
+        if (root.size > 0 && below(path, root))
+            return root;
+    }
+    return (struct bl_text){0};
+}
+
+/* The root that holds it for that use; empty: none does. */
+static struct bl_text root_of(const struct tool_roots *roots, struct bl_arena *arena,
+                              struct bl_text workspace, struct bl_text path, enum path_use use)
+{
+    if (below(path, workspace))
+        return workspace;
+    struct bl_text root = root_among(arena, roots->folders, path);
+    if (root.size == 0 && use == PATH_READ)
+        root = root_among(arena, roots->readable, path);
+    return root;
+}
+
+/* ---- What is wrong --------------------------------------------------------------------------- */
+
+static struct bl_text say_outside(const struct tool_roots *roots, struct bl_arena *arena,
+                                  const struct path_walk *walk, struct bl_text given)
+{
+    const char *shown = tool_path_show(arena, given);
+    const char *workspace = tool_path_show(arena, bl_text_from(roots->workspace));
+    if (root_among(arena, roots->readable, walk->at).size > 0)
+        return bl_arena_printf(
+            arena, "'%s' may be read, but not written to: write inside of the workspace '%s'.",
+            shown, workspace);
+    struct bl_text text = bl_arena_printf(arena, "'%s' leads out of the workspace", shown);
+    if (walk->links > 0)
+        text = bl_arena_printf(arena, "%s, through a link", text.data);
+    return bl_arena_printf(
+        arena, "%s. Use a path inside of the workspace '%s'%s, relative to it or absolute.",
+        text.data, workspace,
+        roots->folders != NULL && roots->folders[0] != NULL ? " or of a folder added to it" : "");
+}
+
+/* "; did you mean 'x'?" for a name that is not in its folder; or nothing. */
+static const char *suggest(struct bl_arena *arena, struct bl_text missing)
+{
+    struct bl_text folder = parent_of(arena, missing);
+    size_t skip = folder.size + !is_root(folder);
+    struct bl_text word = {missing.data + skip, missing.size - skip};
+    struct bl_suggestion suggestion;
+    const struct dirent *entry;
+    DIR *stream = opendir(folder.data);
+    bl_suggestion_init(&suggestion, bl_arena_text(arena, word).data);
+    for (unsigned i = 0; stream != NULL && i < SUGGESTIONS_MAX && (entry = readdir(stream)); i++)
+        if (entry->d_name[0] != '.' || word.data[0] == '.')
+            bl_suggestion_offer(&suggestion,
+                                bl_arena_text(arena, bl_text_from(entry->d_name)).data);
+    if (stream != NULL)
+        closedir(stream);
+    if (suggestion.best == NULL)
+        return "";
+    return bl_arena_printf(arena, "; did you mean '%s'?",
+                           tool_path_show(arena, bl_text_from(suggestion.best)))
+        .data;
+}
+
+static struct bl_text say_wrong(struct bl_arena *arena, const struct path_walk *walk,
+                                struct bl_text given, int code)
+{
+    const char *shown = tool_path_show(arena, given);
+    const char *at = tool_path_show(arena, walk->at);
+    switch (code) {
+    case ENOENT:
+        return bl_arena_printf(arena, "'%s' does not exist%s%s", shown,
+                               walk->missing && walk->vanished.size < walk->at.size
+                                   ? ", nor does a folder on the way to it"
+                                   : "",
+                               walk->missing ? suggest(arena, walk->vanished) : "");
+    case ENOTDIR:
+        return bl_arena_printf(arena, "'%s': '%s' is a file, and no folder that could hold more.",
+                               shown, at);
+    case ELOOP:
+        return bl_arena_printf(
+            arena, "'%s': its symbolic links go round in a loop. Use the path of a real file.",
+            shown);
+    case ENAMETOOLONG:
+        return bl_arena_printf(arena,
+                               "'%s' is too long for a path (at most %d bytes, and %d for "
+                               "each name).",
+                               shown, PATH_MAX - 1, NAME_MAX);
+    default: return bl_arena_printf(arena, "'%s' cannot be used: %s", shown, strerrordesc_np(code));
+    }
+}
+
+/* What can be said of it without a look at any file; NULL: nothing. */
+static const char *malformed(struct bl_text given, enum path_use use)
+{
+    if (given.size == 0)
+        return "The path is empty. Give one that is relative to the workspace.";
+    if (memchr(given.data, '\0', given.size) != NULL)
+        return "The path holds a NUL byte, which no path can.";
+    if (given.size >= PATH_MAX)
+        return "The path is too long: the system takes at most 4095 bytes.";
+    if (given.data[0] == '~' && (given.size == 1 || given.data[1] == '/'))
+        return "'~' is not replaced by a home folder here. Use a path inside of the workspace "
+               "('./~' is a file of that name).";
+    if (use == PATH_WRITE && given.data[given.size - 1] == '/')
+        return "The path ends in '/', as that of a folder does. Give the path of a file.";
+    return NULL;
+}
+
+/* ---- Resolving ------------------------------------------------------------------------------- */
+
+bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
+                        struct bl_text given, enum path_use use, struct tool_path *ret_path,
+                        struct bl_text *ret_text)
+{
+    const char *wrong = malformed(given, use);
+    struct bl_text workspace = real_root(arena, roots->workspace);
+    if (wrong != NULL || workspace.size == 0) {
+        *ret_text = wrong != NULL ? bl_text_from(wrong)
+                                  : bl_arena_printf(arena, "The workspace '%s' is not there.",
+                                                    roots->workspace);
+        return false;
+    }
+    struct path_walk walk = {
+        .arena = arena, .at = given.data[0] == '/' ? BL_TEXT("/") : workspace, .rest = given};
+    int code = walk_all(&walk);
+    if (code == 0 && walk.missing && use == PATH_READ)
+        code = ENOENT;
+    struct bl_text root = root_of(roots, arena, workspace, walk.at, use);
+    /* What is wrong outside is nobody's business. */
+    if (root.size == 0) {
+        *ret_text = say_outside(roots, arena, &walk, given);
+        return false;
+    }
+    if (code != 0) {
+        *ret_text = say_wrong(arena, &walk, given, code);
+        return false;
+    }
+    *ret_path = (struct tool_path){.absolute = walk.at, .root = root.data, .shown = walk.at};
+    if (below(walk.at, workspace)) {
+        size_t skip = workspace.size + !is_root(workspace);
+        ret_path->shown = walk.at.size <= skip
+                              ? BL_TEXT(".")
+                              : (struct bl_text){walk.at.data + skip, walk.at.size - skip};
+    }
+    return true;
+}
+
+bool tool_path_resolve(const struct bl_toolbox *toolbox, struct bl_arena *arena,
+                       struct bl_text given, enum path_use use, struct tool_path *ret_path,
+                       struct bl_text *ret_text)
+{
+    const struct tool_roots roots = {toolbox->workspace, toolbox->folders, toolbox->readable};
+    return tool_roots_resolve(&roots, arena, given, use, ret_path, ret_text);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+int tool_path_open_parts(int root, const char *below_root, int flags)
+{
+    struct bl_text rest = bl_text_from(below_root), part;
+    int folder = openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char name[NAME_MAX + 1];
+    while (folder >= 0 && bl_text_split(&rest, '/', &part)) {
+        if (part.size == 0)
+            continue;
+        if (part.size > NAME_MAX || bl_text_equal(part, BL_TEXT(".."))) {
+            close(folder);
+            return part.size > NAME_MAX ? -ENAMETOOLONG : -EXDEV;
+        }
+        memcpy(name, part.data, part.size);
+        name[part.size] = '\0';
+        bool last = rest.size == 0;
+        int next =
+            openat(folder, name, O_NOFOLLOW | O_CLOEXEC | (last ? flags : O_PATH | O_DIRECTORY));
+        int code = errno;
+        close(folder);
+        if (last || next < 0)
+            return next < 0 ? -code : next;
+        folder = next;
+    }
+    return folder < 0 ? -errno : folder;
+}
+
+static int open_below(int root, const char *below_root, int flags)
+{
+    const struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW),
+                                 .resolve =
+                                     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS};
+    long fd = syscall(SYS_openat2, root, below_root, &how, sizeof how);
+    if (fd >= 0)
+        return (int)fd;
+    /* EPERM: some containers answer so to calls that they do not know. */
+    if (errno == ENOSYS || errno == EPERM || errno == EAGAIN)
+        return tool_path_open_parts(root, below_root, flags);
+    return -errno;
+}
+
+int tool_path_open(const struct tool_path *path, int flags)
+{
+    size_t skip = strlen(path->root);
+    int root = open(path->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return -errno;
+    while (skip < path->absolute.size && path->absolute.data[skip] == '/')
+        skip++;
+    const char *rest = path->absolute.data + skip;
+    int fd = open_below(root, rest[0] == '\0' ? "." : rest, flags);
+    close(root);
+    return fd;
+}

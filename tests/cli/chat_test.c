@@ -1,0 +1,374 @@
+#include "guest.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Ends when the test lets it, by a file; says so when it has begun. */
+#define PATIENT "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo released"
+#define DEAF    "trap '' TERM; echo begun; while :; do sleep 0.05; done"
+
+static void check_turn(const struct bl_json *session, size_t index, const char *prompt,
+                       const char *reason, bool interrupted)
+{
+    const char *at = stage_printf("/turns/%zu", index);
+
+    assert_string_equal(stage_text_at(session, stage_printf("%s/prompt", at)), prompt);
+    assert_string_equal(stage_text_at(session, stage_printf("%s/stop_reason", at)), reason);
+    assert_int_equal(stage_true_at(session, stage_printf("%s/interrupted", at)), interrupted);
+}
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+static void esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - {when: first, say: Beginning of it., wedge: after_first_token}\n"
+                       "  - {when: second, wedge: before_first_token}\n"
+                       "  - {when: third, say: All is well.}\n");
+    guest_type(&guest, "first\r");
+    guest_await_shown(&guest, "Begi");
+    guest_await_shown(&guest, "Esc stops");
+    guest_type(&guest, ESC);
+    guest_await(&guest, "1 model call. Nothing left running.");
+    guest_await_idle(&guest);
+    guest_type(&guest, "second\r");
+    guest_await_shown(&guest, "Esc stops");
+    guest_type(&guest, KEY_CTRL('c'));
+    guest_await_times(&guest, "1 model call. Nothing left running.", 2);
+    guest_await_idle(&guest);
+    /* An old cancel never poisons the next turn. */
+    guest_type(&guest, "third\r");
+    guest_await(&guest, "All is well.");
+    guest_await_idle(&guest);
+    guest_leave(&guest);
+    const struct bl_json *session = guest_show(guest_session());
+    assert_int_equal(stage_size_at(session, "/turns"), 3);
+    check_turn(session, 0, "first", "cancelled", true);
+    check_turn(session, 1, "second", "cancelled", true);
+    check_turn(session, 2, "third", "completed", false);
+}
+
+/* What the newest receipt says of its time; 0: there is none of milliseconds. */
+static double last_stop_ms(struct guest *guest)
+{
+    const char *at = screen_all(guest->screen), *found = NULL;
+    double ms = 0;
+    char unit[3] = "";
+
+    while ((at = strstr(at, "Stopped in ")) != NULL) {
+        at += strlen("Stopped in ");
+        found = at;
+    }
+    assert_non_null(found);
+    assert_int_equal(sscanf(found, "%lf %2s", &ms, unit), 2);
+    return strcmp(unit, "ms") == 0 ? ms : 1e6;
+}
+
+static void again_skips_the_graces(void **state)
+{
+    struct guest guest;
+    unsigned attempts = 0;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n"
+                       "repeat: true\n");
+    guest_type(&guest, "go\r");
+    guest_await_shown(&guest, "  begun");
+    guest_type(&guest, KEY_CTRL('c'));
+    guest_await_idle(&guest);
+    assert_true(last_stop_ms(&guest) >= 200);
+    /* Not on a machine that is too busy to be quicker than the grace. */
+    do {
+        if (attempts++ == 20)
+            fail_msg("a second press makes no difference:\n%s", screen_all(guest.screen));
+        guest_type(&guest, KEY_CTRL('l'));
+        guest_await_hidden(&guest, "begun");
+        guest_type(&guest, "go\r");
+        guest_await_shown(&guest, "  begun");
+        guest_type(&guest, KEY_CTRL('c'));
+        guest_type(&guest, KEY_CTRL('c'));
+        guest_await_shown(&guest, "Nothing left running.");
+        guest_await_idle(&guest);
+    } while (last_stop_ms(&guest) >= 200);
+    guest_leave(&guest);
+}
+
+static void without_a_turn_ctrl_c_clears_the_line_and_twice_leaves(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies: [{say: x}]\n");
+    guest_say(&guest, "something", "> something");
+    guest_type(&guest, KEY_CTRL('c'));
+    guest_await_idle(&guest);
+    guest_type(&guest, KEY_CTRL('c'));
+    guest_await_shown(&guest, "> Ctrl+C again leaves");
+    /* Any other key means that it was not meant. */
+    guest_type(&guest, "x\x7F");
+    guest_await_idle(&guest);
+    guest_type(&guest, KEY_CTRL('c'));
+    guest_await_shown(&guest, "> Ctrl+C again leaves");
+    guest_type(&guest, KEY_CTRL('c'));
+    assert_int_equal(guest_wait(&guest), 0);
+    assert_true(guest_terminal_as_before(&guest));
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
+}
+
+/* Leaving while a turn runs: it is stopped, kept, and its receipt is the last that is seen. */
+static void check_left(const char *keys, int exit_code)
+{
+    struct guest guest;
+
+    guest_chat(&guest, "replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n");
+    guest_type(&guest, "go\r");
+    guest_await_shown(&guest, "  begun");
+    guest_type(&guest, keys);
+    assert_int_equal(guest_wait(&guest), exit_code);
+    guest_await(&guest, "Nothing left running.");
+    assert_int_equal(guest_times(&guest, "Nothing left running."), 1);
+    assert_true(guest_terminal_as_before(&guest));
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
+    check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
+}
+
+static void ctrl_d_leaves_and_stops_what_runs(void **state)
+{
+    (void)state;
+    check_left(KEY_CTRL('d'), 0);
+}
+
+static void quit_leaves_and_stops_what_runs(void **state)
+{
+    (void)state;
+    check_left("/quit\r", 0);
+}
+
+/* ---- Injecting ------------------------------------------------------------------------------- */
+
+static void typing_while_a_turn_runs_injects(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - when: do it\n"
+                       "    tools: [{name: bash, input: {command: \"" PATIENT "\"}}]\n"
+                       "  - {when: and also, say: I shall do that as well.}\n");
+    guest_type(&guest, "do it\r");
+    guest_await_shown(&guest, "  begun");
+    guest_type(&guest, "and also this\r");
+    guest_await_shown(&guest, "waits: and also this");
+    stage_file("go", "");
+    guest_await(&guest, "I shall do that as well.");
+    guest_await_idle(&guest);
+    guest_await_hidden(&guest, "waits:");
+    assert_int_equal(guest_times(&guest, "> and also this"), 1);
+    guest_leave(&guest);
+    const struct bl_json *session = guest_show(guest_session());
+    assert_int_equal(stage_size_at(session, "/turns"), 1);
+    check_turn(session, 0, "do it", "completed", false);
+}
+
+static void a_message_that_came_too_late_becomes_the_next_prompt(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - {when: first, say: One., delay: 500ms}\n"
+                       "  - {when: second, say: Two.}\n");
+    guest_type(&guest, "first\rsecond\r");
+    guest_await_shown(&guest, "waits: second");
+    guest_await(&guest, "Two.");
+    guest_await_idle(&guest);
+    const char *all = screen_all(guest.screen);
+    assert_non_null(strstr(all, "> first\n\nOne.\n\n> second\n\nTwo.\n"));
+    guest_leave(&guest);
+    const struct bl_json *session = guest_show(guest_session());
+    assert_int_equal(stage_size_at(session, "/turns"), 2);
+    check_turn(session, 1, "second", "completed", false);
+}
+
+static void after_a_stop_what_was_not_delivered_is_in_the_input_line(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - {when: first, wedge: before_first_token}\n"
+                       "  - {when: never, say: It went through.}\n");
+    guest_type(&guest, "first\r");
+    guest_await_shown(&guest, "Esc stops");
+    guest_type(&guest, "never\r");
+    guest_await_shown(&guest, "waits: never");
+    guest_type(&guest, "draft");
+    guest_await_shown(&guest, "> draft");
+    guest_type(&guest, KEY_CTRL('c'));
+    guest_await(&guest, "Nothing left running.");
+    guest_await_shown(&guest, "\n> never\n  draft\n");
+    assert_int_equal(guest_times(&guest, "It went through."), 0);
+    /* It is the user's to send. */
+    guest_type(&guest, "\r");
+    guest_await(&guest, "It went through.");
+    guest_await_idle(&guest);
+    guest_leave(&guest);
+}
+
+static void what_is_submitted_while_a_turn_is_being_stopped_is_the_next_prompt(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - {when: go, tools: [{name: bash, input: {command: \"" DEAF "\"}}]}\n"
+                       "  - {when: next, say: Here we go on.}\n");
+    guest_type(&guest, "go\r");
+    guest_await_shown(&guest, "  begun");
+    guest_type(&guest, "\x03next\r");
+    guest_await(&guest, "Here we go on.");
+    guest_await_idle(&guest);
+    guest_leave(&guest);
+    const struct bl_json *session = guest_show(guest_session());
+    assert_int_equal(stage_size_at(session, "/turns"), 2);
+    check_turn(session, 0, "go", "cancelled", true);
+    check_turn(session, 1, "next", "completed", false);
+}
+
+/* ---- Signals and crashes --------------------------------------------------------------------- */
+
+static void sigterm_stops_keeps_and_exits_143(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    guest_chat(&guest, "replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n");
+    guest_type(&guest, "go\r");
+    guest_await_shown(&guest, "  begun");
+    kill(guest.held.pid, SIGTERM);
+    assert_int_equal(guest_wait(&guest), 143);
+    guest_await(&guest, "Nothing left running.");
+    assert_true(guest_terminal_as_before(&guest));
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
+    check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
+}
+
+static void a_terminal_that_goes_away_stops_keeps_and_exits(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n");
+    guest_type(&guest, "go\r");
+    guest_await_shown(&guest, "  begun");
+    /* Closing the other end sends SIGHUP besides. */
+    close(guest.master);
+    guest.master = -1;
+    assert_int_equal(guest_wait(&guest), 130);
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
+    check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
+}
+
+static void after_kill_9_nothing_runs_and_the_next_open_says_what_was_cut_off(void **state)
+{
+    static const char script[] =
+        "replies:\n"
+        "  - {when: go, tools: [{name: bash, input: {command: \"" DEAF "\"}}]}\n"
+        "  - {when: again, say: Welcome back.}\n";
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, script);
+    guest_type(&guest, "go\r");
+    guest_await_shown(&guest, "  begun");
+    kill(guest.held.pid, SIGKILL);
+    assert_int_equal(guest_wait(&guest), 128 + SIGKILL);
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
+    GUEST(&guest, 80, 24, "--provider", stage_script(script), "--yolo", "--continue");
+    guest_await_idle(&guest);
+    guest_check_shown(&guest, "cut off");
+    guest_type(&guest, "again\r");
+    guest_await(&guest, "Welcome back.");
+    guest_await_idle(&guest);
+    /* Once. */
+    assert_int_equal(guest_times(&guest, "cut off"), 1);
+    guest_leave(&guest);
+}
+
+static void after_a_crash_the_terminal_is_restored(void **state)
+{
+    static const int crashes[] = {SIGSEGV, SIGABRT};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(crashes); i++) {
+        struct guest guest;
+        guest_chat(&guest, "replies: [{say: x}]\n");
+        assert_false(guest_terminal_as_before(&guest));
+        kill(guest.held.pid, crashes[i]);
+        assert_true(guest_wait(&guest) != 0);
+        assert_true(guest_terminal_as_before(&guest));
+        assert_true(bl_text_find(bl_buffer_text(&guest.bytes), BL_TEXT("\x1B[?2004l")) > 0);
+        assert_true(screen_cursor_visible(guest.screen));
+        guest_end(&guest);
+    }
+}
+
+static void ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(void **state)
+{
+    struct guest guest;
+    const char *script = stage_script("replies: [{say: Still here.}]\n");
+
+    (void)state;
+    guest_start(&guest, 80, 24, (const char *const[]){"/bin/sh", "-i", NULL},
+                (const char *const[]){"PS1=shell$ ", "ENV=", NULL});
+    guest_await_shown(&guest, "shell$");
+    guest_type(&guest, stage_printf("%s chat --provider %s\r", runner_program(), script));
+    guest_await_idle(&guest);
+    guest_say(&guest, "half a line", "> half a line");
+    guest_type(&guest, KEY_CTRL('z'));
+    guest_await_shown(&guest, "Stopped");
+    guest_await_hidden(&guest, "> half a line");
+    guest_type(&guest, "echo the she''ll\r");
+    guest_await_shown(&guest, "the shell\n");
+    guest_type(&guest, "fg\r");
+    guest_await_shown(&guest, "\n> half a line\n");
+    assert_non_null(strstr(screen_shown(guest.screen), "the shell\n"));
+    guest_type(&guest, "\r");
+    guest_await(&guest, "Still here.");
+    guest_await_idle(&guest);
+    guest_type(&guest, KEY_CTRL('d'));
+    guest_await_hidden(&guest, "> ask");
+    guest_type(&guest, "exit 7\r");
+    assert_int_equal(guest_wait(&guest), 7);
+    guest_end(&guest);
+}
+
+SUITE(chat, STAGED(esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt),
+      STAGED(again_skips_the_graces),
+      STAGED(without_a_turn_ctrl_c_clears_the_line_and_twice_leaves),
+      STAGED(ctrl_d_leaves_and_stops_what_runs), STAGED(quit_leaves_and_stops_what_runs),
+      STAGED(typing_while_a_turn_runs_injects),
+      STAGED(a_message_that_came_too_late_becomes_the_next_prompt),
+      STAGED(after_a_stop_what_was_not_delivered_is_in_the_input_line),
+      STAGED(what_is_submitted_while_a_turn_is_being_stopped_is_the_next_prompt),
+      STAGED(sigterm_stops_keeps_and_exits_143),
+      STAGED(a_terminal_that_goes_away_stops_keeps_and_exits),
+      STAGED(after_kill_9_nothing_runs_and_the_next_open_says_what_was_cut_off),
+      STAGED(after_a_crash_the_terminal_is_restored),
+      STAGED(ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back));

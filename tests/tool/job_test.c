@@ -1,0 +1,599 @@
+/* Commands in the background, with real shells in real wardens. */
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "box.h"
+
+#define SOON_MS 5000.0
+#define DEAF    "trap '' TERM; echo ready; while :; do sleep 1; done"
+
+#define IN_CONTAINER(name, body)                                                                   \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        enum bl_mechanism container = container_of_test(state);                                    \
+        run_in_loop(body, &container);                                                             \
+    }
+#define PLAIN(name, body)                                                                          \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        enum bl_mechanism container = BL_MECHANISM_NONE;                                           \
+        (void)state;                                                                               \
+        run_in_loop(body, &container);                                                             \
+    }
+
+/* A box with jobs; static, for it is large. */
+static struct box *open_box(void *argument)
+{
+    static struct box box;
+    box_init(&box, *(enum bl_mechanism *)argument);
+    box_open(&box);
+    box_begin(&box);
+    return &box;
+}
+
+static bool says(const struct box *box, const char *text)
+{
+    return bl_text_find(box->result.text, bl_text_from(text)) >= 0;
+}
+
+/* Starts one; `more` are further members of the input. */
+static void start(struct box *box, const char *command, const char *more)
+{
+    char input[512];
+    snprintf(input, sizeof input, "{\"command\":\"%s\",\"background\":true%s}", command, more);
+    CHECK_EQUAL(box_call(box, input), 0);
+    if (!CHECK(!box->result.is_error))
+        fprintf(stderr, "%s\n", box_text(box));
+}
+
+static int look(struct box *box, const char *id)
+{
+    char input[64];
+    snprintf(input, sizeof input, "{\"job\":\"%s\"}", id);
+    return box_call(box, input);
+}
+
+static int stop(struct box *box, const char *id)
+{
+    char input[64];
+    snprintf(input, sizeof input, "{\"job\":\"%s\",\"stop\":true}", id);
+    return box_call(box, input);
+}
+
+/* Reads it until it says that. */
+static void look_until(struct box *box, const char *id, const char *text)
+{
+    double start_ms = now_ms();
+    do {
+        bl_sleep(5 * MS);
+        CHECK_EQUAL(look(box, id), 0);
+    } while (!says(box, text) && now_ms() - start_ms < 4 * SOON_MS);
+    if (!CHECK(says(box, text)))
+        fprintf(stderr, "not '%s' but: %s\n", text, box_text(box));
+}
+
+/* ---- Reading ---- */
+
+static int answers(void *argument)
+{
+    struct box *box = open_box(argument);
+    double start_ms = now_ms();
+    start(box, "while [ ! -e go ]; do sleep 0.02; done; echo went", "");
+    CHECK(now_ms() - start_ms < SOON_MS);
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 runs in the background.")));
+    CHECK(says(box, "{\"job\":\"job_1\"}") && says(box, "{\"job\":\"job_1\",\"stop\":true}"));
+    CHECK_EQUAL(box->heard_bytes, 0);
+    CHECK_EQUAL(look(box, "job_1"), 0);
+    CHECK(!box->result.is_error);
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 runs since ")));
+    /* Other calls run beside it. */
+    CHECK_EQUAL(box_bash(box, "touch go", 0), 0);
+    look_until(box, "job_1", "job_1 has ended after ");
+    CHECK(!box->result.is_error);
+    CHECK(bl_text_ends_with(box->result.text, BL_TEXT(": exit code 0")));
+    box_done(box);
+    return 0;
+}
+
+PLAIN(a_command_in_the_background_answers_at_once_with_a_job_id, answers)
+
+static int reads_news(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box,
+          "echo one; while [ ! -e a ]; do sleep 0.02; done; printf two; "
+          "while [ ! -e b ]; do sleep 0.02; done; echo three; exit 3",
+          "");
+    look_until(box, "job_1", "one\njob_1 runs since ");
+    CHECK_EQUAL(look(box, "job_1"), 0);
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 runs since ")));
+    box_write(box, "a", "");
+    look_until(box, "job_1", "two\njob_1 runs since ");
+    CHECK(!says(box, "one"));
+    box_write(box, "b", "");
+    look_until(box, "job_1", "has ended after ");
+    /* The end may be told with or after the last that it printed, and stays to be asked for. */
+    CHECK(box->result.is_error);
+    CHECK(bl_text_ends_with(box->result.text, BL_TEXT(": exit code 3")));
+    CHECK_EQUAL(look(box, "job_1"), 0);
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 has ended after ")));
+    CHECK(box->result.is_error);
+    box_done(box);
+    return 0;
+}
+
+PLAIN(reading_a_job_gives_what_is_new_and_whether_it_runs_or_how_it_ended, reads_news)
+
+static int prints_much(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box, "echo head; head -c 3000000 /dev/urandom; echo; echo tail", "");
+    while (marker_count(box->marker) > 0)
+        bl_sleep(5 * MS);
+    look_until(box, "job_1", "has ended after ");
+    CHECK(box->result.text.size <= 65536 + 400);
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("head\n")));
+    CHECK(says(box, " bytes left out") && says(box, "\ntail\n"));
+    box_done(box);
+    return 0;
+}
+
+PLAIN(what_is_new_of_a_job_is_bounded_and_valid_text, prints_much)
+
+static int ends(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box, "kill -KILL $$", "");
+    look_until(box, "job_1", ": killed by SIGKILL");
+    CHECK(box->result.is_error);
+    start(box, "echo begun; sleep 300", ",\"timeout_ms\":200");
+    look_until(box, "job_2", ": timed out after 200 ms\nStopped in ");
+    CHECK(box->result.is_error);
+    CHECK_EQUAL(rmdir(box->workspace), 0);
+    CHECK_EQUAL(box_call(box, "{\"command\":\"true\",\"background\":true}"), 0);
+    CHECK(box->result.is_error);
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("cannot start: ")));
+    CHECK_EQUAL(look(box, "job_3"), 0);
+    CHECK(says(box, "There is no job 'job_3'."));
+    box_done(box);
+    return 0;
+}
+
+PLAIN(the_ends_of_a_job_are_told_apart, ends)
+
+static int wrong_ids(void *argument)
+{
+    struct box *box = open_box(argument);
+    CHECK_EQUAL(look(box, "job_1"), 0);
+    CHECK(box->result.is_error);
+    CHECK(strcmp(box_text(box),
+                 "There is no job 'job_1'. Nothing was started in the background.") == 0);
+    start(box, "true", "");
+    start(box, "sleep 300", "");
+    look_until(box, "job_1", "has ended");
+    CHECK_EQUAL(stop(box, "3"), 0);
+    CHECK(box->result.is_error);
+    CHECK(strcmp(box_text(box), "There is no job '3'. There are: job_1 (ended), job_2 (runs)") ==
+          0);
+    box_done(box);
+    return 0;
+}
+
+PLAIN(a_wrong_job_id_is_answered_with_those_there_are, wrong_ids)
+
+static int none_here(void *argument)
+{
+    static struct box box;
+    box_init(&box, *(enum bl_mechanism *)argument);
+    box_open(&box);
+    CHECK_EQUAL(box_call(&box, "{\"command\":\"touch ran\",\"background\":true}"), 0);
+    CHECK(box.result.is_error);
+    CHECK(says(&box, "Nothing can run in the background here"));
+    CHECK_EQUAL(box_bash(&box, "ls", 0), 0);
+    CHECK_EQUAL(box.result.text.size, 0);
+    box_done(&box);
+    return 0;
+}
+
+PLAIN(without_a_session_there_is_no_background, none_here)
+
+static int limited(void *argument)
+{
+    struct box *box = open_box(argument);
+    for (unsigned i = 0; i < 32; i++)
+        start(box, "exec sleep 300", "");
+    CHECK_EQUAL(box_call(box, "{\"command\":\"true\",\"background\":true}"), 0);
+    CHECK(box->result.is_error);
+    CHECK(says(box, "There are 32 jobs, and no more are allowed"));
+    CHECK_EQUAL(stop(box, "job_7"), 0);
+    start(box, "exec sleep 300", "");
+    CHECK(says(box, "job_33 runs"));
+    box_done(box);
+    return 0;
+}
+
+PLAIN(there_is_a_limit_to_what_runs_at_once, limited)
+
+/* ---- Stopping ---- */
+
+static void check_receipt(struct box *box, struct bl_text json, const char *reason,
+                          const char *origin, const char *fate)
+{
+    const struct bl_json *value = NULL;
+    int64_t number = -1;
+    CHECK_EQUAL(bl_json_read(&box->arena, json, NULL, &value, NULL), 0);
+#define TEXT_AT(pointer) bl_json_text(bl_json_pointer(value, BL_TEXT(pointer)))
+    CHECK(bl_text_equal(TEXT_AT("/scope"), BL_TEXT("job_1")));
+    CHECK(bl_text_equal(TEXT_AT("/reason"), bl_text_from(reason)));
+    CHECK(bl_text_equal(TEXT_AT("/origin"), bl_text_from(origin)));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/kind"), BL_TEXT("tool")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/id"), BL_TEXT("job_1")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/name"), BL_TEXT("bash")));
+    CHECK(bl_text_equal(TEXT_AT("/units/0/fate"), bl_text_from(fate)));
+#undef TEXT_AT
+    CHECK_EQUAL(bl_json_size(bl_json_pointer(value, BL_TEXT("/units"))), 1);
+    CHECK(bl_json_int64(bl_json_pointer(value, BL_TEXT("/survivors")), &number));
+    CHECK_EQUAL(number, 0);
+}
+
+static int stops(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box, "sleep 300 & setsid sleep 301 & (sleep 302 &); echo ready; sleep 303", "");
+    look_until(box, "job_1", "ready\n");
+    double start_ms = now_ms();
+    CHECK_EQUAL(stop(box, "job_1"), 0);
+    CHECK(now_ms() - start_ms < SOON_MS);
+    CHECK_EQUAL(marker_count(box->marker), 0);
+    CHECK(!box->result.is_error);
+    CHECK(says(box, "job_1 has ended after ") && says(box, ": user (bash)\nStopped in "));
+    CHECK(bl_text_ends_with(box->result.text, BL_TEXT("processes. Nothing left running.")));
+    CHECK_EQUAL(box->events, 1);
+    check_receipt(box, box->told, "user", "bash", "aborted");
+    /* Once more: it has ended, and nothing more is told. */
+    CHECK_EQUAL(stop(box, "job_1"), 0);
+    CHECK(!box->result.is_error && says(box, "job_1 has ended after "));
+    CHECK_EQUAL(box->events, 1);
+    box_done(box);
+    return 0;
+}
+
+IN_CONTAINER(a_job_is_stopped_with_a_receipt, stops)
+
+static int stops_too_late(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box, "exit 4", "");
+    look_until(box, "job_1", "has ended");
+    CHECK_EQUAL(stop(box, "job_1"), 0);
+    CHECK(bl_text_ends_with(box->result.text, BL_TEXT(": exit code 4")));
+    CHECK_EQUAL(box->events, 0);
+    box_done(box);
+    return 0;
+}
+
+PLAIN(a_job_that_has_ended_is_not_stopped, stops_too_late)
+
+static int left_behind(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box, "setsid sleep 300 > /dev/null & echo started; exit 0", "");
+    look_until(box, "job_1", "with 1 process that its command has left behind (exit code 0)");
+    CHECK(!box->result.is_error);
+    CHECK_EQUAL(marker_count(box->marker), 1);
+    CHECK_EQUAL(stop(box, "job_1"), 0);
+    CHECK_EQUAL(marker_count(box->marker), 0);
+    CHECK(says(box, "1 process. Nothing left running."));
+    check_receipt(box, box->told, "user", "bash", "aborted");
+    /* What ends by itself ends the job, and what it prints meanwhile is kept. */
+    start(box, "(while [ ! -e go ]; do sleep 0.02; done; echo late) & echo early; exit 5", "");
+    look_until(box, "job_2", "left behind (exit code 5)");
+    box_write(box, "go", "");
+    look_until(box, "job_2", "late\n");
+    look_until(box, "job_2", ": exit code 5");
+    CHECK(says(box, "has ended"));
+    box_done(box);
+    return 0;
+}
+
+IN_CONTAINER(what_a_command_in_the_background_leaves_behind_is_kept, left_behind)
+
+static struct bl_text write_receipt(struct box *box)
+{
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    bl_buffer_init(&text, 65536);
+    bl_json_writer_init(&writer, &text);
+    bl_receipt_write(&box->receipt, &writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    struct bl_text kept = bl_arena_text(&box->arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    return kept;
+}
+
+static void stop_it(struct box *box)
+{
+    bl_scope_stop(&box->scope, BL_STOP_USER, "test");
+}
+
+static int survives_the_turn(void *argument)
+{
+    struct box *box = open_box(argument);
+    const struct bl_json *value = NULL;
+    int64_t number = -1;
+    box->receipt.background = bl_toolbox_write_background;
+    box->receipt.background_context = box->toolbox;
+    start(box, "sleep 300 & sleep 301; true", "");
+    while (marker_count(box->marker) < 3)
+        bl_sleep(5 * MS);
+    box->on_output = stop_it;
+    CHECK_EQUAL(box_bash(box, "echo begun; sleep 302", 0), BL_ECANCELED);
+    CHECK_EQUAL(marker_count(box->marker), 3);
+    CHECK(bl_receipt_ready(&box->receipt));
+    struct bl_text json = write_receipt(box);
+    CHECK_EQUAL(bl_json_read(&box->arena, json, NULL, &value, NULL), 0);
+#define AT(pointer) bl_json_pointer(value, BL_TEXT(pointer))
+    CHECK_EQUAL(bl_json_size(AT("/background")), 1);
+    CHECK(bl_text_equal(bl_json_text(AT("/background/0/id")), BL_TEXT("job_1")));
+    CHECK(bl_text_equal(bl_json_text(AT("/background/0/command")),
+                        BL_TEXT("sleep 300 & sleep 301; true")));
+    CHECK(bl_json_int64(AT("/background/0/processes"), &number));
+    CHECK_EQUAL(number, 3);
+    CHECK(bl_json_int64(AT("/background/0/age_ms"), &number));
+    CHECK_EQUAL(bl_json_size(AT("/units")), 1);
+    CHECK(bl_json_int64(AT("/survivors"), &number));
+    CHECK_EQUAL(number, 0);
+#undef AT
+    CHECK_EQUAL(look(box, "job_1"), 0);
+    CHECK(says(box, "job_1 runs since "));
+    box_done(box); /* the end of the session: nothing is left */
+    return 0;
+}
+
+IN_CONTAINER(a_stop_of_the_turn_leaves_jobs_running_and_names_them, survives_the_turn)
+
+static int session_ends(void *argument)
+{
+    static struct box box;
+    box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_ms = 50;
+    box_open(&box);
+    box_begin(&box);
+    start(&box, "setsid sleep 300 & exit 0", "");
+    start(&box, DEAF, "");
+    start(&box, "true", "");
+    look_until(&box, "job_2", "ready");
+    /* Also when whoever closes it has been stopped. */
+    bl_scope_stop(&box.scope, BL_STOP_USER, "test");
+    struct bl_scope *outer = bl_scope_enter(&box.scope);
+    double start_ms = now_ms();
+    bl_toolbox_end(box.toolbox);
+    CHECK(now_ms() - start_ms < SOON_MS);
+    bl_scope_enter(outer);
+    CHECK_EQUAL(marker_count(box.marker), 0);
+    CHECK(bl_list_empty(&box.activities.list));
+    CHECK_EQUAL(look(&box, "job_1"), 0);
+    CHECK(says(&box, "There is no job 'job_1'."));
+    bl_toolbox_end(box.toolbox);
+    box_done(&box);
+    return 0;
+}
+
+IN_CONTAINER(the_end_of_the_session_stops_all_jobs, session_ends)
+
+static int hurry_later(void *argument)
+{
+    struct box *box = argument;
+    bl_sleep(200 * MS);
+    CHECK(marker_count(box->marker) > 0);
+    bl_toolbox_hurry(box->toolbox);
+    return 0;
+}
+
+static int hurried(void *argument)
+{
+    static struct box box;
+    struct bl_nursery nursery;
+    box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_ms = 60000;
+    box_open(&box);
+    box_begin(&box);
+    start(&box, DEAF, "");
+    look_until(&box, "job_1", "ready");
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "hurry", hurry_later, &box, NULL), 0);
+    double start_ms = now_ms();
+    CHECK_EQUAL(stop(&box, "job_1"), 0);
+    CHECK(now_ms() - start_ms < 20000);
+    bl_nursery_done(&nursery);
+    check_receipt(&box, box.told, "user", "bash", "killed");
+    box_done(&box);
+    return 0;
+}
+
+PLAIN(hurry_cuts_the_grace_of_a_job, hurried)
+
+static int calmed(void *argument)
+{
+    struct box *box = open_box(argument);
+    start(box, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done", "");
+    look_until(box, "job_1", "ready");
+    bl_toolbox_hurry(box->toolbox);
+    bl_toolbox_calm(box->toolbox);
+    CHECK_EQUAL(stop(box, "job_1"), 0);
+    CHECK(says(box, "bye\n"));
+    check_receipt(box, box->told, "user", "bash", "aborted");
+    box_done(box);
+    return 0;
+}
+
+PLAIN(a_job_that_outlives_a_hurried_stop_has_its_grace, calmed)
+
+/* ---- By id, from outside ---- */
+
+static int by_id(void *argument)
+{
+    struct box *box = open_box(argument);
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    const struct bl_json *value = NULL;
+    start(box, "echo 'a\\tb'; sleep 300", "");
+    look_until(box, "job_1", "a");
+    bl_buffer_init(&text, 65536);
+    bl_json_writer_init(&writer, &text);
+    bl_activities_write(&box->activities, &writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    CHECK_EQUAL(bl_json_read(&box->arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
+#define TEXT_AT(pointer) bl_json_text(bl_json_pointer(value, BL_TEXT(pointer)))
+    CHECK(bl_text_equal(TEXT_AT("/0/kind"), BL_TEXT("job")));
+    CHECK(bl_text_equal(TEXT_AT("/0/id"), BL_TEXT("job_1")));
+    CHECK(bl_text_equal(TEXT_AT("/0/session"), BL_TEXT("session-1")));
+    CHECK(bl_text_equal(TEXT_AT("/0/phase"), BL_TEXT("echo 'a b'; sleep 300")));
+#undef TEXT_AT
+    bl_buffer_clear(&text);
+    CHECK_EQUAL(bl_activities_cancel(&box->activities, "job_9", "test", &text), BL_ENOENT);
+    CHECK_EQUAL(bl_activities_cancel(&box->activities, "job_1", "test", &text), 0);
+    CHECK_EQUAL(marker_count(box->marker), 0);
+    check_receipt(box, bl_buffer_text(&text), "user", "test", "aborted");
+    CHECK(bl_list_empty(&box->activities.list));
+    CHECK_EQUAL(look(box, "job_1"), 0);
+    CHECK(!box->result.is_error && says(box, ": user (test)\nStopped in "));
+    bl_buffer_done(&text);
+    box_done(box);
+    return 0;
+}
+
+PLAIN(a_job_is_listed_and_can_be_stopped_by_its_id, by_id)
+
+static int permits(void *argument)
+{
+    static struct box box;
+    char reason[256];
+    box_init(&box, *(enum bl_mechanism *)argument);
+    bl_permissions_free(box.permissions);
+    box.options.permissions = box.permissions = bl_permissions_new(BL_PERMISSION_ASK);
+    CHECK_EQUAL(bl_permissions_add(box.permissions, true, "bash(make *)", NULL), 0);
+    CHECK_EQUAL(bl_permissions_add(box.permissions, false, "bash(rm *)", NULL), 0);
+    box_open(&box);
+#define DECIDE(input) box_decide(&box, "bash", input, reason, sizeof reason)
+    CHECK_EQUAL(DECIDE("{\"command\":\"make serve\",\"background\":true}"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(DECIDE("{\"command\":\"rm x\",\"background\":true}"), BL_PERMIT_DENIED);
+    CHECK_EQUAL(DECIDE("{\"command\":\"ls\",\"background\":true}"), BL_PERMIT_ASK);
+    CHECK_EQUAL(DECIDE("{\"job\":\"job_1\"}"), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(DECIDE("{\"job\":\"job_1\",\"stop\":true}"), BL_PERMIT_ALLOWED);
+#undef DECIDE
+    box_done(&box);
+    return 0;
+}
+
+PLAIN(a_job_needs_the_permission_of_its_command_and_reading_it_none, permits)
+
+/* ---- At any moment ---- */
+
+static int any_moment(void *argument)
+{
+    static const char *const commands[] = {"exit 0", "sleep 300 & sleep 301", "echo hello; exit 3",
+                                           "setsid sleep 300 & echo hello"};
+    struct bl_random random;
+    unsigned long rounds = suite_rounds(16, 1000), ended = 0;
+    bl_random_seed(&random, 23);
+    for (unsigned long round = 0; round < rounds; round++) {
+        struct box *box = open_box(argument);
+        start(box, commands[round % BL_COUNT(commands)], "");
+        bl_sleep(bl_random_below(&random, 30 * MS));
+        if (round % 3 != 0) {
+            CHECK_EQUAL(stop(box, "job_1"), 0);
+            CHECK(says(box, "job_1 has ended after "));
+            CHECK_EQUAL(marker_count(box->marker), 0);
+            CHECK_EQUAL(box->events, says(box, "Stopped in "));
+            ended += box->events == 0;
+        }
+        box_done(box);
+    }
+    print_message("           %lu of %lu had ended\n", ended, rounds);
+    return 0;
+}
+
+IN_CONTAINER(a_job_that_is_stopped_at_any_moment_leaves_nobody, any_moment)
+
+/* ---- kill -9 ---- */
+
+/* A belay that has started a job, and is shot. */
+static int serve(void *argument)
+{
+    static struct box box;
+    enum bl_mechanism *container = argument;
+    box_init(&box, *container);
+    box_open(&box);
+    box_begin(&box);
+    start(&box, "setsid sleep 300 & (sleep 301 &); sleep 302; true", "");
+    printf("%s\n%s\n", box.workspace, box.marker);
+    fflush(stdout);
+    bl_sleep(600 * BL_NS_PER_S);
+    return 0;
+}
+
+int job_role(void)
+{
+    enum bl_mechanism container = BL_MECHANISM_NONE;
+    bl_container_parse(getenv(JOB_ROLE), &container, NULL);
+    return run_in_role(serve, &container) == 0 ? 0 : 1;
+}
+
+static void kill_9_leaves_no_job(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    char self[] = "/proc/self/exe", option[] = "--role", workspace[128], marker[128];
+    char *words[] = {self, option, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    pid_t pid;
+
+    setenv(JOB_ROLE, bl_mechanism_name(container), 1);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    assert_int_equal(posix_spawn(&pid, self, &actions, NULL, words, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    unsetenv(JOB_ROLE);
+    close(ends[1]);
+    FILE *lines = fdopen(ends[0], "r");
+    assert_non_null(fgets(workspace, sizeof workspace, lines));
+    assert_non_null(fgets(marker, sizeof marker, lines));
+    fclose(lines);
+    workspace[strcspn(workspace, "\n")] = marker[strcspn(marker, "\n")] = '\0';
+    double start_ms = now_ms();
+    while (marker_count(marker) < 4 && now_ms() - start_ms < 4 * SOON_MS)
+        nap_ms(5);
+    assert_int_equal(marker_count(marker), 4);
+    kill(pid, SIGKILL);
+    start_ms = now_ms();
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    while (marker_count(marker) > 0 && now_ms() - start_ms < SOON_MS)
+        nap_ms(1);
+    assert_int_equal(marker_kill(marker), 0);
+    rmdir(workspace);
+}
+
+SUITE(job, cmocka_unit_test(a_command_in_the_background_answers_at_once_with_a_job_id),
+      cmocka_unit_test(reading_a_job_gives_what_is_new_and_whether_it_runs_or_how_it_ended),
+      cmocka_unit_test(what_is_new_of_a_job_is_bounded_and_valid_text),
+      cmocka_unit_test(the_ends_of_a_job_are_told_apart),
+      cmocka_unit_test(a_wrong_job_id_is_answered_with_those_there_are),
+      cmocka_unit_test(without_a_session_there_is_no_background),
+      cmocka_unit_test(there_is_a_limit_to_what_runs_at_once),
+      IN_EACH(a_job_is_stopped_with_a_receipt),
+      cmocka_unit_test(a_job_that_has_ended_is_not_stopped),
+      IN_EACH(what_a_command_in_the_background_leaves_behind_is_kept),
+      IN_EACH(a_stop_of_the_turn_leaves_jobs_running_and_names_them),
+      IN_EACH(the_end_of_the_session_stops_all_jobs),
+      cmocka_unit_test(hurry_cuts_the_grace_of_a_job),
+      cmocka_unit_test(a_job_that_outlives_a_hurried_stop_has_its_grace),
+      cmocka_unit_test(a_job_is_listed_and_can_be_stopped_by_its_id),
+      cmocka_unit_test(a_job_needs_the_permission_of_its_command_and_reading_it_none),
+      IN_EACH(a_job_that_is_stopped_at_any_moment_leaves_nobody), IN_EACH(kill_9_leaves_no_job));

@@ -1,0 +1,368 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+
+static bool resolve(struct files *files, const char *given, enum path_use use,
+                    struct tool_path *ret_path, const char **ret_text)
+{
+    struct bl_text text = {0};
+    bool found = tool_path_resolve(&files->toolbox, &files->arena, bl_text_from(given), use,
+                                   ret_path, &text);
+    CHECK(found || text.size > 0);
+    CHECK(bl_utf8_valid(text));
+    *ret_text = text.size > 0 ? text.data : "";
+    return found;
+}
+
+/* It is found, and called that. */
+static bool shows(struct files *files, const char *given, enum path_use use, const char *shown)
+{
+    struct tool_path path;
+    const char *text;
+    bool fine =
+        resolve(files, given, use, &path, &text) && bl_text_equal(path.shown, bl_text_from(shown));
+    if (!fine)
+        fprintf(stderr, "'%s': %s\n", given, text);
+    return fine;
+}
+
+/* It is refused in such words. */
+static bool refuses(struct files *files, const char *given, enum path_use use, const char *words)
+{
+    struct tool_path path;
+    const char *text;
+    bool fine = !resolve(files, given, use, &path, &text) && strstr(text, words) != NULL;
+    if (!fine)
+        fprintf(stderr, "'%s', and not '%s': %s\n", given, words, text);
+    return fine;
+}
+
+static int against_workspace(void *argument)
+{
+    struct files *files = argument;
+    struct tool_path path;
+    const char *text;
+    files_put(files, "a/b.txt", BL_TEXT("x"));
+    files_put(files, "c.txt", BL_TEXT("x"));
+    CHECK(shows(files, "c.txt", PATH_READ, "c.txt"));
+    CHECK(shows(files, "./a//b.txt", PATH_READ, "a/b.txt"));
+    CHECK(shows(files, "a/../c.txt", PATH_READ, "c.txt"));
+    CHECK(shows(files, "a/./../a/b.txt", PATH_WRITE, "a/b.txt"));
+    CHECK(shows(files, "../work/c.txt", PATH_READ, "c.txt"));
+    CHECK(shows(files, files_path(files, "a/b.txt"), PATH_READ, "a/b.txt"));
+    CHECK(shows(files, ".", PATH_READ, "."));
+    CHECK(shows(files, "a/", PATH_READ, "a"));
+    CHECK(shows(files, files->workspace, PATH_READ, "."));
+    CHECK(resolve(files, "a/b.txt", PATH_READ, &path, &text));
+    CHECK(strcmp(path.root, files->workspace) == 0);
+    CHECK(strcmp(path.absolute.data, files_path(files, "a/b.txt")) == 0);
+    return 0;
+}
+
+static int escapes(void *argument)
+{
+    struct files *files = argument;
+    char link[160];
+    files_put(files, "../outside/secret", BL_TEXT("secret"));
+    snprintf(link, sizeof link, "%s/secret", files->outside);
+    files_link(files, link, "to-secret");
+    files_link(files, "../outside", "to-outside");
+    files_link(files, "to-outside", "chain");
+    files_link(files, "/", "to-all");
+    files_link(files, "../outside/new", "to-new");
+    static const char *const paths[] = {"..",
+                                        "../outside/secret",
+                                        "a/../../outside/secret",
+                                        "/etc/passwd",
+                                        "/",
+                                        "to-secret",
+                                        "to-outside/secret",
+                                        "chain/secret",
+                                        "to-all/etc/passwd",
+                                        "/proc/self/root/etc/passwd",
+                                        "/proc/self/cwd"};
+    files_folder(files, "a");
+    for (size_t i = 0; i < BL_COUNT(paths); i++) {
+        CHECK(refuses(files, paths[i], PATH_READ, "leads out of the workspace"));
+        CHECK(strcmp(paths[i], "/") == 0 ||
+              refuses(files, paths[i], PATH_WRITE, "leads out of the workspace"));
+    }
+    CHECK(refuses(files, "to-new", PATH_WRITE, "leads out of the workspace, through a link"));
+    CHECK(refuses(files, "to-outside/new/file", PATH_WRITE, "Use a path inside of the workspace"));
+    /* A folder whose name begins as the workspace's does is another one. */
+    CHECK(refuses(files, "../work-other", PATH_WRITE, "leads out"));
+    return 0;
+}
+
+/* Nothing is told of what is outside, not even whether it exists. */
+static int nothing_told(void *argument)
+{
+    struct files *files = argument;
+    struct tool_path path;
+    const char *there, *missing;
+    files_put(files, "../outside/a", BL_TEXT("x"));
+    CHECK(!resolve(files, "../outside/a", PATH_READ, &path, &there));
+    CHECK(!resolve(files, "../outside/b", PATH_READ, &path, &missing));
+    CHECK(strstr(there, "leads out") != NULL);
+    CHECK_EQUAL(strlen(there), strlen(missing));
+    CHECK(refuses(files, "../outside/a/b", PATH_READ, "leads out"));
+    return 0;
+}
+
+static int links_inside(void *argument)
+{
+    struct files *files = argument;
+    files_put(files, "a/b.txt", BL_TEXT("x"));
+    files_link(files, "a/b.txt", "relative");
+    files_link(files, files_path(files, "a"), "absolute");
+    files_link(files, "absolute/b.txt", "chain");
+    files_link(files, "../a/../relative", "a/back");
+    files_link(files, "not-yet", "dangling");
+    CHECK(shows(files, "relative", PATH_READ, "a/b.txt"));
+    CHECK(shows(files, "absolute/b.txt", PATH_READ, "a/b.txt"));
+    CHECK(shows(files, "chain", PATH_WRITE, "a/b.txt"));
+    CHECK(shows(files, "a/back", PATH_READ, "a/b.txt"));
+    CHECK(shows(files, "absolute/new", PATH_WRITE, "a/new"));
+    CHECK(shows(files, "dangling", PATH_WRITE, "not-yet"));
+    CHECK(refuses(files, "dangling", PATH_READ, "does not exist"));
+    return 0;
+}
+
+static int loops(void *argument)
+{
+    struct files *files = argument;
+    char from[16], to[16];
+    files_link(files, "self", "self");
+    files_link(files, "pong", "ping");
+    files_link(files, "ping", "pong");
+    for (int i = 0; i < 60; i++) {
+        snprintf(from, sizeof from, "long%d", i);
+        snprintf(to, sizeof to, "long%d", i + 1);
+        files_link(files, to, from);
+    }
+    files_put(files, "long60", BL_TEXT("x"));
+    CHECK(refuses(files, "self", PATH_READ, "go round in a loop. Use the path of a real file."));
+    CHECK(refuses(files, "ping/x", PATH_WRITE, "go round in a loop"));
+    CHECK(refuses(files, "long0", PATH_READ, "go round in a loop"));
+    CHECK(shows(files, "long30", PATH_READ, "long60"));
+    return 0;
+}
+
+static int malformed(void *argument)
+{
+    struct files *files = argument;
+    struct tool_path path;
+    struct bl_text text;
+    char *many = bl_zalloc(PATH_MAX + 1), name[300] = {0};
+    memset(many, 'a', PATH_MAX);
+    memset(name, 'b', 256);
+    CHECK(refuses(files, "", PATH_READ, "The path is empty"));
+    CHECK(!tool_path_resolve(&files->toolbox, &files->arena, BL_TEXT("a\0b"), PATH_READ, &path,
+                             &text));
+    CHECK(bl_text_find(text, BL_TEXT("NUL")) >= 0);
+    CHECK(refuses(files, many, PATH_READ, "too long"));
+    for (size_t i = 1; i < PATH_MAX - 3; i += 2)
+        many[i] = '/';
+    many[PATH_MAX - 3] = '\0';
+    CHECK(refuses(files, many, PATH_WRITE, "too long"));
+    CHECK(refuses(files, name, PATH_READ, "too long for a path"));
+    CHECK(refuses(files, name, PATH_WRITE, "255 for each name"));
+    CHECK(refuses(files, "~/notes", PATH_WRITE, "'~' is not replaced by a home folder"));
+    CHECK(refuses(files, "a/", PATH_WRITE, "ends in '/'"));
+    files_put(files, "file", BL_TEXT("x"));
+    CHECK(refuses(files, "file/below", PATH_READ, "is a file, and no folder"));
+    CHECK(refuses(files, "file/below/more", PATH_WRITE, "is a file, and no folder"));
+    CHECK(shows(files, "./~", PATH_WRITE, "~"));
+    files->toolbox.workspace = "/belay-no-such-folder";
+    CHECK(refuses(files, "a", PATH_WRITE, "The workspace '/belay-no-such-folder' is not there"));
+    bl_free(many);
+    return 0;
+}
+
+static int missing(void *argument)
+{
+    struct files *files = argument;
+    files_put(files, "source/main.c", BL_TEXT("x"));
+    CHECK(refuses(files, "source/mian.c", PATH_READ,
+                  "'source/mian.c' does not exist; did you mean 'main.c'?"));
+    CHECK(refuses(files, "sources/main.c", PATH_READ,
+                  "does not exist, nor does a folder on the way to it; did you mean 'source'?"));
+    CHECK(refuses(files, "zzz", PATH_READ, "'zzz' does not exist"));
+    CHECK(refuses(files, "new/../x", PATH_WRITE, "does not exist"));
+    CHECK(shows(files, "new/deep/x", PATH_WRITE, "new/deep/x"));
+    return 0;
+}
+
+static int further_folders(void *argument)
+{
+    struct files *files = argument;
+    const char *extra = files_path(files, "../extra"), *skills = files_path(files, "../skills");
+    const char *const folders[] = {extra, NULL}, *const readable[] = {skills, NULL};
+    struct tool_path path;
+    const char *text;
+    files_put(files, "../extra/a", BL_TEXT("x"));
+    files_put(files, "../skills/b", BL_TEXT("x"));
+    CHECK(refuses(files, "../extra/a", PATH_READ, "leads out"));
+    files->toolbox.folders = folders;
+    files->toolbox.readable = readable;
+    CHECK(resolve(files, "../extra/a", PATH_WRITE, &path, &text));
+    CHECK(bl_text_ends_with(path.shown, BL_TEXT("/extra/a")) && path.shown.data[0] == '/');
+    CHECK(bl_text_ends_with(bl_text_from(path.root), BL_TEXT("/extra")));
+    CHECK(resolve(files, "../skills/b", PATH_READ, &path, &text));
+    CHECK(bl_text_ends_with(bl_text_from(path.root), BL_TEXT("/skills")));
+    CHECK(refuses(files, "../skills/b", PATH_WRITE, "may be read, but not written to"));
+    CHECK(refuses(files, "../outside/x", PATH_WRITE, "or of a folder added to it"));
+    return 0;
+}
+
+static int linked_workspace(void *argument)
+{
+    struct files *files = argument;
+    files_put(files, "a.txt", BL_TEXT("x"));
+    files_link(files, "work", "../linked");
+    const char *given = files_path(files, "a.txt");
+    files->toolbox.workspace = files_path(files, "../linked");
+    CHECK(shows(files, "a.txt", PATH_READ, "a.txt"));
+    CHECK(shows(files, given, PATH_READ, "a.txt"));
+    CHECK(shows(files, "../linked/a.txt", PATH_READ, "a.txt"));
+    files->toolbox.workspace = "/";
+    CHECK(shows(files, given, PATH_READ, given + 1));
+    return 0;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int open_agrees(void *argument)
+{
+    struct files *files = argument;
+    static const char *const paths[] = {"a/b/c.txt",  "a/b",    "a/none", "a/b/c.txt/d",
+                                        "link/c.txt", "a/last", "a/../x", "..",
+                                        "fifo",       "",       "a//b/",  "none/none"};
+    files_put(files, "a/b/c.txt", BL_TEXT("x"));
+    files_link(files, "a/b", "link");
+    files_link(files, "b/c.txt", "a/last");
+    CHECK_EQUAL(mkfifo(files_path(files, "fifo"), 0666), 0);
+    int root = open(files->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < BL_COUNT(paths); i++) {
+        struct stat a, b;
+        struct tool_path path = {.absolute = bl_text_from(files_path(files, paths[i])),
+                                 .root = files->workspace};
+        int one = tool_path_open(&path, O_RDONLY | O_NONBLOCK);
+        int other = tool_path_open_parts(root, paths[i], O_RDONLY | O_NONBLOCK);
+        CHECK_EQUAL(one >= 0, other >= 0);
+        if (one >= 0 && other >= 0) {
+            CHECK_EQUAL(fstat(one, &a), 0);
+            CHECK_EQUAL(fstat(other, &b), 0);
+            CHECK_EQUAL(a.st_ino, b.st_ino);
+        }
+        bool leads_on = strstr(paths[i], "link") != NULL || strstr(paths[i], "last") != NULL ||
+                        strstr(paths[i], "..") != NULL || strstr(paths[i], "none") != NULL ||
+                        strstr(paths[i], "txt/d") != NULL;
+        CHECK_EQUAL(one < 0, leads_on);
+        if (one >= 0)
+            close(one);
+        if (other >= 0)
+            close(other);
+    }
+    close(root);
+    return 0;
+}
+
+/* Swaps a folder and a link that leads out, as fast as it can. */
+struct swapper {
+    char folder[160], link[160];
+    atomic_bool end;
+};
+
+static void *swap(void *argument)
+{
+    struct swapper *swapper = argument;
+    while (!atomic_load(&swapper->end))
+        renameat2(AT_FDCWD, swapper->folder, AT_FDCWD, swapper->link, RENAME_EXCHANGE);
+    return NULL;
+}
+
+static bool reads_inside(int fd)
+{
+    char content[16] = {0};
+    ssize_t size = read(fd, content, sizeof content - 1);
+    close(fd);
+    return size > 0 && strcmp(content, "inside") == 0;
+}
+
+static int swapped(void *argument)
+{
+    struct files *files = argument;
+    static struct swapper swapper;
+    struct bl_arena_mark mark;
+    pthread_t thread;
+    unsigned long rounds = suite_rounds(2000, 200000), opened = 0, replaced = 0;
+    atomic_bool stopped = false;
+    files_put(files, "real/file", BL_TEXT("inside"));
+    files_put(files, "../outside/file", BL_TEXT("secret"));
+    files_link(files, files->outside, "link");
+    snprintf(swapper.folder, sizeof swapper.folder, "%s/real", files->workspace);
+    snprintf(swapper.link, sizeof swapper.link, "%s/link", files->workspace);
+    atomic_store(&swapper.end, false);
+    CHECK_EQUAL(pthread_create(&thread, NULL, swap, &swapper), 0);
+    mark = bl_arena_mark(&files->arena);
+    int root = open(files->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (unsigned long i = 0; i < rounds; i++) {
+        struct tool_path path;
+        struct bl_text text;
+        struct file_replaced what;
+        if (tool_path_resolve(&files->toolbox, &files->arena, BL_TEXT("real/file"), PATH_WRITE,
+                              &path, &text)) {
+            int fd = tool_path_open(&path, O_RDONLY);
+            CHECK(fd < 0 || reads_inside(fd));
+            opened += fd >= 0;
+            fd = tool_path_open_parts(root, "real/file", O_RDONLY);
+            CHECK(fd < 0 || reads_inside(fd));
+            struct file_job job = {.given = BL_TEXT("")};
+            bl_buffer_init(&job.out, SIZE_MAX);
+            CHECK_EQUAL(file_replace(&job, &path, BL_TEXT("inside"), NULL, &stopped, &what), 0);
+            replaced += !job.is_error;
+            bl_buffer_done(&job.out);
+            bl_arena_done(&job.arena);
+        }
+        bl_arena_rewind(&files->arena, mark);
+    }
+    atomic_store(&swapper.end, true);
+    pthread_join(thread, NULL);
+    close(root);
+    CHECK(opened > 0 && replaced > 0);
+    CHECK(files_holds(files, "../outside/file", BL_TEXT("secret")));
+    CHECK_EQUAL(files_count(files, "../outside", ""), 1);
+    return 0;
+}
+
+FILES_TEST(paths_are_resolved_against_the_workspace, against_workspace)
+FILES_TEST(symlink_and_dot_dot_escapes_are_refused, escapes)
+FILES_TEST(nothing_is_told_of_what_is_outside, nothing_told)
+FILES_TEST(links_that_stay_inside_are_followed, links_inside)
+FILES_TEST(symlink_loops_are_refused, loops)
+FILES_TEST(what_is_no_path_is_refused_with_what_to_do, malformed)
+FILES_TEST(what_is_missing_is_told_with_what_may_have_been_meant, missing)
+FILES_TEST(added_folders_may_be_written_and_readable_ones_only_read, further_folders)
+FILES_TEST(a_workspace_may_be_a_link_or_the_root, linked_workspace)
+FILES_TEST(both_ways_to_open_refuse_the_same, open_agrees)
+FILES_TEST(a_link_swapped_in_after_the_check_leads_nowhere, swapped)
+
+SUITE(path, cmocka_unit_test(paths_are_resolved_against_the_workspace),
+      cmocka_unit_test(symlink_and_dot_dot_escapes_are_refused),
+      cmocka_unit_test(nothing_is_told_of_what_is_outside),
+      cmocka_unit_test(links_that_stay_inside_are_followed),
+      cmocka_unit_test(symlink_loops_are_refused),
+      cmocka_unit_test(what_is_no_path_is_refused_with_what_to_do),
+      cmocka_unit_test(what_is_missing_is_told_with_what_may_have_been_meant),
+      cmocka_unit_test(added_folders_may_be_written_and_readable_ones_only_read),
+      cmocka_unit_test(a_workspace_may_be_a_link_or_the_root),
+      cmocka_unit_test(both_ways_to_open_refuse_the_same),
+      cmocka_unit_test(a_link_swapped_in_after_the_check_leads_nowhere));
