@@ -18,13 +18,13 @@ _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=()
-    local commands='bootstrap cancel doctor help hold ps route run script session tool tools'
+    local commands='bootstrap cancel chat doctor help hold ps route run script session tool tools'
     local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
         --on-exhausted --max-budget-tokens --max-budget-usd --record --cassette --timeout --structured-output --permission-mode --yolo --allow
-        --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
-        --output-format --json --help'
+        --deny --add-dir --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
+        --help'
 
     # Bash breaks words at '=' and ':', so that --provider=script:FILE is five of them.
     if [[ $current == : && $previous == script ]]; then
@@ -52,10 +52,15 @@ _belay()
     done
 
     case $command in
-    run | bootstrap | session)
+    chat | run | bootstrap | session)
         case $previous in
         --model | --structured-output | --system | --store | --record | --cassette)
             _belay_files "$current"
+            return
+            ;;
+        --add-dir)
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -d -- "$current")
             return
             ;;
         --session | --resume | -r) words=$(_belay_ask "$program" session_id session list --all "${store[@]}") ;;
@@ -74,8 +79,9 @@ _belay()
             ;;
         *)
             case $command in
-            run) words="$shared --max-turns --continuation-prompt -c -r" ;;
-            bootstrap) words="$shared -c -r" ;;
+            chat) words="$shared -c -r" ;;
+            run) words="$shared --max-turns --continuation-prompt --output-format --json -c -r" ;;
+            bootstrap) words="$shared --output-format --json -c -r" ;;
             session)
                 # The verb is the first word that is neither an option nor its argument.
                 for ((index = 2; index < COMP_CWORD; index++)); do

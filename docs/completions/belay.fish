@@ -12,7 +12,7 @@ function __belay_words
         switch $word
             case -p --print
                 echo run
-            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes
+            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --add-dir --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes
                 string match -q '*=*' -- $word; or set skip yes
             case '-*'
             case '*'
@@ -68,6 +68,7 @@ complete -c belay -n __belay_no_command -s p -l print -d 'the same as run'
 for help in __belay_no_command '__belay_is help'
     complete -c belay -n $help -a bootstrap -d 'report what a session starts with, and run its first turn'
     complete -c belay -n $help -a cancel -d 'stop what runs, by its id, and print the receipt'
+    complete -c belay -n $help -a chat -d 'talk with a model in the terminal'
     complete -c belay -n $help -a doctor -d 'say what this machine offers, and what to do about the rest'
     complete -c belay -n $help -a hold -d 'run a command, with a deadline, that leaves nothing behind'
     complete -c belay -n $help -a ps -d 'show what runs now'
@@ -80,14 +81,14 @@ for help in __belay_no_command '__belay_is help'
 end
 complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
-# All but help and hold, which has a --json of its own.
+# All but chat, help, and hold, which has a --json of its own.
 set -l answers '__belay_is bootstrap cancel doctor ps route run script session tool tools'
 complete -c belay -n $answers -l json -d 'the same as --output-format json'
 complete -c belay -n '__belay_is bootstrap cancel doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
 complete -c belay -n '__belay_is run' -l output-format -x -a 'text json stream-json' -d 'how the answer is written'
 complete -c belay -n 'not __belay_no_command' -s h -l help -d 'print the help'
 
-set -l runs '__belay_is run bootstrap'
+set -l runs '__belay_is chat run bootstrap'
 complete -c belay -n $runs -l provider -x -a '(__belay_providers)' -d 'who answers'
 complete -c belay -n $runs -l model -r -F -d 'of that provider'
 complete -c belay -n $runs -l session -x -a '(__belay_ask session_id session list --all)' -d 'the session of that id, made if there is none'
@@ -106,6 +107,7 @@ complete -c belay -n $runs -l permission-mode -x -a 'ask auto read-only yolo' -d
 complete -c belay -n $runs -l yolo -d 'every tool may run'
 complete -c belay -n $runs -l allow -x -d 'let a tool run: bash, bash(git *)'
 complete -c belay -n $runs -l deny -x -d 'never let it run: bash(rm *)'
+complete -c belay -n $runs -l add-dir -x -a '(__fish_complete_directories)' -d 'a further folder that tools may write to'
 complete -c belay -n $runs -l on-cancel -x -a 'discard keep' -d 'of a turn that is stopped'
 complete -c belay -n $runs -l request-id -x -d 'names this run, so that it can be asked for again'
 complete -c belay -n $runs -l store -r -F -d 'where sessions are kept'
@@ -124,7 +126,7 @@ complete -c belay -n __belay_verb -a fork -d 'a new session with the same turns'
 complete -c belay -n __belay_verb -a delete -d 'for ever'
 complete -c belay -n __belay_verb -a move-aside -d 'rename a store that cannot be used'
 complete -c belay -n '__belay_is session' -l store -r -F -d 'where sessions are kept'
-complete -c belay -n '__belay_verb list' -l all -d 'of every directory'
+complete -c belay -n '__belay_verb list' -l all -d 'of every directory, and those of sub-agents'
 complete -c belay -n '__belay_verb import fork' -l as -x -d 'the id of the new session'
 complete -c belay -n '__belay_verb show export fork; and test (count (__belay_words)) -eq 2' -a '(__belay_ask session_id session list --all)'
 complete -c belay -n '__belay_verb delete' -a '(__belay_ask session_id session list --all)'
