@@ -126,6 +126,7 @@ struct store_write {
     char id[STORE_SESSION_ID_SIZE];
     char run[STORE_SESSION_ID_SIZE];
     int64_t wall_ns;
+    struct bl_text title; /* of a commit: for a session that has none; may be empty */
     union {
         struct bl_attempt attempt;
         struct bl_settlement settlement; /* of a note: receipt, its id, events */

@@ -12,7 +12,9 @@ struct bl_store_session {
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
     char run[STORE_SESSION_ID_SIZE];
-    bool unknown; /* nobody knows whether a commit took place */
+    bool unknown;         /* nobody knows whether a commit took place */
+    bool untitled;        /* it was made without a prompt: that of its first turn is its title */
+    struct bl_text title; /* of the turn under way */
     struct bl_turn_store table;
     struct bl_store_recovery recovery;
     struct bl_arena arena; /* of recorded */
@@ -138,6 +140,7 @@ static void take_answer(struct bl_store_session *held, struct store_hold *hold,
     held->grip = hold->grip;
     memcpy(held->id, hold->id, sizeof held->id);
     bl_text_into(held->run, sizeof held->run, hold->options.run_id);
+    held->untitled = hold->options.prompt.size == 0 && hold->turns_total == 0;
     held->recovery = hold->recovery;
     held->arena = hold->job.output;
     bl_arena_init(&hold->job.output);
@@ -255,8 +258,11 @@ static enum store_lane_end run_write(struct bl_store_session *held, struct store
 
 static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl_error *error)
 {
-    struct store_write *write = make_write(context, STORE_BEGIN);
+    struct bl_store_session *held = context;
+    struct store_write *write = make_write(held, STORE_BEGIN);
     int code;
+    if (held->untitled)
+        held->title = bl_arena_text(&held->arena, make_title(attempt->prompt));
     write->attempt = (struct bl_attempt){
         .turn_id = store_job_text(&write->job, attempt->turn_id),
         .prompt = store_job_text(&write->job, attempt->prompt),
@@ -271,6 +277,7 @@ static struct store_write *make_settlement(struct bl_store_session *held,
                                            const struct bl_settlement *settlement)
 {
     struct store_write *write = make_write(held, operation);
+    write->title = held->untitled ? store_job_text(&write->job, held->title) : (struct bl_text){0};
     write->settlement = *settlement;
     write->settlement.turn_id = store_job_text(&write->job, settlement->turn_id);
     write->settlement.messages = store_job_text(&write->job, settlement->messages);
@@ -297,6 +304,8 @@ static int commit(struct bl_store_session *held, enum store_operation operation,
         bl_error_hint(&own, "open the session again: it says which");
         bl_error_name_set(&own, "commit_unknown");
     }
+    if (code == 0 && operation == STORE_COMMIT)
+        held->untitled = false;
     if (code == BL_EUNKNOWN)
         held->unknown = true;
     if (code != 0 && error != NULL && error->code == 0)

@@ -156,11 +156,12 @@ static int count_commit(struct sqlite_link *link, const struct store_write *writ
         " output = output + min(?4, 9223372036854775807 - output),"
         " spent_input = spent_input + min(?5, 9223372036854775807 - spent_input),"
         " spent_output = spent_output + min(?6, 9223372036854775807 - spent_output),"
-        " cost = cost + ?7, cost_max = cost_max + ?8, cost_unknown = cost_unknown | ?9"
+        " cost = cost + ?7, cost_max = cost_max + ?8, cost_unknown = cost_unknown | ?9,"
+        " title = CASE title WHEN '' THEN ?12 ELSE title END"
         " WHERE key = ?10",
-        "iuuu" SPENT_TYPES "ii", settlement->ended_wall_ns, settlement->turns_dropped,
+        "iuuu" SPENT_TYPES "iit", settlement->ended_wall_ns, settlement->turns_dropped,
         settlement->usage.input_tokens, settlement->usage.output_tokens,
-        SPENT_VALUES(settlement->spent), write->grip.session, turns);
+        SPENT_VALUES(settlement->spent), write->grip.session, turns, write->title);
     if (changed >= 0 && settlement->summary.size > 0)
         changed = sqlite_change(link, error,
                                 "INSERT INTO summary (session, messages) VALUES (?, ?)"

@@ -48,7 +48,7 @@ static void what_is_said_of_the_model_the_tools_the_sessions_and_the_cost(void *
     guest_say(&guest, "/model\r", "\nscript played\n");
     guest_say(&guest, "/cost\r", "the session: 100 tokens in, 20 out, 1 turn\n");
     guest_say(&guest, "/ps\r", "nothing runs");
-    guest_say(&guest, "/sessions\r", "1 turn, in use:");
+    guest_say(&guest, "/sessions\r", "1 turn, in use: one");
     guest_say(&guest, "/tools\r", "\ntodo          Writes");
     guest_say(&guest, "/resume\r", "/resume ID; /sessions shows them");
     guest_say(&guest, "/cancel\r", "/cancel ID; /ps shows them");

@@ -193,9 +193,13 @@ static void no_color_means_none(void **state)
 
 static void hostile_text_cannot_steer_the_terminal(void **state)
 {
+    static struct run run;
     struct guest guest;
 
     (void)state;
+    RUN(&run, "run", "a \x1B[2J\x1B]0;x\x07 title", "--provider",
+        stage_script("replies: [{say: x}]\n"), "--session", "hostile");
+    assert_int_equal(run.exit_code, 0);
     guest_chat(&guest,
                "name: \"e\\e]0;name\\avil\"\n"
                "replies:\n"
@@ -207,7 +211,8 @@ static void hostile_text_cannot_steer_the_terminal(void **state)
     guest_type(&guest, "\r");
     guest_await(&guest, "The end.");
     guest_await_idle(&guest);
-    guest_say(&guest, "/sessions\r", "in use");
+    guest_say(&guest, "/sessions\r", "hostile, 20");
+    guest_check_shown(&guest, "1 turn: a ");
     guest_paste(&guest, "/\x01wrong");
     guest_say(&guest, "\r", "there is no /");
     struct bl_text bytes = bl_buffer_text(&guest.bytes);

@@ -148,10 +148,46 @@ static void ctrl_d_leaves_and_stops_what_runs(void **state)
     check_left(KEY_CTRL('d'), 0);
 }
 
+static void keys_still_hurry_while_it_leaves(void **state)
+{
+    (void)state;
+    check_left("\x04\x03\x1B", 0);
+}
+
 static void quit_leaves_and_stops_what_runs(void **state)
 {
     (void)state;
     check_left("/quit\r", 0);
+}
+
+static void a_stop_that_comes_with_the_prompt_is_not_lost(void **state)
+{
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - {when: go, say: Never seen., wedge: before_first_token}\n"
+                       "  - {when: next, say: Here we go on.}\n");
+    guest_type(&guest, "go\r\x03");
+    guest_await_shown(&guest, "> go\n");
+    guest_await_idle(&guest);
+    guest_type(&guest, "next\r");
+    guest_await(&guest, "Here we go on.");
+    guest_await_idle(&guest);
+    guest_leave(&guest);
+}
+
+/* Nothing is left behind by a look at the prompt. */
+static void a_session_in_which_nothing_was_asked_goes_without_a_trace(void **state)
+{
+    static struct run run;
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies: [{say: x}]\n");
+    guest_leave(&guest);
+    RUN(&run, "session", "list", "--json");
+    assert_int_equal(stage_size_at(stage_json(run.out), "/sessions"), 0);
 }
 
 /* ---- Injecting ------------------------------------------------------------------------------- */
@@ -282,6 +318,43 @@ static void a_terminal_that_goes_away_stops_keeps_and_exits(void **state)
     held_await_count(&guest.held, 0);
     guest_end(&guest);
     check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
+    /* When nothing runs, too. */
+    guest_chat(&guest, "replies: [{say: x}]\n");
+    close(guest.master);
+    guest.master = -1;
+    assert_int_equal(guest_wait(&guest), 130);
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
+}
+
+/* Somebody has stopped the window, or the line is dead: nothing is read, and nothing says so. */
+static void a_terminal_that_takes_nothing_does_not_hold_up_the_end(void **state)
+{
+    struct guest guest;
+    int status;
+
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    guest_chat(&guest, "replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"touch begun; sleep 60\"}}]\n");
+    guest_paste(&guest, "a long line ");
+    for (unsigned i = 0; i < 15; i++) {
+        /* Each time what is there twice over. */
+        guest_type(&guest, "\x15\x19\x19");
+    }
+    guest_await_hidden(&guest, "> ask");
+    guest_type(&guest, "\r");
+    while (!stage_exists("begun"))
+        usleep(2000);
+    /* From here on nobody reads; the prompt alone fills what lies between. */
+    kill(guest.held.pid, SIGTERM);
+    for (unsigned i = 0; i < 3000 && waitpid(guest.held.pid, &status, WNOHANG) == 0; i++)
+        usleep(5000);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 143);
+    guest.held.pid = 0;
+    held_await_count(&guest.held, 0);
+    guest_end(&guest);
 }
 
 static void after_kill_9_nothing_runs_and_the_next_open_says_what_was_cut_off(void **state)
@@ -344,6 +417,7 @@ static void ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(void **s
     guest_type(&guest, KEY_CTRL('z'));
     guest_await_shown(&guest, "Stopped");
     guest_await_hidden(&guest, "> half a line");
+    guest_await_times(&guest, "shell$", 2);
     guest_type(&guest, "echo the she''ll\r");
     guest_await_shown(&guest, "the shell\n");
     guest_type(&guest, "fg\r");
@@ -353,7 +427,7 @@ static void ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(void **s
     guest_await(&guest, "Still here.");
     guest_await_idle(&guest);
     guest_type(&guest, KEY_CTRL('d'));
-    guest_await_hidden(&guest, "> ask");
+    guest_await_shown(&guest, "Still here.\nshell$");
     guest_type(&guest, "exit 7\r");
     assert_int_equal(guest_wait(&guest), 7);
     guest_end(&guest);
@@ -363,12 +437,16 @@ SUITE(chat, STAGED(esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt),
       STAGED(again_skips_the_graces),
       STAGED(without_a_turn_ctrl_c_clears_the_line_and_twice_leaves),
       STAGED(ctrl_d_leaves_and_stops_what_runs), STAGED(quit_leaves_and_stops_what_runs),
+      STAGED(keys_still_hurry_while_it_leaves),
+      STAGED(a_stop_that_comes_with_the_prompt_is_not_lost),
+      STAGED(a_session_in_which_nothing_was_asked_goes_without_a_trace),
       STAGED(typing_while_a_turn_runs_injects),
       STAGED(a_message_that_came_too_late_becomes_the_next_prompt),
       STAGED(after_a_stop_what_was_not_delivered_is_in_the_input_line),
       STAGED(what_is_submitted_while_a_turn_is_being_stopped_is_the_next_prompt),
       STAGED(sigterm_stops_keeps_and_exits_143),
       STAGED(a_terminal_that_goes_away_stops_keeps_and_exits),
+      STAGED(a_terminal_that_takes_nothing_does_not_hold_up_the_end),
       STAGED(after_kill_9_nothing_runs_and_the_next_open_says_what_was_cut_off),
       STAGED(after_a_crash_the_terminal_is_restored),
       STAGED(ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back));

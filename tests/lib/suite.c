@@ -1,6 +1,7 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,6 +9,10 @@
 int suite_main(int argument_count, char **arguments, const struct suite *const *suites,
                size_t suite_count)
 {
+    /* A shell in the background has them ignored, and so have its children. */
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT};
+    for (size_t i = 0; i < BL_COUNT(signals); i++)
+        signal(signals[i], SIG_DFL);
     int failed = 0;
     int patterns = argument_count > 1 ? argument_count - 1 : 1;
 

@@ -48,6 +48,26 @@ STORE_TEST(sessions_are_listed_newest_first)
     bl_store_close(store);
 }
 
+STORE_TEST(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_store_session_view view;
+    struct bl_arena arena = {0};
+    struct holding holding;
+    CHECK_EQUAL(hold_with(&holding, store,
+                          &(struct bl_store_hold_options){.id = "talk", .directory = "/here"}),
+                0);
+    CHECK_EQUAL(reject_turn(&holding, "turn_1"), 0);
+    CHECK_EQUAL(bl_store_show(store, &arena, "talk", &view, NULL), 0);
+    CHECK_EQUAL(view.summary.title[0], '\0');
+    add_turn(&holding, "turn_2");
+    CHECK_EQUAL(bl_store_show(store, &arena, "talk", &view, NULL), 0);
+    CHECK(view.summary.title[0] != '\0');
+    let_go(&holding);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
 static unsigned count_listed(struct bl_store *store, const char *directory, bool agents)
 {
     struct bl_arena arena = {0};
@@ -136,6 +156,7 @@ STORE_TEST(an_export_ends_when_its_lines_are_not_taken)
 }
 
 SUITE(look, cmocka_unit_test(sessions_are_listed_newest_first),
+      cmocka_unit_test(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn),
       cmocka_unit_test(a_childs_session_is_not_listed_unless_it_is_asked_for),
       cmocka_unit_test(a_session_is_shown_with_its_attempts),
       cmocka_unit_test(an_export_ends_when_its_lines_are_not_taken));
