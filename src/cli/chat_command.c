@@ -52,7 +52,9 @@ static void model(struct chat *chat, struct bl_text argument)
     char name[256];
 
     copy_text(name, sizeof name, argument);
-    if (argument.size > 0 && bl_agent_set_model(chat->agent, name, error) != 0)
+    if (argument.size > 0 && chat->work.preparation->script != NULL)
+        chat_say(chat, "a script plays the model here: there is no other");
+    else if (argument.size > 0 && bl_agent_set_model(chat->agent, name, error) != 0)
         chat_say_error(chat, error);
     else
         chat_say(chat, "%s %s", now->provider, now->name);

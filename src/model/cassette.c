@@ -169,7 +169,7 @@ static int read_pieces(struct loading *loading, const struct bl_json *pieces,
 static int read_exchange(struct loading *loading, const struct bl_json *line,
                          struct cassette_exchange *exchange)
 {
-    const struct bl_json *method, *path, *status, *pieces, *end;
+    const struct bl_json *method = NULL, *path = NULL, *status = NULL, *pieces = NULL, *end = NULL;
     int64_t number;
 
     int result = need(loading, line, "method", BL_JSON_STRING, &method);

@@ -69,7 +69,7 @@ static void a_reader_that_never_reads_does_not_outlast_the_deadline(void **state
                 "repeat: true\n",
                 "1s", "stream-json");
     double seconds = held_wait(&held);
-    assert_true(seconds >= 1 && seconds < 10);
+    assert_true(seconds >= 1 && seconds < 60);
     assert_int_equal(held.exit_code, 124);
     assert_int_equal(held_count(&held), 0);
     close(ends[0]);

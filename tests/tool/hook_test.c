@@ -77,8 +77,8 @@ static int run_one(struct place *place, const char *command)
 
 static bool file_is(const struct place *place, const char *name, struct bl_text expected)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", place->box.workspace, name);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%.64s", place->box.workspace, name);
     struct bl_buffer text;
     const char *why;
     int code = bl_file_load(path, 8 << 20, &text, &why);
