@@ -204,25 +204,31 @@ static void measure_crowd(void)
 
 /* ---- One run --------------------------------------------------------------------------------- */
 
-/* The most that a process and the tree below it ever had resident, each counted by itself. */
+/* Its name, as the kernel has it: before it is executed, that of this program. */
+static bool is_named(pid_t pid, const char *name)
+{
+    char path[80], found[64] = "";
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool same = file != NULL && fgets(found, sizeof found, file) != NULL &&
+                strncmp(found, name, strlen(name)) == 0;
+    if (file != NULL)
+        fclose(file);
+    return same;
+}
+
+/* The most that belay and its warden ever had resident, each counted by itself. */
 static double tree_peak_kib(pid_t pid)
 {
     char path[80];
-    double sum = status_kib(pid, "VmHWM:");
+    double sum = is_named(pid, "belay") ? status_kib(pid, "VmHWM:") : 0;
     int child;
 
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
     FILE *file = fopen(path, "re");
-    while (file != NULL && fscanf(file, "%d", &child) == 1) {
-        char name[64] = "";
-        snprintf(path, sizeof path, "/proc/%d/comm", child);
-        FILE *comm = fopen(path, "re");
-        if (comm != NULL && fgets(name, sizeof name, comm) != NULL &&
-            strncmp(name, "belay", 5) == 0)
-            sum += tree_peak_kib(child);
-        if (comm != NULL)
-            fclose(comm);
-    }
+    while (file != NULL && fscanf(file, "%d", &child) == 1)
+        sum += is_named(child, "warden") ? status_kib(child, "VmHWM:") : 0;
     if (file != NULL)
         fclose(file);
     return sum;
