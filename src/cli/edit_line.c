@@ -27,11 +27,14 @@ void edit_line_done(struct edit_line *line)
 
 struct bl_text edit_line_text(const struct edit_line *line)
 {
-    return bl_buffer_text(&line->text);
+    return line->text.size > 0 ? bl_buffer_text(&line->text) : BL_TEXT("");
 }
 
 static struct bl_text part(struct bl_text text, size_t from, size_t to)
 {
+    /* An empty text may have no bytes at all to count from. */
+    if (text.size == 0)
+        return BL_TEXT("");
     return (struct bl_text){text.data + from, to - from};
 }
 
