@@ -389,6 +389,8 @@ enum bl_mechanism {
 };
 
 const char *bl_unit_kind_name(enum bl_unit_kind kind);
+/* For people: "model call", "model calls". */
+const char *bl_unit_kind_noun(enum bl_unit_kind kind, bool several);
 const char *bl_fate_name(enum bl_fate fate);
 const char *bl_mechanism_name(enum bl_mechanism mechanism);
 

@@ -2,25 +2,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <belay/fiber.h>
+
 #include "cli.h"
 
 #define DEPTH_MAX 8u
 
-static const struct {
-    const char *kind;
-    const char *one;
-    const char *many;
-} nouns[] = {{"model", "model call", "model calls"},
-             {"tool", "tool", "tools"},
-             {"cell", "cell", "cells"},
-             {"agent", "agent", "agents"},
-             {"command", "command", "commands"},
-             {"turn", "turn", "turns"},
-             {"task", "task", "tasks"}};
+#define KINDS (BL_UNIT_TASK + 1)
 
 /* Of all units, those of sub-agents too. */
 struct sum {
-    uint64_t counts[BL_COUNT(nouns)];
+    uint64_t counts[KINDS];
     uint64_t processes;
     uint64_t units;
 };
@@ -41,8 +33,9 @@ static void add_units(struct sum *sum, const struct bl_json *units, unsigned dep
         sum->units++;
         sum->processes += cli_receipt_number(unit, BL_TEXT("processes"));
         /* A unit of processes is told by these. */
-        for (size_t i = 0; i < BL_COUNT(nouns); i++)
-            sum->counts[i] += !of_processes && bl_text_equal(kind, bl_text_from(nouns[i].kind));
+        for (size_t i = 0; i < KINDS; i++)
+            sum->counts[i] +=
+                !of_processes && bl_text_equal(kind, bl_text_from(bl_unit_kind_name(i)));
         if (depth < DEPTH_MAX)
             add_units(sum, bl_json_get(unit, BL_TEXT("units")), depth + 1);
     }
@@ -70,11 +63,11 @@ uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out)
     add_units(&sum, bl_json_get(receipt, BL_TEXT("units")), 0);
     cli_receipt_ms(receipt, BL_TEXT("quiet_ms"), duration);
     bl_buffer_printf(out, "Stopped in %s", duration);
-    for (size_t i = 0; i < BL_COUNT(nouns); i++) {
+    for (size_t i = 0; i < KINDS; i++) {
         if (sum.counts[i] == 0)
             continue;
         bl_buffer_printf(out, "%s%" PRIu64 " %s", separator, sum.counts[i],
-                         sum.counts[i] == 1 ? nouns[i].one : nouns[i].many);
+                         bl_unit_kind_noun(i, sum.counts[i] != 1));
         separator = ", ";
     }
     if (sum.processes > 0)

@@ -28,6 +28,18 @@ const char *bl_unit_kind_name(enum bl_unit_kind kind)
     return (size_t)kind < BL_COUNT(kind_names) ? kind_names[kind] : "unknown";
 }
 
+const char *bl_unit_kind_noun(enum bl_unit_kind kind, bool several)
+{
+    static const char *const nouns[][2] = {[BL_UNIT_MODEL] = {"model call", "model calls"},
+                                           [BL_UNIT_TOOL] = {"tool", "tools"},
+                                           [BL_UNIT_CELL] = {"cell", "cells"},
+                                           [BL_UNIT_AGENT] = {"agent", "agents"},
+                                           [BL_UNIT_COMMAND] = {"command", "commands"},
+                                           [BL_UNIT_TURN] = {"turn", "turns"},
+                                           [BL_UNIT_TASK] = {"task", "tasks"}};
+    return (size_t)kind < BL_COUNT(nouns) ? nouns[kind][several] : "unknown";
+}
+
 const char *bl_fate_name(enum bl_fate fate)
 {
     return (size_t)fate < BL_COUNT(fate_names) ? fate_names[fate] : "unknown";
@@ -290,13 +302,6 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
 
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
 {
-    static const char *const nouns[][2] = {[BL_UNIT_MODEL] = {"model call", "model calls"},
-                                           [BL_UNIT_TOOL] = {"tool", "tools"},
-                                           [BL_UNIT_CELL] = {"cell", "cells"},
-                                           [BL_UNIT_AGENT] = {"agent", "agents"},
-                                           [BL_UNIT_COMMAND] = {"command", "commands"},
-                                           [BL_UNIT_TURN] = {"turn", "turns"},
-                                           [BL_UNIT_TASK] = {"task", "tasks"}};
     /* A unit of processes is told by these. */
     struct sum sum = sum_of(receipt);
     struct bl_stop stop;
@@ -305,11 +310,11 @@ int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
     bl_duration_format((int64_t)(quiet_ms(receipt, &stop) * 1e6), duration);
     int code = bl_buffer_printf(out, "Stopped in %s", duration);
     const char *separator = ": ";
-    for (size_t i = 0; i < BL_COUNT(nouns) && code == 0; i++) {
+    for (size_t i = 0; i < BL_COUNT(sum.plain) && code == 0; i++) {
         if (sum.plain[i] == 0)
             continue;
-        code =
-            bl_buffer_printf(out, "%s%u %s", separator, sum.plain[i], nouns[i][sum.plain[i] != 1]);
+        code = bl_buffer_printf(out, "%s%u %s", separator, sum.plain[i],
+                                bl_unit_kind_noun(i, sum.plain[i] != 1));
         separator = ", ";
     }
     if (code == 0 && sum.processes > 0)
