@@ -252,11 +252,22 @@ static pid_t command_pid(const struct warden *warden)
 }
 
 /* A storm of forks leaves little of the processors to anybody else. Where it is allowed the warden
- * goes before all of them from the stop on; elsewhere it has at least a session's share. */
+ * goes before all of them while it signals and kills; elsewhere it has at least a session's share.
+ */
 static void hurry(void)
 {
     struct sched_param priority = {.sched_priority = 1};
     sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &priority);
+}
+
+/* Not while it reaps: in freeing what /proc and the cgroup's folder had of the dead the kernel
+ * waits for others who do the same by trying again and again. Before them all, a warden keeps them
+ * from their processor, and itself from the end, until the kernel takes it away: for most of a
+ * second. */
+static void calm(void)
+{
+    struct sched_param priority = {.sched_priority = 0};
+    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &priority);
 }
 
 /* A stop does not wait for it: the command's end is told as it is. */
@@ -274,6 +285,7 @@ static void begin_kill(struct warden *warden)
     hurry();
     if (!warden->asked && !warden->killing)
         warden->processes = tree_count(warden->init);
+    calm();
     if (!warden->killing)
         warden->give_up_at_ms = now_ms() + KILL_MS_MAX;
     warden->killing = true;
@@ -294,6 +306,7 @@ static void begin_stop(struct warden *warden, int signal, uint64_t grace_ms)
             warden->processes = tree_count(warden->init);
         }
     }
+    calm();
     if (kill_at_ms < warden->kill_at_ms)
         warden->kill_at_ms = kill_at_ms;
 }
@@ -370,12 +383,14 @@ static void read_control(struct warden *warden)
 /* One round of killing. Who is killed in it leaves orphans, which are ours in the next. */
 static void kill_round(struct warden *warden)
 {
+    hurry();
     if (warden->processes > 0 || !warden->command_ended)
         warden->strongest = SIGKILL;
     if (warden->init != 0)
         kill(warden->init, SIGKILL);
     else if (warden->container != WARDEN_CGROUP2 || !cgroup_kill())
         tree_kill();
+    calm();
 }
 
 static bool quiet(const struct warden *warden)
