@@ -112,7 +112,8 @@ size_t bl_utf8_count(struct bl_text text);
     X(BL_ECHILD, -1020, "no such child")                                                           \
     X(BL_ESYSTEM, -1021, "the system refused")                                                     \
     X(BL_EUNKNOWN, -1022, "the outcome is not known")                                              \
-    X(BL_EBUDGET, -1023, "over the budget")
+    X(BL_EBUDGET, -1023, "over the budget")                                                        \
+    X(BL_EREFUSED, -1024, "refused")
 
 enum bl_error_code {
 #define BL_ERROR_CODE(name, value, text) name = value,
@@ -500,5 +501,18 @@ void bl_line_finder_free(struct bl_line_finder *finder); /* NULL is fine */
  * the next line begins. False: there is none. */
 bool bl_line_finder_next(struct bl_line_finder *finder, struct bl_text text, size_t *offset,
                          struct bl_text *ret_line);
+
+/* ---- A digest -------------------------------------------------------------------------------- */
+
+/* SHA-256 (FIPS 180-4). Embedded by its owner. */
+struct bl_sha256 {
+    uint32_t state[8];
+    uint64_t size;
+    uint8_t block[64];
+};
+
+void bl_sha256_init(struct bl_sha256 *hash);
+void bl_sha256_add(struct bl_sha256 *hash, struct bl_text bytes);
+void bl_sha256_end(struct bl_sha256 *hash, uint8_t out[32]);
 
 #endif

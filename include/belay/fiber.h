@@ -104,7 +104,7 @@ const char *bl_stop_reason_name(enum bl_stop_reason reason);
 struct bl_stop {
     enum bl_stop_reason reason; /* BL_STOP_NONE: not stopped */
     uint64_t time_ns;           /* of the loop's clock, when it was asked for */
-    char origin[40];            /* "SIGINT", "deadline", …: cut if longer */
+    char origin[80];            /* "SIGINT", "deadline", …: cut if longer */
 };
 
 /* A scope's state word: live -> claimed, or live -> stopped (BL_SCOPE_STOPPED + reason); once.
@@ -415,6 +415,8 @@ struct bl_unit {
 /* Registers with the nearest receipt above the running fiber's scope. */
 void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id, const char *name);
 void bl_unit_end(struct bl_unit *unit, enum bl_fate fate);
+/* The same, and no receipt names it: another unit stands for it. */
+void bl_unit_drop(struct bl_unit *unit);
 
 struct bl_json_writer;
 

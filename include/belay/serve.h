@@ -42,14 +42,10 @@ enum {
 
 struct bl_control;
 
-/* The folder of the sockets: $XDG_RUNTIME_DIR/belay, else /tmp/belay-UID. BL_ELIMIT: the name is
- * longer than a socket's may be. */
-int bl_control_folder(char *out, size_t out_size, struct bl_error *error);
-
-/* Listens on PID.sock in that folder. The folder is made if it is not there (0700); BL_EACCES: it
- * is not ours, or others may write or look into it. Its fibers run in the nursery, which must be
- * live; a stop of it ends them; bl_control_stop comes before its end. `activities` outlives it. One
- * for each process. */
+/* Listens on PID.sock in the folder of sockets (bl_runtime_folder). The folder is made if it is not
+ * there (0700); BL_EACCES: it is not ours, or others may write or look into it. Its fibers run in
+ * the nursery, which must be live; a stop of it ends them; bl_control_stop comes before its end.
+ * `activities` outlives it. One for each process. */
 int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activities,
                      struct bl_control **ret_control, struct bl_error *error);
 /* Removes the socket, lets go of all clients, waits for its fibers (whatever stops the caller), and

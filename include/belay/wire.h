@@ -37,6 +37,54 @@ int bl_lines_feed(struct bl_lines *lines, struct bl_text bytes, bl_line_take *ta
 /* The end of input: what stands without a line end is a line too, unless it is empty. */
 int bl_lines_end(struct bl_lines *lines, bl_line_take *take, void *context);
 
+/* ---- Frames ---------------------------------------------------------------------------------- */
+
+/* Cuts bytes that come in any pieces into frames: 4 bytes, an unsigned big-endian length, then so
+ * many bytes. The length is checked before anything is allocated, and memory grows with what has
+ * come, not with what is announced. Embedded by its owner. */
+struct bl_frames {
+    struct bl_buffer pending; /* of a frame that is not whole, its head included */
+    size_t frame_max;         /* may be changed between frames */
+};
+
+#define BL_FRAME_HEAD_SIZE 4u
+
+void bl_frames_init(struct bl_frames *frames, size_t frame_max);
+void bl_frames_done(struct bl_frames *frames);
+/* Gives each whole frame on, as with lines. BL_ELIMIT: a length of 0, or above frame_max; nothing
+ * after it is read. */
+int bl_frames_feed(struct bl_frames *frames, struct bl_text bytes, bl_line_take *take,
+                   void *context);
+bool bl_frames_partial(const struct bl_frames *frames); /* in the middle of one */
+void bl_frame_head(uint8_t out[BL_FRAME_HEAD_SIZE], uint32_t size);
+
+/* ---- Local sockets --------------------------------------------------------------------------- */
+
+/* $XDG_RUNTIME_DIR/belay, else /tmp/belay-UID: where sockets of ours are. BL_ELIMIT: the name is
+ * longer than a socket's may be. */
+int bl_runtime_folder(char *out, size_t out_size, struct bl_error *error);
+/* Opens it; `create`: made if it is not there (0700). BL_ENOENT: it is not; BL_EACCES: it is not
+ * ours, or others may look into it. */
+int bl_runtime_folder_open(bool create, int *ret_fd, struct bl_error *error);
+/* Which file a socket has: what is there under its name later may be another's. */
+struct bl_local_file {
+    uint64_t device;
+    uint64_t inode; /* 0: none */
+};
+
+/* Listens at `path`, 0600. A socket that nobody answers is replaced; BL_EBUSY: somebody does;
+ * BL_EEXIST: it is no socket, and stays as it is. Never seen before it listens. */
+int bl_local_listen(const char *path, int backlog, int *ret_fd, struct bl_local_file *ret_file,
+                    struct bl_error *error);
+/* Removes it, if it is still that one. */
+void bl_local_remove(const char *path, const struct bl_local_file *file);
+/* What a socket is called before it listens; who is killed then leaves it behind. */
+bool bl_local_hidden(const char *name);
+/* Non-blocking. BL_ENOENT: nobody is there; BL_EAGAIN: too many wait to be let in. */
+int bl_local_connect(const char *path, int *ret_fd, struct bl_error *error);
+/* The other end runs as our user (or as root), as the kernel says. */
+bool bl_local_peer_is_ours(int fd);
+
 /* ---- Server-sent events ---------------------------------------------------------------------- */
 
 /* One event; lives as long as the call. Both are valid UTF-8: broken parts are U+FFFD. */

@@ -107,6 +107,12 @@ void bl_unit_end(struct bl_unit *unit, enum bl_fate fate)
     bl_list_push_back(&receipt->stopped, &copy->link);
 }
 
+void bl_unit_drop(struct bl_unit *unit)
+{
+    bl_list_remove(&unit->link);
+    free_units(&unit->units);
+}
+
 static void stop_observed(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_receipt *receipt = BL_CONTAINER(hook, struct bl_receipt, hook);

@@ -57,34 +57,25 @@ static int64_t failure_of(const struct question *question)
 
 /* ---- One process ----------------------------------------------------------------------------- */
 
-/* Nobody listens there. Only if it is the one that was tried: another of the same number may have
- * come in the meantime. */
-static void remove_dead(int folder, const char *name, ino_t inode)
-{
-    struct stat status;
-    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(status.st_mode) &&
-        status.st_ino == inode)
-        unlinkat(folder, name, 0);
-}
-
-/* Connects, while there is time; BL_ENOENT: nobody is there. */
+/* Connects, while there is time; BL_ENOENT: nobody is there. A socket that nobody answers is
+ * removed. */
 static int connect_until(const struct question *question, uint64_t deadline_ns, int *ret_fd)
 {
-    int folder = question->asking->folder;
+    char path[SERVE_PATH_SIZE];
     struct stat status;
-    for (;;) {
-        if (fstatat(folder, question->name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+    int code = serve_path(question->name, path, sizeof path);
+    while (code == 0) {
+        if (fstatat(question->asking->folder, question->name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISSOCK(status.st_mode))
             return BL_ENOENT;
-        int code = serve_connect(folder, question->name, ret_fd);
+        code = bl_local_connect(path, ret_fd, NULL);
         if (code == BL_ENOENT)
-            remove_dead(folder, question->name, status.st_ino);
+            bl_local_remove(path, &(struct bl_local_file){status.st_dev, status.st_ino});
         if (code != BL_EAGAIN || bl_now_ns() >= deadline_ns)
             return code;
         code = bl_sleep(RETRY_NS);
-        if (code != 0)
-            return code;
     }
+    return code;
 }
 
 static int exchange(struct question *question, struct serve_line *line)
@@ -179,7 +170,7 @@ static void sort_questions(struct asking *asking)
 static void remove_relic(int folder, const char *name)
 {
     struct stat status;
-    if (serve_name_is_hidden(name) && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (bl_local_hidden(name) && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISSOCK(status.st_mode) && status.st_mtime + RELIC_S < time(NULL))
         unlinkat(folder, name, 0);
 }
@@ -243,7 +234,7 @@ static int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error
                         .request = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}\n"),
                         .answer_ns = serve_patience_ns};
     bl_list_init(&asking->questions);
-    int code = serve_folder_open(false, &asking->folder, error);
+    int code = bl_runtime_folder_open(false, &asking->folder, error);
     if (code != 0) {
         asking->folder = -1;
         return code;

@@ -3,17 +3,12 @@
  * One fiber lets clients in, and one for each client reads a line, does what it says, and answers.
  * They run in a scope below the caller's nursery, so that a stop of that ends them.
  *
- * The socket is made under another name and then renamed: whoever finds a control socket that
- * nobody answers may remove it, since none is ever seen before it listens.
- *
  * A process that was told to cancel its run ends soon after, and the answer is still to be written:
  * so the end waits a moment for the answers under way. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "parts.h"
@@ -33,7 +28,6 @@ struct bl_control {
     struct serve_requests requests;
     struct bl_scope scope;
     struct bl_fiber *fiber;
-    int folder;
     int listener;
     struct bl_descriptor *descriptor;
     struct bl_nursery clients;
@@ -42,8 +36,8 @@ struct bl_control {
     bool closing;
     struct bl_semaphore drained; /* given when the last of them is answered, while closing */
     char name[48];
-    dev_t device; /* of the socket: one that is there under our name may be another's */
-    ino_t inode;
+    char path[SERVE_PATH_SIZE];
+    struct bl_local_file file;
 };
 
 struct client {
@@ -106,15 +100,6 @@ static int client_main(void *argument)
     return 0;
 }
 
-/* The user himself, or root. */
-static bool is_welcome(int fd)
-{
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
-}
-
 static void turn_away(int fd)
 {
     struct bl_buffer answer;
@@ -129,7 +114,7 @@ static void turn_away(int fd)
 
 static void let_in(struct bl_control *control, int fd)
 {
-    if (!is_welcome(fd)) {
+    if (!bl_local_peer_is_ours(fd)) {
         close(fd);
         return;
     }
@@ -174,74 +159,38 @@ static int control_main(void *argument)
 /* ---- The socket ------------------------------------------------------------------------------ */
 
 /* PID.sock; PID-2.sock and so on where a process of another PID namespace listens there. */
-static int choose_name(struct bl_control *control)
+static int open_socket(struct bl_control *control)
 {
-    for (int i = 1; i <= NAMES_MAX; i++) {
-        int fd;
+    int code = BL_EEXIST;
+    for (int i = 1; i <= NAMES_MAX && (code == BL_EBUSY || code == BL_EEXIST); i++) {
         if (i == 1)
             snprintf(control->name, sizeof control->name, "%d.sock", (int)getpid());
         else
             snprintf(control->name, sizeof control->name, "%d-%d.sock", (int)getpid(), i);
-        int code = serve_connect(control->folder, control->name, &fd);
-        if (code == BL_ENOENT)
-            return 0;
+        code = serve_path(control->name, control->path, sizeof control->path);
         if (code == 0)
-            close(fd);
+            code =
+                bl_local_listen(control->path, BACKLOG, &control->listener, &control->file, NULL);
     }
-    return BL_EEXIST;
-}
-
-static int listen_as(struct bl_control *control, const char *name)
-{
-    struct sockaddr_un address;
-    struct stat status;
-    serve_address(control->folder, name, &address);
-    if (bind(control->listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-        fchmodat(control->folder, name, 0600, 0) != 0 || listen(control->listener, BACKLOG) != 0 ||
-        fstatat(control->folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-        renameat(control->folder, name, control->folder, control->name) != 0)
-        return bl_error_from_errno(errno);
-    control->device = status.st_dev;
-    control->inode = status.st_ino;
-    return 0;
-}
-
-static int open_socket(struct bl_control *control)
-{
-    char hidden[32];
-    uint64_t chance;
-    control->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (control->listener < 0)
-        return bl_error_from_errno(errno);
-    int code = choose_name(control);
-    if (code != 0)
-        return code;
-    bl_random_bytes(&chance, sizeof chance);
-    serve_name_hidden(chance, hidden);
-    code = listen_as(control, hidden);
-    if (code != 0)
-        unlinkat(control->folder, hidden, 0);
     return code != 0 ? code : bl_descriptor_new(control->listener, &control->descriptor);
 }
 
-/* Removes the socket, if it is still ours that is there. */
-static void remove_socket(struct bl_control *control)
+/* The folder is made if it is not there, and looked at: it must be ours. */
+static int check_folder(struct bl_error *error)
 {
-    struct stat status;
-    if (control->inode != 0 &&
-        fstatat(control->folder, control->name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        status.st_dev == control->device && status.st_ino == control->inode)
-        unlinkat(control->folder, control->name, 0);
+    int folder;
+    int code = bl_runtime_folder_open(true, &folder, error);
+    if (code == 0)
+        close(folder);
+    return code;
 }
 
 static void control_free(struct bl_control *control)
 {
-    remove_socket(control);
+    bl_local_remove(control->path, &control->file);
     bl_descriptor_free(control->descriptor);
     if (control->listener >= 0)
         close(control->listener);
-    if (control->folder >= 0)
-        close(control->folder);
     bl_scope_done(&control->scope);
     bl_free(control);
 }
@@ -252,10 +201,10 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
     struct bl_control *control = bl_zalloc(sizeof *control);
     control->requests.activities = activities;
     control->requests.started_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
-    control->folder = control->listener = -1;
+    control->listener = -1;
     bl_semaphore_init(&control->drained, 0);
     bl_scope_init(&control->scope, &nursery->scope);
-    int code = serve_folder_open(true, &control->folder, error);
+    int code = check_folder(error);
     if (code == 0)
         code = open_socket(control);
     if (code == 0)
@@ -277,7 +226,7 @@ void bl_control_stop(struct bl_control *control)
     struct bl_scope shield;
     if (control == NULL)
         return;
-    remove_socket(control);
+    bl_local_remove(control->path, &control->file);
     control->closing = true;
     if (control->answering > 0) {
         bl_shield_begin(&shield, DRAIN_NS_MAX);

@@ -2,32 +2,22 @@
 #ifndef BELAY_SERVE_PARTS_H
 #define BELAY_SERVE_PARTS_H
 
-#include <sys/un.h>
-
 #include <belay/serve.h>
+#include <belay/wire.h>
 
 /* Bytes of one answer that an asker takes. */
 #define SERVE_ANSWER_MAX ((size_t)16 << 20)
+#define SERVE_PATH_SIZE  1024
 
 /* How long the other side of a connection may take: BL_CONTROL_NS_MAX, and less only in tests. */
 extern uint64_t serve_patience_ns;
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-/* Opens the folder of the sockets, made first if `create` says so. BL_ENOENT: it is not there;
- * BL_EACCES: others may look into it. The descriptor is the caller's to close. */
-int serve_folder_open(bool create, int *ret_fd, struct bl_error *error);
-/* The address of a socket in it: by its whole name, or where that is too long for an address, by
- * the descriptor, which must then stay open for as long as the address is used. */
-void serve_address(int folder, const char *name, struct sockaddr_un *ret_address);
+/* The path of a socket in the folder of sockets. BL_ELIMIT: longer than that. */
+int serve_path(const char *name, char *out, size_t out_size);
 /* "4711.sock", "4711-2.sock": true, with the number; false: not the name of a control socket. */
 bool serve_name_parse(const char *name, int64_t *ret_pid);
-/* What a socket is called before it listens. `chance` makes it one of many. */
-void serve_name_hidden(uint64_t chance, char out[32]);
-bool serve_name_is_hidden(const char *name);
-/* Connects without waiting. 0; BL_EAGAIN: too many wait to be let in; BL_ENOENT: nobody listens, or
- * there is no such socket; others as the system says. */
-int serve_connect(int folder, const char *name, int *ret_fd);
 
 /* ---- Lines over a socket --------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,12 +96,11 @@ void served_stop(struct served *served)
 
 int client_connect(void)
 {
-    char name[32];
-    int folder = -1, fd = -1;
+    char name[32], path[SERVE_PATH_SIZE];
+    int fd = -1;
     snprintf(name, sizeof name, "%d.sock", (int)getpid());
-    CHECK_EQUAL(serve_folder_open(false, &folder, NULL), 0);
-    CHECK_EQUAL(serve_connect(folder, name, &fd), 0);
-    close(folder);
+    CHECK_EQUAL(serve_path(name, path, sizeof path), 0);
+    CHECK_EQUAL(bl_local_connect(path, &fd, NULL), 0);
     return fd;
 }
 

@@ -1,6 +1,6 @@
 #include "suite.h"
 
-extern const struct suite line_suite;
+extern const struct suite local_suite, frame_suite, line_suite;
 extern const struct suite sse_suite;
 extern const struct suite url_suite;
 extern const struct suite proxy_suite;
@@ -11,5 +11,6 @@ extern const struct suite server_suite;
 extern const struct suite server_call_suite;
 extern const struct suite transfer_suite;
 
-SUITE_MAIN(&transfer_suite, &line_suite, &sse_suite, &url_suite, &proxy_suite, &client_suite,
-           &exchange_suite, &resolver_suite, &server_suite, &server_call_suite)
+SUITE_MAIN(&local_suite, &frame_suite, &transfer_suite, &line_suite, &sse_suite, &url_suite,
+           &proxy_suite, &client_suite, &exchange_suite, &resolver_suite, &server_suite,
+           &server_call_suite)

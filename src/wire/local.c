@@ -1,0 +1,313 @@
+/* Design notes.
+ *
+ * A socket is made under another name and then renamed: whoever finds one that nobody answers may
+ * replace or remove it, since none is ever seen before it listens. Between the look at what is
+ * there and the renaming the folder is locked, so that of two who start at once one finds the
+ * other.
+ *
+ * The name of a socket may be longer than an address has room for: then it is reached by way of the
+ * open folder, through /proc. */
+#include <belay/wire.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_SIZE 1024
+/* Another holds the lock for microseconds, unless it was paused just there. */
+#define LOCK_TRIES    100
+#define LOCK_PAUSE_NS 1000000
+
+/* ---- The folder ------------------------------------------------------------------------------ */
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* A runtime folder that is named and not there (after su, in containers) is none. */
+int bl_runtime_folder(char *out, size_t out_size, struct bl_error *error)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    int size;
+    if (runtime != NULL && runtime[0] == '/' && is_folder(runtime))
+        size = snprintf(out, out_size, "%s/belay", runtime);
+    else
+        size = snprintf(out, out_size, "/tmp/belay-%u", (unsigned)geteuid());
+    if (size < 0 || (size_t)size >= out_size)
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "find the folder of sockets",
+                            "XDG_RUNTIME_DIR", "the name of the folder is too long");
+    return 0;
+}
+
+static int refuse_folder(int code, const char *path, const char *why, struct bl_error *error)
+{
+    bl_error_set(error, code, BL_KIND_FILESYSTEM, "open the folder of sockets", path, "%s: %s",
+                 path, why);
+    bl_error_hint(error, "remove it, or name another folder by XDG_RUNTIME_DIR");
+    return code;
+}
+
+/* In a folder of everybody's somebody else may have made it first: then nothing is said or heard
+ * there. */
+static int check_folder(int fd, const char *path, struct bl_error *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return refuse_folder(bl_error_from_errno(errno), path, strerror(errno), error);
+    if (status.st_uid != geteuid())
+        return refuse_folder(BL_EACCES, path, "it belongs to another user", error);
+    if ((status.st_mode & 077) != 0)
+        return refuse_folder(BL_EACCES, path, "others may look into it (its mode must be 0700)",
+                             error);
+    return 0;
+}
+
+int bl_runtime_folder_open(bool create, int *ret_fd, struct bl_error *error)
+{
+    char path[PATH_SIZE];
+    int code = bl_runtime_folder(path, sizeof path, error);
+    if (code != 0)
+        return code;
+    if (create && mkdir(path, 0700) != 0 && errno != EEXIST)
+        return refuse_folder(bl_error_from_errno(errno), path, strerror(errno), error);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return BL_ENOENT;
+    if (fd < 0)
+        return refuse_folder(
+            errno == ELOOP || errno == ENOTDIR ? BL_EACCES : bl_error_from_errno(errno), path,
+            errno == ELOOP ? "it is a symbolic link" : strerror(errno), error);
+    code = check_folder(fd, path, error);
+    if (code != 0) {
+        close(fd);
+        return code;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/* A path, taken apart. */
+struct place {
+    int folder;
+    char folder_path[PATH_SIZE]; /* "" for the root, "." without a slash */
+    const char *name;            /* the last part of the path */
+};
+
+static int place_open(struct place *place, const char *path, int flags)
+{
+    const char *slash = strrchr(path, '/');
+    place->name = slash != NULL ? slash + 1 : path;
+    size_t size = slash != NULL ? (size_t)(slash - path) : 1;
+    if (place->name[0] == '\0')
+        return BL_EINVAL;
+    if (size >= sizeof place->folder_path)
+        return BL_ELIMIT;
+    memcpy(place->folder_path, slash != NULL ? path : ".", size);
+    place->folder_path[size] = '\0';
+    place->folder = open(size > 0 ? place->folder_path : "/", flags | O_DIRECTORY | O_CLOEXEC);
+    return place->folder < 0 ? bl_error_from_errno(errno) : 0;
+}
+
+/* By its whole name, or where that is too long by the descriptor of its folder. */
+static int make_address(const struct place *place, const char *name,
+                        struct sockaddr_un *ret_address)
+{
+    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t most = sizeof ret_address->sun_path;
+    int size = snprintf(ret_address->sun_path, most, "%s/%s", place->folder_path, name);
+    if (size < 0 || (size_t)size >= most)
+        size = snprintf(ret_address->sun_path, most, "/proc/self/fd/%d/%s", place->folder, name);
+    return size < 0 || (size_t)size >= most ? BL_ELIMIT : 0;
+}
+
+static void make_hidden(char out[32])
+{
+    uint64_t chance;
+    bl_random_bytes(&chance, sizeof chance);
+    snprintf(out, 32, ".%016llx", (unsigned long long)chance);
+}
+
+bool bl_local_hidden(const char *name)
+{
+    return name[0] == '.' && strspn(name + 1, "0123456789abcdef") == 16 && name[17] == '\0';
+}
+
+/* ---- Connecting ------------------------------------------------------------------------------ */
+
+static int new_socket(int *ret_fd)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return bl_error_from_errno(errno);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int connect_place(const struct place *place, int *ret_fd)
+{
+    struct sockaddr_un address;
+    int fd = -1;
+    int code = make_address(place, place->name, &address);
+    if (code == 0)
+        code = new_socket(&fd);
+    if (code != 0)
+        return code;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+        *ret_fd = fd;
+        return 0;
+    }
+    code = errno == ECONNREFUSED ? BL_ENOENT : bl_error_from_errno(errno);
+    close(fd);
+    return code;
+}
+
+int bl_local_connect(const char *path, int *ret_fd, struct bl_error *error)
+{
+    struct place place;
+    int code = place_open(&place, path, O_PATH);
+    if (code == 0) {
+        code = connect_place(&place, ret_fd);
+        close(place.folder);
+    }
+    if (code != 0)
+        bl_error_set(error, code, BL_KIND_RUNTIME, "connect to a socket", path, "%s: %s", path,
+                     code == BL_ENOENT ? "nobody listens there" : bl_error_text(code));
+    return code;
+}
+
+bool bl_local_peer_is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+/* ---- Listening ------------------------------------------------------------------------------- */
+
+static int lock_folder(int folder)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(folder, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return bl_error_from_errno(errno);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+    }
+    return BL_EBUSY;
+}
+
+/* 0: nothing is there, or a socket that nobody answers. */
+static int check_free(const struct place *place)
+{
+    struct stat status;
+    int fd = -1;
+    if (fstatat(place->folder, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : bl_error_from_errno(errno);
+    if (!S_ISSOCK(status.st_mode))
+        return BL_EEXIST;
+    int code = connect_place(place, &fd);
+    if (code == 0)
+        close(fd);
+    else if (code == BL_ENOENT)
+        return 0;
+    return code == BL_EACCES ? code : BL_EBUSY;
+}
+
+static int listen_hidden(const struct place *place, const char *hidden, int backlog, int fd,
+                         struct bl_local_file *ret_file)
+{
+    struct sockaddr_un address;
+    struct stat status;
+    int code = make_address(place, hidden, &address);
+    if (code != 0)
+        return code;
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        return bl_error_from_errno(errno);
+    if (fchmodat(place->folder, hidden, 0600, 0) != 0 || listen(fd, backlog) != 0 ||
+        fstatat(place->folder, hidden, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+        code = bl_error_from_errno(errno);
+    } else {
+        code = lock_folder(place->folder);
+        if (code == 0)
+            code = check_free(place);
+        if (code == 0 && renameat(place->folder, hidden, place->folder, place->name) != 0)
+            code = bl_error_from_errno(errno);
+        flock(place->folder, LOCK_UN);
+    }
+    if (code != 0)
+        unlinkat(place->folder, hidden, 0);
+    else
+        *ret_file = (struct bl_local_file){status.st_dev, status.st_ino};
+    return code;
+}
+
+static int listen_place(const struct place *place, int backlog, int *ret_fd,
+                        struct bl_local_file *ret_file)
+{
+    struct sockaddr_un address;
+    char hidden[32];
+    int fd = -1;
+    int code = make_address(place, place->name, &address); /* else nobody could reach it */
+    if (code == 0)
+        code = new_socket(&fd);
+    if (code != 0)
+        return code;
+    make_hidden(hidden);
+    code = listen_hidden(place, hidden, backlog, fd, ret_file);
+    if (code != 0) {
+        close(fd);
+        return code;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static const char *listen_failure(int code)
+{
+    switch (code) {
+    case BL_EBUSY: return "somebody listens there already";
+    case BL_EEXIST: return "it is no socket, and stays as it is";
+    case BL_ENOENT: return "its folder does not exist";
+    case BL_EINVAL: return "it has no name";
+    case BL_ELIMIT: return "its name is too long";
+    default: return bl_error_text(code);
+    }
+}
+
+int bl_local_listen(const char *path, int backlog, int *ret_fd, struct bl_local_file *ret_file,
+                    struct bl_error *error)
+{
+    struct place place;
+    int code = place_open(&place, path, O_RDONLY);
+    if (code == 0) {
+        code = listen_place(&place, backlog, ret_fd, ret_file);
+        close(place.folder);
+    }
+    if (code != 0) {
+        bl_error_set(error, code, BL_KIND_RUNTIME, "listen on a socket", path, "%s: %s", path,
+                     listen_failure(code));
+        if (error != NULL && code == BL_EEXIST)
+            bl_error_hint(error, "remove the file, or name another path");
+    }
+    return code;
+}
+
+void bl_local_remove(const char *path, const struct bl_local_file *file)
+{
+    struct stat status;
+    if (file->inode != 0 && lstat(path, &status) == 0 && status.st_dev == file->device &&
+        status.st_ino == file->inode)
+        unlink(path);
+}
