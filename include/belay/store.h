@@ -100,6 +100,71 @@ int bl_store_checkpoint_put(struct bl_store_session *held, const char *name, str
 int bl_store_checkpoint_get(struct bl_store *store, struct bl_arena *arena, const char *session,
                             const char *name, struct bl_text *ret_json, struct bl_error *error);
 
+/* ---- Cells of a session ---------------------------------------------------------------------- */
+
+/* What a store keeps of a cell (cell.h says what it means). Every write is under the session's
+ * epoch. `text` members are kept as they are. */
+struct bl_store_cell {
+    struct bl_list link;
+    struct bl_text id;
+    struct bl_text digest; /* 32 bytes */
+    int64_t created_wall_ns;
+    int64_t deadline_ms;
+    int64_t pid;                 /* of its worker; 0: not known */
+    int64_t pid_started;         /* in ticks since boot, as /proc says */
+    uint64_t yielded_generation; /* 0: none is retained */
+    struct bl_text yielded;      /* its outcome, JSON */
+    uint64_t generation;         /* latest that is decided; of an ended one: of its end */
+    struct bl_text terminal;     /* JSON; empty: it has not ended */
+    bool completed;
+    int64_t ended_wall_ns;
+};
+
+struct bl_store_value {
+    struct bl_list link;
+    struct bl_text key;
+    struct bl_text json; /* empty: deleted */
+};
+
+/* All that is there, oldest first, in the arena: `ret_cells` of struct bl_store_cell, `ret_values`
+ * of struct bl_store_value. */
+int bl_store_cells_load(struct bl_store_session *held, struct bl_arena *arena,
+                        struct bl_list *ret_cells, struct bl_list *ret_values,
+                        struct bl_error *error);
+/* id, digest, created_wall_ns, deadline_ms, pid and pid_started of a new one. Durable against the
+ * end of the process. BL_EEXIST: a cell or a tombstone has that id and digest; BL_EBUSY: one with
+ * another digest. One that failed leaves nothing, also when it was stopped before the store had
+ * answered: it is taken back with the next, or when the session is released. */
+int bl_store_cell_admit(struct bl_store_session *held, const struct bl_store_cell *cell,
+                        struct bl_error *error);
+/* The worker of an admitted one. Here, and below: BL_ENOENT: there is no such cell. */
+int bl_store_cell_started(struct bl_store_session *held, struct bl_text id, int64_t pid,
+                          int64_t pid_started, struct bl_error *error);
+/* generation and yielded; durable against the end of the process. Takes the place of the one
+ * before. BL_EEXIST: the cell has ended. */
+int bl_store_cell_yield(struct bl_store_session *held, const struct bl_store_cell *cell,
+                        struct bl_error *error);
+/* Its end: yielded_generation, yielded, generation, terminal, completed, ended_wall_ns; what it has
+ * stored (struct bl_store_value; NULL: nothing); and its receipt (empty: none), in one transaction,
+ * synced. A cell ends once: the same end again is 0, another BL_EEXIST. BL_EUNKNOWN: it is in the
+ * store, or not; any end that is answered as 0 or BL_EEXIST later settles that. */
+int bl_store_cell_end(struct bl_store_session *held, const struct bl_store_cell *cell,
+                      const struct bl_list *values, const char *receipt_id, struct bl_text receipt,
+                      struct bl_error *error);
+/* An ended one becomes a tombstone; the oldest tombstones of the store go beyond `tombstones_max`
+ * and `tombstone_ns_max`, at most 1,024 with each call. BL_EBUSY: it has not ended. */
+int bl_store_cell_bury(struct bl_store_session *held, struct bl_text id, int64_t wall_ns,
+                       uint64_t tombstones_max, uint64_t tombstone_ns_max, struct bl_error *error);
+/* Is there a tombstone of that id? */
+int bl_store_cell_buried(struct bl_store_session *held, struct bl_text id, bool *ret_buried,
+                         struct bl_error *error);
+/* Cells, tombstones and values of the session are gone; synced. */
+int bl_store_cells_forget(struct bl_store_session *held, struct bl_error *error);
+/* Processes with that number and start that are alive here: 0 or 1. */
+uint32_t bl_store_process_alive(int64_t pid, int64_t pid_started);
+/* The ticks at which that process started; 0: it is not there. */
+int64_t bl_store_process_started(int64_t pid);
+
 /* ---- Looking, moving ------------------------------------------------------------------------- */
 
 struct bl_store_summary {
@@ -141,8 +206,8 @@ int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id
                   struct bl_store_session_view *ret_view, struct bl_error *error);
 
 /* Writes a session as JSON Lines, line by line: a header, turns with messages, attempts, events,
- * receipts, checkpoints, an end with their number. `write` runs in the calling fiber; what it
- * returns other than 0 ends the export. */
+ * receipts, checkpoints, cells that have ended, values, tombstones, an end with their number.
+ * `write` runs in the calling fiber; what it returns other than 0 ends the export. */
 int bl_store_export(struct bl_store *store, const char *id,
                     int (*write)(void *context, struct bl_text line), void *context,
                     struct bl_error *error);
@@ -152,8 +217,8 @@ int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id
 /* With the sessions of its sub-agents, and of theirs: all of them, or none. BL_EBUSY when one of
  * them is held by somebody alive. */
 int bl_store_delete(struct bl_store *store, const char *id, struct bl_error *error);
-/* A new session with the same committed turns and their summary, of its own and without those of
- * sub-agents; `new_id` NULL: made up. */
+/* A new session with the same committed turns, their summary and what cells have stored; of its
+ * own, without cells, and without the sessions of sub-agents; `new_id` NULL: made up. */
 int bl_store_fork(struct bl_store *store, const char *id, const char *new_id,
                   struct bl_arena *arena, const char **ret_id, struct bl_error *error);
 

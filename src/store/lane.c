@@ -81,12 +81,24 @@ static uint64_t running_ns(const struct store_lane *lane)
     return lane->running == NULL ? 0 : bl_now_ns() - lane->running->started_ns;
 }
 
+static struct store_job *find_urgent(const struct store_lane *lane)
+{
+    BL_LIST_EACH (link, &lane->queue) {
+        struct store_job *job = BL_CONTAINER(link, struct store_job, link);
+        if (job->urgent)
+            return job;
+    }
+    return NULL;
+}
+
 /* The first in line leads, when nothing runs and nobody is about to. */
 static void choose_leader(struct store_lane *lane)
 {
     if (lane->running != NULL || lane->leader != NULL || bl_list_empty(&lane->queue))
         return;
-    lane->leader = BL_CONTAINER(lane->queue.next, struct store_job, link);
+    struct store_job *urgent = lane->was_ahead ? NULL : find_urgent(lane);
+    lane->ahead = urgent != NULL;
+    lane->leader = urgent != NULL ? urgent : BL_CONTAINER(lane->queue.next, struct store_job, link);
     bl_semaphore_give(&lane->leader->woken);
 }
 
@@ -96,8 +108,12 @@ static struct store_batch *take_batch(struct store_lane *lane)
     size_t count = 0, bytes = 0;
     batch->lane = lane;
     bl_list_init(&batch->jobs);
-    while (!bl_list_empty(&lane->queue) && count < lane->jobs_max) {
-        struct store_job *job = BL_CONTAINER(lane->queue.next, struct store_job, link);
+    BL_LIST_EACH_SAFE (link, &lane->queue) {
+        struct store_job *job = BL_CONTAINER(link, struct store_job, link);
+        if (lane->ahead && !job->urgent)
+            continue;
+        if (count == lane->jobs_max)
+            break;
         bytes += job->weight;
         if (count > 0 && bytes > STORE_BATCH_BYTES_MAX)
             break;
@@ -106,6 +122,7 @@ static struct store_batch *take_batch(struct store_lane *lane)
         bl_list_push_back(&batch->jobs, &job->link);
         count++;
     }
+    lane->was_ahead = lane->ahead;
     batch->started_ns = bl_now_ns();
     lane->running = batch;
     lane->leader = NULL;

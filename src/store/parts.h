@@ -46,12 +46,21 @@ enum store_operation {
     STORE_NOTE,
     STORE_COMPACT,
     STORE_CHECKPOINT_PUT,
+    STORE_CELL_ADMIT,
+    STORE_CELL_STARTED,
+    STORE_CELL_YIELD,
+    STORE_CELL_END,
+    STORE_CELL_BURY,
+    STORE_CELL_WITHDRAW,
+    STORE_CELLS_FORGET,
     STORE_IMPORT,
     STORE_FORK,
     STORE_DELETE,
     STORE_CHECKPOINT_GET, /* from here on they only read */
     STORE_LIST,
     STORE_SHOW,
+    STORE_CELLS_LOAD,
+    STORE_CELL_BURIED,
 };
 
 /*   queued   --taken into a batch-->         running
@@ -74,6 +83,7 @@ struct store_job {
     /* Set before it is queued, then only read. */
     enum store_operation operation;
     bool durable; /* against power loss too */
+    bool urgent;  /* not durable, and not to wait for the sync of others that are */
     struct bl_arena input;
     /* The thread's while it runs. A job may be run more than once; the last time counts. */
     bool settled; /* code and error stand, and it is not to be run again */
@@ -119,7 +129,8 @@ struct store_hold {
     size_t recorded_count;
 };
 
-/* Release, renew, begin, commit, reject, note, compact, put a checkpoint. */
+/* Release, renew, begin, commit, reject, note, compact, put a checkpoint; and what is written of
+ * cells. */
 struct store_write {
     struct store_job job;
     struct store_grip grip;
@@ -134,6 +145,14 @@ struct store_write {
             const char *name;
             struct bl_text json;
         } checkpoint;
+        struct {
+            struct bl_store_cell record;
+            struct bl_list values; /* struct bl_store_value */
+            const char *receipt_id;
+            struct bl_text receipt; /* empty: none */
+            uint64_t tombstones_max;
+            uint64_t tombstone_ns_max;
+        } cell;
     };
 };
 
@@ -148,12 +167,17 @@ struct store_look {
     uint64_t limit;        /* list; 0: all */
     bool agents;           /* list; those of sub-agents, too */
     struct bl_text lines;  /* import */
+    int64_t session;       /* of cells: its key */
+    struct bl_text cell_id;
     int64_t wall_ns;
     /* The answer; all of it in the output. */
     const char *made_id;
     struct bl_text json;
     struct bl_list summaries;
     struct bl_store_session_view view;
+    struct bl_list cells;  /* struct bl_store_cell */
+    struct bl_list values; /* struct bl_store_value */
+    bool buried;
 };
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
@@ -166,7 +190,8 @@ struct store_batch;
 
 /* A queue of jobs that one thread at a time works off, in batches. Belongs to the loop. The first
  * that waits leads: it takes what is queued, has it run on a worker thread, and wakes the others;
- * then the first of those who came meanwhile leads. */
+ * then the first of those who came meanwhile leads. What is urgent goes ahead of the rest, every
+ * second time at most. */
 struct store_lane {
     void (*run)(void *context, struct bl_list *jobs); /* on a worker thread; fills code and error */
     void *context;
@@ -177,6 +202,8 @@ struct store_lane {
     struct store_batch *running; /* NULL: nothing is */
     struct store_job *leader;    /* chosen and not begun yet; NULL: nobody */
     bool prompt;                 /* it was chosen when a batch ended: it begins at once */
+    bool ahead;                  /* it is urgent, and takes only others that are */
+    bool was_ahead;              /* so was the last batch: now all have their turn */
     struct bl_semaphore idle;    /* given when a batch ends and somebody closes */
     bool closing;
 };
@@ -233,9 +260,46 @@ struct bl_store {
     uint64_t handle_last;
     struct bl_list handles; /* struct bl_store_session, open or being opened */
     uint32_t handle_count;
+    uint32_t cell_writes; /* under way; a session may have many at once */
     struct store_lane writer;
     struct store_lane reader;
 };
+
+struct bl_store_session {
+    struct bl_list link; /* in the handles of its store */
+    struct bl_store *store;
+    uint64_t handle;
+    struct store_grip grip;
+    char id[STORE_SESSION_ID_SIZE];
+    char run[STORE_SESSION_ID_SIZE];
+    bool unknown;         /* nobody knows whether a commit took place */
+    bool untitled;        /* it was made without a prompt: that of its first turn is its title */
+    struct bl_text title; /* of the turn under way */
+    struct bl_turn_store table;
+    struct bl_store_recovery recovery;
+    struct bl_arena arena; /* of recorded */
+    struct bl_text *recorded;
+    size_t recorded_count;
+    struct bl_list doubts; /* struct store_doubt */
+};
+
+struct store_write *store_write_new(struct bl_store_session *held, enum store_operation operation);
+/* Runs the job and leaves it. */
+enum store_lane_end store_write_run(struct bl_store_session *held, struct store_write *write,
+                                    int *ret_code, struct bl_error *error);
+/* How many jobs share a commit, after the work that may be under way at once has changed. */
+void store_share_batches(struct bl_store *store);
+
+/* The admission of a cell whose caller left without an answer, and was told that it failed. */
+struct store_doubt {
+    struct bl_list link;
+    size_t size;
+    char id[];
+};
+
+/* Takes such admissions back. */
+int store_doubts_settle(struct bl_store_session *held, struct bl_error *error);
+void store_doubts_free(struct bl_store_session *held);
 
 /* Runs a job in its lane, and copies what is wrong into `error`. As store_lane_call. */
 enum store_lane_end store_run(struct bl_store *store, struct store_job *job, int *ret_code,

@@ -5,23 +5,6 @@
 
 #define TITLE_CHARACTERS_MAX 80
 
-struct bl_store_session {
-    struct bl_list link; /* in the handles of its store */
-    struct bl_store *store;
-    uint64_t handle;
-    struct store_grip grip;
-    char id[STORE_SESSION_ID_SIZE];
-    char run[STORE_SESSION_ID_SIZE];
-    bool unknown;         /* nobody knows whether a commit took place */
-    bool untitled;        /* it was made without a prompt: that of its first turn is its title */
-    struct bl_text title; /* of the turn under way */
-    struct bl_turn_store table;
-    struct bl_store_recovery recovery;
-    struct bl_arena arena; /* of recorded */
-    struct bl_text *recorded;
-    size_t recorded_count;
-};
-
 /* ---- Hold ---- */
 
 static bool request_id_valid(const char *id)
@@ -95,11 +78,11 @@ static struct store_hold *make_hold(struct bl_store *store,
     return hold;
 }
 
-/* Half of the sessions in a batch, so that the loop works on the turns of the others meanwhile: all
- * of them in one would have loop and thread wait for each other in turns. Few share one sync. */
-static void share_batches(struct bl_store *store)
+/* Half of the work in a batch, so that the loop works on the turns of the others meanwhile: all of
+ * it in one would have loop and thread wait for each other in turns. Few share one sync. */
+void store_share_batches(struct bl_store *store)
 {
-    size_t half = store->handle_count / 2;
+    size_t half = ((size_t)store->handle_count + store->cell_writes) / 2;
     half = half < STORE_BATCH_JOBS_MIN ? STORE_BATCH_JOBS_MIN : half;
     store->writer.jobs_max = half > STORE_BATCH_JOBS_MAX ? STORE_BATCH_JOBS_MAX : half;
 }
@@ -109,9 +92,10 @@ static struct bl_store_session *make_session(struct bl_store *store)
     struct bl_store_session *held = bl_zalloc(sizeof *held);
     held->store = store;
     held->handle = ++store->handle_last;
+    bl_list_init(&held->doubts);
     bl_list_push_back(&store->handles, &held->link);
     store->handle_count++;
-    share_batches(store);
+    store_share_batches(store);
     return held;
 }
 
@@ -119,7 +103,8 @@ static void free_session(struct bl_store_session *held)
 {
     bl_list_remove(&held->link);
     held->store->handle_count--;
-    share_batches(held->store);
+    store_share_batches(held->store);
+    store_doubts_free(held);
     bl_arena_done(&held->arena);
     bl_free(held);
 }
@@ -227,11 +212,16 @@ struct bl_text bl_store_session_recorded(const struct bl_store_session *held, si
 
 /* ---- Writes ---- */
 
-static struct store_write *make_write(struct bl_store_session *held, enum store_operation operation)
+struct store_write *store_write_new(struct bl_store_session *held, enum store_operation operation)
 {
     struct store_write *write = store_job_new(operation, sizeof *write);
     write->job.durable = operation == STORE_COMMIT || operation == STORE_COMPACT ||
-                         operation == STORE_CHECKPOINT_PUT;
+                         operation == STORE_CHECKPOINT_PUT || operation == STORE_CELL_END ||
+                         operation == STORE_CELLS_FORGET;
+    /* What is urgent keeps its order: an admission that is taken back is, before it is made anew.
+     */
+    write->job.urgent = operation == STORE_CELL_ADMIT || operation == STORE_CELL_WITHDRAW ||
+                        operation == STORE_CELL_YIELD;
     write->grip = held->grip;
     memcpy(write->id, held->id, sizeof write->id);
     memcpy(write->run, held->run, sizeof write->run);
@@ -239,9 +229,8 @@ static struct store_write *make_write(struct bl_store_session *held, enum store_
     return write;
 }
 
-/* Runs the job and leaves it. */
-static enum store_lane_end run_write(struct bl_store_session *held, struct store_write *write,
-                                     int *ret_code, struct bl_error *error)
+enum store_lane_end store_write_run(struct bl_store_session *held, struct store_write *write,
+                                    int *ret_code, struct bl_error *error)
 {
     enum store_lane_end end = STORE_NOT_RUN;
     if (held->unknown)
@@ -259,7 +248,7 @@ static enum store_lane_end run_write(struct bl_store_session *held, struct store
 static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl_error *error)
 {
     struct bl_store_session *held = context;
-    struct store_write *write = make_write(held, STORE_BEGIN);
+    struct store_write *write = store_write_new(held, STORE_BEGIN);
     int code;
     if (held->untitled)
         held->title = bl_arena_text(&held->arena, make_title(attempt->prompt));
@@ -268,7 +257,7 @@ static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl
         .prompt = store_job_text(&write->job, attempt->prompt),
         .started_wall_ns = attempt->started_wall_ns,
     };
-    run_write(context, write, &code, error);
+    store_write_run(context, write, &code, error);
     return code;
 }
 
@@ -276,7 +265,7 @@ static struct store_write *make_settlement(struct bl_store_session *held,
                                            enum store_operation operation,
                                            const struct bl_settlement *settlement)
 {
-    struct store_write *write = make_write(held, operation);
+    struct store_write *write = store_write_new(held, operation);
     write->title = held->untitled ? store_job_text(&write->job, held->title) : (struct bl_text){0};
     write->settlement = *settlement;
     write->settlement.turn_id = store_job_text(&write->job, settlement->turn_id);
@@ -295,7 +284,7 @@ static int commit(struct bl_store_session *held, enum store_operation operation,
     struct bl_error own = {0};
     int code;
     enum store_lane_end end =
-        run_write(held, make_settlement(held, operation, settlement), &code, &own);
+        store_write_run(held, make_settlement(held, operation, settlement), &code, &own);
     if (end == STORE_NO_ANSWER) {
         own = (struct bl_error){0};
         code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", held->store->where,
@@ -328,7 +317,7 @@ static int reject_turn(void *context, const struct bl_settlement *settlement,
                        struct bl_error *error)
 {
     int code;
-    run_write(context, make_settlement(context, STORE_REJECT, settlement), &code, error);
+    store_write_run(context, make_settlement(context, STORE_REJECT, settlement), &code, error);
     return code;
 }
 
@@ -338,14 +327,14 @@ static int note(void *context, struct bl_text events, const char *receipt_id,
     struct bl_settlement settlement = {.events = events, .receipt = receipt};
     int code;
     bl_text_into(settlement.receipt_id, sizeof settlement.receipt_id, receipt_id);
-    run_write(context, make_settlement(context, STORE_NOTE, &settlement), &code, error);
+    store_write_run(context, make_settlement(context, STORE_NOTE, &settlement), &code, error);
     return code;
 }
 
 int bl_store_renew(struct bl_store_session *held, struct bl_error *error)
 {
     int code;
-    run_write(held, make_write(held, STORE_RENEW), &code, error);
+    store_write_run(held, store_write_new(held, STORE_RENEW), &code, error);
     return code;
 }
 
@@ -363,10 +352,10 @@ int bl_store_checkpoint_put(struct bl_store_session *held, const char *name, str
         return bl_error_set(error, code, BL_KIND_PARSE, "write the checkpoint", name,
                             "a checkpoint is one JSON value: %s", why);
     }
-    struct store_write *write = make_write(held, STORE_CHECKPOINT_PUT);
+    struct store_write *write = store_write_new(held, STORE_CHECKPOINT_PUT);
     write->checkpoint.name = store_job_string(&write->job, name);
     write->checkpoint.json = store_job_text(&write->job, json);
-    run_write(held, write, &code, error);
+    store_write_run(held, write, &code, error);
     return code;
 }
 
@@ -378,7 +367,8 @@ void bl_store_release(struct bl_store_session *held)
         return;
     if (!held->unknown) {
         bl_shield_begin(&shield, BL_STORE_NS_MAX);
-        run_write(held, make_write(held, STORE_RELEASE), &code, NULL);
+        store_doubts_settle(held, NULL);
+        store_write_run(held, store_write_new(held, STORE_RELEASE), &code, NULL);
         bl_shield_end(&shield);
     }
     free_session(held);

@@ -159,6 +159,10 @@ static int bind_value(sqlite3_stmt *statement, int index, char type, va_list *va
         string = va_arg(*values, const char *);
         return string == NULL ? sqlite3_bind_null(statement, index)
                               : bind_text(statement, index, bl_text_from(string));
+    case 'b':
+        text = va_arg(*values, struct bl_text);
+        return sqlite3_bind_blob64(statement, index, text.size > 0 ? text.data : "", text.size,
+                                   SQLITE_STATIC);
     case 't': return bind_text(statement, index, va_arg(*values, struct bl_text));
     case 'j':
         text = va_arg(*values, struct bl_text);
@@ -249,6 +253,12 @@ int sqlite_execute(struct sqlite_link *link, const char *sql, struct bl_error *e
 struct bl_text sqlite_text(sqlite3_stmt *statement, int column)
 {
     const char *data = (const char *)sqlite3_column_text(statement, column);
+    return (struct bl_text){data, (size_t)sqlite3_column_bytes(statement, column)};
+}
+
+struct bl_text sqlite_bytes(sqlite3_stmt *statement, int column)
+{
+    const char *data = sqlite3_column_blob(statement, column);
     return (struct bl_text){data, (size_t)sqlite3_column_bytes(statement, column)};
 }
 

@@ -10,7 +10,7 @@
 /* "Bely": what says in the file's header that it is ours. */
 #define SQLITE_APPLICATION_ID 0x42656c79
 
-#define SQLITE_STATEMENTS_MAX 96
+#define SQLITE_STATEMENTS_MAX 128
 
 enum sqlite_synchronous {
     SQLITE_SYNCHRONOUS_OFF,
@@ -51,7 +51,8 @@ void sqlite_link_close(struct sqlite_link *link);
 int sqlite_fail(struct sqlite_link *link, int result, const char *operation,
                 struct bl_error *error);
 /* A statement with its values: i int64_t, u uint64_t (at most INT64_MAX is kept), t struct bl_text,
- * s const char * (NULL: null), j struct bl_text (empty: null), d double. NULL: `error` says why. */
+ * s const char * (NULL: null), j struct bl_text (empty: null), b struct bl_text (bytes), d double.
+ * NULL: `error` says why. */
 sqlite3_stmt *sqlite_query(struct sqlite_link *link, struct bl_error *error, const char *sql,
                            const char *types, ...);
 /* 1: a row; 0: no more of them, or a code, and the statement is free again. */
@@ -64,7 +65,8 @@ int sqlite_change(struct sqlite_link *link, struct bl_error *error, const char *
 int sqlite_integer(struct sqlite_link *link, struct bl_error *error, const char *sql,
                    int64_t *ret_value);
 int sqlite_execute(struct sqlite_link *link, const char *sql, struct bl_error *error);
-struct bl_text sqlite_text(sqlite3_stmt *statement, int column); /* until the next step */
+struct bl_text sqlite_text(sqlite3_stmt *statement, int column);  /* until the next step */
+struct bl_text sqlite_bytes(sqlite3_stmt *statement, int column); /* so too */
 struct bl_text sqlite_copy(struct bl_arena *arena, sqlite3_stmt *statement, int column);
 const char *sqlite_string(struct bl_arena *arena, sqlite3_stmt *statement, int column);
 uint64_t sqlite_count(sqlite3_stmt *statement, int column);
@@ -119,6 +121,21 @@ int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_err
 int sqlite_delete(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look,
                           struct bl_error *error);
+/* What a held session writes of its cells; under its epoch, which has been looked at. */
+int sqlite_cell_write(struct sqlite_link *link, struct store_write *write, struct bl_error *error);
+/* What a cell has stored: put, replaced, or deleted. */
+int sqlite_cell_value_put(struct sqlite_link *link, int64_t session,
+                          const struct bl_store_value *value, struct bl_error *error);
+/* An ended one, and a tombstone, from elsewhere. 0 and more, or a code. */
+int sqlite_cell_add(struct sqlite_link *link, int64_t session, const struct bl_store_cell *cell,
+                    struct bl_error *error);
+int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
+                         const struct bl_store_cell *cell, int64_t buried_wall_ns,
+                         struct bl_error *error);
+/* Cells, tombstones and values of a session go. */
+int sqlite_cells_delete(struct sqlite_link *link, int64_t session, struct bl_error *error);
+int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
+int sqlite_cell_buried(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 

@@ -14,6 +14,9 @@ enum stage {
     STAGE_EVENTS,
     STAGE_RECEIPTS,
     STAGE_CHECKPOINTS,
+    STAGE_CELLS,
+    STAGE_VALUES,
+    STAGE_TOMBSTONES,
     STAGE_END,
     STAGE_OVER,
 };
@@ -88,7 +91,10 @@ static void put_spent(struct store_cursor *cursor, int column)
 /* `what` it is, for the error. */
 static void put_value(struct store_cursor *cursor, const char *what, struct bl_text json)
 {
-    static const struct bl_json_limits limits = {.size_max = JSON_MAX, .string_max = JSON_MAX};
+    /* What cells say and store may hold halves of pairs: no text, and no reason to keep all the
+     * rest from whoever wants it. */
+    static const struct bl_json_limits limits = {
+        .size_max = JSON_MAX, .string_max = JSON_MAX, .replace_surrogates = true};
     const struct bl_json *value;
     bl_arena_reset(&cursor->arena);
     if (bl_json_read(&cursor->arena, json, &limits, &value, NULL) == 0) {
@@ -201,6 +207,39 @@ static void put_checkpoint(struct store_cursor *cursor)
     end_line(cursor);
 }
 
+static void put_cell(struct store_cursor *cursor)
+{
+    begin_line(cursor, "cell");
+    put_column(cursor, "id", 0);
+    put_column(cursor, "digest", 1);
+    put_time(cursor, "created_at", 2);
+    put_time(cursor, "ended_at", 3);
+    put_count(cursor, "deadline_ms", sqlite_count(cursor->row, 4));
+    put_count(cursor, "generation", sqlite_count(cursor->row, 5));
+    bl_json_put_boolean(&cursor->writer, "completed", sqlite3_column_int(cursor->row, 6) != 0);
+    put_json_column(cursor, "outcome", 7);
+    put_count(cursor, "yielded_generation", sqlite_count(cursor->row, 8));
+    put_json_column(cursor, "yielded", 9);
+    end_line(cursor);
+}
+
+static void put_cell_value(struct store_cursor *cursor)
+{
+    begin_line(cursor, "cell_value");
+    put_column(cursor, "key", 0);
+    put_json_column(cursor, "value", 1);
+    end_line(cursor);
+}
+
+static void put_tombstone(struct store_cursor *cursor)
+{
+    begin_line(cursor, "cell_tombstone");
+    put_column(cursor, "id", 0);
+    put_column(cursor, "digest", 1);
+    put_time(cursor, "buried_at", 2);
+    end_line(cursor);
+}
+
 static int put_header(struct store_cursor *cursor)
 {
     cursor->row = sqlite_query(&cursor->link, cursor->error,
@@ -251,6 +290,20 @@ static const struct {
     [STAGE_RECEIPTS] = {"SELECT id, body FROM receipt WHERE session = ? ORDER BY key", put_receipt},
     [STAGE_CHECKPOINTS] = {"SELECT name, body FROM checkpoint WHERE session = ? ORDER BY name",
                            put_checkpoint},
+    /* One that has not ended is no history yet, as a turn that is under way. */
+    [STAGE_CELLS] =
+        {"SELECT id, lower(hex(digest)), created, ended, deadline_ms, generation, completed,"
+         " terminal, yielded_generation, yielded FROM cell WHERE key IN"
+         " (SELECT key FROM cell WHERE session = ? AND terminal IS NOT NULL)"
+         " ORDER BY key",
+         put_cell},
+    [STAGE_VALUES] = {"SELECT name, body FROM cell_value WHERE key IN"
+                      " (SELECT key FROM cell_value WHERE session = ?) ORDER BY key",
+                      put_cell_value},
+    [STAGE_TOMBSTONES] =
+        {"SELECT id, lower(hex(digest)), buried FROM cell_tombstone WHERE session = ?"
+         " ORDER BY key",
+         put_tombstone},
 };
 
 /* One row, or the step to the next stage. */

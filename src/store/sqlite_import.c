@@ -7,6 +7,8 @@
 
 #define JSON_MAX    ((size_t)1024 * 1024 * 1024)
 #define CHUNK_BYTES ((size_t)64 * 1024)
+#define DIGEST_SIZE ((size_t)32)
+#define KEY_MAX     256 /* of what a cell stores */
 
 struct import {
     struct sqlite_link *link; /* NULL: only look */
@@ -421,6 +423,96 @@ static void take_checkpoint(struct import *import)
                                    "ist", import->session, id, body));
 }
 
+/* ---- Cells ---- */
+
+static struct bl_text digest(struct import *import)
+{
+    const char *hex = string(import, "digest");
+    unsigned char *bytes = bl_arena_zalloc(&import->arena, DIGEST_SIZE);
+    size_t size = strspn(hex, "0123456789abcdef");
+    if (import->code == 0 && (size != 2 * DIGEST_SIZE || hex[size] != '\0'))
+        refuse(import, "\"digest\" is not made of 64 digits");
+    for (size_t i = 0; i < 2 * DIGEST_SIZE && import->code == 0; i++) {
+        int digit = hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10;
+        bytes[i / 2] = (unsigned char)(bytes[i / 2] << 4 | digit);
+    }
+    return (struct bl_text){(const char *)bytes, DIGEST_SIZE};
+}
+
+/* An id is used once, by a cell or its tombstone; it is formed as a session's. */
+static const char *cell_id(struct import *import)
+{
+    const char *id = string(import, "id");
+    if (import->code == 0 && bl_session_id_check(id, NULL) != 0)
+        refuse(import, "\"id\" is not that of a cell");
+    once(import, "cell", id);
+    return id;
+}
+
+/* An outcome as text, in the arena; it must be of that cell, generation and type. */
+static struct bl_text outcome(struct import *import, const char *key, const char *id,
+                              int64_t generation, const char *type)
+{
+    const struct bl_json *value = member(import, key, BL_JSON_OBJECT);
+    int64_t said = 0;
+    bl_json_int64(bl_json_get(value, BL_TEXT("generation")), &said);
+    if (import->code == 0 &&
+        (said != generation || said < 1 ||
+         !bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("cell_id"))), bl_text_from(id)) ||
+         !bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("type"))), bl_text_from(type))))
+        refuse(import, "an outcome that is not of this cell");
+    return bl_arena_text(&import->arena, json(import, value));
+}
+
+static void take_cell(struct import *import)
+{
+    const char *id = cell_id(import);
+    int64_t generation = number(import, "generation"), yield = number(import, "yielded_generation");
+    struct bl_store_cell cell = {
+        .id = bl_text_from(id),
+        .digest = digest(import),
+        .created_wall_ns = time_of(import, "created_at"),
+        .deadline_ms = number(import, "deadline_ms"),
+        .yielded_generation = (uint64_t)yield,
+        .generation = (uint64_t)generation,
+        .completed = bl_json_boolean(member(import, "completed", BL_JSON_BOOLEAN), false),
+        .ended_wall_ns = time_of(import, "ended_at"),
+    };
+    cell.terminal =
+        outcome(import, "outcome", id, generation, cell.completed ? "completed" : "terminated");
+    if (yield != 0 || is_given(import, "yielded"))
+        cell.yielded = outcome(import, "yielded", id, yield, "yielded");
+    if (import->code == 0 && yield >= generation)
+        refuse(import, "a cell that yielded after its end");
+    if (import->code == 0 && import->link != NULL)
+        keep(import, sqlite_cell_add(import->link, import->session, &cell, import->error));
+}
+
+static void take_cell_value(struct import *import)
+{
+    const struct bl_json *key = member(import, "key", BL_JSON_STRING);
+    const struct bl_json *body = bl_json_get(import->value, BL_TEXT("value"));
+    struct bl_store_value value = {.key = bl_json_text(key)};
+    if (import->code == 0 && (value.key.size == 0 || value.key.size > KEY_MAX))
+        refuse(import, "a key that is empty or too long");
+    if (body == NULL)
+        refuse(import, "\"value\" is missing");
+    /* In its quotes, since it may hold NUL. */
+    once(import, "value", bl_arena_text(&import->arena, json(import, key)).data);
+    value.json = json(import, body);
+    if (import->code == 0 && import->link != NULL)
+        keep(import, sqlite_cell_value_put(import->link, import->session, &value, import->error));
+}
+
+static void take_tombstone(struct import *import)
+{
+    struct bl_store_cell cell = {.id = bl_text_from(cell_id(import)), .digest = digest(import)};
+    int64_t buried = time_of(import, "buried_at");
+    if (import->code == 0 && import->link != NULL)
+        keep(import,
+             sqlite_tombstone_add(import->link, import->session, &cell, buried, import->error));
+}
+
 static void take_end(struct import *import)
 {
     flush_events(import);
@@ -437,9 +529,15 @@ static void take_line(struct import *import, struct bl_text line)
     static const struct {
         const char *type;
         void (*take)(struct import *import);
-    } types[] = {{"session", take_session}, {"turn", take_turn},
-                 {"attempt", take_attempt}, {"event", take_event},
-                 {"receipt", take_receipt}, {"checkpoint", take_checkpoint},
+    } types[] = {{"session", take_session},
+                 {"turn", take_turn},
+                 {"attempt", take_attempt},
+                 {"event", take_event},
+                 {"receipt", take_receipt},
+                 {"checkpoint", take_checkpoint},
+                 {"cell", take_cell},
+                 {"cell_value", take_cell_value},
+                 {"cell_tombstone", take_tombstone},
                  {"end", take_end}};
     struct bl_json_fault fault;
     char why[192];

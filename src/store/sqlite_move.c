@@ -41,6 +41,11 @@ int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_err
                              "INSERT INTO summary (session, messages) SELECT ?, messages"
                              " FROM summary WHERE session = ?",
                              "ii", to, from);
+    if (code >= 0)
+        code = sqlite_change(link, error,
+                             "INSERT INTO cell_value (session, name, body) SELECT ?, name, body"
+                             " FROM cell_value WHERE session = ? ORDER BY key",
+                             "ii", to, from);
     if (code < 0)
         return code;
     look->made_id = bl_arena_text(&look->job.output, bl_text_from(new_id)).data;
@@ -105,7 +110,7 @@ static int delete_one(struct sqlite_link *link, int64_t session, struct bl_error
         "DELETE FROM summary WHERE session = ?",    "DELETE FROM lease WHERE session = ?",
         "DELETE FROM session WHERE key = ?",
     };
-    int code = 0;
+    int code = sqlite_cells_delete(link, session, error);
     for (size_t i = 0; i < BL_COUNT(statements) && code == 0; i++) {
         int changed = sqlite_change(link, error, statements[i], "i", session);
         code = changed < 0 ? changed : 0;

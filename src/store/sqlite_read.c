@@ -227,6 +227,8 @@ static int run_look(struct sqlite_link *link, struct store_look *look, struct bl
     case STORE_CHECKPOINT_GET: return sqlite_checkpoint_get(link, look, error);
     case STORE_LIST: return sqlite_list(link, look, error);
     case STORE_SHOW: return sqlite_show(link, look, error);
+    case STORE_CELLS_LOAD: return sqlite_cells_load(link, look, error);
+    case STORE_CELL_BURIED: return sqlite_cell_buried(link, look, error);
     case STORE_HOLD:
     case STORE_RELEASE:
     case STORE_RENEW:
@@ -236,6 +238,13 @@ static int run_look(struct sqlite_link *link, struct store_look *look, struct bl
     case STORE_NOTE:
     case STORE_COMPACT:
     case STORE_CHECKPOINT_PUT:
+    case STORE_CELL_ADMIT:
+    case STORE_CELL_STARTED:
+    case STORE_CELL_YIELD:
+    case STORE_CELL_END:
+    case STORE_CELL_BURY:
+    case STORE_CELL_WITHDRAW:
+    case STORE_CELLS_FORGET:
     case STORE_IMPORT:
     case STORE_FORK:
     case STORE_DELETE: break;

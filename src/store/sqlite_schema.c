@@ -131,7 +131,42 @@ static const char version_2[] =
     " session INTEGER PRIMARY KEY,"
     " messages TEXT NOT NULL) STRICT;";
 
-const struct sqlite_migration sqlite_migrations[] = {{version_1}, {version_2}};
+/* Tombstones are counted in the row of the store: they are bounded over all sessions, and go in the
+ * order of their keys. The texts of a cell may be many megabytes, and come last: an admission
+ * writes none, and who looks for an id or a digest reads through none. */
+static const char version_3[] =
+    "ALTER TABLE store ADD COLUMN tombstones INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE cell ("
+    " key INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " session INTEGER NOT NULL,"
+    " id TEXT NOT NULL,"
+    " created INTEGER NOT NULL,"
+    " deadline_ms INTEGER NOT NULL,"
+    " pid INTEGER NOT NULL DEFAULT 0," /* of its worker; 0: not known */
+    " pid_started INTEGER NOT NULL DEFAULT 0,"
+    " yielded_generation INTEGER NOT NULL DEFAULT 0," /* 0: none is retained */
+    " generation INTEGER NOT NULL DEFAULT 0,"         /* latest that is decided */
+    " completed INTEGER NOT NULL DEFAULT 0,"
+    " ended INTEGER NOT NULL DEFAULT 0,"
+    " digest BLOB NOT NULL,"
+    " yielded TEXT,"
+    " terminal TEXT," /* null: it has not ended */
+    " UNIQUE (session, id)) STRICT;"
+    "CREATE TABLE cell_value ("
+    " key INTEGER PRIMARY KEY,"
+    " session INTEGER NOT NULL,"
+    " name TEXT NOT NULL,"
+    " body TEXT NOT NULL,"
+    " UNIQUE (session, name)) STRICT;"
+    "CREATE TABLE cell_tombstone ("
+    " key INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " session INTEGER NOT NULL,"
+    " id TEXT NOT NULL,"
+    " buried INTEGER NOT NULL,"
+    " digest BLOB NOT NULL,"
+    " UNIQUE (session, id)) STRICT;";
+
+const struct sqlite_migration sqlite_migrations[] = {{version_1}, {version_2}, {version_3}};
 const size_t sqlite_migration_count = BL_COUNT(sqlite_migrations);
 
 static int run_migrations(struct sqlite_link *link, const struct sqlite_migration *migrations,

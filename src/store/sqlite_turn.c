@@ -296,6 +296,13 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     case STORE_COMPACT: return compact(link, write, error);
     case STORE_CHECKPOINT_PUT: return put_checkpoint(link, write, error);
     case STORE_RENEW: return renew(link, write, error);
+    case STORE_CELL_ADMIT:
+    case STORE_CELL_STARTED:
+    case STORE_CELL_YIELD:
+    case STORE_CELL_END:
+    case STORE_CELL_BURY:
+    case STORE_CELL_WITHDRAW:
+    case STORE_CELLS_FORGET: return sqlite_cell_write(link, write, error);
     case STORE_HOLD:
     case STORE_BEGIN:
     case STORE_COMMIT:
@@ -305,7 +312,9 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     case STORE_DELETE:
     case STORE_CHECKPOINT_GET:
     case STORE_LIST:
-    case STORE_SHOW: break;
+    case STORE_SHOW:
+    case STORE_CELLS_LOAD:
+    case STORE_CELL_BURIED: break;
     }
     return 0;
 }

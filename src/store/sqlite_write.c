@@ -57,10 +57,19 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     case STORE_REJECT:
     case STORE_NOTE:
     case STORE_COMPACT:
-    case STORE_CHECKPOINT_PUT: return sqlite_session_write(link, whole, error);
+    case STORE_CHECKPOINT_PUT:
+    case STORE_CELL_ADMIT:
+    case STORE_CELL_STARTED:
+    case STORE_CELL_YIELD:
+    case STORE_CELL_END:
+    case STORE_CELL_BURY:
+    case STORE_CELL_WITHDRAW:
+    case STORE_CELLS_FORGET: return sqlite_session_write(link, whole, error);
     case STORE_CHECKPOINT_GET:
     case STORE_LIST:
-    case STORE_SHOW: break;
+    case STORE_SHOW:
+    case STORE_CELLS_LOAD:
+    case STORE_CELL_BURIED: break;
     }
     return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a write");
 }

@@ -196,6 +196,106 @@ void add_turn(struct holding *holding, const char *turn_id)
     CHECK_EQUAL(commit_turn(holding, turn_id), 0);
 }
 
+/* ---- Cells ---- */
+
+static const char digest_one[32] = "one\0digest";
+
+/* Texts of the last cell that was made. */
+static char yielded_text[256], terminal_text[256];
+
+struct bl_store_cell make_cell(const char *id)
+{
+    snprintf(yielded_text, sizeof yielded_text,
+             "{\"type\":\"yielded\",\"cell_id\":\"%s\",\"generation\":1,\"content_items\":[],"
+             "\"stalled\":false}",
+             id);
+    snprintf(terminal_text, sizeof terminal_text,
+             "{\"type\":\"completed\",\"cell_id\":\"%s\",\"generation\":2,\"content_items\":[],"
+             "\"error\":null,\"stopped_calls\":0}",
+             id);
+    return (struct bl_store_cell){
+        .id = bl_text_from(id),
+        .digest = {digest_one, sizeof digest_one},
+        .created_wall_ns = 1000000000,
+        .deadline_ms = 60000,
+        .yielded_generation = 1,
+        .yielded = bl_text_from(yielded_text),
+        .generation = 2,
+        .terminal = bl_text_from(terminal_text),
+        .completed = true,
+        .ended_wall_ns = 2000000000,
+    };
+}
+
+int admit_cell(struct holding *holding, const char *id)
+{
+    struct bl_store_cell cell = make_cell(id);
+    holding->error = (struct bl_error){0};
+    return bl_store_cell_admit(holding->held, &cell, &holding->error);
+}
+
+int yield_cell(struct holding *holding, const char *id)
+{
+    struct bl_store_cell cell = make_cell(id);
+    cell.generation = 1;
+    holding->error = (struct bl_error){0};
+    return bl_store_cell_yield(holding->held, &cell, &holding->error);
+}
+
+int end_cell(struct holding *holding, const char *id, const char *key, const char *json)
+{
+    struct bl_store_cell cell = make_cell(id);
+    struct bl_store_value value = {.key = bl_text_from(key), .json = bl_text_from(json)};
+    struct bl_list values;
+    bl_list_init(&values);
+    if (key != NULL)
+        bl_list_push_back(&values, &value.link);
+    holding->error = (struct bl_error){0};
+    return bl_store_cell_end(holding->held, &cell, &values, "rcp_cell",
+                             BL_TEXT("{\"id\":\"rcp_cell\"}"), &holding->error);
+}
+
+void add_ended_cell(struct holding *holding, const char *id)
+{
+    CHECK_EQUAL(admit_cell(holding, id), 0);
+    CHECK_EQUAL(end_cell(holding, id, NULL, NULL), 0);
+}
+
+int bury_cell(struct holding *holding, const char *id, int64_t wall_ns, uint64_t most)
+{
+    holding->error = (struct bl_error){0};
+    return bl_store_cell_bury(holding->held, bl_text_from(id), wall_ns, most, CELL_DAY_NS,
+                              &holding->error);
+}
+
+bool cells_are(struct holding *holding, const char *expected)
+{
+    struct bl_arena arena = {0};
+    struct bl_list cells, values;
+    struct bl_buffer text;
+    bl_buffer_init(&text, 4096);
+    CHECK_EQUAL(bl_store_cells_load(holding->held, &arena, &cells, &values, NULL), 0);
+    BL_LIST_EACH (link, &cells) {
+        const struct bl_store_cell *cell = BL_CONTAINER(link, struct bl_store_cell, link);
+        bl_buffer_append(&text, cell->id);
+        bl_buffer_append(&text, cell->terminal.size > 0 ? BL_TEXT(" ") : BL_TEXT("? "));
+    }
+    bl_buffer_append(&text, BL_TEXT("|"));
+    BL_LIST_EACH (link, &values) {
+        const struct bl_store_value *value = BL_CONTAINER(link, struct bl_store_value, link);
+        bl_buffer_append(&text, BL_TEXT(" "));
+        bl_buffer_append(&text, value->key);
+        bl_buffer_append(&text, BL_TEXT("="));
+        bl_buffer_append(&text, value->json);
+    }
+    bool same = bl_text_equal(bl_buffer_text(&text), bl_text_from(expected));
+    if (!same)
+        fprintf(stderr, "loaded \"" BL_TEXT_FORMAT "\"\n", BL_TEXT_ARG(bl_buffer_text(&text)));
+    bl_buffer_done(&text);
+    bl_arena_done(&arena);
+    return same;
+}
+
 /* ---- What is in a file ---- */
 
 static sqlite3 *connect_to(const struct place *place)
@@ -468,10 +568,10 @@ int role_main(int argument_count, char **arguments)
     static const struct {
         const char *name;
         bl_fiber_main *main;
-    } roles[] = {{"holder", role_holder},
-                 {"opener", role_opener},
-                 {"writer", role_writer},
-                 {"read-only", role_read_only}};
+    } roles[] = {{"holder", role_holder},           {"opener", role_opener},
+                 {"writer", role_writer},           {"read-only", role_read_only},
+                 {"cell-holder", role_cell_holder}, {"cell-writer", role_cell_writer},
+                 {"cell-faults", role_cell_faults}};
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

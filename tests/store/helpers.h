@@ -72,6 +72,24 @@ int compact_session(struct holding *holding, uint64_t turns_dropped, const char 
 /* The session as it was opened has that summary; NULL: it has none. */
 bool has_summary(const struct holding *holding, const char *text);
 
+/* ---- Cells ----------------------------------------------------------------------------------- */
+
+#define CELL_DAY_NS (24 * 3600 * (uint64_t)BL_NS_PER_S)
+
+/* An ended one of generation 2, completed, that had yielded generation 1; stays until the next. */
+struct bl_store_cell make_cell(const char *id);
+/* What is written of such a one; the code of the store. */
+int admit_cell(struct holding *holding, const char *id);
+int yield_cell(struct holding *holding, const char *id);
+/* With a receipt. `key` NULL: nothing is stored; `json` NULL: the key is deleted. */
+int end_cell(struct holding *holding, const char *id, const char *key, const char *json);
+int bury_cell(struct holding *holding, const char *id, int64_t wall_ns, uint64_t most);
+/* Admits and ends; checks that it works. */
+void add_ended_cell(struct holding *holding, const char *id);
+/* What is loaded: cells, those that have not ended with a mark, and values: "c-1 c-2? | a=1 b=2".
+ */
+bool cells_are(struct holding *holding, const char *expected);
+
 /* ---- What is in a file ----------------------------------------------------------------------- */
 
 /* One integer or text of the file, by a connection of the test's own. */
@@ -107,8 +125,11 @@ void report(const char *format, ...) BL_PRINTF(1, 2);
 
 /* What this program does when its first argument is "--role". Returns its exit code. */
 int role_main(int argument_count, char **arguments);
-int role_faults(void *argument);    /* faults_test.c; the name of the fault */
-int role_read_only(void *argument); /* sqlite_open_test.c */
+int role_faults(void *argument);      /* faults_test.c; the name of the fault */
+int role_read_only(void *argument);   /* sqlite_open_test.c */
+int role_cell_holder(void *argument); /* cell_test.c, as the next two */
+int role_cell_writer(void *argument);
+int role_cell_faults(void *argument); /* what goes wrong is the role's argument */
 /* Sessions that the role "writer" writes to; its argument says how many. */
 #define WRITERS_MAX 8
 extern const char *const writer_ids[WRITERS_MAX];

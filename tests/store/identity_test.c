@@ -52,6 +52,20 @@ static void a_process_that_is_not_reaped_yet_is_dead(void **state BL_UNUSED)
     place_remove(&place);
 }
 
+static void a_process_is_known_by_its_number_and_its_start(void **state BL_UNUSED)
+{
+    int64_t started = bl_store_process_started(getpid());
+    assert_true(started > 0);
+    assert_int_equal(bl_store_process_alive(getpid(), started), 1);
+    assert_int_equal(bl_store_process_alive(getpid(), started - 1), 0);
+    /* Neither unknown ones, nor what is no process. */
+    static const int64_t none[] = {0, -1, INT64_MIN, 4194305};
+    for (size_t i = 0; i < BL_COUNT(none); i++) {
+        assert_int_equal(bl_store_process_started(none[i]), 0);
+        assert_int_equal(bl_store_process_alive(none[i], 0), 0);
+    }
+}
+
 static void the_environment_names_the_host(void **state BL_UNUSED)
 {
     struct store_identity self;
@@ -70,4 +84,5 @@ static void the_environment_names_the_host(void **state BL_UNUSED)
 SUITE(identity, cmocka_unit_test(this_process_is_alive),
       cmocka_unit_test(whoever_differs_is_dead_or_out_of_sight),
       cmocka_unit_test(a_process_that_is_not_reaped_yet_is_dead),
+      cmocka_unit_test(a_process_is_known_by_its_number_and_its_start),
       cmocka_unit_test(the_environment_names_the_host));

@@ -144,6 +144,121 @@ static void a_store_half_made_is_made_whole_by_the_next(void **state BL_UNUSED)
     run_in_loop(kill_makers, NULL);
 }
 
+/* ---- Cells ---- */
+
+/* Cells live for ever, one after the other. Each yields, and ends with a receipt and two values
+ * that say its number; every ended one that is three behind is buried. Says each end that was
+ * answered. */
+static int live_cell(struct bl_store_session *held, int64_t number)
+{
+    static const char digest[32] = "digest";
+    char id[32], receipt[32], json[32];
+    snprintf(id, sizeof id, "c-%lld", (long long)number);
+    snprintf(receipt, sizeof receipt, "rcp_%lld", (long long)number);
+    snprintf(json, sizeof json, "%lld", (long long)number);
+    struct bl_store_value values[2] = {{.key = BL_TEXT("one"), .json = bl_text_from(json)},
+                                       {.key = BL_TEXT("two"), .json = bl_text_from(json)}};
+    struct bl_list list;
+    bl_list_init(&list);
+    bl_list_push_back(&list, &values[0].link);
+    bl_list_push_back(&list, &values[1].link);
+    struct bl_store_cell cell = {.id = bl_text_from(id),
+                                 .digest = {digest, sizeof digest},
+                                 .yielded = bl_text_from(json),
+                                 .yielded_generation = 1,
+                                 .generation = 1,
+                                 .terminal = bl_text_from(json)};
+    int code = bl_store_cell_admit(held, &cell, NULL);
+    if (code == 0)
+        code = bl_store_cell_yield(held, &cell, NULL);
+    cell.generation = 2;
+    if (code == 0)
+        code = bl_store_cell_end(held, &cell, &list, receipt, bl_text_from(json), NULL);
+    if (code == 0)
+        report("%lld", (long long)number);
+    snprintf(id, sizeof id, "c-%lld", (long long)number - 3);
+    if (code == 0 && number > 3)
+        code = bl_store_cell_bury(held, bl_text_from(id), number, 2, UINT64_MAX, NULL);
+    return code;
+}
+
+int role_cell_writer(void *argument BL_UNUSED)
+{
+    struct bl_store *store = store_at(&role_place);
+    struct holding holding;
+    int64_t number = 0;
+    bl_text_to_int64(bl_text_from(role_argument), &number);
+    int code = hold(&holding, store, "alpha");
+    report("%s", bl_error_name(code));
+    while (code == 0)
+        code = live_cell(holding.held, ++number);
+    return 0;
+}
+
+/* Of the cells: what was answered has ended, and at most one more; values and receipts are those of
+ * the ends, and no others. Returns the number of the last that has ended. */
+static int64_t check_cells(const struct place *place, int64_t answered)
+{
+    int64_t last = ask_integer(place, "SELECT coalesce(max(cast(substr(id, 3) AS INTEGER)), 0)"
+                                      " FROM cell WHERE terminal IS NOT NULL");
+    CHECK(last == answered || last == answered + 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell_value WHERE body = (SELECT"
+                                   " max(cast(substr(id, 3) AS INTEGER)) FROM cell WHERE"
+                                   " terminal IS NOT NULL)"),
+                last > 0 ? 2 : 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt WHERE id = 'rcp_' || body"), last);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell WHERE terminal IS NOT NULL AND"
+                                   " (generation <> 2 OR id <> 'c-' || terminal)"),
+                0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell WHERE terminal IS NULL") > 1, 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT (SELECT count(*) FROM cell_tombstone) - tombstones"
+                                   " FROM store"),
+                0);
+    CHECK_EQUAL(ask_integer(place, "SELECT tombstones > 2 FROM store"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell JOIN cell_tombstone USING (id)"), 0);
+    return last;
+}
+
+static int kill_cells(void *argument BL_UNUSED)
+{
+    struct bl_random random;
+    uint64_t seed = 0;
+    unsigned rounds = (unsigned)suite_rounds(SUITE_SANITIZED ? 5 : 8, 1000);
+    int64_t last = 0, all = 0;
+    struct place place;
+    bl_random_bytes(&seed, sizeof seed);
+    bl_random_seed(&random, seed);
+    place_make(&place);
+    for (unsigned i = 0; i < rounds; i++) {
+        struct actor actor;
+        char line[64];
+        snprintf(line, sizeof line, "%lld", (long long)last);
+        /* What the one before had not ended is in nobody's way. */
+        if (i > 0)
+            change_file(&place, "DELETE FROM cell WHERE terminal IS NULL");
+        actor_start(&actor, "cell-writer", &place, line, false);
+        actor_expect(&actor, "no error");
+        bl_sleep(bl_random_below(&random, 40 * MS));
+        kill(actor.pid, SIGKILL);
+        while (actor_line(&actor, line, sizeof line)) {
+            CHECK_EQUAL(bl_text_to_int64(bl_text_from(line), &last), 0);
+            all++;
+        }
+        CHECK_EQUAL(actor_end(&actor), -1);
+        check_whole(&place);
+        last = check_cells(&place, last);
+    }
+    CHECK(all > 0);
+    place_remove(&place);
+    return 0;
+}
+
+static void a_host_of_cells_killed_at_any_moment_leaves_whole_ends(void **state BL_UNUSED)
+{
+    run_in_loop(kill_cells, NULL);
+}
+
 SUITE(kill, cmocka_unit_test(a_writer_killed_at_any_moment_leaves_whole_turns),
       cmocka_unit_test(writers_that_share_commits_are_killed_at_any_moment),
-      cmocka_unit_test(a_store_half_made_is_made_whole_by_the_next));
+      cmocka_unit_test(a_store_half_made_is_made_whole_by_the_next),
+      cmocka_unit_test(a_host_of_cells_killed_at_any_moment_leaves_whole_ends));

@@ -1,5 +1,6 @@
 /* Lanes, with work of the test's own instead of a store. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "helpers.h"
@@ -10,7 +11,15 @@ struct desk {
     _Atomic int batches;
     _Atomic int jobs;
     _Atomic int largest;
+    char order[64]; /* numbers of the first jobs, with a bar after each batch */
+    size_t order_size;
 };
+
+static void put_down(struct desk *desk, char sign)
+{
+    if (desk->order_size < sizeof desk->order - 1)
+        desk->order[desk->order_size++] = sign;
+}
 
 /* Every third job is refused. */
 static void run_jobs(void *context, struct bl_list *jobs)
@@ -27,7 +36,9 @@ static void run_jobs(void *context, struct bl_list *jobs)
             bl_error_set(&write->job.error, BL_EEXIST, BL_KIND_SESSION, "test", NULL,
                          "every third");
         count++;
+        put_down(desk, (char)('0' + write->wall_ns));
     }
+    put_down(desk, '|');
     atomic_fetch_add(&desk->batches, 1);
     atomic_fetch_add(&desk->jobs, count);
     if (count > atomic_load(&desk->largest))
@@ -44,6 +55,7 @@ struct caller {
     struct desk *desk;
     int64_t number;
     size_t weight;
+    bool urgent;
     uint64_t limit_ns; /* of a shield; 0: none */
     uint64_t linger_ns;
     enum store_lane_end end;
@@ -58,6 +70,7 @@ static int call(void *argument)
     struct store_write *write = store_job_new(STORE_RENEW, sizeof *write);
     write->wall_ns = caller->number;
     write->job.weight = caller->weight;
+    write->job.urgent = caller->urgent;
     write->job.linger_ns = caller->linger_ns;
     if (caller->limit_ns != 0)
         bl_shield_begin(&shield, caller->limit_ns);
@@ -113,6 +126,37 @@ static int batches_are_bounded_by_bytes_body(void *argument BL_UNUSED)
     bl_nursery_done(&nursery);
     CHECK_EQUAL(desk.jobs, BL_COUNT(callers));
     CHECK_EQUAL(desk.largest, 2);
+    CHECK(store_lane_close(&desk.lane));
+    return 0;
+}
+
+/* What is urgent goes ahead, in its order; then all the others have their turn, urgent or not. */
+static int what_is_urgent_goes_ahead_of_the_rest_body(void *argument BL_UNUSED)
+{
+    static const struct {
+        int64_t number;
+        bool urgent;
+    } jobs[] = {{1, false}, {2, false}, {4, true}, {5, false}, {7, true}, {8, true}};
+    struct desk desk;
+    struct bl_nursery nursery;
+    struct caller callers[BL_COUNT(jobs)];
+    desk_init(&desk);
+    desk.lane.jobs_max = 2;
+    atomic_store(&desk.closed, true);
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (size_t i = 0; i < BL_COUNT(callers); i++) {
+        callers[i] =
+            (struct caller){.desk = &desk, .number = jobs[i].number, .urgent = jobs[i].urgent};
+        bl_nursery_spawn(&nursery, NULL, "caller", call, &callers[i], NULL);
+        if (i == 0)
+            CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    }
+    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    atomic_store(&desk.closed, false);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    if (!CHECK(strcmp(desk.order, "1|47|25|8|") == 0))
+        fprintf(stderr, "%s\n", desk.order);
     CHECK(store_lane_close(&desk.lane));
     return 0;
 }
@@ -193,6 +237,7 @@ static int come_and_go(void *argument)
     for (unsigned long i = 0; i < rounds; i++) {
         caller->error = (struct bl_error){0};
         caller->limit_ns = bl_random_below(&random, 2) == 0 ? 0 : 1 + bl_random_below(&random, MS);
+        caller->urgent = bl_random_below(&random, 3) == 0;
         call(caller);
         if (caller->end == STORE_ANSWERED)
             CHECK_EQUAL(caller->code, caller->number % 3 == 0 ? BL_EEXIST : 0);
@@ -257,6 +302,11 @@ static void those_who_leave_take_nobody_along(void **state BL_UNUSED)
     run_in_loop(those_who_leave_take_nobody_along_body, NULL);
 }
 
+static void what_is_urgent_goes_ahead_of_the_rest(void **state BL_UNUSED)
+{
+    run_in_loop(what_is_urgent_goes_ahead_of_the_rest_body, NULL);
+}
+
 static void one_who_lingers_gets_its_answer(void **state BL_UNUSED)
 {
     run_in_loop(one_who_lingers_gets_its_answer_body, NULL);
@@ -269,5 +319,6 @@ static void callers_come_and_go(void **state BL_UNUSED)
 
 SUITE(lane, cmocka_unit_test(everyone_gets_their_own_answer),
       cmocka_unit_test(batches_are_bounded_by_bytes),
+      cmocka_unit_test(what_is_urgent_goes_ahead_of_the_rest),
       cmocka_unit_test(those_who_leave_take_nobody_along),
       cmocka_unit_test(one_who_lingers_gets_its_answer), cmocka_unit_test(callers_come_and_go));

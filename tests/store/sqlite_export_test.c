@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "helpers.h"
 
@@ -23,6 +24,11 @@ static void fill(struct bl_store *store)
     CHECK_EQUAL(begin_turn(&holding, "turn_4"), 0);
     CHECK_EQUAL(
         bl_store_checkpoint_put(holding.held, "plan", BL_TEXT(" {\"a\": [1.50, 1e3]} "), NULL), 0);
+    add_ended_cell(&holding, "c-old");
+    CHECK_EQUAL(bury_cell(&holding, "c-old", 3000000000, 10), 0);
+    CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
+    CHECK_EQUAL(end_cell(&holding, "c-1", "note", "[1.50,\"\\ud83d\"]"), 0);
+    CHECK_EQUAL(admit_cell(&holding, "c-live"), 0);
     let_go(&holding);
 }
 
@@ -32,9 +38,11 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
     struct bl_buffer out;
     fill(store);
     CHECK_EQUAL(export_to(store, "alpha", &out, NULL), 0);
-    /* What is under way is not history: turn_4 comes later, or as an attempt that was cut off. */
-    static const char *const types[] = {"session", "turn",  "turn",    "attempt",    "event",
-                                        "event",   "event", "receipt", "checkpoint", "end"};
+    /* What is under way is not history: turn_4 comes later, or as an attempt that was cut off, and
+     * c-live with its end. */
+    static const char *const types[] = {
+        "session", "turn",    "turn",       "attempt", "event",      "event",          "event",
+        "receipt", "receipt", "checkpoint", "cell",    "cell_value", "cell_tombstone", "end"};
     struct bl_text rest = bl_buffer_text(&out), line;
     char prefix[64];
     size_t count = 0;
@@ -46,7 +54,7 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
             fprintf(stderr, "line %zu: " BL_TEXT_FORMAT "\n", count, BL_TEXT_ARG(line));
     }
     CHECK_EQUAL(count, BL_COUNT(types));
-    CHECK(bl_text_ends_with(bl_buffer_text(&out), BL_TEXT("{\"type\":\"end\",\"lines\":9}\n")));
+    CHECK(bl_text_ends_with(bl_buffer_text(&out), BL_TEXT("{\"type\":\"end\",\"lines\":13}\n")));
     CHECK(bl_text_find(
               bl_buffer_text(&out),
               BL_TEXT("\"usage\":{\"input_tokens\":23,\"output_tokens\":11},\"spent\":{"
@@ -54,7 +62,58 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
                       "\"cost_usd_max\":1.5},\"agent_of\":\"above\","
                       "\"agent_turn\":\"turn_0\",\"persona\":\"explore\",\"summary\":[{")) > 0);
     CHECK(bl_text_find(bl_buffer_text(&out), BL_TEXT("\"checkpoint\":{\"a\":[1.5,1000.0]}")) > 0);
+    CHECK(bl_text_find(bl_buffer_text(&out),
+                       BL_TEXT("\"key\":\"note\",\"value\":[1.5,\"\xef\xbf\xbd\"]")) > 0);
+    CHECK(bl_text_find(bl_buffer_text(&out),
+                       BL_TEXT("{\"type\":\"cell_tombstone\",\"id\":\"c-old\",\"digest\":"
+                               "\"6f6e6500646967657374")) > 0);
     bl_buffer_done(&out);
+    bl_store_close(store);
+}
+
+/* The schema of lines of that type, as it stands among others in the file. */
+static struct bl_json_schema *schema_of(const struct bl_json *file, struct bl_text type)
+{
+    struct bl_json_schema *schema = NULL;
+    struct bl_arena arena = {0};
+    struct bl_text pointer =
+        bl_arena_printf(&arena, "/$defs/" BL_TEXT_FORMAT "_line", BL_TEXT_ARG(type));
+    CHECK_EQUAL(bl_json_schema_new(bl_json_pointer(file, pointer), &schema, NULL), 0);
+    bl_arena_done(&arena);
+    return schema;
+}
+
+STORE_TEST(lines_of_cells_fit_their_schemas)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_buffer out;
+    char path[4096];
+    const struct bl_json *file = NULL;
+    const char *root = getenv("BELAY_SOURCE_ROOT");
+    unsigned count = 0;
+    snprintf(path, sizeof path, "%s/docs/schemas/session-export.json", root != NULL ? root : ".");
+    struct bl_text source = suite_read_file(path);
+    CHECK_EQUAL(bl_json_read(&arena, source, NULL, &file, NULL), 0);
+    fill(store);
+    CHECK_EQUAL(export_to(store, "alpha", &out, NULL), 0);
+    struct bl_text rest = bl_buffer_text(&out), line;
+    while (bl_text_split(&rest, '\n', &line)) {
+        const struct bl_json *value = NULL;
+        struct bl_list problems;
+        if (!bl_text_starts_with(line, BL_TEXT("{\"type\":\"cell")))
+            continue;
+        CHECK_EQUAL(bl_json_read(&arena, line, NULL, &value, NULL), 0);
+        struct bl_json_schema *schema =
+            schema_of(file, bl_json_text(bl_json_get(value, BL_TEXT("type"))));
+        CHECK_EQUAL(bl_json_schema_check(schema, value, &arena, &problems), 0);
+        bl_json_schema_free(schema);
+        count++;
+    }
+    CHECK_EQUAL(count, 3);
+    bl_buffer_done(&out);
+    bl_free((void *)(uintptr_t)source.data);
+    bl_arena_done(&arena);
     bl_store_close(store);
 }
 
@@ -85,6 +144,11 @@ STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
     CHECK(has_summary(&holding, "the first"));
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.usage.input_tokens, 23);
+    CHECK(cells_are(&holding, "c-1 | note=[1.5,\"\xef\xbf\xbd\"]"));
+    CHECK_EQUAL(ask_integer(&second, "SELECT tombstones FROM store"), 1);
+    /* An id that was used elsewhere is used here. */
+    CHECK_EQUAL(admit_cell(&holding, "c-old"), BL_EEXIST);
+    CHECK_EQUAL(admit_cell(&holding, "c-live"), 0);
     let_go(&holding);
     /* In the same store under another name, too, but for the name. */
     CHECK_EQUAL(import_all(store, bl_buffer_text(&one), "beta"), 0);
@@ -152,5 +216,6 @@ STORE_TEST(a_damaged_result_is_said)
 }
 
 SUITE(sqlite_export, cmocka_unit_test(an_export_is_lines_with_a_beginning_and_an_end),
+      cmocka_unit_test(lines_of_cells_fit_their_schemas),
       cmocka_unit_test(what_is_exported_imported_and_exported_is_the_same),
       cmocka_unit_test(an_export_tells_of_one_moment), cmocka_unit_test(a_damaged_result_is_said));

@@ -29,6 +29,20 @@
     "\"started_at\":\"2026-11-15T18:50:07.123Z\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","       \
     "\"spent\":{\"input_tokens\":0,\"output_tokens\":0,\"cost_usd\":0,\"cost_usd_max\":0},"        \
     "\"receipt\":null,\"prompt\":\"p\\u0000q\",\"result\":null}\n"
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define CELL_WITH(id, digest, generation, completed, outcome, yielded)                             \
+    "{\"type\":\"cell\",\"id\":\"" id "\",\"digest\":\"" digest                                    \
+    "\",\"created_at\":\"2026-11-15T18:50:07.123Z\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","    \
+    "\"deadline_ms\":60000,\"generation\":" generation ",\"completed\":" completed                 \
+    ",\"outcome\":" outcome ",\"yielded_generation\":" yielded "}\n"
+#define OUTCOME(type, generation)                                                                  \
+    "{\"type\":\"" type "\",\"cell_id\":\"c-1\",\"generation\":" generation "}"
+#define ENDED      OUTCOME("completed", "2")
+#define CELL       CELL_WITH("c-1", DIGEST, "2", "true", ENDED, "1,\"yielded\":" OUTCOME("yielded", "1"))
+#define VALUE(key) "{\"type\":\"cell_value\",\"key\":\"" key "\",\"value\":null}\n"
+#define TOMBSTONE(id)                                                                              \
+    "{\"type\":\"cell_tombstone\",\"id\":\"" id "\",\"digest\":\"" DIGEST                          \
+    "\",\"buried_at\":\"2026-11-15T18:50:09.123Z\"}\n"
 #define END(lines) "{\"type\":\"end\",\"lines\":" lines "}\n"
 
 static int import_text(struct bl_store *store, const char *text, struct bl_error *error)
@@ -83,6 +97,31 @@ STORE_TEST(what_a_sub_agent_and_a_summary_are_comes_in)
     bl_store_close(store);
 }
 
+STORE_TEST(what_cells_left_comes_in)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_error error;
+    struct holding holding;
+    char terminal[128];
+    CHECK_EQUAL(import_text(store,
+                            HEAD TURN CELL VALUE("k\\u0000l") VALUE("k") TOMBSTONE("c-2") END("6"),
+                            &error),
+                0);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(admit_cell(&holding, "c-1"), BL_EBUSY);
+    CHECK_EQUAL(admit_cell(&holding, "c-2"), BL_EBUSY);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell_value WHERE body = 'null'"), 2);
+    CHECK_EQUAL(ask_integer(place, "SELECT max(length(cast(name AS BLOB))) FROM cell_value"), 3);
+    CHECK_EQUAL(ask_integer(place, "SELECT tombstones FROM store"), 1);
+    CHECK_EQUAL(ask_integer(place, "SELECT yielded_generation + generation + completed + pid"
+                                   " FROM cell WHERE yielded LIKE '%yielded%'"),
+                4);
+    ask_text(place, "SELECT terminal FROM cell", terminal, sizeof terminal);
+    CHECK(strcmp(terminal, ENDED) == 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
 STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
 {
     static const struct {
@@ -115,6 +154,24 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         {HEAD "{\"type\":\"other\"}\n" END("2"), "line 2:", "none that a session has"},
         {HEAD "{\"type\":\"event\",\"run\":\"r\",\"event\":1}\n" END("2"), "line 2:", "\"event\""},
         {HEAD "{\"type\":\"checkpoint\",\"name\":\"n\"}\n" END("2"), "line 2:", "is missing"},
+        {HEAD CELL CELL END("3"), "line 3:", "same id"},
+        {HEAD CELL TOMBSTONE("c-1") END("3"), "line 3:", "same id"},
+        {HEAD TOMBSTONE("../x") END("2"), "line 2:", "that of a cell"},
+        {HEAD CELL_WITH("c-1", "0123", "2", "true", ENDED, "0") END("2"), "line 2:", "\"digest\""},
+        {HEAD CELL_WITH("c-1", DIGEST "0", "2", "true", ENDED, "0") END("2"),
+         "line 2:", "\"digest\""},
+        {HEAD CELL_WITH("c-2", DIGEST, "2", "true", ENDED, "0") END("2"), "line 2:", "outcome"},
+        {HEAD CELL_WITH("c-1", DIGEST, "3", "true", ENDED, "0") END("2"), "line 2:", "outcome"},
+        {HEAD CELL_WITH("c-1", DIGEST, "2", "false", ENDED, "0") END("2"), "line 2:", "outcome"},
+        {HEAD CELL_WITH("c-1", DIGEST, "2", "true", "null", "0") END("2"),
+         "line 2:", "\"outcome\""},
+        {HEAD CELL_WITH("c-1", DIGEST, "2", "true", ENDED, "1") END("2"), "line 2:", "\"yielded\""},
+        {HEAD CELL_WITH("c-1", DIGEST, "2", "true", ENDED, "3,\"yielded\":" OUTCOME("yielded", "3"))
+             END("2"),
+         "line 2:", "after its end"},
+        {HEAD VALUE("") END("2"), "line 2:", "empty or too long"},
+        {HEAD VALUE("k") VALUE("k") END("3"), "line 3:", "same id"},
+        {HEAD "{\"type\":\"cell_value\",\"key\":\"k\"}\n" END("2"), "line 2:", "\"value\""},
     };
     struct bl_store *store = store_at(place);
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -128,12 +185,13 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
     }
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell"), 0);
     bl_store_close(store);
 }
 
 STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
 {
-    static const char text[] = HEAD_OF_AGENT TURN ATTEMPT END("3");
+    static const char text[] = HEAD_OF_AGENT TURN ATTEMPT CELL VALUE("k") TOMBSTONE("c-2") END("6");
     struct bl_store *store = store_at(place);
     struct bl_random random;
     unsigned long rounds = suite_rounds(400, 50000);
@@ -154,10 +212,12 @@ STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
         bl_arena_done(&arena);
     }
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT tombstones FROM store"), 0);
     bl_store_close(store);
 }
 
 SUITE(sqlite_import, cmocka_unit_test(a_session_comes_in_whole),
       cmocka_unit_test(what_a_sub_agent_and_a_summary_are_comes_in),
+      cmocka_unit_test(what_cells_left_comes_in),
       cmocka_unit_test(what_is_wrong_is_named_by_its_line_and_nothing_comes_in),
       cmocka_unit_test(any_change_to_a_file_is_refused_or_comes_in_well));

@@ -100,6 +100,29 @@ STORE_TEST(a_store_of_version_1_goes_on)
     bl_store_close(store);
 }
 
+STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
+{
+    struct sqlite_link link;
+    struct holding holding;
+    place_old_store(place);
+    CHECK_EQUAL(sqlite_link_open(&link, place->path, SQLITE_OPEN_READWRITE, false, NULL), 0);
+    CHECK_EQUAL(sqlite_migrate(&link, sqlite_migrations, 2, NULL), 0);
+    CHECK_EQUAL(sqlite_execute(&link, "UPDATE store SET voids = 7", NULL), 0);
+    sqlite_link_close(&link);
+    CHECK_EQUAL(ask_integer(place, "PRAGMA user_version"), 2);
+    struct bl_store *store = store_at(place);
+    check_up_to_date(place, store);
+    CHECK_EQUAL(ask_integer(place, "SELECT voids + tombstones FROM store"), 7);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 2);
+    CHECK(cells_are(&holding, "|"));
+    CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
+    CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
+    CHECK(cells_are(&holding, "c-1 | k=1"));
+    let_go(&holding);
+    bl_store_close(store);
+}
+
 STORE_TEST(a_store_of_version_1_is_brought_up_to_date_to_be_read)
 {
     struct bl_store *store = NULL;
@@ -113,4 +136,5 @@ SUITE(sqlite_schema, cmocka_unit_test(migrations_go_on_from_where_a_file_stands)
       cmocka_unit_test(a_migration_that_fails_leaves_the_file_as_it_was),
       cmocka_unit_test(an_older_version_does_not_go_back),
       cmocka_unit_test(a_store_of_version_1_goes_on),
+      cmocka_unit_test(a_store_of_version_2_goes_on_and_has_cells),
       cmocka_unit_test(a_store_of_version_1_is_brought_up_to_date_to_be_read));

@@ -1,0 +1,356 @@
+/* Cells of a session: admitted, yielded, ended, buried; and what they have stored.
+ *
+ * Only a cell that has not ended changes, and it ends once. So an end that is tried again, after an
+ * answer that did not come, says which of the two is in the store. */
+#include "sqlite.h"
+
+/* So many tombstones go at most with one burial: nobody behind it is to wait for all of a day. */
+#define TRIM_MAX 1024
+
+static int refuse_missing(const struct store_write *write, const char *operation,
+                          struct bl_error *error)
+{
+    return bl_error_set(error, BL_ENOENT, BL_KIND_CELL, operation, write->id,
+                        "session %s has no cell " BL_TEXT_FORMAT, write->id,
+                        BL_TEXT_ARG(write->cell.record.id));
+}
+
+/* ---- Admission ---- */
+
+/* Why nothing was admitted: the id has been used. */
+static int refuse_used(struct sqlite_link *link, const struct store_write *write,
+                       struct bl_error *error)
+{
+    const struct bl_store_cell *cell = &write->cell.record;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT digest FROM cell_tombstone WHERE session = ?1 AND"
+                                     " id = ?2 UNION ALL"
+                                     " SELECT digest FROM cell WHERE session = ?1 AND id = ?2",
+                                     "it", write->grip.session, cell->id);
+    int code = sqlite_next(link, row, error);
+    if (code < 0)
+        return code;
+    bool same = code == 1 && bl_text_equal(sqlite_bytes(row, 0), cell->digest);
+    if (code == 1)
+        sqlite_free(row);
+    return bl_error_set(error, same ? BL_EEXIST : BL_EBUSY, BL_KIND_CELL, "admit the cell",
+                        write->id, "cell " BL_TEXT_FORMAT " of session %s was admitted before%s",
+                        BL_TEXT_ARG(cell->id), write->id, same ? "" : ", with other content");
+}
+
+static int admit(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+{
+    const struct bl_store_cell *cell = &write->cell.record;
+    int changed = sqlite_change(
+        link, error,
+        "INSERT INTO cell (session, id, created, deadline_ms, pid, pid_started, digest)"
+        " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS"
+        " (SELECT 1 FROM cell_tombstone WHERE session = ?1 AND id = ?2)"
+        " ON CONFLICT (session, id) DO NOTHING",
+        "itiiiib", write->grip.session, cell->id, cell->created_wall_ns, cell->deadline_ms,
+        cell->pid, cell->pid_started, cell->digest);
+    return changed < 0 ? changed : changed == 0 ? refuse_used(link, write, error) : 0;
+}
+
+/* One of which nobody knows, and nothing is decided. */
+static int withdraw(struct sqlite_link *link, const struct store_write *write,
+                    struct bl_error *error)
+{
+    int changed = sqlite_change(link, error,
+                                "DELETE FROM cell WHERE session = ? AND id = ? AND generation = 0"
+                                " AND terminal IS NULL",
+                                "it", write->grip.session, write->cell.record.id);
+    return changed < 0 ? changed : 0;
+}
+
+/* ---- While it runs ---- */
+
+static int start(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+{
+    const struct bl_store_cell *cell = &write->cell.record;
+    int changed =
+        sqlite_change(link, error,
+                      "UPDATE cell SET pid = ?, pid_started = ? WHERE session = ? AND"
+                      " id = ?",
+                      "iiit", cell->pid, cell->pid_started, write->grip.session, cell->id);
+    if (changed == 0)
+        return refuse_missing(write, "note the worker of the cell", error);
+    return changed < 0 ? changed : 0;
+}
+
+/* 1: this very end is in the store; or why the cell cannot be changed. */
+static int refuse_ended(struct sqlite_link *link, const struct store_write *write,
+                        const char *operation, struct bl_error *error)
+{
+    const struct bl_store_cell *cell = &write->cell.record;
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT terminal FROM cell WHERE session = ? AND id = ?", "it",
+                     write->grip.session, cell->id);
+    int code = sqlite_next(link, row, error);
+    if (code == 0)
+        return refuse_missing(write, operation, error);
+    if (code != 1)
+        return code;
+    bool same = cell->terminal.size > 0 && bl_text_equal(sqlite_text(row, 0), cell->terminal);
+    sqlite_free(row);
+    if (same)
+        return 1;
+    return bl_error_set(error, BL_EEXIST, BL_KIND_CELL, operation, write->id,
+                        "cell " BL_TEXT_FORMAT " of session %s has ended before",
+                        BL_TEXT_ARG(cell->id), write->id);
+}
+
+static int yield(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+{
+    const struct bl_store_cell *cell = &write->cell.record;
+    int changed =
+        sqlite_change(link, error,
+                      "UPDATE cell SET yielded_generation = ?1, generation = ?1,"
+                      " yielded = ?2 WHERE session = ?3 AND id = ?4 AND terminal IS NULL",
+                      "ujit", cell->generation, cell->yielded, write->grip.session, cell->id);
+    if (changed == 0)
+        return refuse_ended(link, write, "yield", error);
+    return changed < 0 ? changed : 0;
+}
+
+/* ---- Its end ---- */
+
+int sqlite_cell_value_put(struct sqlite_link *link, int64_t session,
+                          const struct bl_store_value *value, struct bl_error *error)
+{
+    int code;
+    if (value->json.size == 0)
+        code = sqlite_change(link, error, "DELETE FROM cell_value WHERE session = ? AND name = ?",
+                             "it", session, value->key);
+    else
+        code = sqlite_change(link, error,
+                             "INSERT INTO cell_value (session, name, body) VALUES (?, ?, ?)"
+                             " ON CONFLICT (session, name) DO UPDATE SET body = excluded.body",
+                             "itt", session, value->key, value->json);
+    return code < 0 ? code : 0;
+}
+
+static int end(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+{
+    const struct bl_store_cell *cell = &write->cell.record;
+    int changed = sqlite_change(
+        link, error,
+        "UPDATE cell SET yielded_generation = ?, generation = ?, completed = ?, ended = ?,"
+        " yielded = ?, terminal = ? WHERE session = ? AND id = ? AND terminal IS NULL",
+        "uuiijtit", cell->yielded_generation, cell->generation, (int64_t)cell->completed,
+        cell->ended_wall_ns, cell->yielded, cell->terminal, write->grip.session, cell->id);
+    if (changed == 0) {
+        int code = refuse_ended(link, write, "end the cell", error);
+        return code == 1 ? 0 : code;
+    }
+    int code = changed < 0 ? changed : 0;
+    BL_LIST_EACH (each, &write->cell.values) {
+        if (code == 0)
+            code = sqlite_cell_value_put(link, write->grip.session,
+                                         BL_CONTAINER(each, struct bl_store_value, link), error);
+    }
+    if (code != 0)
+        return code;
+    return sqlite_add_beside(link, write->grip.session, write->run, (struct bl_text){0},
+                             write->cell.receipt_id, write->cell.receipt, error);
+}
+
+/* ---- Tombstones ---- */
+
+static bool is_old(const struct store_write *write, int64_t buried_wall_ns)
+{
+    return write->wall_ns > buried_wall_ns &&
+           (uint64_t)write->wall_ns - (uint64_t)buried_wall_ns > write->cell.tombstone_ns_max;
+}
+
+/* The oldest go by their keys, as far as they are too many or too old. How many, or a code. */
+static int trim(struct sqlite_link *link, const struct store_write *write, uint64_t count,
+                struct bl_error *error)
+{
+    uint64_t surplus = count > write->cell.tombstones_max ? count - write->cell.tombstones_max : 0;
+    uint64_t gone = 0;
+    int64_t last = 0;
+    int code;
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT key, buried FROM cell_tombstone ORDER BY key LIMIT ?",
+                     "i", (int64_t)TRIM_MAX);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        if (gone >= surplus && !is_old(write, sqlite3_column_int64(row, 1))) {
+            sqlite_free(row);
+            break;
+        }
+        last = sqlite3_column_int64(row, 0);
+        gone++;
+    }
+    if (code < 0 || gone == 0)
+        return code < 0 ? code : 0;
+    return sqlite_change(link, error, "DELETE FROM cell_tombstone WHERE key <= ?", "i", last);
+}
+
+static int refuse_burial(struct sqlite_link *link, const struct store_write *write,
+                         struct bl_error *error)
+{
+    int code = refuse_ended(link, write, "bury the cell", error);
+    if (code != BL_EEXIST)
+        return code;
+    *error = (struct bl_error){0};
+    return bl_error_set(error, BL_EBUSY, BL_KIND_CELL, "bury the cell", write->id,
+                        "cell " BL_TEXT_FORMAT " of session %s has not ended",
+                        BL_TEXT_ARG(write->cell.record.id), write->id);
+}
+
+static int bury(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+{
+    int64_t session = write->grip.session, count = 0;
+    struct bl_text id = write->cell.record.id;
+    int code = sqlite_change(link, error,
+                             "INSERT INTO cell_tombstone (session, id, buried, digest)"
+                             " SELECT session, id, ?, digest FROM cell WHERE session = ? AND"
+                             " id = ? AND terminal IS NOT NULL",
+                             "iit", write->wall_ns, session, id);
+    if (code == 0)
+        return refuse_burial(link, write, error);
+    if (code > 0)
+        code = sqlite_change(link, error, "DELETE FROM cell WHERE session = ? AND id = ?", "it",
+                             session, id);
+    if (code >= 0)
+        code = sqlite_integer(link, error, "SELECT tombstones FROM store", &count);
+    if (code < 0)
+        return code;
+    int gone = trim(link, write, (uint64_t)count + 1, error);
+    if (gone == 1)
+        return 0;
+    code = gone < 0 ? gone
+                    : sqlite_change(link, error, "UPDATE store SET tombstones = tombstones + ?",
+                                    "i", (int64_t)1 - gone);
+    return code < 0 ? code : 0;
+}
+
+int sqlite_cells_delete(struct sqlite_link *link, int64_t session, struct bl_error *error)
+{
+    static const char *const statements[] = {
+        "UPDATE store SET tombstones = tombstones -"
+        " (SELECT count(*) FROM cell_tombstone WHERE session = ?1)"
+        " WHERE EXISTS (SELECT 1 FROM cell_tombstone WHERE session = ?1)",
+        "DELETE FROM cell_tombstone WHERE session = ?",
+        "DELETE FROM cell_value WHERE session = ?",
+        "DELETE FROM cell WHERE session = ?",
+    };
+    int code = 0;
+    for (size_t i = 0; i < BL_COUNT(statements) && code == 0; i++) {
+        int changed = sqlite_change(link, error, statements[i], "i", session);
+        code = changed < 0 ? changed : 0;
+    }
+    return code;
+}
+
+int sqlite_cell_write(struct sqlite_link *link, struct store_write *write, struct bl_error *error)
+{
+    enum store_operation operation = write->job.operation;
+    if (operation == STORE_CELL_ADMIT)
+        return admit(link, write, error);
+    if (operation == STORE_CELL_STARTED)
+        return start(link, write, error);
+    if (operation == STORE_CELL_YIELD)
+        return yield(link, write, error);
+    if (operation == STORE_CELL_END)
+        return end(link, write, error);
+    if (operation == STORE_CELL_BURY)
+        return bury(link, write, error);
+    if (operation == STORE_CELL_WITHDRAW)
+        return withdraw(link, write, error);
+    return sqlite_cells_delete(link, write->grip.session, error);
+}
+
+/* ---- As they were elsewhere ---- */
+
+int sqlite_cell_add(struct sqlite_link *link, int64_t session, const struct bl_store_cell *cell,
+                    struct bl_error *error)
+{
+    return sqlite_change(link, error,
+                         "INSERT INTO cell (session, id, created, deadline_ms,"
+                         " yielded_generation, generation, completed, ended, digest, yielded,"
+                         " terminal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                         "itiiuuiibjt", session, cell->id, cell->created_wall_ns, cell->deadline_ms,
+                         cell->yielded_generation, cell->generation, (int64_t)cell->completed,
+                         cell->ended_wall_ns, cell->digest, cell->yielded, cell->terminal);
+}
+
+int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
+                         const struct bl_store_cell *cell, int64_t buried_wall_ns,
+                         struct bl_error *error)
+{
+    int code = sqlite_change(link, error,
+                             "INSERT INTO cell_tombstone (session, id, buried, digest)"
+                             " VALUES (?, ?, ?, ?)",
+                             "itib", session, cell->id, buried_wall_ns, cell->digest);
+    if (code >= 0)
+        code = sqlite_change(link, error, "UPDATE store SET tombstones = tombstones + 1", "");
+    return code;
+}
+
+/* ---- Looking ---- */
+
+static void read_cell(struct store_look *look, sqlite3_stmt *row)
+{
+    struct bl_arena *arena = &look->job.output;
+    struct bl_store_cell *cell = bl_arena_alloc(arena, sizeof *cell);
+    *cell = (struct bl_store_cell){
+        .id = sqlite_copy(arena, row, 0),
+        .digest = bl_arena_text(arena, sqlite_bytes(row, 1)),
+        .created_wall_ns = sqlite3_column_int64(row, 2),
+        .deadline_ms = sqlite3_column_int64(row, 3),
+        .pid = sqlite3_column_int64(row, 4),
+        .pid_started = sqlite3_column_int64(row, 5),
+        .yielded_generation = sqlite_count(row, 6),
+        .generation = sqlite_count(row, 7),
+        .completed = sqlite3_column_int64(row, 8) != 0,
+        .ended_wall_ns = sqlite3_column_int64(row, 9),
+        .yielded = sqlite_copy(arena, row, 10),
+        .terminal = sqlite_copy(arena, row, 11),
+    };
+    bl_list_push_back(&look->cells, &cell->link);
+}
+
+/* By their keys alone they are put in order: not through a sort that moves all their texts. */
+int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    int code;
+    sqlite3_stmt *row =
+        sqlite_query(link, error,
+                     "SELECT id, digest, created, deadline_ms, pid, pid_started,"
+                     " yielded_generation, generation, completed, ended, yielded, terminal"
+                     " FROM cell WHERE key IN (SELECT key FROM cell WHERE session = ?)"
+                     " ORDER BY key",
+                     "i", look->session);
+    while ((code = sqlite_next(link, row, error)) == 1)
+        read_cell(look, row);
+    if (code != 0)
+        return code;
+    row = sqlite_query(link, error,
+                       "SELECT name, body FROM cell_value WHERE key IN"
+                       " (SELECT key FROM cell_value WHERE session = ?) ORDER BY key",
+                       "i", look->session);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct bl_store_value *value = bl_arena_alloc(arena, sizeof *value);
+        value->key = sqlite_copy(arena, row, 0);
+        value->json = sqlite_copy(arena, row, 1);
+        bl_list_push_back(&look->values, &value->link);
+    }
+    return code;
+}
+
+int sqlite_cell_buried(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT 1 FROM cell_tombstone WHERE session = ? AND id = ?", "it",
+                     look->session, look->cell_id);
+    int code = sqlite_next(link, row, error);
+    if (code < 0)
+        return code;
+    look->buried = code == 1;
+    if (code == 1)
+        sqlite_free(row);
+    return 0;
+}
