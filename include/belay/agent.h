@@ -169,7 +169,7 @@ const struct bl_store_recovery *bl_agent_recovery(const struct bl_agent *agent);
 const struct bl_spent *bl_agent_spent(const struct bl_agent *agent);
 /* "armed", or "cancelled": the scope of the prompt under way. */
 const char *bl_agent_cancel_state(const struct bl_agent *agent);
-/* What the model is offered: tools and `task`. */
+/* What the model is offered: tools, `task`, `exec` and `wait`. */
 const struct bl_tools *bl_agent_tools(const struct bl_agent *agent);
 
 /* The same for one that is not open: what there would be; in the arena. */

@@ -252,7 +252,9 @@ struct bl_event;
 struct bl_tool_call {
     const char *id;
     const char *name;
-    const char *turn; /* the id of its turn */
+    const char *turn;            /* the id of its turn; NULL: of none, between turns */
+    struct bl_scope *turn_scope; /* of its turn: outlives the call; NULL: of none, and of a nested
+                                    call, which may outlive its turn */
     struct bl_text input_text;
     const struct bl_json *input; /* an object */
     struct bl_scope *scope;      /* of this call alone: what stops it stops nothing else */
@@ -298,7 +300,39 @@ struct bl_tools {
      * `error`: the runtime failed, and the turn is `error`. */
     int (*call)(void *context, const struct bl_tool_call *call, struct bl_tool_result *ret_result,
                 struct bl_error *error);
+    /* The turn asks for nothing more, or was stopped: what its calls have left running in its scope
+     * is ended, and has ended when this returns. `scope` is the turn's. May be NULL. */
+    void (*settle)(void *context, struct bl_scope *scope);
 };
+
+/* A call that does not come from the model but from something that a call has started: a cell. */
+struct bl_nested_call {
+    const char *id; /* unique in its turn: the cell's, and its number */
+    const char *name;
+    struct bl_text input_text; /* an object */
+    struct bl_arena *arena;    /* for the result */
+};
+
+enum bl_nested_end {
+    BL_NESTED_OK,         /* it has a result, which may be an error's */
+    BL_NESTED_INVALID,    /* no such tool, or its input does not fit; the result's text says what */
+    BL_NESTED_DENIED,     /* the text is the reason */
+    BL_NESTED_STEP_LIMIT, /* it would have been one more than the turn may have */
+    BL_NESTED_STOPPED,
+    BL_NESTED_FAILED, /* the runtime failed */
+};
+
+struct bl_engine;
+
+/* Runs it as a call by the model is run, in the running fiber and its scope: the input is checked,
+ * permission asked, the step counted, limits and budget kept, and all of it told and journaled with
+ * its result (tool_requested, tool_started, tool_ended). Between turns there are no steps to count,
+ * and what is told belongs to no turn, and is in the store when this returns. The same of one that
+ * outlives its turn: from the claim on, or the end by other means, it is of none. Any number of
+ * them may run at once, beside the model's own. The result's text is in each case the one that is
+ * journaled. */
+enum bl_nested_end bl_nested_run(struct bl_engine *engine, const struct bl_nested_call *nested,
+                                 struct bl_tool_result *ret_result);
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
@@ -315,6 +349,10 @@ struct bl_tools {
     X(BL_EVENT_TOOL_ENDED, "tool_ended")                                                           \
     X(BL_EVENT_SUBAGENT_STARTED, "subagent_started")                                               \
     X(BL_EVENT_SUBAGENT_ENDED, "subagent_ended")                                                   \
+    X(BL_EVENT_CELL_CREATED, "cell_created")                                                       \
+    X(BL_EVENT_CELL_YIELDED, "cell_yielded")                                                       \
+    X(BL_EVENT_CELL_ENDED, "cell_ended")                                                           \
+    X(BL_EVENT_CELL_SETTLED, "cell_settled")                                                       \
     X(BL_EVENT_MESSAGE_INJECTED, "message_injected")                                               \
     X(BL_EVENT_COMPACTED, "compacted")                                                             \
     X(BL_EVENT_RETRY, "retry")                                                                     \
@@ -345,14 +383,20 @@ struct bl_event {
     const char *turn;    /* NULL: of the run */
     struct bl_text id;   /* of the call; message_injected: of the message */
     struct bl_text name; /* of the tool, the persona; run_ended: the stop reason */
-    struct bl_text text; /* delta, output, prompt, reason, message; tool_ended: the result,
-                            which is told and not written */
+    struct bl_text text; /* delta, output, prompt, reason, message; tool_ended: the result, which is
+                            told, and written of a nested call alone: no message holds that;
+                            cell_ended, cell_settled: its output, where no result holds that */
     struct bl_text json; /* the receipt, the turn result, the input of a call */
     const struct bl_tool_call *call; /* tool_started */
+    bool nested;                     /* tool_*, permission_*: of a nested call */
     const char *status;              /* tool_ended, subagent_ended; permission_answered: allowed,
-                                        denied, cancelled; message_injected: turn, prompt */
+                                        denied, cancelled; message_injected: turn, prompt;
+                                        cell_ended, cell_settled: completed, failed, terminated,
+                                        missing, never_started, unknown */
     const char *child;               /* subagent_started, subagent_ended: its id */
     const char *child_session;
+    const char *cell;             /* cell_*: its id */
+    uint64_t generation;          /* cell_yielded, cell_ended, cell_settled; 0: none */
     uint64_t ms;                  /* tool_ended */
     const struct bl_piece *piece; /* retry */
     const struct bl_usage *usage;
@@ -494,7 +538,16 @@ struct bl_engine {
     struct bl_inbox *inbox;         /* NULL: nobody can say anything in between */
     struct bl_budget *budget_above; /* of the agent above; NULL: this one is the root */
     struct bl_journal *journal;     /* of the loop under way, set by bl_run; NULL: none is */
+    struct bl_journal *standing;    /* outlives the loops: what is told between them goes there, and
+                                       so does what is told in one that was given no other; NULL:
+                                       nobody is told */
+    void *turn;                     /* under way; the room's own */
 };
+
+/* Tells of something that belongs to no call of a turn, such as a cell: in the stream of the turn
+ * under way, to be written with it; between turns it is in the store when this returns. May wait.
+ */
+void bl_engine_tell(struct bl_engine *engine, struct bl_event *event);
 
 /* The stream of events of one run: counts them, tells the listener, and holds back what is to be
  * written with the next transaction. Embedded by its owner. */
@@ -507,14 +560,21 @@ struct bl_journal {
     uint64_t seq;
     bool receipt_told;
     bool receipt_stored;
+    bool sealed;              /* it is not known whether a commit took place: nothing is added */
     struct bl_buffer pending; /* lines */
+    struct bl_lock writing;   /* held while numbers are taken that may be given back */
+    uint32_t waiting;         /* fibers that are in the middle of something with it */
 };
 
 void bl_journal_init(struct bl_journal *journal, const struct bl_engine *engine, const char *run,
                      const char *session);
 void bl_journal_done(struct bl_journal *journal);
-/* Numbers and stamps it, and tells it on. */
+/* Numbers and stamps it, and tells it on. May wait, whatever stops the caller: for a transaction of
+ * this journal that is under way, and for the listener. */
 void bl_journal_emit(struct bl_journal *journal, struct bl_event *event);
+/* Adds what is held back to the store now, beside every turn, shielded; what is told meanwhile is
+ * not in it. 0 also when there is nothing, or no store. Refused: it is held back as before. */
+int bl_journal_note(struct bl_journal *journal, struct bl_error *error);
 
 struct bl_step {
     struct bl_list link;
@@ -573,7 +633,8 @@ int bl_session_compact(struct bl_engine *engine, struct bl_session *session,
 struct bl_run_options {
     const char *run_id;
     struct bl_journal *journal; /* of a conversation that outlives this loop, which then tells
-                                   neither of the run's start nor of its end; NULL: its own */
+                                   neither of the run's start nor of its end; NULL: the engine's
+                                   standing one, or its own */
     const char *agent;          /* NULL: the root */
     struct bl_text prompt;
     bool continues; /* `continuation` is given: more than one turn */
@@ -587,6 +648,10 @@ struct bl_run_options {
     size_t recorded_count;
     const struct bl_text *warnings; /* told at the start, as events */
     size_t warning_count;
+    /* When the last turn has ended and whether it was stopped is settled, before the end is told:
+     * ends what outlives turns and ends with this loop. May be NULL. */
+    void (*closing)(void *context);
+    void *closing_context;
 };
 
 struct bl_run_result {

@@ -37,7 +37,8 @@ static void begin_call(struct bl_agent *agent, const struct bl_event *event)
     struct agent_call *call = bl_zalloc(sizeof *call);
 
     set_phase(&agent->activity, "tool", event->name);
-    agent->tokens = agent->activity.tokens;
+    if (!event->nested) /* the model is not at work */
+        agent->tokens = agent->activity.tokens;
     call->activity = (struct bl_activity){.kind = "call", .scope = event->call->scope};
     bl_text_into(call->activity.id, sizeof call->activity.id, event->call->id);
     bl_text_into(call->activity.session, sizeof call->activity.session, agent->session.id);
@@ -96,6 +97,7 @@ static void on_event(void *context, const struct bl_event *event)
         follow(agent, event);
     if (next != NULL)
         next->event(next->context, event);
+    agent_cells_follow(agent, event);
     agent_hooks_follow(agent, event);
 }
 
@@ -146,8 +148,9 @@ static void prepare_engine(struct bl_agent *agent)
         .schema_text = options->schema_text,
         .schema = options->schema,
         .limits = options->limits,
-        .inbox = agent->above == NULL ? &agent->inbox : NULL,
+        .inbox = &agent->inbox,
         .budget_above = agent->budget_above,
+        .standing = &agent->journal,
     };
 }
 
@@ -190,6 +193,7 @@ int agent_open(struct bl_agent *agent, struct bl_error *error)
     bl_inbox_init(&agent->inbox);
     bl_lock_init(&agent->asking);
     bl_buffer_init(&agent->stop_event, SIZE_MAX);
+    agent_cells_init(agent);
     int code = agent_tools_open(agent, error);
     if (code == 0)
         code = hold_session(agent, error);
@@ -218,6 +222,7 @@ void agent_close(struct bl_agent *agent)
 
     if (agent->above == NULL && agent->options.toolbox != NULL)
         bl_toolbox_end(agent->options.toolbox);
+    agent_cells_close(agent);
     bl_nursery_done(&agent->nursery);
     bl_shield_end(&agent->shield);
     bl_scope_enter(outer);
@@ -293,10 +298,8 @@ static void begin_prompt(struct bl_agent *agent, struct bl_scope *scope, struct 
 {
     agent->prompt = scope;
     bl_receipt_open(receipt, scope, agent->id);
-    if (agent->options.toolbox != NULL) {
-        receipt->background = bl_toolbox_write_background;
-        receipt->background_context = agent->options.toolbox;
-    }
+    receipt->background = agent_background_write;
+    receipt->background_context = agent;
     list_prompt(agent, scope);
 }
 
@@ -315,7 +318,10 @@ void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, stru
     }
     agent->prompted = true;
     begin_prompt(agent, scope, &receipt);
+    loop.prompt = agent_notices_prompt(agent, arena, run->prompt);
     bl_run(&agent->engine, &agent->session, &receipt, &loop, arena, ret_result);
+    agent_notices_sweep(agent);
+    ret_result->undelivered = !bl_list_empty(&agent->inbox.waiting);
     if (agent->options.activities != NULL)
         bl_activity_end(&agent->activity, ret_result->receipt);
     if (unit != NULL)
@@ -350,31 +356,25 @@ int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_
 /* Start and end of a conversation: of one loop alone, that loop has told them. */
 static void tell_start(struct bl_agent *agent, struct bl_text prompt)
 {
-    if (agent->journal.seq == 0)
+    if (!agent->conversing)
         bl_journal_emit(&agent->journal, &(struct bl_event){.type = BL_EVENT_RUN_STARTED,
                                                             .text = prompt,
                                                             .model = &agent->model});
+    agent->conversing = true;
 }
 
 static void tell_end(struct bl_agent *agent)
 {
-    const struct bl_turn_store *store = agent->engine.store;
     struct bl_error error = {0};
-    struct bl_scope shield;
 
-    if (agent->journal.seq == 0)
+    if (!agent->conversing)
         return;
     bl_journal_emit(&agent->journal, &(struct bl_event){.type = BL_EVENT_RUN_ENDED,
                                                         .name = BL_TEXT("completed"),
                                                         .count = agent->turns_completed,
                                                         .usage = &agent->usage,
                                                         .spent = &agent->spent});
-    if (agent->session.unknown)
-        return;
-    bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    store->note(store->context, bl_buffer_text(&agent->journal.pending), NULL, (struct bl_text){0},
-                &error);
-    bl_shield_end(&shield);
+    bl_journal_note(&agent->journal, &error);
 }
 
 void bl_agent_close(struct bl_agent *agent)
@@ -382,6 +382,7 @@ void bl_agent_close(struct bl_agent *agent)
     if (agent == NULL)
         return;
     agent->inbox.closed = true;
+    agent_cells_end(agent);
     tell_end(agent);
     agent_close(agent);
     bl_free(agent);
@@ -510,6 +511,8 @@ int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_opt
     int code = bl_agent_open(options, &agent, error);
     if (code != 0)
         return code;
+    loop.closing = agent_cells_end;
+    loop.closing_context = agent;
     *ret_result = (struct bl_agent_result){.recovery = *bl_agent_recovery(agent)};
     bl_text_into(ret_result->session_id, sizeof ret_result->session_id, agent->session.id);
     agent_prompt(agent, &loop, scope, NULL, arena, &ret_result->run);

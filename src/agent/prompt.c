@@ -25,6 +25,8 @@ static const char how[] =
     "- Work in several steps goes faster with a list of them (`todo`). A search, a review or a "
     "piece of work that stands for itself can go to a sub-agent (`task`): it knows only what you "
     "write to it, and you see only its last answer.\n"
+    "- Many calls in a row, or results that are to be sifted by code, are one call of `exec`; what "
+    "it leaves running you ask for with `wait`.\n"
     "- What is to go on running, a server say, is a command in the background; stop it when it is "
     "no "
     "longer needed.\n"

@@ -196,19 +196,35 @@ static void fill_result(struct task *task, struct bl_tool_result *ret_result)
         said.size > 0 ? "\nWhat it had said:\n" : "", BL_TEXT_ARG(said));
 }
 
-static void run_child(struct task *task)
+static int prompt_main(void *argument)
 {
+    struct task *task = argument;
     struct bl_run_options run = {
         .prompt = task->prompt,
         .max_turns = 1,
         .timed = task->child.persona->timeout_ns > 0,
         .timeout_ns = (int64_t)task->child.persona->timeout_ns,
+        .closing = agent_cells_end,
+        .closing_context = &task->child,
     };
-
-    tell_started(task);
     struct bl_scope *outer = bl_scope_enter(&task->scope);
+
     agent_prompt(&task->child, &run, &task->scope, &task->unit, task->call->arena, &task->run);
     bl_scope_enter(outer);
+    return 0;
+}
+
+/* On a stack of its own: agents below agents would fill one. */
+static void run_child(struct task *task)
+{
+    struct bl_nursery nursery;
+
+    tell_started(task);
+    bl_nursery_init(&nursery, bl_scope_current());
+    if (bl_nursery_spawn(&nursery, NULL, task->child.id, prompt_main, task, NULL) != 0)
+        prompt_main(task);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
     agent_close(&task->child);
     tell_ended(task);
 }

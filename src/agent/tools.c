@@ -1,10 +1,13 @@
 /* The table of tools that an agent's engine calls: those of the toolbox that its persona may use,
- * and `task`; with hooks around each, and questions to whoever can be asked. */
+ * and the agent's own, `task`, `exec` and `wait`; with hooks around each, and questions to whoever
+ * can be asked. */
 #include <stdio.h>
 
 #include "parts.h"
 
 #define TASK "task"
+#define EXEC "exec"
+#define WAIT "wait"
 /* More than the deadlines of all hooks of one moment come to. */
 #define HOOKS_NS_MAX (3600 * BL_NS_PER_S)
 
@@ -186,23 +189,47 @@ void agent_hooks_follow(struct bl_agent *agent, const struct bl_event *event)
 /* ---- The engine's table -----------------------------------------------------------------------
  */
 
-static bool is_task(const struct bl_tool_call *call)
+/* Which of the agent's own tools it is: an index, or OWN_COUNT. */
+enum own_tool {
+    OWN_TASK,
+    OWN_EXEC,
+    OWN_WAIT,
+    OWN_COUNT,
+};
+
+static enum own_tool own_tool(const char *name)
 {
-    return strcmp(call->name, TASK) == 0;
+    static const char *const names[] = {[OWN_TASK] = TASK, [OWN_EXEC] = EXEC, [OWN_WAIT] = WAIT};
+    size_t which = 0;
+
+    while (which < OWN_COUNT && strcmp(names[which], name) != 0)
+        which++;
+    return (enum own_tool)which;
 }
 
-/* By the rules alone. A sub-agent does nothing that these would not look at again. */
+bool agent_tool_is_nested(const char *name)
+{
+    return own_tool(name) == OWN_COUNT;
+}
+
+/* What rules about one of the agent's own tools are about: cells are about nothing. */
+static struct bl_text own_subject(const struct bl_tool_call *call)
+{
+    return bl_json_text(bl_json_get(call->input, BL_TEXT("agent")));
+}
+
+/* By the rules alone. A sub-agent does nothing that these would not look at again, and neither does
+ * a cell: it reaches nothing but tools. */
 static enum bl_permit decide(const struct bl_agent *agent, const struct bl_tool_call *call,
                              char *ret_reason, size_t reason_size)
 {
     const struct bl_permissions *permissions = agent->options.permissions;
 
-    if (is_task(call))
+    if (own_tool(call->name) != OWN_COUNT)
         return permissions == NULL
                    ? BL_PERMIT_ALLOWED
-                   : bl_permissions_decide(permissions, TASK,
-                                           bl_json_text(bl_json_get(call->input, BL_TEXT("agent"))),
-                                           ret_reason, reason_size);
+                   : bl_permissions_decide(permissions, call->name, own_subject(call), ret_reason,
+                                           reason_size);
     const struct bl_tools *box = bl_toolbox_tools(agent->options.toolbox);
     return box->permit(box->context, call, ret_reason, reason_size);
 }
@@ -229,7 +256,8 @@ static int ask(struct bl_agent *agent, const struct bl_tool_call *call, const ch
         .tool = call->name,
         .text = bl_text_from(question),
         .input = call->input,
-        .rule = is_task(call) ? BL_TEXT(TASK) : bl_toolbox_rule(agent->options.toolbox, call),
+        .rule = own_tool(call->name) != OWN_COUNT ? bl_text_from(call->name)
+                                                  : bl_toolbox_rule(agent->options.toolbox, call),
     };
     struct bl_scope limited;
 
@@ -276,14 +304,19 @@ static int agent_call(void *context, const struct bl_tool_call *call,
                       struct bl_tool_result *ret_result, struct bl_error *error)
 {
     struct bl_agent *agent = context;
+    const struct bl_tools *box;
     uint64_t from_ns = bl_now_ns();
     int code;
 
-    if (is_task(call)) {
-        code = agent_task(agent, call, ret_result, error);
-    } else {
-        const struct bl_tools *box = bl_toolbox_tools(agent->options.toolbox);
+    switch (own_tool(call->name)) {
+    case OWN_TASK: code = agent_task(agent, call, ret_result, error); break;
+    case OWN_EXEC: code = agent_exec(agent, call, ret_result, error); break;
+    case OWN_WAIT: code = agent_wait(agent, call, ret_result, error); break;
+    case OWN_COUNT:
+    default:
+        box = bl_toolbox_tools(agent->options.toolbox);
         code = box->call(box->context, call, ret_result, error);
+        break;
     }
     if (code == 0)
         run_after_hooks(agent, call, ret_result, from_ns);
@@ -309,28 +342,34 @@ struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox 
 {
     const struct bl_tools *box = toolbox != NULL ? bl_toolbox_tools(toolbox) : NULL;
     size_t count = box != NULL ? box->offer_count : 0;
-    struct bl_tool_offer *offers = bl_arena_alloc(arena, (count + 1) * sizeof *offers);
+    struct bl_tool_offer *offers = bl_arena_alloc(arena, (count + OWN_COUNT) * sizeof *offers);
+    bool any = count > 0;
 
-    if (count > 0)
+    if (any)
         memcpy(offers, box->offers, count * sizeof *offers);
-    if (count > 0 && personas != NULL && !bl_list_empty(personas))
+    if (any && personas != NULL && !bl_list_empty(personas))
         offers[count++] = (struct bl_tool_offer){
             .name = TASK,
             .description = task_description(arena, personas).data,
             .schema = task_schema_text(arena, personas),
             .parallel = true,
         };
+    if (any) {
+        offers[count++] = exec_offer();
+        offers[count++] = wait_offer();
+    }
     return (struct bl_tools){.offers = offers, .offer_count = count};
 }
 
-static int compile_task(struct bl_agent *agent, struct bl_tool_offer *offer, struct bl_error *error)
+static int compile(struct bl_agent *agent, struct bl_tool_offer *offer, struct bl_error *error)
 {
+    struct bl_json_schema **schema = &agent->schemas[own_tool(offer->name)];
     const struct bl_json *value;
     int code = bl_json_read(&agent->arena, offer->schema, NULL, &value, NULL);
 
     if (code == 0)
-        code = bl_json_schema_new(value, &agent->task_schema, error);
-    offer->compiled = agent->task_schema;
+        code = bl_json_schema_new(value, schema, error);
+    offer->compiled = *schema;
     return code;
 }
 
@@ -347,8 +386,8 @@ int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
         if (!may_use(agent->persona, all.offers[i].name))
             continue;
         agent->offers[count] = all.offers[i];
-        if (strcmp(all.offers[i].name, TASK) == 0)
-            code = compile_task(agent, &agent->offers[count], error);
+        if (own_tool(all.offers[i].name) != OWN_COUNT)
+            code = compile(agent, &agent->offers[count], error);
         count++;
     }
     agent->tools = (struct bl_tools){
@@ -358,11 +397,13 @@ int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
         .permit = agent_permit,
         .ask = agent->options.asker != NULL ? agent_ask : NULL,
         .call = agent_call,
+        .settle = agent_cells_settle,
     };
     return code;
 }
 
 void agent_tools_close(struct bl_agent *agent)
 {
-    bl_json_schema_free(agent->task_schema);
+    for (size_t i = 0; i < BL_COUNT(agent->schemas); i++)
+        bl_json_schema_free(agent->schemas[i]);
 }

@@ -193,6 +193,27 @@ int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void
     return 0;
 }
 
+bool cli_bytes_parse(const char *value, uint64_t *ret_bytes)
+{
+    static const char units[] = "KMG";
+    struct bl_text text = bl_text_from(value);
+    unsigned shift = 0;
+    int64_t number;
+
+    if (text.size > 0) {
+        const char *unit = strchr(units, text.data[text.size - 1]);
+        if (unit != NULL) {
+            shift = 10 * (unsigned)(unit - units + 1);
+            text.size--;
+        }
+    }
+    if (text.size == 0 || text.data[0] < '0' || text.data[0] > '9' ||
+        bl_text_to_int64(text, &number) != 0 || number < 1 || number > INT64_MAX >> shift)
+        return false;
+    *ret_bytes = (uint64_t)number << shift;
+    return true;
+}
+
 const char *cli_variable(const char *name)
 {
     const char *value = getenv(name);

@@ -8,8 +8,8 @@
 const char cli_cancel_help[] =
     "Usage: belay cancel [OPTION]... ID\n"
     "\n"
-    "Stops what has that ID, a run, a sub-agent, a tool call or a job in the\n"
-    "background, or of a session its turn and its jobs, in whichever belay of this\n"
+    "Stops what has that ID, a run, a sub-agent, a tool call, a job in the background\n"
+    "or a cell, or of a session its turn, jobs and cells, in whichever belay of this\n"
     "user it runs, waits until nothing of it is left, and prints the receipt. 'belay\n"
     "ps' lists what runs.\n"
     "\n"

@@ -103,7 +103,8 @@ static void follow_usage(struct chat *chat, const struct bl_event *event)
     /* A usage is a snapshot of one call: the next call adds to it. */
     if (event->type == BL_EVENT_USAGE && event->agent == NULL)
         chat->call_usage = *event->usage;
-    if (event->type == BL_EVENT_TOOL_REQUESTED || event->type == BL_EVENT_TURN_STARTED) {
+    bool next = event->type == BL_EVENT_TOOL_REQUESTED && !event->nested;
+    if (next || event->type == BL_EVENT_TURN_STARTED) {
         bl_usage_add(&chat->usage, &chat->call_usage);
         chat->call_usage = (struct bl_usage){0};
     }

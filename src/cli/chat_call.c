@@ -54,6 +54,22 @@ const char *chat_short_count(uint64_t count, char out[24])
     return out;
 }
 
+bool chat_cell_text(const struct bl_event *event, char *out, size_t size)
+{
+    const char *cell = event->cell != NULL ? event->cell : "?";
+    const char *status = event->status != NULL ? event->status : "?";
+
+    /* The call that made it has been shown. */
+    if (event->type == BL_EVENT_CELL_CREATED)
+        return false;
+    if (event->type == BL_EVENT_CELL_YIELDED)
+        snprintf(out, size, "cell %.64s yielded", cell);
+    else
+        snprintf(out, size, "cell %.64s %s: %.32s", cell,
+                 event->type == BL_EVENT_CELL_ENDED ? "ended" : "settled", status);
+    return true;
+}
+
 /* ---- The input in a line --------------------------------------------------------------------- */
 
 static struct bl_text member(const struct bl_json *input, const char *key)
@@ -131,6 +147,27 @@ static struct bl_text todo_line(struct bl_arena *arena, const struct bl_json *in
                            bl_json_is(todos, BL_JSON_ARRAY) ? bl_json_size(todos) : 0);
 }
 
+/* The first line of a cell's source that says something; a pragma is a comment, too. */
+static struct bl_text source_line(struct bl_arena *arena, const struct bl_json *input)
+{
+    struct bl_text source = member(input, "source"), line = {0};
+
+    while (bl_text_split(&source, '\n', &line)) {
+        line = bl_text_trim(line);
+        if (line.size > 0 && !bl_text_starts_with(line, BL_TEXT("//")))
+            break;
+    }
+    return bounded(arena, line);
+}
+
+static struct bl_text wait_line(struct bl_arena *arena, const struct bl_json *input)
+{
+    bool terminate = bl_json_boolean(bl_json_get(input, BL_TEXT("terminate")), false);
+
+    return bl_arena_printf(arena, "%s" BL_TEXT_FORMAT, terminate ? "terminate " : "",
+                           BL_TEXT_ARG(bounded(arena, member(input, "cell_id"))));
+}
+
 /* Of a tool that we know nothing of: as it is written. */
 static struct bl_text other_line(struct bl_arena *arena, const struct bl_json *input)
 {
@@ -166,6 +203,10 @@ struct bl_text chat_input_line(struct bl_arena *arena, const char *tool,
         return search_line(arena, input);
     if (is_tool(tool, "todo"))
         return todo_line(arena, input);
+    if (is_tool(tool, "exec"))
+        return source_line(arena, input);
+    if (is_tool(tool, "wait"))
+        return wait_line(arena, input);
     if (is_tool(tool, "task"))
         return bl_arena_printf(arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
                                BL_TEXT_ARG(bl_utf8_cut(member(input, "agent"), 64)),
@@ -183,6 +224,7 @@ struct chat_call *chat_call_new(const struct bl_event *event, struct chat_agent 
     bl_arena_init(&call->arena);
     chat_output_init(&call->output);
     call->agent = agent;
+    call->nested = event->nested;
     call->since_ns = bl_clock_now_ns(&bl_clock_system);
     call->id = bl_arena_text(&call->arena, event->id);
     call->name = bl_arena_text(&call->arena, event->name);

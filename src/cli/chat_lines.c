@@ -71,6 +71,16 @@ static void say_end(struct chat *chat, struct bl_text json)
     bl_arena_done(&arena);
 }
 
+static void say_cell(struct chat *chat, const struct bl_event *event)
+{
+    char text[160];
+
+    if (!chat_cell_text(event, text, sizeof text))
+        return;
+    end_answer(chat);
+    chat_say(chat, "%s", text);
+}
+
 void chat_lines_event(struct chat *chat, const struct bl_event *event)
 {
     if (event->agent != NULL)
@@ -84,6 +94,9 @@ void chat_lines_event(struct chat *chat, const struct bl_event *event)
         end_answer(chat);
         say_call(chat, event);
         break;
+    case BL_EVENT_CELL_YIELDED:
+    case BL_EVENT_CELL_ENDED:
+    case BL_EVENT_CELL_SETTLED: say_cell(chat, event); break;
     case BL_EVENT_WARNING: chat_say(chat, BL_TEXT_FORMAT, BL_TEXT_ARG(event->text)); break;
     case BL_EVENT_ERROR:
         chat_say_error(chat, event->error);

@@ -206,7 +206,7 @@ static void take_requested(struct chat_view *view, const struct bl_event *event)
 
     if (event->agent != NULL && agent == NULL)
         return;
-    if (event->agent == NULL)
+    if (event->agent == NULL && !event->nested)
         end_text(view);
     bl_list_push_back(&view->calls, &chat_call_new(event, agent)->link);
 }
@@ -413,6 +413,8 @@ static void take_turn_ended(struct chat_view *view, const struct bl_event *event
     /* Those that the turn's end came before. */
     BL_LIST_EACH_SAFE (link, &view->calls) {
         struct chat_call *call = BL_CONTAINER(link, struct chat_call, link);
+        if (call->nested)
+            continue;
         struct chat_frame frame = begin_final(view, KIND_CALL);
         chat_call_ended(call, &not_run, &frame);
         chat_call_free(call);
@@ -464,6 +466,14 @@ static void take_turn_started(struct chat_view *view, const struct bl_event *eve
     view->model_since_ns = bl_clock_now_ns(&bl_clock_system);
 }
 
+static void take_cell(struct chat_view *view, const struct bl_event *event)
+{
+    char text[160];
+
+    if (event->agent == NULL && chat_cell_text(event, text, sizeof text))
+        note(view, "", bl_text_from(text), &dim);
+}
+
 static void take_compacted(struct chat_view *view, uint64_t dropped)
 {
     char text[96];
@@ -497,6 +507,10 @@ void chat_view_event(struct chat_view *view, const struct bl_event *event)
     case BL_EVENT_TOOL_ENDED: take_ended(view, event); break;
     case BL_EVENT_SUBAGENT_STARTED: take_agent_started(view, event); break;
     case BL_EVENT_SUBAGENT_ENDED: take_agent_ended(view, event); break;
+    case BL_EVENT_CELL_CREATED:
+    case BL_EVENT_CELL_YIELDED:
+    case BL_EVENT_CELL_ENDED:
+    case BL_EVENT_CELL_SETTLED: take_cell(view, event); break;
     case BL_EVENT_MESSAGE_INJECTED:
         if (root)
             chat_view_prompt(view, event->text);

@@ -84,6 +84,7 @@ struct chat_call {
     struct bl_text line;         /* its input, in a line */
     const struct bl_json *input; /* NULL: it cannot be read */
     struct chat_output output;
+    bool nested; /* a cell asked for it: it may outlast the turn */
     bool running;
     uint64_t since_ns;
     struct bl_text question; /* waits for an answer */
@@ -106,6 +107,8 @@ void chat_call_live(const struct chat_call *call, const struct chat_frame *frame
                     size_t lines_max);
 void chat_call_ended(struct chat_call *call, const struct chat_end *end,
                      const struct chat_frame *frame);
+/* What a cell does, in a few words: "cell c-7 ended: completed". False: it is not worth any. */
+bool chat_cell_text(const struct bl_event *event, char *out, size_t size);
 /* "950", "12.3k", "1.2M". */
 const char *chat_short_count(uint64_t count, char out[24]);
 

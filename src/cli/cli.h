@@ -83,6 +83,10 @@ extern const struct option cli_bootstrap_options[];
 int cli_cancel_run(struct cli_call *call);
 extern const char cli_cancel_help[];
 
+int cli_cell_run(struct cli_call *call);
+extern const char cli_cell_help[];
+extern const struct option cli_cell_options[];
+
 int cli_chat_run(struct cli_call *call);
 extern const char cli_chat_help[];
 extern const struct option cli_chat_options[];
@@ -171,6 +175,10 @@ enum cli_format cli_format_asked(int count, char *const *values);
 int cli_format_parse(const char *value, bool streams, enum cli_format *ret_format,
                      struct bl_error *error);
 const char *cli_format_name(enum cli_format format);
+
+/* Bytes, or units of 1024, its square and its cube: 65536, 512K, 512M, 2G; from 1 on. False: it is
+ * nothing of that kind. */
+bool cli_bytes_parse(const char *value, uint64_t *ret_bytes);
 
 /* An environment variable that is set and not empty; else NULL. */
 const char *cli_variable(const char *name);

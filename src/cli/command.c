@@ -21,6 +21,8 @@ const struct cli_command cli_commands[] = {
     {"ps", "show what runs now", cli_ps_help, "h", cli_format_options, cli_ps_run},
     {"cancel", "stop what runs, by its id, and print the receipt", cli_cancel_help, "h",
      cli_format_options, cli_cancel_run},
+    {"cell", "run JavaScript in a process of its own; serve such cells to others", cli_cell_help,
+     "h", cli_cell_options, cli_cell_run},
     {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
      cli_hold_options, cli_hold_run},
     {"script", "serve a scripted model over HTTP, in every provider's format", cli_script_help, "h",

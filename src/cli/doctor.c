@@ -15,8 +15,8 @@ const char cli_doctor_help[] =
     "\n"
     "Says what this machine offers to belay, by trying it: the system, containers for\n"
     "tools (pidns, cgroup2, subreaper) and the one that is used by default, what a\n"
-    "sandbox can be made of (bubblewrap, Landlock, seccomp), fibers, libraries and\n"
-    "limits. What is not available comes with the reason and with what to do.\n"
+    "sandbox can be made of (bubblewrap, Landlock, seccomp), cells, fibers, libraries\n"
+    "and limits. What is not available comes with the reason and with what to do.\n"
     "\n"
     "Marks: ok is available, no is not, -- could not be tried.\n"
     "\n"
@@ -98,6 +98,7 @@ static void examine(struct doctor_report *report)
     report->bubblewrap = check_bubblewrap();
     probe_landlock(&report->landlock);
     probe_seccomp(&report->seccomp);
+    probe_cells(&report->cells);
     probe_fibers(&report->fibers);
     probe_libraries(report->libraries);
     probe_limits(&report->limits);

@@ -14,6 +14,7 @@ struct doctor_report {
     struct probe_check bubblewrap;
     struct probe_check landlock;
     struct probe_check seccomp;
+    struct probe_check cells;
     struct probe_fibers fibers;
     struct probe_library libraries[PROBE_LIBRARIES];
     struct probe_limits limits;

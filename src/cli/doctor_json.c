@@ -107,6 +107,8 @@ void doctor_write_json(struct bl_json_writer *writer, const void *context)
     write_system(writer, &report->system);
     write_containment(writer, report);
     write_sandbox(writer, report);
+    bl_json_write_key(writer, BL_TEXT("cells"));
+    write_check(writer, &report->cells, false);
     write_fibers(writer, &report->fibers);
     write_libraries(writer, report->libraries);
     bl_json_write_key(writer, BL_TEXT("limits"));

@@ -160,6 +160,8 @@ int doctor_write_text(struct bl_buffer *out, const struct doctor_report *report,
     put_check(&page, &report->bubblewrap);
     put_check(&page, &report->landlock);
     put_check(&page, &report->seccomp);
+    put(&page, "\nCells\n");
+    put_check(&page, &report->cells);
     put_runtime(&page, report);
     return page.failed;
 }

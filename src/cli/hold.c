@@ -96,26 +96,12 @@ static bool parse_count(struct bl_text text, int64_t maximum, int64_t *ret_value
            bl_text_to_int64(text, ret_value) == 0 && *ret_value >= 1 && *ret_value <= maximum;
 }
 
-/* Bytes, or units of 1024, its square and its cube: 65536, 512K, 512M, 2G. */
 static int parse_memory(const char *value, uint64_t *ret_bytes, struct bl_error *error)
 {
-    static const char units[] = "KMG";
-    struct bl_text text = bl_text_from(value);
-    unsigned shift = 0;
-    int64_t number;
-
-    if (text.size > 0) {
-        const char *unit = strchr(units, text.data[text.size - 1]);
-        if (unit != NULL) {
-            shift = 10 * (unsigned)(unit - units + 1);
-            text.size--;
-        }
-    }
-    if (!parse_count(text, INT64_MAX >> shift, &number))
-        return refuse_value("--memory", value, "it is a number of bytes, such as 65536, 512M or 2G",
-                            error);
-    *ret_bytes = (uint64_t)number << shift;
-    return 0;
+    if (cli_bytes_parse(value, ret_bytes))
+        return 0;
+    return refuse_value("--memory", value, "it is a number of bytes, such as 65536, 512M or 2G",
+                        error);
 }
 
 static int parse_processes(const char *value, uint32_t *ret_count, struct bl_error *error)

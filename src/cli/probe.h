@@ -30,6 +30,12 @@ void probe_hint(struct probe_check *check, const char *format, ...) BL_PRINTF(2,
 void probe_landlock(struct probe_check *check);
 void probe_seccomp(struct probe_check *check);
 
+/* ---- probe_cell.c -----------------------------------------------------------------------------
+ */
+
+/* Runs one. */
+void probe_cells(struct probe_check *check);
+
 /* ---- probe_system.c ---------------------------------------------------------------------------
  */
 

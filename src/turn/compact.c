@@ -266,25 +266,29 @@ static int write_compaction(struct turn *turn, struct bl_error *error)
 static int commit_compaction(struct turn *turn, struct bl_error *error)
 {
     struct bl_journal *journal = turn->journal;
-    size_t pending = journal->pending.size;
-    uint64_t seq = journal->seq;
     struct bl_unit unit;
 
     int code = bl_scope_claim(&turn->scope);
     if (code != 0)
         return code;
+    journal_hold(journal);
+    size_t pending = journal->pending.size;
+    uint64_t seq = journal->seq;
     struct bl_event compacted = {.type = BL_EVENT_COMPACTED, .count = turn->turns_skipped};
     journal_prepare(journal, &compacted);
     bl_unit_begin(&unit, BL_UNIT_TURN, turn->result->turn_id, NULL);
     code = write_compaction(turn, error);
     bl_unit_end(&unit, code == BL_EUNKNOWN ? BL_FATE_UNKNOWN : BL_FATE_FINISHED);
     turn->session->unknown |= code == BL_EUNKNOWN;
+    journal->sealed |= code == BL_EUNKNOWN;
     if (code != 0) {
         journal->pending.size = pending;
         journal->seq = seq;
+        journal_release(journal);
         return code;
     }
     bl_buffer_clear(&journal->pending);
+    journal_release(journal);
     bl_usage_add(&turn->session->usage, &turn->used);
     bl_session_drop(turn->session, turn->turns_skipped, turn->summary);
     turn->summary = NULL;
@@ -298,18 +302,13 @@ static void end_compaction(struct turn *turn)
     const struct bl_turn_store *store = turn->engine->store;
     struct bl_journal *journal = turn->journal;
     struct bl_error error = {0};
-    struct bl_scope shield;
 
     bl_scope_claim(turn->receipt->scope);
     struct bl_text json = turn_receipt_text(turn->receipt, &turn->record->arena);
     journal_tell_stop(journal, turn->receipt, json);
     if (store == NULL || turn->session->unknown || journal->pending.size == 0)
         return;
-    bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    if (store->note(store->context, bl_buffer_text(&journal->pending), turn->receipt->id, json,
-                    &error) == 0)
-        bl_buffer_clear(&journal->pending);
-    bl_shield_end(&shield);
+    journal_note(journal, turn->receipt->id, json, &error);
     if (error.code != 0)
         turn_emit(turn, (struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
 }

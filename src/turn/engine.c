@@ -132,7 +132,8 @@ static void measure(struct turn *turn)
 /* ---- Commit -----------------------------------------------------------------------------------
  */
 
-/* A commit that is ready: what is written, and what is told once it is durable. */
+/* A commit that is ready: what is written, and what is told once it is durable. The journal is held
+ * from its making to its end, because nested calls may be telling something meanwhile. */
 struct commit {
     struct bl_buffer messages;
     struct bl_buffer summary;
@@ -150,6 +151,7 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
     struct bl_json_writer writer;
     uint64_t turns = turn->session->turns_in_context + 1;
 
+    journal_hold(journal);
     *commit = (struct commit){.pending_size = journal->pending.size, .seq = journal->seq};
     bl_buffer_init(&commit->messages, TURN_JSON_MAX);
     bl_buffer_init(&commit->summary, TURN_JSON_MAX);
@@ -177,8 +179,14 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
     bl_messages_write(&writer, &turn->summary->messages);
 }
 
-static void commit_done(struct commit *commit)
+/* Tells of one that is durable. */
+static void commit_done(struct turn *turn, struct commit *commit, bool durable)
 {
+    if (durable && commit->turns_dropped > 0)
+        journal_tell(turn->journal, &commit->compacted);
+    journal_release(turn->journal);
+    if (durable)
+        journal_tell(turn->journal, &commit->ended);
     bl_buffer_done(&commit->messages);
     bl_buffer_done(&commit->summary);
 }
@@ -217,13 +225,6 @@ static void commit_apply(struct turn *turn, const struct commit *commit)
     turn_settle_injected(turn, true);
 }
 
-static void commit_tell(struct turn *turn, const struct commit *commit)
-{
-    if (commit->turns_dropped > 0)
-        journal_tell(turn->journal, &commit->compacted);
-    journal_tell(turn->journal, &commit->ended);
-}
-
 /* What the store said when it did not say yes. */
 static void commit_refused(struct turn *turn, int code, const struct bl_error *error)
 {
@@ -232,7 +233,7 @@ static void commit_refused(struct turn *turn, int code, const struct bl_error *e
     turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
               bl_error_text(code));
     if (code == BL_EUNKNOWN) {
-        turn->session->unknown = true;
+        turn->session->unknown = turn->journal->sealed = true;
         bl_error_name_set(&turn->result->error, "commit_unknown");
     }
 }
@@ -247,7 +248,7 @@ static bool claim_and_commit(struct turn *turn)
     commit_prepare(turn, &commit);
     if (bl_scope_claim(&turn->scope) != 0) {
         commit_take_back(turn, &commit);
-        commit_done(&commit);
+        commit_done(turn, &commit, false);
         return turn_end_stopped(turn);
     }
     bl_unit_begin(&unit, BL_UNIT_TURN, turn->result->turn_id, NULL);
@@ -255,13 +256,11 @@ static bool claim_and_commit(struct turn *turn)
     if (code == 0)
         commit_apply(turn, &commit);
     bl_unit_end(&unit, code == BL_EUNKNOWN ? BL_FATE_UNKNOWN : BL_FATE_FINISHED);
-    if (code == 0) {
-        commit_tell(turn, &commit);
-    } else {
+    if (code != 0) {
         commit_take_back(turn, &commit);
         commit_refused(turn, code, &error);
     }
-    commit_done(&commit);
+    commit_done(turn, &commit, code == 0);
     return code == 0;
 }
 
@@ -289,15 +288,15 @@ static bool keep_interrupted(struct turn *turn)
     int code = commit_write(turn, &commit, error);
     if (code == 0) {
         commit_apply(turn, &commit);
-        commit_tell(turn, &commit);
     } else {
         commit_take_back(turn, &commit);
         turn->result->interrupted = false;
         bl_error_set(error, code, BL_KIND_FILESYSTEM, "keep an interrupted turn", turn->session->id,
                      "the store refused the turn: %s", bl_error_text(code));
         turn->session->unknown = turn->session->unknown || code == BL_EUNKNOWN;
+        turn->journal->sealed = turn->session->unknown;
     }
-    commit_done(&commit);
+    commit_done(turn, &commit, code == 0);
     return code == 0;
 }
 
@@ -308,6 +307,7 @@ static void reject(struct turn *turn)
     struct bl_event ended;
 
     measure(turn);
+    journal_hold(turn->journal);
     turn_result_seal(turn);
     ended = (struct bl_event){.type = BL_EVENT_TURN_ENDED, .json = turn->result->json};
     journal_prepare(turn->journal, &ended);
@@ -315,6 +315,7 @@ static void reject(struct turn *turn)
         struct bl_settlement settlement = settlement_of(turn);
         ask_store(turn, turn->engine->store->reject, &settlement, &error);
     }
+    journal_release(turn->journal);
     journal_tell(turn->journal, &ended);
     /* What cannot be returned is an event; the attempt is found again by the next open. */
     if (error.code != 0)
@@ -379,6 +380,16 @@ static bool converse(struct turn *turn)
     return true;
 }
 
+/* The end of step 4: nothing that its calls have left in its scope outlasts it, and what is ended
+ * here is in the receipt of the stop, if there was one. */
+static void settle_tools(struct turn *turn)
+{
+    const struct bl_tools *tools = turn->engine->tools;
+
+    if (tools != NULL && tools->settle != NULL)
+        tools->settle(tools->context, &turn->scope);
+}
+
 /* Step 5. */
 static bool within_budget(struct turn *turn)
 {
@@ -402,7 +413,9 @@ static bool take_steps(struct turn *turn)
     struct bl_arena *arena = &turn->record->arena;
     struct bl_message *message = bl_message_add(arena, &turn->record->messages, BL_ROLE_USER);
     bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_text(arena, turn->result->prompt);
-    return converse(turn) && within_budget(turn) && claim_and_commit(turn);
+    bool answered = converse(turn);
+    settle_tools(turn);
+    return answered && within_budget(turn) && claim_and_commit(turn);
 }
 
 void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_scope *scope,
@@ -424,12 +437,16 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
     *ret_result = (struct bl_turn_result){.end = BL_TURN_COMPLETED,
                                           .prompt = bl_arena_text(arena, prompt),
                                           .started_wall_ns = bl_clock_wall_ns(engine->clock)};
+    struct bl_journal *journal_before = engine->journal;
     bl_list_init(&turn.injected);
+    bl_list_init(&turn.nested);
     bl_list_init(&ret_result->link);
     bl_list_init(&ret_result->steps);
     bl_list_init(&ret_result->denials);
     (engine->make_id != NULL ? engine->make_id : bl_id_make)(ret_result->turn_id, "turn_");
     journal->turn = ret_result->turn_id;
+    engine->journal = journal;
+    engine->turn = &turn;
     bl_scope_init(&turn.scope, scope);
     struct bl_scope *outer = bl_scope_enter(&turn.scope);
     bool completed = take_steps(&turn);
@@ -442,6 +459,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
     }
     bl_scope_done(&turn.scope);
     journal->turn = NULL;
+    engine->journal = journal_before;
     turn_settle_injected(&turn, false);
     bl_turn_record_free(turn.summary);
     bl_turn_record_free(turn.record);

@@ -1,6 +1,8 @@
 #include "parts.h"
 
 #define PENDING_MAX ((size_t)512 * 1024 * 1024)
+/* Longer than any transaction, which has limits of its own. */
+#define HOLD_NS_MAX (BL_NEVER - 1)
 
 static const char *const type_names[] = {
 #define TYPE_NAME(name, text) text,
@@ -70,6 +72,53 @@ static void write_usage(struct bl_json_writer *writer, const struct bl_event *ev
     bl_json_put_boolean(writer, "estimated", event->piece->estimated);
 }
 
+static void write_cell(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    /* Of the call that made it, where it is known. */
+    if (event->id.size > 0)
+        bl_json_put_text(writer, "id", event->id);
+    bl_json_put_string(writer, "cell", event->cell);
+    if (event->type == BL_EVENT_CELL_CREATED)
+        return;
+    bl_json_write_key(writer, BL_TEXT("generation"));
+    if (event->generation > 0)
+        bl_json_write_uint64(writer, event->generation);
+    else
+        bl_json_write_null(writer);
+    if (event->type == BL_EVENT_CELL_YIELDED)
+        return;
+    bl_json_put_string(writer, "status", event->status);
+    bl_json_put_json(writer, "receipt", event->json);
+    if (event->text.size > 0)
+        bl_json_put_text(writer, "output", event->text);
+}
+
+static void write_tool_ended(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    write_call(writer, event);
+    bl_json_put_string(writer, "status", event->status);
+    bl_json_put_uint64(writer, "ms", event->ms);
+    /* For hooks, who have not seen what was requested. */
+    if (event->json.size > 0)
+        bl_json_put_json(writer, "input", event->json);
+    if (event->nested)
+        bl_json_put_text(writer, "result", event->text);
+}
+
+static void write_subagent(struct bl_json_writer *writer, const struct bl_event *event)
+{
+    write_call(writer, event);
+    bl_json_put_string(writer, "child", event->child);
+    bl_json_put_string(writer, "child_session", event->child_session);
+    if (event->type == BL_EVENT_SUBAGENT_STARTED) {
+        bl_json_put_text(writer, "prompt", event->text);
+        return;
+    }
+    bl_json_put_string(writer, "stop_reason", event->status);
+    bl_json_put_uint64(writer, "ms", event->ms);
+    write_usage(writer, event);
+}
+
 static void write_own(struct bl_json_writer *writer, const struct bl_event *event)
 {
     switch (event->type) {
@@ -99,27 +148,13 @@ static void write_own(struct bl_json_writer *writer, const struct bl_event *even
         bl_json_put_text(writer, "id", event->id);
         bl_json_put_text(writer, "text", event->text);
         break;
-    case BL_EVENT_TOOL_ENDED:
-        write_call(writer, event);
-        bl_json_put_string(writer, "status", event->status);
-        bl_json_put_uint64(writer, "ms", event->ms);
-        /* For hooks, who have not seen what was requested. */
-        if (event->json.size > 0)
-            bl_json_put_json(writer, "input", event->json);
-        break;
+    case BL_EVENT_TOOL_ENDED: write_tool_ended(writer, event); break;
     case BL_EVENT_SUBAGENT_STARTED:
-    case BL_EVENT_SUBAGENT_ENDED:
-        write_call(writer, event);
-        bl_json_put_string(writer, "child", event->child);
-        bl_json_put_string(writer, "child_session", event->child_session);
-        if (event->type == BL_EVENT_SUBAGENT_STARTED) {
-            bl_json_put_text(writer, "prompt", event->text);
-            break;
-        }
-        bl_json_put_string(writer, "stop_reason", event->status);
-        bl_json_put_uint64(writer, "ms", event->ms);
-        write_usage(writer, event);
-        break;
+    case BL_EVENT_SUBAGENT_ENDED: write_subagent(writer, event); break;
+    case BL_EVENT_CELL_CREATED:
+    case BL_EVENT_CELL_YIELDED:
+    case BL_EVENT_CELL_ENDED:
+    case BL_EVENT_CELL_SETTLED: write_cell(writer, event); break;
     case BL_EVENT_MESSAGE_INJECTED:
         bl_json_put_text(writer, "id", event->id);
         bl_json_put_text(writer, "text", event->text);
@@ -168,6 +203,7 @@ void bl_journal_init(struct bl_journal *journal, const struct bl_engine *engine,
 {
     *journal = (struct bl_journal){.engine = engine, .run = run, .session = session};
     bl_buffer_init(&journal->pending, PENDING_MAX);
+    bl_lock_init(&journal->writing);
 }
 
 void bl_journal_done(struct bl_journal *journal)
@@ -182,7 +218,7 @@ static bool is_kept(enum bl_event_type type)
            type != BL_EVENT_TOOL_OUTPUT && type != BL_EVENT_USAGE;
 }
 
-void journal_prepare(struct bl_journal *journal, struct bl_event *event)
+static void prepare_in(struct bl_journal *journal, struct bl_event *event, const char *turn)
 {
     struct bl_json_writer writer;
     size_t size = journal->pending.size;
@@ -192,13 +228,18 @@ void journal_prepare(struct bl_journal *journal, struct bl_event *event)
     event->run = journal->run;
     event->session = journal->session;
     event->agent = journal->agent;
-    event->turn = journal->turn;
+    event->turn = turn;
     if (journal->engine->store == NULL || !is_kept(event->type))
         return;
     bl_json_writer_init(&writer, &journal->pending);
     bl_event_write(&writer, event);
     if (bl_json_writer_done(&writer) != 0 || bl_buffer_append_byte(&journal->pending, '\n') != 0)
         journal->pending.size = size;
+}
+
+void journal_prepare(struct bl_journal *journal, struct bl_event *event)
+{
+    prepare_in(journal, event, journal->turn);
 }
 
 void journal_tell(struct bl_journal *journal, const struct bl_event *event)
@@ -209,10 +250,111 @@ void journal_tell(struct bl_journal *journal, const struct bl_event *event)
         listener->event(listener->context, event);
 }
 
+void journal_hold(struct bl_journal *journal)
+{
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, HOLD_NS_MAX);
+    bl_lock_take(&journal->writing);
+    bl_shield_end(&shield);
+}
+
+void journal_release(struct bl_journal *journal)
+{
+    bl_lock_give(&journal->writing);
+}
+
+/* What is told in a stop is told as well, so a stop does not wake it. */
+static void await_release(struct bl_journal *journal)
+{
+    struct bl_scope shield;
+
+    if (journal->writing.owner == NULL || journal->writing.owner == bl_fiber_current())
+        return;
+    journal->waiting++;
+    bl_shield_begin(&shield, HOLD_NS_MAX);
+    if (bl_lock_take(&journal->writing) == 0)
+        bl_lock_give(&journal->writing);
+    bl_shield_end(&shield);
+    journal->waiting--;
+}
+
+void journal_emit_in(struct bl_journal *journal, struct bl_event *event, const char *turn)
+{
+    await_release(journal);
+    prepare_in(journal, event, turn);
+    journal_tell(journal, event);
+}
+
 void bl_journal_emit(struct bl_journal *journal, struct bl_event *event)
 {
-    journal_prepare(journal, event);
-    journal_tell(journal, event);
+    await_release(journal);
+    journal_emit_in(journal, event, journal->turn);
+}
+
+struct bl_journal *engine_journal(const struct bl_engine *engine)
+{
+    return engine->journal != NULL ? engine->journal : engine->standing;
+}
+
+void bl_engine_tell(struct bl_engine *engine, struct bl_event *event)
+{
+    struct bl_journal *journal = engine_journal(engine);
+    const struct turn *turn = engine->turn;
+    char id[BL_ID_SIZE]; /* the turn's own may be gone before the listener has heard all */
+
+    if (journal == NULL)
+        return;
+    bl_text_into(id, sizeof id, turn != NULL ? turn->result->turn_id : "");
+    journal_emit_in(journal, event, turn != NULL ? id : NULL);
+    journal = engine_journal(engine);
+    if (engine->turn == NULL && journal != NULL)
+        bl_journal_note(journal, NULL);
+}
+
+/* ---- Into the store ---------------------------------------------------------------------------
+ */
+
+/* What the store refused goes before what was told meanwhile. */
+static void put_back(struct bl_journal *journal, struct bl_buffer *taken)
+{
+    await_release(journal);
+    bl_buffer_append(taken, bl_buffer_text(&journal->pending));
+    bl_buffer_done(&journal->pending);
+    journal->pending = *taken;
+}
+
+int journal_note(struct bl_journal *journal, const char *receipt_id, struct bl_text receipt,
+                 struct bl_error *error)
+{
+    const struct bl_turn_store *store = journal->engine->store;
+    struct bl_scope shield;
+
+    /* Not what somebody else's transaction holds. */
+    await_release(journal);
+    if (store == NULL || journal->sealed)
+        return 0;
+    struct bl_buffer taken = journal->pending;
+    bl_buffer_init(&journal->pending, PENDING_MAX);
+    journal->waiting++;
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = store->note(store->context, bl_buffer_text(&taken), receipt_id, receipt, error);
+    bl_shield_end(&shield);
+    if (code == 0)
+        bl_buffer_done(&taken);
+    else
+        put_back(journal, &taken);
+    journal->waiting--;
+    return code;
+}
+
+int bl_journal_note(struct bl_journal *journal, struct bl_error *error)
+{
+    struct bl_error own = {0};
+
+    if (journal->pending.size == 0)
+        return 0;
+    return journal_note(journal, NULL, (struct bl_text){0}, error != NULL ? error : &own);
 }
 
 void turn_emit(struct turn *turn, struct bl_event event)

@@ -53,52 +53,61 @@ static void settle_stop(struct bl_receipt *receipt, struct bl_arena *arena,
     bl_buffer_done(&line);
 }
 
-static void note(struct bl_engine *engine, struct bl_journal *journal,
-                 const struct bl_receipt *receipt, struct bl_text late, struct bl_error *error)
+/* The end of a whole run: told when it is written down, or when that was refused. */
+static void tell_end(struct bl_journal *journal, const struct bl_receipt *receipt,
+                     struct bl_text late, const struct bl_run_result *run)
 {
-    const struct bl_turn_store *store = engine->store;
-    struct bl_scope shield;
-
-    bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    if (store->note(store->context, bl_buffer_text(&journal->pending), receipt->id, late, error) ==
-        0)
-        bl_buffer_clear(&journal->pending);
-    bl_shield_end(&shield);
-}
-
-/* Writes down what belongs to no turn: the end (of a `whole` run), and the receipt of a stop that
- * came after a claim. */
-static void end_run(struct bl_engine *engine, struct bl_journal *journal,
-                    struct bl_receipt *receipt, const struct bl_session *session, bool whole,
-                    const struct bl_run_result *run)
-{
-    bool late = run->receipt.size > 0 && !journal->receipt_stored;
     struct bl_error error = {0};
-
-    journal_tell_stop(journal, receipt, run->receipt);
-    if (engine->store != NULL && !session->unknown && !whole) {
-        if (late || journal->pending.size > 0)
-            note(engine, journal, receipt, late ? run->receipt : (struct bl_text){0}, &error);
-        if (error.code != 0)
-            bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
-    }
-    if (!whole)
-        return;
     struct bl_event ended = {.type = BL_EVENT_RUN_ENDED,
                              .name = bl_text_from(bl_turn_end_name(run->end)),
                              .count = run->turns_completed,
                              .usage = &run->usage,
                              .spent = &run->spent};
+
+    journal_hold(journal);
+    size_t pending = journal->pending.size;
     journal_prepare(journal, &ended);
-    if (engine->store != NULL && !session->unknown)
-        note(engine, journal, receipt, late ? run->receipt : (struct bl_text){0}, &error);
+    journal_note(journal, receipt->id, late, &error);
     if (error.code != 0) {
         /* It comes before the end, which gets another number. */
         journal->seq--;
+        journal->pending.size = pending;
         bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
         journal_prepare(journal, &ended);
     }
+    journal_release(journal);
     journal_tell(journal, &ended);
+}
+
+/* Writes down what belongs to no turn: the end (of a `whole` run), and the receipt of a stop that
+ * came after a claim. */
+static void end_run(struct bl_journal *journal, struct bl_receipt *receipt, bool whole,
+                    const struct bl_run_result *run)
+{
+    bool is_late = run->receipt.size > 0 && !journal->receipt_stored;
+    struct bl_text late = is_late ? run->receipt : (struct bl_text){0};
+    struct bl_error error = {0};
+
+    journal_tell_stop(journal, receipt, run->receipt);
+    if (whole) {
+        tell_end(journal, receipt, late, run);
+        return;
+    }
+    if (is_late || journal->pending.size > 0)
+        journal_note(journal, receipt->id, late, &error);
+    if (error.code != 0)
+        bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
+}
+
+/* Of a journal that ends with the loop: nested calls may have had to wait for it. */
+static void let_others_go(struct bl_journal *journal)
+{
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, 2 * BL_STORE_NS_MAX);
+    while (journal->waiting > 0 && bl_yield() == 0)
+        continue;
+    bl_shield_end(&shield);
 }
 
 static void set_deadline(struct bl_engine *engine, struct bl_scope *scope,
@@ -163,15 +172,19 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
             const struct bl_run_options *options, struct bl_arena *arena,
             struct bl_run_result *ret_result)
 {
-    struct bl_journal own, *journal = options->journal != NULL ? options->journal : &own;
+    struct bl_journal own, *journal = options->journal;
     uint64_t count = options->recorded_count;
     struct bl_list taken; /* what the prompt of the turn was made of */
     struct bl_text prompt;
 
     bl_list_init(&taken);
     bl_journal_init(&own, engine, options->run_id, session->id);
+    if (journal == NULL) {
+        journal = engine->standing != NULL ? engine->standing : &own;
+        journal->agent = options->agent;
+    }
+    journal->sealed = session->unknown;
     engine->journal = journal;
-    own.agent = options->agent;
     begin_run(engine, journal, options, ret_result, arena);
     if (count < (options->continues ? options->max_turns : 1))
         set_deadline(engine, receipt->scope, options);
@@ -185,8 +198,11 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
     }
     ret_result->undelivered = engine->inbox != NULL && !bl_list_empty(&engine->inbox->waiting);
     settle_stop(receipt, arena, ret_result);
-    end_run(engine, journal, receipt, session, is_run(options), ret_result);
+    if (options->closing != NULL)
+        options->closing(options->closing_context);
+    end_run(journal, receipt, is_run(options), ret_result);
     engine->journal = NULL;
+    let_others_go(&own);
     bl_journal_done(&own);
 }
 

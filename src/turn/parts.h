@@ -60,6 +60,7 @@ struct turn {
     struct bl_turn_record *summary; /* of these, made in this turn; NULL: none */
     struct bl_budget budget;
     struct bl_list injected; /* taken from the inbox: struct bl_inbox_message */
+    struct bl_list nested;   /* calls of cells at work: nested.c */
     bool tools_forbidden;
     bool begun;                 /* the attempt is on record */
     struct turn_answer answer;  /* the newest */
@@ -88,10 +89,45 @@ void turn_answer_keep(struct turn *turn);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
+/* A call at work, of the model or nested, as the tool sees it and as its output comes back. */
+struct step {
+    struct bl_tool_call call; /* the callbacks find the rest by it; `turn` is what it is told in */
+    struct bl_engine *engine;
+    struct bl_text id;
+    struct bl_text name;
+    bool nested;
+    struct bl_scope scope;
+    struct bl_tool_result result;
+};
+
+void step_emit(const struct step *step, struct bl_event event);
+/* Its callbacks. */
+void step_output(const struct bl_tool_call *call, struct bl_text bytes);
+void step_tell(const struct bl_tool_call *call, struct bl_event *event);
+/* What is wrong with a call of that tool with that input, in the arena; empty: it can be run. */
+struct bl_text step_misfit(const struct bl_tools *tools, struct bl_arena *arena,
+                           struct bl_text name, struct bl_text text,
+                           const struct bl_json **ret_input);
+/* Asks the rules, and whoever can be asked; in its scope, which it must look at afterwards. */
+bool step_permitted(struct step *step, char *reason, size_t reason_size);
+/* The tool itself, in the step's scope with a receipt of its own: it can be stopped alone. */
+int step_run(struct step *step, struct bl_error *error);
+/* The end of a call: in the turn's result, if it has a turn, and told. */
+void step_end(struct turn *turn, const struct step *step, const char *status, uint64_t ms,
+              struct bl_text text);
+void step_deny(struct turn *turn, const struct step *step, const char *reason);
+/* Its spending counts however it ended; the tokens have been drawn already. */
+void step_count_spent(struct turn *turn, const struct step *step);
+
 /* Runs the calls of the newest answer. True: the model can be asked again. */
 bool turn_run_calls(struct turn *turn);
 /* A result for each call of the newest answer that has none. */
 void turn_complete_results(struct turn *turn, struct bl_text text);
+
+/* ---- nested.c -------------------------------------------------------------------------------- */
+
+/* Nothing is added to the turn any more: nested calls that still run are of none from now on. */
+void turn_let_go(struct turn *turn);
 
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
@@ -122,7 +158,7 @@ bool turn_check_structure(struct turn *turn, bool *ret_fits);
 
 /* ---- result.c -------------------------------------------------------------------------------- */
 
-/* Fills result->json from the rest of it. */
+/* Fills result->json from the rest of it, which is complete with that. */
 void turn_result_seal(struct turn *turn);
 /* The receipt of the stop, once all below it is quiet; empty when nothing was stopped, or when it
  * was asked above, where its receipt is. */
@@ -130,9 +166,22 @@ struct bl_text turn_receipt_text(struct bl_receipt *receipt, struct bl_arena *ar
 
 /* ---- event.c --------------------------------------------------------------------------------- */
 
-/* The two halves of bl_journal_emit: into the next transaction, and to the listener. */
+/* Where what the engine does is told now; NULL: nowhere. */
+struct bl_journal *engine_journal(const struct bl_engine *engine);
+/* bl_journal_emit, of that turn (NULL: of none) whatever turn is under way. */
+void journal_emit_in(struct bl_journal *journal, struct bl_event *event, const char *turn);
+/* From here to journal_release nobody else's event gets a number, or a place among those that are
+ * written: what is prepared can be written, and taken back. Others wait. */
+void journal_hold(struct bl_journal *journal);
+void journal_release(struct bl_journal *journal);
+/* The two halves of bl_journal_emit: into the next transaction, and to the listener. While it is
+ * held, and the last one told right after its release: so they are told in their order, and whoever
+ * listens may have something told by others. */
 void journal_prepare(struct bl_journal *journal, struct bl_event *event);
 void journal_tell(struct bl_journal *journal, const struct bl_event *event);
+/* As bl_journal_note, with the receipt of a settlement. */
+int journal_note(struct bl_journal *journal, const char *receipt_id, struct bl_text receipt,
+                 struct bl_error *error);
 void turn_emit(struct turn *turn, struct bl_event event);
 /* Tells of a stop and of its receipt, once a run. */
 void journal_tell_stop(struct bl_journal *journal, const struct bl_receipt *receipt,

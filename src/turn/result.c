@@ -87,6 +87,7 @@ void turn_result_seal(struct turn *turn)
     struct bl_json_writer writer;
     struct bl_buffer out;
 
+    turn_let_go(turn);
     bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);

@@ -5,23 +5,20 @@
 
 #define MISFITS_TOLD_MAX 5u
 
-/* A call at work, as the tool sees it and as its output comes back. In the turn's arena. */
-struct step {
-    struct bl_tool_call call; /* the callbacks find the rest by it */
+/* A call of the model. In the turn's arena. */
+struct call_step {
+    struct step step;
     struct turn *turn;
     struct bl_block *block;
-    struct bl_scope scope;
     struct bl_scope *siblings; /* of all that run beside it, and itself */
-    struct bl_tool_result result;
-    bool settled; /* it has a result */
-    bool stopped;
-    bool failed; /* as the runtime does, and the turn with it */
+    bool settled;              /* it has a result */
+    bool failed;               /* as the runtime does, and the turn with it */
 };
 
 /* Calls of one answer that run beside each other; and what is left of the answer is not run when
  * one of them could not be. */
 struct batch {
-    struct step *steps[TURN_CALLS_MAX];
+    struct call_step *steps[TURN_CALLS_MAX];
     size_t count;
 };
 
@@ -62,40 +59,131 @@ void turn_complete_results(struct turn *turn, struct bl_text text)
     }
 }
 
-/* The end of a step: in the turn's result, and told. */
-static void end_step(struct turn *turn, const struct bl_block *call, const char *status,
-                     uint64_t ms, struct bl_text text)
-{
-    struct bl_step *step = bl_arena_alloc(turn->arena, sizeof *step);
+/* ---- What any call does -----------------------------------------------------------------------
+ */
 
-    step->id = bl_arena_text(turn->arena, call->id);
-    step->tool = bl_arena_text(turn->arena, call->name);
-    step->status = status;
-    step->ms = ms;
-    bl_list_push_back(&turn->result->steps, &step->link);
-    turn_emit(turn, (struct bl_event){.type = BL_EVENT_TOOL_ENDED,
-                                      .id = call->id,
-                                      .name = call->name,
+void step_emit(const struct step *step, struct bl_event event)
+{
+    struct bl_journal *journal = engine_journal(step->engine);
+
+    event.nested = step->nested;
+    if (journal != NULL)
+        journal_emit_in(journal, &event, step->call.turn);
+}
+
+void step_end(struct turn *turn, const struct step *step, const char *status, uint64_t ms,
+              struct bl_text text)
+{
+    if (turn != NULL) {
+        struct bl_step *listed = bl_arena_alloc(turn->arena, sizeof *listed);
+        listed->id = bl_arena_text(turn->arena, step->id);
+        listed->tool = bl_arena_text(turn->arena, step->name);
+        listed->status = status;
+        listed->ms = ms;
+        bl_list_push_back(&turn->result->steps, &listed->link);
+    }
+    step_emit(step, (struct bl_event){.type = BL_EVENT_TOOL_ENDED,
+                                      .id = step->id,
+                                      .name = step->name,
                                       .status = status,
                                       .ms = ms,
                                       .text = text});
 }
 
-static void tell_output(const struct bl_tool_call *call, struct bl_text bytes)
+void step_output(const struct bl_tool_call *call, struct bl_text bytes)
 {
     const struct step *step = BL_CONTAINER(call, struct step, call);
 
-    turn_emit(step->turn, (struct bl_event){.type = BL_EVENT_TOOL_OUTPUT,
-                                            .id = bl_text_from(call->id),
-                                            .text = bytes});
+    step_emit(step, (struct bl_event){.type = BL_EVENT_TOOL_OUTPUT, .id = step->id, .text = bytes});
 }
 
-static void tell_event(const struct bl_tool_call *call, struct bl_event *event)
+void step_tell(const struct bl_tool_call *call, struct bl_event *event)
 {
     const struct step *step = BL_CONTAINER(call, struct step, call);
 
-    event->id = bl_text_from(call->id);
-    bl_journal_emit(step->turn->journal, event);
+    event->id = step->id;
+    step_emit(step, *event);
+}
+
+void step_count_spent(struct turn *turn, const struct step *step)
+{
+    bl_spent_add(&turn->result->spent, &step->result.spent);
+    bl_usage_add(&turn->used, &step->result.spent.usage);
+}
+
+void step_deny(struct turn *turn, const struct step *step, const char *reason)
+{
+    struct bl_denial *denial = bl_arena_alloc(turn->arena, sizeof *denial);
+
+    denial->tool = bl_arena_text(turn->arena, step->name);
+    denial->reason = bl_arena_text(turn->arena, bl_text_from(reason));
+    bl_list_push_back(&turn->result->denials, &denial->link);
+}
+
+/* Asks whoever can be asked. A stop answers it, too. */
+static bool ask_permission(struct step *step, char *reason, size_t reason_size)
+{
+    const struct bl_tools *tools = step->engine->tools;
+    struct bl_event event = {.type = BL_EVENT_PERMISSION_ASKED, .name = step->name};
+    char question[512];
+
+    if (tools->ask == NULL) {
+        size_t size = strlen(reason);
+        snprintf(reason + size, reason_size - size, "%snobody can be asked here",
+                 size > 0 ? ": " : "");
+        return false;
+    }
+    bl_text_into(question, sizeof question, reason);
+    reason[0] = '\0';
+    event.text = bl_text_from(question);
+    step_tell(&step->call, &event);
+    enum bl_permit answer = tools->ask(tools->context, &step->call, question, reason, reason_size);
+    bool stopped = bl_scope_check(&step->scope) != 0;
+    event = (struct bl_event){.type = BL_EVENT_PERMISSION_ANSWERED,
+                              .name = step->name,
+                              .text = bl_text_from(reason),
+                              .status = stopped                       ? "cancelled"
+                                        : answer == BL_PERMIT_ALLOWED ? "allowed"
+                                                                      : "denied"};
+    step_tell(&step->call, &event);
+    return answer == BL_PERMIT_ALLOWED && !stopped;
+}
+
+bool step_permitted(struct step *step, char *reason, size_t reason_size)
+{
+    const struct bl_tools *tools = step->engine->tools;
+
+    switch (tools->permit(tools->context, &step->call, reason, reason_size)) {
+    case BL_PERMIT_ALLOWED: return true;
+    case BL_PERMIT_ASK: return ask_permission(step, reason, reason_size);
+    case BL_PERMIT_DENIED: return false;
+    }
+    return false;
+}
+
+/* Of a stop that was asked where the receipt is open. */
+static void tell_receipt(const struct step *step, struct bl_receipt *receipt)
+{
+    struct bl_text json = turn_receipt_text(receipt, step->call.arena);
+
+    if (json.size > 0)
+        step_emit(step, (struct bl_event){.type = BL_EVENT_RECEIPT, .id = step->id, .json = json});
+}
+
+int step_run(struct step *step, struct bl_error *error)
+{
+    const struct bl_tools *tools = step->engine->tools;
+    struct bl_receipt receipt;
+
+    bl_receipt_open(&receipt, &step->scope, step->call.id);
+    step_emit(step, (struct bl_event){.type = BL_EVENT_TOOL_STARTED,
+                                      .id = step->id,
+                                      .name = step->name,
+                                      .call = &step->call});
+    int code = tools->call(tools->context, &step->call, &step->result, error);
+    tell_receipt(step, &receipt);
+    bl_receipt_close(&receipt);
+    return code;
 }
 
 /* ---- What can be run ---------------------------------------------------------------------------
@@ -134,212 +222,152 @@ static struct bl_text misfit(struct bl_arena *arena, const struct bl_tool_offer 
     return text;
 }
 
+struct bl_text step_misfit(const struct bl_tools *tools, struct bl_arena *arena,
+                           struct bl_text name, struct bl_text text,
+                           const struct bl_json **ret_input)
+{
+    const struct bl_tool_offer *tool = find_tool(tools, name);
+    struct bl_json_fault fault;
+    char why[256];
+
+    *ret_input = NULL;
+    int code = bl_json_read(arena, text, NULL, ret_input, &fault);
+    if (tool == NULL)
+        return bl_arena_printf(arena, "there is no tool '" BL_TEXT_FORMAT "'",
+                               BL_TEXT_ARG(bl_utf8_cut(name, 64)));
+    if (code != 0) {
+        bl_json_fault_text(&fault, why, sizeof why);
+        return bl_arena_printf(arena, "its input is not JSON: %s", why);
+    }
+    if (!bl_json_is(*ret_input, BL_JSON_OBJECT))
+        return BL_TEXT("its input is not a JSON object");
+    return misfit(arena, tool, *ret_input);
+}
+
 /* Fills result->invalid of a call that cannot be run as it stands. */
 static void check_call(struct turn *turn, struct bl_block *block, const struct bl_json **ret_input)
 {
-    struct bl_arena *arena = &turn->record->arena;
-    struct bl_json_fault fault;
-    char text[256];
-
     *ret_input = NULL;
-    if (block->invalid.size > 0)
-        return;
-    const struct bl_tool_offer *tool = find_tool(turn->engine->tools, block->name);
-    if (tool == NULL) {
-        block->invalid = bl_arena_printf(arena, "there is no tool '" BL_TEXT_FORMAT "'",
-                                         BL_TEXT_ARG(bl_utf8_cut(block->name, 64)));
-    } else if (bl_json_read(arena, block->input, NULL, ret_input, &fault) != 0) {
-        bl_json_fault_text(&fault, text, sizeof text);
-        block->invalid = bl_arena_printf(arena, "its input is not JSON: %s", text);
-    } else if (!bl_json_is(*ret_input, BL_JSON_OBJECT)) {
-        block->invalid = BL_TEXT("its input is not a JSON object");
-    } else {
-        block->invalid = misfit(arena, tool, *ret_input);
-    }
+    if (block->invalid.size == 0)
+        block->invalid = step_misfit(turn->engine->tools, &turn->record->arena, block->name,
+                                     block->input, ret_input);
 }
 
-/* ---- One call ---------------------------------------------------------------------------------
+/* ---- One call of the model --------------------------------------------------------------------
  */
 
-static void settle(struct step *step, struct bl_text text, bool is_error)
+static void settle(struct call_step *own, struct bl_text text, bool is_error)
 {
-    step->result.text = text;
-    step->result.is_error = is_error;
-    step->settled = true;
+    own->step.result.text = text;
+    own->step.result.is_error = is_error;
+    own->settled = true;
 }
 
-/* Its spending counts however it ended; the tokens have been drawn already. */
-static void count_spent(struct step *step)
+static void deny(struct call_step *own, const char *reason)
 {
-    struct turn *turn = step->turn;
+    struct turn *turn = own->turn;
 
-    bl_spent_add(&turn->result->spent, &step->result.spent);
-    bl_usage_add(&turn->used, &step->result.spent.usage);
+    step_deny(turn, &own->step, reason);
+    settle(own, bl_arena_printf(&turn->record->arena, "Not permitted: %s", reason), true);
+    step_end(turn, &own->step, "denied", 0, own->step.result.text);
 }
 
-static void deny(struct step *step, const char *reason)
+static int run_tool(struct call_step *own)
 {
-    struct turn *turn = step->turn;
-    struct bl_denial *denial = bl_arena_alloc(turn->arena, sizeof *denial);
-
-    denial->tool = bl_arena_text(turn->arena, step->block->name);
-    denial->reason = bl_arena_text(turn->arena, bl_text_from(reason));
-    bl_list_push_back(&turn->result->denials, &denial->link);
-    settle(step, bl_arena_printf(&turn->record->arena, "Not permitted: %s", reason), true);
-    end_step(turn, step->block, "denied", 0, step->result.text);
-}
-
-/* Asks whoever can be asked. A stop answers it, too. */
-static bool ask_permission(struct step *step, char *reason, size_t reason_size)
-{
-    const struct bl_tools *tools = step->turn->engine->tools;
-    struct bl_event event = {.type = BL_EVENT_PERMISSION_ASKED, .name = step->block->name};
-    char question[512];
-
-    if (tools->ask == NULL) {
-        size_t size = strlen(reason);
-        snprintf(reason + size, reason_size - size, "%snobody can be asked here",
-                 size > 0 ? ": " : "");
-        return false;
-    }
-    bl_text_into(question, sizeof question, reason);
-    reason[0] = '\0';
-    event.text = bl_text_from(question);
-    tell_event(&step->call, &event);
-    enum bl_permit answer = tools->ask(tools->context, &step->call, question, reason, reason_size);
-    bool stopped = bl_scope_check(&step->scope) != 0;
-    event = (struct bl_event){.type = BL_EVENT_PERMISSION_ANSWERED,
-                              .name = step->block->name,
-                              .text = bl_text_from(reason),
-                              .status = stopped                       ? "cancelled"
-                                        : answer == BL_PERMIT_ALLOWED ? "allowed"
-                                                                      : "denied"};
-    tell_event(&step->call, &event);
-    return answer == BL_PERMIT_ALLOWED && !stopped;
-}
-
-static bool permitted(struct step *step, char *reason, size_t reason_size)
-{
-    const struct bl_tools *tools = step->turn->engine->tools;
-
-    switch (tools->permit(tools->context, &step->call, reason, reason_size)) {
-    case BL_PERMIT_ALLOWED: return true;
-    case BL_PERMIT_ASK: return ask_permission(step, reason, reason_size);
-    case BL_PERMIT_DENIED: return false;
-    }
-    return false;
-}
-
-/* Of a stop that was asked where the receipt is open. */
-static void tell_receipt(const struct step *step, struct bl_receipt *receipt)
-{
-    struct bl_text json = turn_receipt_text(receipt, &step->turn->record->arena);
-
-    if (json.size > 0)
-        turn_emit(step->turn,
-                  (struct bl_event){.type = BL_EVENT_RECEIPT, .id = step->block->id, .json = json});
-}
-
-/* Runs it in its scope, with a receipt of its own, so that it can be stopped alone. */
-static int run_tool(struct step *step)
-{
-    const struct bl_tools *tools = step->turn->engine->tools;
-    struct turn *turn = step->turn;
+    struct turn *turn = own->turn;
     struct bl_error error = {0};
-    struct bl_receipt receipt;
-
-    bl_receipt_open(&receipt, &step->scope, step->call.id);
-    turn_emit(turn, (struct bl_event){.type = BL_EVENT_TOOL_STARTED,
-                                      .id = step->block->id,
-                                      .name = step->block->name,
-                                      .call = &step->call});
-    int code = tools->call(tools->context, &step->call, &step->result, &error);
+    int code = step_run(&own->step, &error);
     bool failed = code != 0 && code != BL_ECANCELED && code != BL_ETIMEDOUT;
+
     /* Of several that fail the first is told. */
     if (failed && turn->result->end != BL_TURN_ERROR)
         turn->result->error = error;
-    tell_receipt(step, &receipt);
-    bl_receipt_close(&receipt);
-    count_spent(step);
+    step_count_spent(turn, &own->step);
     return code;
 }
 
 /* A call that was stopped alone is a result like any other. */
-static int run_permitted(struct step *step, uint64_t from_ns)
+static int run_permitted(struct call_step *own, uint64_t from_ns)
 {
-    struct turn *turn = step->turn;
-    int code = run_tool(step);
+    struct bl_tool_result *result = &own->step.result;
+    struct turn *turn = own->turn;
+    int code = run_tool(own);
     uint64_t ms = (bl_clock_now_ns(turn->engine->clock) - from_ns) / BL_NS_PER_MS;
+    bool stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
 
-    step->stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
-    if (code != 0 && !step->stopped) {
-        end_step(turn, step->block, "error", ms, (struct bl_text){0});
+    if (code != 0 && !stopped) {
+        step_end(turn, &own->step, "error", ms, (struct bl_text){0});
         turn_fail(turn, code, BL_KIND_TOOL, "the tool '" BL_TEXT_FORMAT "' failed: %s",
-                  BL_TEXT_ARG(step->block->name), bl_error_text(code));
+                  BL_TEXT_ARG(own->step.name), bl_error_text(code));
         return code;
     }
-    settle(step, step->result.text, step->result.is_error || step->stopped);
-    end_step(turn, step->block,
-             step->stopped           ? "stopped"
-             : step->result.is_error ? "error"
-                                     : "ok",
-             ms, step->result.text);
+    settle(own, result->text, result->is_error || stopped);
+    step_end(turn, &own->step,
+             stopped            ? "stopped"
+             : result->is_error ? "error"
+                                : "ok",
+             ms, result->text);
     return 0;
 }
 
 /* By a stop of this call alone, in the question or a hook before it. */
-static void stop_before(struct step *step)
+static void stop_before(struct call_step *own)
 {
-    settle(step, BL_TEXT("Stopped before it was run."), true);
-    end_step(step->turn, step->block, "stopped", 0, step->result.text);
+    settle(own, BL_TEXT("Stopped before it was run."), true);
+    step_end(own->turn, &own->step, "stopped", 0, own->step.result.text);
 }
 
 /* One call from its permission to its result. Not 0: the turn has failed. */
 static int run_step(void *argument)
 {
-    struct step *step = argument;
-    struct turn *turn = step->turn;
+    struct call_step *own = argument;
+    struct step *step = &own->step;
+    struct turn *turn = own->turn;
     uint64_t from_ns = bl_clock_now_ns(turn->engine->clock);
     char reason[512] = "";
     int code = 0;
 
     bl_scope_init(&step->scope, bl_scope_current());
     struct bl_scope *outer = bl_scope_enter(&step->scope);
-    bool may = permitted(step, reason, sizeof reason);
+    bool may = step_permitted(step, reason, sizeof reason);
     if (bl_scope_check(&turn->scope) != 0)
         code = 0; /* the turn is at its end, and says so */
     else if (bl_scope_check(&step->scope) != 0)
-        stop_before(step);
+        stop_before(own);
     else if (!may)
-        deny(step, reason);
+        deny(own, reason);
     else
-        code = run_permitted(step, from_ns);
+        code = run_permitted(own, from_ns);
     bl_scope_enter(outer);
     bl_scope_done(&step->scope);
-    step->failed = code != 0;
-    if (step->failed)
-        bl_scope_stop(step->siblings, BL_STOP_SIBLING_FAILURE, step->call.name);
+    own->failed = code != 0;
+    if (own->failed)
+        bl_scope_stop(own->siblings, BL_STOP_SIBLING_FAILURE, step->call.name);
     return code;
 }
 
-static struct step *make_step(struct turn *turn, struct bl_block *block,
-                              const struct bl_json *input)
+static struct call_step *make_step(struct turn *turn, struct bl_block *block,
+                                   const struct bl_json *input)
 {
-    struct step *step = bl_arena_zalloc(&turn->record->arena, sizeof *step);
+    struct call_step *own = bl_arena_zalloc(&turn->record->arena, sizeof *own);
 
-    step->turn = turn;
-    step->block = block;
-    step->call = (struct bl_tool_call){.id = block->id.data,
-                                       .name = block->name.data,
-                                       .turn = turn->result->turn_id,
-                                       .input_text = block->input,
-                                       .input = input,
-                                       .scope = &step->scope,
-                                       .arena = &turn->record->arena,
-                                       .budget = &turn->budget,
-                                       .output = tell_output,
-                                       .tell = tell_event};
-    return step;
+    own->turn = turn;
+    own->block = block;
+    own->step.engine = turn->engine;
+    own->step.id = block->id;
+    own->step.name = block->name;
+    own->step.call = (struct bl_tool_call){.id = block->id.data,
+                                           .name = block->name.data,
+                                           .turn = turn->result->turn_id,
+                                           .turn_scope = &turn->scope,
+                                           .input_text = block->input,
+                                           .input = input,
+                                           .scope = &own->step.scope,
+                                           .arena = &turn->record->arena,
+                                           .budget = &turn->budget,
+                                           .output = step_output,
+                                           .tell = step_tell};
+    return own;
 }
 
 /* ---- Several at once --------------------------------------------------------------------------
@@ -353,10 +381,10 @@ static void run_steps(struct batch *batch, struct bl_scope *siblings)
 
     bl_nursery_init(&nursery, siblings);
     for (size_t i = 1; i < batch->count; i++) {
-        struct step *step = batch->steps[i];
+        struct call_step *own = batch->steps[i];
         /* Without a stack for it, it has its turn in this fiber. */
-        if (bl_nursery_spawn(&nursery, NULL, step->call.name, run_step, step, NULL) != 0)
-            run_step(step);
+        if (bl_nursery_spawn(&nursery, NULL, own->step.call.name, run_step, own, NULL) != 0)
+            run_step(own);
     }
     run_step(batch->steps[0]);
     bl_nursery_join(&nursery);
@@ -378,11 +406,12 @@ static bool run_batch(struct turn *turn, struct batch *batch)
         batch->steps[i]->siblings = &siblings;
     run_steps(batch, &siblings);
     for (size_t i = 0; i < batch->count; i++) {
-        const struct step *step = batch->steps[i];
-        if (step->failed && !bl_list_empty(&receipt.stopped))
-            tell_receipt(step, &receipt);
-        if (step->settled)
-            add_result(turn, step->block, step->result.text, step->result.is_error);
+        const struct call_step *own = batch->steps[i];
+        const struct bl_tool_result *result = &own->step.result;
+        if (own->failed && !bl_list_empty(&receipt.stopped))
+            tell_receipt(&own->step, &receipt);
+        if (own->settled)
+            add_result(turn, own->block, result->text, result->is_error);
     }
     batch->count = 0;
     bl_receipt_close(&receipt);
@@ -444,7 +473,11 @@ static void refuse(struct turn *turn, const struct bl_block *block)
                bl_arena_printf(&turn->record->arena, "Not run: " BL_TEXT_FORMAT ".",
                                BL_TEXT_ARG(block->invalid)),
                true);
-    end_step(turn, block, "invalid", 0, block->invalid);
+    const struct step step = {.engine = turn->engine,
+                              .id = block->id,
+                              .name = block->name,
+                              .call = {.turn = turn->result->turn_id}};
+    step_end(turn, &step, "invalid", 0, block->invalid);
 }
 
 /* Each call in its turn; those that may run beside each other, and stand together, at once. */

@@ -36,7 +36,7 @@ static void people_read_the_same(void **state)
         "Session       s\n",
         "Workspace     ",
         "Instructions  ",
-        "Tools         bash, read, write, edit, glob, grep, ls, todo, task\n",
+        "Tools         bash, read, write, edit, glob, grep, ls, todo, task, exec, wait\n",
         "Model         script: demo\n",
         "Limits        7 steps, 5 tokens",
         "Containment   subreaper, sandbox off\n",

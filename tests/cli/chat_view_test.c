@@ -47,6 +47,49 @@ static void thinking_is_dim_and_short(void **state)
     end();
 }
 
+/* ---- Cells ----------------------------------------------------------------------------------- */
+
+static void tell_cell(enum bl_event_type type, const char *status)
+{
+    tell((struct bl_event){.type = type, .cell = "c-7", .generation = 1, .status = status});
+}
+
+static void a_cell_is_a_line_for_what_it_does_and_its_calls_are_calls(void **state)
+{
+    (void)state;
+    begin(60, false);
+    start_turn();
+    request("c1", "exec", "{\"source\":\"// @exec: {}\\n\\nawait tools.bash({})\\ntext(1)\"}");
+    tell_cell(BL_EVENT_CELL_CREATED, NULL);
+    tell((struct bl_event){.type = BL_EVENT_TOOL_REQUESTED,
+                           .nested = true,
+                           .id = BL_TEXT("c-7/call-1"),
+                           .name = BL_TEXT("bash"),
+                           .json = BL_TEXT("{\"command\":\"make\"}")});
+    live("● exec  await tools.bash({})\n"
+         "● bash  make\n");
+    tell_cell(BL_EVENT_CELL_YIELDED, NULL);
+    ended("c1", "ok", 4, "");
+    request("c2", "wait", "{\"cell_id\":\"c-7\",\"terminate\":true}");
+    ended("c2", "ok", 4, "");
+    taken("cell c-7 yielded\n"
+          "\n"
+          "● exec  await tools.bash({})\n"
+          "● wait  terminate c-7\n");
+    /* The turn is over, and the call of the cell is not. */
+    end_turn("{\"stop_reason\":\"completed\"}");
+    live("● bash  make\n");
+    ended("c-7/call-1", "ok", 4, "");
+    tell_cell(BL_EVENT_CELL_ENDED, "unknown");
+    tell_cell(BL_EVENT_CELL_SETTLED, "completed");
+    taken("● bash  make (4 ms)\n"
+          "\n"
+          "cell c-7 ended: unknown\n"
+          "cell c-7 settled: completed\n");
+    live("");
+    end();
+}
+
 /* ---- Sub-agents ------------------------------------------------------------------------------ */
 
 static void start_child(const char *above, const char *call, const char *child)
@@ -326,6 +369,8 @@ static void tell_anything(struct bl_random *random)
                              .json = bl_text_from(PICK(inputs)),
                              .status = PICK(statuses),
                              .child = PICK(agents),
+                             .nested = bl_random_below(random, 2) == 0,
+                             .cell = PICK(ids),
                              .error = &error,
                              .usage = &usage,
                              .piece = &piece,
@@ -416,6 +461,7 @@ static void all_of_it_fits_on_the_stack_of_a_fiber(void **state)
 
 SUITE(chat_view, cmocka_unit_test(a_conversation_is_prompts_and_markdown),
       cmocka_unit_test(thinking_is_dim_and_short),
+      cmocka_unit_test(a_cell_is_a_line_for_what_it_does_and_its_calls_are_calls),
       cmocka_unit_test(sub_agents_have_their_calls_below_them_and_end_in_a_line),
       cmocka_unit_test(a_sub_agent_that_was_stopped_says_so),
       cmocka_unit_test(a_stop_shows_its_receipt), cmocka_unit_test(survivors_are_red),

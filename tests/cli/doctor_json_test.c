@@ -35,6 +35,8 @@ static void every_member_is_there_and_unknown_is_null(void **state)
         "\"hint\":null},"
         "{\"name\":\"seccomp\",\"available\":true,\"version\":null,\"detail\":\"filters\","
         "\"hint\":null}],"
+        "\"cells\":{\"name\":\"worker\",\"available\":false,\"detail\":\"no such program\","
+        "\"hint\":\"install it\"},"
         "\"fibers\":{\"guard\":\"protected pages\",\"fibers_max\":30000,\"stack_bytes\":65536},"
         "\"libraries\":[{\"name\":\"libuv\",\"compiled\":\"1.44.2\",\"running\":\"1.48.0\"},"
         "{\"name\":\"libc\",\"compiled\":\"2.36\",\"running\":\"2.36\"}],"

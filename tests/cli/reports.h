@@ -17,6 +17,7 @@ static inline struct doctor_report report_sample(void)
         .bubblewrap = {"bubblewrap", PROBE_OK, "0.8.0", "/usr/bin/bwrap", ""},
         .landlock = {"landlock", PROBE_OK, "7", "ABI 7", ""},
         .seccomp = {"seccomp", PROBE_OK, "", "filters", ""},
+        .cells = {"worker", PROBE_NO, "", "no such program", "install it"},
         .fibers = {"protected pages", 30000, 65536},
         .libraries = {{"libuv", "1.44.2", "1.48.0"}, {"libc", "2.36", "2.36"}},
         .limits = {1024, PROBE_UNLIMITED, 5, 6, 65530, -1},

@@ -6,4 +6,5 @@ require('./formats');
 require('./providers');
 require('./requests');
 require('./sdks');
+require('./cell/wire');
 finish();

@@ -20,6 +20,12 @@ static void every_event_has_the_common_members_and_its_own(void **state)
         {BL_EVENT_TOOL_STARTED, "\"id\":\"I\",\"name\":\"N\""},
         {BL_EVENT_TOOL_OUTPUT, "\"id\":\"I\",\"text\":\"T\""},
         {BL_EVENT_TOOL_ENDED, "\"id\":\"I\",\"name\":\"N\",\"status\":\"S\",\"ms\":7"},
+        {BL_EVENT_CELL_CREATED, "\"id\":\"I\",\"cell\":\"C\"}"},
+        {BL_EVENT_CELL_YIELDED, "\"id\":\"I\",\"cell\":\"C\",\"generation\":2}"},
+        {BL_EVENT_CELL_ENDED, "\"cell\":\"C\",\"generation\":2,\"status\":\"S\","
+                              "\"receipt\":{\"j\":1},\"output\":\"T\"}"},
+        {BL_EVENT_CELL_SETTLED, "\"cell\":\"C\",\"generation\":2,\"status\":\"S\","
+                                "\"receipt\":{\"j\":1},\"output\":\"T\"}"},
         {BL_EVENT_COMPACTED, "\"turns_dropped\":3"},
         {BL_EVENT_RETRY,
          "\"attempt\":1,\"of\":4,\"wait_ms\":9,\"code\":\"overloaded\",\"status\":529,"
@@ -55,6 +61,8 @@ static void every_event_has_the_common_members_and_its_own(void **state)
                                  .text = BL_TEXT("T"),
                                  .json = BL_TEXT("{\"j\":1}"),
                                  .status = "S",
+                                 .cell = "C",
+                                 .generation = 2,
                                  .ms = 7,
                                  .piece = &piece,
                                  .usage = &usage,

@@ -210,6 +210,14 @@ static int call_tool(void *context, const struct bl_tool_call *call,
     return code;
 }
 
+static void settle(void *context, struct bl_scope *scope)
+{
+    struct stage *stage = context;
+
+    if (stage->on_settle != NULL)
+        stage->on_settle(stage, scope);
+}
+
 /* ---- The store --------------------------------------------------------------------------------
  */
 
@@ -275,6 +283,7 @@ static int store_commit(void *context, const struct bl_settlement *settlement,
     stage->turns_dropped += settlement->turns_dropped;
     keep_summary(stage, settlement);
     keep_receipt(stage, settlement->receipt);
+    bl_buffer_append(&stage->written, settlement->events);
     return 0;
 }
 
@@ -290,6 +299,7 @@ static int store_compact(void *context, const struct bl_settlement *settlement,
     stage->compacted++;
     stage->turns_dropped += settlement->turns_dropped;
     keep_summary(stage, settlement);
+    bl_buffer_append(&stage->written, settlement->events);
     return 0;
 }
 
@@ -303,6 +313,7 @@ static int store_reject(void *context, const struct bl_settlement *settlement,
     snprintf(stage->rejected_result, sizeof stage->rejected_result, BL_TEXT_FORMAT,
              BL_TEXT_ARG(settlement->result));
     keep_receipt(stage, settlement->receipt);
+    bl_buffer_append(&stage->written, settlement->events);
     return 0;
 }
 
@@ -310,9 +321,14 @@ static int store_note(void *context, struct bl_text events, const char *receipt_
                       struct bl_text receipt, struct bl_error *error)
 {
     struct stage *stage = context;
-    (void)events, (void)receipt_id, (void)error;
+    (void)receipt_id;
+    if (stage->note_ns > 0 && bl_sleep(stage->note_ns) != 0)
+        return refuse(BL_ETIMEDOUT, error);
+    if (stage->note_code != 0)
+        return refuse(stage->note_code, error);
     stage->noted++;
     keep_receipt(stage, receipt);
+    bl_buffer_append(&stage->written, events);
     return 0;
 }
 
@@ -369,6 +385,7 @@ void stage_init(struct stage *stage)
 {
     memset(stage, 0, sizeof *stage);
     bl_arena_init(&stage->arena);
+    bl_buffer_init(&stage->written, SIZE_MAX / 2);
     bl_session_init(&stage->session, "stage");
     stage->model = (struct bl_model){.provider = "stage",
                                      .name = "stage-1",
@@ -381,7 +398,8 @@ void stage_init(struct stage *stage)
                                      .offer_count = BL_COUNT(offers),
                                      .permit = permit,
                                      .ask = ask,
-                                     .call = call_tool};
+                                     .call = call_tool,
+                                     .settle = settle};
     stage->store = (struct bl_turn_store){.context = stage,
                                           .begin = store_begin,
                                           .commit = store_commit,
@@ -406,6 +424,7 @@ void stage_done(struct stage *stage)
         bl_free(stage->turns[i].result);
     }
     bl_free(stage->stored_summary);
+    bl_buffer_done(&stage->written);
     bl_session_done(&stage->session);
     bl_arena_done(&stage->arena);
 }

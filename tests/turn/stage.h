@@ -74,6 +74,7 @@ struct stage {
     bool tool_ask;
     enum bl_permit (*on_ask)(struct stage *stage, const struct bl_tool_call *call, char *reason,
                              size_t reason_size);
+    void (*on_settle)(struct stage *stage, struct bl_scope *scope);
     void *extra; /* of the test */
 
     struct stored_turn turns[STAGE_TURNS_MAX];
@@ -85,7 +86,9 @@ struct stage {
     char rejected_result[8192];
     char stored_receipt[8192];
     uint64_t store_ns; /* that a commit takes */
-    int begin_code, commit_code, reject_code, compact_code;
+    uint64_t note_ns;  /* the same of a note */
+    int begin_code, commit_code, reject_code, compact_code, note_code;
+    struct bl_buffer written;               /* lines of the journal that the store took */
     void (*on_commit)(struct stage *stage); /* when it is asked for */
 
     uint32_t events[STAGE_EVENTS_MAX]; /* types, in order */

@@ -1,0 +1,440 @@
+/* The tools `exec` and `wait`: code of the model's in a cell, and what comes of it. */
+#include "parts.h"
+
+/* Of a cell that is known by its name alone. */
+#define TRIES_MAX 3u
+
+/* ---- What the model is told of them ---------------------------------------------------------- */
+
+#define OUTPUT_MEMBERS                                                                             \
+    "\"yield_time_ms\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":300000,"                    \
+    "\"description\":\"Answer after so many milliseconds at the latest, with what there is "       \
+    "(10000).\"},"                                                                                 \
+    "\"max_output_tokens\":{\"type\":\"integer\",\"minimum\":1,"                                   \
+    "\"description\":\"Of longer output the middle is left out (10000).\"},"
+
+struct bl_tool_offer exec_offer(void)
+{
+    return (struct bl_tool_offer){
+        .name = "exec",
+        .description =
+            "Runs JavaScript (a module: strict, top-level await) in a cell, a process of its own "
+            "without files, network or imports, and answers with what it prints. Tools are called "
+            "as `await tools.NAME(input)`, with the input that the tool takes; the result is its "
+            "text, and a failed or refused call throws a ToolError. Calls may run side by side "
+            "(Promise.all). Use it where several calls, loops or computing on results would take "
+            "many answers. Globals: text(v) and console.log print, image(v), store(key, value) and "
+            "load(key) keep JSON values for later cells, notify(text) sends you a message at once, "
+            "yield_control() hands over what was printed so far, exit(), setTimeout, ALL_TOOLS. A "
+            "cell that runs on answers with its id, for `wait`; it ends with this turn, unless "
+            "'background' is true.",
+        .schema = BL_TEXT(
+            "{\"type\":\"object\",\"properties\":{"
+            "\"source\":{\"type\":\"string\",\"minLength\":1,"
+            "\"description\":\"The code. A first line `// @exec: {\\\"yield_time_ms\\\": N}` sets "
+            "the same as the other members.\"}," OUTPUT_MEMBERS
+            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400000,"
+            "\"description\":\"End the cell after so many milliseconds (30 minutes).\"},"
+            "\"background\":{\"type\":\"boolean\","
+            "\"description\":\"Let it run on when this turn has ended.\"}},"
+            "\"required\":[\"source\"],\"additionalProperties\":false}"),
+    };
+}
+
+struct bl_tool_offer wait_offer(void)
+{
+    return (struct bl_tool_offer){
+        .name = "wait",
+        .description =
+            "Waits for a cell that `exec` has left running, and answers with what it has printed "
+            "since; or ends it. Of a cell that has ended the result can be had again.",
+        .schema = BL_TEXT("{\"type\":\"object\",\"properties\":{"
+                          "\"cell_id\":{\"type\":\"string\",\"minLength\":1,"
+                          "\"description\":\"As `exec` has answered it.\"}," OUTPUT_MEMBERS
+                          "\"terminate\":{\"type\":\"boolean\","
+                          "\"description\":\"End it now.\"}},"
+                          "\"required\":[\"cell_id\"],\"additionalProperties\":false}"),
+        .parallel = true,
+    };
+}
+
+/* ---- What comes of a call -------------------------------------------------------------------- */
+
+struct bl_text exec_json_text(struct bl_arena *arena, const struct bl_json *value)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SIZE_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_value(&writer, value);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+static void fail(struct bl_tool_result *result, struct bl_text text)
+{
+    *result = (struct bl_tool_result){.text = text, .is_error = true};
+}
+
+static uint64_t generation_of(const struct bl_cell_observe_outcome *outcome)
+{
+    switch (outcome->type) {
+    case BL_CELL_OBSERVE_YIELDED: return outcome->yielded.generation;
+    case BL_CELL_OBSERVE_COMPLETED: return outcome->completed.generation;
+    case BL_CELL_OBSERVE_TERMINATED: return outcome->terminated.generation;
+    case BL_CELL_OBSERVE_MISSING: return 0;
+    }
+    return 0;
+}
+
+/* As it is told to the model; what is common to all is filled. */
+static struct exec_answer answer_of(const struct exec_run *run)
+{
+    const struct bl_cell_observe_outcome *outcome = &run->outcome;
+    struct exec_answer answer = {.cell_id = run->cell_id,
+                                 .state = EXEC_MISSING,
+                                 .wall_ns = bl_now_ns() - run->from_ns,
+                                 .unseen = run->has_unseen ? &run->unseen.yielded.items : NULL};
+
+    switch (outcome->type) {
+    case BL_CELL_OBSERVE_YIELDED:
+        answer.state = outcome->yielded.stalled ? EXEC_STALLED : EXEC_RUNNING;
+        answer.items = &outcome->yielded.items;
+        break;
+    case BL_CELL_OBSERVE_COMPLETED:
+        answer.state = outcome->completed.error != NULL ? EXEC_FAILED : EXEC_COMPLETED;
+        answer.items = &outcome->completed.items;
+        answer.error = outcome->completed.error;
+        answer.stopped_calls = outcome->completed.stopped_calls;
+        break;
+    case BL_CELL_OBSERVE_TERMINATED:
+        answer.state = EXEC_TERMINATED;
+        answer.items = &outcome->terminated.items;
+        answer.reason = bl_json_text(bl_json_get(outcome->terminated.receipt, BL_TEXT("reason")));
+        break;
+    case BL_CELL_OBSERVE_MISSING: break;
+    }
+    return answer;
+}
+
+void exec_fill(const struct exec_run *run, const struct exec_answer *answer,
+               struct bl_tool_result *ret_result)
+{
+    bool is_error = answer->state == EXEC_FAILED || answer->state == EXEC_MISSING ||
+                    answer->state == EXEC_UNKNOWN ||
+                    (answer->state == EXEC_TERMINATED && !run->wants_end);
+
+    *ret_result = (struct bl_tool_result){
+        .text = exec_answer_text(run->call->arena, answer, run->output_tokens_max),
+        .is_error = is_error,
+    };
+}
+
+void exec_fill_unknown(const struct exec_run *run, const char *note,
+                       struct bl_tool_result *ret_result)
+{
+    struct exec_answer answer = {.cell_id = run->cell_id,
+                                 .state = EXEC_UNKNOWN,
+                                 .wall_ns = bl_now_ns() - run->from_ns,
+                                 .note = bl_text_from(note)};
+
+    exec_fill(run, &answer, ret_result);
+}
+
+static void tell(const struct exec_run *run, enum bl_event_type type, uint64_t generation)
+{
+    struct bl_event event = {.type = type, .cell = run->cell->id, .generation = generation};
+
+    run->call->tell(run->call, &event);
+}
+
+static void tell_ended(struct exec_run *run, const char *status, bool with_output)
+{
+    const struct bl_cell_observe_outcome *outcome = &run->outcome;
+    struct bl_arena *arena = run->call->arena;
+    struct agent_cell_fate fate = {.status = status, .generation = generation_of(outcome)};
+    const struct bl_list *items = NULL;
+
+    if (outcome->type == BL_CELL_OBSERVE_TERMINATED) {
+        fate.receipt = exec_json_text(arena, outcome->terminated.receipt);
+        items = &outcome->terminated.items;
+    } else if (outcome->type == BL_CELL_OBSERVE_COMPLETED) {
+        items = &outcome->completed.items;
+    }
+    if (with_output && items != NULL)
+        fate.output = exec_output_text(arena, items, EXEC_OUTPUT_TOKENS);
+    run->cell->over = true;
+    agent_cell_tell_end(run->agent, run->cell, run->call, &fate);
+}
+
+static const char *status_of(const struct bl_cell_observe_outcome *outcome)
+{
+    if (outcome->type == BL_CELL_OBSERVE_TERMINATED)
+        return "terminated";
+    return outcome->completed.error != NULL ? "failed" : "completed";
+}
+
+/* Hands an outcome to the model: told, counted, and for the end kept. */
+void exec_deliver(struct exec_run *run, bool stopped, struct bl_tool_result *ret_result)
+{
+    struct agent_cell *cell = run->cell;
+    struct exec_answer answer = answer_of(run);
+
+    exec_fill(run, &answer, ret_result);
+    cell->generation = generation_of(&run->outcome);
+    if (run->outcome.type == BL_CELL_OBSERVE_YIELDED) {
+        tell(run, BL_EVENT_CELL_YIELDED, cell->generation);
+        return;
+    }
+    tell_ended(run, status_of(&run->outcome), stopped);
+    cell->ended = cell->generation;
+    cell->is_error = ret_result->is_error;
+    bl_buffer_clear(&cell->text);
+    bl_buffer_append(&cell->text, ret_result->text);
+}
+
+/* ---- Asking the host ------------------------------------------------------------------------- */
+
+static int observe(struct exec_run *run, uint64_t generation, uint64_t yield_ms,
+                   struct bl_cell_observe_outcome *ret_outcome)
+{
+    struct bl_cell_observe ask = {.cell_id = run->cell->id,
+                                  .generation = generation,
+                                  .yield_ms = yield_ms,
+                                  .from_ns = run->from_ns};
+
+    return bl_cell_observe(run->agent->cells.session, &ask, run->call->arena, ret_outcome,
+                           &run->fault);
+}
+
+/* The next that the model has not seen. One that was seen in a turn that left no trace may be gone:
+ * then the oldest that there is. */
+int exec_observe_next(struct exec_run *run, uint64_t yield_ms)
+{
+    uint64_t generation = run->cell->generation + 1;
+    int code = observe(run, generation, yield_ms, &run->outcome);
+
+    for (unsigned i = 0; i < TRIES_MAX && code != 0; i++) {
+        if (run->fault.code != BL_CELL_WRONG_GENERATION)
+            break;
+        uint64_t next = run->fault.expected;
+        for (unsigned k = run->fault.retained_count; k > 0; k--)
+            if (run->fault.retained[k - 1] > run->cell->generation)
+                next = run->fault.retained[k - 1];
+        code = observe(run, next, yield_ms, &run->outcome);
+    }
+    return code;
+}
+
+/* An end that was decided behind a yield nobody has seen: that one is read first. */
+static void read_unseen(struct exec_run *run)
+{
+    struct bl_scope shield;
+
+    if (generation_of(&run->outcome) <= run->cell->generation + 1)
+        return;
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    run->has_unseen = observe(run, generation_of(&run->outcome) - 1, 0, &run->unseen) == 0 &&
+                      run->unseen.type == BL_CELL_OBSERVE_YIELDED;
+    bl_shield_end(&shield);
+}
+
+/* A copy of a list's head takes the list over. */
+static void take_items(struct bl_list *items, bool empty)
+{
+    if (empty) {
+        bl_list_init(items);
+        return;
+    }
+    items->next->previous = items;
+    items->previous->next = items;
+}
+
+/* The same outcome in the words of `observe`, which can say all that `terminate` can. */
+void exec_take_terminated(struct exec_run *run, const struct bl_cell_terminate_outcome *outcome)
+{
+    struct bl_cell_observe_outcome *taken = &run->outcome;
+    bool empty;
+
+    *taken = (struct bl_cell_observe_outcome){.json = outcome->json};
+    switch (outcome->type) {
+    case BL_CELL_TERMINATE_COMPLETED:
+        empty = bl_list_empty(&outcome->completed.items);
+        taken->type = BL_CELL_OBSERVE_COMPLETED;
+        taken->completed = outcome->completed;
+        take_items(&taken->completed.items, empty);
+        break;
+    case BL_CELL_TERMINATE_TERMINATED:
+        empty = bl_list_empty(&outcome->terminated.items);
+        taken->type = BL_CELL_OBSERVE_TERMINATED;
+        taken->terminated = outcome->terminated;
+        take_items(&taken->terminated.items, empty);
+        break;
+    case BL_CELL_TERMINATE_MISSING:
+        taken->type = BL_CELL_OBSERVE_MISSING;
+        taken->missing.cell_id = outcome->missing.cell_id;
+        break;
+    }
+    read_unseen(run);
+}
+
+/* ---- Stopped --------------------------------------------------------------------------------- */
+
+/* Its cell ends with it. `made`: it is known to be there. */
+int exec_stop(struct exec_run *run, bool made, struct bl_tool_result *ret_result)
+{
+    struct bl_cell_terminate_outcome *outcome = bl_arena_zalloc(run->call->arena, sizeof *outcome);
+    struct bl_stop why;
+
+    bl_scope_stop_read(run->call->scope, &why);
+    bool answered = exec_stop_cell(run->agent, run->cell, &why, run->call->arena, outcome);
+    bool missing = answered && outcome->type == BL_CELL_TERMINATE_MISSING;
+    if (answered && !missing) {
+        exec_take_terminated(run, outcome);
+        exec_deliver(run, true, ret_result);
+    } else if (missing && !made) {
+        run->outcome.type = BL_CELL_OBSERVE_MISSING;
+        struct exec_answer answer = answer_of(run);
+        exec_fill(run, &answer, ret_result);
+        tell_ended(run, "never_started", false);
+        run->cell->missing = true;
+    } else {
+        run->outcome.type = BL_CELL_OBSERVE_MISSING;
+        exec_fill_unknown(run, "It was to end, and nobody could say whether it did.", ret_result);
+        tell_ended(run, "unknown", false);
+        run->cell->over = false;
+        exec_checkpoint_write(run->agent);
+    }
+    return bl_scope_check(run->call->scope);
+}
+
+/* A cell that is not of the turn outlives its stop. */
+int exec_leave_running(struct exec_run *run, struct bl_tool_result *ret_result)
+{
+    struct exec_answer answer = {
+        .cell_id = run->cell_id, .state = EXEC_RUNNING, .wall_ns = bl_now_ns() - run->from_ns};
+
+    exec_fill(run, &answer, ret_result);
+    return bl_scope_check(run->call->scope);
+}
+
+static bool is_stopped(const struct exec_run *run)
+{
+    return bl_scope_check(run->call->scope) != 0;
+}
+
+/* ---- exec ------------------------------------------------------------------------------------ */
+
+/* The agent's tools, but for those that cells cannot call. */
+static const struct bl_cell_tool *make_tools(const struct bl_agent *agent, struct bl_arena *arena,
+                                             size_t *ret_count)
+{
+    struct bl_cell_tool *tools =
+        bl_arena_alloc(arena, (agent->tools.offer_count + 1) * sizeof *tools);
+    size_t count = 0;
+
+    for (size_t i = 0; i < agent->tools.offer_count; i++) {
+        const struct bl_tool_offer *offer = &agent->tools.offers[i];
+        if (!agent_tool_is_nested(offer->name))
+            continue;
+        tools[count++] = (struct bl_cell_tool){.name = bl_text_from(offer->name),
+                                               .description = bl_text_from(offer->description),
+                                               .schema = offer->schema};
+    }
+    *ret_count = count;
+    return tools;
+}
+
+static int create(struct exec_run *run, const struct exec_request *request)
+{
+    struct bl_agent *agent = run->agent;
+    struct bl_cell_create create = {
+        .cell_id = run->cell->id,
+        .source = request->source,
+        .deadline_ms = request->timeout_ms,
+    };
+
+    create.tools = make_tools(agent, run->call->arena, &create.tool_count);
+    if (!request->background && run->call->turn_scope != NULL) {
+        create.scope = agent_cells_turn_scope(agent, run->call);
+        run->cell->of_turn = true;
+    }
+    return bl_cell_create(agent->cells.session, &create, &run->fault);
+}
+
+/* Creates it and observes it for the first time. `*ret_kept`: there is something to remember. */
+static int create_and_observe(struct exec_run *run, const struct exec_request *request,
+                              struct bl_tool_result *ret_result, bool *ret_kept)
+{
+    const struct bl_scope *turn = run->call->turn_scope;
+
+    *ret_kept = true;
+    if (create(run, request) != 0) {
+        if (is_stopped(run))
+            return exec_stop(run, false, ret_result);
+        *ret_kept = false;
+        fail(ret_result,
+             bl_arena_printf(run->call->arena, "No cell was made: %s.", run->fault.message));
+        return 0;
+    }
+    tell(run, BL_EVENT_CELL_CREATED, 0);
+    int code = exec_observe_next(run, request->yield_ms);
+    if (code == 0 && run->outcome.type != BL_CELL_OBSERVE_MISSING) {
+        exec_deliver(run, false, ret_result);
+        return 0;
+    }
+    if (code != 0 && is_stopped(run)) {
+        bool outlives = request->background && turn != NULL && bl_scope_stopped(turn);
+        return outlives ? exec_leave_running(run, ret_result) : exec_stop(run, true, ret_result);
+    }
+    exec_fill_unknown(run, code != 0 ? run->fault.message : "Its record is gone.", ret_result);
+    return 0;
+}
+
+/* Another for each call, also where a provider names two of them alike. */
+static struct agent_cell *add_cell(struct bl_agent *agent, const struct bl_tool_call *call)
+{
+    char id[EXEC_ID_SIZE];
+    uint64_t repeat = 0;
+
+    do
+        exec_cell_id(agent->session.id, call->turn, call->id, repeat++, id);
+    while (agent_cell_find(agent, bl_text_from(id)) != NULL);
+    return agent_cell_add(agent, id);
+}
+
+int agent_exec(struct bl_agent *agent, const struct bl_tool_call *call,
+               struct bl_tool_result *ret_result, struct bl_error *error BL_UNUSED)
+{
+    struct exec_run *run = bl_arena_zalloc(call->arena, sizeof *run);
+    struct exec_request request;
+    struct bl_text problem;
+    bool kept;
+
+    *run = (struct exec_run){.agent = agent, .call = call, .from_ns = bl_now_ns()};
+    if (!exec_request_read(call->arena, call->input, &request, &problem)) {
+        fail(ret_result, problem);
+        return 0;
+    }
+    if (agent_cells_open(agent, &run->fault) != 0) {
+        fail(ret_result,
+             bl_arena_printf(call->arena, "No cell can be made here: %s.", run->fault.message));
+        return bl_scope_check(call->scope);
+    }
+    run->output_tokens_max = request.output_tokens_max;
+    run->cell = add_cell(agent, call);
+    run->cell_id = bl_text_from(run->cell->id);
+    int code = agent_cell_take(run->cell);
+    if (code != 0) {
+        agent_cell_forget(run->cell);
+        fail(ret_result, BL_TEXT("Stopped before it was run."));
+        return code;
+    }
+    code = create_and_observe(run, &request, ret_result, &kept);
+    agent_cell_give(agent, run->cell, call);
+    if (!kept)
+        agent_cell_forget(run->cell);
+    return code;
+}

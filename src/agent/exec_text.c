@@ -1,0 +1,475 @@
+/* What `exec` is asked, and what it and `wait` answer: texts from texts, nothing else. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "parts.h"
+
+#define PRAGMA        "@exec"
+#define PRAGMA_NAMES  "yield_time_ms, max_output_tokens, timeout_ms, background"
+#define IMAGES_MAX    8u
+#define ENDED_EARLIER " (ended earlier)"
+/* The line that stands for what was left out, at most. */
+#define MARK_MAX ((size_t)48)
+/* Nobody has so much: what is said of more tokens than that makes no difference. */
+#define TOKENS_MAX ((uint64_t)1 << 40)
+
+/* ---- What is asked --------------------------------------------------------------------------- */
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+static struct bl_text skip_blanks(struct bl_text text)
+{
+    while (text.size > 0 && is_blank(text.data[0]))
+        text = (struct bl_text){text.data + 1, text.size - 1};
+    return text;
+}
+
+/* What stands behind `// @exec` in a line; false: it is no pragma, and not meant to be one. */
+static bool find_pragma(struct bl_text line, struct bl_text *ret_rest)
+{
+    struct bl_text text = skip_blanks(line);
+
+    if (!bl_text_starts_with(text, BL_TEXT("//")))
+        return false;
+    text = skip_blanks((struct bl_text){text.data + 2, text.size - 2});
+    if (!bl_text_starts_with(text, BL_TEXT(PRAGMA)))
+        return false;
+    text = (struct bl_text){text.data + strlen(PRAGMA), text.size - strlen(PRAGMA)};
+    *ret_rest = text;
+    return text.size == 0 || is_blank(text.data[0]) || text.data[0] == ':' || text.data[0] == '{' ||
+           text.data[0] == '\r';
+}
+
+/* One number of a pragma or an input, where it is there. Empty: it is well. */
+static struct bl_text read_number(struct bl_arena *arena, const struct bl_json *object,
+                                  const char *name, int64_t least, int64_t most, uint64_t *ret)
+{
+    const struct bl_json *value = bl_json_get(object, bl_text_from(name));
+    int64_t number;
+
+    if (value == NULL)
+        return (struct bl_text){0};
+    if (!bl_json_int64(value, &number) || number < least || number > most)
+        return bl_arena_printf(arena, "%s must be a whole number from %" PRId64 " to %" PRId64,
+                               name, least, most);
+    *ret = (uint64_t)number;
+    return (struct bl_text){0};
+}
+
+/* What `object` has of it takes the place of what was there. Empty: it is well. */
+static struct bl_text read_members(struct bl_arena *arena, const struct bl_json *object,
+                                   struct exec_request *request)
+{
+    const struct bl_json *background = bl_json_get(object, BL_TEXT("background"));
+    struct bl_text problem = read_number(arena, object, "yield_time_ms", 0,
+                                         (int64_t)BL_CELL_YIELD_MS_MAX, &request->yield_ms);
+
+    if (problem.size == 0)
+        problem = read_number(arena, object, "max_output_tokens", 1, (int64_t)TOKENS_MAX,
+                              &request->output_tokens_max);
+    if (problem.size == 0)
+        problem = read_number(arena, object, "timeout_ms", 1, (int64_t)BL_CELL_DEADLINE_MS_MAX,
+                              &request->timeout_ms);
+    if (problem.size > 0)
+        return problem;
+    if (background != NULL && !bl_json_is(background, BL_JSON_BOOLEAN))
+        return BL_TEXT("background must be true or false");
+    request->background = bl_json_boolean(background, request->background);
+    return (struct bl_text){0};
+}
+
+static bool is_member(struct bl_text name)
+{
+    static const struct bl_text names[] = {BL_TEXT("yield_time_ms"), BL_TEXT("max_output_tokens"),
+                                           BL_TEXT("timeout_ms"), BL_TEXT("background")};
+
+    for (size_t i = 0; i < BL_COUNT(names); i++)
+        if (bl_text_equal(names[i], name))
+            return true;
+    return false;
+}
+
+/* Of `rest`, which stands behind the pragma's name. Empty: it is well. */
+static struct bl_text read_pragma(struct bl_arena *arena, struct bl_text rest,
+                                  struct exec_request *request)
+{
+    struct bl_json_limits limits = {.depth_max = 8, .refuse_duplicates = true};
+    const struct bl_json *value;
+    struct bl_json_fault fault;
+    char text[256];
+
+    rest = bl_text_trim(rest);
+    if (!bl_text_starts_with(rest, BL_TEXT(":")))
+        return BL_TEXT("a colon and a JSON object must follow '// @exec'");
+    rest = (struct bl_text){rest.data + 1, rest.size - 1};
+    if (bl_json_read(arena, rest, &limits, &value, &fault) != 0) {
+        bl_json_fault_text(&fault, text, sizeof text);
+        return bl_arena_printf(arena, "it is not JSON: %s", text);
+    }
+    if (!bl_json_is(value, BL_JSON_OBJECT))
+        return BL_TEXT("it is not a JSON object");
+    BL_JSON_MEMBERS (key, value)
+        if (!is_member(bl_json_text(key)))
+            return bl_arena_printf(arena, "there is no '" BL_TEXT_FORMAT "': it may hold %s",
+                                   BL_TEXT_ARG(bl_utf8_cut(bl_json_text(key), 64)), PRAGMA_NAMES);
+    return read_members(arena, value, request);
+}
+
+bool exec_request_read(struct bl_arena *arena, const struct bl_json *input,
+                       struct exec_request *ret_request, struct bl_text *ret_problem)
+{
+    struct bl_text source = bl_json_text(bl_json_get(input, BL_TEXT("source"))), pragma;
+    const char *end = source.size > 0 ? memchr(source.data, '\n', source.size) : NULL;
+    size_t line_size = end != NULL ? (size_t)(end - source.data) : source.size;
+
+    *ret_request = (struct exec_request){
+        .source = source, .yield_ms = BL_CELL_YIELD_MS, .output_tokens_max = EXEC_OUTPUT_TOKENS};
+    if (source.size > 0 && find_pragma((struct bl_text){source.data, line_size}, &pragma)) {
+        struct bl_text problem = read_pragma(arena, pragma, ret_request);
+        /* The line stays, so that the numbers of those below it do. */
+        ret_request->source = (struct bl_text){source.data + line_size, source.size - line_size};
+        if (problem.size == 0 && bl_text_trim(ret_request->source).size == 0)
+            problem = BL_TEXT("nothing follows it");
+        if (problem.size > 0) {
+            *ret_problem = bl_arena_printf(
+                arena, "The pragma in line 1 is wrong: " BL_TEXT_FORMAT ". No cell was made.",
+                BL_TEXT_ARG(problem));
+            return false;
+        }
+    }
+    *ret_problem = read_members(arena, input, ret_request);
+    if (ret_problem->size == 0 && bl_text_trim(source).size == 0)
+        *ret_problem = BL_TEXT("source is empty");
+    if (ret_problem->size > 0)
+        *ret_problem = bl_arena_printf(arena, "No cell was made: " BL_TEXT_FORMAT ".",
+                                       BL_TEXT_ARG(*ret_problem));
+    return ret_problem->size == 0;
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------- */
+
+/* With its size before it, so that no two lists of texts are the same bytes. */
+static void hash_text(struct bl_sha256 *hash, const char *string)
+{
+    struct bl_text text = bl_text_from(string);
+    uint8_t size[8];
+
+    for (size_t i = 0; i < sizeof size; i++)
+        size[i] = (uint8_t)((uint64_t)text.size >> (56 - 8 * i));
+    bl_sha256_add(hash, (struct bl_text){(const char *)size, sizeof size});
+    if (text.size > 0)
+        bl_sha256_add(hash, text);
+}
+
+void exec_cell_id(const char *session, const char *turn, const char *call, uint64_t repeat,
+                  char out[EXEC_ID_SIZE])
+{
+    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    struct bl_sha256 hash;
+    uint8_t digest[32];
+    char number[24];
+
+    bl_sha256_init(&hash);
+    hash_text(&hash, session);
+    hash_text(&hash, turn);
+    hash_text(&hash, call);
+    if (repeat > 0) {
+        snprintf(number, sizeof number, "%" PRIu64, repeat);
+        hash_text(&hash, number);
+    }
+    bl_sha256_end(&hash, digest);
+    out[0] = 'c';
+    out[1] = '-';
+    for (size_t i = 0; i < 16; i++) {
+        size_t bit = 5 * i;
+        unsigned pair = (unsigned)digest[bit / 8] << 8 | digest[bit / 8 + 1];
+        out[2 + i] = digits[pair >> (11 - bit % 8) & 31];
+    }
+    out[18] = '\0';
+}
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+/* The text of all items, of which a long one's middle is left out. */
+struct shown {
+    struct bl_buffer *out;
+    size_t total;    /* bytes of all texts, each with the end of its line */
+    size_t head_max; /* so many of them from the beginning, and from `tail_from` on */
+    size_t tail_from;
+    size_t at; /* bytes that came by so far */
+    bool marked;
+    unsigned images;
+};
+
+static bool ends_line(struct bl_text text)
+{
+    return text.size > 0 && text.data[text.size - 1] == '\n';
+}
+
+static void count_items(const struct bl_list *items, size_t *bytes, size_t *lines)
+{
+    if (items == NULL)
+        return;
+    BL_LIST_EACH (link, items) {
+        struct bl_text text = BL_CONTAINER(link, struct bl_cell_item, link)->text;
+        if (BL_CONTAINER(link, struct bl_cell_item, link)->image)
+            continue;
+        *bytes += text.size + !ends_line(text);
+        *lines += !ends_line(text);
+        for (size_t i = 0; i < text.size; i++)
+            *lines += text.data[i] == '\n';
+    }
+}
+
+static void end_line(struct bl_buffer *out)
+{
+    if (out->size > 0 && out->data[out->size - 1] != '\n')
+        bl_buffer_append_byte(out, '\n');
+}
+
+/* Once, where the first byte is left out. */
+static void mark(struct shown *shown, size_t left_out)
+{
+    if (shown->marked)
+        return;
+    shown->marked = true;
+    end_line(shown->out);
+    bl_buffer_printf(shown->out, "…%zu bytes left out…\n", left_out);
+}
+
+/* What of a piece is in the head, and in the tail. */
+static void show_piece(struct shown *shown, struct bl_text text)
+{
+    size_t from = shown->at, to = from + text.size;
+
+    shown->at = to;
+    if (from < shown->head_max)
+        bl_buffer_append(shown->out, (struct bl_text){text.data, to <= shown->head_max
+                                                                     ? text.size
+                                                                     : shown->head_max - from});
+    if (to > shown->head_max)
+        mark(shown, shown->tail_from - shown->head_max);
+    if (to > shown->tail_from) {
+        size_t start = from >= shown->tail_from ? 0 : shown->tail_from - from;
+        bl_buffer_append(shown->out, (struct bl_text){text.data + start, text.size - start});
+    }
+}
+
+/* A result is text: an image is named in it. */
+static void show_image(struct shown *shown, const struct bl_cell_item *item)
+{
+    ptrdiff_t comma = bl_text_find(item->url, BL_TEXT(","));
+    struct bl_text type = item->url, data = {0};
+
+    end_line(shown->out);
+    if (shown->images++ >= IMAGES_MAX) {
+        bl_buffer_append(shown->out, BL_TEXT("[image left out]\n"));
+        return;
+    }
+    if (comma >= 0) {
+        type.size = (size_t)comma;
+        data = (struct bl_text){item->url.data + comma + 1, item->url.size - (size_t)comma - 1};
+    }
+    if (bl_text_starts_with(type, BL_TEXT("data:")))
+        type = (struct bl_text){type.data + 5, type.size - 5};
+    ptrdiff_t semicolon = bl_text_find(type, BL_TEXT(";"));
+    if (semicolon >= 0)
+        type.size = (size_t)semicolon;
+    while (data.size > 0 && data.data[data.size - 1] == '=')
+        data.size--;
+    bl_buffer_printf(shown->out, "[image " BL_TEXT_FORMAT ", %zu bytes]\n",
+                     BL_TEXT_ARG(bl_utf8_cut(type, 64)), data.size / 4 * 3 + data.size % 4 * 3 / 4);
+}
+
+static void show_items(struct shown *shown, const struct bl_list *items)
+{
+    if (items == NULL)
+        return;
+    BL_LIST_EACH (link, items) {
+        const struct bl_cell_item *item = BL_CONTAINER(link, struct bl_cell_item, link);
+        if (item->image) {
+            show_image(shown, item);
+            continue;
+        }
+        show_piece(shown, item->text);
+        if (!ends_line(item->text))
+            show_piece(shown, BL_TEXT("\n"));
+    }
+}
+
+/* Moves an offset into all texts to where a character begins: down, or up. */
+static size_t align(const struct exec_answer *answer, size_t offset, bool up)
+{
+    const struct bl_list *const lists[] = {answer->unseen, answer->items};
+    size_t at = 0;
+
+    for (size_t i = 0; i < BL_COUNT(lists); i++) {
+        if (lists[i] == NULL)
+            continue;
+        BL_LIST_EACH (link, lists[i]) {
+            const struct bl_cell_item *item = BL_CONTAINER(link, struct bl_cell_item, link);
+            if (item->image)
+                continue;
+            if (offset < at + item->text.size) {
+                size_t within = offset - at;
+                while (up && within < item->text.size &&
+                       ((unsigned char)item->text.data[within] & 0xC0) == 0x80)
+                    within++;
+                return at + (up ? within : bl_utf8_cut(item->text, within).size);
+            }
+            at += item->text.size + !ends_line(item->text);
+            if (offset < at)
+                return offset;
+        }
+    }
+    return offset;
+}
+
+static void show_output(struct bl_buffer *out, const struct exec_answer *answer,
+                        uint64_t tokens_max)
+{
+    size_t budget = tokens_max > TOKENS_MAX ? SIZE_MAX : (size_t)tokens_max * 4;
+    struct shown shown = {.out = out};
+    size_t lines = 0;
+
+    count_items(answer->unseen, &shown.total, &lines);
+    count_items(answer->items, &shown.total, &lines);
+    shown.tail_from = shown.head_max = shown.total;
+    if (shown.total > budget) {
+        size_t kept = budget > 2 * MARK_MAX ? budget - MARK_MAX : budget;
+        shown.head_max = align(answer, kept / 2, false);
+        shown.tail_from = align(answer, shown.total - kept / 2, true);
+        bl_buffer_printf(out, "Output, %zu bytes in %zu lines, shortened:\n", shown.total, lines);
+    } else {
+        bl_buffer_append(out, BL_TEXT("Output:\n"));
+    }
+    show_items(&shown, answer->unseen);
+    show_items(&shown, answer->items);
+    end_line(out);
+}
+
+/* ---- What is answered ------------------------------------------------------------------------ */
+
+static void show_error(struct bl_buffer *out, const struct bl_cell_error *error)
+{
+    struct bl_text name = error->name;
+    struct bl_text stack = bl_text_trim(error->stack);
+
+    if (name.size == 0)
+        name = bl_text_from(bl_cell_error_kind_name(error->kind));
+    bl_buffer_append(out, BL_TEXT("Error:\n"));
+    bl_buffer_append(out, name);
+    bl_buffer_append(out, BL_TEXT(": "));
+    bl_buffer_append(out, error->message);
+    end_line(out);
+    bl_buffer_append(out, stack);
+    end_line(out);
+}
+
+static const char *state_text(enum exec_state state)
+{
+    switch (state) {
+    case EXEC_RUNNING: return "running";
+    case EXEC_STALLED: return "running (stalled: nothing left can wake it)";
+    case EXEC_COMPLETED: return "completed";
+    case EXEC_FAILED: return "failed";
+    case EXEC_TERMINATED: return "terminated";
+    case EXEC_MISSING: return "missing";
+    case EXEC_UNKNOWN: return "unknown";
+    }
+    return "unknown";
+}
+
+struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer *answer,
+                                uint64_t tokens_max)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SIZE_MAX);
+    bl_buffer_printf(&out, "Cell " BL_TEXT_FORMAT ": %s", BL_TEXT_ARG(answer->cell_id),
+                     state_text(answer->state));
+    if (answer->state == EXEC_TERMINATED)
+        bl_buffer_printf(&out, " (" BL_TEXT_FORMAT ")", BL_TEXT_ARG(answer->reason));
+    bl_buffer_printf(&out, "\nWall time: %.1f s\n", (double)answer->wall_ns / (double)BL_NS_PER_S);
+    if (answer->stopped_calls > 0)
+        bl_buffer_printf(&out, "Nested calls stopped at the end: %" PRIu64 "\n",
+                         answer->stopped_calls);
+    if (answer->note.size > 0) {
+        bl_buffer_append(&out, answer->note);
+        bl_buffer_append_byte(&out, '\n');
+    }
+    show_output(&out, answer, tokens_max);
+    if (answer->error != NULL)
+        show_error(&out, answer->error);
+    out.size--; /* the end of its last line */
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+struct bl_text exec_output_text(struct bl_arena *arena, const struct bl_list *items,
+                                uint64_t tokens_max)
+{
+    struct exec_answer answer = {.items = items};
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SIZE_MAX);
+    show_output(&out, &answer, tokens_max);
+    /* Without the line that stands above it. */
+    struct bl_text text = bl_buffer_text(&out), first;
+    bl_text_split(&text, '\n', &first);
+    text = bl_arena_text(arena, text);
+    bl_buffer_done(&out);
+    return text;
+}
+
+bool exec_answer_is_end(struct bl_text text, struct bl_text cell_id)
+{
+    static const struct bl_text ends[] = {BL_TEXT("completed"), BL_TEXT("failed"),
+                                          BL_TEXT("terminated (")};
+    struct bl_text rest;
+
+    if (!exec_answer_is_of(text, cell_id, &rest))
+        return false;
+    for (size_t i = 0; i < BL_COUNT(ends); i++)
+        if (bl_text_starts_with(rest, ends[i]))
+            return true;
+    return false;
+}
+
+bool exec_answer_is_of(struct bl_text text, struct bl_text cell_id, struct bl_text *ret_rest)
+{
+    static const struct bl_text before = BL_TEXT("Cell "), after = BL_TEXT(": ");
+    struct bl_text rest = text;
+
+    if (!bl_text_starts_with(rest, before))
+        return false;
+    rest = (struct bl_text){rest.data + before.size, rest.size - before.size};
+    if (cell_id.size == 0 || !bl_text_starts_with(rest, cell_id))
+        return false;
+    rest = (struct bl_text){rest.data + cell_id.size, rest.size - cell_id.size};
+    if (!bl_text_starts_with(rest, after))
+        return false;
+    *ret_rest = (struct bl_text){rest.data + after.size, rest.size - after.size};
+    return true;
+}
+
+struct bl_text exec_answer_again(struct bl_arena *arena, struct bl_text text)
+{
+    struct bl_text rest = text, first;
+    struct bl_buffer out;
+
+    bl_text_split(&rest, '\n', &first);
+    if (bl_text_ends_with(first, BL_TEXT(ENDED_EARLIER)))
+        return bl_arena_text(arena, text);
+    bl_buffer_init(&out, SIZE_MAX);
+    bl_buffer_append(&out, first);
+    bl_buffer_append(&out, BL_TEXT(ENDED_EARLIER "\n"));
+    bl_buffer_append(&out, rest);
+    text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}

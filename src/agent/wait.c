@@ -1,0 +1,286 @@
+/* The tool `wait`: what a cell has come to since, its end, or its end once more. */
+#include <inttypes.h>
+
+#include "parts.h"
+
+#define TERMINATE_ID "wait"
+
+/* ---- Once more ------------------------------------------------------------------------------- */
+
+/* A result that was told before. */
+struct told {
+    struct bl_text text;
+    bool is_error;
+};
+
+static void repeat(const struct exec_run *run, const struct told *told,
+                   struct bl_tool_result *ret_result)
+{
+    struct bl_text text = exec_answer_again(run->call->arena, told->text), rest;
+    bool is_terminated = exec_answer_is_of(text, run->cell_id, &rest) &&
+                         bl_text_starts_with(rest, BL_TEXT("terminated"));
+
+    *ret_result = (struct bl_tool_result){
+        .text = text,
+        .is_error = told->is_error && !(is_terminated && run->wants_end),
+    };
+}
+
+/* Is the call with that id, in the messages of one turn, one of ours? */
+static bool is_ours(const struct bl_list *messages, struct bl_text id)
+{
+    BL_LIST_EACH (link, messages) {
+        BL_LIST_EACH (inner, &BL_CONTAINER(link, struct bl_message, link)->blocks) {
+            const struct bl_block *block = BL_CONTAINER(inner, struct bl_block, link);
+            if (block->type == BL_BLOCK_CALL && bl_text_equal(block->id, id))
+                return bl_text_equal(block->name, BL_TEXT("exec")) ||
+                       bl_text_equal(block->name, BL_TEXT("wait"));
+        }
+    }
+    return false;
+}
+
+/* The first result in the messages of one turn that tells of its end. */
+static bool find_in_turn(const struct bl_list *messages, struct bl_text cell_id,
+                         struct told *ret_told)
+{
+    BL_LIST_EACH (link, messages) {
+        BL_LIST_EACH (inner, &BL_CONTAINER(link, struct bl_message, link)->blocks) {
+            const struct bl_block *block = BL_CONTAINER(inner, struct bl_block, link);
+            if (block->type != BL_BLOCK_RESULT || !exec_answer_is_end(block->text, cell_id) ||
+                !is_ours(messages, block->id))
+                continue;
+            *ret_told = (struct told){block->text, block->is_error};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_in_context(const struct bl_session *session, struct bl_text cell_id,
+                            struct told *ret_told)
+{
+    BL_LIST_EACH (link, &session->turns) {
+        const struct bl_turn_record *record = BL_CONTAINER(link, struct bl_turn_record, link);
+        if (find_in_turn(&record->messages, cell_id, ret_told))
+            return true;
+    }
+    return false;
+}
+
+/* The session as the store has it, with what left the context. */
+struct search {
+    struct bl_arena *arena;
+    struct bl_text cell_id;
+    struct told told;
+    struct bl_text status; /* of its end, by an event; empty: none */
+    struct bl_text reason; /* of that, by its receipt */
+};
+
+static void search_turn(struct search *search, const struct bl_json *line)
+{
+    struct bl_text json = exec_json_text(search->arena, bl_json_get(line, BL_TEXT("messages")));
+    struct bl_list messages;
+
+    bl_list_init(&messages);
+    if (bl_messages_read(search->arena, json, &messages) == 0)
+        find_in_turn(&messages, search->cell_id, &search->told);
+}
+
+static void search_event(struct search *search, const struct bl_json *event)
+{
+    struct bl_text type = bl_json_text(bl_json_get(event, BL_TEXT("type")));
+    struct bl_text status = bl_json_text(bl_json_get(event, BL_TEXT("status")));
+
+    if (!bl_text_equal(bl_json_text(bl_json_get(event, BL_TEXT("cell"))), search->cell_id))
+        return;
+    if (!bl_text_equal(type, BL_TEXT("cell_ended")) &&
+        !bl_text_equal(type, BL_TEXT("cell_settled")))
+        return;
+    if (bl_text_equal(status, BL_TEXT("completed")) || bl_text_equal(status, BL_TEXT("failed")) ||
+        bl_text_equal(status, BL_TEXT("terminated"))) {
+        search->status = status;
+        search->reason = bl_json_text(bl_json_pointer(event, BL_TEXT("/receipt/reason")));
+    }
+}
+
+static int search_line(void *context, struct bl_text line)
+{
+    static const struct bl_json_limits limits = {.size_max = SIZE_MAX / 2,
+                                                 .string_max = SIZE_MAX / 2};
+    struct search *search = context;
+    struct bl_arena_mark mark = bl_arena_mark(search->arena);
+    const struct bl_json *value;
+
+    if (bl_text_find(line, search->cell_id) < 0)
+        return 0;
+    if (bl_json_read(search->arena, line, &limits, &value, NULL) != 0)
+        return 0;
+    struct bl_text type = bl_json_text(bl_json_get(value, BL_TEXT("type")));
+    if (bl_text_equal(type, BL_TEXT("turn")))
+        search_turn(search, value);
+    else if (bl_text_equal(type, BL_TEXT("event")))
+        search_event(search, bl_json_get(value, BL_TEXT("event")));
+    else
+        bl_arena_rewind(search->arena, mark);
+    return search->told.text.size > 0 ? BL_ECLOSED : 0;
+}
+
+/* A cell that the host knows nothing of, and that ended all the same. */
+static bool find_in_store(struct exec_run *run, struct told *ret_told)
+{
+    struct search search = {.arena = run->call->arena, .cell_id = run->cell_id};
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct exec_answer answer = {.cell_id = run->cell_id,
+                                 .note = BL_TEXT("What it had printed is not kept any more.")};
+
+    bl_store_export(run->agent->options.store, run->agent->session.id, search_line, &search, error);
+    bl_free(error);
+    *ret_told = search.told;
+    if (search.told.text.size > 0)
+        return true;
+    if (search.status.size == 0)
+        return false;
+    answer.reason = search.reason;
+    answer.state = bl_text_equal(search.status, BL_TEXT("completed")) ? EXEC_COMPLETED
+                   : bl_text_equal(search.status, BL_TEXT("failed"))  ? EXEC_FAILED
+                                                                      : EXEC_TERMINATED;
+    *ret_told = (struct told){exec_answer_text(run->call->arena, &answer, EXEC_OUTPUT_TOKENS),
+                              answer.state != EXEC_COMPLETED};
+    return true;
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static void answer_missing(struct exec_run *run, struct bl_tool_result *ret_result)
+{
+    struct told told;
+
+    if (run->cell != NULL)
+        run->cell->missing = true;
+    if (run->cell_id.size > 0 && find_in_store(run, &told)) {
+        repeat(run, &told, ret_result);
+        return;
+    }
+    struct exec_answer answer = {.cell_id = bl_utf8_cut(run->cell_id, BL_CELL_ID_SIZE),
+                                 .state = EXEC_MISSING,
+                                 .wall_ns = bl_now_ns() - run->from_ns};
+    exec_fill(run, &answer, ret_result);
+}
+
+static int terminate(struct exec_run *run)
+{
+    struct bl_cell_terminate_outcome *outcome = bl_arena_zalloc(run->call->arena, sizeof *outcome);
+    struct bl_cell_terminate ask = {
+        .cell_id = run->cell->id,
+        .terminate_id = TERMINATE_ID,
+        .reason = BL_STOP_USER,
+        .origin = "wait",
+    };
+    int code =
+        bl_cell_terminate(run->agent->cells.session, &ask, run->call->arena, outcome, &run->fault);
+
+    if (code == 0)
+        exec_take_terminated(run, outcome);
+    return code;
+}
+
+/* With the cell taken. */
+static int wait_for(struct exec_run *run, uint64_t yield_ms, struct bl_tool_result *ret_result)
+{
+    struct agent_cell *cell = run->cell;
+
+    if (cell->ended != 0) {
+        repeat(run, &(struct told){bl_buffer_text(&cell->text), cell->is_error}, ret_result);
+        return 0;
+    }
+    int code = run->wants_end ? terminate(run) : exec_observe_next(run, yield_ms);
+    if (code != 0 && bl_scope_check(run->call->scope) != 0)
+        return run->wants_end ? exec_stop(run, true, ret_result)
+                              : exec_leave_running(run, ret_result);
+    if (code != 0 && run->fault.code != BL_CELL_BAD_REQUEST) {
+        exec_fill_unknown(run, run->fault.message, ret_result);
+        return 0;
+    }
+    if (code != 0 || run->outcome.type == BL_CELL_OBSERVE_MISSING)
+        answer_missing(run, ret_result);
+    else
+        exec_deliver(run, false, ret_result);
+    return 0;
+}
+
+static struct agent_cell *find_cell(struct exec_run *run)
+{
+    struct agent_cell *cell = agent_cell_find(run->agent, run->cell_id);
+
+    if (cell == NULL) {
+        exec_checkpoint_read(run->agent);
+        cell = agent_cell_find(run->agent, run->cell_id);
+    }
+    return cell;
+}
+
+static bool is_id(struct bl_text text)
+{
+    size_t good = 0;
+
+    while (good < text.size &&
+           ((text.data[good] >= 'a' && text.data[good] <= 'z') ||
+            (text.data[good] >= '0' && text.data[good] <= '9') || text.data[good] == '-'))
+        good++;
+    return good == text.size && text.size > 0 && text.size <= 64;
+}
+
+static struct exec_run *make_run(struct bl_agent *agent, const struct bl_tool_call *call,
+                                 uint64_t *ret_yield_ms)
+{
+    struct exec_run *run = bl_arena_zalloc(call->arena, sizeof *run);
+    int64_t tokens = EXEC_OUTPUT_TOKENS, yield_ms = (int64_t)BL_CELL_YIELD_MS;
+
+    bl_json_int64(bl_json_get(call->input, BL_TEXT("max_output_tokens")), &tokens);
+    bl_json_int64(bl_json_get(call->input, BL_TEXT("yield_time_ms")), &yield_ms);
+    run->agent = agent;
+    run->call = call;
+    run->from_ns = bl_now_ns();
+    run->cell_id = bl_json_text(bl_json_get(call->input, BL_TEXT("cell_id")));
+    run->output_tokens_max = (uint64_t)tokens;
+    run->wants_end = bl_json_boolean(bl_json_get(call->input, BL_TEXT("terminate")), false);
+    *ret_yield_ms = (uint64_t)yield_ms;
+    return run;
+}
+
+int agent_wait(struct bl_agent *agent, const struct bl_tool_call *call,
+               struct bl_tool_result *ret_result, struct bl_error *error BL_UNUSED)
+{
+    uint64_t yield_ms;
+    struct exec_run *run = make_run(agent, call, &yield_ms);
+    struct told told;
+
+    run->cell = find_cell(run);
+    if (run->cell == NULL && find_in_context(&agent->session, run->cell_id, &told)) {
+        repeat(run, &told, ret_result);
+        return 0;
+    }
+    if (run->cell == NULL && !is_id(run->cell_id)) {
+        answer_missing(run, ret_result);
+        return 0;
+    }
+    int code = agent_cells_open(agent, &run->fault);
+    if (run->cell == NULL)
+        run->cell = agent_cell_find(agent, run->cell_id);
+    if (run->cell == NULL) {
+        run->cell = agent_cell_add(agent, run->cell_id.data);
+        /* If there is one it is of an agent before us, which told of its end; or the host did. */
+        run->cell->told = true;
+    }
+    if (code != 0) {
+        exec_fill_unknown(run, run->fault.message, ret_result);
+        return bl_scope_check(call->scope);
+    }
+    code = agent_cell_take(run->cell);
+    if (code != 0)
+        return exec_leave_running(run, ret_result);
+    code = wait_for(run, yield_ms, ret_result);
+    agent_cell_give(agent, run->cell, call);
+    return code;
+}

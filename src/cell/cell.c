@@ -1,0 +1,580 @@
+/* The life of one cell: a worker, what it says, its end. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "host.h"
+#include "worker/protocol.h"
+
+/* For what is written down at an end, and for what it waits for. */
+#define END_NS_MAX (30 * BL_NS_PER_S)
+/* While more than all cells together may hold waits to be read. */
+#define FULL_NS (5 * BL_NS_PER_MS)
+/* Workers that may die before they have read what they are to run. */
+#define BEGIN_TRIES 3u
+
+static const char *const state_names[] = {
+    [CELL_ADMITTING] = "running",     [CELL_RUNNING] = "running",
+    [CELL_COMPLETING] = "completing", [CELL_TERMINATING] = "terminating",
+    [CELL_COMPLETED] = "completed",   [CELL_TERMINATED] = "terminated",
+};
+
+const char *cell_state_name(enum cell_state state)
+{
+    return state_names[state];
+}
+
+bool cell_has_ended(const struct cell *cell)
+{
+    return cell->terminal != NULL;
+}
+
+void cell_waiter_init(struct cell_waiter *waiter)
+{
+    *waiter = (struct cell_waiter){0};
+    bl_list_init(&waiter->link);
+    bl_semaphore_init(&waiter->woken, 0);
+}
+
+void cell_wake_all(struct bl_list *waiters)
+{
+    struct bl_list *link;
+
+    while ((link = bl_list_pop_front(waiters)) != NULL) {
+        bl_list_init(link);
+        bl_semaphore_give(&BL_CONTAINER(link, struct cell_waiter, link)->woken);
+    }
+}
+
+struct cell *cell_find(const struct bl_cell_session *session, const char *id)
+{
+    return bl_map_get(&session->cells, bl_text_from(id));
+}
+
+struct cell *cell_new(struct bl_cell_session *session, const char *id)
+{
+    struct cell *cell = bl_zalloc(sizeof *cell);
+
+    cell->session = session;
+    bl_text_into(cell->id, sizeof cell->id, id);
+    cell->state = CELL_ADMITTING;
+    cell->first_yield = SIZE_MAX;
+    bl_list_init(&cell->ended_link);
+    bl_list_init(&cell->admission);
+    bl_list_init(&cell->waiters);
+    bl_list_init(&cell->terminators);
+    bl_list_init(&cell->settled);
+    bl_list_init(&cell->stored);
+    bl_arena_init(&cell->arena);
+    bl_buffer_init(&cell->output, SIZE_MAX);
+    bl_list_push_back(&session->list, &cell->link);
+    bl_map_set(&session->cells, bl_text_from(cell->id), cell, NULL);
+    return cell;
+}
+
+void cell_free(struct cell *cell)
+{
+    bl_map_remove(&cell->session->cells, bl_text_from(cell->id));
+    bl_list_remove(&cell->link);
+    cell_outcome_unref(cell->yielded);
+    cell_outcome_unref(cell->terminal);
+    cell_values_unref(cell->values);
+    bl_arena_done(&cell->arena);
+    bl_buffer_done(&cell->output);
+    bl_free(cell);
+}
+
+/* ---- While it runs ----------------------------------------------------------------------------
+ */
+
+static void lose(struct cell *cell, const char *why)
+{
+    cell->ending = CELL_LOST;
+    cell->has_error = true;
+    cell->error = (struct bl_cell_error){
+        .kind = BL_CELL_ERROR_WORKER_LOST,
+        .name = BL_TEXT("WorkerLost"),
+        .message = bl_arena_text(&cell->arena, bl_text_from(why)),
+    };
+}
+
+static struct bl_store_cell record_of(const struct cell *cell)
+{
+    return (struct bl_store_cell){
+        .id = bl_text_from(cell->id),
+        .pid = cell->worker != NULL ? cell->worker->pid : 0,
+        .pid_started = cell->worker != NULL ? cell->worker->pid_started : 0,
+    };
+}
+
+struct write {
+    struct cell *cell;
+    struct bl_store_cell record;
+    const struct bl_list *values;
+    const char *receipt_id;
+    struct bl_text receipt;
+};
+
+static int write_started(void *context, struct bl_error *error)
+{
+    const struct write *write = context;
+
+    return bl_store_cell_started(write->cell->session->held, write->record.id, write->record.pid,
+                                 write->record.pid_started, error);
+}
+
+/* A worker of its own. That it is not known in the store who it is costs a proof, no more. */
+static int find_worker(struct cell *cell)
+{
+    struct bl_cell_host *host = cell->session->host;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    int code = 0;
+
+    if (cell->worker == NULL)
+        cell->worker = cell_pool_take(&host->pool);
+    if (cell->worker == NULL) {
+        code = cell_pool_start_one(&host->pool, &cell->worker, error);
+        if (code == 0) {
+            struct write write = {.cell = cell, .record = record_of(cell)};
+            cell_store_write(host, error, write_started, &write);
+        } else if (code != BL_ECANCELED && code != BL_ETIMEDOUT) {
+            lose(cell, error->message);
+            code = BL_ECLOSED;
+        }
+    }
+    bl_free(error);
+    return code;
+}
+
+static int send_start(struct cell *cell)
+{
+    struct bl_buffer start;
+
+    bl_buffer_init(&start, SIZE_MAX);
+    cell_write_start(cell, &start);
+    int code = cell_worker_send(cell->worker, bl_buffer_text(&start));
+    bl_buffer_done(&start);
+    return code;
+}
+
+/* What has come, once. Others have their turn before the next. */
+static int read_some(struct cell *cell, bl_line_take *take)
+{
+    struct bl_cell_host *host = cell->session->host;
+    size_t size;
+    int code =
+        bl_descriptor_read(cell->worker->descriptor, host->read_buffer, CELL_READ_SIZE, &size);
+
+    if (code == 0 && size == 0)
+        return BL_EPIPE;
+    if (code == 0)
+        code = bl_frames_feed(&cell->worker->frames, (struct bl_text){host->read_buffer, size},
+                              take, cell);
+    if (code == 0 && cell->live)
+        cell->activity.active_ns = bl_now_ns();
+    return code;
+}
+
+/* A worker, what it is to run, and the first that it says. A spare may die at any moment: one that
+ * had not read to the end what it is to run has run nothing of it, and another does. */
+static int begin(struct cell *cell)
+{
+    int code = 0;
+
+    for (unsigned i = 0; i < BEGIN_TRIES; i++) {
+        code = find_worker(cell);
+        if (code != 0)
+            break;
+        bool unread = false;
+        code = send_start(cell);
+        if (code == 0) {
+            code = read_some(cell, cell_take_frame);
+            unread = code == BL_ESYSTEM; /* reset: so it is where something was not read */
+        } else {
+            unread = code == BL_EPIPE || code == BL_ESYSTEM;
+        }
+        if (!unread)
+            break;
+        cell_worker_free(cell->worker);
+        cell->worker = NULL;
+    }
+    cell_values_unref(cell->values);
+    cell->values = NULL;
+    return code;
+}
+
+/* Until it is over, by itself (BL_ECLOSED) or by a stop. */
+static int run(struct cell *cell)
+{
+    struct bl_cell_host *host = cell->session->host;
+    int code = begin(cell);
+
+    while (code == 0) {
+        while (code == 0 && host->undelivered > BL_CELL_UNDELIVERED_MAX)
+            code = bl_sleep(FULL_NS);
+        if (code == 0)
+            code = read_some(cell, cell_take_frame);
+        if (code == 0)
+            code = bl_yield();
+    }
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT || code == BL_ECLOSED)
+        return code;
+    lose(cell, code == BL_EPARSE || code == BL_ELIMIT ? "the worker said something else than it may"
+                                                      : "the worker has gone");
+    return BL_ECLOSED;
+}
+
+/* ---- The end ----------------------------------------------------------------------------------
+ */
+
+/* What a worker that is gone had written; nothing waits for it. */
+static void read_to_end(struct cell *cell)
+{
+    struct bl_scope shield;
+    int code = 0;
+
+    bl_shield_begin(&shield, END_NS_MAX);
+    while (code == 0)
+        code = read_some(cell, cell_take_last_frame);
+    bl_shield_end(&shield);
+}
+
+/* What is remembered of a first yield that nobody has asked for becomes generation 1. */
+static void decide_remembered(struct cell *cell)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer json;
+
+    if (cell->first_yield == SIZE_MAX || cell->generation > 0)
+        return;
+    bl_buffer_init(&json, SIZE_MAX);
+    bl_json_writer_init(&writer, &json);
+    cell_yielded_write(&writer, cell->id, 1, (struct bl_text){cell->output.data, cell->first_yield},
+                       false);
+    cell->yielded = cell_outcome_new(1, &json);
+    cell->generation = 1;
+    cell->unrecorded = true;
+    cell->session->host->undelivered -= cell->output.size;
+    bl_buffer_consume(&cell->output, cell->first_yield);
+    if (cell->output.size > 0 && cell->output.data[0] == ',')
+        bl_buffer_consume(&cell->output, 1);
+    cell->session->host->undelivered += cell->output.size;
+    cell->first_yield = SIZE_MAX;
+}
+
+/* The terminal outcome, with all that no outcome has yet. */
+static struct cell_outcome *make_terminal(struct cell *cell, struct bl_text receipt)
+{
+    struct bl_text items = bl_buffer_text(&cell->output);
+    struct bl_json_writer writer;
+    struct bl_buffer json;
+
+    bl_buffer_init(&json, SIZE_MAX);
+    bl_json_writer_init(&writer, &json);
+    if (receipt.size > 0)
+        cell_terminated_write(&writer, cell->id, cell->generation + 1, items, receipt);
+    else
+        cell_completed_write(&writer, cell->id, cell->generation + 1, items,
+                             cell->has_error ? &cell->error : NULL, cell->stopped_calls);
+    return cell_outcome_new(cell->generation + 1, &json);
+}
+
+static int write_end(void *context, struct bl_error *error)
+{
+    const struct write *write = context;
+
+    return bl_store_cell_end(write->cell->session->held, &write->record, write->values,
+                             write->receipt_id, write->receipt, error);
+}
+
+static int record_end(struct cell *cell, struct cell_outcome *terminal,
+                      const struct bl_list *values, struct bl_text receipt, struct bl_error *error)
+{
+    struct write write = {
+        .cell = cell,
+        .record = record_of(cell),
+        .values = values,
+        .receipt_id = receipt.size > 0 ? cell->receipt.id : NULL,
+        .receipt = receipt,
+    };
+
+    /* It may be acknowledged meanwhile. */
+    struct cell_outcome *yielded = cell->yielded != NULL ? cell_outcome_ref(cell->yielded) : NULL;
+    if (yielded != NULL) {
+        write.record.yielded_generation = yielded->generation;
+        write.record.yielded = yielded->json;
+    }
+    write.record.generation = terminal->generation;
+    write.record.terminal = terminal->json;
+    write.record.completed = receipt.size == 0;
+    write.record.ended_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
+    int code = cell_store_write(cell->session->host, error, write_end, &write);
+    cell_outcome_unref(yielded);
+    return code;
+}
+
+/* The store may not know whether the record is there: the same, written again, finds out. */
+static int record_surely(struct cell *cell, struct cell_outcome *terminal,
+                         const struct bl_list *values, struct bl_text receipt,
+                         struct bl_error *error)
+{
+    int code = record_end(cell, terminal, values, receipt, error);
+
+    if (code == BL_EUNKNOWN) {
+        *error = (struct bl_error){0};
+        code = record_end(cell, terminal, values, receipt, error);
+    }
+    return code;
+}
+
+/* What could not be stored is said in a record without it. Refused again, that is known to this
+ * host alone, and one that comes after it finds no end; or it says that the first is there after
+ * all. */
+static struct cell_outcome *complete_unstored(struct cell *cell, struct cell_outcome *first,
+                                              struct bl_error *error)
+{
+    struct bl_list none;
+
+    bl_list_init(&none);
+    cell->has_error = true;
+    cell->error = (struct bl_cell_error){
+        .kind = BL_CELL_ERROR_STORE_FAILED,
+        .name = BL_TEXT("Error"),
+        .message = bl_arena_printf(&cell->arena, "the store refused: %s", error->message),
+    };
+    struct cell_outcome *second = make_terminal(cell, (struct bl_text){0});
+    *error = (struct bl_error){0};
+    if (record_surely(cell, second, &none, (struct bl_text){0}, error) == BL_EEXIST) {
+        cell_outcome_unref(second);
+        cell_values_apply(cell->session, &cell->stored);
+        return first;
+    }
+    cell_outcome_unref(first);
+    return second;
+}
+
+/* What was stored goes with the record, or neither does: then the record says so. */
+static struct cell_outcome *complete(struct cell *cell, struct bl_error *error)
+{
+    if (!cell_values_fit(cell->session, &cell->stored)) {
+        bl_list_init(&cell->stored);
+        cell->has_error = true;
+        cell->error = (struct bl_cell_error){
+            .kind = BL_CELL_ERROR_STORE_FULL,
+            .name = BL_TEXT("RangeError"),
+            .message = BL_TEXT("the session's stored values are over their limit; none was stored"),
+        };
+    }
+    struct cell_outcome *terminal = make_terminal(cell, (struct bl_text){0});
+    if (record_surely(cell, terminal, &cell->stored, (struct bl_text){0}, error) != 0)
+        return complete_unstored(cell, terminal, error);
+    cell_values_apply(cell->session, &cell->stored);
+    return terminal;
+}
+
+static void settle_end(struct cell *cell, enum cell_state state, struct cell_outcome *terminal,
+                       struct bl_text receipt)
+{
+    const struct bl_cell_port *port = &cell->session->port;
+    struct bl_cell_event event = {
+        .type = BL_CELL_EVENT_ENDED,
+        .cell_id = cell->id,
+        .generation = terminal->generation,
+        .outcome = terminal->json,
+        .receipt = receipt,
+        .completed = state == CELL_COMPLETED,
+        .failed = state == CELL_COMPLETED && cell->has_error,
+    };
+
+    cell->generation = terminal->generation;
+    cell->unrecorded = false;
+    cell->terminal = terminal;
+    cell->state = state;
+    cell->ended_ns = bl_now_ns();
+    cell->session->host->undelivered -= cell->output.size;
+    bl_buffer_done(&cell->output);
+    bl_buffer_init(&cell->output, SIZE_MAX);
+    cell_tell_end(cell);
+    if (port->event != NULL)
+        port->event(port->context, &event);
+}
+
+/* In the claimed scope: no stop reaches it. */
+static void end_completed(struct cell *cell)
+{
+    struct bl_cell_host *host = cell->session->host;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+
+    cell->state = CELL_COMPLETING;
+    cell_fault_hit(host, CELL_AT_COMPLETE_CLAIMED);
+    cell->stopped_calls = cell->calls_running;
+    bl_scope_stop(&cell->calls.scope, BL_STOP_PARENT, "cell");
+    bl_nursery_done(&cell->calls);
+    if (cell->worker != NULL && cell->ending == CELL_LOST) {
+        cell_worker_stop(cell->worker, 0, &cell->end);
+        cell_explain_loss(cell);
+    } else if (cell->worker != NULL) {
+        bl_warden_signal(cell->worker->warden, SIGKILL); /* it has nothing more to say */
+    }
+    if (cell->ending == CELL_OVER_OUTPUT)
+        cell_explain_output(cell);
+    cell_await_decision(cell);
+    decide_remembered(cell);
+    /* Of those that store something one looks, and writes, after the other. */
+    bool stores = !bl_list_empty(&cell->stored);
+    if (stores)
+        bl_lock_take(&cell->session->storing);
+    struct cell_outcome *terminal = complete(cell, error);
+    if (stores)
+        bl_lock_give(&cell->session->storing);
+    cell_fault_hit(host, CELL_AT_COMPLETE_RECORDED);
+    settle_end(cell, CELL_COMPLETED, terminal, (struct bl_text){0});
+    if (cell->worker != NULL)
+        cell_worker_stop(cell->worker, 0, &cell->end);
+    bl_unit_end(&cell->unit, BL_FATE_FINISHED);
+    bl_unit_end(&cell->outer_unit, BL_FATE_FINISHED);
+    bl_free(error);
+}
+
+/* In the receipt above stands either what its own holds, or one line for all of it. */
+static void end_units(struct cell *cell)
+{
+    if (bl_receipt_elsewhere(&cell->receipt)) {
+        bl_unit_drop(&cell->outer_unit);
+        return;
+    }
+    cell->outer_unit.mechanism = cell->unit.mechanism;
+    cell->outer_unit.processes = cell->unit.processes;
+    cell->outer_unit.survivors = cell->unit.survivors;
+    cell->outer_unit.signal = cell->unit.signal;
+    bl_unit_end(&cell->outer_unit, cell->unit.fate);
+}
+
+static void write_receipt(struct cell *cell, struct bl_buffer *out)
+{
+    struct bl_json_writer writer;
+
+    /* A stop that came with its end has yet to be handed down by the loop. */
+    while (!bl_receipt_ready(&cell->receipt) && bl_yield() == 0)
+        continue;
+    bl_json_writer_init(&writer, out);
+    bl_receipt_write(&cell->receipt, &writer);
+    bl_json_writer_done(&writer);
+}
+
+static void stop_work(struct cell *cell)
+{
+    if (cell->worker != NULL) {
+        cell_worker_stop(cell->worker, BL_CELL_GRACE_MS, &cell->end);
+        read_to_end(cell);
+        bl_command_unit_end(&cell->unit, &cell->end);
+    } else {
+        bl_unit_end(&cell->unit, BL_FATE_NEVER_STARTED);
+    }
+    bl_nursery_done(&cell->calls);
+}
+
+static void end_terminated(struct cell *cell)
+{
+    struct bl_cell_host *host = cell->session->host;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct bl_scope shield;
+    struct bl_buffer receipt;
+
+    cell->state = CELL_TERMINATING;
+    bl_shield_begin(&shield, END_NS_MAX);
+    cell_fault_hit(host, CELL_AT_TERMINATE_STOPPED);
+    stop_work(cell);
+    cell_await_decision(cell);
+    decide_remembered(cell);
+    bl_buffer_init(&receipt, SIZE_MAX);
+    write_receipt(cell, &receipt);
+    struct cell_outcome *terminal = make_terminal(cell, bl_buffer_text(&receipt));
+    record_surely(cell, terminal, NULL, bl_buffer_text(&receipt), error);
+    cell_fault_hit(host, CELL_AT_TERMINATE_RECORDED);
+    settle_end(cell, CELL_TERMINATED, terminal, bl_buffer_text(&receipt));
+    end_units(cell);
+    if (cell->session->activities != NULL) {
+        bl_activity_end(&cell->activity, bl_buffer_text(&receipt));
+        cell->activity.kind = NULL;
+    }
+    bl_buffer_done(&receipt);
+    bl_shield_end(&shield);
+    bl_free(error);
+}
+
+/* It is a record from here on. */
+static void leave(struct cell *cell)
+{
+    struct bl_cell_host *host = cell->session->host;
+
+    if (cell->session->activities != NULL && cell->activity.kind != NULL)
+        bl_activity_end(&cell->activity, (struct bl_text){0});
+    cell_worker_free(cell->worker); /* may wait: until then it is seen as live */
+    cell->worker = NULL;
+    bl_receipt_close(&cell->receipt);
+    bl_scope_done(&cell->scope);
+    cell_values_unref(cell->values);
+    cell->values = NULL;
+    bl_arena_done(&cell->arena);
+    bl_list_init(&cell->stored);
+    cell->live = false;
+    host->live--;
+    host->memory -= cell->memory_bytes;
+    cell_retain(cell);
+}
+
+static int cell_main(void *argument)
+{
+    struct cell *cell = argument;
+    struct bl_cell_session *session = cell->session;
+    struct bl_scope *outer = bl_scope_enter(cell->parent);
+
+    bl_unit_begin(&cell->outer_unit, BL_UNIT_CELL, cell->id, NULL);
+    bl_scope_enter(&cell->scope);
+    bl_unit_begin(&cell->unit, BL_UNIT_CELL, cell->id, NULL);
+    if (run(cell) == BL_ECLOSED && bl_scope_claim(&cell->scope) == 0)
+        end_completed(cell);
+    else
+        end_terminated(cell);
+    bl_scope_enter(outer);
+    leave(cell);
+    cell_wake_all(&session->joining);
+    struct bl_scope shield;
+    bl_shield_begin(&shield, END_NS_MAX);
+    cell_evict(session->host);
+    bl_shield_end(&shield);
+    return 0;
+}
+
+static void list_activity(struct cell *cell)
+{
+    if (cell->session->activities == NULL)
+        return;
+    cell->activity =
+        (struct bl_activity){.kind = "cell", .scope = &cell->scope, .phase = "running"};
+    bl_text_into(cell->activity.id, sizeof cell->activity.id, cell->id);
+    bl_text_into(cell->activity.session, sizeof cell->activity.session, cell->session->id);
+    bl_activity_begin(cell->session->activities, &cell->activity);
+}
+
+int cell_begin(struct cell *cell, struct bl_scope *parent)
+{
+    struct bl_cell_session *session = cell->session;
+
+    cell->parent = parent;
+    bl_scope_init(&cell->scope, parent);
+    bl_receipt_open(&cell->receipt, &cell->scope, cell->id);
+    bl_nursery_init(&cell->calls, &cell->scope);
+    if (bl_nursery_spawn(&session->nursery, NULL, cell->id, cell_main, cell, NULL) != 0) {
+        bl_nursery_done(&cell->calls);
+        bl_receipt_close(&cell->receipt);
+        bl_scope_done(&cell->scope);
+        return BL_ESTACKS;
+    }
+    cell->live = true;
+    list_activity(cell);
+    cell->state = CELL_RUNNING;
+    bl_scope_set_deadline(&cell->scope,
+                          bl_time_add(cell->created_ns, cell->deadline_ms * BL_NS_PER_MS));
+    return 0;
+}

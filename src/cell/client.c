@@ -1,0 +1,287 @@
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server.h"
+
+/* For a host to say that it is ready. */
+#define READY_NS (10 * BL_NS_PER_S)
+
+struct bl_cell_client {
+    int fd;
+    struct bl_descriptor *descriptor;
+    struct bl_frames frames;
+    uint64_t next_id;
+    char path[1024];
+    char *buffer;
+    struct bl_text rest; /* of it, not fed yet */
+};
+
+/* One frame that has come. */
+struct taking {
+    struct bl_arena *arena;
+    struct bl_text frame;
+};
+
+int cell_socket_path(char *out, size_t out_size, struct bl_error *error)
+{
+    int code = bl_runtime_folder(out, out_size, error);
+    if (code != 0)
+        return code;
+    size_t used = strlen(out);
+    int size = snprintf(out + used, out_size - used, "/cell.sock");
+    if (size < 0 || (size_t)size >= out_size - used)
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "find the host of cells",
+                            "XDG_RUNTIME_DIR", "the name of the folder is too long");
+    return 0;
+}
+
+static int fail(const struct bl_cell_client *client, int code, const char *what,
+                struct bl_error *error)
+{
+    if (code != BL_ECANCELED && code != BL_ETIMEDOUT)
+        bl_error_set(error, code, BL_KIND_CELL, "ask the host of cells", client->path, "%s: %s",
+                     client->path, what);
+    return code;
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------- */
+
+static int send_frame(struct bl_cell_client *client, struct bl_buffer *frame,
+                      struct bl_error *error)
+{
+    size_t sent = 0;
+    int code = bl_check();
+    if (frame->size - BL_FRAME_HEAD_SIZE > BL_CELL_FRAME_MAX)
+        return fail(client, BL_ELIMIT, "a request has 32 MiB at most", error);
+    bl_frame_head((uint8_t *)frame->data, (uint32_t)(frame->size - BL_FRAME_HEAD_SIZE));
+    while (code == 0 && sent < frame->size) {
+        ssize_t size =
+            send(client->fd, frame->data + sent, frame->size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (size >= 0)
+            sent += (size_t)size;
+        else if (errno == EAGAIN)
+            code = bl_descriptor_wait(client->descriptor, BL_WRITABLE, NULL);
+        else if (errno != EINTR)
+            code = BL_EPIPE;
+    }
+    return code == BL_EPIPE ? fail(client, BL_EUNKNOWN, "the host is gone", error) : code;
+}
+
+/* The frame is ended here, and done with. */
+static int finish_frame(struct bl_cell_client *client, struct bl_json_writer *writer,
+                        struct bl_buffer *frame, struct bl_error *error)
+{
+    int code = bl_json_writer_done(writer);
+    if (code != 0)
+        fail(client, code, "the request cannot be written", error);
+    else
+        code = send_frame(client, frame, error);
+    bl_buffer_done(frame);
+    return code;
+}
+
+static void begin_frame(struct bl_json_writer *writer, struct bl_buffer *frame)
+{
+    static const char head[BL_FRAME_HEAD_SIZE];
+    bl_buffer_init(frame, SIZE_MAX);
+    bl_buffer_append(frame, (struct bl_text){head, sizeof head});
+    bl_json_writer_init(writer, frame);
+}
+
+static int take(void *context, struct bl_text frame)
+{
+    struct taking *taking = context;
+    taking->frame = bl_arena_text(taking->arena, frame);
+    return BL_EAGAIN; /* one at a time */
+}
+
+static int read_more(struct bl_cell_client *client)
+{
+    size_t size;
+    int code = bl_descriptor_read(client->descriptor, client->buffer, SERVER_READ_SIZE, &size);
+    if (code != 0)
+        return code == BL_ECANCELED || code == BL_ETIMEDOUT ? code : BL_ECLOSED;
+    client->rest = (struct bl_text){client->buffer, size};
+    return size > 0 ? 0 : BL_ECLOSED;
+}
+
+/* Feeds so many bytes that at most one frame comes of them: what follows it is kept. */
+static int feed(struct bl_cell_client *client, struct taking *taking)
+{
+    const struct bl_buffer *pending = &client->frames.pending;
+    const uint8_t *head = (const uint8_t *)pending->data;
+    size_t most = BL_FRAME_HEAD_SIZE - pending->size;
+    if (pending->size >= BL_FRAME_HEAD_SIZE)
+        most = BL_FRAME_HEAD_SIZE + ((size_t)head[0] << 24) + ((size_t)head[1] << 16) +
+               ((size_t)head[2] << 8) + head[3] - pending->size;
+    struct bl_text part = {client->rest.data, most < client->rest.size ? most : client->rest.size};
+    client->rest.data += part.size;
+    client->rest.size -= part.size;
+    return bl_frames_feed(&client->frames, part, take, taking);
+}
+
+/* The next frame of the host, decoded, in the arena. */
+static int receive(struct bl_cell_client *client, struct bl_arena *arena,
+                   struct cell_host_frame *ret_frame, struct bl_error *error)
+{
+    struct taking taking = {.arena = arena};
+    int code = 0;
+    while (code == 0) {
+        if (client->rest.size == 0)
+            code = read_more(client);
+        if (code == 0)
+            code = feed(client, &taking);
+    }
+    if (code == BL_EAGAIN)
+        return cell_host_frame_read(arena, taking.frame, ret_frame, error);
+    if (code == BL_ECLOSED)
+        return fail(client, BL_EUNKNOWN, "the host has closed the connection", error);
+    return fail(client, code, "what came is no frame", error);
+}
+
+static int refuse(const struct bl_cell_client *client, const struct cell_host_frame *frame,
+                  struct bl_error *error)
+{
+    bl_error_set(error, BL_EUNKNOWN, BL_KIND_CELL, "ask the host of cells", client->path,
+                 "the host says " BL_TEXT_FORMAT ": " BL_TEXT_FORMAT, BL_TEXT_ARG(frame->reason),
+                 BL_TEXT_ARG(frame->text));
+    return BL_EUNKNOWN;
+}
+
+/* ---- Open, call, close ----------------------------------------------------------------------- */
+
+static int shake_hands(struct bl_cell_client *client, const char *name, struct bl_error *error)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+    struct bl_arena arena;
+    begin_frame(&writer, &out);
+    cell_hello_write(&writer, name, 0);
+    int code = finish_frame(client, &writer, &out, error);
+    if (code != 0)
+        return code;
+    bl_arena_init(&arena);
+    struct cell_host_frame *frame = bl_arena_zalloc(&arena, sizeof *frame);
+    code = receive(client, &arena, frame, error);
+    if (code == 0 && frame->type != CELL_HOST_READY)
+        code = refuse(client, frame, error);
+    bl_arena_done(&arena);
+    return code;
+}
+
+/* A host that takes the connection and says nothing is not waited for any longer. */
+static int shake_hands_in_time(struct bl_cell_client *client, const char *name,
+                               struct bl_error *error)
+{
+    struct bl_scope limit, *outer = bl_scope_current();
+    bl_scope_init(&limit, outer);
+    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), READY_NS));
+    bl_scope_enter(&limit);
+    int code = shake_hands(client, name, error);
+    bl_scope_enter(outer);
+    bl_scope_done(&limit);
+    if (code == BL_ETIMEDOUT && bl_scope_check(outer) == 0)
+        return fail(client, BL_EUNKNOWN, "the host does not answer", error);
+    return code;
+}
+
+static int no_host(const struct bl_cell_client *client, struct bl_error *error)
+{
+    bl_error_set(error, BL_ENOENT, BL_KIND_CELL, "reach the host of cells", client->path,
+                 "no host of cells listens at %s", client->path);
+    bl_error_hint(error, "start one: belay cell serve");
+    return BL_ENOENT;
+}
+
+static int find_path(struct bl_cell_client *client, const char *socket, struct bl_error *error)
+{
+    if (socket == NULL)
+        return cell_socket_path(client->path, sizeof client->path, error);
+    if (strlen(socket) >= sizeof client->path)
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "reach the host of cells", socket,
+                            "the path of the socket is too long");
+    bl_text_into(client->path, sizeof client->path, socket);
+    return 0;
+}
+
+int bl_cell_client_open(const struct bl_cell_client_options *options,
+                        struct bl_cell_client **ret_client, struct bl_error *error)
+{
+    struct bl_cell_client *client = bl_zalloc(sizeof *client);
+    client->fd = -1;
+    client->next_id = 1;
+    client->buffer = bl_alloc(SERVER_READ_SIZE);
+    bl_frames_init(&client->frames, BL_CELL_FRAME_MAX);
+    int code = find_path(client, options->socket, error);
+    if (code == 0) {
+        code = bl_local_connect(client->path, &client->fd, NULL);
+        if (code == BL_ENOENT)
+            no_host(client, error);
+        else if (code != 0)
+            fail(client, code, bl_error_text(code), error);
+    }
+    if (code == 0)
+        code = bl_descriptor_new(client->fd, &client->descriptor);
+    if (code == 0)
+        code = shake_hands_in_time(client, options->name, error);
+    if (code != 0) {
+        bl_cell_client_close(client);
+        return code;
+    }
+    *ret_client = client;
+    return 0;
+}
+
+void bl_cell_client_close(struct bl_cell_client *client)
+{
+    if (client == NULL)
+        return;
+    bl_descriptor_free(client->descriptor);
+    if (client->fd >= 0)
+        close(client->fd);
+    bl_frames_done(&client->frames);
+    bl_free(client->buffer);
+    bl_free(client);
+}
+
+static int ask(struct bl_cell_client *client, uint64_t id, const char *op, struct bl_text args,
+               struct bl_error *error)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+    begin_frame(&writer, &out);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "type", "request");
+    bl_json_put_uint64(&writer, "id", id);
+    bl_json_put_string(&writer, "op", op);
+    bl_json_put_json(&writer, "args", args);
+    bl_json_write_end(&writer);
+    return finish_frame(client, &writer, &out, error);
+}
+
+int bl_cell_client_call(struct bl_cell_client *client, const char *op, struct bl_text args,
+                        struct bl_arena *arena, struct bl_text *ret_ok, struct bl_cell_fault *fault,
+                        struct bl_error *error)
+{
+    struct cell_host_frame *frame = bl_arena_zalloc(arena, sizeof *frame);
+    uint64_t id = client->next_id++;
+    int code = ask(client, id, op, args, error);
+    while (code == 0) {
+        code = receive(client, arena, frame, error);
+        if (code == 0 && frame->type == CELL_HOST_BYE)
+            code = refuse(client, frame, error);
+        /* Hints, and answers to what was given up, are not what was asked for. */
+        if (code == 0 && frame->type == CELL_HOST_REPLY && frame->id == id)
+            break;
+    }
+    if (code != 0)
+        return code;
+    if (!frame->ok) {
+        *fault = frame->fault;
+        return BL_EREFUSED;
+    }
+    *ret_ok = frame->ok_json;
+    return 0;
+}

@@ -1,0 +1,481 @@
+/* A session of cells: its records and values as they are in the store, and what becomes of both. */
+#include <stdio.h>
+
+#include "host.h"
+
+/* A worker whose host was killed is killed by its warden: that takes a moment. */
+#define LAST_BREATH_NS (300 * BL_NS_PER_MS)
+#define BREATH_NS      (5 * BL_NS_PER_MS)
+#define CLOSE_NS_MAX   (60 * BL_NS_PER_S)
+
+/* ---- Values -----------------------------------------------------------------------------------
+ */
+
+struct cell_values *cell_values_ref(struct cell_values *values)
+{
+    values->references++;
+    return values;
+}
+
+void cell_values_unref(struct cell_values *values)
+{
+    if (values != NULL && --values->references == 0)
+        bl_free(values);
+}
+
+static void take_snapshot(struct bl_cell_session *session)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer json;
+
+    bl_buffer_init(&json, SIZE_MAX);
+    bl_json_writer_init(&writer, &json);
+    bl_json_write_object(&writer);
+    BL_MAP_EACH (entry, &session->by_key) {
+        bl_json_write_key(&writer, entry->key);
+        bl_json_write_raw(&writer, bl_buffer_text(entry->value));
+    }
+    bl_json_write_end(&writer);
+    bl_json_writer_done(&writer);
+    struct cell_values *values = bl_alloc(sizeof *values + json.size);
+    char *bytes = (char *)(values + 1);
+    memcpy(bytes, json.data, json.size);
+    *values = (struct cell_values){1, {bytes, json.size}};
+    bl_buffer_done(&json);
+    cell_values_unref(session->values);
+    session->values = values;
+}
+
+static uint64_t value_size(struct bl_text key, const struct bl_buffer *value)
+{
+    return value != NULL ? key.size + value->size : 0;
+}
+
+bool cell_values_fit(const struct bl_cell_session *session, const struct bl_list *stored)
+{
+    uint64_t bytes = session->values_bytes;
+    int64_t count = (int64_t)session->by_key.count;
+
+    BL_LIST_EACH (link, stored) {
+        const struct bl_store_value *value = BL_CONTAINER(link, struct bl_store_value, link);
+        const struct bl_buffer *old = bl_map_get(&session->by_key, value->key);
+        if (value->json.size > BL_CELL_VALUE_MAX)
+            return false;
+        bytes -= value_size(value->key, old);
+        count -= old != NULL;
+        if (value->json.size > 0) {
+            bytes += value->key.size + value->json.size;
+            count++;
+        }
+    }
+    return bytes <= BL_CELL_VALUES_BYTES_MAX && count <= (int64_t)BL_CELL_VALUES_MAX;
+}
+
+static void drop_value(struct bl_cell_session *session, struct bl_text key)
+{
+    struct bl_buffer *old = bl_map_remove(&session->by_key, key);
+
+    if (old == NULL)
+        return;
+    session->values_bytes -= value_size(key, old);
+    bl_buffer_done(old);
+    bl_free(old);
+}
+
+static void apply(struct bl_cell_session *session, const struct bl_store_value *value)
+{
+    drop_value(session, value->key);
+    if (value->json.size == 0)
+        return;
+    struct bl_buffer *kept = bl_alloc(sizeof *kept);
+    bl_buffer_init(kept, SIZE_MAX);
+    bl_buffer_append(kept, value->json);
+    bl_map_set(&session->by_key, value->key, kept, NULL);
+    session->values_bytes += value_size(value->key, kept);
+}
+
+void cell_values_apply(struct bl_cell_session *session, const struct bl_list *stored)
+{
+    if (bl_list_empty(stored))
+        return;
+    BL_LIST_EACH (link, stored)
+        apply(session, BL_CONTAINER(link, struct bl_store_value, link));
+    take_snapshot(session);
+}
+
+static void drop_values(struct bl_cell_session *session)
+{
+    BL_MAP_EACH (entry, &session->by_key) {
+        bl_buffer_done(entry->value);
+        bl_free(entry->value);
+    }
+    bl_map_done(&session->by_key);
+    cell_values_unref(session->values);
+}
+
+/* ---- What a dead host has left ----------------------------------------------------------------
+ */
+
+/* By its number and start: nobody else has both. */
+static uint32_t count_survivors(const struct bl_store_cell *record)
+{
+    uint64_t until_ns = bl_now_ns() + LAST_BREATH_NS;
+    uint32_t alive =
+        record->pid != 0 ? bl_store_process_alive(record->pid, record->pid_started) : 0;
+
+    while (alive > 0 && bl_now_ns() < until_ns && bl_sleep(BREATH_NS) == 0)
+        alive = bl_store_process_alive(record->pid, record->pid_started);
+    return alive;
+}
+
+static void write_lost_receipt(const struct bl_store_cell *record, const char *id,
+                               char ret_id[BL_ID_SIZE], struct bl_buffer *out)
+{
+    struct bl_receipt receipt;
+    struct bl_scope scope, *outer = bl_scope_current();
+    struct bl_json_writer writer;
+    struct bl_unit unit;
+    uint32_t survivors = count_survivors(record);
+
+    bl_scope_init(&scope, outer);
+    bl_receipt_open(&receipt, &scope, id);
+    bl_scope_enter(&scope);
+    bl_unit_begin(&unit, BL_UNIT_CELL, id, NULL);
+    bl_scope_enter(outer);
+    bl_scope_stop(&scope, BL_STOP_OWNER_DIED, "host_lost");
+    unit.mechanism = record->pid != 0 ? BL_MECHANISM_SUBREAPER : BL_MECHANISM_NONE;
+    unit.survivors = survivors;
+    bl_text_into(unit.detail, sizeof unit.detail, "its host was lost");
+    bl_unit_end(&unit, record->pid == 0 ? BL_FATE_UNKNOWN
+                       : survivors > 0  ? BL_FATE_UNKNOWN
+                                        : BL_FATE_KILLED);
+    while (!bl_receipt_ready(&receipt) && bl_yield() == 0)
+        continue;
+    bl_json_writer_init(&writer, out);
+    bl_receipt_write(&receipt, &writer);
+    bl_json_writer_done(&writer);
+    memcpy(ret_id, receipt.id, BL_ID_SIZE);
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+}
+
+static int close_lost(struct bl_cell_session *session, struct bl_arena *arena,
+                      struct bl_store_cell *record, struct bl_error *error)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer receipt, json;
+    char receipt_id[BL_ID_SIZE];
+
+    bl_buffer_init(&receipt, SIZE_MAX);
+    bl_buffer_init(&json, SIZE_MAX);
+    write_lost_receipt(record, record->id.data, receipt_id, &receipt);
+    record->generation++;
+    bl_json_writer_init(&writer, &json);
+    cell_terminated_write(&writer, record->id.data, record->generation, (struct bl_text){0},
+                          bl_buffer_text(&receipt));
+    record->terminal = bl_arena_text(arena, bl_buffer_text(&json));
+    record->completed = false;
+    record->ended_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
+    int code =
+        bl_store_cell_end(session->held, record, NULL, receipt_id, bl_buffer_text(&receipt), error);
+    bl_buffer_done(&receipt);
+    bl_buffer_done(&json);
+    return code;
+}
+
+/* ---- Who is at work in it ----------------------------------------------------------------------
+ */
+
+void cell_session_enter(struct bl_cell_session *session)
+{
+    session->users++;
+}
+
+void cell_session_leave(struct bl_cell_session *session)
+{
+    session->users--;
+    cell_wake_all(&session->joining);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+static uint64_t age_to_ns(int64_t wall_ns)
+{
+    int64_t age = bl_clock_wall_ns(bl_loop_clock(bl_loop_current())) - wall_ns;
+    uint64_t now = bl_now_ns();
+
+    return age <= 0 ? now : (uint64_t)age < now ? now - (uint64_t)age : 0;
+}
+
+static void add_record(struct bl_cell_session *session, const struct bl_store_cell *record)
+{
+    struct cell *cell = cell_new(session, record->id.data);
+
+    if (record->digest.size == sizeof cell->digest)
+        memcpy(cell->digest, record->digest.data, sizeof cell->digest);
+    cell->state = record->completed ? CELL_COMPLETED : CELL_TERMINATED;
+    cell->created_wall_ns = record->created_wall_ns;
+    cell->created_ns = age_to_ns(record->created_wall_ns);
+    cell->ended_ns = age_to_ns(record->ended_wall_ns);
+    cell->generation = record->generation;
+    cell->observed = true;
+    if (record->yielded_generation != 0 && record->yielded.size > 0)
+        cell->yielded = cell_outcome_copy(record->yielded_generation, record->yielded);
+    cell->terminal = cell_outcome_copy(record->generation, record->terminal);
+    cell_retain(cell);
+}
+
+static int load(struct bl_cell_session *session, struct bl_error *error)
+{
+    struct bl_arena arena;
+    struct bl_list cells, values;
+
+    bl_arena_init(&arena);
+    int code = bl_store_cells_load(session->held, &arena, &cells, &values, error);
+    if (code == 0) {
+        BL_LIST_EACH (link, &values)
+            apply(session, BL_CONTAINER(link, struct bl_store_value, link));
+        take_snapshot(session);
+        BL_LIST_EACH (link, &cells) {
+            struct bl_store_cell *record = BL_CONTAINER(link, struct bl_store_cell, link);
+            if (code == 0 && record->terminal.size == 0)
+                code = close_lost(session, &arena, record, error);
+            if (code == 0)
+                add_record(session, record);
+        }
+    }
+    bl_arena_done(&arena);
+    return code;
+}
+
+/* While it is held, so that other machines see that somebody is there. */
+static int renew_main(void *argument)
+{
+    struct bl_cell_session *session = argument;
+    struct bl_error *error = bl_alloc(sizeof *error);
+
+    while (bl_sleep(BL_STORE_RENEW_NS) == 0) {
+        *error = (struct bl_error){0};
+        bl_store_renew(session->held, error);
+    }
+    bl_free(error);
+    return 0;
+}
+
+static int hold(struct bl_cell_session *session, const char *directory, struct bl_error *error)
+{
+    char run[BL_ID_SIZE];
+    struct bl_store_hold_options options = {
+        .id = session->id, .directory = directory != NULL ? directory : "/", .run_id = run};
+
+    bl_id_make(run, "run_");
+    session->context = bl_zalloc(sizeof *session->context);
+    bl_session_init(session->context, "");
+    int code =
+        bl_store_hold(session->host->store, &options, session->context, &session->held, error);
+    session->held_here = code == 0;
+    if (code == 0 &&
+        bl_nursery_spawn(&session->nursery, NULL, "lease", renew_main, session, NULL) != 0)
+        code = BL_ESTACKS;
+    return code;
+}
+
+static void free_records(struct bl_cell_session *session)
+{
+    while (!bl_list_empty(&session->list)) {
+        struct cell *cell = BL_CONTAINER(session->list.next, struct cell, link);
+        if (cell_has_ended(cell))
+            cell_let_go(cell);
+        else
+            cell_free(cell);
+    }
+}
+
+/* All of it is quiet. */
+static void take_apart(struct bl_cell_session *session)
+{
+    bl_list_remove(&session->link);
+    bl_nursery_done(&session->nursery);
+    if (session->receipt.scope != NULL)
+        bl_receipt_close(&session->receipt);
+    bl_scope_done(&session->scope);
+    free_records(session);
+    if (session->held_here)
+        bl_store_release(session->held);
+    if (session->context != NULL)
+        bl_session_done(session->context);
+    bl_free(session->context);
+    drop_values(session);
+    bl_map_done(&session->cells);
+    bl_free(session);
+}
+
+static struct bl_cell_session *make(struct bl_cell_host *host,
+                                    const struct bl_cell_session_options *options)
+{
+    struct bl_cell_session *session = bl_zalloc(sizeof *session);
+
+    session->host = host;
+    session->port = options->port;
+    session->activities = options->activities;
+    session->held = options->held;
+    bl_text_into(session->id, sizeof session->id, options->id);
+    bl_map_init(&session->cells);
+    bl_map_init(&session->by_key);
+    bl_lock_init(&session->storing);
+    bl_list_init(&session->list);
+    bl_list_init(&session->joining);
+    bl_list_push_back(&host->sessions, &session->link);
+    bl_scope_init(&session->scope, &host->nursery->scope);
+    bl_receipt_open(&session->receipt, &session->scope, session->id);
+    bl_nursery_init(&session->nursery, &host->nursery->scope);
+    return session;
+}
+
+static int explain(struct bl_cell_fault *fault, const char *id, int code,
+                   const struct bl_error *error)
+{
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return cell_refuse(fault, BL_CELL_CANCELLED, "stopped while it was opened");
+    if (code == BL_EBUSY) {
+        code = cell_refuse(fault, BL_CELL_SESSION_BUSY, "%s", error->message);
+        bl_text_into(fault->id, sizeof fault->id, id);
+        return code;
+    }
+    code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the session cannot be opened");
+    bl_text_into(fault->detail, sizeof fault->detail, error->message);
+    return code;
+}
+
+static bool is_open(const struct bl_cell_host *host, const char *id)
+{
+    BL_LIST_EACH (link, &host->sessions)
+        if (strcmp(BL_CONTAINER(link, struct bl_cell_session, link)->id, id) == 0)
+            return true;
+    return false;
+}
+
+int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session_options *options,
+                         struct bl_cell_session **ret_session, struct bl_cell_fault *fault)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct bl_scope shield;
+    int code = 0;
+
+    if (host->stopping)
+        code = cell_refuse(fault, BL_CELL_SHUTTING_DOWN, "the host is shutting down");
+    else if (is_open(host, options->id))
+        code = explain(fault, options->id,
+                       bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open a session", options->id,
+                                    "it is open in this host already"),
+                       error);
+    if (code != 0) {
+        bl_free(error);
+        return code;
+    }
+    /* Once begun it is finished. */
+    struct bl_cell_session *session = make(host, options);
+    session->users++;
+    bl_shield_begin(&shield, CLOSE_NS_MAX);
+    if (session->held == NULL)
+        code = hold(session, options->directory, error);
+    if (code == 0)
+        code = load(session, error);
+    if (code == 0)
+        cell_evict(host);
+    session->users--;
+    if (session->closing) { /* with its host, by whoever stops that */
+        cell_wake_all(&session->joining);
+        code = cell_refuse(fault, BL_CELL_SHUTTING_DOWN, "the host is shutting down");
+    } else if (code != 0) {
+        code = explain(fault, options->id, code, error);
+        take_apart(session);
+    } else {
+        *ret_session = session;
+    }
+    bl_shield_end(&shield);
+    bl_free(error);
+    return code;
+}
+
+/* ---- Closing ----------------------------------------------------------------------------------
+ */
+
+static bool any_live(const struct bl_cell_session *session)
+{
+    BL_LIST_EACH (link, &session->list) {
+        const struct cell *cell = BL_CONTAINER(link, struct cell, link);
+        if (cell->live || cell->state == CELL_ADMITTING)
+            return true;
+    }
+    return false;
+}
+
+/* Each by itself, so that its receipt has the reason; then the session, for its own. */
+static bool stop_cells(struct bl_cell_session *session, enum bl_stop_reason reason,
+                       const char *origin)
+{
+    bool any = false;
+
+    BL_LIST_EACH (link, &session->list) {
+        struct cell *cell = BL_CONTAINER(link, struct cell, link);
+        if (cell->live)
+            any |= bl_scope_stop(&cell->scope, reason, origin);
+    }
+    return any;
+}
+
+static void await_quiet(struct bl_cell_session *session, enum bl_stop_reason reason,
+                        const char *origin)
+{
+    struct cell_waiter waiter;
+
+    while (any_live(session) || session->users > 0) {
+        stop_cells(session, reason, origin); /* one that was being admitted */
+        cell_waiter_init(&waiter);
+        bl_list_push_back(&session->joining, &waiter.link);
+        bl_semaphore_take(&waiter.woken);
+        bl_list_remove(&waiter.link);
+    }
+}
+
+static void write_session_receipt(struct bl_cell_session *session, struct bl_buffer *out)
+{
+    struct bl_json_writer writer;
+
+    while (!bl_receipt_ready(&session->receipt) && bl_yield() == 0)
+        continue;
+    bl_json_writer_init(&writer, out);
+    bl_receipt_write(&session->receipt, &writer);
+    bl_json_writer_done(&writer);
+}
+
+void bl_cell_session_close(struct bl_cell_session *session, bool forget, enum bl_stop_reason reason,
+                           const char *origin, struct bl_buffer *ret_receipt)
+{
+    struct bl_scope shield;
+
+    if (session == NULL || session->closing)
+        return;
+    session->closing = true;
+    bl_shield_begin(&shield, CLOSE_NS_MAX);
+    bool stopped = stop_cells(session, reason, origin);
+    if (stopped)
+        bl_scope_stop(&session->scope, reason, origin);
+    await_quiet(session, reason, origin);
+    if (stopped && ret_receipt != NULL)
+        write_session_receipt(session, ret_receipt);
+    if (forget) {
+        struct bl_error *error = bl_zalloc(sizeof *error);
+        bl_store_cells_forget(session->held, error);
+        bl_free(error);
+    }
+    take_apart(session);
+    bl_shield_end(&shield);
+}
+
+const char *bl_cell_session_id(const struct bl_cell_session *session)
+{
+    return session->id;
+}

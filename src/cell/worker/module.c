@@ -1,0 +1,244 @@
+/* Design notes.
+ *
+ * The cell's source runs as the body of an async function that calls one of two natives when it is
+ * over (prelude.js says how). From then on the cell has settled: what it says or calls is not
+ * heard.
+ *
+ * It is not gone at once: the engine names rejections that nobody handled when it has no job left,
+ * and they are told last. A job that never ends must not hold that up, so a timer ends it: its
+ * handler writes what there is to write, which has stopped changing. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define LAST_JOBS_US   10000
+#define REJECTIONS_MAX 16u
+
+/* Exported, but in no header that is installed. */
+extern void JSGlobalContextSetUnhandledRejectionCallback(JSGlobalContextRef context,
+                                                         JSObjectRef function,
+                                                         JSValueRef *exception);
+
+static volatile sig_atomic_t settled;
+static struct bytes settled_error; /* JSON */
+static bool with_values;
+static struct place place;
+static struct bytes rejections[REJECTIONS_MAX]; /* frames */
+static volatile sig_atomic_t rejection_count;
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* Safe in a signal handler: nothing is changed any more. */
+static _Noreturn void end(void)
+{
+    static const char head[] = "{\"type\":\"settled\",\"error\":";
+    static const char no_values[] = "\"values\":{},\"deleted\":[]";
+    for (int i = 0; i < rejection_count; i++)
+        host_send(&rejections[i]);
+    host_write_head(sizeof head - 1 + settled_error.size + 1 +
+                    (with_values ? values_written_size() : sizeof no_values - 1) + 1);
+    host_write(head, sizeof head - 1);
+    host_write(settled_error.data, settled_error.size);
+    host_write(",", 1);
+    if (with_values)
+        values_write();
+    else
+        host_write(no_values, sizeof no_values - 1);
+    host_write("}", 1);
+    _exit(WORKER_EXIT_SETTLED);
+}
+
+static void end_late(int number)
+{
+    (void)number;
+    end();
+}
+
+static void set_last_jobs_us(long limit_us)
+{
+    const struct itimerval once = {{0, 0}, {0, limit_us}};
+    setitimer(ITIMER_REAL, &once, NULL);
+}
+
+bool module_settled(void)
+{
+    return settled != 0;
+}
+
+void module_settle_fault(const struct fault *fault)
+{
+    if (settled)
+        return;
+    if (fault == NULL) {
+        bytes_add_string(&settled_error, "null");
+    } else {
+        bytes_add_string(&settled_error, "{\"kind\":\"");
+        bytes_add_string(&settled_error, fault->kind);
+        bytes_add_string(&settled_error, "\",\"name\":");
+        bytes_add_quoted_utf8(&settled_error, fault->name.data, fault->name.size);
+        bytes_add_string(&settled_error, ",\"message\":");
+        bytes_add_quoted_utf8(&settled_error, fault->message.data, fault->message.size);
+        bytes_add_string(&settled_error, ",\"stack\":");
+        bytes_add_quoted_utf8(&settled_error, fault->stack.data, fault->stack.size);
+        bytes_add_string(&settled_error, "}");
+    }
+    /* What hit a limit leaves nothing behind. */
+    with_values = fault == NULL || strcmp(fault->kind, "exception") == 0;
+    settled = 1;
+    set_last_jobs_us(LAST_JOBS_US);
+}
+
+void module_settle(JSValueRef thrown)
+{
+    struct fault fault;
+    if (settled)
+        return;
+    if (thrown == NULL) {
+        module_settle_fault(NULL);
+        return;
+    }
+    engine_describe(thrown, &place, &fault);
+    module_settle_fault(&fault);
+    fault_done(&fault);
+}
+
+void module_end_if_settled(void)
+{
+    if (!settled)
+        return;
+    set_last_jobs_us(0);
+    end();
+}
+
+void module_exit(void)
+{
+    module_settle_fault(NULL);
+    set_last_jobs_us(0);
+    end();
+}
+
+/* ---- What the engine calls ------------------------------------------------------------------- */
+
+static NATIVE(failed)
+{
+    (void)function;
+    (void)this_object;
+    (void)exception;
+    module_settle(count > 0 ? arguments[0] : JSValueMakeUndefined(context));
+    return JSValueMakeUndefined(context);
+}
+
+static NATIVE(ended)
+{
+    (void)function;
+    (void)this_object;
+    (void)count;
+    (void)arguments;
+    (void)exception;
+    module_settle(NULL);
+    return JSValueMakeUndefined(context);
+}
+
+/* (promise, reason) */
+static NATIVE(rejected)
+{
+    (void)function;
+    (void)this_object;
+    (void)exception;
+    struct fault fault;
+    struct bytes text = {0}, frame = {0};
+    if (count < 2 || rejection_count == REJECTIONS_MAX)
+        return JSValueMakeUndefined(context);
+    engine_describe(arguments[1], &place, &fault);
+    bytes_add_string(&text, "Unhandled rejection: ");
+    bytes_add(&text, fault.name.data, fault.name.size);
+    bytes_add_string(&text, ": ");
+    bytes_add(&text, fault.message.data, fault.message.size);
+    bytes_add_string(&text, fault.stack.size > 0 ? "\n" : "");
+    bytes_add(&text, fault.stack.data, fault.stack.size);
+    bytes_add_string(&frame, "{\"type\":\"item\",\"item\":{\"type\":\"text\",\"text\":");
+    bytes_add_quoted_utf8(&frame, text.data, text.size);
+    bytes_add_string(&frame, "}}");
+    rejections[rejection_count] = frame;
+    rejection_count++;
+    bytes_done(&text);
+    fault_done(&fault);
+    return JSValueMakeUndefined(context);
+}
+
+/* ---- The beginning --------------------------------------------------------------------------- */
+
+/* What prelude.js says is wrong with the source. */
+static void settle_refused(JSObjectRef error)
+{
+    struct fault fault = {.kind = "syntax"};
+    struct bytes *const parts[] = {&fault.name, &fault.message, &fault.stack};
+    static const char *const names[] = {"name", "message", "stack"};
+    JSStringRef kind = engine_get_text(error, "kind");
+    if (kind != NULL && JSStringIsEqualToUTF8CString(kind, "import"))
+        fault.kind = "import";
+    if (kind != NULL)
+        JSStringRelease(kind);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        JSStringRef text = engine_get_text(error, names[i]);
+        if (text == NULL)
+            continue;
+        bytes_add_text(parts[i], text, WORKER_ERROR_TEXT_MAX + 4);
+        bytes_cut(parts[i], WORKER_ERROR_TEXT_MAX);
+        JSStringRelease(text);
+    }
+    module_settle_fault(&fault);
+    fault_done(&fault);
+}
+
+/* The text of what runs; NULL: it has settled instead. */
+static JSStringRef compile(JSStringRef source)
+{
+    JSValueRef thrown = NULL, argument = JSValueMakeString(engine, source);
+    JSValueRef result =
+        JSObjectCallAsFunction(engine, prelude.compile, NULL, 1, &argument, &thrown);
+    double columns = 0, lines = 0;
+    if (result == NULL) {
+        module_settle(thrown);
+        return NULL;
+    }
+    JSObjectRef made = JSValueToObject(engine, result, NULL);
+    JSValueRef error = engine_get(made, "error", NULL);
+    if (error != NULL && JSValueIsObject(engine, error)) {
+        settle_refused(JSValueToObject(engine, error, NULL));
+        return NULL;
+    }
+    engine_get_number(made, "indent", &columns);
+    engine_get_number(made, "lines", &lines);
+    place = (struct place){(size_t)columns, (size_t)lines};
+    return engine_get_text(made, "text");
+}
+
+void module_run(JSStringRef source)
+{
+    struct sigaction late = {.sa_handler = end_late};
+    JSValueRef thrown = NULL;
+    sigaction(SIGALRM, &late, NULL);
+    JSStringRef name = engine_string("rejected"), url = engine_string("cell.mjs");
+    JSGlobalContextSetUnhandledRejectionCallback(
+        engine, JSObjectMakeFunctionWithCallback(engine, name, rejected), NULL);
+    JSStringRef text = compile(source);
+    if (text != NULL) {
+        JSValueRef body = JSEvaluateScript(engine, text, NULL, url, 1, &thrown);
+        JSValueRef arguments[] = {JSObjectMakeFunctionWithCallback(engine, name, failed),
+                                  JSObjectMakeFunctionWithCallback(engine, name, ended),
+                                  prelude.import_module};
+        if (body != NULL)
+            JSObjectCallAsFunction(engine, JSValueToObject(engine, body, NULL), NULL, 3, arguments,
+                                   &thrown);
+        if (thrown != NULL)
+            module_settle(thrown);
+        JSStringRelease(text);
+    }
+    JSStringRelease(name);
+    JSStringRelease(url);
+}

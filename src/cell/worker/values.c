@@ -1,0 +1,237 @@
+/* store and load: JSON, as the host has given it and as cell code has left it. A value is read anew
+ * each time, so that nobody changes what is stored by changing what was loaded. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
+
+struct value {
+    struct bytes key;    /* UTF-8 */
+    struct bytes quoted; /* the same as JSON */
+    struct bytes json;
+    bool given;   /* by the host */
+    bool written; /* by this cell */
+    bool deleted; /* by this cell; without json */
+};
+
+static struct value *values;
+static size_t value_count, value_capacity, live_count;
+static size_t bytes_total; /* of the JSON of those that are there */
+
+static struct value *find(const struct bytes *key)
+{
+    for (size_t i = 0; i < value_count; i++)
+        if (values[i].key.size == key->size &&
+            (key->size == 0 || memcmp(values[i].key.data, key->data, key->size) == 0))
+            return &values[i];
+    return NULL;
+}
+
+/* Takes the key over. */
+static struct value *append(struct bytes *key)
+{
+    if (value_count == value_capacity) {
+        value_capacity = 2 * value_capacity + 16;
+        values = realloc(values, value_capacity * sizeof *values);
+        if (values == NULL)
+            memory_exhausted();
+    }
+    struct value *value = &values[value_count++];
+    *value = (struct value){.key = *key};
+    bytes_add_quoted_utf8(&value->quoted, key->data, key->size);
+    *key = (struct bytes){0};
+    return value;
+}
+
+/* Takes the JSON over; an empty one deletes. */
+static void put(struct value *value, struct bytes *json)
+{
+    live_count = live_count - (value->json.size > 0) + (json->size > 0);
+    bytes_total = bytes_total - value->json.size + json->size;
+    bytes_done(&value->json);
+    value->json = *json;
+    *json = (struct bytes){0};
+}
+
+bool values_take(JSObjectRef given)
+{
+    JSObjectSetPrototype(engine, given, JSValueMakeNull(engine));
+    JSPropertyNameArrayRef names = JSObjectCopyPropertyNames(engine, given);
+    for (size_t i = 0; i < JSPropertyNameArrayGetCount(names); i++) {
+        struct bytes key = {0}, json = {0};
+        JSStringRef name = JSPropertyNameArrayGetNameAtIndex(names, i);
+        JSValueRef value = JSObjectGetProperty(engine, given, name, NULL);
+        JSStringRef text = JSValueCreateJSONString(engine, value, 0, NULL);
+        if (text == NULL)
+            return false;
+        bytes_add_text(&key, name, SIZE_MAX);
+        bytes_add_json(&json, text);
+        JSStringRelease(text);
+        struct value *taken = append(&key);
+        taken->given = true;
+        put(taken, &json);
+    }
+    JSPropertyNameArrayRelease(names);
+    return true;
+}
+
+/* The key, checked; false with an exception. */
+static bool take_key(size_t count, const JSValueRef arguments[], const char *who, struct bytes *key,
+                     JSValueRef *exception)
+{
+    if (count < 1 || !JSValueIsString(engine, arguments[0])) {
+        engine_throw(exception, prelude.type_error, "%s takes a key, a string", who);
+        return false;
+    }
+    JSStringRef text = JSValueToStringCopy(engine, arguments[0], exception);
+    if (text == NULL)
+        return false;
+    bytes_add_text(key, text, WORKER_KEY_MAX + 4);
+    JSStringRelease(text);
+    return true;
+}
+
+/* The value's JSON; empty: it is undefined. False with an exception. */
+static bool take_json(JSValueRef value, struct bytes *json, JSValueRef *exception)
+{
+    JSValueRef thrown = NULL;
+    if (JSValueIsUndefined(engine, value))
+        return true;
+    JSStringRef text = JSValueCreateJSONString(engine, value, 0, &thrown);
+    if (thrown != NULL) {
+        *exception = thrown;
+    } else if (text == NULL) {
+        engine_throw(exception, prelude.type_error, "store takes a value that JSON can say");
+    } else if (JSStringGetLength(text) > WORKER_VALUE_MAX) {
+        engine_throw(exception, prelude.range_error, "a stored value has at most %zu bytes as JSON",
+                     WORKER_VALUE_MAX);
+    } else if (!bytes_add_json(json, text)) {
+        engine_throw(exception, prelude.range_error, "a stored value is nested at most %u deep",
+                     WORKER_DEPTH_MAX);
+    } else if (json->size > WORKER_VALUE_MAX) {
+        engine_throw(exception, prelude.range_error, "a stored value has at most %zu bytes as JSON",
+                     WORKER_VALUE_MAX);
+    }
+    if (text != NULL)
+        JSStringRelease(text);
+    return *exception == NULL;
+}
+
+/* False with an exception: there is no room for it. */
+static bool has_room(const struct value *value, const struct bytes *key, const struct bytes *json,
+                     JSValueRef *exception)
+{
+    size_t size = value != NULL ? value->json.size : 0;
+    if (key->size > WORKER_KEY_MAX)
+        engine_throw(exception, prelude.range_error, "a key has at most %zu bytes", WORKER_KEY_MAX);
+    else if (json->size > 0 && size == 0 && live_count >= WORKER_VALUES_MAX)
+        engine_throw(exception, prelude.range_error, "a session stores at most %u keys",
+                     WORKER_VALUES_MAX);
+    else if (bytes_total - size + json->size > WORKER_VALUES_BYTES_MAX)
+        engine_throw(exception, prelude.range_error, "a session stores at most %zu bytes",
+                     WORKER_VALUES_BYTES_MAX);
+    return *exception == NULL;
+}
+
+static void write_value(struct value *value, struct bytes *json)
+{
+    value->written = json->size > 0;
+    value->deleted = json->size == 0;
+    put(value, json);
+    if (value->deleted && !value->given) {
+        /* Nobody else has it: there is nothing to say of it. */
+        bytes_done(&value->key);
+        bytes_done(&value->quoted);
+        *value = values[--value_count];
+    }
+}
+
+NATIVE(values_store)
+{
+    (void)function;
+    (void)this_object;
+    struct bytes key = {0}, json = {0};
+    JSValueRef undefined = JSValueMakeUndefined(context);
+    if (module_settled() || !take_key(count, arguments, "store", &key, exception))
+        return undefined;
+    if (key.size == 0)
+        engine_throw(exception, prelude.type_error, "store takes a key that is not empty");
+    else if (take_json(count > 1 ? arguments[1] : undefined, &json, exception)) {
+        /* Only now: making the JSON may have run cell code, which stores, too. */
+        struct value *value = find(&key);
+        if (has_room(value, &key, &json, exception) && (value != NULL || json.size > 0))
+            write_value(value != NULL ? value : append(&key), &json);
+    }
+    bytes_done(&key);
+    bytes_done(&json);
+    return undefined;
+}
+
+NATIVE(values_load)
+{
+    (void)function;
+    (void)this_object;
+    struct bytes key = {0};
+    JSValueRef result = JSValueMakeUndefined(context);
+    if (!take_key(count, arguments, "load", &key, exception))
+        return result;
+    struct value *value = find(&key);
+    bytes_done(&key);
+    if (value == NULL || value->json.size == 0)
+        return result;
+    bytes_add(&value->json, "", 1);
+    value->json.size--;
+    JSStringRef text = engine_string(value->json.data);
+    JSValueRef loaded = JSValueMakeFromJSONString(context, text);
+    JSStringRelease(text);
+    if (loaded == NULL)
+        memory_exhausted();
+    return loaded;
+}
+
+/* ---- At the end ------------------------------------------------------------------------------ */
+
+/* Both the size and the bytes, so that they cannot differ. */
+static size_t each_piece(void (*take)(const void *data, size_t size))
+{
+    static const char head[] = "\"values\":{", middle[] = "},\"deleted\":[", tail[] = "]";
+    size_t size = sizeof head + sizeof middle + sizeof tail - 3, written = 0, deleted = 0;
+    take(head, sizeof head - 1);
+    for (size_t i = 0; i < value_count; i++) {
+        const struct value *value = &values[i];
+        if (!value->written)
+            continue;
+        size += value->quoted.size + 1 + value->json.size + (written > 0);
+        take(",", written++ > 0);
+        take(value->quoted.data, value->quoted.size);
+        take(":", 1);
+        take(value->json.data, value->json.size);
+    }
+    take(middle, sizeof middle - 1);
+    for (size_t i = 0; i < value_count; i++) {
+        const struct value *value = &values[i];
+        if (!value->deleted)
+            continue;
+        size += value->quoted.size + (deleted > 0);
+        take(",", deleted++ > 0);
+        take(value->quoted.data, value->quoted.size);
+    }
+    take(tail, sizeof tail - 1);
+    return size;
+}
+
+static void take_nothing(const void *data, size_t size)
+{
+    (void)data;
+    (void)size;
+}
+
+size_t values_written_size(void)
+{
+    return each_piece(take_nothing);
+}
+
+void values_write(void)
+{
+    each_piece(host_write);
+}

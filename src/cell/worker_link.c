@@ -1,0 +1,199 @@
+/* The host's end of a worker: started in a warden, spoken to by frames. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host.h"
+#include "worker/protocol.h"
+
+#define READY_NS_MAX (5 * BL_NS_PER_S)
+
+/* It needs nothing of ours but the time zone. */
+static const char *const *worker_environment(struct bl_arena *arena)
+{
+    const char **variables = bl_arena_zalloc(arena, 3 * sizeof *variables);
+    const char *zone = getenv("TZ");
+
+    variables[0] = "LC_ALL=C.UTF-8";
+    if (zone != NULL)
+        variables[1] = bl_arena_printf(arena, "TZ=%s", zone).data;
+    return variables;
+}
+
+static int take_ready(void *context, struct bl_text frame)
+{
+    bool *ready = context;
+
+    *ready = bl_text_equal(frame, BL_TEXT("{\"type\":\"ready\"}"));
+    return BL_ECLOSED; /* nothing else comes before `start` */
+}
+
+/* Until it says that it is ready. Whatever else it does is a failure. */
+static int await_ready(struct cell_worker *worker)
+{
+    struct bl_scope limited;
+    bool ready = false;
+    char bytes[256];
+    int code = 0;
+
+    bl_scope_init(&limited, bl_scope_current());
+    bl_scope_set_deadline(&limited, bl_now_ns() + READY_NS_MAX);
+    struct bl_scope *outer = bl_scope_enter(&limited);
+    while (code == 0) {
+        size_t size;
+        code = bl_descriptor_read(worker->descriptor, bytes, sizeof bytes, &size);
+        if (code == 0 && size == 0)
+            code = BL_EPIPE;
+        else if (code == 0)
+            code =
+                bl_frames_feed(&worker->frames, (struct bl_text){bytes, size}, take_ready, &ready);
+    }
+    bl_scope_enter(outer);
+    bl_scope_done(&limited);
+    if (ready)
+        return 0;
+    /* A limit of ours is no stop of the caller. */
+    return code == BL_ETIMEDOUT && bl_check() == 0 ? BL_EIO : code == BL_ECLOSED ? BL_EPARSE : code;
+}
+
+static int open_link(struct cell_worker *worker, int *ret_end)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return bl_error_from_errno(errno);
+    worker->fd = ends[0];
+    *ret_end = ends[1];
+    return bl_descriptor_new(worker->fd, &worker->descriptor);
+}
+
+static int explain(struct cell_worker *worker, int code, const char *path, struct bl_error *error)
+{
+    struct bl_warden_end end;
+
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return code;
+    cell_worker_stop(worker, 0, &end);
+    bl_error_set(error, code, BL_KIND_CELL, "start a worker", path,
+                 end.how == BL_END_EXITED && end.status == WORKER_EXIT_LOCKDOWN
+                     ? "the worker cannot be locked down on this machine"
+                     : "the worker did not come up: %s",
+                 bl_error_text(code));
+    return end.how == BL_END_EXITED && end.status == WORKER_EXIT_LOCKDOWN ? BL_ENOTSUP : BL_EIO;
+}
+
+int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct bl_error *error)
+{
+    struct cell_worker *worker = bl_zalloc(sizeof *worker);
+    struct bl_arena arena = {0};
+    int far_end = -1;
+
+    worker->fd = -1;
+    bl_list_init(&worker->link);
+    bl_lock_init(&worker->writing);
+    bl_frames_init(&worker->frames, WORKER_FRAME_MAX);
+    int code = open_link(worker, &far_end);
+    if (code == 0) {
+        struct bl_warden_options options = {
+            .arguments = (const char *const[]){path, NULL},
+            .environment = worker_environment(&arena),
+            .directory = "/",
+            .input = far_end,
+            .output = -1,
+            .error = -1,
+            .grace_ms = BL_CELL_GRACE_MS,
+        };
+        code = bl_warden_start(&options, &worker->warden, error);
+    }
+    if (far_end >= 0)
+        close(far_end);
+    bl_arena_done(&arena);
+    if (code == 0) {
+        worker->pid = bl_warden_pid(worker->warden);
+        worker->pid_started = bl_store_process_started(worker->pid);
+        code = await_ready(worker);
+        if (code != 0)
+            code = explain(worker, code, path, error);
+    }
+    if (code != 0)
+        cell_worker_free(worker);
+    else
+        *ret_worker = worker;
+    return code;
+}
+
+/* Dying takes a moment of processor time, and on a busy machine one that is nice waits for it long.
+ * Where we may not do that it waits. */
+static void hurry(const struct cell_worker *worker)
+{
+    if (worker->pid > 0)
+        setpriority(PRIO_PROCESS, (id_t)worker->pid, 0);
+}
+
+void cell_worker_stop(struct cell_worker *worker, uint32_t grace_ms, struct bl_warden_end *ret_end)
+{
+    hurry(worker);
+    bl_warden_stop(worker->warden, SIGTERM, grace_ms, ret_end);
+}
+
+void cell_worker_free(struct cell_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    hurry(worker);
+    bl_warden_free(worker->warden);
+    bl_descriptor_free(worker->descriptor);
+    if (worker->fd >= 0)
+        close(worker->fd);
+    bl_frames_done(&worker->frames);
+    bl_free(worker);
+}
+
+bool cell_worker_alive(const struct cell_worker *worker)
+{
+    char byte;
+    ssize_t count = recv(worker->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return count < 0 && errno == EAGAIN; /* one that waits says nothing */
+}
+
+/* Without a signal where the worker has gone: this process may be anybody's. */
+static int send_all(struct cell_worker *worker, const void *data, size_t size)
+{
+    const char *bytes = data;
+    int code = bl_check();
+
+    while (code == 0 && size > 0) {
+        ssize_t count = send(worker->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count >= 0) {
+            bytes += count;
+            size -= (size_t)count;
+        } else if (errno == EAGAIN) {
+            code = bl_descriptor_wait(worker->descriptor, BL_WRITABLE, NULL);
+        } else if (errno != EINTR) {
+            code = bl_error_from_errno(errno);
+        }
+    }
+    return code;
+}
+
+int cell_worker_send(struct cell_worker *worker, struct bl_text json)
+{
+    uint8_t head[BL_FRAME_HEAD_SIZE];
+
+    if (json.size > WORKER_FRAME_MAX)
+        return BL_ELIMIT;
+    int code = bl_lock_take(&worker->writing);
+    if (code != 0)
+        return code;
+    bl_frame_head(head, (uint32_t)json.size);
+    code = send_all(worker, head, sizeof head);
+    if (code == 0)
+        code = send_all(worker, json.data, json.size);
+    bl_lock_give(&worker->writing);
+    return code;
+}

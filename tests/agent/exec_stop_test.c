@@ -1,0 +1,398 @@
+/* `exec` that is stopped: its cell ends, and what is said of it is what is known. */
+#include <signal.h>
+
+#include "cell_rig.h"
+
+static bool has(struct bl_text text, const char *part)
+{
+    return bl_text_find(text, bl_text_from(part)) >= 0;
+}
+
+#define SLEEP "await new Promise(r => setTimeout(r, 60000));"
+
+/* The call of `exec` under way, and when it was stopped. */
+static struct bl_scope *call_scope;
+static uint64_t stopped_ns;
+static uint64_t ended_ns;
+
+static void follow(const struct bl_event *event)
+{
+    if (event->type == BL_EVENT_TOOL_STARTED && bl_text_equal(event->name, BL_TEXT("exec")))
+        call_scope = event->call->scope;
+    if (event->type == BL_EVENT_CELL_ENDED)
+        ended_ns = bl_now_ns();
+}
+
+static void only_follow(struct cast *cast BL_UNUSED, const struct bl_event *event)
+{
+    follow(event);
+}
+
+static void stop_now(struct cast *cast)
+{
+    cast->on_event = only_follow;
+    stopped_ns = bl_now_ns();
+    bl_scope_stop(call_scope, BL_STOP_USER, "belay cancel");
+}
+
+static void stop_the_call(struct cast *cast, const struct bl_event *event)
+{
+    follow(event);
+    if (event->type == BL_EVENT_CELL_CREATED)
+        stop_now(cast);
+}
+
+/* When the cell is at work for sure. */
+static void stop_after_a_nested_call(struct cast *cast, const struct bl_event *event)
+{
+    follow(event);
+    if (event->type == BL_EVENT_TOOL_ENDED && event->nested)
+        stop_now(cast);
+}
+
+/* What is to be said within two seconds; sanitizers slow all down that is not a wait. */
+#define SAID_NS_MAX ((SUITE_SANITIZED ? 10000 : 2100) * MS)
+
+static void with_fault(const char *fault, void (*test)(void **state), void **state)
+{
+    setenv("BELAY_FAULT", fault, 1);
+    test(state);
+}
+
+static int without_fault(void **state BL_UNUSED)
+{
+    return unsetenv("BELAY_FAULT");
+}
+
+/* ---- What terminate answers ------------------------------------------------------------------ */
+
+CAST(completed_meanwhile, EXEC("text(`first`); await tools.ls({}); text(`last`)"), WAIT(""),
+     SAY("done"))
+{
+    cast->on_event = stop_after_a_nested_call;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, ": completed\n"));
+    CHECK(cast_has(cast, 0, "Output:\nfirst\nlast"));
+    CHECK(has(rig_turn(rig)->json, "\"status\":\"stopped\""));
+    /* Nothing terminal before terminate's reply, and one in all. */
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_SETTLED), 0);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"completed\""), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"output\":\"first\\nlast\\n\""), 1);
+    CHECK(ended_ns - stopped_ns >= 300 * MS);
+    CHECK(has(rig_export(rig, "rig"), "\"output\":\"first\\nlast\\n\""));
+    CHECK(cast_has(cast, 1, ": completed (ended earlier)\n"));
+}
+
+static void C35_cell_that_completes_while_it_is_terminated_is_completed_with_its_output(
+    void **state)
+{
+    with_fault("cell.terminate.asked=delay:300", completed_meanwhile, state);
+}
+
+CAST(call_that_is_stopped_alone_ends_its_cell_and_its_turn_goes_on,
+     EXEC("text(`partial`); for (;;) await null"), EXEC("text(`next`)"), SAY("done"))
+{
+    cast->on_event = stop_the_call;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, ": terminated (user)\n"));
+    CHECK(cast_has(cast, 1, "Output:\nnext"));
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"belay cancel\""), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"survivors\":0"), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 2);
+}
+
+/* ---- Nobody can say -------------------------------------------------------------------------- */
+
+CAST(nobody_answers, EXEC(SLEEP), SAY("one"), SAY("two"), WAIT(""), SAY("three"))
+{
+    cast->on_event = stop_the_call;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(ended_ns - stopped_ns <= SAID_NS_MAX);
+    CHECK(cast_has(cast, 0, ": unknown\n"));
+    CHECK(cast->errors[0]);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"unknown\""), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_SETTLED), 0);
+    CHECK(!has(rig_export(rig, "rig"), "\"status\":\"failed\""));
+    /* The host is back: one further event settles it. */
+    unsetenv("BELAY_FAULT");
+    cast->on_event = NULL;
+    CHECK_EQUAL(rig_run(rig, "on"), 0);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_SETTLED), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_settled\"", "\"status\":\"terminated\""), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_settled\"", cast->cell), 1);
+    CHECK(has(rig_export(rig, "rig"), "\"type\":\"cell_settled\""));
+    CHECK_EQUAL(rig_run(rig, "again"), 0);
+    CHECK(cast_has(cast, 1, ": terminated ("));
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_SETTLED), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+}
+
+static void C36_every_terminate_failing_is_unknown_and_is_settled_when_the_host_is_back(
+    void **state)
+{
+    with_fault("cell.terminate.asked=fail", nobody_answers, state);
+}
+
+CAST(nobody_answers_at_all, EXEC(SLEEP), SAY("one"))
+{
+    cast->on_event = stop_the_call;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK(cast_has(cast, 0, ": unknown\n"));
+    /* A try that hangs is given up, and so are all of them. */
+    CHECK(ended_ns - stopped_ns >= 1900 * MS);
+    CHECK(ended_ns - stopped_ns <= SAID_NS_MAX);
+}
+
+static void C36_terminate_that_never_answers_is_unknown_in_two_seconds(void **state)
+{
+    if (suite_rounds(0, 1) == 0)
+        skip(); /* it takes that long */
+    with_fault("cell.terminate.stopped=delay:2500", nobody_answers_at_all, state);
+}
+
+static int stop_main(void *argument BL_UNUSED)
+{
+    bl_sleep(200 * MS);
+    bl_scope_stop(call_scope, BL_STOP_USER, "belay cancel");
+    return 0;
+}
+
+static struct bl_nursery *stoppers;
+
+/* The second call: the first has opened all that there is to open. */
+static void stop_soon(struct cast *cast, const struct bl_event *event)
+{
+    follow(event);
+    if (event->type == BL_EVENT_TOOL_STARTED && cast->calls == 2)
+        bl_nursery_spawn(stoppers, NULL, "stop", stop_main, NULL, NULL);
+}
+
+CAST(never_acknowledged, EXEC("await tools.bash({command: `touch ran`})"),
+     EXEC("await tools.bash({command: `touch ran`})"), SAY("done"))
+{
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    stoppers = &nursery;
+    cast->on_event = stop_soon;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_CREATED), 0);
+    CHECK(cast_has(cast, 0, "No cell was made: "));
+    CHECK(cast_has(cast, 1, ": missing\n"));
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"never_started\""), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+    CHECK(!rig_has_file(rig, "ran"));
+}
+
+static void C36_create_that_was_never_acknowledged_is_never_started(void **state)
+{
+    with_fault("cell.create.admit=delay:700@2,cell.store.write=fail", never_acknowledged, state);
+}
+
+/* ---- The stop of a turn ---------------------------------------------------------------------- */
+
+static int stop_the_turn(void *argument)
+{
+    struct rig *rig = argument;
+
+    while (!rig_has_file(rig, "at-work"))
+        if (bl_sleep(5 * MS) != 0)
+            return 0;
+    bl_scope_stop(&rig->scope, BL_STOP_SIGNAL, "SIGINT");
+    return 0;
+}
+
+CAST(C37_stop_of_a_turn_ends_its_cell_and_nested_calls_and_names_the_background_cell,
+     EXEC_WITH("text(`early`); yield_control(); text(`later`); " SLEEP,
+               "'yield_time_ms':5000,'background':true"),
+     EXEC("text(`partial`); await tools.bash({command: `setsid sleep 60 & touch at-work; sleep "
+          "60`})"),
+     SAY("never"), {.tool = "wait", .input = "{'cell_id':'$FIRST','yield_time_ms':0}"},
+     {.tool = "wait", .input = "{'cell_id':'$CELL'}"}, SAY("done"))
+{
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "stop", stop_the_turn, rig, NULL);
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_CANCELLED);
+    bl_nursery_done(&nursery);
+    struct bl_text receipt = rig->result.run.receipt;
+    CHECK(has(receipt, "\"survivors\":0"));
+    CHECK(has(receipt, "\"kind\":\"cell\"") && has(receipt, "\"kind\":\"tool\""));
+    CHECK(has(receipt, cast->cell));
+    const struct bl_json *background = bl_json_get(rig_json(rig, receipt), BL_TEXT("background"));
+    CHECK_EQUAL(bl_json_size(background), 1);
+    CHECK(bl_text_equal(bl_json_text(bl_json_pointer(background, BL_TEXT("/0/id"))),
+                        bl_text_from(cast->first)));
+    CHECK(cast_has(cast, 1, ": terminated (parent)\n"));
+    CHECK(cast_has(cast, 1, "Output:\npartial"));
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", cast->cell), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"SIGINT\""), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", cast->first), 0);
+    CHECK_EQUAL(rig_processes(rig), 0);
+    cast->at = 3;
+    /* The third runs, and partial output of both is still to be had. */
+    CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 2, ": running\n"));
+    CHECK(cast_has(cast, 3, ": terminated (parent)\n"));
+    CHECK(cast_has(cast, 3, "Output:\npartial"));
+}
+
+CAST(turn_that_is_stopped_in_the_first_observation_of_a_background_cell_leaves_it_running,
+     EXEC_WITH("text(`there`); await tools.bash({command: `touch at-work`}); " SLEEP,
+               "'background':true"),
+     SAY("never"), WAIT(",'yield_time_ms':100"), SAY("done"))
+{
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "stop", stop_the_turn, rig, NULL);
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_CANCELLED);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 0);
+    CHECK(has(rig->result.run.receipt, cast->cell));
+    cast->at = 2;
+    CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 1, ": running\n"));
+    CHECK(cast_has(cast, 1, "there"));
+}
+
+static int cancel_cell(void *argument)
+{
+    struct cast *cast = argument;
+    struct bl_buffer receipt;
+
+    while (!rig_has_file(cast->rig, "at-work"))
+        if (bl_sleep(5 * MS) != 0)
+            return 0;
+    bl_buffer_init(&receipt, 65536);
+    CHECK_EQUAL(bl_activities_cancel(&cast->rig->activities, cast->cell, "belay cancel", &receipt),
+                0);
+    CHECK(has(bl_buffer_text(&receipt), cast->cell));
+    CHECK(has(bl_buffer_text(&receipt), "\"survivors\":0"));
+    bl_buffer_done(&receipt);
+    return 0;
+}
+
+CAST(cell_is_cancelled_by_its_id_and_its_turn_goes_on,
+     EXEC("text(`had`); await tools.bash({command: `touch at-work; sleep 60`})"), SAY("done"))
+{
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "cancel", cancel_cell, cast, NULL);
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, ": terminated (user)\n"));
+    CHECK(cast_has(cast, 0, "Output:\nhad"));
+    CHECK(cast->errors[0]);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"belay cancel\""), 1);
+}
+
+CAST(deadline_of_a_cell_ends_it, EXEC_WITH("text(`x`); for (;;);", "'timeout_ms':200"), SAY("done"))
+{
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK(cast_has(cast, 0, ": terminated (timeout)\n"));
+    CHECK(cast->errors[0]);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"deadline\""), 1);
+}
+
+/* ---- At any moment --------------------------------------------------------------------------- */
+
+struct random_stop {
+    struct rig *rig;
+    uint64_t after_ns;
+};
+
+static int stop_at_random(void *argument)
+{
+    const struct random_stop *random = argument;
+
+    if (bl_sleep(random->after_ns) == 0)
+        bl_scope_stop(&random->rig->scope, BL_STOP_USER, "Esc");
+    return 0;
+}
+
+/* Of the cells that were told of as created, each has one end. */
+static void check_ends(struct rig *rig)
+{
+    struct bl_text rest = bl_buffer_text(&rig->events), line;
+    size_t created = 0;
+
+    while (bl_text_split(&rest, '\n', &line)) {
+        char ended[128];
+        if (!has(line, "\"type\":\"cell_created\""))
+            continue;
+        struct bl_text id = bl_json_text(bl_json_get(rig_json(rig, line), BL_TEXT("cell")));
+        snprintf(ended, sizeof ended, "\"cell\":\"" BL_TEXT_FORMAT "\",\"generation\"",
+                 BL_TEXT_ARG(id));
+        CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", ended), 1);
+        created++;
+    }
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"unknown\""), 0);
+    print_message("%zu cells\n", created);
+}
+
+CAST(every_cell_has_one_end_whenever_its_turn_is_stopped,
+     EXEC_WITH("for (let i = 0; ; i++) { text(i); await tools.ls({}); "
+               "if (i % 3 === 0) yield_control() }",
+               "'yield_time_ms':20,'background':true"),
+     EXEC_WITH("for (let i = 0; i < 20; i++) { text(i); await tools.ls({}) }",
+               "'yield_time_ms':10"),
+     {.tool = "wait", .input = "{'cell_id':'$CELL','yield_time_ms':10}", .more = true},
+     {.tool = "wait", .input = "{'cell_id':'$FIRST','yield_time_ms':5}"}, EXEC("text(`quick`)"),
+     WAIT(",'terminate':true"), SAY("done"))
+{
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 6 : 12, 200), stopped = 0;
+    struct bl_random random;
+
+    bl_random_seed(&random, 20261);
+    for (unsigned long i = 0; i < rounds; i++) {
+        struct random_stop stop = {rig, bl_random_below(&random, 200) * MS};
+        struct bl_nursery nursery;
+        rig_open(rig);
+        cast->at = 0;
+        cast->cell[0] = cast->first[0] = '\0';
+        bl_nursery_init(&nursery, bl_scope_current());
+        bl_nursery_spawn(&nursery, NULL, "stop", stop_at_random, &stop, NULL);
+        stopped += rig_prompt(rig, "go") == BL_TURN_CANCELLED;
+        bl_nursery_done(&nursery);
+        rig_close(rig);
+        CHECK_EQUAL(rig_processes(rig), 0);
+    }
+    print_message("%lu rounds: %lu stopped\n", rounds, stopped);
+    check_ends(rig);
+    rig_check_valid(rig, "rig");
+}
+
+SUITE(exec_stop,
+      cmocka_unit_test_teardown(
+          C35_cell_that_completes_while_it_is_terminated_is_completed_with_its_output,
+          without_fault),
+      cmocka_unit_test(call_that_is_stopped_alone_ends_its_cell_and_its_turn_goes_on),
+      cmocka_unit_test_teardown(
+          C36_every_terminate_failing_is_unknown_and_is_settled_when_the_host_is_back,
+          without_fault),
+      cmocka_unit_test_teardown(C36_terminate_that_never_answers_is_unknown_in_two_seconds,
+                                without_fault),
+      cmocka_unit_test_teardown(C36_create_that_was_never_acknowledged_is_never_started,
+                                without_fault),
+      cmocka_unit_test(
+          C37_stop_of_a_turn_ends_its_cell_and_nested_calls_and_names_the_background_cell),
+      cmocka_unit_test(
+          turn_that_is_stopped_in_the_first_observation_of_a_background_cell_leaves_it_running),
+      cmocka_unit_test(cell_is_cancelled_by_its_id_and_its_turn_goes_on),
+      cmocka_unit_test(deadline_of_a_cell_ends_it),
+      cmocka_unit_test(every_cell_has_one_end_whenever_its_turn_is_stopped));

@@ -1,0 +1,249 @@
+/* The tool `wait`: each piece of output once, and an end as often as it is asked for. */
+#include "cell_rig.h"
+
+static bool has(struct bl_text text, const char *part)
+{
+    return bl_text_find(text, bl_text_from(part)) >= 0;
+}
+
+static bool ends(struct bl_text text, const char *part)
+{
+    return bl_text_ends_with(text, bl_text_from(part));
+}
+
+#define SLEEP "await new Promise(r => setTimeout(r, 60000));"
+
+/* The second text is the first with the mark behind its first line. */
+static bool is_again(struct bl_text first, struct bl_text again)
+{
+    static const struct bl_text mark = BL_TEXT(" (ended earlier)");
+    ptrdiff_t line = bl_text_find(first, BL_TEXT("\n"));
+
+    if (line < 0 || again.size != first.size + mark.size)
+        return false;
+    struct bl_text rest = {again.data + line, again.size - (size_t)line};
+    return memcmp(first.data, again.data, (size_t)line) == 0 && bl_text_starts_with(rest, mark) &&
+           memcmp(first.data + line, rest.data + mark.size, first.size - (size_t)line) == 0;
+}
+
+CAST(C49_end_is_told_again_in_the_turn_after_the_commit_and_after_a_resume,
+     EXEC("text(`x`.repeat(60000)); throw new Error(`as ever`)"), WAIT(""), SAY("one"), WAIT(""),
+     SAY("two"), WAIT(",'max_output_tokens':9"), SAY("three"), WAIT(""), SAY("four"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, ": failed\n"));
+    CHECK(cast_has(cast, 0, "Output, 60001 bytes in 1 lines, shortened:\n"));
+    CHECK(cast_has(cast, 0, "\nError:\nError: as ever\n"));
+    CHECK(is_again(cast->results[0], cast->results[1]));
+    CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
+    CHECK(is_again(cast->results[0], cast->results[2]));
+    rig_close(rig);
+    CHECK_EQUAL(rig_run(rig, "resumed"), 0);
+    CHECK(is_again(cast->results[0], cast->results[3]));
+    CHECK_EQUAL(rig_run(rig, "once more"), 0);
+    CHECK(is_again(cast->results[0], cast->results[4]));
+    for (size_t i = 0; i < 5; i++)
+        CHECK(cast->errors[i]);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+}
+
+CAST(C49_end_is_told_again_when_its_turn_has_left_the_context, EXEC("text(`long ago`)"), SAY("one"),
+     SAY("two"), SAY("three"), WAIT(""), SAY("four"))
+{
+    rig->options.limits.compact_after_turns = 1;
+    rig_open(rig);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK_EQUAL(bl_agent_session(rig->agent)->turns_in_context, 1);
+    CHECK(is_again(cast->results[0], cast->results[1]));
+    CHECK(!cast->errors[1]);
+}
+
+CAST(C49_unknown_id_is_missing, {.tool = "wait", .input = "{'cell_id':'c-nothing'}"},
+     {.tool = "wait", .input = "{'cell_id':'../UPPER \\u0000'}"},
+     {.tool = "wait", .input = "{'cell_id':'c-nothing','terminate':true}", .more = true},
+     {.tool = "wait", .input = "{'cell_id':'c-nothing','yield_time_ms':0}"}, SAY("done"))
+{
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(cast->count, 4);
+    for (size_t i = 0; i < cast->count; i++) {
+        CHECK(cast_has(cast, i, ": missing\n"));
+        CHECK(cast->errors[i]);
+    }
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 0);
+}
+
+/* Another tool's text is no result of a cell. */
+CAST(text_that_looks_like_a_result_is_none,
+     {.tool = "bash", .input = "{'command':'echo \\\"Cell c-fake: completed\\\"'}"},
+     {.tool = "wait", .input = "{'cell_id':'c-fake'}"}, SAY("one"),
+     {.tool = "wait", .input = "{'cell_id':'c-fake'}"}, SAY("two"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, "Cell c-fake: completed"));
+    CHECK(cast_has(cast, 1, "Cell c-fake: missing\n"));
+    CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 2, "Cell c-fake: missing\n"));
+}
+
+#define STEPS                                                                                      \
+    "for (let i = 0; i < 6; i++) { text(`item-` + i); yield_control(); "                           \
+    "await new Promise(r => setTimeout(r, 80)) }"
+
+CAST(every_item_comes_once_and_in_order_also_with_two_calls_at_once, EXEC(STEPS),
+     {.tool = "wait", .input = "{'cell_id':'$CELL'}", .more = true},
+     {.tool = "wait", .input = "{'cell_id':'$CELL'}"}, WAIT(",'yield_time_ms':0"), WAIT(""),
+     WAIT(""), WAIT(""), WAIT(""), SAY("done"))
+{
+    struct bl_buffer all;
+
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    bl_buffer_init(&all, 1 << 20);
+    for (size_t i = 0; i < cast->count; i++)
+        if (!has(cast->results[i], "(ended earlier)"))
+            bl_buffer_append(&all, cast->results[i]);
+    for (char i = '0'; i < '6'; i++) {
+        char name[] = {'i', 't', 'e', 'm', '-', i, '\0'};
+        struct bl_text rest = bl_buffer_text(&all);
+        ptrdiff_t first = bl_text_find(rest, bl_text_from(name));
+        CHECK(first >= 0);
+        rest = (struct bl_text){rest.data + first + 1, rest.size - (size_t)first - 1};
+        CHECK(!has(rest, name));
+    }
+    CHECK(has(cast->results[cast->count - 1], "completed"));
+    bl_buffer_done(&all);
+}
+
+CAST(wait_ends_a_cell_when_asked_to_and_that_is_no_error,
+     EXEC("text(`a`); yield_control(); text(`b`); await tools.bash({command: `touch b`}); " SLEEP),
+     AWAIT("b"), WAIT(",'terminate':true"), WAIT(""), WAIT(",'terminate':true"), SAY("done"))
+{
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 2, ": terminated (user)\n"));
+    CHECK(ends(cast->results[2], "Output:\nb"));
+    CHECK(!cast->errors[2]);
+    CHECK(is_again(cast->results[2], cast->results[3]));
+    CHECK(is_again(cast->results[2], cast->results[4]));
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"wait\""), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"id\":\"call_3\""), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_WARNING), 0);
+}
+
+CAST(stalled_cell_says_so_once, EXEC("text(1); await new Promise(() => {})"),
+     WAIT(",'yield_time_ms':50"), SAY("done"))
+{
+    uint64_t from_ns = bl_now_ns();
+
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK(bl_now_ns() - from_ns < 9 * BL_NS_PER_S);
+    CHECK(cast_has(cast, 0, ": running (stalled: nothing left can wake it)\n"));
+    CHECK(cast_has(cast, 1, ": running\n"));
+}
+
+/* ---- Over turns that leave no trace, and resumes --------------------------------------------- */
+
+static void stop_at_text(struct cast *cast, const struct bl_event *event)
+{
+    if (event->type == BL_EVENT_TEXT_DELTA)
+        bl_scope_stop(&cast->rig->scope, BL_STOP_USER, "Esc");
+}
+
+#define BACKGROUND "'background':true"
+#define TWO                                                                                        \
+    "text(`one`); yield_control(); text(`two`); await tools.bash({command: `touch two`}); " SLEEP
+
+CAST(what_a_turn_without_trace_was_given_is_given_again, EXEC_WITH(TWO, BACKGROUND), SAY("one"),
+     WAIT(",'yield_time_ms':0"), SAY("stopped"), WAIT(",'yield_time_ms':0"), SAY("two"),
+     WAIT(",'terminate':true"), SAY("three"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK(ends(cast->results[0], "Output:\none"));
+    cast_await(cast, "two");
+    cast->on_event = stop_at_text;
+    CHECK_EQUAL(rig_prompt(rig, "rejected"), BL_TURN_CANCELLED);
+    CHECK(ends(cast->results[1], "Output:\ntwo"));
+    /* The stop leaves it running, and names it. */
+    CHECK(has(rig->result.run.receipt, cast->cell));
+    CHECK(!has(rig->result.run.receipt, "\"kind\":\"cell\""));
+    cast->on_event = NULL;
+    CHECK_EQUAL(rig_prompt(rig, "again"), BL_TURN_COMPLETED);
+    CHECK(ends(cast->results[2], "Output:\ntwo"));
+    CHECK_EQUAL(rig_prompt(rig, "end"), BL_TURN_COMPLETED);
+    CHECK(ends(cast->results[3], "Output:"));
+}
+
+CAST(generation_that_was_not_seen_is_read_before_the_end, EXEC_WITH(TWO, BACKGROUND), SAY("one"),
+     WAIT(",'yield_time_ms':0"), SAY("stopped"), WAIT(",'terminate':true"), SAY("three"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    cast_await(cast, "two");
+    cast->on_event = stop_at_text;
+    CHECK_EQUAL(rig_prompt(rig, "rejected"), BL_TURN_CANCELLED);
+    cast->on_event = NULL;
+    CHECK_EQUAL(rig_prompt(rig, "end"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 2, ": terminated (user)\n"));
+    CHECK(ends(cast->results[2], "Output:\ntwo"));
+}
+
+CAST(after_a_resume_nothing_comes_twice_and_nothing_is_lost, EXEC_WITH(TWO, BACKGROUND), SAY("one"),
+     WAIT(""), WAIT(""), SAY("two"), WAIT(""), SAY("three"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK(ends(cast->results[0], "Output:\none"));
+    cast_await(cast, "two");
+    rig_close(rig);
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "resumed"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 1, ": terminated (shutdown)\n"));
+    CHECK(ends(cast->results[1], "Output:\ntwo"));
+    CHECK(is_again(cast->results[1], cast->results[2]));
+    rig_close(rig);
+    CHECK_EQUAL(rig_run(rig, "again"), 0);
+    CHECK(is_again(cast->results[1], cast->results[3]));
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
+}
+
+/* ---- Stopped --------------------------------------------------------------------------------- */
+
+static void stop_the_first_wait(struct cast *cast, const struct bl_event *event)
+{
+    if (event->type != BL_EVENT_TOOL_STARTED || !bl_text_equal(event->name, BL_TEXT("wait")))
+        return;
+    bl_scope_stop(event->call->scope, BL_STOP_USER, "belay cancel");
+    cast->on_event = NULL;
+}
+
+CAST(wait_that_is_stopped_alone_leaves_its_cell_running,
+     EXEC_WITH("text(`one`); yield_control(); await new Promise(r => setTimeout(r, 100)); "
+               "text(`two`)",
+               "'yield_time_ms':5000"),
+     WAIT(""), WAIT(""), SAY("done"))
+{
+    cast->on_event = stop_the_first_wait;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 1, ": running\n"));
+    CHECK(cast->errors[1]);
+    CHECK(cast_has(cast, 2, ": completed\n"));
+    CHECK(ends(cast->results[2], "Output:\ntwo"));
+}
+
+SUITE(wait, cmocka_unit_test(C49_end_is_told_again_in_the_turn_after_the_commit_and_after_a_resume),
+      cmocka_unit_test(C49_end_is_told_again_when_its_turn_has_left_the_context),
+      cmocka_unit_test(C49_unknown_id_is_missing),
+      cmocka_unit_test(text_that_looks_like_a_result_is_none),
+      cmocka_unit_test(every_item_comes_once_and_in_order_also_with_two_calls_at_once),
+      cmocka_unit_test(wait_ends_a_cell_when_asked_to_and_that_is_no_error),
+      cmocka_unit_test(stalled_cell_says_so_once),
+      cmocka_unit_test(what_a_turn_without_trace_was_given_is_given_again),
+      cmocka_unit_test(generation_that_was_not_seen_is_read_before_the_end),
+      cmocka_unit_test(after_a_resume_nothing_comes_twice_and_nothing_is_lost),
+      cmocka_unit_test(wait_that_is_stopped_alone_leaves_its_cell_running));

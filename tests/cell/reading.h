@@ -1,0 +1,27 @@
+/* A frame of a client, read as a host does. */
+#ifndef BELAY_TESTS_CELL_READING_H
+#define BELAY_TESTS_CELL_READING_H
+
+#include "suite.h"
+
+#include "codec.h"
+
+struct reading {
+    struct bl_arena arena;
+    struct cell_frame frame;
+    char message[160];
+    int code;
+};
+
+/* Both make the arena, which the caller is done with; the second reads a request number 7. */
+void read_bytes(struct reading *reading, struct bl_text bytes, bool first);
+void read_request(struct reading *reading, const char *op, const char *args);
+
+/* The args of create_cell, and a tool of it; all are JSON. */
+#define CREATE(source, tools, limits)                                                              \
+    "{\"session_id\":\"s\",\"cell_id\":\"c\",\"source\":" source ",\"tools\":" tools               \
+    ",\"limits\":" limits "}"
+#define TOOL(name, input, schema)                                                                  \
+    "{\"name\":" name ",\"description\":\"\",\"input\":" input ",\"input_schema\":" schema "}"
+
+#endif

@@ -1,0 +1,219 @@
+/* How fast cells come up, and how many of them there can be. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "helpers.h"
+
+#define MINUTE 60000
+#define MIB    ((uint64_t)1024 * 1024)
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+
+    return first < second ? -1 : first > second;
+}
+
+/* Kills those that are ready, this moment: the next is to come up all the same. */
+static void kill_spares(struct house *house)
+{
+    BL_LIST_EACH (link, &house->host->pool.spares)
+        kill((pid_t)BL_CONTAINER(link, struct cell_worker, link)->pid, SIGKILL);
+}
+
+/* Of one cell after the other: how long create and first output take. */
+static int one_by_one(struct house *house)
+{
+    unsigned long rounds = suite_rounds(100, 1000);
+    unsigned long kills = suite_rounds(25, 100); /* every so many */
+    uint64_t *replies = bl_alloc(rounds * sizeof *replies);
+    uint64_t slowest = 0;
+    char id[32];
+
+    house->options.spares = 0;
+    house->options.eager = true;
+    house_open(house);
+    house_warm(house, 4);
+    CHECK_EQUAL(house_create(house, "c-running", "text(1); await tools.gate({}); text(2);"), 0);
+    for (unsigned long i = 0; i < rounds; i++) {
+        snprintf(id, sizeof id, "c-%lu", i);
+        if (i % kills == kills - 1)
+            kill_spares(house);
+        uint64_t since_ns = bl_now_ns();
+        CHECK_EQUAL(house_create(house, id, "text('x'); yield_control();"), 0);
+        replies[i] = bl_now_ns() - since_ns;
+        CHECK_EQUAL(house_observe(house, id, 1, MINUTE), 0);
+        uint64_t took_ns = bl_now_ns() - since_ns;
+        slowest = took_ns > slowest ? took_ns : slowest;
+        CHECK(strcmp(house_seen_text(house), "x") == 0);
+        CHECK_EQUAL(house_observe(house, id, 2, MINUTE), 0);
+        if (CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_COMPLETED))
+            CHECK(house->seen.completed.error == NULL);
+        CHECK_EQUAL(house_release(house, id, 2), 0);
+        house_forget(house);
+    }
+    qsort(replies, rounds, sizeof *replies, by_size);
+    if (suite_rounds(0, 1) == 1)
+        fprintf(stderr, "create: p50 %.2f ms, p99 %.2f ms; first output of the slowest: %.1f ms\n",
+                (double)replies[rounds / 2] / 1e6, (double)replies[rounds * 99 / 100] / 1e6,
+                (double)slowest / 1e6);
+    uint64_t now = bl_now_ns();
+    CHECK(house_within(now - replies[rounds / 2], 1));
+    CHECK(house_within(now - replies[rounds * 99 / 100], 5));
+    CHECK(house_within(now - slowest, 50));
+    bl_semaphore_give(&house->gate);
+    CHECK(strcmp(house_finish(house, "c-running"), "12") == 0);
+    house_close(house);
+    bl_free(replies);
+    return 0;
+}
+
+static int prints_and_sleeps(struct house *house)
+{
+    CHECK_EQUAL(house_create(house, "c-0", "text('warm')"), 0);
+    CHECK(house_finish(house, "c-0") != NULL);
+    house_warm(house, 1);
+    uint64_t since_ns = bl_now_ns();
+    CHECK_EQUAL(
+        house_create(house, "c-1", "text('a'); await new Promise(r => setTimeout(r, 60000));"), 0);
+    CHECK(house_within(since_ns, 5));
+    house_await_output(house, "c-1", 1); /* a second at most, on a machine that does nothing else */
+    CHECK(house_within(since_ns, 1000));
+    CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
+    CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_YIELDED);
+    CHECK(strcmp(house_seen_text(house), "a") == 0);
+    return 0;
+}
+
+/* As many as there may be, all of the same source. `idle`: they leave the machine to each other. */
+static unsigned fill(struct house *house, const char *source, bool idle)
+{
+    unsigned cells = (unsigned)suite_rounds(10, BL_CELL_LIVE_MAX);
+    uint64_t since_ns;
+    char id[16];
+
+    house->options.live_max = cells;
+    house->options.spares = 0;
+    house->options.eager = true;
+    house->options.memory_max = 16 * 1024 * MIB;
+    house_open(house);
+    house_warm(house, 4);
+    since_ns = bl_now_ns();
+    for (unsigned i = 0; i < cells; i++) {
+        snprintf(id, sizeof id, "c-%u", i);
+        CHECK_EQUAL(house_create_limited(house, id, source, 0, 16 * MIB, 0), 0);
+    }
+    CHECK(house_within(since_ns, 500));
+    for (unsigned i = 0; i < cells; i++) {
+        snprintf(id, sizeof id, "c-%u", i);
+        house_await_output(house, id, 1);
+    }
+    if (idle)
+        CHECK(house_within(since_ns, 3000));
+    return cells;
+}
+
+static int all_there(struct house *house)
+{
+    struct bl_buffer receipt;
+    const struct bl_json *value;
+    unsigned units = 0;
+    unsigned cells = fill(house, "text('a'); await new Promise(r => setTimeout(r, 60000));", true);
+
+    CHECK_EQUAL(house_create(house, "c-more", "text('a')"), BL_EREFUSED);
+    CHECK_EQUAL(house->fault.code, BL_CELL_LIMIT_REACHED);
+    CHECK(strcmp(house->fault.limit, "live_cells") == 0);
+    CHECK_EQUAL(house->fault.value, cells);
+    CHECK_EQUAL(house_observe(house, "c-3", 1, 0), 0);
+    CHECK(strcmp(house_seen_text(house), "a") == 0);
+    bl_buffer_init(&receipt, SIZE_MAX);
+    uint64_t since_ns = bl_now_ns();
+    bl_cell_session_close(house->session, false, BL_STOP_USER, "close", &receipt);
+    CHECK(house_within(since_ns, 1000));
+    CHECK_EQUAL(bl_json_read(&house->arena, bl_buffer_text(&receipt), NULL, &value, NULL), 0);
+    CHECK_EQUAL(house_receipt_number(value, "survivors"), 0);
+    CHECK(house_receipt_says(value, "scope", "s-1"));
+    BL_JSON_EACH (unit, bl_json_get(value, BL_TEXT("units"))) {
+        CHECK(house_receipt_says(unit, "kind", "cell"));
+        units++;
+    }
+    CHECK_EQUAL(units, cells);
+    bl_buffer_done(&receipt);
+    house->session = house_session(house, "s-1");
+    for (unsigned i = 0; i < cells; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "c-%u", i);
+        CHECK(strcmp(house_state(house, id), "terminated") == 0);
+    }
+    house_close(house);
+    return 0;
+}
+
+static int all_busy(struct house *house)
+{
+    unsigned cells = fill(house, "text('a'); for (;;);", false);
+    struct bl_buffer ok;
+
+    uint64_t since_ns = bl_now_ns();
+    CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
+    CHECK(house_within(since_ns, 100));
+    CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED);
+    bl_buffer_init(&ok, SIZE_MAX);
+    since_ns = bl_now_ns();
+    CHECK_EQUAL(bl_cell_list(house->session, NULL, 1000, &ok, &house->fault), 0);
+    CHECK(house_within(since_ns, 50));
+    bl_buffer_done(&ok);
+    for (unsigned i = 0; i < cells; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "c-%u", i);
+        CHECK(strcmp(house_state(house, id), i == 1 ? "terminated" : "running") == 0);
+        if (i != 1)
+            CHECK(house_process_lives(house_worker_pid(house, id)));
+    }
+    house_close(house);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double first = *(const double *)a, second = *(const double *)b;
+
+    return first < second ? -1 : first > second;
+}
+
+static int no_two_alike(struct house *house)
+{
+    unsigned long cells = suite_rounds(20, 1000);
+    double *numbers = bl_alloc(cells * sizeof *numbers);
+    char id[32];
+
+    house->options.spares = 0;
+    house_open(house);
+    for (unsigned long i = 0; i < cells; i++) {
+        snprintf(id, sizeof id, "c-%lu", i);
+        CHECK_EQUAL(house_create(house, id, "text(Math.random())"), 0);
+        const char *text = house_finish(house, id);
+        numbers[i] = text != NULL ? strtod(text, NULL) : 0;
+        CHECK(numbers[i] > 0 && numbers[i] < 1);
+        house_forget(house);
+    }
+    qsort(numbers, cells, sizeof *numbers, by_value);
+    for (unsigned long i = 1; i < cells; i++)
+        CHECK(numbers[i] > numbers[i - 1]);
+    house_close(house);
+    bl_free(numbers);
+    return 0;
+}
+
+EMPTY_HOUSE_TEST(C1_cells_come_up_one_after_another_though_spares_are_killed, one_by_one)
+HOUSE_TEST(C2_a_cell_that_sleeps_is_created_at_once, prints_and_sleeps)
+EMPTY_HOUSE_TEST(C3_as_many_cells_as_there_may_be_come_up_and_end_together, all_there)
+EMPTY_HOUSE_TEST(C4_one_of_many_busy_cells_is_terminated_and_the_others_run_on, all_busy)
+EMPTY_HOUSE_TEST(C11_no_two_cells_share_random_numbers, no_two_alike)
+
+SUITE(speed, cmocka_unit_test(C1_cells_come_up_one_after_another_though_spares_are_killed),
+      cmocka_unit_test(C2_a_cell_that_sleeps_is_created_at_once),
+      cmocka_unit_test(C3_as_many_cells_as_there_may_be_come_up_and_end_together),
+      cmocka_unit_test(C4_one_of_many_busy_cells_is_terminated_and_the_others_run_on),
+      cmocka_unit_test(C11_no_two_cells_share_random_numbers));

@@ -1,0 +1,5 @@
+#include "suite.h"
+
+extern const struct suite worker_suite, globals_suite, escape_suite;
+
+SUITE_MAIN(&worker_suite, &globals_suite, &escape_suite)
