@@ -1,7 +1,8 @@
 # A small front for meson: every target installs what it needs, builds, and runs.
 #
 #   make            the program: build/belay           make demo      see it at work
-#   make demo-chat  the same in your own hands         make test      all suites, plain and sanitized
+#   make demo-chat  the same in your own hands         make demo-cell code that can be stopped
+#   make test       all suites, plain and sanitized
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
 #   make interop    against programs of others (npm)
@@ -16,14 +17,14 @@ TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=th
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo demo-chat tests-built test soak bench fuzz check interop install clean
+.PHONY: all demo demo-chat demo-cell tests-built test soak bench fuzz check interop install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
 ninja = ninja -C $(1) $(2) >$(1)/build.log || { tail -n 60 $(1)/build.log; exit 1; }
 
 all: build/build.ninja
-	@$(call ninja,build,belay belay-warden)
+	@$(call ninja,build,belay belay-warden belay-cell-worker)
 
 build/build.ninja:
 	@scripts/deps build
@@ -45,11 +46,14 @@ build/tsan/build.ninja: build/with-tests
 	@$(SETUP) build/tsan $(TSAN) >/dev/null
 
 demo: build/build.ninja
-	@$(call ninja,build,belay belay-warden examples/stop-tree)
+	@$(call ninja,build,belay belay-warden belay-cell-worker examples/stop-tree)
 	@scripts/demo
 
 demo-chat: all
 	@scripts/demo-chat
+
+demo-cell: all
+	@scripts/demo-cell
 
 tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
 	@$(call ninja,build)
@@ -64,7 +68,7 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in agent fiber json proc search start turn wire; do build/bench/$$program || exit 1; done
+	@for program in agent cell fiber json proc search start turn wire; do build/bench/$$program || exit 1; done
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz

@@ -17,8 +17,8 @@ _belay_files()
 _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=()
-    local commands='bootstrap cancel chat doctor help hold ps route run script session tool tools'
+    local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=() socket=()
+    local commands='bootstrap cancel cell chat doctor help hold ps route run script session tool tools'
     local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
@@ -148,6 +148,60 @@ _belay()
             elif [[ $current != -* ]]; then
                 _belay_files "$current"
                 return
+            fi
+            ;;
+        esac
+        ;;
+    cell)
+        case $previous in
+        --session)
+            words=$(_belay_ask "$program" session_id session list --all "${store[@]}")
+            ;;
+        --tools) words='none read-only all' ;;
+        --permission-mode) words='ask auto read-only yolo' ;;
+        --output-format) words='text json' ;;
+        --store | --socket)
+            _belay_files "$current"
+            return
+            ;;
+        --timeout | --memory | --max-output | --id | --generation | --yield-time | --terminate-id) return ;;
+        *)
+            for ((index = 2; index < COMP_CWORD; index++)); do
+                case ${COMP_WORDS[index]} in
+                --session | --tools | --permission-mode | --output-format | --store | --socket | --timeout | \
+                    --memory | --max-output | --id | --generation | --yield-time | --terminate-id)
+                    [[ ${COMP_WORDS[index]} == --socket && ${COMP_WORDS[index + 1]} != = ]] &&
+                        socket=(--socket "${COMP_WORDS[index + 1]/#\~/$HOME}")
+                    [[ ${COMP_WORDS[index]} == --session && ${COMP_WORDS[index + 1]} != = ]] &&
+                        socket+=(--session "${COMP_WORDS[index + 1]}")
+                    [[ ${COMP_WORDS[index + 1]} == = ]] && ((index++))
+                    ((index++))
+                    ;;
+                -*) ;;
+                *) [[ $verb ]] || verb=${COMP_WORDS[index]} ;;
+                esac
+            done
+            words='--session --socket --json --output-format --help'
+            case $verb in
+            '') words='run serve create observe terminate release list --help' ;;
+            run)
+                words='--timeout --memory --max-output --tools --permission-mode --session --store --json --output-format --help'
+                ;;
+            serve) words='--socket --stdio --store --json --output-format --help' ;;
+            create) words="--id --timeout --memory --max-output $words" ;;
+            observe) words="--generation --yield-time $words" ;;
+            terminate) words="--terminate-id $words" ;;
+            esac
+            if [[ $current != -* ]]; then
+                case $verb in
+                run | create)
+                    _belay_files "$current"
+                    return
+                    ;;
+                observe | terminate | release)
+                    words=$(_belay_ask "$program" cell_id cell list "${socket[@]}")
+                    ;;
+                esac
             fi
             ;;
         esac

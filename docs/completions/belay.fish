@@ -12,7 +12,7 @@ function __belay_words
         switch $word
             case -p --print
                 echo run
-            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --add-dir --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes
+            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --add-dir --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes --tools --id --generation --yield-time --terminate-id --socket
                 string match -q '*=*' -- $word; or set skip yes
             case '-*'
             case '*'
@@ -31,6 +31,17 @@ end
 function __belay_verb
     set -l words (__belay_words)
     test "$words[1]" = session; or return 1
+    if set -q argv[1]
+        set -q words[2]; and contains -- $words[2] $argv
+    else
+        not set -q words[2]
+    end
+end
+
+# The same for cell.
+function __belay_cell
+    set -l words (__belay_words)
+    test "$words[1]" = cell; or return 1
     if set -q argv[1]
         set -q words[2]; and contains -- $words[2] $argv
     else
@@ -68,6 +79,7 @@ complete -c belay -n __belay_no_command -s p -l print -d 'the same as run'
 for help in __belay_no_command '__belay_is help'
     complete -c belay -n $help -a bootstrap -d 'report what a session starts with, and run its first turn'
     complete -c belay -n $help -a cancel -d 'stop what runs, by its id, and print the receipt'
+    complete -c belay -n $help -a cell -d 'run JavaScript in a process of its own; serve such cells to others'
     complete -c belay -n $help -a chat -d 'talk with a model in the terminal'
     complete -c belay -n $help -a doctor -d 'say what this machine offers, and what to do about the rest'
     complete -c belay -n $help -a hold -d 'run a command, with a deadline, that leaves nothing behind'
@@ -82,9 +94,9 @@ end
 complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
 # All but chat, help, and hold, which has a --json of its own.
-set -l answers '__belay_is bootstrap cancel doctor ps route run script session tool tools'
+set -l answers '__belay_is bootstrap cancel cell doctor ps route run script session tool tools'
 complete -c belay -n $answers -l json -d 'the same as --output-format json'
-complete -c belay -n '__belay_is bootstrap cancel doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
+complete -c belay -n '__belay_is bootstrap cancel cell doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
 complete -c belay -n '__belay_is run' -l output-format -x -a 'text json stream-json' -d 'how the answer is written'
 complete -c belay -n 'not __belay_no_command' -s h -l help -d 'print the help'
 
@@ -132,6 +144,29 @@ complete -c belay -n '__belay_verb show export fork; and test (count (__belay_wo
 complete -c belay -n '__belay_verb delete' -a '(__belay_ask session_id session list --all)'
 complete -c belay -n '__belay_verb export; and test (count (__belay_words)) -eq 3' -F
 complete -c belay -n '__belay_verb import' -F
+
+complete -c belay -n __belay_cell -a run -d 'one cell, here'
+complete -c belay -n __belay_cell -a serve -d 'be the host of cells for other programs'
+complete -c belay -n __belay_cell -a create -d 'start a cell in that host'
+complete -c belay -n __belay_cell -a observe -d 'wait for output, or for the end'
+complete -c belay -n __belay_cell -a terminate -d 'end a cell'
+complete -c belay -n __belay_cell -a release -d 'let the host forget a cell that has ended'
+complete -c belay -n __belay_cell -a list -d 'the cells of a session'
+complete -c belay -n '__belay_cell run create' -F
+complete -c belay -n '__belay_cell run create' -l timeout -x -d 'end it then: 90, 500ms, 2.5m, 1h'
+complete -c belay -n '__belay_cell run create' -l memory -x -d 'it may grow by so much: 64M'
+complete -c belay -n '__belay_cell run create' -l max-output -x -d 'of output: 4M'
+complete -c belay -n '__belay_cell run' -l tools -x -a 'none read-only all' -d 'what its code may call'
+complete -c belay -n '__belay_cell run' -l permission-mode -x -a 'ask auto read-only yolo' -d 'which of those calls may run'
+complete -c belay -n '__belay_cell run serve' -l store -r -F -d 'where sessions are kept'
+complete -c belay -n '__belay_cell serve' -l stdio -d 'frames on standard input and output'
+complete -c belay -n '__belay_cell serve create observe terminate release list' -l socket -r -F -d 'of the host'
+complete -c belay -n '__belay_cell run create observe terminate release list' -l session -x -a '(__belay_ask session_id session list --all)' -d 'whose values and cells are meant'
+complete -c belay -n '__belay_cell create' -l id -x -d 'of the cell'
+complete -c belay -n '__belay_cell observe' -l generation -x -d 'which observation, from 1 on'
+complete -c belay -n '__belay_cell observe' -l yield-time -x -d 'wait so long for output: 10s'
+complete -c belay -n '__belay_cell terminate' -l terminate-id -x -d 'names this wish'
+complete -c belay -n '__belay_cell observe terminate release; and test (count (__belay_words)) -eq 2' -a '(__belay_ask cell_id cell list)'
 
 complete -c belay -n '__belay_is cancel' -a '(__belay_ask id ps; __belay_ask session ps)'
 complete -c belay -n '__belay_is tool' -a '(__belay_ask name tools)'
