@@ -13,6 +13,8 @@
 #define TRIES           3u
 #define RETRY_NS        (20 * BL_NS_PER_MS)
 #define REFILL_RETRY_NS (1 * BL_NS_PER_S)
+/* The cell that has just taken one is not to share the processors with the start of the next. */
+#define REFILL_PAUSE_NS (10 * BL_NS_PER_MS)
 
 /* Named by BELAY_CELL_WORKER, beside this program, or where it was installed. */
 static void find_worker(char *out, size_t size)
@@ -69,6 +71,8 @@ static int refill_main(void *argument)
         struct cell_worker *worker;
         if (pool->asleep || pool->spare_count >= pool->wanted || pool->waiting > 0) {
             code = bl_semaphore_take(&pool->refill);
+            if (code == 0 && pool->spare_count > 0)
+                code = bl_sleep(REFILL_PAUSE_NS);
             continue;
         }
         *error = (struct bl_error){0};
