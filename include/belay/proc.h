@@ -94,6 +94,10 @@ void bl_warden_free(struct bl_warden *warden);
  * options.terminal set; what it writes is read from `*ret_ours`. Both are the caller's to close. */
 int bl_terminal_open(uint16_t rows, uint16_t columns, int *ret_ours, int *ret_end);
 
+/* Where a program of ours is: named by that variable (an absolute path), beside this program, or
+ * where it was installed. */
+void bl_program_find(const char *name, const char *variable, char *out, size_t size);
+
 /* Process-wide, so the program switches it on: makes this process a subreaper, so that the tree of
  * a warden that was killed comes here and is swept. Only where every child is a warden. */
 int bl_proc_adopt_orphans(void);

@@ -107,4 +107,14 @@ int codec_frame_parse(struct bl_arena *arena, struct bl_text bytes, const struct
 /* The bytes of that member's value, in `bytes`, from which `root` was read. */
 struct bl_text codec_slice(struct bl_text bytes, const struct bl_json *root, const char *key);
 
+/* Fields that many messages have. */
+#define CODEC_SESSION_ID                                                                           \
+    {                                                                                              \
+        .name = "session_id", .check = codec_is_id                                                 \
+    }
+#define CODEC_CELL_ID                                                                              \
+    {                                                                                              \
+        .name = "cell_id", .check = codec_is_id                                                    \
+    }
+
 #endif

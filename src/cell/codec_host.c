@@ -125,14 +125,6 @@ static const char *const bye_reasons[] = {"superseded", "protocol", "too_slow", 
     {                                                                                              \
         .name = "id", .check = codec_is_number, .most = CELL_REQUEST_MAX                           \
     }
-#define SESSION_ID                                                                                 \
-    {                                                                                              \
-        .name = "session_id", .check = codec_is_id                                                 \
-    }
-#define CELL_ID                                                                                    \
-    {                                                                                              \
-        .name = "cell_id", .check = codec_is_id                                                    \
-    }
 #define CALL_ID                                                                                    \
     {                                                                                              \
         .name = "call_id", .check = codec_is_id                                                    \
@@ -157,14 +149,15 @@ static const struct codec_field hello_fields[] = {
 static const struct codec_field request_fields[] = {REQUEST_ID, ANY("op"), ANY("args"), {0}};
 static const struct codec_field cancel_fields[] = {REQUEST_ID, {0}};
 static const struct codec_field tool_result_fields[] = {
-    SESSION_ID,
-    CELL_ID,
+    CODEC_SESSION_ID,
+    CODEC_CELL_ID,
     CALL_ID,
     ANY("ok"),
     {.name = "err", .check = is_call_error, .optional = true},
     {0},
 };
-static const struct codec_field notify_ack_fields[] = {SESSION_ID, CELL_ID, SEQUENCE, {0}};
+static const struct codec_field notify_ack_fields[] = {
+    CODEC_SESSION_ID, CODEC_CELL_ID, SEQUENCE, {0}};
 static const struct codec_field ready_fields[] = {
     {.name = "version", .check = codec_is_number, .least = 1, .most = CELL_VERSION},
     {.name = "capabilities", .check = is_capabilities},
@@ -177,18 +170,19 @@ static const struct codec_field rejected_fields[] = {{.name = "reason", .check =
 static const struct codec_field reply_fields[] = {
     REQUEST_ID, {.name = "op", .check = codec_is_text}, ANY("ok"), ANY("err"), {0}};
 static const struct codec_field tool_call_fields[] = {
-    SESSION_ID,
-    CELL_ID,
+    CODEC_SESSION_ID,
+    CODEC_CELL_ID,
     CALL_ID,
     {.name = "tool", .check = codec_is_label, .least = 1, .most = CELL_TOOL_NAME_MAX},
     {.name = "input", .check = is_input},
     {.name = "redelivered", .check = codec_is_boolean},
     {0},
 };
-static const struct codec_field tool_cancel_fields[] = {SESSION_ID, CELL_ID, CALL_ID, {0}};
+static const struct codec_field tool_cancel_fields[] = {
+    CODEC_SESSION_ID, CODEC_CELL_ID, CALL_ID, {0}};
 static const struct codec_field notify_fields[] = {
-    SESSION_ID, CELL_ID, SEQUENCE, {.name = "text", .check = codec_is_text}, {0}};
-static const struct codec_field ended_fields[] = {SESSION_ID, CELL_ID, {0}};
+    CODEC_SESSION_ID, CODEC_CELL_ID, SEQUENCE, {.name = "text", .check = codec_is_text}, {0}};
+static const struct codec_field ended_fields[] = {CODEC_SESSION_ID, CODEC_CELL_ID, {0}};
 static const struct codec_field bye_fields[] = {
     {.name = "reason", .check = codec_is_name, .names = bye_reasons},
     {.name = "message", .check = codec_is_text},
@@ -235,8 +229,8 @@ static bool is_retained(struct codec_problem *problem, const struct codec_field 
 static const struct codec_field path_fields[] = {
     COMMON, {.name = "path", .check = codec_is_text}, {0}};
 static const struct codec_field op_fields[] = {COMMON, {.name = "op", .check = codec_is_text}, {0}};
-static const struct codec_field session_fields[] = {COMMON, SESSION_ID, {0}};
-static const struct codec_field cell_fields[] = {COMMON, CELL_ID, {0}};
+static const struct codec_field session_fields[] = {COMMON, CODEC_SESSION_ID, {0}};
+static const struct codec_field cell_fields[] = {COMMON, CODEC_CELL_ID, {0}};
 static const struct codec_field generation_fields[] = {
     COMMON,
     {.name = "expected", .check = codec_is_number, .least = 1, .most = INTEGER_MAX},

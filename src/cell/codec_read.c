@@ -116,54 +116,49 @@ static bool are_limits(struct codec_problem *problem, const struct codec_field *
     return codec_check_fields(problem, limits, value);
 }
 
-#define SESSION_ID                                                                                 \
-    {                                                                                              \
-        .name = "session_id", .check = codec_is_id                                                 \
-    }
-#define CELL_ID                                                                                    \
-    {                                                                                              \
-        .name = "cell_id", .check = codec_is_id                                                    \
-    }
 #define GENERATION                                                                                 \
     {                                                                                              \
         .name = "generation", .check = codec_is_number, .least = 1, .most = CELL_REQUEST_MAX       \
     }
 
 static const struct codec_field open_fields[] = {
-    SESSION_ID,
+    CODEC_SESSION_ID,
     {.name = "serves_tools", .check = codec_is_boolean},
     {.name = "linger_ms", .check = codec_is_number, .most = BL_CELL_LINGER_MS_MAX},
     {0},
 };
 static const struct codec_field create_fields[] = {
-    SESSION_ID,
-    CELL_ID,
+    CODEC_SESSION_ID,
+    CODEC_CELL_ID,
     {.name = "source", .check = is_source, .least = 1, .most = BL_CELL_SOURCE_MAX},
     {.name = "tools", .check = is_tools},
     {.name = "limits", .check = are_limits},
     {0},
 };
 static const struct codec_field observe_fields[] = {
-    SESSION_ID, CELL_ID,
-    GENERATION, {.name = "yield_time_ms", .check = codec_is_number, .most = BL_CELL_YIELD_MS_MAX},
+    CODEC_SESSION_ID,
+    CODEC_CELL_ID,
+    GENERATION,
+    {.name = "yield_time_ms", .check = codec_is_number, .most = BL_CELL_YIELD_MS_MAX},
     {0},
 };
 static const struct codec_field terminate_fields[] = {
-    SESSION_ID,
-    CELL_ID,
+    CODEC_SESSION_ID,
+    CODEC_CELL_ID,
     {.name = "terminate_id", .check = codec_is_id},
     {.name = "reason", .check = codec_is_name, .names = codec_stop_reasons + 1},
     {0},
 };
-static const struct codec_field release_fields[] = {SESSION_ID, CELL_ID, GENERATION, {0}};
+static const struct codec_field release_fields[] = {
+    CODEC_SESSION_ID, CODEC_CELL_ID, GENERATION, {0}};
 static const struct codec_field list_fields[] = {
-    SESSION_ID,
+    CODEC_SESSION_ID,
     {.name = "after", .check = codec_is_id_or_null},
     {.name = "max", .check = codec_is_number, .least = 1, .most = CELL_LIST_MAX},
     {0},
 };
 static const struct codec_field close_fields[] = {
-    SESSION_ID, {.name = "forget", .check = codec_is_boolean}, {0}};
+    CODEC_SESSION_ID, {.name = "forget", .check = codec_is_boolean}, {0}};
 
 static const struct codec_field *const arguments[] = {
     [CELL_OPEN_SESSION] = open_fields,   [CELL_CREATE_CELL] = create_fields,

@@ -3,7 +3,6 @@
  * are found when they are to be taken. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -15,28 +14,6 @@
 #define REFILL_RETRY_NS (1 * BL_NS_PER_S)
 /* The cell that has just taken one is not to share the processors with the start of the next. */
 #define REFILL_PAUSE_NS (10 * BL_NS_PER_MS)
-
-/* Named by BELAY_CELL_WORKER, beside this program, or where it was installed. */
-static void find_worker(char *out, size_t size)
-{
-    static const char *const places[] = {"", "../libexec/belay/"};
-    const char *named = getenv("BELAY_CELL_WORKER");
-    char self[1024];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    if (named != NULL && named[0] == '/') {
-        snprintf(out, size, "%s", named);
-        return;
-    }
-    while (length > 0 && self[length - 1] != '/')
-        length--;
-    for (size_t i = 0; length > 0 && i < BL_COUNT(places); i++) {
-        snprintf(out, size, "%.*s%sbelay-cell-worker", (int)length, self, places[i]);
-        if (access(out, X_OK) == 0)
-            return;
-    }
-    snprintf(out, size, "%s/belay-cell-worker", BELAY_LIBEXEC);
-}
 
 /* One try. What stands in the way of every other, too, is remembered. */
 static int try_start(struct cell_pool *pool, struct cell_worker **ret_worker,
@@ -105,7 +82,7 @@ int cell_pool_start(struct cell_pool *pool, struct bl_cell_host *host, const cha
     if (path != NULL)
         bl_text_into(pool->path, sizeof pool->path, path);
     else
-        find_worker(pool->path, sizeof pool->path);
+        bl_program_find("belay-cell-worker", "BELAY_CELL_WORKER", pool->path, sizeof pool->path);
     bl_scope_init(&pool->scope, &host->nursery->scope);
     int code = bl_nursery_spawn(host->nursery, NULL, "cell pool", refill_main, pool, &pool->fiber);
     if (code != 0) {

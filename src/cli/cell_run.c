@@ -300,21 +300,6 @@ static int work_main(void *argument)
     return 0;
 }
 
-static int run_loop(struct cell_work *work)
-{
-    struct bl_loop *loop;
-
-    bl_proc_adopt_orphans();
-    bl_loop_catch_overflow();
-    int code = bl_loop_new(NULL, &loop, &work->error);
-    if (code != 0)
-        return code;
-    code = bl_loop_run(loop, "cell run", work_main, work);
-    /* A thread may be stuck in a read that was left behind: both end with the process. */
-    bl_loop_free(loop);
-    return code;
-}
-
 int cell_run(struct cli_call *call, const struct cell_options *options)
 {
     struct cell_work work = {.call = call, .options = options};
@@ -327,10 +312,8 @@ int cell_run(struct cli_call *call, const struct cell_options *options)
     bl_buffer_init(&work.items, ITEMS_MAX);
     bl_buffer_init(&work.notifications, NOTIFICATIONS_MAX);
     cli_signals_block(&work.signals);
-    int code = run_loop(&work);
-    if (code != 0) {
-        bl_error_set(&work.error, code, BL_KIND_RUNTIME, "run the cell", NULL, "cannot run: %s",
-                     bl_error_text(code));
+    bl_proc_adopt_orphans();
+    if (cli_loop_run("cell run", work_main, &work, &work.error) != 0) {
         work.exit_code = cli_fail(call, &work.error, cli_error_exit_code(&work.error));
     } else if (work.error.code != 0 && work.heard) {
         cli_complain(call, &work.error);

@@ -30,6 +30,7 @@ extern int __clone(int (*child)(void *), void *stack, int flags, void *argument,
 #define clone __clone
 #endif
 
+#define PATH_SIZE        4096
 #define CHILD_STACK_SIZE ((size_t)32 * 1024)
 /* Above all numbers that the warden wants to have. */
 #define SAFE_DESCRIPTOR 10
@@ -73,25 +74,25 @@ static int child_main(void *argument)
     _exit(127);
 }
 
-/* Where the warden is: named by BELAY_WARDEN, beside this program, or where it was installed. */
-static const char *warden_path(char *out, size_t size)
+void bl_program_find(const char *name, const char *variable, char *out, size_t size)
 {
-    const char *named = getenv("BELAY_WARDEN");
-    if (named != NULL && named[0] == '/')
-        return named;
+    const char *named = getenv(variable);
     char self[2048];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    while (length > 0 && self[length - 1] != '/')
-        length--;
     /* Beside it while it is built; one up and down again where it was installed and moved. */
     static const char *const places[] = {"", "../libexec/belay/"};
-    for (size_t i = 0; length > 0 && i < BL_COUNT(places); i++) {
-        snprintf(out, size, "%.*s%sbelay-warden", (int)length, self, places[i]);
-        if (access(out, X_OK) == 0)
-            return out;
+    if (named != NULL && named[0] == '/') {
+        snprintf(out, size, "%s", named);
+        return;
     }
-    snprintf(out, size, "%s/belay-warden", BELAY_LIBEXEC);
-    return out;
+    while (length > 0 && self[length - 1] != '/')
+        length--;
+    for (size_t i = 0; length > 0 && i < BL_COUNT(places); i++) {
+        snprintf(out, size, "%.*s%s%s", (int)length, self, places[i], name);
+        if (access(out, X_OK) == 0)
+            return;
+    }
+    snprintf(out, size, "%s/%s", BELAY_LIBEXEC, name);
 }
 
 static uint64_t mask_bits(const sigset_t *mask)
@@ -177,8 +178,9 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
     struct bl_arena arena = {0};
     int lifeline[2], control[2];
     sigset_t all, before;
-    char *path_buffer = bl_arena_alloc(&arena, 4096);
-    struct child child = {.path = warden_path(path_buffer, 4096), .directory = options->directory};
+    char *path = bl_arena_alloc(&arena, PATH_SIZE);
+    struct child child = {.path = path, .directory = options->directory};
+    bl_program_find("belay-warden", "BELAY_WARDEN", path, PATH_SIZE);
     int failure = open_ends(lifeline, control);
     if (failure != 0) {
         int code = explain(error, &child, failure);
