@@ -51,6 +51,10 @@ struct bl_json_limits {
     uint32_t depth_max;      /* nested containers; 0: 128; at most 1024 */
     bool refuse_duplicates;  /* a key twice in one object is an error */
     bool replace_surrogates; /* a lone one (of a pair that was split) is U+FFFD, not an error */
+    /* Of documents alone. */
+    uint32_t aliases_max; /* 0: only by what they make */
+    bool keep_scalars;    /* YAML's numbers and booleans stay the text that was written */
+    bool keep_duplicates; /* a key twice in one mapping is kept as it came */
 };
 
 /* Where and why reading failed. */

@@ -21,6 +21,9 @@ enum document_tag {
 const char *document_scalar_read(struct bl_arena *arena, struct bl_text text, enum document_tag tag,
                                  struct bl_json *ret_node);
 
+/* True when a scalar without tag and quotes is null. */
+bool document_scalar_is_null(struct bl_text text);
+
 /* Reads YAML: `input` is valid UTF-8 without NUL. As bl_document_read. */
 int document_yaml_read(struct bl_arena *arena, struct bl_text input,
                        const struct bl_json_limits *limits, struct bl_document *ret_document,

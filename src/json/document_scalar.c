@@ -19,7 +19,7 @@ static bool is_one_of(struct bl_text text, const char *const *words)
     return false;
 }
 
-static bool is_null(struct bl_text text)
+bool document_scalar_is_null(struct bl_text text)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL", NULL};
 
@@ -209,7 +209,7 @@ static const char *read_plain(struct bl_arena *arena, struct bl_text text, struc
 {
     bool truth;
 
-    if (is_null(text)) {
+    if (document_scalar_is_null(text)) {
         node->type = BL_JSON_NULL;
         return NULL;
     }
@@ -236,7 +236,7 @@ const char *document_scalar_read(struct bl_arena *arena, struct bl_text text, en
     switch (tag) {
     case DOCUMENT_PLAIN: return read_plain(arena, text, ret_node);
     case DOCUMENT_STRING: make_string(arena, text, ret_node); return NULL;
-    case DOCUMENT_NULL: return is_null(text) ? NULL : "null, as its tag says";
+    case DOCUMENT_NULL: return document_scalar_is_null(text) ? NULL : "null, as its tag says";
     case DOCUMENT_BOOLEAN:
         if (!is_boolean(text, &truth))
             return "true or false, as its tag says";

@@ -38,6 +38,7 @@ struct yaml_reader {
     uint64_t open; /* index of the innermost open container, or NO_PARENT */
     uint32_t depth;
     struct bl_map anchors; /* value: index + 1 of the node */
+    uint32_t aliases;
     struct cursor cursor;
     bool seen; /* a document was read */
     /* Set by the first failure. */
@@ -267,6 +268,8 @@ static int on_scalar(struct yaml_reader *reader, const yaml_event_t *event)
     if (key && tag == DOCUMENT_PLAIN && bl_text_equal(text, BL_TEXT("<<")))
         return fail_at(reader, BL_EPARSE, place,
                        "a key other than <<: merge keys are not supported (quotes make it text)");
+    if (tag == DOCUMENT_PLAIN && reader->limits->keep_scalars && !document_scalar_is_null(text))
+        tag = DOCUMENT_STRING;
     const char *expected = document_scalar_read(reader->arena, text, tag, &node);
     if (expected == NULL && key && node.type != BL_JSON_STRING)
         expected = key_of_text;
@@ -324,7 +327,8 @@ static int on_close(struct yaml_reader *reader, const yaml_event_t *event)
     reader->open = container->span;
     container->span = reader->count - index;
     reader->depth--;
-    const struct bl_json *duplicate = object ? json_duplicate_find(container) : NULL;
+    const struct bl_json *duplicate =
+        object && !reader->limits->keep_duplicates ? json_duplicate_find(container) : NULL;
     if (duplicate != NULL)
         return fail_at(reader, BL_EPARSE, reader->places[duplicate - reader->nodes],
                        "a key that the mapping does not have yet");
@@ -367,6 +371,8 @@ static int on_alias(struct yaml_reader *reader, const yaml_event_t *event)
     uintptr_t found = (uintptr_t)bl_map_get(&reader->anchors, name);
     bool key = key_is_due(reader);
 
+    if (reader->limits->aliases_max > 0 && ++reader->aliases > reader->limits->aliases_max)
+        return fail_at(reader, BL_ELIMIT, place, "fewer aliases");
     if (found == 0)
         return fail_at(reader, BL_EPARSE, place, "an anchor that was set before");
     size_t index = found - 1;

@@ -135,8 +135,43 @@ static void depth_is_limited_through_aliases_too(void **state BL_UNUSED)
     bl_buffer_done(&source);
 }
 
+/* What is read by somebody who knows the types of his keys, and tells all faults at once. */
+static void scalars_and_duplicates_may_be_kept(void **state BL_UNUSED)
+{
+    const struct bl_json_limits limits = {
+        .keep_scalars = true, .keep_duplicates = true, .aliases_max = 2};
+    struct bl_arena arena;
+    struct bl_document document;
+
+    bl_arena_init(&arena);
+    assert_int_equal(bl_document_read(&arena,
+                                      BL_TEXT("a: 1.10\nb: [off, .inf, 1e999, ~, '', null]\n"
+                                              "1: x\nc: !!int 3\na: again\n"),
+                                      &limits, &document, NULL),
+                     0);
+    check_document(&document);
+    const struct bl_json *first = bl_json_first(document.root, BL_JSON_OBJECT);
+    assert_string_equal(first[1].string, "1.10");
+    const struct bl_json *list = bl_json_get(document.root, BL_TEXT("b"));
+    assert_string_equal(bl_json_at(list, 0)->string, "off");
+    assert_string_equal(bl_json_at(list, 1)->string, ".inf");
+    assert_string_equal(bl_json_at(list, 2)->string, "1e999");
+    assert_true(bl_json_is(bl_json_at(list, 3), BL_JSON_NULL));
+    assert_string_equal(bl_json_at(list, 4)->string, "");
+    assert_true(bl_json_is(bl_json_at(list, 5), BL_JSON_NULL));
+    assert_string_equal(bl_json_get(document.root, BL_TEXT("1"))->string, "x");
+    assert_true(bl_json_is(bl_json_get(document.root, BL_TEXT("c")), BL_JSON_INTEGER));
+    assert_string_equal(bl_json_get(document.root, BL_TEXT("a"))->string, "again");
+    assert_int_equal(bl_json_size(document.root), 5);
+    assert_int_equal(
+        bl_document_read(&arena, BL_TEXT("a: &x 1\nb: [*x, *x]"), &limits, &document, NULL), 0);
+    bl_arena_done(&arena);
+    refuse_within("a: &x 1\nb: [*x, *x,\n *x]", &limits, BL_ELIMIT, 3, 2, "fewer aliases");
+}
+
 SUITE(document_yaml, cmocka_unit_test(blocks_and_flows_make_the_same_trees),
       cmocka_unit_test(anchors_are_copied_where_aliases_stand),
       cmocka_unit_test(broken_yaml_has_a_place_and_what_was_expected),
       cmocka_unit_test(aliases_cannot_multiply_without_bound),
-      cmocka_unit_test(depth_is_limited_through_aliases_too));
+      cmocka_unit_test(depth_is_limited_through_aliases_too),
+      cmocka_unit_test(scalars_and_duplicates_may_be_kept));
