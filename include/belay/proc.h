@@ -137,6 +137,7 @@ struct bl_command {
     const char *id;
     const char *name;
     struct bl_capture *capture; /* NULL: output and error are the options'; else both go here */
+    struct bl_capture *error_capture; /* with `capture`: error goes here; NULL: there as well */
     void (*on_output)(void *context, struct bl_text bytes); /* NULL: nobody listens */
     void (*on_started)(void *context);                      /* the same */
     /* With options.background: the command itself has ended, and what it has left behind runs on;
@@ -189,6 +190,21 @@ void bl_sandbox_check(struct bl_container_check *ret_check);
 int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
                     const char *const *folders, bool network, const char *const *arguments,
                     const char *const **ret_arguments, struct bl_error *error);
+
+/* What a command sees of the machine. Lists end in NULL, and may be NULL. */
+struct bl_sandbox_view {
+    enum bl_sandbox sandbox;
+    const char *workspace;
+    const char *const *folders;  /* as writable as the workspace */
+    const char *const *readable; /* in sight, and no more than that; those that are gone are not */
+    const char *const *writable; /* in the sandbox read-only, too */
+    bool network;
+};
+
+/* The same as bl_sandbox_wrap, which knows of no other folders. */
+int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *view,
+                         const char *const *arguments, const char *const **ret_arguments,
+                         struct bl_error *error);
 /* The container for a command in a sandbox, which changes its view of the machine anyway: `auto`
  * becomes pidns where that is available. */
 enum bl_mechanism bl_sandbox_container(enum bl_mechanism wanted);

@@ -9,64 +9,109 @@
 /* Longer than any command: ten years. */
 #define READER_NS_MAX (10ull * 365 * 86400 * BL_NS_PER_S)
 
-/* One command under way, and the reader of its output. */
-struct run {
-    const struct bl_command *command;
-    struct bl_descriptor *output; /* our end of its pipe; NULL: not captured */
+struct run;
+
+/* One of its outputs, and the reader of that. */
+struct stream {
+    struct run *run;
+    struct bl_capture *capture;   /* NULL: not captured */
+    struct bl_descriptor *output; /* our end of its pipe */
     int ends[2];
     char *buffer;
-    int result;
 };
 
-static void take_output(struct run *run, struct bl_text bytes)
+/* One command under way. */
+struct run {
+    const struct bl_command *command;
+    struct stream streams[2]; /* output, or both; error, where that is captured by itself */
+};
+
+static void take_output(struct stream *stream, struct bl_text bytes)
 {
-    bl_capture_add(run->command->capture, bytes);
-    if (run->command->on_output != NULL)
-        run->command->on_output(run->command->context, bytes);
+    const struct bl_command *command = stream->run->command;
+    bl_capture_add(stream->capture, bytes);
+    if (command->on_output != NULL)
+        command->on_output(command->context, bytes);
 }
 
 /* Reads to the end of file, or until its scope is stopped. */
 static int read_output(void *argument)
 {
-    struct run *run = argument;
+    struct stream *stream = argument;
     size_t size;
     int code;
-    while ((code = bl_descriptor_read(run->output, run->buffer, READ_SIZE, &size)) == 0 && size > 0)
-        take_output(run, (struct bl_text){run->buffer, size});
+    while ((code = bl_descriptor_read(stream->output, stream->buffer, READ_SIZE, &size)) == 0 &&
+           size > 0)
+        take_output(stream, (struct bl_text){stream->buffer, size});
     return code;
 }
 
 /* What was written before the tree had ended is in the pipe, and nobody can add to it but one who
  * was kept: so this does not wait. */
-static void drain_output(struct run *run)
+static void drain_output(struct stream *stream)
 {
     ssize_t size;
     uint64_t most = 4 << 20;
-    while (most > 0 && (size = read(run->ends[0], run->buffer, READ_SIZE)) > 0) {
-        take_output(run, (struct bl_text){run->buffer, (size_t)size});
+    while (most > 0 && (size = read(stream->ends[0], stream->buffer, READ_SIZE)) > 0) {
+        take_output(stream, (struct bl_text){stream->buffer, (size_t)size});
         most = most > (uint64_t)size ? most - (uint64_t)size : 0;
     }
 }
 
-static int open_output(struct run *run, struct bl_warden_options *options, struct bl_error *error)
+static int open_stream(struct stream *stream, const struct bl_warden_options *options,
+                       struct bl_error *error)
 {
-    if (run->command->capture == NULL)
-        return 0;
-    if (pipe2(run->ends, O_CLOEXEC) < 0)
+    if (pipe2(stream->ends, O_CLOEXEC) < 0)
         return bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, "start a command",
                             options->arguments[0], "no descriptors for its output");
-    options->output = options->error = run->ends[1];
-    run->buffer = bl_alloc(READ_SIZE);
-    return bl_descriptor_new(run->ends[0], &run->output);
+    stream->buffer = bl_alloc(READ_SIZE);
+    return bl_descriptor_new(stream->ends[0], &stream->output);
+}
+
+static int open_output(struct run *run, struct bl_warden_options *options, struct bl_error *error)
+{
+    const struct bl_command *command = run->command;
+    struct bl_capture *captures[] = {command->capture,
+                                     command->capture != NULL ? command->error_capture : NULL};
+    int code = 0;
+    for (size_t i = 0; i < BL_COUNT(run->streams); i++) {
+        struct stream *stream = &run->streams[i];
+        *stream = (struct stream){.run = run, .capture = captures[i], .ends = {-1, -1}};
+        if (code != 0 || captures[i] == NULL)
+            continue;
+        code = open_stream(stream, options, error);
+        if (i == 0)
+            options->output = stream->ends[1];
+        options->error = stream->ends[1];
+    }
+    return code;
 }
 
 static void close_output(struct run *run)
 {
-    bl_descriptor_free(run->output);
-    for (int i = 0; i < 2; i++)
-        if (run->ends[i] >= 0)
-            close(run->ends[i]);
-    bl_free(run->buffer);
+    for (size_t i = 0; i < BL_COUNT(run->streams); i++) {
+        struct stream *stream = &run->streams[i];
+        bl_descriptor_free(stream->output);
+        for (int end = 0; end < 2; end++)
+            if (stream->ends[end] >= 0)
+                close(stream->ends[end]);
+        bl_free(stream->buffer);
+    }
+}
+
+/* Our copies of its ends go, so that theirs are the last. */
+static int start_readers(struct run *run, struct bl_nursery *nursery)
+{
+    int code = 0;
+    for (size_t i = 0; i < BL_COUNT(run->streams) && code == 0; i++) {
+        struct stream *stream = &run->streams[i];
+        if (stream->output == NULL)
+            continue;
+        close(stream->ends[1]);
+        stream->ends[1] = -1;
+        code = bl_nursery_spawn(nursery, NULL, "output", read_output, stream, NULL);
+    }
+    return code;
 }
 
 static enum bl_fate fate_of(const struct bl_warden_end *end)
@@ -133,12 +178,7 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
     bl_shield_begin(&shield, READER_NS_MAX);
     bl_scope_enter(outer);
     bl_nursery_init(&nursery, &shield);
-    int code = 0;
-    if (run->output != NULL) {
-        close(run->ends[1]);
-        run->ends[1] = -1;
-        code = bl_nursery_spawn(&nursery, NULL, "output", read_output, run, NULL);
-    }
+    int code = start_readers(run, &nursery);
     if (code == 0)
         code = wait_for_end(run->command, warden, ret_end);
     if (code != 0)
@@ -150,8 +190,9 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
     bl_nursery_done(&nursery);
     bl_scope_enter(&shield);
     bl_shield_end(&shield);
-    if (run->output != NULL)
-        drain_output(run);
+    for (size_t i = 0; i < BL_COUNT(run->streams); i++)
+        if (run->streams[i].output != NULL)
+            drain_output(&run->streams[i]);
     return code;
 }
 
@@ -179,7 +220,7 @@ static void set_running(const struct bl_command *command, struct bl_warden *ward
 int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_end,
                    struct bl_error *error)
 {
-    struct run run = {.command = command, .ends = {-1, -1}};
+    struct run run = {.command = command};
     struct bl_warden_options options = command->options;
     struct bl_warden *warden = NULL;
     struct bl_unit unit;

@@ -38,11 +38,9 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check);
 
 /* Where bubblewrap is by our PATH. False: nowhere, and `check` says so. */
 bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check *check);
-/* The command line of the bubblewrap at `path`, in the arena. `workspace` and `folders` are
- * canonical; NULL: none. */
+/* The command line of the bubblewrap at `path`, in the arena. Folders are canonical. */
 const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
-                                             enum bl_sandbox sandbox, const char *workspace,
-                                             const char *const *folders, bool network,
+                                             const struct bl_sandbox_view *view,
                                              const char *const *arguments);
 
 /* ---- probe_child.c ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@
 
 #include "probe.h"
 
-static const char *const view[] = {
+static const char *const base_view[] = {
     "--ro-bind",
     "/",
     "/",
@@ -39,7 +39,7 @@ static const char *const root_capabilities[] = {
 };
 
 /* Room for what the options below may add to the lists above. */
-#define OPTIONS_MAX (BL_COUNT(view) + BL_COUNT(root_capabilities) + 16)
+#define OPTIONS_MAX (BL_COUNT(base_view) + BL_COUNT(root_capabilities) + 16)
 
 struct words {
     struct bl_arena *arena;
@@ -68,10 +68,12 @@ static size_t count_words(const char *const *list)
 }
 
 /* Three words bind a folder. */
-static struct words words_for(struct bl_arena *arena, const char *const *folders,
+static struct words words_for(struct bl_arena *arena, const struct bl_sandbox_view *view,
                               const char *const *arguments)
 {
-    size_t room = OPTIONS_MAX + 3 * count_words(folders) + count_words(arguments) + 1;
+    size_t folders =
+        count_words(view->folders) + count_words(view->readable) + count_words(view->writable);
+    size_t room = OPTIONS_MAX + 3 * folders + count_words(arguments) + 1;
 
     return (struct words){.arena = arena,
                           .items = bl_arena_zalloc(arena, room * sizeof(const char *))};
@@ -113,34 +115,42 @@ bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check 
 }
 
 /* Bound read-only too, because it may lie below /tmp; the root itself is in sight. */
-static void add_folder(struct words *words, enum bl_sandbox sandbox, const char *folder)
+static void add_folder(struct words *words, bool writable, const char *folder)
 {
     if (strcmp(folder, "/") == 0)
         return;
-    add(words, sandbox == BL_SANDBOX_WORKSPACE ? "--bind" : "--ro-bind");
+    add(words, writable ? "--bind" : "--ro-bind");
     add(words, folder);
     add(words, folder);
 }
 
+static void add_folders(struct words *words, bool writable, const char *const *folders)
+{
+    for (; folders != NULL && *folders != NULL; folders++)
+        add_folder(words, writable, *folders);
+}
+
+/* What is only to be read comes first: it takes nothing from what may be written. */
 const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
-                                             enum bl_sandbox sandbox, const char *workspace,
-                                             const char *const *folders, bool network,
+                                             const struct bl_sandbox_view *view,
                                              const char *const *arguments)
 {
-    struct words words = words_for(arena, folders, arguments);
+    struct words words = words_for(arena, view, arguments);
+    bool writable = view->sandbox == BL_SANDBOX_WORKSPACE;
 
     add(&words, path);
-    add_all(&words, view);
-    if (!network)
+    add_all(&words, base_view);
+    if (!view->network)
         add(&words, "--unshare-net");
     if (getuid() == 0)
         add_all(&words, root_capabilities);
-    for (; folders != NULL && *folders != NULL; folders++)
-        add_folder(&words, sandbox, *folders);
-    if (workspace != NULL) {
-        add_folder(&words, sandbox, workspace);
+    add_folders(&words, false, view->readable);
+    add_folders(&words, writable, view->folders);
+    add_folders(&words, true, view->writable);
+    if (view->workspace != NULL) {
+        add_folder(&words, writable, view->workspace);
         add(&words, "--chdir");
-        add(&words, workspace);
+        add(&words, view->workspace);
     }
     add(&words, "--");
     add_all(&words, arguments);
@@ -173,20 +183,46 @@ static int canonical_folder(struct bl_arena *arena, enum bl_sandbox sandbox, con
     return BL_EINVAL;
 }
 
-static int canonical_folders(struct bl_arena *arena, enum bl_sandbox sandbox,
+/* `optional`: those that are not there are left out. */
+static int canonical_folders(struct bl_arena *arena, enum bl_sandbox sandbox, bool optional,
                              const char *const *folders, const char *const **ret_folders,
                              struct bl_error *error)
 {
     size_t count = count_words(folders);
+    size_t kept = 0;
     const char **result = bl_arena_zalloc(arena, (count + 1) * sizeof *result);
 
     for (size_t i = 0; i < count; i++) {
-        int code = canonical_folder(arena, sandbox, "folder", folders[i], &result[i], error);
-        if (code != 0)
+        int code = canonical_folder(arena, sandbox, "folder", folders[i], &result[kept],
+                                    optional ? NULL : error);
+        if (code == 0)
+            kept++;
+        else if (!optional)
             return code;
+        else
+            result[kept] = NULL;
     }
     *ret_folders = result;
     return 0;
+}
+
+static int canonical_view(struct bl_arena *arena, struct bl_sandbox_view *view,
+                          struct bl_error *error)
+{
+    int code = 0;
+
+    if (view->workspace != NULL)
+        code = canonical_folder(arena, view->sandbox, "workspace", view->workspace,
+                                &view->workspace, error);
+    if (code == 0)
+        code = canonical_folders(arena, view->sandbox, false, view->folders, &view->folders, error);
+    if (code == 0)
+        code = canonical_folders(arena, BL_SANDBOX_WORKSPACE, false, view->writable,
+                                 &view->writable, error);
+    if (code == 0)
+        code = canonical_folders(arena, BL_SANDBOX_READ_ONLY, true, view->readable, &view->readable,
+                                 error);
+    return code;
 }
 
 static int refuse(const struct bl_container_check *check, struct bl_error *error)
@@ -200,30 +236,26 @@ static int refuse(const struct bl_container_check *check, struct bl_error *error
 
 /* The command starts in the workspace. BL_EINVAL: there is no command, no folder of that name, or
  * the workspace is the root of all. With BL_SANDBOX_OFF the arguments are copied as they are. */
-int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
-                    const char *const *folders, bool network, const char *const *arguments,
-                    const char *const **ret_arguments, struct bl_error *error)
+int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *view,
+                         const char *const *arguments, const char *const **ret_arguments,
+                         struct bl_error *error)
 {
+    struct bl_sandbox_view canonical = *view;
     struct bl_container_check check;
-    const char *canonical = NULL;
-    int code = 0;
 
     if (arguments == NULL || arguments[0] == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
                             "there is no command");
-    if (sandbox == BL_SANDBOX_OFF) {
-        struct words words = words_for(arena, NULL, arguments);
+    if (view->sandbox == BL_SANDBOX_OFF) {
+        struct words words = words_for(arena, view, arguments);
         add_all(&words, arguments);
         *ret_arguments = words.items;
         return 0;
     }
-    if (workspace == NULL && sandbox == BL_SANDBOX_WORKSPACE)
+    if (view->workspace == NULL && view->sandbox == BL_SANDBOX_WORKSPACE)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
                             "there is no workspace");
-    if (workspace != NULL)
-        code = canonical_folder(arena, sandbox, "workspace", workspace, &canonical, error);
-    if (code == 0)
-        code = canonical_folders(arena, sandbox, folders, &folders, error);
+    int code = canonical_view(arena, &canonical, error);
     if (code != 0)
         return code;
     char *path = bl_arena_alloc(arena, PATH_MAX);
@@ -232,9 +264,18 @@ int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char 
     bl_sandbox_check(&check);
     if (!check.available)
         return refuse(&check, error);
-    *ret_arguments =
-        proc_bubblewrap_arguments(arena, path, sandbox, canonical, folders, network, arguments);
+    *ret_arguments = proc_bubblewrap_arguments(arena, path, &canonical, arguments);
     return 0;
+}
+
+int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,
+                    const char *const *folders, bool network, const char *const *arguments,
+                    const char *const **ret_arguments, struct bl_error *error)
+{
+    struct bl_sandbox_view view = {
+        .sandbox = sandbox, .workspace = workspace, .folders = folders, .network = network};
+
+    return bl_sandbox_wrap_view(arena, &view, arguments, ret_arguments, error);
 }
 
 enum bl_mechanism bl_sandbox_container(enum bl_mechanism wanted)

@@ -81,8 +81,8 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
 
     *check = (struct bl_container_check){0};
     find_version(check, path);
-    const char *const *wrapped =
-        proc_bubblewrap_arguments(&arena, path, BL_SANDBOX_READ_ONLY, NULL, NULL, false, command);
+    const char *const *wrapped = proc_bubblewrap_arguments(
+        &arena, path, &(struct bl_sandbox_view){.sandbox = BL_SANDBOX_READ_ONLY}, command);
     size_t count = 0;
     while (wrapped[count] != NULL)
         count++;

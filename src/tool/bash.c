@@ -157,9 +157,14 @@ int tool_command_prepare(const struct bl_toolbox *toolbox, struct bl_arena *aren
                     .grace_ms = toolbox->hurry ? 0 : toolbox->grace_ms},
         .kind = BL_UNIT_TOOL,
     };
-    return bl_sandbox_wrap(arena, toolbox->sandbox, toolbox->workspace, toolbox->folders,
-                           permission_network(toolbox->permissions), arguments,
-                           &ret_command->options.arguments, error);
+    struct bl_sandbox_view view = {
+        .sandbox = toolbox->sandbox,
+        .workspace = toolbox->workspace,
+        .folders = toolbox->folders,
+        .readable = toolbox->readable,
+        .network = permission_network(toolbox->permissions),
+    };
+    return bl_sandbox_wrap_view(arena, &view, arguments, &ret_command->options.arguments, error);
 }
 
 bool tool_command_refused(int code, const struct bl_error *error)

@@ -134,6 +134,65 @@ static void output_and_error_keep_their_order_and_there_is_nothing_to_read(void 
     run_in_loop(both_streams, &container);
 }
 
+static int apart(void *argument)
+{
+    static struct job job;
+    struct bl_capture errors;
+    struct bl_buffer out;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "plain");
+    job.command.options.arguments = (const char *const[]){
+        "sh", "-c", "echo one; echo two >&2; echo three; echo four >&2", NULL};
+    bl_capture_init(&errors, OUTPUT_MAX);
+    job.command.error_capture = &errors;
+    CHECK_EQUAL(job_run(&job), 0);
+    CHECK_EQUAL(job.end.status, 0);
+    CHECK_EQUAL(job.heard, strlen("one\ntwo\nthree\nfour\n"));
+    bl_buffer_init(&out, OUTPUT_MAX);
+    bl_capture_text(&job.capture, &out);
+    CHECK(bl_text_equal(bl_buffer_text(&out), BL_TEXT("one\nthree\n")));
+    bl_buffer_clear(&out);
+    bl_capture_text(&errors, &out);
+    CHECK(bl_text_equal(bl_buffer_text(&out), BL_TEXT("two\nfour\n")));
+    bl_buffer_done(&out);
+    bl_capture_done(&errors);
+    job_done(&job);
+    return 0;
+}
+
+static void error_is_kept_apart_where_that_is_wanted(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(apart, &container);
+}
+
+/* Both held open by a grandchild, and both flooded. */
+static int apart_held(void *argument)
+{
+    static struct job job;
+    struct bl_capture errors;
+    JOB_INIT(&job, *(enum bl_mechanism *)argument, "plain");
+    job.command.options.arguments = (const char *const[]){
+        "sh", "-c", "sleep 60 & head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; echo x",
+        NULL};
+    bl_capture_init(&errors, OUTPUT_MAX);
+    job.command.error_capture = &errors;
+    double start_ms = now_ms();
+    CHECK_EQUAL(job_run(&job), 0);
+    CHECK(now_ms() - start_ms < SOON_MS);
+    CHECK_EQUAL(job.end.left_behind, 1);
+    CHECK_EQUAL(job.capture.total, 1000002);
+    CHECK_EQUAL(errors.total, 1000000);
+    bl_capture_done(&errors);
+    job_done(&job);
+    return 0;
+}
+
+static void both_kept_apart_may_be_flooded_and_held_open(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(apart_held, &container);
+}
+
 /* ---- Output that somebody holds open ---- */
 
 static int held(void *argument)
@@ -556,6 +615,8 @@ static void a_command_that_is_not_found_is_an_error(void **state)
 SUITE(command, IN_EACH(ten_mebibytes_of_output_keep_head_tail_and_count),
       IN_EACH(binary_output_comes_as_it_was_written),
       IN_EACH(output_and_error_keep_their_order_and_there_is_nothing_to_read),
+      IN_EACH(error_is_kept_apart_where_that_is_wanted),
+      IN_EACH(both_kept_apart_may_be_flooded_and_held_open),
       IN_EACH(a_grandchild_that_holds_the_output_holds_up_nobody),
       IN_EACH(what_is_kept_of_a_command_is_told_counted_and_stopped_with_it),
       IN_EACH(an_output_that_is_held_from_outside_holds_up_nobody),

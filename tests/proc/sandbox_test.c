@@ -481,6 +481,45 @@ static void further_folders_are_as_writable_as_the_workspace(void **state)
     place_end(&place);
 }
 
+static void a_view_has_folders_to_read_and_folders_to_write(void **state)
+{
+    struct place place, other;
+    struct bl_arena arena = {0};
+    struct bl_error error = {0};
+    struct bl_buffer output;
+    struct proc_child_end end;
+    const char *const *wrapped;
+    char script[400];
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    place_begin(&other, "/tmp");
+    bl_buffer_init(&output, 2048);
+    struct bl_sandbox_view view = {
+        .sandbox = BL_SANDBOX_READ_ONLY,
+        .workspace = place.workspace,
+        .readable = LIST(other.outside, "/nonexistent/folder"),
+        .writable = LIST(other.workspace),
+    };
+    snprintf(script, sizeof script,
+             "echo x >%s/file && cd %s && { { echo x >file; } 2>/dev/null && exit 1; "
+             "{ echo x >%s/file; } 2>/dev/null && exit 2; exit 0; }",
+             other.workspace, other.outside, place.workspace);
+    assert_int_equal(
+        bl_sandbox_wrap_view(&arena, &view, LIST("/bin/sh", "-c", script), &wrapped, &error), 0);
+    assert_int_equal(proc_program_run(wrapped, RUN_LIMIT_MS, &output, &end), 0);
+    assert_int_equal(end.status, 0);
+    assert_true(file_exists(other.workspace));
+    assert_false(file_exists(other.outside) || file_exists(place.workspace));
+    view.writable = LIST("/");
+    assert_int_equal(bl_sandbox_wrap_view(&arena, &view, LIST("true"), &wrapped, &error),
+                     BL_EINVAL);
+    bl_buffer_done(&output);
+    bl_arena_done(&arena);
+    place_end(&other);
+    place_end(&place);
+}
+
 static void it_starts_in_the_workspace_links_undone(void **state)
 {
     struct place place;
@@ -648,6 +687,7 @@ SUITE(sandbox, cmocka_unit_test(without_bubblewrap_it_says_what_to_install),
       cmocka_unit_test(read_only_means_the_workspace_too), cmocka_unit_test(tmp_is_private),
       cmocka_unit_test(a_workspace_below_tmp_stays_in_sight),
       cmocka_unit_test(further_folders_are_as_writable_as_the_workspace),
+      cmocka_unit_test(a_view_has_folders_to_read_and_folders_to_write),
       cmocka_unit_test(it_starts_in_the_workspace_links_undone),
       cmocka_unit_test(exit_codes_pass_through), cmocka_unit_test(words_pass_through_as_they_are),
       cmocka_unit_test(it_sees_no_processes_but_its_own),
