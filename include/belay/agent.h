@@ -74,6 +74,10 @@ struct bl_settings {
 int bl_settings_read(struct bl_arena *arena, const struct bl_config *config,
                      struct bl_settings *ret_settings, struct bl_error *error);
 
+/* Adds its rules to those of `permissions`; its mode is the caller's business. */
+int bl_settings_apply(const struct bl_settings *settings, struct bl_permissions *permissions,
+                      struct bl_error *error);
+
 /* ---- Questions ------------------------------------------------------------------------------- */
 
 #define BL_QUESTION_NS_DEFAULT (60 * BL_NS_PER_S)
@@ -113,6 +117,28 @@ struct bl_model_source {
     void *context;
 };
 
+/* Whoever answers in a run: the agent's own model, and those of the sub-agents below it. Embedded
+ * by its owner, who fills it in; what it points to outlives it. */
+struct bl_models {
+    struct bl_config *config;
+    struct bl_config_found found;
+    const struct bl_script *script; /* that is played; NULL: what was found answers */
+    struct bl_ledger *ledger;       /* NULL here and below: none */
+    struct bl_cassette *recorder;
+    struct bl_cassette *replay;
+    struct bl_model model; /* once it is open; the next two are the room's own */
+    struct bl_script_player *player;
+    struct bl_remote *remote;
+};
+
+/* In a fiber: fetches the key where one is needed, and makes the model. */
+int bl_models_open(struct bl_models *models, struct bl_error *error);
+/* In a fiber; also after an open that failed, or was none. */
+void bl_models_close(struct bl_models *models);
+/* Where sub-agents have theirs from: each a script of his own from its beginning, or the same
+ * provider, or what his persona names. */
+struct bl_model_source bl_models_source(struct bl_models *models);
+
 struct bl_agent_options {
     struct bl_store *store;
     struct bl_store_hold_options session; /* its run_id, request_id, prompt too */
@@ -120,8 +146,14 @@ struct bl_agent_options {
     const struct bl_model_source *models; /* NULL: sub-agents have the agent's own */
     struct bl_toolbox *toolbox;           /* NULL: no tools */
     const struct bl_list *personas;       /* struct bl_persona; NULL: no sub-agents */
-    const struct bl_hooks *hooks;         /* NULL: none */
-    const char *const *hidden;            /* variables that hooks do not get; as with a toolbox */
+    const struct bl_persona *persona;     /* what it is itself: its tools alone, its instructions
+                                             after the system's; limits are the caller's business.
+                                             NULL: itself */
+    struct bl_budget *budget;             /* that it draws from besides its own; NULL: none */
+    struct bl_unit *unit; /* stands for it in the receipt above, and has its units; NULL: they are
+                             there themselves */
+    const struct bl_hooks *hooks; /* NULL: none */
+    const char *const *hidden;    /* variables that hooks do not get; as with a toolbox */
     const char *const *env_allow;
     const char *directory;              /* where hooks run */
     const struct bl_asker *asker;       /* NULL: nobody can be asked */

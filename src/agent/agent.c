@@ -133,9 +133,18 @@ static int renew_main(void *argument)
     return code;
 }
 
+struct bl_text agent_system(struct bl_arena *arena, struct bl_text system,
+                            const struct bl_persona *persona)
+{
+    return bl_arena_printf(arena, BL_TEXT_FORMAT "%s# Your part\n\n" BL_TEXT_FORMAT,
+                           BL_TEXT_ARG(system), system.size > 0 ? "\n\n" : "",
+                           BL_TEXT_ARG(persona->instructions));
+}
+
 static void prepare_engine(struct bl_agent *agent)
 {
     const struct bl_agent_options *options = &agent->options;
+    bool own_part = agent->above == NULL && agent->persona != NULL;
 
     agent->listener = (struct bl_listener){on_event, agent};
     agent->engine = (struct bl_engine){
@@ -144,7 +153,8 @@ static void prepare_engine(struct bl_agent *agent)
         .store = bl_store_session_table(agent->held),
         .listener = &agent->listener,
         .clock = bl_loop_clock(bl_loop_current()),
-        .system = options->system,
+        .system = own_part ? agent_system(&agent->arena, options->system, agent->persona)
+                           : options->system,
         .schema_text = options->schema_text,
         .schema = options->schema,
         .limits = options->limits,
@@ -343,6 +353,8 @@ int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_
 
     agent->options = *options;
     agent->root = agent;
+    agent->persona = options->persona;
+    agent->budget_above = options->budget;
     agent->model = *options->model;
     bl_text_into(agent->id, sizeof agent->id, options->session.run_id);
     int code = agent_open(agent, error);
@@ -396,7 +408,7 @@ void bl_agent_prompt(struct bl_agent *agent, const struct bl_run_options *run,
 
     loop.journal = &agent->journal;
     tell_start(agent, run->prompt);
-    agent_prompt(agent, &loop, scope, NULL, arena, ret_result);
+    agent_prompt(agent, &loop, scope, agent->options.unit, arena, ret_result);
 }
 
 int bl_agent_inject(struct bl_agent *agent, struct bl_text text, char *ret_id)
@@ -515,7 +527,7 @@ int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_opt
     loop.closing_context = agent;
     *ret_result = (struct bl_agent_result){.recovery = *bl_agent_recovery(agent)};
     bl_text_into(ret_result->session_id, sizeof ret_result->session_id, agent->session.id);
-    agent_prompt(agent, &loop, scope, NULL, arena, &ret_result->run);
+    agent_prompt(agent, &loop, scope, options->unit, arena, &ret_result->run);
     ret_result->undelivered = bl_agent_take_back(agent, arena);
     bl_agent_close(agent);
     return 0;

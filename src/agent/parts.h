@@ -56,7 +56,7 @@ struct bl_agent {
     struct bl_agent *root;
     struct bl_agent *above; /* NULL: this is the root */
     unsigned depth;
-    const struct bl_persona *persona; /* NULL: the root */
+    const struct bl_persona *persona; /* NULL: itself, as a root may be */
     char id[BL_ID_SIZE];              /* of a sub-agent; the root's run */
     struct bl_arena arena;
     struct bl_model model;
@@ -95,6 +95,9 @@ struct bl_agent {
 /* What bl_agent_open and bl_agent_prompt do, for every agent. `unit` (NULL: none) stands for the
  * agent in the receipt above. */
 int agent_open(struct bl_agent *agent, struct bl_error *error);
+/* What one of that persona is told before all else, below an agent that is told `system`. */
+struct bl_text agent_system(struct bl_arena *arena, struct bl_text system,
+                            const struct bl_persona *persona);
 void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, struct bl_scope *scope,
                   struct bl_unit *unit, struct bl_arena *arena, struct bl_run_result *ret_result);
 void agent_close(struct bl_agent *agent);

@@ -305,3 +305,15 @@ int bl_settings_read(struct bl_arena *arena, const struct bl_config *config,
     *ret_settings = settings;
     return 0;
 }
+
+int bl_settings_apply(const struct bl_settings *settings, struct bl_permissions *permissions,
+                      struct bl_error *error)
+{
+    int code = 0;
+
+    for (size_t i = 0; code == 0 && settings->allow != NULL && settings->allow[i] != NULL; i++)
+        code = bl_permissions_add(permissions, true, settings->allow[i], error);
+    for (size_t i = 0; code == 0 && settings->deny != NULL && settings->deny[i] != NULL; i++)
+        code = bl_permissions_add(permissions, false, settings->deny[i], error);
+    return code;
+}

@@ -100,10 +100,7 @@ static void prepare(struct task *task, struct bl_agent *above, const struct bl_p
     };
     options->schema = NULL;
     options->schema_text = (struct bl_text){0};
-    options->system = bl_arena_printf(
-        call->arena, BL_TEXT_FORMAT "%s# Your part\n\n" BL_TEXT_FORMAT,
-        BL_TEXT_ARG(above->root->options.system),
-        above->root->options.system.size > 0 ? "\n\n" : "", BL_TEXT_ARG(persona->instructions));
+    options->system = agent_system(call->arena, above->root->options.system, persona);
     bl_turn_limits_init(&options->limits);
     options->limits.max_steps = persona->max_steps;
     options->limits.max_budget_tokens = persona->max_budget_tokens;

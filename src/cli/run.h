@@ -282,8 +282,6 @@ struct run_work;
 int run_model_open(struct run_work *work);
 /* In a fiber: ends what run_model_open made, and what is recorded. */
 void run_model_close(struct run_work *work);
-/* Where sub-agents have their models from: a struct bl_model_source over the run. */
-void run_model_source(struct run_work *work, struct bl_model_source *ret_source);
 /* A model that is never called, for a run that was stopped before it had one: it has the name of
  * the one that was chosen, if that is known. */
 void run_model_pretend(struct run_work *work);
@@ -317,13 +315,13 @@ struct run_work {
     struct cli_stream stream;
     struct run_preparation *preparation; /* NULL: it was stopped while it read */
     struct bl_script *fallback;          /* plays the model of a run that never began */
-    struct bl_script_player *player;
-    struct bl_remote *remote;
+    struct bl_script_player *player;     /* of that */
     struct bl_ledger ledger;
     struct bl_cassette *recorder;
     struct bl_error record_error; /* code 0: what was to be recorded is */
     struct bl_model model;
-    struct bl_model_source models;
+    struct bl_models models;
+    struct bl_model_source source;
     struct bl_toolbox *toolbox;
     struct bl_activities activities;
     struct bl_text *warnings; /* for the events */

@@ -89,14 +89,6 @@ int run_model_read(struct run_preparation *preparation)
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-static uint64_t make_seed(void)
-{
-    uint64_t seed;
-
-    bl_random_bytes(&seed, sizeof seed);
-    return seed;
-}
-
 static int open_recorder(struct run_work *work)
 {
     const struct bl_text *secrets;
@@ -119,116 +111,33 @@ static int open_remote(struct run_work *work)
     /* After the key, which is one of the secrets. */
     if (code == 0)
         code = open_recorder(work);
-    if (code != 0)
-        return code;
-    if (work->options->budgeted)
+    if (code == 0 && work->options->budgeted)
         bl_ledger_init(&work->ledger, work->options->max_budget_usd, &work->scope);
-    struct bl_remote_options options = {
-        .provider = found->provider,
-        .profile = found->profile,
-        .ledger = work->options->budgeted ? &work->ledger : NULL,
-        .recorder = work->recorder,
-        .replay = preparation->cassette,
-        .seed = make_seed(),
-    };
-    return bl_remote_new(&options, &work->remote, &work->model, &work->error);
+    return code;
 }
 
 int run_model_open(struct run_work *work)
 {
     const struct run_preparation *preparation = work->preparation;
+    int code = 0;
 
     bl_toolbox_hide(work->toolbox, bl_config_key_variables(preparation->config));
     if (preparation->found.provider != NULL)
-        return open_remote(work);
-    work->player = bl_script_player_new(preparation->script, make_seed(), &work->model);
-    return 0;
-}
-
-/* ---- Models of sub-agents -------------------------------------------------------------------- */
-
-/* One that was made for somebody: a player of his own, or a connection of his own. */
-struct made_model {
-    struct bl_script_player *player;
-    struct bl_remote *remote;
-};
-
-static int find_named(struct run_work *work, const char *name, struct bl_config_found *found,
-                      struct bl_error *error)
-{
-    struct run_preparation *preparation = work->preparation;
-    struct bl_config_choice choice = {.model = name};
-
-    int code = bl_config_find(preparation->config, &choice, found, error);
+        code = open_remote(work);
     if (code != 0)
         return code;
-    if (found->provider == NULL || preparation->found.replay)
-        return bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "choose the model", name,
-                            "'%.100s' cannot be changed to here", name);
-    if (work->options->budgeted && !found->profile->price.known)
-        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose the model", name,
-                            "a limit in USD is set, and the price of '%.100s' is not known", name);
-    return bl_config_key(preparation->config, found->provider, error);
-}
-
-static int open_named(struct run_work *work, const char *name, struct made_model *made,
-                      struct bl_model *ret_model, struct bl_error *error)
-{
-    struct bl_config_found found;
-
-    int code = find_named(work, name, &found, error);
-    if (code != 0)
-        return code;
-    struct bl_remote_options options = {
-        .provider = found.provider,
-        .profile = found.profile,
+    work->models = (struct bl_models){
+        .config = preparation->config,
+        .found = preparation->found,
+        .script = preparation->script,
         .ledger = work->options->budgeted ? &work->ledger : NULL,
         .recorder = work->recorder,
-        .seed = make_seed(),
+        .replay = preparation->cassette,
     };
-    return bl_remote_new(&options, &made->remote, ret_model, error);
-}
-
-/* Without a name: the script from its beginning; a provider's model is the same for all. With the
- * script model a persona's own model means nothing: it plays everybody. */
-static int source_open(void *context, const char *name, struct bl_model *ret_model,
-                       void **ret_handle, struct bl_error *error)
-{
-    struct run_work *work = context;
-    const struct bl_script *script = work->preparation->script;
-
-    *ret_handle = NULL;
-    if (script == NULL && name == NULL) {
-        *ret_model = work->model;
-        return 0;
-    }
-    struct made_model *made = bl_zalloc(sizeof *made);
-    int code = 0;
-    if (script != NULL)
-        made->player = bl_script_player_new(script, make_seed(), ret_model);
-    else
-        code = open_named(work, name, made, ret_model, error);
+    code = bl_models_open(&work->models, &work->error);
     if (code == 0)
-        *ret_handle = made;
-    else
-        bl_free(made);
+        work->model = work->models.model;
     return code;
-}
-
-static void source_close(void *context BL_UNUSED, void *handle)
-{
-    struct made_model *made = handle;
-
-    if (made == NULL)
-        return;
-    bl_script_player_free(made->player);
-    bl_remote_free(made->remote);
-    bl_free(made);
-}
-
-void run_model_source(struct run_work *work, struct bl_model_source *ret_source)
-{
-    *ret_source = (struct bl_model_source){source_open, source_close, work};
 }
 
 void run_model_pretend(struct run_work *work)
@@ -246,8 +155,7 @@ void run_model_pretend(struct run_work *work)
 
 void run_model_close(struct run_work *work)
 {
-    bl_remote_free(work->remote);
-    work->remote = NULL;
+    bl_models_close(&work->models);
     bl_cassette_close(work->recorder, &work->record_error);
     work->recorder = NULL;
 }

@@ -183,7 +183,7 @@ struct bl_agent_options run_agent_options(struct run_work *work)
     const struct run_options *options = work->options;
     const struct run_preparation *preparation = work->preparation;
 
-    run_model_source(work, &work->models);
+    work->source = bl_models_source(&work->models);
     return (struct bl_agent_options){
         .store = work->store,
         .session =
@@ -197,7 +197,7 @@ struct bl_agent_options run_agent_options(struct run_work *work)
                 .prompt = preparation->prompt,
             },
         .model = &work->model,
-        .models = &work->models,
+        .models = &work->source,
         .toolbox = work->toolbox,
         .personas = &preparation->personas,
         .hooks = preparation->settings.hooks,
@@ -280,10 +280,8 @@ static int apply_settings(struct run_work *work)
         if (code == 0)
             bl_permissions_set_mode(options->permissions, mode);
     }
-    for (size_t i = 0; code == 0 && settings->allow != NULL && settings->allow[i] != NULL; i++)
-        code = bl_permissions_add(options->permissions, true, settings->allow[i], &work->error);
-    for (size_t i = 0; code == 0 && settings->deny != NULL && settings->deny[i] != NULL; i++)
-        code = bl_permissions_add(options->permissions, false, settings->deny[i], &work->error);
+    if (code == 0)
+        code = bl_settings_apply(settings, options->permissions, &work->error);
     return code;
 }
 
