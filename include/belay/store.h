@@ -165,6 +165,96 @@ uint32_t bl_store_process_alive(int64_t pid, int64_t pid_started);
 /* The ticks at which that process started; 0: it is not there. */
 int64_t bl_store_process_started(int64_t pid);
 
+/* ---- Features -------------------------------------------------------------------------------- */
+
+/* What the store keeps of a feature (feature.h says what it means): records by name, each one JSON
+ * object, a journal of events, and a lease with an epoch, for each repository and id. A generation
+ * is a whole new set of records; older ones stay. */
+struct bl_record {
+    struct bl_list link;
+    const char *name;
+    struct bl_text json;
+};
+
+struct bl_store_feature;
+
+/* Who holds a feature. */
+struct bl_store_owner {
+    enum {
+        BL_OWNER_NONE,
+        BL_OWNER_ALIVE,        /* on this host */
+        BL_OWNER_DEAD,         /* it never gave it back */
+        BL_OWNER_OUT_OF_SIGHT, /* on another host, or in a PID namespace that we cannot see into;
+                                  its lease still holds */
+    } life;
+    int64_t pid;
+    int64_t pid_started;
+    char text[160]; /* "pid 4711 on host, since …" */
+};
+
+struct bl_store_feature_options {
+    const char *repository; /* absolute, links resolved */
+    const char *id;
+    const char *name;
+    const char *run_id;
+    bool must_exist;
+};
+
+/* Takes its lease with a new epoch, making the feature if need be. `*ret_owner` is who held it
+ * before: with BL_OWNER_DEAD there may be work to settle. BL_EBUSY, kind session: somebody alive
+ * holds it (the owner says who); BL_ENOENT, kind feature, with a suggestion. */
+int bl_store_feature_hold(struct bl_store *store, const struct bl_store_feature_options *options,
+                          struct bl_store_feature **ret_held, struct bl_store_owner *ret_owner,
+                          struct bl_error *error);
+/* Gives the lease back, unless a write has failed: then whoever holds it next finds a dead owner,
+ * and what it left to settle. NULL is fine. */
+void bl_store_feature_release(struct bl_store_feature *held);
+uint64_t bl_store_feature_epoch(const struct bl_store_feature *held);
+uint64_t bl_store_feature_generation(const struct bl_store_feature *held);
+
+struct bl_store_feature_write {
+    const struct bl_list *records; /* struct bl_record: each replaces the one of its name; empty
+                                      JSON: it goes; may be NULL */
+    const struct bl_text *events;  /* JSON, one object each: appended to the journal */
+    size_t event_count;
+    bool new_generation; /* first begins a new one, without records */
+    bool durable;        /* against power loss too; else against the end of the process */
+};
+
+/* One transaction under the epoch, which also renews the lease; with nothing to write it does that
+ * alone. BL_EBUSY, kind session, name `stale_write`: it is another's now, and not a row was
+ * changed. Errors of kind filesystem: nothing was written, or (BL_EUNKNOWN) nobody knows. */
+int bl_store_feature_write(struct bl_store_feature *held,
+                           const struct bl_store_feature_write *write, struct bl_error *error);
+
+/* Records of the newest generation whose names begin with `prefix` (NULL: all), by name; in the
+ * arena. Needs no lease. BL_ENOENT, kind feature, with a suggestion. `ret_owner` and
+ * `ret_generation` may be NULL. */
+int bl_store_feature_load(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                          const char *id, const char *prefix, struct bl_list *ret_records,
+                          struct bl_store_owner *ret_owner, uint64_t *ret_generation,
+                          struct bl_error *error);
+/* Events after number `after` (0: from the first of the newest generation), at most `limit` (0: all
+ * of them): each a record whose name is its number. Numbers grow by one, over all generations. */
+int bl_store_feature_events(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                            const char *id, uint64_t after, uint64_t limit,
+                            struct bl_list *ret_events, struct bl_error *error);
+
+struct bl_store_feature_summary {
+    struct bl_list link;
+    const char *repository;
+    const char *id;
+    const char *name;
+    int64_t created_wall_ns;
+    int64_t updated_wall_ns;
+    struct bl_store_owner owner;
+    struct bl_text record; /* the one named "feature"; empty: none */
+};
+
+/* Newest first. `repository` NULL: of all. */
+int bl_store_feature_list(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                          struct bl_list *ret_summaries, struct bl_error *error);
+
 /* ---- Looking, moving ------------------------------------------------------------------------- */
 
 struct bl_store_summary {

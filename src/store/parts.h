@@ -7,7 +7,7 @@
 #define STORE_SESSION_ID_SIZE 72
 #define STORE_LEASE_NS        (30 * BL_NS_PER_S)
 
-/* ---- Who holds a session --------------------------------------------------------------------- */
+/* ---- Who holds a session or a feature -------------------------------------------------------- */
 
 /* A process, named so that another one can tell whether it still lives. */
 struct store_identity {
@@ -32,6 +32,16 @@ enum store_life store_identity_life(const struct store_identity *self,
 void store_identity_text(const struct store_identity *identity, int64_t since_wall_ns, char *out,
                          size_t out_size);
 
+/* Whoever asks for a lease, or after it. */
+struct store_claimant {
+    struct store_identity self;
+    char owner[32];          /* which struct bl_store of the process */
+    uint64_t handle;         /* 0: it asks for none */
+    const uint64_t *handles; /* of this owner that are open or being opened; ours too */
+    size_t handle_count;
+    int64_t wall_ns;
+};
+
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
 /* One thing to be done in the store. All that a form has to know is in the job: it is a copy, on
@@ -53,6 +63,9 @@ enum store_operation {
     STORE_CELL_BURY,
     STORE_CELL_WITHDRAW,
     STORE_CELLS_FORGET,
+    STORE_FEATURE_HOLD,
+    STORE_FEATURE_WRITE,
+    STORE_FEATURE_RELEASE,
     STORE_IMPORT,
     STORE_FORK,
     STORE_DELETE,
@@ -61,6 +74,9 @@ enum store_operation {
     STORE_SHOW,
     STORE_CELLS_LOAD,
     STORE_CELL_BURIED,
+    STORE_FEATURE_LOAD,
+    STORE_FEATURE_EVENTS,
+    STORE_FEATURE_LIST,
 };
 
 /*   queued   --taken into a batch-->         running
@@ -111,12 +127,7 @@ struct store_hold {
     struct store_job job;
     struct bl_store_hold_options options;
     const char *title;
-    struct store_identity self;
-    char owner[32]; /* which struct bl_store of the process */
-    uint64_t handle;
-    const uint64_t *handles; /* of this owner that are open or being opened; ours too */
-    size_t handle_count;
-    int64_t wall_ns;
+    struct store_claimant claimant;
     /* The answer. */
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
@@ -178,6 +189,51 @@ struct store_look {
     struct bl_list cells;  /* struct bl_store_cell */
     struct bl_list values; /* struct bl_store_value */
     bool buried;
+};
+
+/* What a feature is written under, as a session. */
+struct store_feature_grip {
+    int64_t feature;
+    uint64_t epoch;
+};
+
+struct store_feature_hold {
+    struct store_job job;
+    struct bl_store_feature_options options;
+    struct store_claimant claimant;
+    /* The answer. */
+    struct store_feature_grip grip;
+    uint64_t generation;
+    struct bl_store_owner owner; /* also when it is refused because of it */
+};
+
+/* Write and release. */
+struct store_feature_write {
+    struct store_job job;
+    struct store_feature_grip grip;
+    char id[STORE_SESSION_ID_SIZE];
+    int64_t wall_ns;
+    struct bl_list records; /* struct bl_record */
+    const struct bl_text *events;
+    size_t event_count;
+    bool new_generation;
+    uint64_t generation; /* the answer */
+};
+
+/* Load, events, list. */
+struct store_feature_look {
+    struct store_job job;
+    struct store_claimant claimant;
+    const char *repository;
+    const char *id;
+    const char *prefix; /* load; empty: all */
+    uint64_t after;     /* events, as the next */
+    uint64_t limit;
+    /* The answer; all of it in the output. */
+    struct bl_list records; /* struct bl_record */
+    struct bl_store_owner owner;
+    uint64_t generation;
+    struct bl_list summaries; /* struct bl_store_feature_summary */
 };
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
@@ -249,6 +305,12 @@ struct store_form {
 
 extern const struct store_form store_sqlite;
 
+/* One hold of a session or a feature; embedded by it. */
+struct store_handle {
+    struct bl_list link; /* in the handles of its store */
+    uint64_t number;
+};
+
 struct bl_store {
     struct bl_store *left_next; /* among those that were left as they are */
     const struct store_form *form;
@@ -258,17 +320,17 @@ struct bl_store {
     struct store_identity self;
     char owner[32];
     uint64_t handle_last;
-    struct bl_list handles; /* struct bl_store_session, open or being opened */
+    struct bl_list handles; /* struct store_handle, open or being opened */
     uint32_t handle_count;
-    uint32_t cell_writes; /* under way; a session may have many at once */
+    uint32_t cell_writes;    /* under way; a session may have many at once */
+    uint32_t feature_writes; /* so too */
     struct store_lane writer;
     struct store_lane reader;
 };
 
 struct bl_store_session {
-    struct bl_list link; /* in the handles of its store */
+    struct store_handle handle;
     struct bl_store *store;
-    uint64_t handle;
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
     char run[STORE_SESSION_ID_SIZE];
@@ -282,6 +344,23 @@ struct bl_store_session {
     size_t recorded_count;
     struct bl_list doubts; /* struct store_doubt */
 };
+
+struct bl_store_feature {
+    struct store_handle handle;
+    struct bl_store *store;
+    struct store_feature_grip grip;
+    char id[STORE_SESSION_ID_SIZE];
+    uint64_t generation;
+    bool failed; /* something that was to be written is not, or nobody knows */
+};
+
+/* From now on the handle counts as open: another hold may be in the same batch. */
+void store_handle_open(struct store_handle *handle, struct bl_store *store);
+void store_handle_close(struct store_handle *handle, struct bl_store *store);
+/* The store as it asks for leases; `handle` NULL: it only asks who has them. What is not embedded
+ * is in the arena. */
+void store_claimant_fill(struct store_claimant *claimant, struct bl_store *store,
+                         const struct store_handle *handle, struct bl_arena *arena);
 
 struct store_write *store_write_new(struct bl_store_session *held, enum store_operation operation);
 /* Runs the job and leaves it. */

@@ -49,7 +49,8 @@ static struct bl_text make_title(struct bl_text prompt)
 }
 
 static struct store_hold *make_hold(struct bl_store *store,
-                                    const struct bl_store_hold_options *options, uint64_t handle)
+                                    const struct bl_store_hold_options *options,
+                                    const struct store_handle *handle)
 {
     struct store_hold *hold = store_job_new(STORE_HOLD, sizeof *hold);
     struct store_job *job = &hold->job;
@@ -67,43 +68,22 @@ static struct store_hold *make_hold(struct bl_store *store,
         .persona = store_job_string(job, options->persona),
     };
     hold->title = store_job_text(job, make_title(options->prompt)).data;
-    hold->self = store->self;
-    memcpy(hold->owner, store->owner, sizeof hold->owner);
-    hold->handle = handle;
-    hold->wall_ns = store_wall_ns();
-    uint64_t *handles = bl_arena_alloc(&job->input, store->handle_count * sizeof *handles);
-    BL_LIST_EACH (link, &store->handles)
-        handles[hold->handle_count++] = BL_CONTAINER(link, struct bl_store_session, link)->handle;
-    hold->handles = handles;
+    store_claimant_fill(&hold->claimant, store, handle, &job->input);
     return hold;
-}
-
-/* Half of the work in a batch, so that the loop works on the turns of the others meanwhile: all of
- * it in one would have loop and thread wait for each other in turns. Few share one sync. */
-void store_share_batches(struct bl_store *store)
-{
-    size_t half = ((size_t)store->handle_count + store->cell_writes) / 2;
-    half = half < STORE_BATCH_JOBS_MIN ? STORE_BATCH_JOBS_MIN : half;
-    store->writer.jobs_max = half > STORE_BATCH_JOBS_MAX ? STORE_BATCH_JOBS_MAX : half;
 }
 
 static struct bl_store_session *make_session(struct bl_store *store)
 {
     struct bl_store_session *held = bl_zalloc(sizeof *held);
     held->store = store;
-    held->handle = ++store->handle_last;
     bl_list_init(&held->doubts);
-    bl_list_push_back(&store->handles, &held->link);
-    store->handle_count++;
-    store_share_batches(store);
+    store_handle_open(&held->handle, store);
     return held;
 }
 
 static void free_session(struct bl_store_session *held)
 {
-    bl_list_remove(&held->link);
-    held->store->handle_count--;
-    store_share_batches(held->store);
+    store_handle_close(&held->handle, held->store);
     store_doubts_free(held);
     bl_arena_done(&held->arena);
     bl_free(held);
@@ -156,10 +136,8 @@ int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *op
     int code = check_options(options, error);
     if (code != 0)
         return code;
-    /* From now on the handle counts as open: another hold of the session may be in the same batch.
-     */
     struct bl_store_session *held = make_session(store);
-    struct store_hold *hold = make_hold(store, options, held->handle);
+    struct store_hold *hold = make_hold(store, options, &held->handle);
     if (store_run(store, &hold->job, &code, error) == STORE_ANSWERED && code == 0) {
         take_answer(held, hold, session);
         *ret_held = held;

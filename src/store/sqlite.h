@@ -136,10 +136,35 @@ int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
 int sqlite_cells_delete(struct sqlite_link *link, int64_t session, struct bl_error *error);
 int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_cell_buried(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
+int sqlite_feature_hold(struct sqlite_link *link, struct store_feature_hold *hold,
+                        struct bl_error *error);
+int sqlite_feature_write(struct sqlite_link *link, struct store_feature_write *write,
+                         struct bl_error *error);
+int sqlite_feature_release(struct sqlite_link *link, struct store_feature_write *write,
+                           struct bl_error *error);
+/* The feature's key and newest generation. BL_ENOENT with a suggestion. */
+int sqlite_find_feature(struct sqlite_link *link, const char *repository, const char *id,
+                        int64_t *ret_feature, uint64_t *ret_generation, struct bl_error *error);
+int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *look,
+                        struct bl_error *error);
+int sqlite_feature_events(struct sqlite_link *link, struct store_feature_look *look,
+                          struct bl_error *error);
+int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *look,
+                        struct bl_error *error);
 int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 
-/* Who holds a session. */
+/* ---- sqlite_hold.c: leases, and what is not found ---- */
+
+/* What can be held: the statements for its leases. */
+struct sqlite_leased {
+    const char *noun;
+    const char *read, *take, *renew, *release;
+};
+
+extern const struct sqlite_leased sqlite_leased_session;
+extern const struct sqlite_leased sqlite_leased_feature;
+
 struct sqlite_lease {
     uint64_t epoch;
     bool held;
@@ -151,11 +176,35 @@ struct sqlite_lease {
 };
 
 /* 1: found; 0: there is none; or a code. */
-int sqlite_lease_read(struct sqlite_link *link, int64_t session, struct sqlite_lease *ret_lease,
-                      struct bl_error *error);
+int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                      struct sqlite_lease *ret_lease, struct bl_error *error);
 /* Somebody who may still write: alive here, or out of sight with a lease that has not ended. */
 bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
                         int64_t wall_ns);
+/* Who that is, as the claimant sees it. */
+void sqlite_lease_owner(const struct sqlite_lease *lease, const struct store_claimant *claimant,
+                        struct bl_store_owner *ret_owner);
+/* 1: it is the claimant's now, its epoch one above that of before; 0: it binds somebody; or a code.
+ */
+int sqlite_lease_take(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                      const struct store_claimant *claimant, struct sqlite_lease *ret_before,
+                      struct bl_store_owner *ret_owner, struct bl_error *error);
+/* 1: done; 0: it is under another epoch; or a code. */
+int sqlite_lease_renew(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                       uint64_t epoch, int64_t wall_ns, struct bl_error *error);
+/* One under another epoch is left as it is. */
+int sqlite_lease_release(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                         uint64_t epoch, struct bl_error *error);
+/* Says with `code` who has it now. */
+int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                        const char *id, int code, struct bl_error *error);
+
+#define SQLITE_SUGGEST_IDS_MAX 1000
+
+/* The hint of an error: the id nearest to the word, of those in the first column, or `otherwise`.
+ */
+void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *word,
+                    const char *otherwise, struct bl_error *error);
 /* The session's key. BL_ENOENT with a suggestion. */
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
                         struct bl_error *error);

@@ -1,19 +1,17 @@
 /* Opening a session for work: find or make it, take its lease, settle what a dead holder left,
  * register the run, load what the model sees. One job, so all of it or nothing. */
-#include "sqlite.h"
+#include <stdio.h>
 
-#define SUGGEST_IDS_MAX 1000
+#include "sqlite.h"
 
 /* ---- Not found ---- */
 
-static void suggest(struct sqlite_link *link, const char *id, struct bl_error *error)
+void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *word,
+                    const char *otherwise, struct bl_error *error)
 {
     char best[STORE_SESSION_ID_SIZE] = "";
     struct bl_suggestion suggestion;
-    bl_suggestion_init(&suggestion, id);
-    sqlite3_stmt *row =
-        sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
-                     (int64_t)SUGGEST_IDS_MAX);
+    bl_suggestion_init(&suggestion, word);
     while (sqlite_next(link, row, NULL) == 1) {
         unsigned before = suggestion.distance;
         bl_suggestion_offer(&suggestion, sqlite_text(row, 0).data);
@@ -24,7 +22,7 @@ static void suggest(struct sqlite_link *link, const char *id, struct bl_error *e
     if (best[0] != '\0')
         bl_error_hint(error, "did you mean %s?", best);
     else
-        bl_error_hint(error, "`belay session list` shows the sessions of this store");
+        bl_error_hint(error, "%s", otherwise);
 }
 
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
@@ -41,8 +39,11 @@ int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_s
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", id,
                  "there is no session %s in %s", id, link->path);
-    if (error != NULL)
-        suggest(link, id, error);
+    if (error == NULL)
+        return BL_ENOENT;
+    row = sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
+                       (int64_t)SQLITE_SUGGEST_IDS_MAX);
+    sqlite_suggest(link, row, id, "`belay session list` shows the sessions of this store", error);
     return BL_ENOENT;
 }
 
@@ -59,7 +60,7 @@ static int make_session(struct sqlite_link *link, struct store_hold *hold, struc
                              "INSERT INTO session (id, created, updated, directory, title,"
                              " agent_of, agent_turn, persona)"
                              " VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7)",
-                             "sisssss", hold->id, hold->wall_ns,
+                             "sisssss", hold->id, hold->claimant.wall_ns,
                              options->directory != NULL ? options->directory : "", hold->title,
                              options->agent_of, options->agent_turn, options->persona);
     if (code < 0)
@@ -140,51 +141,172 @@ static int find_or_make(struct sqlite_link *link, struct store_hold *hold, struc
     return code;
 }
 
-/* ---- The lease ---- */
+/* ---- Leases ---- */
+
+/* Of sessions and of features: they have the same columns but for the key. */
+#define LEASED(name, table, key)                                                                   \
+    {                                                                                              \
+        .noun = name,                                                                              \
+        .read = "SELECT epoch, owner, handle, pid, started, since, until, host, boot, pid_space"   \
+                " FROM " table " WHERE " key " = ?",                                               \
+        .take = "INSERT OR REPLACE INTO " table " (" key ", epoch, owner, handle, pid, started,"   \
+                " since, until, host, boot, pid_space) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  \
+        .renew = "UPDATE " table " SET until = ? WHERE " key " = ? AND epoch = ?",                 \
+        .release = "UPDATE " table " SET owner = NULL WHERE " key " = ? AND epoch = ?",            \
+    }
+
+const struct sqlite_leased sqlite_leased_session = LEASED("session", "lease", "session");
+const struct sqlite_leased sqlite_leased_feature = LEASED("feature", "feature_lease", "feature");
+
+int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                      struct sqlite_lease *ret_lease, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(link, error, leased->read, "i", key);
+    int code = sqlite_next(link, row, error);
+    *ret_lease = (struct sqlite_lease){0};
+    if (code != 1)
+        return code;
+    struct store_identity *holder = &ret_lease->holder;
+    ret_lease->epoch = sqlite_count(row, 0);
+    ret_lease->held = sqlite3_column_type(row, 1) != SQLITE_NULL;
+    if (ret_lease->held)
+        bl_text_into(ret_lease->owner, sizeof ret_lease->owner, sqlite_text(row, 1).data);
+    ret_lease->handle = sqlite_count(row, 2);
+    holder->pid = sqlite3_column_int64(row, 3);
+    holder->started = sqlite3_column_int64(row, 4);
+    ret_lease->since_wall_ns = sqlite3_column_int64(row, 5);
+    ret_lease->until_wall_ns = sqlite3_column_int64(row, 6);
+    bl_text_into(holder->host, sizeof holder->host, sqlite_text(row, 7).data);
+    bl_text_into(holder->boot, sizeof holder->boot, sqlite_text(row, 8).data);
+    bl_text_into(holder->pid_space, sizeof holder->pid_space, sqlite_text(row, 9).data);
+    sqlite_free(row);
+    return 1;
+}
+
+/* Out of sight is only who has a lease that has not ended. */
+static enum store_life lease_life(const struct sqlite_lease *lease,
+                                  const struct store_identity *self, int64_t wall_ns)
+{
+    enum store_life life = store_identity_life(self, &lease->holder);
+    bool ended = wall_ns >= lease->until_wall_ns;
+    return life == STORE_OUT_OF_SIGHT && ended ? STORE_DEAD : life;
+}
+
+bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
+                        int64_t wall_ns)
+{
+    return lease->held && lease_life(lease, self, wall_ns) != STORE_DEAD;
+}
 
 /* A lease of ours whose handle is not open any more was left, not given back: after a commit of
  * which nobody knows, or a stop while it was taken. One of another store of this process is alive.
  */
-static bool left_by_us(const struct store_hold *hold, const struct sqlite_lease *lease)
+static bool left_by_us(const struct store_claimant *claimant, const struct sqlite_lease *lease)
 {
-    if (strcmp(lease->owner, hold->owner) != 0)
+    if (strcmp(lease->owner, claimant->owner) != 0)
         return false;
-    for (size_t i = 0; i < hold->handle_count; i++) {
-        if (hold->handles[i] == lease->handle)
+    for (size_t i = 0; i < claimant->handle_count; i++) {
+        if (claimant->handles[i] == lease->handle)
             return false;
     }
     return true;
 }
 
-static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+void sqlite_lease_owner(const struct sqlite_lease *lease, const struct store_claimant *claimant,
+                        struct bl_store_owner *ret_owner)
 {
-    const struct store_identity *self = &hold->self;
-    struct sqlite_lease lease;
-    int code = sqlite_lease_read(link, hold->grip.session, &lease, error);
+    *ret_owner = (struct bl_store_owner){.life = BL_OWNER_NONE};
+    if (!lease->held)
+        return;
+    ret_owner->pid = lease->holder.pid;
+    ret_owner->pid_started = lease->holder.started;
+    store_identity_text(&lease->holder, lease->since_wall_ns, ret_owner->text,
+                        sizeof ret_owner->text);
+    ret_owner->life = BL_OWNER_DEAD;
+    if (left_by_us(claimant, lease))
+        return;
+    switch (lease_life(lease, &claimant->self, claimant->wall_ns)) {
+    case STORE_ALIVE: ret_owner->life = BL_OWNER_ALIVE; break;
+    case STORE_DEAD: ret_owner->life = BL_OWNER_DEAD; break;
+    case STORE_OUT_OF_SIGHT: ret_owner->life = BL_OWNER_OUT_OF_SIGHT; break;
+    }
+}
+
+int sqlite_lease_take(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                      const struct store_claimant *claimant, struct sqlite_lease *ret_before,
+                      struct bl_store_owner *ret_owner, struct bl_error *error)
+{
+    const struct store_identity *self = &claimant->self;
+    int code = sqlite_lease_read(link, leased, key, ret_before, error);
     if (code < 0)
         return code;
-    if (code == 1)
-        store_identity_text(&lease.holder, lease.since_wall_ns, hold->recovery.owner,
+    sqlite_lease_owner(ret_before, claimant, ret_owner);
+    if (ret_owner->life == BL_OWNER_ALIVE || ret_owner->life == BL_OWNER_OUT_OF_SIGHT)
+        return 0;
+    code = sqlite_change(link, error, leased->take, "iusuiiiisss", key, ret_before->epoch + 1,
+                         claimant->owner, claimant->handle, self->pid, self->started,
+                         claimant->wall_ns, claimant->wall_ns + (int64_t)STORE_LEASE_NS, self->host,
+                         self->boot, self->pid_space);
+    return code < 0 ? code : 1;
+}
+
+int sqlite_lease_renew(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                       uint64_t epoch, int64_t wall_ns, struct bl_error *error)
+{
+    return sqlite_change(link, error, leased->renew, "iiu", wall_ns + (int64_t)STORE_LEASE_NS, key,
+                         epoch);
+}
+
+int sqlite_lease_release(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                         uint64_t epoch, struct bl_error *error)
+{
+    int changed = sqlite_change(link, error, leased->release, "iu", key, epoch);
+    return changed < 0 ? changed : 0;
+}
+
+int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
+                        const char *id, int code, struct bl_error *error)
+{
+    struct sqlite_lease lease;
+    char holder[160], operation[48];
+    int found = sqlite_lease_read(link, leased, key, &lease, error);
+    if (found < 0)
+        return found;
+    snprintf(operation, sizeof operation, "write to the %s", leased->noun);
+    store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);
+    if (found == 0)
+        bl_error_set(error, code, BL_KIND_SESSION, operation, id, "%s %s has been deleted",
+                     leased->noun, id);
+    else if (lease.held)
+        bl_error_set(error, code, BL_KIND_SESSION, operation, id,
+                     "%s %s is held by another now: %s", leased->noun, id, holder);
+    else
+        bl_error_set(error, code, BL_KIND_SESSION, operation, id,
+                     "%s %s has been held by another since", leased->noun, id);
+    return code;
+}
+
+static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+{
+    struct sqlite_lease before;
+    struct bl_store_owner owner;
+    int taken = sqlite_lease_take(link, &sqlite_leased_session, hold->grip.session, &hold->claimant,
+                                  &before, &owner, error);
+    if (taken < 0)
+        return taken;
+    /* Of one that gave it back, too. */
+    if (before.epoch > 0)
+        store_identity_text(&before.holder, before.since_wall_ns, hold->recovery.owner,
                             sizeof hold->recovery.owner);
-    if (lease.held) {
-        if (!left_by_us(hold, &lease) && sqlite_lease_binds(&lease, self, hold->wall_ns)) {
-            bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open the session", hold->id,
-                         "session %s is held by %s", hold->id, hold->recovery.owner);
-            bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", hold->id);
-            return BL_EBUSY;
-        }
-        hold->recovery.owner_died = true;
+    if (taken == 0) {
+        bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open the session", hold->id,
+                     "session %s is held by %s", hold->id, hold->recovery.owner);
+        bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", hold->id);
+        return BL_EBUSY;
     }
-    hold->grip.epoch = lease.epoch + 1;
-    code = sqlite_change(link, error,
-                         "INSERT OR REPLACE INTO lease (session, epoch, owner, handle, pid,"
-                         " started, since, until, host, boot, pid_space)"
-                         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                         "iusuiiiisss", hold->grip.session, hold->grip.epoch, hold->owner,
-                         hold->handle, self->pid, self->started, hold->wall_ns,
-                         hold->wall_ns + (int64_t)STORE_LEASE_NS, self->host, self->boot,
-                         self->pid_space);
-    return code < 0 ? code : 0;
+    hold->recovery.owner_died = before.held;
+    hold->grip.epoch = before.epoch + 1;
+    return 0;
 }
 
 /* ---- What a dead holder left ---- */
@@ -195,7 +317,7 @@ static void write_receipt(struct bl_json_writer *writer, const struct store_hold
 {
     static const char *const zeros[] = {"observed_ms", "quiet_ms"};
     char time[32];
-    bl_time_format(hold->wall_ns, time);
+    bl_time_format(hold->claimant.wall_ns, time);
     bl_json_write_object(writer);
     bl_json_put_string(writer, "id", hold->recovery.receipt_id);
     bl_json_put_string(writer, "scope", run);
@@ -270,7 +392,7 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
     bl_event_write(&writer, &(struct bl_event){
                                 .type = BL_EVENT_RECEIPT,
                                 .seq = last_event(link, arena, hold->grip.session, run) + 1,
-                                .wall_ns = hold->wall_ns,
+                                .wall_ns = hold->claimant.wall_ns,
                                 .run = run,
                                 .session = hold->id,
                                 .turn = turn,
@@ -282,7 +404,7 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
                       "INSERT INTO attempt (session, id, run, state, started, ended, receipt,"
                       " prompt) SELECT session, id, run, 'cut_off', started, ?, ?, prompt"
                       " FROM running WHERE session = ?",
-                      "isi", hold->wall_ns, hold->recovery.receipt_id, hold->grip.session);
+                      "isi", hold->claimant.wall_ns, hold->recovery.receipt_id, hold->grip.session);
     if (code >= 0)
         code = sqlite_end_running(link, hold->grip.session, bl_text_from(turn), error);
     if (code >= 0)
@@ -324,7 +446,7 @@ static int register_run(struct sqlite_link *link, const struct store_hold *hold,
                              "INSERT OR IGNORE INTO run (id, session, request, started)"
                              " VALUES (?, ?, ?, ?)",
                              "sisi", options->run_id, hold->grip.session, options->request_id,
-                             hold->wall_ns);
+                             hold->claimant.wall_ns);
     return code < 0 ? code : 0;
 }
 

@@ -85,7 +85,7 @@ static int refuse_held(struct sqlite_link *link, const struct store_look *look,
 {
     struct sqlite_lease lease;
     char holder[160];
-    int code = sqlite_lease_read(link, doomed->key, &lease, error);
+    int code = sqlite_lease_read(link, &sqlite_leased_session, doomed->key, &lease, error);
     if (code < 0 || !sqlite_lease_binds(&lease, &look->self, look->wall_ns))
         return code < 0 ? code : 0;
     store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);

@@ -32,7 +32,7 @@ static int add_holder(struct sqlite_link *link, const struct store_look *look, i
 {
     struct sqlite_lease lease;
     char holder[160];
-    int code = sqlite_lease_read(link, session, &lease, error);
+    int code = sqlite_lease_read(link, &sqlite_leased_session, session, &lease, error);
     if (code == 1 && sqlite_lease_binds(&lease, &look->self, look->wall_ns)) {
         store_identity_text(&lease.holder, 0, holder, sizeof holder);
         summary->held_by = bl_arena_text(arena, bl_text_from(holder)).data;
@@ -221,14 +221,22 @@ int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look, str
 
 /* ---- The lane's batches ---- */
 
-static int run_look(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+static int run_look(struct sqlite_link *link, struct store_job *job, struct bl_error *error)
 {
-    switch (look->job.operation) {
+    void *whole = job;
+    struct store_look *look = whole;
+    switch (job->operation) {
     case STORE_CHECKPOINT_GET: return sqlite_checkpoint_get(link, look, error);
     case STORE_LIST: return sqlite_list(link, look, error);
     case STORE_SHOW: return sqlite_show(link, look, error);
     case STORE_CELLS_LOAD: return sqlite_cells_load(link, look, error);
     case STORE_CELL_BURIED: return sqlite_cell_buried(link, look, error);
+    case STORE_FEATURE_LOAD: return sqlite_feature_load(link, whole, error);
+    case STORE_FEATURE_EVENTS: return sqlite_feature_events(link, whole, error);
+    case STORE_FEATURE_LIST: return sqlite_feature_list(link, whole, error);
+    case STORE_FEATURE_HOLD:
+    case STORE_FEATURE_WRITE:
+    case STORE_FEATURE_RELEASE:
     case STORE_HOLD:
     case STORE_RELEASE:
     case STORE_RENEW:
@@ -262,7 +270,7 @@ void sqlite_read(void *state, struct bl_list *jobs)
             job->code = sqlite_execute(&store->reader, "BEGIN", &job->error);
         if (job->code != 0)
             continue;
-        job->code = run_look(&store->reader, (void *)job, &job->error);
+        job->code = run_look(&store->reader, job, &job->error);
         sqlite3_exec(store->reader.db, "COMMIT", NULL, NULL, NULL);
     }
 }

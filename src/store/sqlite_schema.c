@@ -166,7 +166,48 @@ static const char version_3[] =
     " digest BLOB NOT NULL,"
     " UNIQUE (session, id)) STRICT;";
 
-const struct sqlite_migration sqlite_migrations[] = {{version_1}, {version_2}, {version_3}};
+/* A lease is renewed with each write, and stands beside its feature for that. Events are numbered
+ * over all generations, small, and only added: they lie in their order. A record may be long, and
+ * is written over in place, so it lies in a table by its row, found through the index. */
+static const char version_4[] =
+    "CREATE TABLE feature ("
+    " key INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " created INTEGER NOT NULL,"
+    " updated INTEGER NOT NULL,"
+    " generation INTEGER NOT NULL DEFAULT 1,"
+    " repository TEXT NOT NULL,"
+    " id TEXT NOT NULL,"
+    " name TEXT NOT NULL,"
+    " run TEXT," /* of whoever held it last */
+    " UNIQUE (repository, id)) STRICT;"
+    "CREATE TABLE feature_lease (" /* as `lease` */
+    " feature INTEGER PRIMARY KEY,"
+    " epoch INTEGER NOT NULL,"
+    " owner TEXT,"
+    " handle INTEGER NOT NULL DEFAULT 0,"
+    " pid INTEGER NOT NULL DEFAULT 0,"
+    " started INTEGER NOT NULL DEFAULT 0,"
+    " since INTEGER NOT NULL DEFAULT 0,"
+    " until INTEGER NOT NULL DEFAULT 0,"
+    " host TEXT NOT NULL DEFAULT '',"
+    " boot TEXT NOT NULL DEFAULT '',"
+    " pid_space TEXT NOT NULL DEFAULT '') STRICT;"
+    "CREATE TABLE feature_record ("
+    " key INTEGER PRIMARY KEY,"
+    " feature INTEGER NOT NULL,"
+    " generation INTEGER NOT NULL,"
+    " name TEXT NOT NULL,"
+    " json TEXT NOT NULL,"
+    " UNIQUE (feature, generation, name)) STRICT;"
+    "CREATE TABLE feature_event ("
+    " feature INTEGER NOT NULL,"
+    " generation INTEGER NOT NULL,"
+    " number INTEGER NOT NULL,"
+    " json TEXT NOT NULL,"
+    " PRIMARY KEY (feature, generation, number)) STRICT, WITHOUT ROWID;";
+
+const struct sqlite_migration sqlite_migrations[] = {
+    {version_1}, {version_2}, {version_3}, {version_4}};
 const size_t sqlite_migration_count = BL_COUNT(sqlite_migrations);
 
 static int run_migrations(struct sqlite_link *link, const struct sqlite_migration *migrations,

@@ -7,68 +7,15 @@
     (s).usage.input_tokens, (s).usage.output_tokens, (s).cost_usd, (s).cost_usd_max,               \
         (int64_t)(s).cost_unknown
 
-int sqlite_lease_read(struct sqlite_link *link, int64_t session, struct sqlite_lease *ret_lease,
-                      struct bl_error *error)
-{
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT epoch, owner, handle, pid, started, since, until, "
-                                     "host, boot, pid_space FROM lease WHERE session = ?",
-                                     "i", session);
-    int code = sqlite_next(link, row, error);
-    *ret_lease = (struct sqlite_lease){0};
-    if (code != 1)
-        return code;
-    ret_lease->epoch = sqlite_count(row, 0);
-    ret_lease->held = sqlite3_column_type(row, 1) != SQLITE_NULL;
-    if (ret_lease->held)
-        bl_text_into(ret_lease->owner, sizeof ret_lease->owner, sqlite_text(row, 1).data);
-    ret_lease->handle = sqlite_count(row, 2);
-    ret_lease->holder.pid = sqlite3_column_int64(row, 3);
-    ret_lease->holder.started = sqlite3_column_int64(row, 4);
-    ret_lease->since_wall_ns = sqlite3_column_int64(row, 5);
-    ret_lease->until_wall_ns = sqlite3_column_int64(row, 6);
-    bl_text_into(ret_lease->holder.host, sizeof ret_lease->holder.host, sqlite_text(row, 7).data);
-    bl_text_into(ret_lease->holder.boot, sizeof ret_lease->holder.boot, sqlite_text(row, 8).data);
-    bl_text_into(ret_lease->holder.pid_space, sizeof ret_lease->holder.pid_space,
-                 sqlite_text(row, 9).data);
-    sqlite_free(row);
-    return 1;
-}
-
-bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
-                        int64_t wall_ns)
-{
-    if (!lease->held)
-        return false;
-    switch (store_identity_life(self, &lease->holder)) {
-    case STORE_ALIVE: return true;
-    case STORE_DEAD: return false;
-    case STORE_OUT_OF_SIGHT: return wall_ns < lease->until_wall_ns;
-    }
-    return true;
-}
-
 static int refuse_stale(struct sqlite_link *link, const struct store_write *write,
                         struct bl_error *error)
 {
-    struct sqlite_lease lease;
-    char holder[160];
-    int found = sqlite_lease_read(link, write->grip.session, &lease, error);
-    if (found < 0)
-        return found;
     int code = write->job.operation == STORE_RENEW ? BL_EBUSY : BL_ECLOSED;
-    store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);
-    if (found == 0)
-        bl_error_set(error, code, BL_KIND_SESSION, "write to the session", write->id,
-                     "session %s has been deleted", write->id);
-    else if (lease.held)
-        bl_error_set(error, code, BL_KIND_SESSION, "write to the session", write->id,
-                     "session %s is held by another now: %s", write->id, holder);
-    else
-        bl_error_set(error, code, BL_KIND_SESSION, "write to the session", write->id,
-                     "session %s has been held by another since", write->id);
-    bl_error_hint(error, "open the session again to see what is in it");
-    return code;
+    int refused = sqlite_lease_refuse(link, &sqlite_leased_session, write->grip.session, write->id,
+                                      code, error);
+    if (refused == code)
+        bl_error_hint(error, "open the session again to see what is in it");
+    return refused;
 }
 
 static int check_epoch(struct sqlite_link *link, const struct store_write *write,
@@ -85,8 +32,8 @@ static int check_epoch(struct sqlite_link *link, const struct store_write *write
 
 static int renew(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
 {
-    int changed = sqlite_change(link, error, "UPDATE lease SET until = ? WHERE session = ?", "ii",
-                                write->wall_ns + (int64_t)STORE_LEASE_NS, write->grip.session);
+    int changed = sqlite_lease_renew(link, &sqlite_leased_session, write->grip.session,
+                                     write->grip.epoch, write->wall_ns, error);
     return changed < 0 ? changed : 0;
 }
 
@@ -266,20 +213,12 @@ static int put_checkpoint(struct sqlite_link *link, const struct store_write *wr
     return code < 0 ? code : 0;
 }
 
-static int release(struct sqlite_link *link, const struct store_write *write,
-                   struct bl_error *error)
-{
-    int code =
-        sqlite_change(link, error, "UPDATE lease SET owner = NULL WHERE session = ? AND epoch = ?",
-                      "iu", write->grip.session, write->grip.epoch);
-    return code < 0 ? code : 0;
-}
-
 int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
                          struct bl_error *error)
 {
     if (write->job.operation == STORE_RELEASE)
-        return release(link, write, error);
+        return sqlite_lease_release(link, &sqlite_leased_session, write->grip.session,
+                                    write->grip.epoch, error);
     /* These two are each turn's: they look at the lease in the statement that writes. */
     if (write->job.operation == STORE_BEGIN)
         return begin_turn(link, write, error);
@@ -303,6 +242,12 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     case STORE_CELL_BURY:
     case STORE_CELL_WITHDRAW:
     case STORE_CELLS_FORGET: return sqlite_cell_write(link, write, error);
+    case STORE_FEATURE_HOLD:
+    case STORE_FEATURE_WRITE:
+    case STORE_FEATURE_RELEASE:
+    case STORE_FEATURE_LOAD:
+    case STORE_FEATURE_EVENTS:
+    case STORE_FEATURE_LIST:
     case STORE_HOLD:
     case STORE_BEGIN:
     case STORE_COMMIT:

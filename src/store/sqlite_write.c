@@ -47,6 +47,9 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     void *whole = job;
     switch (job->operation) {
     case STORE_HOLD: return sqlite_hold(link, whole, error);
+    case STORE_FEATURE_HOLD: return sqlite_feature_hold(link, whole, error);
+    case STORE_FEATURE_WRITE: return sqlite_feature_write(link, whole, error);
+    case STORE_FEATURE_RELEASE: return sqlite_feature_release(link, whole, error);
     case STORE_IMPORT: return sqlite_import(link, whole, error);
     case STORE_FORK: return sqlite_fork(link, whole, error);
     case STORE_DELETE: return sqlite_delete(link, whole, error);
@@ -69,7 +72,10 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     case STORE_LIST:
     case STORE_SHOW:
     case STORE_CELLS_LOAD:
-    case STORE_CELL_BURIED: break;
+    case STORE_CELL_BURIED:
+    case STORE_FEATURE_LOAD:
+    case STORE_FEATURE_EVENTS:
+    case STORE_FEATURE_LIST: break;
     }
     return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a write");
 }
@@ -140,7 +146,7 @@ static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
                      "the disk failed (%.180s), and what was written could not be taken back "
                      "(%.180s)",
                      sync_error->message, void_error.message);
-        bl_error_hint(&error, "open the session again: it says what is in it");
+        bl_error_hint(&error, "open it again: it says what is in it");
         bl_error_name_set(&error, "commit_unknown");
     }
     BL_LIST_EACH (each, jobs) {

@@ -197,6 +197,47 @@ void bl_store_close(struct bl_store *store)
     }
 }
 
+/* ---- Handles ---- */
+
+/* Half of the work in a batch, so that the loop works on the turns of the others meanwhile: all of
+ * it in one would have loop and thread wait for each other in turns. Few share one sync. */
+void store_share_batches(struct bl_store *store)
+{
+    size_t half = ((size_t)store->handle_count + store->cell_writes + store->feature_writes) / 2;
+    half = half < STORE_BATCH_JOBS_MIN ? STORE_BATCH_JOBS_MIN : half;
+    store->writer.jobs_max = half > STORE_BATCH_JOBS_MAX ? STORE_BATCH_JOBS_MAX : half;
+}
+
+void store_handle_open(struct store_handle *handle, struct bl_store *store)
+{
+    handle->number = ++store->handle_last;
+    bl_list_push_back(&store->handles, &handle->link);
+    store->handle_count++;
+    store_share_batches(store);
+}
+
+void store_handle_close(struct store_handle *handle, struct bl_store *store)
+{
+    bl_list_remove(&handle->link);
+    store->handle_count--;
+    store_share_batches(store);
+}
+
+void store_claimant_fill(struct store_claimant *claimant, struct bl_store *store,
+                         const struct store_handle *handle, struct bl_arena *arena)
+{
+    uint64_t *handles = bl_arena_alloc(arena, store->handle_count * sizeof *handles);
+    *claimant = (struct store_claimant){
+        .self = store->self,
+        .handle = handle != NULL ? handle->number : 0,
+        .handles = handles,
+        .wall_ns = store_wall_ns(),
+    };
+    memcpy(claimant->owner, store->owner, sizeof claimant->owner);
+    BL_LIST_EACH (link, &store->handles)
+        handles[claimant->handle_count++] = BL_CONTAINER(link, struct store_handle, link)->number;
+}
+
 /* ---- Jobs ---- */
 
 static bool only_reads(enum store_operation operation)

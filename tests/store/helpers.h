@@ -90,6 +90,31 @@ void add_ended_cell(struct holding *holding, const char *id);
  */
 bool cells_are(struct holding *holding, const char *expected);
 
+/* ---- A feature held (feature_test.c) --------------------------------------------------------- */
+
+#define REPOSITORY "/home/somebody/project"
+#define FEATURE    "FEAT-AUTH"
+
+struct grasp {
+    struct bl_store_feature *held; /* NULL: not */
+    struct bl_store_owner owner;
+    struct bl_error error;
+};
+
+/* As hold; of the repository above. */
+int grasp_feature(struct grasp *grasp, struct bl_store *store, const char *id);
+int grasp_with(struct grasp *grasp, struct bl_store *store,
+               const struct bl_store_feature_options *options);
+void loosen(struct grasp *grasp);
+/* One record, durable; `json` NULL: it goes. */
+int put_record(struct grasp *grasp, const char *name, const char *json);
+/* Two records with the same text, and an event; `name`, `second` and `event` may be NULL. */
+int put_records(struct grasp *grasp, const char *name, const char *json, const char *second,
+                const char *event);
+/* What is in the store of FEATURE: "a={} b={}", and with the numbers of events "1={} 2={}". */
+bool records_are(struct bl_store *store, const char *prefix, const char *expected);
+bool events_are(struct bl_store *store, uint64_t after, uint64_t limit, const char *expected);
+
 /* ---- What is in a file ----------------------------------------------------------------------- */
 
 /* One integer or text of the file, by a connection of the test's own. */
@@ -130,6 +155,7 @@ int role_read_only(void *argument);   /* sqlite_open_test.c */
 int role_cell_holder(void *argument); /* cell_test.c, as the next two */
 int role_cell_writer(void *argument);
 int role_cell_faults(void *argument); /* what goes wrong is the role's argument */
+int role_feature(void *argument);     /* sqlite_feature_test.c, as the last */
 /* Sessions that the role "writer" writes to; its argument says how many. */
 #define WRITERS_MAX 8
 extern const char *const writer_ids[WRITERS_MAX];

@@ -100,16 +100,22 @@ STORE_TEST(a_store_of_version_1_goes_on)
     bl_store_close(store);
 }
 
-STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
+/* A store of that version, with the session of the old one. */
+static void place_version(const struct place *place, size_t version)
 {
     struct sqlite_link link;
-    struct holding holding;
     place_old_store(place);
     CHECK_EQUAL(sqlite_link_open(&link, place->path, SQLITE_OPEN_READWRITE, false, NULL), 0);
-    CHECK_EQUAL(sqlite_migrate(&link, sqlite_migrations, 2, NULL), 0);
-    CHECK_EQUAL(sqlite_execute(&link, "UPDATE store SET voids = 7", NULL), 0);
+    CHECK_EQUAL(sqlite_migrate(&link, sqlite_migrations, version, NULL), 0);
     sqlite_link_close(&link);
-    CHECK_EQUAL(ask_integer(place, "PRAGMA user_version"), 2);
+    CHECK_EQUAL(ask_integer(place, "PRAGMA user_version"), version);
+}
+
+STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
+{
+    struct holding holding;
+    place_version(place, 2);
+    change_file(place, "UPDATE store SET voids = 7");
     struct bl_store *store = store_at(place);
     check_up_to_date(place, store);
     CHECK_EQUAL(ask_integer(place, "SELECT voids + tombstones FROM store"), 7);
@@ -120,6 +126,54 @@ STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
     CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
     CHECK(cells_are(&holding, "c-1 | k=1"));
     let_go(&holding);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_store_of_version_3_goes_on_and_has_features)
+{
+    static const struct bl_store_feature_options options = {.repository = "/r", .id = "FEAT"};
+    struct bl_record record = {.name = "feature", .json = BL_TEXT("{}")};
+    struct bl_store_feature *held = NULL;
+    struct bl_store_owner owner;
+    struct bl_arena arena = {0};
+    struct bl_list records, summaries;
+    struct holding holding;
+    place_version(place, 3);
+    change_file(place, "INSERT INTO cell (session, id, created, deadline_ms, digest)"
+                       " VALUES (1, 'c-1', 1, 1, x'00')");
+    struct bl_store *store = store_at(place);
+    check_up_to_date(place, store);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(bl_store_session_epoch(holding.held), 5);
+    CHECK(cells_are(&holding, "c-1? |"));
+    add_turn(&holding, "turn_3");
+    let_go(&holding);
+    CHECK_EQUAL(bl_store_feature_list(store, &arena, NULL, &summaries, NULL), 0);
+    CHECK(bl_list_empty(&summaries));
+    CHECK_EQUAL(bl_store_feature_hold(store, &options, &held, &owner, NULL), 0);
+    bl_list_init(&records);
+    bl_list_push_back(&records, &record.link);
+    CHECK_EQUAL(
+        bl_store_feature_write(held, &(struct bl_store_feature_write){.records = &records}, NULL),
+        0);
+    bl_store_feature_release(held);
+    CHECK_EQUAL(bl_store_feature_list(store, &arena, "/r", &summaries, NULL), 0);
+    CHECK(!bl_list_empty(&summaries));
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+STORE_TEST(a_store_of_version_3_has_no_features_to_be_read)
+{
+    struct bl_arena arena = {0};
+    struct bl_list summaries;
+    struct bl_store *store = NULL;
+    place_version(place, 3);
+    CHECK_EQUAL(bl_store_open_reading(place->path, &store, NULL), 0);
+    check_up_to_date(place, store);
+    CHECK_EQUAL(bl_store_feature_list(store, &arena, NULL, &summaries, NULL), 0);
+    CHECK(bl_list_empty(&summaries));
+    bl_arena_done(&arena);
     bl_store_close(store);
 }
 
@@ -137,4 +191,6 @@ SUITE(sqlite_schema, cmocka_unit_test(migrations_go_on_from_where_a_file_stands)
       cmocka_unit_test(an_older_version_does_not_go_back),
       cmocka_unit_test(a_store_of_version_1_goes_on),
       cmocka_unit_test(a_store_of_version_2_goes_on_and_has_cells),
+      cmocka_unit_test(a_store_of_version_3_goes_on_and_has_features),
+      cmocka_unit_test(a_store_of_version_3_has_no_features_to_be_read),
       cmocka_unit_test(a_store_of_version_1_is_brought_up_to_date_to_be_read));

@@ -1,0 +1,174 @@
+/* What a held feature writes: its lease, records of the newest generation, events. Each write looks
+ * at the lease first: under another epoch the feature is another's. */
+#include "sqlite.h"
+
+/* ---- Hold ---- */
+
+static int make_feature(struct sqlite_link *link, struct store_feature_hold *hold,
+                        struct bl_error *error)
+{
+    const struct bl_store_feature_options *options = &hold->options;
+    int code = sqlite_change(link, error,
+                             "INSERT INTO feature (created, updated, repository, id, name)"
+                             " VALUES (?1, ?1, ?2, ?3, ?4)",
+                             "isss", hold->claimant.wall_ns, options->repository, options->id,
+                             options->name != NULL ? options->name : options->id);
+    if (code < 0)
+        return code;
+    hold->grip.feature = sqlite3_last_insert_rowid(link->db);
+    hold->generation = 1;
+    return 0;
+}
+
+static int find_or_make(struct sqlite_link *link, struct store_feature_hold *hold,
+                        struct bl_error *error)
+{
+    const struct bl_store_feature_options *options = &hold->options;
+    struct bl_error missing = {0};
+    int code = sqlite_find_feature(link, options->repository, options->id, &hold->grip.feature,
+                                   &hold->generation, &missing);
+    if (code == BL_ENOENT && !options->must_exist)
+        return make_feature(link, hold, error);
+    if (code != 0)
+        *error = missing;
+    return code;
+}
+
+static int refuse_held(const struct store_feature_hold *hold, struct bl_error *error)
+{
+    const struct store_identity *self = &hold->claimant.self;
+    const struct bl_store_owner *owner = &hold->owner;
+    const char *id = hold->options.id;
+    bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "hold the feature", id,
+                 "feature %s is held by %s", id, owner->text);
+    if (owner->life == BL_OWNER_OUT_OF_SIGHT)
+        bl_error_hint(error, "it cannot be seen from here: stop it there, or wait until its lease "
+                             "has run out, 30 s after its last write");
+    else if (owner->pid == self->pid && owner->pid_started == self->started)
+        bl_error_hint(error,
+                      "that is this process: wait until it is done, or stop it: belay "
+                      "feature cancel %s",
+                      id);
+    else
+        bl_error_hint(error,
+                      "wait until it is done, stop it with `belay feature cancel %s`, or "
+                      "end it and go on with --take-over",
+                      id);
+    return BL_EBUSY;
+}
+
+int sqlite_feature_hold(struct sqlite_link *link, struct store_feature_hold *hold,
+                        struct bl_error *error)
+{
+    struct sqlite_lease before;
+    hold->owner = (struct bl_store_owner){.life = BL_OWNER_NONE};
+    int code = find_or_make(link, hold, error);
+    if (code != 0)
+        return code;
+    int taken = sqlite_lease_take(link, &sqlite_leased_feature, hold->grip.feature, &hold->claimant,
+                                  &before, &hold->owner, error);
+    if (taken <= 0)
+        return taken < 0 ? taken : refuse_held(hold, error);
+    hold->grip.epoch = before.epoch + 1;
+    code = sqlite_change(link, error,
+                         "UPDATE feature SET name = coalesce(?, name), run = ? WHERE key = ?",
+                         "ssi", hold->options.name, hold->options.run_id, hold->grip.feature);
+    return code < 0 ? code : 0;
+}
+
+int sqlite_feature_release(struct sqlite_link *link, struct store_feature_write *write,
+                           struct bl_error *error)
+{
+    return sqlite_lease_release(link, &sqlite_leased_feature, write->grip.feature,
+                                write->grip.epoch, error);
+}
+
+/* ---- Write ---- */
+
+static int refuse_stale(struct sqlite_link *link, const struct store_feature_write *write,
+                        struct bl_error *error)
+{
+    int code = sqlite_lease_refuse(link, &sqlite_leased_feature, write->grip.feature, write->id,
+                                   BL_EBUSY, error);
+    if (code != BL_EBUSY || error->kind != BL_KIND_SESSION)
+        return code;
+    bl_error_name_set(error, "stale_write");
+    bl_error_hint(error, "nothing was written; `belay feature status %s` says what became of it",
+                  write->id);
+    return code;
+}
+
+static int put_record(struct sqlite_link *link, const struct store_feature_write *write,
+                      const struct bl_record *record, struct bl_error *error)
+{
+    int code;
+    if (record->json.size == 0)
+        code = sqlite_change(link, error,
+                             "DELETE FROM feature_record WHERE feature = ? AND generation = ?"
+                             " AND name = ?",
+                             "ius", write->grip.feature, write->generation, record->name);
+    else
+        code = sqlite_change(link, error,
+                             "INSERT INTO feature_record (feature, generation, name, json)"
+                             " VALUES (?, ?, ?, ?) ON CONFLICT (feature, generation, name)"
+                             " DO UPDATE SET json = excluded.json",
+                             "iust", write->grip.feature, write->generation, record->name,
+                             record->json);
+    return code < 0 ? code : 0;
+}
+
+/* The number after the last, whichever generation that is of. */
+static int add_event(struct sqlite_link *link, const struct store_feature_write *write,
+                     struct bl_text event, struct bl_error *error)
+{
+    int code = sqlite_change(link, error,
+                             "INSERT INTO feature_event (feature, generation, number, json)"
+                             " VALUES (?1, ?2, 1 + coalesce((SELECT number FROM feature_event"
+                             " WHERE feature = ?1 ORDER BY generation DESC, number DESC LIMIT 1),"
+                             " 0), ?3)",
+                             "iut", write->grip.feature, write->generation, event);
+    return code < 0 ? code : 0;
+}
+
+/* The feature's row: when it was changed, and in which generation it is now. */
+static int touch(struct sqlite_link *link, struct store_feature_write *write,
+                 struct bl_error *error)
+{
+    int code = 0;
+    if (write->new_generation || write->event_count > 0 || !bl_list_empty(&write->records))
+        code = sqlite_change(link, error,
+                             "UPDATE feature SET updated = max(updated, ?),"
+                             " generation = generation + ? WHERE key = ?",
+                             "iii", write->wall_ns, (int64_t)write->new_generation,
+                             write->grip.feature);
+    if (code < 0)
+        return code;
+    sqlite3_stmt *row = sqlite_query(link, error, "SELECT generation FROM feature WHERE key = ?",
+                                     "i", write->grip.feature);
+    code = sqlite_next(link, row, error);
+    if (code == 0)
+        return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "write to the feature", write->id,
+                            "feature %s is not in the store any more", write->id);
+    if (code != 1)
+        return code;
+    write->generation = sqlite_count(row, 0);
+    sqlite_free(row);
+    return 0;
+}
+
+int sqlite_feature_write(struct sqlite_link *link, struct store_feature_write *write,
+                         struct bl_error *error)
+{
+    int renewed = sqlite_lease_renew(link, &sqlite_leased_feature, write->grip.feature,
+                                     write->grip.epoch, write->wall_ns, error);
+    if (renewed <= 0)
+        return renewed < 0 ? renewed : refuse_stale(link, write, error);
+    int code = touch(link, write, error);
+    BL_LIST_EACH (each, &write->records) {
+        if (code == 0)
+            code = put_record(link, write, BL_CONTAINER(each, struct bl_record, link), error);
+    }
+    for (size_t i = 0; i < write->event_count && code == 0; i++)
+        code = add_event(link, write, write->events[i], error);
+    return code;
+}

@@ -1,0 +1,143 @@
+/* Looking at features: what is on record of one, its events, all of them. */
+#include <stdio.h>
+
+#include "sqlite.h"
+
+int sqlite_find_feature(struct sqlite_link *link, const char *repository, const char *id,
+                        int64_t *ret_feature, uint64_t *ret_generation, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error, "SELECT key, generation FROM feature WHERE repository = ? AND id = ?", "ss",
+        repository, id);
+    int code = sqlite_next(link, row, error);
+    if (code < 0)
+        return code;
+    if (code == 1) {
+        *ret_feature = sqlite3_column_int64(row, 0);
+        *ret_generation = sqlite_count(row, 1);
+        sqlite_free(row);
+        return 0;
+    }
+    bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", id,
+                 "nothing is known of feature %.64s of %.200s in %.200s", id, repository,
+                 link->path);
+    if (error == NULL)
+        return BL_ENOENT;
+    row = sqlite_query(link, NULL,
+                       "SELECT id FROM feature WHERE repository = ? ORDER BY updated DESC LIMIT ?",
+                       "si", repository, (int64_t)SQLITE_SUGGEST_IDS_MAX);
+    sqlite_suggest(link, row, id, "`belay feature list` shows the features that were run", error);
+    return BL_ENOENT;
+}
+
+static int read_owner(struct sqlite_link *link, const struct store_feature_look *look,
+                      int64_t feature, struct bl_store_owner *ret_owner, struct bl_error *error)
+{
+    struct sqlite_lease lease;
+    int code = sqlite_lease_read(link, &sqlite_leased_feature, feature, &lease, error);
+    if (code < 0)
+        return code;
+    sqlite_lease_owner(&lease, &look->claimant, ret_owner);
+    return 0;
+}
+
+static void add_record(struct store_feature_look *look, const char *name, sqlite3_stmt *row,
+                       int column)
+{
+    struct bl_record *record = bl_arena_alloc(&look->job.output, sizeof *record);
+    record->name = name;
+    record->json = sqlite_copy(&look->job.output, row, column);
+    bl_list_push_back(&look->records, &record->link);
+}
+
+/* Names are compared as bytes: those that begin with the prefix stand before it with its last byte
+ * one higher, and all of them before a byte that no text has. */
+static const char *end_of_prefix(struct bl_arena *arena, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    if (size == 0)
+        return "\xff";
+    char *end = bl_arena_alloc(arena, size + 1);
+    memcpy(end, prefix, size + 1);
+    end[size - 1] = (char)((unsigned char)end[size - 1] + 1);
+    return end;
+}
+
+int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *look,
+                        struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    int64_t feature;
+    bl_list_init(&look->records);
+    int code =
+        sqlite_find_feature(link, look->repository, look->id, &feature, &look->generation, error);
+    if (code == 0)
+        code = read_owner(link, look, feature, &look->owner, error);
+    if (code != 0)
+        return code;
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT name, json FROM feature_record WHERE feature = ? AND generation = ?"
+        " AND name >= ? AND name < ? ORDER BY name",
+        "iuss", feature, look->generation, look->prefix, end_of_prefix(arena, look->prefix));
+    while ((code = sqlite_next(link, row, error)) == 1)
+        add_record(look, sqlite_string(arena, row, 0), row, 1);
+    return code;
+}
+
+int sqlite_feature_events(struct sqlite_link *link, struct store_feature_look *look,
+                          struct bl_error *error)
+{
+    int64_t feature;
+    bl_list_init(&look->records);
+    int code =
+        sqlite_find_feature(link, look->repository, look->id, &feature, &look->generation, error);
+    if (code != 0)
+        return code;
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT number, json FROM feature_event WHERE feature = ? AND generation = ?"
+        " AND number > ? ORDER BY number LIMIT ?",
+        "iuui", feature, look->generation, look->after,
+        look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        char number[24];
+        snprintf(number, sizeof number, "%lld", (long long)sqlite3_column_int64(row, 0));
+        add_record(look, bl_arena_text(&look->job.output, bl_text_from(number)).data, row, 1);
+    }
+    return code;
+}
+
+int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *look,
+                        struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    int code;
+    bl_list_init(&look->summaries);
+    sqlite3_stmt *row =
+        sqlite_query(link, error,
+                     "SELECT feature.key, repository, id, feature.name, created, updated, json"
+                     " FROM feature LEFT JOIN feature_record AS record"
+                     " ON record.feature = feature.key AND record.generation = feature.generation"
+                     " AND record.name = 'feature' WHERE ?1 IS NULL OR repository = ?1"
+                     " ORDER BY updated DESC, feature.key DESC",
+                     "s", look->repository);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct bl_store_feature_summary *summary = bl_arena_alloc(arena, sizeof *summary);
+        *summary = (struct bl_store_feature_summary){
+            .repository = sqlite_string(arena, row, 1),
+            .id = sqlite_string(arena, row, 2),
+            .name = sqlite_string(arena, row, 3),
+            .created_wall_ns = sqlite3_column_int64(row, 4),
+            .updated_wall_ns = sqlite3_column_int64(row, 5),
+            .record = sqlite_copy(arena, row, 6),
+        };
+        bl_list_push_back(&look->summaries, &summary->link);
+        code = read_owner(link, look, sqlite3_column_int64(row, 0), &summary->owner, error);
+        if (code != 0) {
+            sqlite_free(row);
+            return code;
+        }
+    }
+    return code;
+}
