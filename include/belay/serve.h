@@ -53,6 +53,19 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
  * fine. */
 void bl_control_stop(struct bl_control *control);
 
+/* One more method, of whoever does the work: what it was asked for, in the fiber of the client. 0
+ * with one JSON value in the buffer, the result; else `error`: its message, and in the answer's
+ * data the whole of it. May wait; the client's going away stops the fiber's scope, not the work. */
+typedef int bl_control_method(void *context, const struct bl_json *params,
+                              struct bl_buffer *ret_result, struct bl_error *error);
+/* `name` ("feature.cancel") and `context` outlive the control. At most 16 of them. */
+struct bl_control_offer {
+    const char *name;
+    bl_control_method *run;
+    void *context;
+};
+void bl_control_offer(struct bl_control *control, const struct bl_control_offer *offer);
+
 /* ---- The process that asks ------------------------------------------------------------------- */
 
 /* What one process answered. In the arena. */
@@ -74,5 +87,13 @@ int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struc
  * up. */
 int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin,
                       struct bl_text *ret_receipt, struct bl_error *error);
+
+/* Asks the process of that pid. `params` is JSON, or empty; the result, one JSON value, is in the
+ * arena. An error of the method comes back as it was set there. Errors of kind delivery: BL_ENOENT:
+ * no such process listens; BL_ENOTSUP: it has no such method; BL_EUNKNOWN: it went away without an
+ * answer; BL_EAGAIN: it listens, and answers nobody (it is paused, say). A process that has too
+ * many clients is asked again until the caller's scope stops. */
+int bl_control_call(struct bl_arena *arena, int64_t pid, const char *method, struct bl_text params,
+                    struct bl_text *ret_result, struct bl_error *error);
 
 #endif

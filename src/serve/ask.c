@@ -3,7 +3,11 @@
  * Nobody knows in which process an id is at work, so all are asked at once, each by a fiber of its
  * own. For a `cancel` they are asked first what runs in them: that sorts out those that do not
  * answer (one that was paused, say), for which a cancel would wait forever, and tells who had the
- * work when a connection breaks off. */
+ * work when a connection breaks off.
+ *
+ * A call is for one process, whose number is known, and may take as long as it takes. One that is
+ * silent for a while is asked on another connection whether it answers at all: a process that was
+ * paused does not, and would be waited for forever. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +22,8 @@
 #define RETRY_NS    (20 * BL_NS_PER_MS)
 #define RELIC_S     60
 #define REQUEST_MAX ((size_t)4096)
+/* So many times the patience has a silent process to show that it answers. */
+#define PING_PATIENCE 5u
 
 /* One process that is asked. In the arena of the asker, like its answer. */
 struct question {
@@ -38,8 +44,11 @@ struct asking {
     size_t count;
     struct bl_text request;                          /* with its LF */
     uint64_t answer_ns;                              /* for an answer; BL_NEVER: no limit */
+    uint64_t place_ns;                               /* to be let in; the same */
     bool (*enough)(const struct question *question); /* NULL: all answers are wanted */
-    struct bl_semaphore answered;                    /* given for each */
+    /* No answer in time: is there more to wait for? NULL: no. */
+    bool (*goes_on)(const struct question *question);
+    struct bl_semaphore answered; /* given for each */
     const struct question *found;
 };
 
@@ -78,13 +87,26 @@ static int connect_until(const struct question *question, uint64_t deadline_ns, 
     return code;
 }
 
+static int await_answer(struct question *question, struct serve_line *line,
+                        struct bl_text *ret_text)
+{
+    int code;
+    do {
+        code = serve_line_read(line, question->asking->answer_ns, serve_patience_ns, ret_text);
+        /* The first byte took too long. */
+    } while (code == BL_EAGAIN && line->in.size == 0 && question->asking->goes_on != NULL &&
+             question->asking->goes_on(question));
+    return code;
+}
+
 static int exchange(struct question *question, struct serve_line *line)
 {
     struct asking *asking = question->asking;
     struct bl_text text;
     int code = serve_line_write(line, asking->request, serve_patience_ns);
-    if (code == 0)
-        code = serve_line_read(line, asking->answer_ns, serve_patience_ns, &text);
+    /* One that was turned away has its answer before it has asked. */
+    if (code == 0 || code == BL_EPIPE)
+        code = await_answer(question, line, &text);
     if (code == 0)
         code = bl_json_read(asking->arena, text, NULL, &question->answer, NULL);
     return code;
@@ -93,7 +115,7 @@ static int exchange(struct question *question, struct serve_line *line)
 /* Asks once more where there were too many clients. */
 static int ask(struct question *question)
 {
-    uint64_t deadline_ns = bl_now_ns() + serve_patience_ns;
+    uint64_t deadline_ns = bl_time_add(bl_now_ns(), question->asking->place_ns);
     for (;;) {
         struct serve_line line;
         int fd;
@@ -226,20 +248,28 @@ static int ask_all(struct asking *asking)
     return asking->found != NULL ? 0 : code;
 }
 
-/* Opens the folder and asks what runs. BL_ENOENT: there is no folder, and so no process. */
-static int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
+/* A question about what runs. BL_ENOENT: there is no folder, and so no process. */
+static int asking_init(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
 {
-    *asking =
-        (struct asking){.arena = arena,
-                        .request = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}\n"),
-                        .answer_ns = serve_patience_ns};
+    *asking = (struct asking){
+        .arena = arena,
+        .request = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}\n"),
+        .answer_ns = serve_patience_ns,
+        .place_ns = serve_patience_ns,
+    };
     bl_list_init(&asking->questions);
     int code = bl_runtime_folder_open(false, &asking->folder, error);
-    if (code != 0) {
+    if (code != 0)
         asking->folder = -1;
-        return code;
-    }
-    code = find_sockets(asking);
+    return code;
+}
+
+/* Opens the folder and asks what runs. BL_ENOENT: as above. */
+static int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
+{
+    int code = asking_init(asking, arena, error);
+    if (code == 0)
+        code = find_sockets(asking);
     return code != 0 ? code : ask_all(asking);
 }
 
@@ -350,16 +380,14 @@ static int not_found(const struct asking *asking, const char *id, struct bl_erro
     return BL_ENOENT;
 }
 
-/* The receipt as it came, as text again. */
-static struct bl_text receipt_text(struct bl_arena *arena, const struct bl_json *receipt)
+/* What came, as text again. */
+static struct bl_text value_text(struct bl_arena *arena, const struct bl_json *value)
 {
     struct bl_buffer text;
     struct bl_json_writer writer;
-    if (!bl_json_is(receipt, BL_JSON_OBJECT))
-        return (struct bl_text){0};
-    bl_buffer_init(&text, SERVE_ANSWER_MAX);
+    bl_buffer_init(&text, 2 * SERVE_ANSWER_MAX);
     bl_json_writer_init(&writer, &text);
-    bl_json_write_value(&writer, receipt);
+    bl_json_write_value(&writer, value);
     int code = bl_json_writer_done(&writer);
     struct bl_text kept =
         code == 0 ? bl_arena_text(arena, bl_buffer_text(&text)) : (struct bl_text){0};
@@ -381,8 +409,9 @@ static int ask_cancel(struct asking *asking, const char *id, const char *origin,
         return code;
     if (asking->found == NULL)
         return not_found(asking, id, error);
-    *ret_receipt =
-        receipt_text(asking->arena, bl_json_get(result_of(asking->found), BL_TEXT("receipt")));
+    const struct bl_json *receipt = bl_json_get(result_of(asking->found), BL_TEXT("receipt"));
+    *ret_receipt = bl_json_is(receipt, BL_JSON_OBJECT) ? value_text(asking->arena, receipt)
+                                                       : (struct bl_text){0};
     return 0;
 }
 
@@ -396,5 +425,163 @@ int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin
     else if (code == 0)
         code = ask_cancel(&asking, id, origin, ret_receipt, error);
     asking_done(&asking);
+    return code;
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+/* False: it is silent on a new connection, too. One that refuses it, lets nobody in or has gone is
+ * not: then the old connection says what there is to know. */
+static bool is_answering(const struct question *silent)
+{
+    struct bl_arena arena = {0};
+    struct asking asking = {
+        .arena = &arena,
+        .folder = silent->asking->folder,
+        .request = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}\n"),
+        .answer_ns = PING_PATIENCE * serve_patience_ns,
+    };
+    struct question question = {.asking = &asking, .pid = silent->pid};
+    bl_text_into(question.name, sizeof question.name, silent->name);
+    int code = ask_within(&question);
+    bl_arena_done(&arena);
+    return code != BL_ETIMEDOUT;
+}
+
+static struct bl_text make_call(struct bl_arena *arena, const char *method, struct bl_text params)
+{
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    bl_buffer_init(&text, BL_CONTROL_LINE_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "jsonrpc", "2.0");
+    bl_json_put_uint64(&writer, "id", 3);
+    bl_json_put_string(&writer, "method", method);
+    if (params.size > 0)
+        bl_json_put_json(&writer, "params", params);
+    bl_json_write_end(&writer);
+    struct bl_text kept = {0};
+    if (bl_json_writer_done(&writer) == 0)
+        kept = bl_arena_printf(arena, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(bl_buffer_text(&text)));
+    bl_buffer_done(&text);
+    return kept;
+}
+
+static void take_member(char *out, size_t size, const struct bl_json *data, struct bl_text key)
+{
+    struct bl_text text = bl_json_text(bl_json_get(data, key));
+    if (text.size > 0)
+        bl_text_into(out, size, text.data);
+}
+
+static int code_of(int64_t number)
+{
+    switch (number) {
+    case BL_RPC_INVALID_PARAMS: return BL_EINVAL;
+    case BL_RPC_NO_METHOD: return BL_ENOTSUP;
+    case BL_RPC_NOT_FOUND: return BL_ENOENT;
+#define CODE_OF(name, value, text) case value:
+        BL_ERROR_TABLE(CODE_OF)
+#undef CODE_OF
+        return (int)number;
+    default: return BL_EUNKNOWN;
+    }
+}
+
+/* The error as it was set there. */
+static int take_error(const struct question *question, const char *method, struct bl_error *error)
+{
+    const struct bl_json *data = bl_json_pointer(question->answer, BL_TEXT("/error/data"));
+    struct bl_text kind = bl_json_text(bl_json_get(data, BL_TEXT("kind")));
+    struct bl_text message =
+        bl_json_text(bl_json_pointer(question->answer, BL_TEXT("/error/message")));
+    int code = code_of(failure_of(question));
+    if (error == NULL)
+        return code;
+    *error = (struct bl_error){0};
+    bl_error_set(error, code, BL_KIND_DELIVERY, method, NULL, "process %lld refused: %s",
+                 (long long)question->pid, message.size > 0 ? message.data : "no reason is given");
+    if (!bl_json_is(data, BL_JSON_OBJECT))
+        return code;
+    for (int i = 0; i <= BL_KIND_FEATURE; i++)
+        if (bl_text_equal(kind, bl_text_from(bl_error_kind_name((enum bl_error_kind)i))))
+            error->kind = (enum bl_error_kind)i;
+    take_member(error->operation, sizeof error->operation, data, BL_TEXT("operation"));
+    take_member(error->target, sizeof error->target, data, BL_TEXT("target"));
+    take_member(error->message, sizeof error->message, data, BL_TEXT("message"));
+    take_member(error->hint, sizeof error->hint, data, BL_TEXT("hint"));
+    take_member(error->name, sizeof error->name, data, BL_TEXT("code"));
+    error->retryable = bl_json_boolean(bl_json_get(data, BL_TEXT("retryable")), false);
+    return code;
+}
+
+/* What became of a question that has no answer. */
+static int no_answer(const struct question *question, const char *method, struct bl_error *error)
+{
+    long long pid = (long long)question->pid;
+    int code = question->code, stopped = bl_check();
+    if (stopped != 0 || code == BL_ENOENT)
+        return stopped != 0 ? stopped : code;
+    if (code == BL_EAGAIN) {
+        code = bl_error_set(error, BL_EAGAIN, BL_KIND_DELIVERY, method, NULL,
+                            "process %lld listens and does not answer", pid);
+        bl_error_hint(error, "is it paused? 'kill -CONT %lld' lets it go on", pid);
+        return code;
+    }
+    if (code == BL_EPARSE || code == BL_ELIMIT)
+        return bl_error_set(error, BL_EUNKNOWN, BL_KIND_DELIVERY, method, NULL,
+                            "what process %lld answered cannot be read: %s", pid,
+                            bl_error_text(code));
+    bl_error_set(error, BL_EUNKNOWN, BL_KIND_DELIVERY, method, NULL,
+                 "process %lld has gone without an answer", pid);
+    bl_error_hint(error, "what it held is stopped with it; 'belay ps' shows what runs");
+    return BL_EUNKNOWN;
+}
+
+/* 0, or what was wrong; BL_ENOENT and BL_ENOTSUP: another one may be meant. */
+static int call_one(struct question *question, const char *method, struct bl_text *ret_result,
+                    struct bl_error *error)
+{
+    question->code = ask(question);
+    if (question->code != 0)
+        return no_answer(question, method, error);
+    if (bl_json_get(question->answer, BL_TEXT("error")) != NULL)
+        return take_error(question, method, error);
+    if (result_of(question) == NULL) {
+        question->code = BL_EPARSE;
+        return no_answer(question, method, error);
+    }
+    *ret_result = value_text(question->asking->arena, result_of(question));
+    return 0;
+}
+
+int bl_control_call(struct bl_arena *arena, int64_t pid, const char *method, struct bl_text params,
+                    struct bl_text *ret_result, struct bl_error *error)
+{
+    struct asking asking;
+    int code = asking_init(&asking, arena, error);
+    if (code == 0)
+        code = find_sockets(&asking);
+    if (code == 0) {
+        asking.request = make_call(arena, method, params);
+        asking.place_ns = BL_NEVER;
+        asking.goes_on = is_answering;
+        code = asking.request.size > 0 ? BL_ENOENT
+                                       : bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, method, NULL,
+                                                      "that is more than can be asked");
+    }
+    /* Several: processes of other PID namespaces have that number, too. */
+    for (struct bl_list *link = asking.questions.next;
+         link != &asking.questions && (code == BL_ENOENT || code == BL_ENOTSUP);
+         link = link->next) {
+        struct question *question = BL_CONTAINER(link, struct question, link);
+        if (question->pid == pid)
+            code = call_one(question, method, ret_result, error);
+    }
+    asking_done(&asking);
+    if (code == BL_ENOENT)
+        bl_error_set(error, code, BL_KIND_DELIVERY, method, NULL, "no process %lld listens",
+                     (long long)pid);
     return code;
 }

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "parts.h"
 #include "request.h"
 
 #define BACKLOG 64
@@ -26,6 +25,7 @@
 
 struct bl_control {
     struct serve_requests requests;
+    struct serve_offers offers;
     struct bl_scope scope;
     struct bl_fiber *fiber;
     int listener;
@@ -57,10 +57,13 @@ static void answered(struct bl_control *control)
 static int answer_line(struct client *client, struct bl_text line)
 {
     struct bl_control *control = client->control;
+    struct serve_requests requests = control->requests;
     struct bl_buffer answer;
-    bl_buffer_init(&answer, SERVE_ANSWER_MAX);
+    requests.client = &client->line;
+    /* With room for the LF. */
+    bl_buffer_init(&answer, SERVE_ANSWER_MAX + 1);
     control->answering++;
-    int code = serve_request(&control->requests, line, &answer);
+    int code = serve_request(&requests, line, &answer);
     if (code == 0)
         code = serve_line_write(&client->line, bl_buffer_text(&answer), serve_patience_ns);
     answered(control);
@@ -200,6 +203,7 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
 {
     struct bl_control *control = bl_zalloc(sizeof *control);
     control->requests.activities = activities;
+    control->requests.offers = &control->offers;
     control->requests.started_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
     control->listener = -1;
     bl_semaphore_init(&control->drained, 0);
@@ -219,6 +223,12 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
     }
     *ret_control = control;
     return 0;
+}
+
+void bl_control_offer(struct bl_control *control, const struct bl_control_offer *offer)
+{
+    assert(control->offers.count < SERVE_OFFERS_MAX);
+    control->offers.items[control->offers.count++] = *offer;
 }
 
 void bl_control_stop(struct bl_control *control)

@@ -2,7 +2,9 @@
  *   idle   one activity that waits to be stopped
  *   bash   one that runs a real command with the tool bash, and its receipt is the tool's
  *   stuck  one that does not end when it is stopped
- *   finish one that ends by itself when it is stopped, without a receipt */
+ *   finish one that ends by itself when it is stopped, without a receipt
+ *   offer  as idle, with a method role.hang that never ends by itself
+ *   call   calls test.nap; ID is PID:COUNT, of whom and how often */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -84,8 +86,37 @@ static void write_receipt(void)
     CHECK_EQUAL(bl_json_writer_done(&writer), 0);
 }
 
+static int hang(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
+                struct bl_error *error)
+{
+    (void)context, (void)params, (void)ret_result, (void)error;
+    return bl_sleep(600 * BL_NS_PER_S);
+}
+
+static int call(void *argument)
+{
+    struct bl_arena arena = {0};
+    char *rest;
+    long long pid = strtoll(argument, &rest, 10);
+    unsigned long count = strtoul(rest + 1, NULL, 10);
+    for (unsigned long i = 0; i < count; i++) {
+        struct bl_text result = {0};
+        struct bl_error error = {0};
+        char params[64];
+        snprintf(params, sizeof params, "{\"n\":%lu}", i);
+        if (!CHECK_EQUAL(
+                bl_control_call(&arena, pid, "test.nap", bl_text_from(params), &result, &error), 0))
+            fprintf(stderr, "%s\n", error.message);
+        CHECK(bl_text_find(result, bl_text_from(params)) > 0);
+        bl_arena_reset(&arena);
+    }
+    bl_arena_done(&arena);
+    return 0;
+}
+
 static int serve(void *argument)
 {
+    static const struct bl_control_offer offer = {"role.hang", hang, NULL};
     struct bl_nursery nursery;
     struct bl_control *control = NULL;
     struct bl_error error = {0};
@@ -102,6 +133,8 @@ static int serve(void *argument)
     bl_activity_begin(&role.activities, &role.activity);
     if (!CHECK_EQUAL(bl_control_start(&nursery, &role.activities, &control, &error), 0))
         fprintf(stderr, "%s (%s)\n", error.message, error.hint);
+    if (strcmp(role.kind, "offer") == 0)
+        bl_control_offer(control, &offer);
     work();
     write_receipt();
     bl_activity_end(&role.activity, bl_buffer_text(&role.receipt_json));
@@ -120,5 +153,5 @@ int role_main(int argument_count, char **arguments)
         return 2;
     role.kind = arguments[2];
     alarm(120); /* no test takes as long, and a role that is forgotten ends */
-    return run_in_role(serve, arguments[3]) == 0 ? 0 : 1;
+    return run_in_role(strcmp(role.kind, "call") == 0 ? call : serve, arguments[3]) == 0 ? 0 : 1;
 }
