@@ -1,0 +1,442 @@
+/* feature: a plan of tasks becomes merged work, and any part of it can be stopped.
+ *
+ * Waves run in order; the tasks of a wave run side by side, each a loop of Player, verification and
+ * Coach in a git worktree of its own. What was approved is merged at the end of its wave.
+ *
+ * Promises: a stop of one task leaves its siblings alone; an attempt ends in one place, by one
+ * decision, and everybody reads that; wave N+1 never runs beside anything of wave N; the user's
+ * checkout, index, branch and stash are not touched, plan files are not written, and work that is
+ * not merged is not deleted. */
+#ifndef BELAY_FEATURE_H
+#define BELAY_FEATURE_H
+
+#include <belay/agent.h>
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+#define BL_PLAN_ID_SIZE 65
+
+enum bl_seat_kind {
+    BL_SEAT_AGENT,
+    BL_SEAT_COMMAND,
+};
+
+/* Who plays or coaches. Strings are the plan's. */
+struct bl_seat {
+    enum bl_seat_kind kind;
+    /* Of an agent. */
+    const char *provider; /* NULL: as configured */
+    const char *model;    /* NULL: as configured; of provider "script" the file, absolute */
+    const char *persona;
+    enum bl_permission_mode permission;
+    uint64_t max_steps; /* BL_UNLIMITED: none */
+    /* Of a command. */
+    const char *const *command; /* ends in NULL */
+    uint64_t grace_ns;
+    enum bl_sandbox sandbox; /* of both; of an agent only if sandbox_chosen */
+    bool sandbox_chosen;
+};
+
+struct bl_verify_plan {
+    const char *setup;           /* for a shell; NULL: none */
+    const char *const *commands; /* the same; end in NULL; behavioural_oracle is the last */
+    uint64_t timeout_ns;         /* of each */
+    const char *const *carry;    /* paths, end in NULL */
+    const char *const *protect;  /* patterns, end in NULL */
+    bool required;
+};
+
+/* All of them decided: command line, task, feature, default. */
+struct bl_feature_limits {
+    uint64_t task_timeout_ns;
+    double timeout_multiplier;
+    uint64_t feature_timeout_ns; /* 0: none */
+    uint32_t parallel;           /* recommended_parallel has been seen to */
+    uint32_t turns;
+    uint64_t min_turn_budget_ns;
+    uint64_t coach_grace_ns;
+    uint64_t drain_ns;
+    uint32_t merge_turns;
+    uint64_t merge_timeout_ns;
+    uint32_t feedback_issues;
+    uint64_t max_budget_tokens; /* BL_UNLIMITED: none. Of a task: its own file's; of the plan: the
+                                   feature's */
+    double max_budget_usd;      /* negative: none; the same */
+};
+
+struct bl_criterion {
+    const char *id;
+    struct bl_text text;
+};
+
+struct bl_plan_task {
+    const char *id;
+    const char *name;
+    const char *file;    /* as the plan names it, relative to the repository */
+    struct bl_text body; /* of the task file, below its front matter */
+    struct bl_criterion *criteria;
+    size_t criterion_count;
+    size_t number;        /* in plan order, from 0 */
+    size_t wave;          /* from 0 */
+    size_t *dependencies; /* numbers of tasks */
+    size_t dependency_count;
+    const char *status;        /* in the plan: pending, completed, deferred, … */
+    bool manual;               /* implementation_mode: manual, or an operator's handoff */
+    const char *mode;          /* NULL: not said */
+    int64_t complexity;        /* 0: not said */
+    int64_t estimated_minutes; /* the same */
+    struct bl_seat player;
+    struct bl_seat coach;
+    struct bl_verify_plan verify;
+    struct bl_feature_limits limits;
+    uint64_t deadline_ns;        /* what is enforced: the one function that resolves it has */
+    const char *deadline_source; /* "command line", "task", "autobuild", "feature", "default" */
+};
+
+struct bl_plan_wave {
+    size_t *tasks; /* numbers, in plan order */
+    size_t count;
+    bool gated; /* the smoke gate runs after it */
+};
+
+struct bl_smoke_gate {
+    const char *command; /* for a shell; NULL: there is none */
+    int expected_exit;
+    uint64_t timeout_ns;
+    bool exit5_is_hard_fail;
+};
+
+enum bl_on_failure {
+    BL_ON_FAILURE_WAVE_END,
+    BL_ON_FAILURE_CANCEL_SIBLINGS,
+    BL_ON_FAILURE_CONTINUE,
+};
+
+const char *bl_on_failure_name(enum bl_on_failure policy);
+
+/* Immutable once it is loaded; lives in its own arena. */
+struct bl_plan {
+    struct bl_arena arena;
+    const char *path;       /* of the file, as it was found */
+    const char *repository; /* absolute: the top of the work tree that holds it */
+    const char *id;
+    const char *name;
+    const char *description;
+    struct bl_plan_task *tasks;
+    size_t task_count;
+    struct bl_plan_wave *waves; /* empty ones are dropped */
+    size_t wave_count;
+    struct bl_smoke_gate gate;
+    struct bl_feature_limits limits;
+    int64_t recommended_parallel; /* 0: not said */
+    bool required;                /* verify.required of the feature */
+    enum bl_on_failure on_failure;
+    char digest[72];         /* "sha256:…" of plan and task files */
+    struct bl_list warnings; /* struct bl_plan_problem */
+};
+
+/* One thing wrong; in an arena. */
+struct bl_plan_problem {
+    struct bl_list link;
+    const char *file;
+    uint32_t line;       /* 0: of the file as a whole */
+    const char *code;    /* "E06"; of a warning "W" */
+    const char *message; /* with its suggestions */
+};
+
+/* What the command line says; `…_set` or not 0: it does. */
+struct bl_plan_overrides {
+    uint32_t parallel;
+    uint32_t turns;
+    bool feature_timeout_set;
+    uint64_t feature_timeout_ns;
+    uint64_t task_timeout_ns;
+    double timeout_multiplier;
+    bool on_failure_set;
+    enum bl_on_failure on_failure;
+    bool coach_grace_set;
+    uint64_t coach_grace_ns;
+    bool drain_set;
+    uint64_t drain_ns;
+    uint64_t max_budget_tokens; /* 0: not said */
+    bool max_budget_usd_set;
+    double max_budget_usd;
+};
+
+struct bl_plan_options {
+    const char *name;                          /* a path, or an id */
+    const char *directory;                     /* where one stands; absolute */
+    const struct bl_plan_overrides *overrides; /* NULL: none */
+    struct bl_config *config;                  /* for providers; NULL: they are not looked up */
+    const struct bl_list *personas;            /* struct bl_persona; NULL: they are not looked up */
+};
+
+/* Loads, checks and resolves; blocks as files do. BL_EINVAL: `problems` (struct bl_plan_problem,
+ * appended, in `arena`) has all that is wrong, and `error` the first, kind usage. Other codes, with
+ * `error`: there is no repository (kind feature). */
+int bl_plan_load(struct bl_arena *arena, const struct bl_plan_options *options,
+                 struct bl_plan **ret_plan, struct bl_list *problems, struct bl_error *error);
+void bl_plan_free(struct bl_plan *plan); /* NULL is fine */
+/* "FILE:LINE: CODE message", control characters escaped. */
+int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer *out);
+/* What `validate` says: waves, seats, every deadline; and the same as members of an open object. */
+int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out);
+void bl_plan_write(const struct bl_plan *plan, struct bl_json_writer *writer);
+/* "2400 s", "2400 s + 120 s coach grace". */
+void bl_plan_deadline_text(const struct bl_plan_task *task, char out[96]);
+/* The top of the work tree above `directory`, links resolved, in the arena; BL_ENOENT: none. */
+int bl_plan_repository(struct bl_arena *arena, const char *directory, const char **ret_repository,
+                       struct bl_error *error);
+/* The id that NAME stands for: of a path what the file says, of an id itself; in the arena. For
+ * commands that look into the store alone. */
+const char *bl_plan_name_id(struct bl_arena *arena, const char *directory, const char *name);
+
+/* ---- What is on record ----------------------------------------------------------------------- */
+
+#define BL_TASK_STATE_TABLE(X)                                                                     \
+    X(BL_TASK_PENDING, "pending")                                                                  \
+    X(BL_TASK_QUEUED, "queued")                                                                    \
+    X(BL_TASK_RUNNING, "running")                                                                  \
+    X(BL_TASK_STOPPING, "stopping")                                                                \
+    X(BL_TASK_APPROVED, "approved")                                                                \
+    X(BL_TASK_COMPLETED, "completed") /* from here on nothing changes any more */                  \
+    X(BL_TASK_FAILED, "failed")                                                                    \
+    X(BL_TASK_TIMED_OUT, "timed_out")                                                              \
+    X(BL_TASK_CANCELLED, "cancelled")                                                              \
+    X(BL_TASK_BLOCKED, "blocked")                                                                  \
+    X(BL_TASK_INTERRUPTED, "interrupted")                                                          \
+    X(BL_TASK_SKIPPED, "skipped")                                                                  \
+    X(BL_TASK_DEFERRED, "deferred")
+
+enum bl_task_state {
+#define BL_TASK_STATE(name, text) name,
+    BL_TASK_STATE_TABLE(BL_TASK_STATE)
+#undef BL_TASK_STATE
+};
+
+#define BL_TASK_DECISION_TABLE(X)                                                                  \
+    X(BL_DECISION_NONE, "", BL_TASK_PENDING)                                                       \
+    X(BL_DECISION_APPROVED, "approved", BL_TASK_APPROVED)                                          \
+    X(BL_DECISION_APPROVED_LATE, "approved_late", BL_TASK_APPROVED)                                \
+    X(BL_DECISION_ALREADY_COMPLETED, "already_completed", BL_TASK_COMPLETED)                       \
+    X(BL_DECISION_MAX_TURNS, "max_turns_reached", BL_TASK_FAILED)                                  \
+    X(BL_DECISION_STALLED, "stalled", BL_TASK_FAILED)                                              \
+    X(BL_DECISION_PLAYER_FAILED, "player_failed", BL_TASK_FAILED)                                  \
+    X(BL_DECISION_COACH_FAILED, "coach_failed", BL_TASK_FAILED)                                    \
+    X(BL_DECISION_MERGE_CONFLICT, "merge_conflict", BL_TASK_FAILED)                                \
+    X(BL_DECISION_GATE_FAILED, "gate_failed", BL_TASK_FAILED)                                      \
+    X(BL_DECISION_MAX_BUDGET, "max_budget_reached", BL_TASK_FAILED)                                \
+    X(BL_DECISION_ERROR, "error", BL_TASK_FAILED)                                                  \
+    X(BL_DECISION_TIMEOUT, "timeout", BL_TASK_TIMED_OUT)                                           \
+    X(BL_DECISION_TIMEOUT_BUDGET, "timeout_budget_exhausted", BL_TASK_TIMED_OUT)                   \
+    X(BL_DECISION_CANCELLED, "cancelled", BL_TASK_CANCELLED)                                       \
+    X(BL_DECISION_BLOCKED, "blocked", BL_TASK_BLOCKED)                                             \
+    X(BL_DECISION_INTERRUPTED, "interrupted", BL_TASK_INTERRUPTED)                                 \
+    X(BL_DECISION_SKIPPED, "skipped", BL_TASK_SKIPPED)                                             \
+    X(BL_DECISION_DEFERRED, "deferred", BL_TASK_DEFERRED)
+
+enum bl_task_decision {
+#define BL_TASK_DECISION(name, text, state) name,
+    BL_TASK_DECISION_TABLE(BL_TASK_DECISION)
+#undef BL_TASK_DECISION
+};
+
+const char *bl_task_state_name(enum bl_task_state state);
+bool bl_task_state_parse(struct bl_text name, enum bl_task_state *ret_state);
+bool bl_task_state_final(enum bl_task_state state);
+const char *bl_task_decision_name(enum bl_task_decision decision); /* NULL for none */
+bool bl_task_decision_parse(struct bl_text name, enum bl_task_decision *ret_decision);
+/* The state that an attempt has when that is its decision. */
+enum bl_task_state bl_task_decision_state(enum bl_task_decision decision);
+
+/* What is known of a task: one row of the store (`row`, a JSON object with just these names), read.
+ * Texts are in the arena of the view. */
+struct bl_task_view {
+    const struct bl_json *row;
+    const char *id;
+    const char *name;
+    uint32_t wave; /* from 1 */
+    enum bl_task_state state;
+    enum bl_task_decision decision;
+    uint32_t attempt; /* from 1; 0: it was never begun */
+    uint32_t turn;    /* newest, from 1; 0: none */
+    uint32_t turns_counted;
+    uint32_t turns_max;
+    const char *phase;    /* loop_top, player, between, verify, coach, after_turn, merge; NULL */
+    const char *verified; /* passed, failed, absent, none (no commands); NULL: not known yet */
+    double elapsed_s;     /* negative here and below: not known */
+    double deadline_s;
+    const char *deadline_source;
+    double deadline_left_s;
+    double grace_s;         /* 0: none */
+    const char *started_at; /* NULL here and below: not known */
+    const char *ended_at;
+    const char *last_activity_at;
+    const char *last_activity; /* "model", "output", "tool bash", … */
+    const char *branch;
+    const char *base_commit;
+    const char *head_commit;
+    bool merged;
+    const char *worktree;
+    int dirty;          /* -1: not known */
+    const char *reason; /* of the stop */
+    const char *triggered_by;
+    struct bl_spent spent;
+    bool spent_known;
+    const struct bl_json *checkpoint; /* NULL: none */
+    const char *receipt;              /* its id */
+    const char *message;
+    double late_ms; /* of approved_late; else negative */
+};
+
+struct bl_wave_view {
+    uint32_t n;        /* from 1 */
+    const char *state; /* pending, running, merging, completed, unverified (its gate is absent),
+                          failed, stopped */
+    const char *gate;  /* none, passed, failed, absent; NULL: not run yet */
+    const char *started_at;
+    const char *ended_at;
+    const char *message; /* why it failed, or is not verified; NULL: nothing to say */
+    size_t *tasks;       /* indices */
+    size_t task_count;
+};
+
+/* A feature, as it is on record. */
+struct bl_feature_view {
+    const char *feature;
+    const char *name;
+    const char *repository;
+    const char *run_id;
+    const char *state; /* pending, running, draining, paused, completed, failed, cancelled,
+                          timed_out, interrupted */
+    const char *plan_digest;
+    const char *base_commit;
+    const char *result_branch;
+    const char *result_commit; /* NULL: none yet */
+    const char *started_at;
+    const char *ended_at;
+    const char *reason; /* of the feature's stop; NULL: none */
+    const char *origin;
+    int exit_code; /* of a run that ended; -1: it has not */
+    uint32_t parallel;
+    double feature_deadline_s; /* negative: none */
+    uint64_t generation;
+    int64_t owner_pid;          /* of a live runner on this host; 0: none */
+    const char *owner;          /* "pid 4711 on host"; NULL: none */
+    bool unverified;            /* some wave is */
+    struct bl_task_view *tasks; /* in plan order */
+    size_t task_count;
+    struct bl_wave_view *waves;
+    size_t wave_count;
+    size_t counts[BL_TASK_DEFERRED + 1]; /* by state */
+    struct bl_spent spent;
+    bool spent_known;
+    const struct bl_json *error; /* NULL: none */
+    struct bl_list receipts;     /* struct bl_record, of the newest run and of the tasks */
+    struct bl_list turns;        /* struct bl_record: the rows of all turns, oldest first */
+    struct bl_list warnings;     /* struct bl_record: {"message"} */
+    struct bl_list attempts;     /* struct bl_record: rows of attempts that ended, oldest first */
+    struct bl_list earlier_receipts; /* struct bl_record: of runs and attempts before these */
+};
+
+/* Reads a feature; one whose runner died is settled first: its running tasks are `interrupted`,
+ * with a checkpoint. BL_ENOENT, kind feature, with a suggestion: the store does not know it. */
+int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                    const char *id, struct bl_feature_view **ret_view, struct bl_error *error);
+/* Makes a view from records (struct bl_record); for whoever has them. */
+int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
+                         struct bl_feature_view **ret_view, struct bl_error *error);
+/* The members of the envelope, but for plan_errors. */
+void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_writer *writer);
+/* The task of that id; NULL: none. */
+struct bl_task_view *bl_feature_view_task(const struct bl_feature_view *view, struct bl_text id);
+/* "approved, not verified", "timed out: …": what people are told of a task. In the arena. */
+struct bl_text bl_task_view_text(struct bl_arena *arena, const struct bl_task_view *task);
+/* The report, as text and as one HTML file that refers to nothing outside. */
+int bl_feature_report_text(const struct bl_feature_view *view, struct bl_buffer *out);
+int bl_feature_report_html(const struct bl_feature_view *view, struct bl_buffer *out);
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+struct bl_feature;
+
+struct bl_feature_listener {
+    /* One event, a JSON object on one line. Only consumes; must not wait. */
+    void (*event)(void *context, struct bl_text type, struct bl_text json);
+    void *context;
+};
+
+struct bl_feature_options {
+    const struct bl_plan *plan; /* outlives it, as all that is here */
+    struct bl_store *store;
+    struct bl_config *config;
+    const struct bl_settings *settings;
+    struct bl_activities *activities;           /* NULL: not listed */
+    const struct bl_feature_listener *listener; /* NULL: nobody */
+    const char *run_id;
+    const char *base;         /* a commit; NULL: HEAD */
+    const char *const *tasks; /* --task: these alone; end in NULL; NULL: all */
+    const char *retry;        /* a task that gets a fresh attempt; NULL: none */
+    uint32_t more_turns;
+    bool resumes; /* BL_ENOENT when there is no state */
+    bool require_clean;
+    bool take_over;
+    bool fresh;
+};
+
+/* Checks the repository, takes the lease, settles what a dead runner left, and writes the plan into
+ * the store. In a fiber. Errors of kind feature, git, session, filesystem: nothing was started. */
+int bl_feature_open(const struct bl_feature_options *options, struct bl_feature **ret_feature,
+                    struct bl_error *error);
+/* Runs it to its end in `scope`, which the caller may stop. Returns the exit code that it comes to:
+ * 0, 1, 3, 124, 130 or 143. */
+int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope);
+/* Gives the lease back and frees. In a fiber. NULL is fine. */
+void bl_feature_close(struct bl_feature *feature);
+/* What stands now, as it would be read from the store, with what only a runner knows. */
+int bl_feature_live(struct bl_feature *feature, struct bl_arena *arena,
+                    struct bl_feature_view **ret_view, struct bl_error *error);
+/* What went wrong with the feature as a whole; NULL: nothing. */
+const struct bl_error *bl_feature_error(const struct bl_feature *feature);
+/* What the store refused to take, in a line for people; nothing is appended when it has all. */
+void bl_feature_unsaved_text(const struct bl_feature *feature, struct bl_buffer *out);
+
+/* Controls, from other fibers. All return when the thing is done.
+ *
+ * Stops a task (NULL: the feature), reason user; the receipt, one JSON object, goes to the buffer
+ * when all of it is quiet; nothing: it had ended before. BL_ENOENT: no such task, with a
+ * suggestion. */
+int bl_feature_cancel(struct bl_feature *feature, const char *task, const char *origin,
+                      struct bl_buffer *ret_receipt, struct bl_error *error);
+/* False: it was so already. */
+bool bl_feature_pause(struct bl_feature *feature);
+bool bl_feature_resume(struct bl_feature *feature);
+/* Moves the deadline of a live task. BL_EEXIST, name `too_late`: it has fired or the task has
+ * ended; BL_ENOENT; BL_ERANGE: past the feature's deadline. */
+int bl_feature_extend(struct bl_feature *feature, const char *task, uint64_t by_ns,
+                      double *ret_deadline_s, struct bl_error *error);
+/* The first signal: no new phase; what runs may end within the plan's drain; then the scope stops
+ * for that reason. Does not wait. */
+void bl_feature_drain(struct bl_feature *feature, enum bl_stop_reason reason, const char *origin);
+/* The second: that stop at once, without graces. Does not wait. */
+void bl_feature_hurry(struct bl_feature *feature, enum bl_stop_reason reason, const char *origin);
+
+/* ---- Cleaning up ----------------------------------------------------------------------------- */
+
+/* One worktree or branch that `clean` looked at; in an arena. */
+struct bl_clean_item {
+    struct bl_list link;
+    const char *task; /* NULL: the result branch */
+    const char *branch;
+    const char *worktree; /* NULL: there is none */
+    bool removed;         /* or would be, in a dry run */
+    const char *reason; /* why it was kept: "uncommitted changes", "untracked files", "not merged",
+                           "in use by pid 4711", … */
+    uint64_t bytes;     /* of the worktree */
+};
+
+int bl_feature_clean(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                     const char *id, bool dry_run, struct bl_list *ret_items,
+                     struct bl_error *error);
+
+#endif

@@ -1,0 +1,466 @@
+#include "git_parts.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "verdict.h"
+
+#define OPERATION      "open the repository"
+#define MAJOR_MIN      2
+#define MINOR_MIN      38
+#define SMALL_FILE_MAX ((size_t)1 << 20)
+#define SHOWN_MAX      ((size_t)200)
+
+/* ---- Small things ---------------------------------------------------------------------------- */
+
+const char *git_shown(struct bl_arena *arena, struct bl_text name)
+{
+    struct bl_buffer shown;
+    bl_buffer_init(&shown, 16 * SHOWN_MAX);
+    text_show(bl_utf8_cut(name, SHOWN_MAX), &shown);
+    for (size_t i = 0; i < shown.size; i++)
+        if (shown.data[i] == '\n' || shown.data[i] == '\t')
+            shown.data[i] = '?';
+    const char *text =
+        git_text(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(shown), name.size > SHOWN_MAX ? "…" : "");
+    bl_buffer_done(&shown);
+    return text;
+}
+
+bool git_is_id(const struct feature_git *git, struct bl_text text)
+{
+    if (text.size != git->id_size)
+        return false;
+    for (size_t i = 0; i < text.size; i++)
+        if (!((text.data[i] >= '0' && text.data[i] <= '9') ||
+              (text.data[i] >= 'a' && text.data[i] <= 'f')))
+            return false;
+    return true;
+}
+
+bool git_id_take(const struct feature_git *git, struct bl_text text, char ret_id[GIT_ID_SIZE])
+{
+    if (!git_is_id(git, text))
+        return false;
+    memcpy(ret_id, text.data, text.size);
+    ret_id[text.size] = '\0';
+    return true;
+}
+
+bool git_part_next(struct bl_text *rest, struct bl_text *ret_part)
+{
+    return bl_text_split(rest, '\0', ret_part);
+}
+
+struct bl_text git_file_read(struct bl_arena *arena, const char *path)
+{
+    struct bl_buffer bytes;
+    const char *why;
+    struct bl_text text = {0};
+    if (bl_file_load(path, SMALL_FILE_MAX, &bytes, &why) == 0)
+        text = bl_arena_text(arena, bl_buffer_text(&bytes));
+    bl_buffer_done(&bytes);
+    return text;
+}
+
+static int write_all(int fd, struct bl_text text)
+{
+    while (text.size > 0) {
+        ssize_t size = write(fd, text.data, text.size);
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0)
+            return -errno;
+        text = (struct bl_text){text.data + size, text.size - (size_t)size};
+    }
+    return 0;
+}
+
+int git_file_write(const char *path, struct bl_text text)
+{
+    struct bl_arena arena = {0};
+    const char *temporary = git_text(&arena, "%s.belay-%d", path, (int)getpid());
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int result = fd >= 0 ? write_all(fd, text) : -errno;
+    if (fd >= 0 && close(fd) != 0 && result == 0)
+        result = -errno;
+    if (result == 0 && rename(temporary, path) != 0)
+        result = -errno;
+    if (result != 0 && fd >= 0)
+        unlink(temporary);
+    bl_arena_done(&arena);
+    return result;
+}
+
+int git_folders_make(const char *path)
+{
+    struct bl_arena arena = {0};
+    char *copy = bl_arena_alloc(&arena, strlen(path) + 1);
+    memcpy(copy, path, strlen(path) + 1);
+    int result = 0;
+    for (char *slash = strchr(copy + 1, '/'); result == 0; slash = strchr(slash + 1, '/')) {
+        if (slash != NULL)
+            *slash = '\0';
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+            result = -errno;
+        if (slash == NULL)
+            break;
+        *slash = '/';
+    }
+    bl_arena_done(&arena);
+    return result;
+}
+
+/* ---- Environment ----------------------------------------------------------------------------- */
+
+/* What is the user's own choice of identity and configuration. All other variables of git speak of
+ * some repository, or change what it prints. */
+static bool keeps_variable(struct bl_text entry)
+{
+    static const char *const kept[] = {
+        "GIT_AUTHOR_NAME=",
+        "GIT_AUTHOR_EMAIL=",
+        "GIT_COMMITTER_NAME=",
+        "GIT_COMMITTER_EMAIL=",
+        "GIT_CONFIG_GLOBAL=",
+        "GIT_CONFIG_SYSTEM=",
+        "GIT_CONFIG_NOSYSTEM=",
+        "GIT_CONFIG_COUNT=",
+        "GIT_CONFIG_KEY_",
+        "GIT_CONFIG_VALUE_",
+        "GIT_EXEC_PATH=",
+        "GIT_CEILING_DIRECTORIES=",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM=",
+    };
+    static const char *const dropped[] = {"LC_ALL=", "LANGUAGE=", "SSH_ASKPASS="};
+    if (bl_text_starts_with(entry, BL_TEXT("GIT_"))) {
+        for (size_t i = 0; i < BL_COUNT(kept); i++)
+            if (bl_text_starts_with(entry, bl_text_from(kept[i])))
+                return true;
+        return false;
+    }
+    for (size_t i = 0; i < BL_COUNT(dropped); i++)
+        if (bl_text_starts_with(entry, bl_text_from(dropped[i])))
+            return false;
+    return true;
+}
+
+static bool is_set(struct feature_git *git, const char *name)
+{
+    for (size_t i = 0; i < git->environment_count; i++) {
+        struct bl_text entry = bl_text_from(git->environment[i]);
+        if (bl_text_starts_with(entry, bl_text_from(name)) && entry.size > strlen(name))
+            return true;
+    }
+    return false;
+}
+
+static void make_environment(struct feature_git *git)
+{
+    static const char *const fixed[] = {"LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
+                                        "GIT_EDITOR=:", "GIT_PAGER=cat", "GIT_MERGE_AUTOEDIT=no"};
+    const char *const *ours = bl_environment_scrub(&git->arena, NULL, NULL, NULL);
+    size_t count = 0, at = 0;
+    while (ours[count] != NULL)
+        count++;
+    /* Four more for an identity. */
+    const char **all = bl_arena_alloc(&git->arena, (count + BL_COUNT(fixed) + 4) * sizeof *all);
+    for (size_t i = 0; i < count; i++)
+        if (keeps_variable(bl_text_from(ours[i])))
+            all[at++] = ours[i];
+    for (size_t i = 0; i < BL_COUNT(fixed); i++)
+        all[at++] = fixed[i];
+    git->environment = all;
+    git->environment_count = at;
+}
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+/* What is looked for in it. */
+struct configured {
+    bool user_name, user_email;
+    bool name[2], email[2]; /* of author and committer alone */
+};
+
+static const char *const roles[2] = {"AUTHOR", "COMMITTER"};
+
+/* Whoever is not known commits as belay. */
+static void set_identity(struct feature_git *git, const struct configured *found)
+{
+    bool email_known = found->user_email || is_set(git, "EMAIL=");
+    const char **all = (const char **)git->environment;
+    for (size_t role = 0; role < 2; role++) {
+        char variable[40];
+        snprintf(variable, sizeof variable, "GIT_%s_NAME=", roles[role]);
+        bool name = found->user_name || found->name[role] || is_set(git, variable);
+        snprintf(variable, sizeof variable, "GIT_%s_EMAIL=", roles[role]);
+        bool email = email_known || found->email[role] || is_set(git, variable);
+        if (name && email)
+            continue;
+        size_t kept = 0;
+        snprintf(variable, sizeof variable, "GIT_%s_", roles[role]);
+        for (size_t i = 0; i < git->environment_count; i++)
+            if (strncmp(all[i], variable, strlen(variable)) != 0)
+                all[kept++] = all[i];
+        all[kept++] = git_text(&git->arena, "GIT_%s_NAME=belay", roles[role]);
+        all[kept++] = git_text(&git->arena, "GIT_%s_EMAIL=belay@localhost", roles[role]);
+        git->environment_count = kept;
+    }
+}
+
+static void put_value(struct bl_buffer *out, struct bl_text name, struct bl_text value)
+{
+    bl_buffer_printf(out, "\t" BL_TEXT_FORMAT " = \"", BL_TEXT_ARG(name));
+    for (size_t i = 0; i < value.size; i++) {
+        char byte = value.data[i];
+        if (byte == '\n')
+            bl_buffer_append(out, BL_TEXT("\\n"));
+        else if (byte == '"' || byte == '\\')
+            bl_buffer_printf(out, "\\%c", byte);
+        else
+            bl_buffer_append_byte(out, byte);
+    }
+    bl_buffer_append(out, BL_TEXT("\"\n"));
+}
+
+/* Settings that decide which bytes a checkout writes: a clean copy has them as well. */
+static void copy_setting(struct bl_buffer *out, struct bl_text key, struct bl_text value)
+{
+    static const char *const kept[] = {"core.filemode",        "core.symlinks", "core.ignorecase",
+                                       "core.autocrlf",        "core.eol",      "core.safecrlf",
+                                       "core.sharedrepository"};
+    for (size_t i = 0; i < BL_COUNT(kept); i++)
+        if (bl_text_equal(key, bl_text_from(kept[i]))) {
+            bl_buffer_append(out, BL_TEXT("[core]\n"));
+            put_value(out, (struct bl_text){key.data + 5, key.size - 5}, value);
+        }
+    if (!bl_text_starts_with(key, BL_TEXT("filter.")))
+        return;
+    size_t last = key.size;
+    while (last > 0 && key.data[last - 1] != '.')
+        last--;
+    if (last <= 7 + 1)
+        return;
+    bl_buffer_append(out, BL_TEXT("[filter \""));
+    for (size_t i = 7; i + 1 < last; i++) {
+        if (key.data[i] == '"' || key.data[i] == '\\')
+            bl_buffer_append_byte(out, '\\');
+        bl_buffer_append_byte(out, key.data[i]);
+    }
+    bl_buffer_append(out, BL_TEXT("\"]\n"));
+    put_value(out, (struct bl_text){key.data + last, key.size - last}, value);
+}
+
+static void take_setting(struct feature_git *git, struct configured *found, struct bl_text key,
+                         struct bl_text value)
+{
+    static const struct {
+        const char *key;
+        size_t offset;
+    } flags[] = {
+        {"user.name", offsetof(struct configured, user_name)},
+        {"user.email", offsetof(struct configured, user_email)},
+        {"author.name", offsetof(struct configured, name[0])},
+        {"author.email", offsetof(struct configured, email[0])},
+        {"committer.name", offsetof(struct configured, name[1])},
+        {"committer.email", offsetof(struct configured, email[1])},
+    };
+    for (size_t i = 0; i < BL_COUNT(flags); i++)
+        if (bl_text_equal(key, bl_text_from(flags[i].key)))
+            *(bool *)((char *)found + flags[i].offset) = value.size > 0;
+    if (!bl_text_starts_with(key, BL_TEXT("extensions.")))
+        return;
+    if (bl_text_equal(key, BL_TEXT("extensions.refstorage")))
+        git->plain_refs = bl_text_equal(value, BL_TEXT("files"));
+    else if (!bl_text_equal(key, BL_TEXT("extensions.objectformat")) &&
+             !bl_text_equal(key, BL_TEXT("extensions.partialclone")) &&
+             !bl_text_equal(key, BL_TEXT("extensions.preciousobjects")) &&
+             !bl_text_equal(key, BL_TEXT("extensions.noop")))
+        git->plain_worktrees = false;
+}
+
+static int read_configuration(struct feature_git *git, struct bl_arena *arena,
+                              struct bl_error *error)
+{
+    struct git_call call = {
+        .operation = OPERATION, .directory = git->repository, .folder = git->own_folder};
+    struct git_answer answer;
+    struct configured found = {0};
+    struct bl_buffer copy;
+    int code = git_call(git, arena, &call, GIT_ARGUMENTS("config", "--list", "-z"), &answer, error);
+    if (code != 0)
+        return code;
+    if (answer.status != 0)
+        return git_refuse(&call, &answer, error);
+    git->plain_refs = git->plain_worktrees = true;
+    bl_buffer_init(&copy, SMALL_FILE_MAX);
+    bl_buffer_printf(&copy,
+                     "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogAllRefUpdates = "
+                     "true\n[gc]\n\tauto = 0\n",
+                     git->id_size > 40);
+    if (git->id_size > 40)
+        bl_buffer_append(&copy, BL_TEXT("[extensions]\n\tobjectFormat = sha256\n"));
+    for (struct bl_text part; git_part_next(&answer.output, &part);) {
+        struct bl_text key = {0};
+        bl_text_split(&part, '\n', &key);
+        take_setting(git, &found, key, part);
+        copy_setting(&copy, key, part);
+    }
+    if (!git->plain_refs)
+        git->plain_worktrees = false;
+    git->copy_config = bl_arena_text(&git->arena, bl_buffer_text(&copy));
+    bl_buffer_done(&copy);
+    set_identity(git, &found);
+    return 0;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int check_version(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
+{
+    struct git_call call = {.operation = OPERATION, .directory = git->repository};
+    struct git_answer answer;
+    int code = git_call(git, arena, &call, GIT_ARGUMENTS("version"), &answer, error);
+    if (code != 0)
+        return code;
+    if (answer.status != 0)
+        return git_refuse(&call, &answer, error);
+    static const struct bl_text prefix = BL_TEXT("git version ");
+    char *rest = NULL;
+    long major = 0, minor = 0;
+    if (bl_text_starts_with(answer.output, prefix)) {
+        major = strtol(answer.output.data + prefix.size, &rest, 10);
+        minor = *rest == '.' ? strtol(rest + 1, NULL, 10) : 0;
+    }
+    if (major > MAJOR_MIN || (major == MAJOR_MIN && minor >= MINOR_MIN))
+        return 0;
+    bl_error_set(error, BL_ENOTSUP, BL_KIND_FEATURE, OPERATION, "git", "%s is too old or unknown",
+                 git_shown(arena, bl_text_trim(answer.output)));
+    bl_error_hint(error, "install git 2.38 or later: features are merged with `git merge-tree`");
+    return BL_ENOTSUP;
+}
+
+static int no_repository(struct feature_git *git, const struct git_call *call,
+                         const struct git_answer *answer, struct bl_error *error)
+{
+    if (bl_text_find(answer->words, BL_TEXT("not a git repository")) < 0)
+        return git_refuse(call, answer, error);
+    bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, git->repository,
+                 "there is no git repository");
+    bl_error_hint(error, "a feature is built on branches: `git init`, commit, then run it again");
+    return BL_ENOENT;
+}
+
+/* Bare or not, format, and where its folders are, by one program. */
+static int find_folders(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
+{
+    struct git_call call = {.operation = OPERATION, .directory = git->repository};
+    struct git_answer answer;
+    struct bl_text lines[6] = {0};
+    int code = git_call(git, arena, &call,
+                        GIT_ARGUMENTS("rev-parse", "--path-format=absolute", "--is-bare-repository",
+                                      "--is-inside-work-tree", "--show-object-format", "--git-dir",
+                                      "--git-common-dir", "--show-cdup"),
+                        &answer, error);
+    if (code != 0)
+        return code;
+    if (answer.status != 0)
+        return no_repository(git, &call, &answer, error);
+    for (size_t i = 0; i < BL_COUNT(lines); i++)
+        bl_text_split(&answer.output, '\n', &lines[i]);
+    if (bl_text_equal(lines[0], BL_TEXT("true")) || !bl_text_equal(lines[1], BL_TEXT("true"))) {
+        bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, git->repository,
+                     "the repository is bare: it has no files to work on");
+        bl_error_hint(error, "run it in a checkout: `git clone` or `git worktree add`");
+        return BL_EINVAL;
+    }
+    if (lines[5].size > 0)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, git->repository,
+                            "it is not the top of its work tree");
+    git->id_size = bl_text_equal(lines[2], BL_TEXT("sha256")) ? 64 : 40;
+    git->own_folder = bl_arena_text(&git->arena, lines[3]).data;
+    git->folder = bl_arena_text(&git->arena, lines[4]).data;
+    return 0;
+}
+
+static int check_commit(struct feature_git *git, struct bl_error *error)
+{
+    char id[GIT_ID_SIZE];
+    int code = git_commit_find(git, "HEAD", id, NULL);
+    if (code == 0 || code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return code;
+    if (code != BL_ENOENT)
+        return bl_error_set(error, code, BL_KIND_FEATURE, OPERATION, git->repository,
+                            "git cannot read its HEAD");
+    bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, git->repository,
+                 "the repository has no commit yet");
+    bl_error_hint(error, "make a first commit: branches of tasks start from one");
+    return BL_ENOENT;
+}
+
+static int open_all(struct feature_git *git, struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    if (strpbrk(git->repository, "\r\n") != NULL)
+        return bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, "repository",
+                            "its path has a line break, which git's own files cannot hold");
+    make_environment(git);
+    int code = check_version(git, &arena, error);
+    if (code == 0)
+        code = find_folders(git, &arena, error);
+    if (code == 0)
+        code = read_configuration(git, &arena, error);
+    if (code == 0)
+        code = check_commit(git, error);
+    bl_arena_done(&arena);
+    return code;
+}
+
+int git_open(const char *repository, struct feature_git **ret_git, struct bl_error *error)
+{
+    struct feature_git *git = bl_zalloc(sizeof *git);
+    git->lock = -1;
+    git->id_size = 40;
+    bl_lock_init(&git->queue);
+    bl_list_init(&git->sights);
+    git->repository = bl_arena_text(&git->arena, bl_text_from(repository)).data;
+    int code = open_all(git, error);
+    if (code != 0) {
+        git_close(git);
+        return code;
+    }
+    *ret_git = git;
+    return 0;
+}
+
+void git_close(struct feature_git *git)
+{
+    if (git == NULL)
+        return;
+    if (git->lock >= 0)
+        close(git->lock);
+    git_sights_done(git);
+    bl_arena_done(&git->arena);
+    bl_free(git);
+}
+
+const char *git_repository(const struct feature_git *git)
+{
+    return git->repository;
+}
+
+const char *git_folder(const struct feature_git *git)
+{
+    return git->folder;
+}
+
+void git_share(const struct feature_git *git, uint64_t *ret_ns, uint64_t *ret_programs)
+{
+    *ret_ns = git->spent_ns;
+    *ret_programs = git->programs;
+}

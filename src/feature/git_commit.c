@@ -1,0 +1,414 @@
+#include "git_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OPERATION   "commit the work"
+#define LARGEST_MAX 5 /* that are named */
+#define MARKER_SIZE 7
+#define MARKED_MAX  20 /* the same of files with conflict markers */
+/* A file beyond that is no text that somebody merges by hand. */
+#define MARKED_FILE_MAX ((size_t)16 << 20)
+
+/* ---- How large ------------------------------------------------------------------------------- */
+
+/* What a change comes to. */
+struct extent {
+    uint64_t bytes;
+    size_t files;
+    struct {
+        uint64_t bytes;
+        const char *path;
+    } largest[LARGEST_MAX]; /* largest first */
+};
+
+static void measure(struct extent *extent, const char *worktree, const char *path)
+{
+    struct stat status;
+    struct bl_arena arena = {0};
+    extent->files++;
+    bool file =
+        lstat(git_text(&arena, "%s/%s", worktree, path), &status) == 0 && S_ISREG(status.st_mode);
+    bl_arena_done(&arena);
+    if (!file)
+        return;
+    uint64_t bytes = (uint64_t)status.st_size;
+    extent->bytes += bytes;
+    for (size_t i = 0; i < LARGEST_MAX; i++) {
+        if (extent->largest[i].path != NULL && extent->largest[i].bytes >= bytes)
+            continue;
+        memmove(&extent->largest[i + 1], &extent->largest[i],
+                (LARGEST_MAX - 1 - i) * sizeof extent->largest[0]);
+        extent->largest[i].bytes = bytes;
+        extent->largest[i].path = path;
+        return;
+    }
+}
+
+static bool is_too_large(const struct extent *extent)
+{
+    return extent->bytes > GIT_CHANGE_BYTES_MAX || extent->files > GIT_CHANGE_FILES_MAX;
+}
+
+/* ---- The work -------------------------------------------------------------------------------- */
+
+/* A commit under way. */
+struct committing {
+    struct feature_git *git;
+    struct bl_arena *arena;
+    const struct git_commit_order *order;
+    struct git_commit_result *result;
+    struct git_status status;
+    bool untracked; /* some of it is */
+    bool inside;    /* a submodule has changes of its own, which stay */
+    size_t nested;  /* repositories of their own in it, which stay as they are */
+    struct bl_error *error;
+};
+
+static void refuse(struct committing *committing, enum git_commit_end end, const char *why)
+{
+    committing->result->end = end;
+    committing->result->why = bl_text_from(why);
+}
+
+static const char *short_name(const char *ref)
+{
+    static const char prefix[] = "refs/heads/";
+    return strncmp(ref, prefix, sizeof prefix - 1) == 0 ? ref + sizeof prefix - 1 : ref;
+}
+
+/* True: it stands where it must. */
+static bool check_branch(struct committing *committing)
+{
+    struct bl_arena *arena = committing->arena;
+    const struct git_status *status = &committing->status;
+    const char *branch = short_name(committing->order->branch);
+    if (status->branch != NULL && strcmp(status->branch, committing->order->branch) == 0 &&
+        status->head[0] != '\0')
+        return true;
+    const char *where = status->head[0] == '\0' ? "on a branch without commits"
+                        : status->branch == NULL
+                            ? git_text(arena, "at %.12s, on no branch", status->head)
+                            : git_text(arena, "on the branch %s",
+                                       git_shown(arena, bl_text_from(short_name(status->branch))));
+    refuse(committing, GIT_COMMIT_MOVED,
+           git_text(arena,
+                    "The worktree is %s, but this task's work belongs on %s. Nothing was "
+                    "committed, and all files are as you left them. The way back: `git checkout "
+                    "%s` (uncommitted changes come along); if you committed elsewhere, then `git "
+                    "merge %s`. Stay on that branch.",
+                    where, branch, branch, status->head[0] == '\0' ? "that branch" : status->head));
+    return false;
+}
+
+/* 1: commits of earlier turns are all there; 0: they are not. */
+static int check_history(struct committing *committing)
+{
+    const char *expected = committing->order->expected, *head = committing->status.head;
+    if (git_is_ancestor(committing->git, expected, head))
+        return 1;
+    int code = bl_check();
+    if (code != 0)
+        return code;
+    refuse(committing, GIT_COMMIT_REWRITTEN,
+           git_text(committing->arena,
+                    "Commits of earlier turns were rewritten: %s is no longer part of the branch "
+                    "%s (now at %.12s). Nothing was committed, and all files are as you left "
+                    "them. The way back, which keeps them: `git reset --soft %s`. Add commits on "
+                    "top, and do not amend or rebase what was there before this turn.",
+                    expected, short_name(committing->order->branch), head, expected));
+    return 0;
+}
+
+static void refuse_size(struct committing *committing, const struct extent *extent)
+{
+    struct bl_arena *arena = committing->arena;
+    struct bl_buffer text;
+    bl_buffer_init(&text, (size_t)64 << 10);
+    bl_buffer_printf(
+        &text,
+        "The change is too large to commit: %zu files, %" PRIu64
+        " MiB (at most %d files and %" PRIu64 " MiB). Nothing was committed. The largest: ",
+        extent->files, extent->bytes >> 20, GIT_CHANGE_FILES_MAX, GIT_CHANGE_BYTES_MAX >> 20);
+    for (size_t i = 0; i < LARGEST_MAX && extent->largest[i].path != NULL; i++)
+        bl_buffer_printf(&text, "%s%s (%" PRIu64 " KiB)", i > 0 ? ", " : "",
+                         git_shown(arena, bl_text_from(extent->largest[i].path)),
+                         extent->largest[i].bytes >> 10);
+    bl_buffer_printf(&text, ". Remove what was generated or downloaded, or name it in .gitignore");
+    if (strcmp(committing->order->expected, committing->status.head) != 0)
+        bl_buffer_printf(&text, "; what you committed yourself comes back by `git reset --soft %s`",
+                         committing->order->expected);
+    bl_buffer_append_byte(&text, '.');
+    refuse(committing, GIT_COMMIT_TOO_LARGE, bl_arena_text(arena, bl_buffer_text(&text)).data);
+    bl_buffer_done(&text);
+}
+
+/* 1: the change, with what the Player has committed by itself, may be that large; 0: not. */
+static int check_size(struct committing *committing)
+{
+    struct extent *extent = bl_arena_zalloc(committing->arena, sizeof *extent);
+    const struct git_status *status = &committing->status;
+    const char *const *paths = NULL;
+    for (size_t i = 0; i < status->count; i++)
+        if (!status->entries[i].inside && !status->entries[i].nested)
+            measure(extent, committing->order->worktree, status->entries[i].path);
+    if (strcmp(committing->order->expected, status->head) != 0) {
+        int code =
+            git_changed_paths(committing->git, committing->arena, committing->order->expected,
+                              status->head, &paths, committing->error);
+        if (code != 0)
+            return code;
+        for (; *paths != NULL; paths++)
+            measure(extent, committing->order->worktree, *paths);
+    }
+    if (!status->cut && !is_too_large(extent))
+        return 1;
+    refuse_size(committing, extent);
+    return 0;
+}
+
+/* ---- Conflict markers ------------------------------------------------------------------------ */
+
+static bool is_marker(struct bl_text line, char byte)
+{
+    if (line.size < MARKER_SIZE)
+        return false;
+    for (size_t i = 0; i < MARKER_SIZE; i++)
+        if (line.data[i] != byte)
+            return false;
+    return line.size == MARKER_SIZE || line.data[MARKER_SIZE] == ' ' ||
+           line.data[MARKER_SIZE] == '\r';
+}
+
+/* A line that opens a conflict, and one that ends it. */
+static bool has_markers(struct committing *committing, const char *path)
+{
+    struct bl_buffer bytes;
+    const char *why;
+    struct stat status;
+    const char *full = git_text(committing->arena, "%s/%s", committing->order->worktree, path);
+    bool opened = false, closed = false;
+    if (lstat(full, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    if (bl_file_load(full, MARKED_FILE_MAX, &bytes, &why) == 0) {
+        struct bl_text rest = bl_buffer_text(&bytes), line;
+        while (!closed && bl_text_split(&rest, '\n', &line)) {
+            opened = opened || is_marker(line, '<');
+            closed = opened && is_marker(line, '>');
+        }
+    }
+    bl_buffer_done(&bytes);
+    return closed;
+}
+
+/* Names that were in conflict stand in the message that git prepared, also when somebody has added
+ * them since: "# Conflicts:", then a line "#", a tab and the path for each. */
+static void each_conflict(struct committing *committing, struct bl_buffer *out, size_t *count)
+{
+    struct bl_arena *arena = committing->arena;
+    struct bl_text text =
+        git_file_read(arena, git_text(arena, "%s/MERGE_MSG", committing->status.folder));
+    struct bl_text line;
+    bool listed = false;
+    while (bl_text_split(&text, '\n', &line)) {
+        if (bl_text_equal(line, BL_TEXT("# Conflicts:")))
+            listed = true;
+        if (!listed || line.size < 3 || line.data[0] != '#' || line.data[1] != '\t')
+            continue;
+        struct bl_text path = {line.data + 2, line.size - 2};
+        if (has_markers(committing, git_text(arena, BL_TEXT_FORMAT, BL_TEXT_ARG(path))) &&
+            (*count)++ < MARKED_MAX)
+            bl_buffer_printf(out, "%s%s", *count > 1 ? ", " : "", git_shown(arena, path));
+    }
+}
+
+/* True: none are left. */
+static bool check_markers(struct committing *committing)
+{
+    struct bl_buffer text;
+    size_t count = 0;
+    if (!committing->status.merging)
+        return true;
+    bl_buffer_init(&text, (size_t)64 << 10);
+    each_conflict(committing, &text, &count);
+    /* Of a merge that somebody else began there may be no such list. */
+    for (size_t i = 0; count == 0 && i < committing->status.count; i++) {
+        const struct git_entry *entry = &committing->status.entries[i];
+        if (entry->kind == 'u' && has_markers(committing, entry->path)) {
+            count++;
+            bl_buffer_printf(&text, "%s", git_shown(committing->arena, bl_text_from(entry->path)));
+        }
+    }
+    if (count > 0)
+        refuse(committing, GIT_COMMIT_UNRESOLVED,
+               git_text(committing->arena,
+                        "A merge is under way, and conflict markers (<<<<<<< … >>>>>>>) are left "
+                        "in %zu file%s: " BL_TEXT_FORMAT
+                        ". Nothing was committed. Edit the files so that they hold what both "
+                        "sides want, and remove the markers; belay then commits the merge.",
+                        count, count == 1 ? "" : "s", BL_TEXT_ARG(text)));
+    bl_buffer_done(&text);
+    return count == 0;
+}
+
+/* ---- Committing ------------------------------------------------------------------------------ */
+
+/* All but repositories of their own: git would take these for submodules, without their files. */
+static struct bl_text pathspecs(struct committing *committing)
+{
+    struct bl_buffer out;
+    bl_buffer_init(&out, GIT_OUTPUT_MAX);
+    bl_buffer_append(&out, (struct bl_text){":/", 3});
+    for (size_t i = 0; i < committing->status.count; i++) {
+        const struct git_entry *entry = &committing->status.entries[i];
+        if (!entry->nested)
+            continue;
+        bl_buffer_printf(&out, ":(top,exclude,literal)%s", entry->path);
+        bl_buffer_append_byte(&out, '\0');
+    }
+    struct bl_text text = bl_arena_text(committing->arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+static int run(struct committing *committing, struct git_write *write, struct bl_text input,
+               const char *const *arguments, struct git_answer *ret_answer)
+{
+    struct bl_arena *arena = committing->arena;
+    const char *folder = committing->status.folder;
+    struct git_call call = {.operation = OPERATION,
+                            .directory = committing->order->worktree,
+                            .folder = folder,
+                            .input = input,
+                            .writes = true};
+    const char *places[] = {
+        git_text(arena, "%s/index.lock", folder),
+        git_text(arena, "%s/HEAD.lock", folder),
+        git_text(arena, "%s/%s.lock", committing->git->folder, committing->order->branch),
+        NULL,
+    };
+    int code = git_write_call(write, arena, &call, arguments, places, committing->order->worktree,
+                              ret_answer, committing->error);
+    /* "nothing to commit" is said with 1, and without a word on standard error. */
+    if (code == 0 && ret_answer->status != 0 &&
+        !(ret_answer->status == 1 && bl_text_trim(ret_answer->words).size == 0))
+        code = git_refuse(&call, ret_answer, committing->error);
+    return code;
+}
+
+static int add_all(struct committing *committing, struct git_write *write)
+{
+    struct git_answer answer;
+    return run(committing, write, pathspecs(committing),
+               GIT_ARGUMENTS("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"),
+               &answer);
+}
+
+static int commit(struct committing *committing, struct git_write *write)
+{
+    struct git_answer answer = {0};
+    struct bl_text message = bl_text_from(committing->order->message);
+    int code = 0;
+    /* Without new files one program does both. */
+    if (committing->untracked)
+        code = add_all(committing, write);
+    const char *const *staged =
+        GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-F", "-");
+    const char *const *all =
+        GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-F", "-");
+    if (code == 0)
+        code = run(committing, write, message, committing->untracked ? staged : all, &answer);
+    /* The files are as they are committed, and the index is not: a git that was killed between the
+     * two leaves it so. */
+    if (code == 0 && answer.status != 0 && !committing->untracked)
+        code = add_all(committing, write);
+    if (code != 0)
+        return code;
+    committing->result->end = answer.status == 0 ? GIT_COMMIT_MADE : GIT_COMMIT_NONE;
+    return git_ref_find(committing->git, committing->order->branch, committing->result->head,
+                        committing->error);
+}
+
+/* What there is to commit: of the inside of submodules and nested repositories nothing. */
+static bool has_changes(struct committing *committing)
+{
+    bool changes = committing->status.merging;
+    for (size_t i = 0; i < committing->status.count; i++) {
+        const struct git_entry *entry = &committing->status.entries[i];
+        committing->nested += entry->nested;
+        committing->inside = committing->inside || entry->inside;
+        if (entry->inside || entry->nested)
+            continue;
+        changes = true;
+        committing->untracked = committing->untracked || entry->kind == '?';
+    }
+    return changes;
+}
+
+static void tell_nested(struct committing *committing)
+{
+    for (size_t i = 0; committing->nested > 0 && i < committing->status.count; i++)
+        if (committing->status.entries[i].nested) {
+            committing->result->why = bl_text_from(git_text(
+                committing->arena,
+                "%s is a git repository of its own%s: its files are not part of the commit. "
+                "Remove its .git folder if they belong to this work.",
+                git_shown(committing->arena, bl_text_from(committing->status.entries[i].path)),
+                committing->nested > 1 ? " (and there are more)" : ""));
+            return;
+        }
+}
+
+/* All that was there is in the commit, but for what was left out. */
+static void keep_sight(struct committing *committing)
+{
+    const struct git_status *status = &committing->status;
+    if (status->looked && !status->merging && !committing->inside && committing->nested == 0)
+        git_sight_keep(committing->git, committing->order->worktree, status->folder, &status->look,
+                       true, committing->result->head, committing->order->branch);
+}
+
+static int check_and_commit(struct committing *committing)
+{
+    struct git_write write;
+    if (!check_branch(committing))
+        return 0;
+    int code = check_history(committing);
+    if (code == 1)
+        code = check_size(committing);
+    if (code != 1)
+        return code;
+    if (!check_markers(committing))
+        return 0;
+    committing->result->end = GIT_COMMIT_NONE;
+    if (!has_changes(committing)) {
+        tell_nested(committing);
+        return 0;
+    }
+    code = git_write_begin(&write, committing->git, OPERATION, committing->error);
+    if (code != 0)
+        return code;
+    code = commit(committing, &write);
+    git_write_end(&write);
+    if (code == 0)
+        tell_nested(committing);
+    if (code == 0 && committing->result->end == GIT_COMMIT_MADE)
+        keep_sight(committing);
+    return code;
+}
+
+int git_commit_all(struct feature_git *git, struct bl_arena *arena,
+                   const struct git_commit_order *order, struct git_commit_result *ret_result,
+                   struct bl_error *error)
+{
+    struct committing committing = {
+        .git = git, .arena = arena, .order = order, .result = ret_result, .error = error};
+    *ret_result = (struct git_commit_result){0};
+    int code = git_status_read(git, arena, order->worktree, &committing.status, error);
+    if (code != 0)
+        return code;
+    bl_text_into(ret_result->head, sizeof ret_result->head, committing.status.head);
+    return check_and_commit(&committing);
+}

@@ -1,0 +1,172 @@
+/* What the files about git share. */
+#ifndef BELAY_FEATURE_GIT_PARTS_H
+#define BELAY_FEATURE_GIT_PARTS_H
+
+#include "git.h"
+
+#define GIT_OUTPUT_MAX ((size_t)64 << 20) /* of one program */
+#define GIT_WORDS_MAX  ((size_t)64 << 10) /* of what it says on standard error */
+#define GIT_BUSY_NS    (10 * BL_NS_PER_S) /* a lock of others is waited for that long */
+#define GIT_SHIELD_NS  (5 * BL_NS_PER_S)  /* a write goes on for that long after a stop */
+
+struct feature_git {
+    struct bl_arena arena;
+    const char *repository;
+    const char *own_folder;         /* git directory of the repository's own work tree */
+    const char *folder;             /* the common one */
+    const char *const *environment; /* what every program gets */
+    size_t environment_count;
+    size_t id_size;             /* digits of an object's name */
+    bool plain_refs;            /* refs are files */
+    bool plain_worktrees;       /* worktrees need no more than the four files */
+    struct bl_text copy_config; /* of a clean copy */
+    int lock;                   /* belay.lock; -1: not open yet */
+    struct bl_list sights;      /* of worktrees that were clean */
+    struct bl_lock queue;
+    uint64_t spent_ns;
+    uint64_t programs;
+};
+
+/* ---- One program ----------------------------------------------------------------------------- */
+
+struct git_call {
+    const char *operation; /* for errors: "commit the work" */
+    const char *directory; /* where it runs: the top of the work tree */
+    const char *folder;    /* its git directory; NULL: git looks for it */
+    struct bl_text input;
+    bool writes; /* takes locks; stopped gently */
+};
+
+/* In the arena of the call. */
+struct git_answer {
+    int status;            /* its exit code */
+    struct bl_text output; /* a NUL follows */
+    struct bl_text words;  /* of standard error; the same */
+    bool cut;              /* there was more output than GIT_OUTPUT_MAX */
+};
+
+/* Runs git with arguments that end in NULL. 0: it came to an exit code, of which ever kind. */
+int git_call(struct feature_git *git, struct bl_arena *arena, const struct git_call *call,
+             const char *const *arguments, struct git_answer *ret_answer, struct bl_error *error);
+#define GIT_ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* The error that an answer stands for, with git's words. Returns its code. */
+int git_refuse(const struct git_call *call, const struct git_answer *answer,
+               struct bl_error *error);
+/* The same for a call of the system that failed; `target` is the path. */
+int git_system_error(const char *operation, const char *target, int system_errno,
+                     struct bl_error *error);
+
+/* ---- The queue of writes --------------------------------------------------------------------- */
+
+/* A turn in the queue. Embedded by whoever writes; lives on its fiber's stack. */
+struct git_write {
+    struct feature_git *git;
+    struct bl_loop *loop;
+    struct bl_scope *outer;
+    struct bl_scope shield;
+    struct bl_stop_hook hook;
+};
+
+/* Waits for its turn, and begins a shield that ends GIT_SHIELD_NS after a stop of the scope around
+ * it. BL_ECANCELED, BL_ETIMEDOUT: stopped, nothing is held. BL_EBUSY, kind feature: another belay
+ * holds the repository. */
+int git_write_begin(struct git_write *write, struct feature_git *git, const char *operation,
+                    struct bl_error *error);
+void git_write_end(struct git_write *write);
+/* A program in the turn; while a lock of git's is busy it is tried again. `places`: lock files that
+ * are removed where nobody can hold them any more; end in NULL; may be NULL. `worktree`: where else
+ * such a holder would stand; may be NULL. */
+int git_write_call(struct git_write *write, struct bl_arena *arena, const struct git_call *call,
+                   const char *const *arguments, const char *const *places, const char *worktree,
+                   struct git_answer *ret_answer, struct bl_error *error);
+/* Removes a lock file that a dead git of ours left; false: it is there, and somebody may live. Only
+ * in a turn of the queue. */
+bool git_lock_clear(struct feature_git *git, const char *path, const char *worktree);
+/* The same for each of these. */
+bool git_locks_clear(struct feature_git *git, const char *const *places, const char *worktree);
+
+/* ---- Small things ---------------------------------------------------------------------------- */
+
+bool git_is_id(const struct feature_git *git, struct bl_text text);
+/* Copies an id; false: it is none. */
+bool git_id_take(const struct feature_git *git, struct bl_text text, char ret_id[GIT_ID_SIZE]);
+/* Arguments for whoever makes a list of paths: next part of a text of parts that end in NUL. */
+bool git_part_next(struct bl_text *rest, struct bl_text *ret_part);
+/* The git directory of a work tree of ours: the repository's, a linked one's, a copy's. In the
+ * arena. BL_ENOENT without an error set: there is none. */
+int git_folder_find(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+                    const char **ret_folder);
+/* Writes a small file at once: under another name, then renamed. */
+int git_file_write(const char *path, struct bl_text text);
+/* All of a small file; empty: it is not there, or too large. In the arena, with a NUL. */
+struct bl_text git_file_read(struct bl_arena *arena, const char *path);
+/* Makes a folder and those above it. 0 or -errno. */
+int git_folders_make(const char *path);
+#define git_text(arena, ...) (bl_arena_printf(arena, __VA_ARGS__).data)
+/* Shows a name in a message: control characters escaped, cut at 200 bytes. */
+const char *git_shown(struct bl_arena *arena, struct bl_text name);
+
+/* ---- What a worktree looks like ---------------------------------------------------------------
+ */
+
+/* Digests that no change leaves as they are. */
+struct git_look {
+    int64_t taken_wall_ns;
+    uint8_t files[32]; /* of all in the work tree */
+    uint8_t own[32];   /* of its git directory: index, HEAD, a merge */
+};
+
+void git_sights_done(struct feature_git *git);
+/* From now on a worktree is looked at; `head` and `branch`: it is clean, and there; NULL: that is
+ * not known. */
+void git_sight_begin(struct feature_git *git, const char *worktree, const char *folder,
+                     const char *head, const char *branch);
+/* True: it is clean, because nothing has changed since it was. The branch is ours. */
+bool git_sight_holds(struct feature_git *git, const char *worktree, const char *folder,
+                     const char **ret_branch, char ret_head[GIT_ID_SIZE]);
+/* What one looks like that is looked at at all; false: it cannot be said. */
+bool git_sight_look(struct feature_git *git, const char *worktree, const char *folder,
+                    struct git_look *ret_look);
+/* It is clean, by what git found after that look; or `committed`, so that all files of that look
+ * are in `head`. Kept if it still looks the same. */
+void git_sight_keep(struct feature_git *git, const char *worktree, const char *folder,
+                    const struct git_look *before, bool committed, const char *head,
+                    const char *branch);
+
+/* ---- What status says ------------------------------------------------------------------------ */
+
+struct git_entry {
+    char kind;   /* '1', '2' changed, 'u' unmerged, '?' untracked */
+    bool inside; /* only the inside of a submodule has changed: nothing to commit */
+    bool nested; /* a repository of its own, not a submodule */
+    const char *path;
+};
+
+struct git_status {
+    char head[GIT_ID_SIZE]; /* empty: no commit yet */
+    const char *branch;     /* full ref; NULL: detached */
+    struct git_entry *entries;
+    size_t count;
+    bool cut; /* there are more */
+    bool merging;
+    const char *folder; /* git directory */
+    bool looked;        /* before git did: */
+    struct git_look look;
+};
+
+int git_status_read(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+                    struct git_status *ret_status, struct bl_error *error);
+
+/* A linked worktree, as its folder in the git directory says. In the arena. */
+struct git_worktree {
+    struct bl_list link;
+    const char *folder; /* in the common git directory */
+    const char *path;   /* of the work tree */
+    const char *branch; /* full ref; NULL: detached */
+    const char *note;   /* of its lock; NULL: not locked */
+};
+
+/* All of them, without running git. */
+void git_worktrees_list(struct feature_git *git, struct bl_arena *arena, struct bl_list *ret_list);
+
+#endif

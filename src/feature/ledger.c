@@ -1,0 +1,392 @@
+/* The only writer of what is on record of a run.
+ *
+ * Rows and events are put into one list, and whoever writes takes all of it: so many tasks share a
+ * transaction, and the journal has the order in which things happened. */
+#include <stdio.h>
+
+#include "parts.h"
+
+#define RECORD_MAX ((size_t)16 * 1024 * 1024)
+
+struct pending_record {
+    struct bl_record record;
+    char name[224];
+};
+
+struct pending_event {
+    struct bl_list link;
+    size_t size;
+    char json[];
+};
+
+void ledger_init(struct bl_feature *feature)
+{
+    bl_list_init(&feature->pending_records);
+    bl_list_init(&feature->pending_events);
+    bl_list_init(&feature->untold);
+    feature_bell_init(&feature->to_write);
+    bl_lock_init(&feature->writing);
+}
+
+static void free_record(struct pending_record *pending)
+{
+    bl_free((char *)pending->record.json.data);
+    bl_free(pending);
+}
+
+static void free_lists(struct bl_list *records, struct bl_list *events)
+{
+    struct bl_list *link;
+    while ((link = bl_list_pop_front(records)) != NULL)
+        free_record(BL_CONTAINER(link, struct pending_record, record.link));
+    while ((link = bl_list_pop_front(events)) != NULL)
+        bl_free(BL_CONTAINER(link, struct pending_event, link));
+}
+
+void ledger_done(struct bl_feature *feature)
+{
+    events_tell(feature, true);
+    free_lists(&feature->pending_records, &feature->pending_events);
+}
+
+/* ---- What is to be written ------------------------------------------------------------------- */
+
+void ledger_put(struct bl_feature *feature, const char *name, struct bl_text json)
+{
+    struct pending_record *pending = NULL;
+    BL_LIST_EACH (link, &feature->pending_records) {
+        struct pending_record *other = BL_CONTAINER(link, struct pending_record, record.link);
+        if (strcmp(other->name, name) == 0)
+            pending = other;
+    }
+    if (pending == NULL) {
+        pending = bl_zalloc(sizeof *pending);
+        bl_text_into(pending->name, sizeof pending->name, name);
+        pending->record.name = pending->name;
+        bl_list_push_back(&feature->pending_records, &pending->record.link);
+    }
+    row_text_set(&pending->record.json, json);
+    feature->asked++;
+}
+
+void ledger_put_event(struct bl_feature *feature, struct bl_text json)
+{
+    struct pending_event *pending = bl_alloc(sizeof *pending + json.size);
+    pending->size = json.size;
+    memcpy(pending->json, json.data, json.size);
+    bl_list_push_back(&feature->pending_events, &pending->link);
+    feature->asked++;
+    feature_bell_ring(&feature->to_write);
+}
+
+/* An object made by `write`, as a record of that name. */
+static void put_object(struct bl_feature *feature, const char *name,
+                       void (*write)(struct bl_json_writer *writer, const void *context),
+                       const void *context)
+{
+    struct bl_buffer buffer;
+    struct bl_json_writer writer;
+    bl_buffer_init(&buffer, RECORD_MAX);
+    bl_json_writer_init(&writer, &buffer);
+    write(&writer, context);
+    if (bl_json_writer_done(&writer) == 0)
+        ledger_put(feature, name, bl_buffer_text(&buffer));
+    bl_buffer_done(&buffer);
+}
+
+static void write_task(struct bl_json_writer *writer, const void *row)
+{
+    task_row_write(writer, row);
+}
+
+void ledger_put_task(struct feature_task *task)
+{
+    char name[96];
+    snprintf(name, sizeof name, "task/%s", task->row.id);
+    task->active_changed = false;
+    put_object(task->feature, name, write_task, &task->row);
+}
+
+void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature *feature)
+{
+    const struct feature_row *row = &feature->row;
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "feature", feature->plan->id);
+    bl_json_put_string(writer, "name", feature->plan->name);
+    bl_json_put_string(writer, "repository", feature->plan->repository);
+    bl_json_put_string(writer, "run_id", row->run_id);
+    bl_json_put_string(writer, "state", row->state);
+    bl_json_put_string(writer, "plan_digest", feature->plan->digest);
+    row_put_word(writer, "base_commit", row->base_commit);
+    bl_json_put_string(writer, "result_branch", feature->result_ref + strlen("refs/heads/"));
+    row_put_word(writer, "result_commit", row->result_commit);
+    row_put_time(writer, "started_at", row->started_wall_ns);
+    row_put_time(writer, "ended_at", row->ended_wall_ns);
+    row_put_word(writer, "reason", row->reason);
+    row_put_word(writer, "origin", row->origin);
+    bl_json_write_key(writer, BL_TEXT("exit_code"));
+    bl_json_write_int64(writer, row->exit_code);
+    bl_json_put_uint64(writer, "parallel", feature->plan->limits.parallel);
+    bl_json_write_key(writer, BL_TEXT("feature_deadline_s"));
+    if (feature->plan->limits.feature_timeout_ns > 0)
+        bl_json_write_double(writer, (double)feature->plan->limits.feature_timeout_ns / 1e9);
+    else
+        bl_json_write_null(writer);
+    row_put_word(writer, "receipt", row->receipt);
+    bl_json_put_boolean(writer, "unverified", feature->unverified);
+    bl_json_put_json(writer, "error", row->error);
+    /* For lists, which read this record alone. */
+    size_t done = 0;
+    struct bl_spent spent = {0};
+    bool known = false;
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        const struct task_row *task = &feature->tasks[i].row;
+        done += task->state == BL_TASK_COMPLETED || task->state == BL_TASK_DEFERRED;
+        if (task->spent_known)
+            bl_spent_add(&spent, &task->spent);
+        known = known || task->spent_known;
+    }
+    bl_json_put_uint64(writer, "tasks_done", done);
+    bl_json_put_uint64(writer, "tasks_total", feature->plan->task_count);
+    bl_json_write_key(writer, BL_TEXT("spent"));
+    if (known)
+        bl_spent_write(writer, &spent);
+    else
+        bl_json_write_null(writer);
+    bl_json_write_key(writer, BL_TEXT("warnings"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &feature->plan->warnings) {
+        struct bl_buffer line;
+        bl_buffer_init(&line, 8192);
+        bl_plan_problem_text(BL_CONTAINER(link, struct bl_plan_problem, link), &line);
+        bl_json_write_text(writer, bl_buffer_text(&line));
+        bl_buffer_done(&line);
+    }
+    struct bl_text warned = bl_buffer_text(&feature->warned), warning;
+    while (bl_text_split(&warned, '\0', &warning))
+        bl_json_write_text(writer, warning);
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+static void write_feature(struct bl_json_writer *writer, const void *context)
+{
+    ledger_write_feature(writer, context);
+}
+
+void ledger_put_feature(struct bl_feature *feature)
+{
+    put_object(feature, "feature", write_feature, feature);
+}
+
+struct wave_context {
+    const struct bl_feature *feature;
+    const struct feature_wave *wave;
+};
+
+void ledger_write_wave(struct bl_json_writer *writer, const struct bl_feature *feature,
+                       const struct feature_wave *wave)
+{
+    const struct bl_plan *plan = feature->plan;
+    const struct bl_plan_wave *planned = &plan->waves[wave->n - 1];
+    bl_json_write_object(writer);
+    bl_json_put_uint64(writer, "n", wave->n);
+    bl_json_put_string(writer, "state", wave->state);
+    bl_json_put_string(writer, "gate", wave->gate);
+    row_put_time(writer, "started_at", wave->started_wall_ns);
+    row_put_time(writer, "ended_at", wave->ended_wall_ns);
+    bl_json_write_key(writer, BL_TEXT("tasks"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < planned->count; i++)
+        bl_json_write_string(writer, plan->tasks[planned->tasks[i]].id);
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+static void write_wave(struct bl_json_writer *writer, const void *context)
+{
+    const struct wave_context *here = context;
+    ledger_write_wave(writer, here->feature, here->wave);
+}
+
+void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave)
+{
+    struct wave_context context = {feature, wave};
+    char name[32];
+    /* So that they sort as they run. */
+    snprintf(name, sizeof name, "wave/%03u", wave->n);
+    put_object(feature, name, write_wave, &context);
+}
+
+struct turn_context {
+    const char *task;
+    const struct task_turn *turn;
+};
+
+static void write_turn(struct bl_json_writer *writer, const void *context)
+{
+    const struct turn_context *here = context;
+    task_turn_write(writer, here->task, here->turn);
+}
+
+void ledger_put_turn(struct feature_task *task, const struct task_turn *turn)
+{
+    struct turn_context context = {task->row.id, turn};
+    char name[128];
+    snprintf(name, sizeof name, "turn/%s/%03u/%04u", task->row.id, turn->attempt, turn->number);
+    put_object(task->feature, name, write_turn, &context);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static int write_lists(struct bl_feature *feature, const struct bl_list *records,
+                       const struct bl_list *events, bool durable, struct bl_error *error)
+{
+    size_t count = 0;
+    BL_LIST_EACH (link, events)
+        count++;
+    struct bl_text *lines = bl_alloc((count + 1) * sizeof *lines);
+    count = 0;
+    BL_LIST_EACH (link, events) {
+        const struct pending_event *event = BL_CONTAINER(link, struct pending_event, link);
+        lines[count++] = (struct bl_text){event->json, event->size};
+    }
+    struct bl_store_feature_write write = {
+        .records = records,
+        .events = lines,
+        .event_count = count,
+        .durable = durable,
+    };
+    int code = feature->means->write(feature, &write, error);
+    bl_free(lines);
+    return code;
+}
+
+static void take_list(struct bl_list *from, struct bl_list *to)
+{
+    struct bl_list *link;
+    bl_list_init(to);
+    while ((link = bl_list_pop_front(from)) != NULL)
+        bl_list_push_back(to, link);
+}
+
+/* Nobody else may write for this feature any more: what we know is not to be told to the store. */
+static void tell_stale(struct bl_feature *feature, const struct bl_error *error)
+{
+    struct event_draft draft;
+    if (feature->stale)
+        return;
+    feature->stale = true;
+    events_tell(feature, true); /* no write will come any more */
+    struct bl_json_writer *writer = event_begin(&draft, feature, "stale_write_refused", NULL, NULL);
+    bl_json_put_string(writer, "message", error->message);
+    event_end(&draft);
+}
+
+/* What came of a write: whose rows the store has, and whose not. */
+static void note_saved(struct bl_feature *feature, const struct bl_list *records,
+                       const struct bl_list *events, bool saved)
+{
+    static const char prefix[] = "task/";
+    BL_LIST_EACH (link, records) {
+        const char *name = BL_CONTAINER(link, struct bl_record, link)->name;
+        if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+            continue;
+        struct feature_task *task =
+            feature_task_find(feature, bl_text_from(name + sizeof prefix - 1));
+        if (task != NULL)
+            task->unsaved = !saved;
+    }
+    BL_LIST_EACH (link, events)
+        feature->unsaved_events += !saved;
+}
+
+void bl_feature_unsaved_text(const struct bl_feature *feature, struct bl_buffer *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        const struct feature_task *task = &feature->tasks[i];
+        if (!task->unsaved)
+            continue;
+        bl_buffer_printf(out, "%s%s (%s)", count++ == 0 ? "not saved: what became of " : ", ",
+                         task->row.id, bl_task_state_name(task->row.state));
+    }
+    if (feature->unsaved_events > 0)
+        bl_buffer_printf(out, "%s%llu events", count > 0 ? "; " : "not saved: ",
+                         (unsigned long long)feature->unsaved_events);
+}
+
+static int write_pending(struct bl_feature *feature)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct bl_list records, events;
+    uint64_t number = feature->asked;
+    bool durable = feature->pending_durable;
+    take_list(&feature->pending_records, &records);
+    take_list(&feature->pending_events, &events);
+    feature->pending_durable = false;
+    int code = write_lists(feature, &records, &events, durable, error);
+    feature->written = number;
+    feature->write_code = code;
+    events_tell(feature, false);
+    note_saved(feature, &records, &events, code == 0);
+    free_lists(&records, &events);
+    if (strcmp(error->name, "stale_write") == 0)
+        tell_stale(feature, error);
+    if (code != 0)
+        feature_fail(feature, error);
+    bl_free(error);
+    return code;
+}
+
+int ledger_write(struct bl_feature *feature, bool durable)
+{
+    struct bl_scope shield;
+    uint64_t number = feature->asked;
+    int code = BL_EBUSY;
+    feature->pending_durable = feature->pending_durable || durable;
+    bl_shield_begin(&shield, FEATURE_SHIELD_NS);
+    if (!feature->stale)
+        code = bl_lock_take(&feature->writing);
+    if (!feature->stale && code == 0) {
+        /* Somebody before us in the queue may have taken ours along. */
+        code = feature->written >= number ? feature->write_code : write_pending(feature);
+        bl_lock_give(&feature->writing);
+    }
+    bl_shield_end(&shield);
+    return code;
+}
+
+static void put_signs_of_life(struct bl_feature *feature)
+{
+    for (size_t i = 0; i < feature->plan->task_count; i++)
+        if (feature->tasks[i].active_changed)
+            ledger_put_task(&feature->tasks[i]);
+}
+
+int ledger_beat(void *argument)
+{
+    struct bl_feature *feature = argument;
+    uint64_t beat_ns = bl_now_ns() + FEATURE_BEAT_NS;
+    int code = 0;
+    while (code == 0 && !feature->stale) {
+        struct bl_scope wait;
+        bl_scope_init(&wait, bl_scope_current());
+        struct bl_scope *outer = bl_scope_enter(&wait);
+        bl_scope_set_deadline(&wait, beat_ns);
+        if (bl_list_empty(&feature->pending_events))
+            feature_bell_wait(&feature->to_write);
+        bl_scope_enter(outer);
+        bl_scope_done(&wait);
+        code = bl_check();
+        if (code != 0)
+            break;
+        if (bl_now_ns() >= beat_ns) {
+            put_signs_of_life(feature);
+            feature->asked++;
+            beat_ns = bl_now_ns() + FEATURE_BEAT_NS;
+        }
+        ledger_write(feature, false);
+    }
+    return 0;
+}

@@ -1,0 +1,537 @@
+/* The beginning of a run: whose it is, what is on record of it, whether the repository is fit for
+ * it; and its end. Nothing is started here. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "parts.h"
+
+#define TAKE_OVER_NS   (10 * BL_NS_PER_S)
+#define TAKE_OVER_STEP (10 * BL_NS_PER_MS)
+
+/* ---- Going on with what is on record --------------------------------------------------------- */
+
+static const struct bl_record *find_record(const struct bl_list *records, const char *name)
+{
+    BL_LIST_EACH (link, records) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        if (strcmp(record->name, name) == 0)
+            return record;
+    }
+    return NULL;
+}
+
+static const struct bl_json *read_record(struct bl_arena *arena, const struct bl_list *records,
+                                         const char *name)
+{
+    const struct bl_record *record = find_record(records, name);
+    const struct bl_json *value = NULL;
+    struct bl_json_fault fault;
+    if (record == NULL || bl_json_read(arena, record->json, NULL, &value, &fault) != 0)
+        return NULL;
+    return value;
+}
+
+static void take_word(const struct bl_json *object, const char *key, char *out, size_t size)
+{
+    struct bl_text text =
+        bl_utf8_cut(bl_json_text(bl_json_get(object, bl_text_from(key))), size - 1);
+    if (text.size > 0)
+        memcpy(out, text.data, text.size);
+    out[text.size] = '\0';
+}
+
+/* The turn that came last; the attempts after it have not come to one. */
+static const struct bl_record *last_turn(const struct bl_list *records, const struct task_row *row)
+{
+    const struct bl_record *turn = NULL;
+    for (uint32_t attempt = row->attempt; turn == NULL && attempt > 0 && row->turn > 0; attempt--) {
+        char name[160];
+        snprintf(name, sizeof name, "turn/%s/%03u/%04u", row->id, attempt, row->turn);
+        turn = find_record(records, name);
+    }
+    return turn;
+}
+
+/* A new attempt goes on with the turn that was cut off, if any was. */
+static void take_task(struct feature_task *task, struct bl_arena *arena,
+                      const struct bl_list *records)
+{
+    struct bl_feature *feature = task->feature;
+    struct task_row *row = &task->row;
+    struct git_state state;
+    struct bl_error *error;
+    char name[160];
+    snprintf(name, sizeof name, "task/%s", task->plan->id);
+    const struct bl_json *value = read_record(arena, records, name);
+    if (value == NULL)
+        return;
+    task_row_read(value, row);
+    bool runs = row->state == BL_TASK_RUNNING || row->state == BL_TASK_STOPPING;
+    error = bl_zalloc(sizeof *error);
+    bool known = runs && feature->git != NULL && row->worktree.size > 0 &&
+                 row->head_commit[0] != '\0' &&
+                 git_state_read(feature->git, arena, row->worktree.data, &state, error) == 0;
+    bl_free(error);
+    if (task_row_settle(row, feature->plan->id, feature->epoch, known ? &state : NULL))
+        ledger_put_task(task);
+    const struct bl_record *turn = last_turn(records, row);
+    if (turn != NULL)
+        row_text_set(&task->carry, turn->json);
+    if (bl_task_state_final(row->state) && row->state != BL_TASK_COMPLETED &&
+        row->state != BL_TASK_DEFERRED && task->wanted)
+        row->state = BL_TASK_PENDING;
+}
+
+static void take_wave(struct bl_feature *feature, struct feature_wave *wave, struct bl_arena *arena,
+                      const struct bl_list *records)
+{
+    char name[32];
+    snprintf(name, sizeof name, "wave/%03u", wave->n);
+    const struct bl_json *value = read_record(arena, records, name);
+    struct bl_text gate = bl_json_text(bl_json_get(value, BL_TEXT("gate")));
+    enum verify_value verified;
+    struct bl_text state = bl_json_text(bl_json_get(value, BL_TEXT("state")));
+    if (bl_text_equal(state, BL_TEXT("completed")))
+        wave->state = "completed";
+    else if (bl_text_equal(state, BL_TEXT("unverified")))
+        wave->state = "unverified";
+    if (verify_value_parse(gate, &verified)) {
+        wave->gate = verify_value_name(verified);
+        feature->unverified = feature->unverified || verified == VERIFY_ABSENT;
+    }
+    wave->started_wall_ns = row_member_time(value, "started_at");
+    wave->ended_wall_ns = row_member_time(value, "ended_at");
+}
+
+void feature_take_records(struct bl_feature *feature, const struct bl_list *records)
+{
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    const struct bl_json *row = read_record(&arena, records, "feature");
+    if (row != NULL) {
+        feature->resumed = true;
+        take_word(row, "base_commit", feature->row.base_commit, sizeof feature->row.base_commit);
+        take_word(row, "result_commit", feature->row.result_commit,
+                  sizeof feature->row.result_commit);
+        feature->row.started_wall_ns = row_member_time(row, "started_at");
+        char digest[72];
+        take_word(row, "plan_digest", digest, sizeof digest);
+        feature->plan_changed = strcmp(digest, feature->plan->digest) != 0;
+    }
+    for (size_t i = 0; i < feature->plan->task_count; i++)
+        take_task(&feature->tasks[i], &arena, records);
+    for (size_t i = 0; i < feature->plan->wave_count; i++)
+        take_wave(feature, &feature->waves[i], &arena, records);
+    bl_arena_done(&arena);
+}
+
+/* ---- The lease ------------------------------------------------------------------------------- */
+
+/* Kills whoever holds it; its wardens end with it. */
+static int take_over(const struct bl_store_owner *owner)
+{
+    uint64_t end_ns = bl_now_ns() + TAKE_OVER_NS;
+    int code = 0;
+    if (bl_store_process_started(owner->pid) == owner->pid_started)
+        kill((pid_t)owner->pid, SIGKILL);
+    while (code == 0 && bl_store_process_alive(owner->pid, owner->pid_started) > 0 &&
+           bl_now_ns() < end_ns)
+        code = bl_sleep(TAKE_OVER_STEP);
+    /* What it had running is killed by its wardens, which takes them a moment. */
+    return code != 0 ? code : bl_sleep(10 * TAKE_OVER_STEP);
+}
+
+static int hold_lease(struct bl_feature *feature, struct bl_error *error)
+{
+    const struct bl_plan *plan = feature->plan;
+    struct bl_store_owner *owner = bl_zalloc(sizeof *owner);
+    struct bl_store_feature_options options = {
+        .repository = plan->repository,
+        .id = plan->id,
+        .name = plan->name,
+        .run_id = feature->row.run_id,
+        .must_exist = feature->options.resumes,
+    };
+    int code =
+        bl_store_feature_hold(feature->options.store, &options, &feature->held, owner, error);
+    if (code == BL_EBUSY && feature->options.take_over && owner->life == BL_OWNER_ALIVE) {
+        code = take_over(owner);
+        *error = (struct bl_error){0};
+        if (code == 0)
+            code = bl_store_feature_hold(feature->options.store, &options, &feature->held, owner,
+                                         error);
+    }
+    bl_free(owner);
+    if (code == 0)
+        feature->epoch = bl_store_feature_epoch(feature->held);
+    return code;
+}
+
+/* ---- The repository -------------------------------------------------------------------------- */
+
+static int refuse_branch(struct bl_error *error, const char *ref)
+{
+    bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "start a feature", ref,
+                 "there is a branch '%s', and no other can be below it",
+                 ref + strlen("refs/heads/"));
+    bl_error_hint(error, "rename that branch: ours are called belay/FEATURE/TASK");
+    return BL_EEXIST;
+}
+
+/* Something is there, and it is more than an empty folder. */
+static bool is_taken(const char *path)
+{
+    DIR *folder = opendir(path);
+    size_t count = 0;
+    if (folder == NULL)
+        return errno != ENOENT;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(folder);
+    return count > 0;
+}
+
+/* Worktrees, or whatever else, in our place. */
+static int check_places(struct bl_feature *feature, struct bl_error *error)
+{
+    const struct bl_plan *plan = feature->plan;
+    for (size_t i = 0; i < plan->task_count; i++) {
+        char path[1200];
+        snprintf(path, sizeof path, "%s/.belay/worktrees/%s/%s", plan->repository, plan->id,
+                 plan->tasks[i].id);
+        if (!is_taken(path))
+            continue;
+        bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "start a feature", path,
+                     "the store does not know this feature, but there is something in the place of "
+                     "a worktree: %s",
+                     path);
+        bl_error_hint(error, "--fresh keeps it aside and starts anew");
+        return BL_EEXIST;
+    }
+    return 0;
+}
+
+/* Branches in our place. */
+static int check_branches(struct bl_feature *feature, struct bl_arena *arena,
+                          struct bl_error *error)
+{
+    char id[GIT_ID_SIZE], ref[FEATURE_REF_SIZE], prefix[FEATURE_REF_SIZE];
+    struct bl_list refs;
+    int code = git_ref_find(feature->git, "refs/heads/belay", id, error);
+    if (code == 0)
+        return refuse_branch(error, "refs/heads/belay");
+    snprintf(ref, sizeof ref, "refs/heads/belay/%s", feature->plan->id);
+    code = git_ref_find(feature->git, ref, id, error);
+    if (code == 0)
+        return refuse_branch(error, ref);
+    if (feature->resumed || feature->options.fresh)
+        return 0;
+    snprintf(prefix, sizeof prefix, "refs/heads/belay/%s/", feature->plan->id);
+    code = git_refs_list(feature->git, arena, prefix, &refs, error);
+    if (code != 0)
+        return code;
+    if (bl_list_empty(&refs))
+        return check_places(feature, error);
+    const struct git_ref *found = BL_CONTAINER(refs.next, struct git_ref, link);
+    bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "start a feature", found->name,
+                 "the store does not know this feature, but there is a branch '%s'",
+                 found->name + strlen("refs/heads/"));
+    bl_error_hint(error, "--fresh keeps it as a rescue ref and starts anew");
+    return BL_EEXIST;
+}
+
+static int check_clean(struct bl_feature *feature, struct bl_arena *arena, struct bl_error *error)
+{
+    struct git_state state;
+    if (feature->resumed && !feature->options.fresh)
+        return 0;
+    int code = git_state_read(feature->git, arena, feature->plan->repository, &state, error);
+    if (code != 0 || state.file_count == 0)
+        return code;
+    feature->dirty_files = state.file_count;
+    if (!feature->options.require_clean)
+        return 0;
+    bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, "start a feature", feature->plan->repository,
+                 "%zu files of the checkout are not in the base", state.file_count);
+    bl_error_hint(error, "commit them, or leave --require-clean out");
+    return BL_EBUSY;
+}
+
+static int find_base(struct bl_feature *feature, struct bl_error *error)
+{
+    if (feature->resumed && !feature->options.fresh)
+        return 0;
+    return git_commit_find(feature->git,
+                           feature->options.base != NULL ? feature->options.base : "HEAD",
+                           feature->row.base_commit, error);
+}
+
+/* Every task that was asked for by name must be there, and able to run. */
+static int check_tasks(struct bl_feature *feature, struct bl_error *error)
+{
+    const char *const *names = feature->options.tasks;
+    for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+        struct feature_task *task = feature_task_find(feature, bl_text_from(names[i]));
+        if (task == NULL)
+            return bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "choose tasks", names[i],
+                                "%s has no task '%.64s'", feature->plan->id, names[i]);
+        for (size_t j = 0; j < task->plan->dependency_count; j++) {
+            const struct feature_task *other = &feature->tasks[task->plan->dependencies[j]];
+            if (!other->wanted && other->row.state != BL_TASK_COMPLETED &&
+                other->row.state != BL_TASK_DEFERRED) {
+                bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose tasks", names[i],
+                             "%s depends on %s, which is not completed", names[i], other->row.id);
+                bl_error_hint(error, "add --task %s", other->row.id);
+                return BL_EINVAL;
+            }
+        }
+    }
+    return 0;
+}
+
+/* As the plan has it: what it says of the status counts once. */
+static void row_of_plan(struct feature_task *task)
+{
+    struct task_row *row = &task->row;
+    const struct bl_plan_task *plan = task->plan;
+    bl_text_into(row->id, sizeof row->id, plan->id);
+    row_text_set(&row->name, bl_text_from(plan->name));
+    row->wave = (uint32_t)plan->wave + 1;
+    row->turns_max = plan->limits.turns + task->feature->options.more_turns;
+    if (row->attempt > 0 || row->decision != BL_DECISION_NONE)
+        return;
+    if (plan->manual || strcmp(plan->status, "deferred") == 0) {
+        row->state = BL_TASK_DEFERRED;
+        row->decision = BL_DECISION_DEFERRED;
+    } else if (strcmp(plan->status, "completed") == 0) {
+        row->state = BL_TASK_COMPLETED;
+        row->decision = BL_DECISION_ALREADY_COMPLETED;
+        row->merged = true;
+    }
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int recover(struct bl_feature *feature, struct bl_arena *arena,
+                   const struct bl_list *records, struct bl_error *error)
+{
+    const struct bl_json *fresh = read_record(arena, records, "fresh");
+    const struct bl_json *merge = read_record(arena, records, "merge");
+    int code = 0;
+    if (fresh != NULL)
+        code = rescue_recover(feature, fresh, error);
+    if (code == 0 && merge != NULL)
+        code = merge_recover(feature, merge, error);
+    return code;
+}
+
+static int begin_anew(struct bl_feature *feature, struct bl_error *error)
+{
+    const struct bl_feature_options *options = &feature->options;
+    if (options->fresh)
+        return rescue_run(feature, NULL, error);
+    if (options->retry == NULL)
+        return 0;
+    struct feature_task *task = feature_task_find(feature, bl_text_from(options->retry));
+    if (task == NULL)
+        return bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "retry a task", options->retry,
+                            "%s has no task '%.64s'", feature->plan->id, options->retry);
+    if (task->row.merged && task->row.decision != BL_DECISION_ALREADY_COMPLETED) {
+        bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "retry a task", options->retry,
+                     "%s is merged already", options->retry);
+        bl_error_hint(error, "its work is in %s", feature->result_ref + strlen("refs/heads/"));
+        return BL_EEXIST;
+    }
+    return rescue_run(feature, task, error);
+}
+
+static int check_repository(struct bl_feature *feature, struct bl_arena *arena,
+                            struct bl_error *error)
+{
+    if (feature->checked)
+        return 0;
+    int code = check_branches(feature, arena, error);
+    if (code == 0)
+        code = check_clean(feature, arena, error);
+    if (code == 0)
+        code = find_base(feature, error);
+    feature->checked = code == 0;
+    return code;
+}
+
+/* One that the store does not know yet is looked at before it does: a refusal leaves no trace. */
+static int check_unknown(struct bl_feature *feature, struct bl_arena *arena, struct bl_error *error)
+{
+    struct bl_list records;
+    bl_list_init(&records);
+    if (feature->options.resumes)
+        return 0;
+    /* "feature", or "fresh" of one that was to begin anew. */
+    int code = bl_store_feature_load(feature->options.store, arena, feature->plan->repository,
+                                     feature->plan->id, "f", &records, NULL, NULL, error);
+    *error = (struct bl_error){0};
+    bool unknown = code == BL_ENOENT || (code == 0 && bl_list_empty(&records));
+    return unknown ? check_repository(feature, arena, error) : bl_check();
+}
+
+static int load(struct bl_feature *feature, struct bl_arena *arena, struct bl_error *error)
+{
+    struct bl_list records;
+    int code = bl_store_feature_load(feature->options.store, arena, feature->plan->repository,
+                                     feature->plan->id, NULL, &records, NULL, NULL, error);
+    if (code != 0)
+        return code;
+    feature_take_records(feature, &records);
+    code = recover(feature, arena, &records, error);
+    /* A later generation without records is a fresh start that was cut off: it goes on as one. */
+    if (code == 0 && feature->options.resumes && !feature->resumed &&
+        bl_store_feature_generation(feature->held) <= 1)
+        code = bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "resume a feature",
+                            feature->plan->id, "%s was never started", feature->plan->id);
+    if (code == 0)
+        code = check_repository(feature, arena, error);
+    if (code == 0)
+        code = begin_anew(feature, error);
+    for (size_t i = 0; code == 0 && i < feature->plan->task_count; i++)
+        row_of_plan(&feature->tasks[i]);
+    return code == 0 ? check_tasks(feature, error) : code;
+}
+
+static void put_plan(struct bl_feature *feature)
+{
+    struct bl_buffer json;
+    struct bl_json_writer writer;
+    bl_buffer_init(&json, (size_t)64 << 20);
+    bl_json_writer_init(&writer, &json);
+    bl_json_write_object(&writer);
+    bl_plan_write(feature->plan, &writer);
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        ledger_put(feature, "plan", bl_buffer_text(&json));
+    bl_buffer_done(&json);
+}
+
+/* What was spent before counts. */
+static void fill_budgets(struct bl_feature *feature)
+{
+    const struct bl_feature_limits *limits = &feature->plan->limits;
+    feature->budget = (struct bl_budget){.limit = limits->max_budget_tokens};
+    bl_ledger_init(&feature->ledger, limits->max_budget_usd, NULL);
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        struct feature_task *task = &feature->tasks[i];
+        const struct bl_feature_limits *own = &task->plan->limits;
+        const struct bl_spent *spent = &task->row.spent;
+        task->budget =
+            (struct bl_budget){.limit = own->max_budget_tokens, .above = &feature->budget};
+        task->budgeted_usd = own->max_budget_usd >= 0;
+        bl_ledger_init(&task->ledger, own->max_budget_usd, NULL);
+        bl_budget_settle(&task->budget, 0, bl_usage_total(&spent->usage));
+        task->ledger.booked_usd = spent->cost_usd;
+        feature->ledger.booked_usd += spent->cost_usd;
+    }
+}
+
+static void set_worktrees(struct bl_feature *feature)
+{
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        struct task_row *row = &feature->tasks[i].row;
+        char path[1200];
+        snprintf(path, sizeof path, "%s/.belay/worktrees/%s/%s", feature->plan->repository,
+                 feature->plan->id, row->id);
+        if (row->worktree.size == 0)
+            row_text_set(&row->worktree, bl_text_from(path));
+    }
+}
+
+/* ---- What the dead have left ----------------------------------------------------------------- */
+
+/* Folders in that one whose names begin so. */
+static void remove_copies(struct bl_feature *feature, const char *folder,
+                          const char *const *prefixes)
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    char path[1024];
+    while (entries != NULL && (entry = readdir(entries)) != NULL)
+        for (size_t i = 0; prefixes[i] != NULL; i++)
+            if (strncmp(entry->d_name, prefixes[i], strlen(prefixes[i])) == 0 &&
+                snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
+                git_copy_remove(feature->git, path);
+    if (entries != NULL)
+        closedir(entries);
+}
+
+/* Copies for verification, Coaches and gates: whoever made them is no more, and their places are
+ * needed. */
+static void sweep(struct bl_feature *feature)
+{
+    remove_copies(feature, feature->scratch, (const char *const[]){"gate-", NULL});
+    for (size_t i = 0; i < feature->plan->task_count; i++)
+        remove_copies(feature, feature->tasks[i].scratch,
+                      (const char *const[]){"verify-", "coach-", NULL});
+}
+
+/* All of it on record before anything starts. */
+static int put_beginning(struct bl_feature *feature, struct bl_error *error)
+{
+    fill_budgets(feature);
+    set_worktrees(feature);
+    put_plan(feature);
+    if (feature->row.started_wall_ns == 0)
+        feature->row.started_wall_ns = bl_clock_wall_ns(feature->clock);
+    bl_text_into(feature->row.state, sizeof feature->row.state, "running");
+    ledger_put_feature(feature);
+    for (size_t i = 0; i < feature->plan->task_count; i++)
+        ledger_put_task(&feature->tasks[i]);
+    for (size_t i = 0; i < feature->plan->wave_count; i++)
+        ledger_put_wave(feature, &feature->waves[i]);
+    int code = ledger_write(feature, true);
+    if (code != 0)
+        *error = feature->error;
+    return code;
+}
+
+int bl_feature_open(const struct bl_feature_options *options, struct bl_feature **ret_feature,
+                    struct bl_error *error)
+{
+    struct bl_feature *feature = feature_new(options, &feature_means_real);
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    int code = git_open(options->plan->repository, &feature->git, error);
+    if (code == 0)
+        code = check_unknown(feature, &arena, error);
+    if (code == 0)
+        code = hold_lease(feature, error);
+    if (code == 0)
+        code = load(feature, &arena, error);
+    if (code == 0)
+        sweep(feature);
+    if (code == 0)
+        code = put_beginning(feature, error);
+    bl_arena_done(&arena);
+    if (code != 0) {
+        bl_store_feature_release(feature->held);
+        git_close(feature->git);
+        feature_free(feature);
+        return code;
+    }
+    seat_house_init(&feature->house, options->store, options->config, options->settings,
+                    options->plan->repository, git_folder(feature->git), options->activities);
+    *ret_feature = feature;
+    return 0;
+}
+
+void bl_feature_close(struct bl_feature *feature)
+{
+    struct bl_scope shield;
+    if (feature == NULL)
+        return;
+    bl_shield_begin(&shield, FEATURE_SHIELD_NS);
+    seat_house_done(&feature->house);
+    bl_store_feature_release(feature->held);
+    git_close(feature->git);
+    bl_shield_end(&shield);
+    feature_free(feature);
+}

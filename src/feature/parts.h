@@ -1,0 +1,499 @@
+/* What the files of this room share: the run, its tasks, and what is on record of them.
+ *
+ * Records of the store, by name (TASK, N as they are):
+ *   feature            one row: the feature (bl_feature_view)
+ *   plan               bl_plan_write's object
+ *   task/TASK          one row a task (bl_task_view; its members by these names), with what a
+ * resume needs beside them, in `memory` wave/N             {n, state, gate, started_at, ended_at,
+ * tasks: [id, …], message} turn/TASK/A/N      a turn N of attempt A: {task, attempt, turn, merge,
+ * started_at, ended_at, counted, decision, phases: [{phase, started_at, ended_at, ms, outcome}],
+ *                       player: {…}|null, verify: {…}|null, verdict: {…}|null, issues: […],
+ *                       feedback, spent}
+ *                      `outcome` of a phase: running, ended, stopped, failed, carried (taken over)
+ *   attempt/TASK/A     the task's row as it was when that attempt had ended
+ *   output/TASK/A/N/P  {task, attempt, turn, phase, text}: what phase P (player, verify, coach-1,
+ * …) printed or said, bounded receipt/ID         a receipt merge              the intent of a
+ * merge: {wave, old, new, tasks: [id, …]} fresh              the intent of a fresh start or a retry
+ *
+ * Times are as bl_time_format has them. */
+#ifndef BELAY_FEATURE_PARTS_H
+#define BELAY_FEATURE_PARTS_H
+
+#include "git.h"
+#include "seat.h"
+#include "verdict.h"
+#include "verify.h"
+
+#define FEATURE_REF_SIZE    256
+#define FEATURE_SHIELD_NS   (30 * BL_NS_PER_S) /* for what must be written after a stop */
+#define FEATURE_BEAT_NS     (1 * BL_NS_PER_S) /* the lease and signs of life are written so often */
+#define FEATURE_TRIES_MAX   3 /* verdicts, Player errors and absent verifications in a row */
+#define FEATURE_OUTPUT_KEPT ((size_t)128 * 1024) /* of what a phase printed, in the store */
+#define FEATURE_DIFF_MAX    ((size_t)256 * 1024) /* that a Coach is shown */
+
+/* ---- Waiting for others ---------------------------------------------------------------------- */
+
+/* Whoever waits is woken by the next ring. Embedded by its owner; on the loop alone. */
+struct feature_bell {
+    struct bl_list waiters;
+};
+
+void feature_bell_init(struct feature_bell *bell);
+int feature_bell_wait(struct feature_bell *bell); /* 0, BL_ECANCELED, BL_ETIMEDOUT */
+void feature_bell_ring(struct feature_bell *bell);
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Where in its loop a task stands, or stood when it was stopped. */
+#define TASK_PHASE_TABLE(X)                                                                        \
+    X(PHASE_NONE, NULL)                                                                            \
+    X(PHASE_LOOP_TOP, "loop_top")                                                                  \
+    X(PHASE_PLAYER, "player")                                                                      \
+    X(PHASE_BETWEEN, "between")                                                                    \
+    X(PHASE_VERIFY, "verify")                                                                      \
+    X(PHASE_COACH, "coach")                                                                        \
+    X(PHASE_AFTER_TURN, "after_turn")                                                              \
+    X(PHASE_MERGE, "merge")
+
+enum task_phase {
+#define TASK_PHASE(name, text) name,
+    TASK_PHASE_TABLE(TASK_PHASE)
+#undef TASK_PHASE
+};
+
+const char *task_phase_name(enum task_phase phase); /* NULL for none */
+enum task_phase task_phase_parse(struct bl_text name);
+
+/* A task as it is on record. Texts are on the heap, its own. */
+struct task_row {
+    char id[BL_PLAN_ID_SIZE];
+    struct bl_text name;
+    uint32_t wave; /* from 1 */
+    enum bl_task_state state;
+    enum bl_task_decision decision;
+    uint32_t attempt;
+    uint32_t turn;
+    uint32_t turns_counted;
+    uint32_t turns_max;
+    enum task_phase phase;
+    const char *verified;    /* a word of verify_value_name; NULL: not known yet */
+    int64_t started_wall_ns; /* of the attempt; 0: not begun */
+    int64_t ended_wall_ns;
+    double elapsed_s;  /* of an attempt that has ended; negative: it has not */
+    double deadline_s; /* negative: not decided yet */
+    char deadline_source[24];
+    double grace_s;
+    int64_t active_wall_ns;
+    char activity[40];
+    char branch[FEATURE_REF_SIZE]; /* full ref */
+    char base_commit[GIT_ID_SIZE];
+    char head_commit[GIT_ID_SIZE];
+    char approved_commit[GIT_ID_SIZE]; /* what the Coach approved, and is merged */
+    bool merged;
+    int64_t merged_wall_ns; /* 0: not known */
+    struct bl_text worktree;
+    int dirty; /* -1: not known */
+    char reason[24];
+    char triggered_by[80];
+    bool spent_known;
+    struct bl_spent spent;     /* over all attempts */
+    struct bl_text checkpoint; /* JSON; empty: none */
+    char receipt[BL_ID_SIZE];
+    struct bl_text message;
+    double late_ms; /* negative: it was not late */
+    /* What a resume needs. */
+    struct stall stall;
+    char session[72]; /* of an agent that plays */
+    struct bl_text feedback;
+    uint32_t feedback_turn;
+    struct bl_text last_verdict; /* JSON */
+    struct bl_text cut_off;      /* what a stop has cut, for the next Player */
+    uint32_t merge_turns;
+};
+
+void task_row_init(struct task_row *row);
+void task_row_done(struct task_row *row);
+/* A copy on the heap takes the place of what is there. */
+void row_text_set(struct bl_text *slot, struct bl_text text);
+/* Members of an open object: 0 and empty are null. */
+void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns);
+void row_put_word(struct bl_json_writer *writer, const char *key, const char *word);
+void row_put_text(struct bl_json_writer *writer, const char *key, struct bl_text text);
+void row_put_number(struct bl_json_writer *writer, const char *key, double number); /* below 0 */
+void task_row_write(struct bl_json_writer *writer, const struct task_row *row);
+/* A member that row_put_time wrote; 0: none. */
+int64_t row_member_time(const struct bl_json *object, const char *key);
+/* What task_row_write wrote; what is missing is as task_row_init leaves it. */
+void task_row_read(const struct bl_json *value, struct task_row *row);
+
+/* The feature as it is on record. */
+struct feature_row {
+    char state[16];
+    char run_id[BL_ID_SIZE];
+    char base_commit[GIT_ID_SIZE];
+    char result_commit[GIT_ID_SIZE]; /* empty: none yet */
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+    char reason[24];
+    char origin[80];
+    int exit_code; /* -1: it runs */
+    char receipt[BL_ID_SIZE];
+    struct bl_text error; /* JSON; empty: none */
+};
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+enum turn_phase_state {
+    TURN_PHASE_NONE,
+    TURN_PHASE_RUNNING,
+    TURN_PHASE_ENDED,
+    TURN_PHASE_STOPPED,
+    TURN_PHASE_FAILED,
+    TURN_PHASE_CARRIED, /* it ended in a turn before, and is taken over */
+};
+
+struct turn_phase {
+    enum turn_phase_state state;
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+};
+
+/* A turn of a task while it runs, and what is on record of it. In its arena. */
+struct task_turn {
+    struct bl_arena arena;
+    uint32_t number;
+    uint32_t attempt;
+    bool merge;
+    bool counted;
+    const char
+        *decision; /* approve, feedback, player_error, coach_error, cancelled, timeout; NULL */
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+    struct turn_phase player_phase, verify_phase, coach_phase;
+    /* Of the Player. */
+    struct bl_text player_text;
+    struct player_result result;
+    int player_exit;
+    bool changed; /* the tree, in this turn */
+    char head[GIT_ID_SIZE];
+    struct bl_list issues; /* struct issue: belay's own, then the Coach's */
+    struct verify_outcome verify;
+    bool verdict_valid;
+    struct verdict verdict;
+    bool judged_late; /* the verdict came after the stop */
+    struct bl_text feedback;
+    struct bl_spent spent;
+};
+
+void task_turn_init(struct task_turn *turn);
+void task_turn_done(struct task_turn *turn);
+void task_turn_write(struct bl_json_writer *writer, const char *task, const struct task_turn *turn);
+/* Of a turn that was cut off: takes over the phases that had ended. `value` is what
+ * task_turn_write wrote; nothing is taken over from anything else. */
+void task_turn_carry(struct task_turn *turn, const struct bl_json *value);
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+struct feature_task;
+struct feature_wave;
+
+/* What the loop of a task needs of the world. Filled by means.c with git, seats and the store; by
+ * tests with others, so that a whole run can be played on virtual time. All run in the calling
+ * fiber and its scope. */
+struct feature_means {
+    int (*prepare)(struct feature_task *task, struct bl_error *error); /* the worktree is there */
+    void (*play)(struct feature_task *task, const struct seat_order *order, struct bl_arena *arena,
+                 struct seat_outcome *ret_outcome);
+    int (*commit)(struct feature_task *task, struct bl_arena *arena, const char *message,
+                  struct git_commit_result *ret_result, struct bl_error *error);
+    int (*state)(struct feature_task *task, struct bl_arena *arena, struct git_state *ret_state,
+                 struct bl_error *error);
+    int (*changed)(struct feature_task *task, struct bl_arena *arena, const char *const **ret_paths,
+                   struct bl_error *error); /* since its base */
+    int (*diff)(struct feature_task *task, struct bl_arena *arena, struct bl_text *ret_text,
+                struct bl_error *error);
+    int (*verify)(struct feature_task *task, const struct verify_order *order,
+                  struct bl_arena *arena, struct verify_outcome *ret_outcome);
+    /* A clean copy for the Coach, and its end. */
+    int (*copy_make)(struct feature_task *task, const char *path, struct bl_error *error);
+    void (*copy_remove)(struct feature_task *task, const char *path);
+    int (*merge)(struct bl_feature *feature, struct feature_wave *wave); /* wave_merge */
+    int (*write)(struct bl_feature *feature, const struct bl_store_feature_write *write,
+                 struct bl_error *error);
+};
+
+extern const struct feature_means feature_means_real;
+
+/* A scope with a receipt of its own, for an attempt, its grace, or a merge turn. */
+struct task_stage {
+    bool open;
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+    uint64_t deadline_ns; /* of the loop's clock, as it is armed; BL_NEVER: it is not */
+};
+
+void task_stage_open(struct task_stage *stage, struct bl_scope *parent, const char *id);
+void task_stage_close(struct task_stage *stage);
+
+struct feature_task {
+    struct bl_feature *feature;
+    const struct bl_plan_task *plan;
+    struct task_row row;
+    bool ready;              /* `main` is open: it waits for its turn, or runs */
+    bool wanted;             /* this run is to take it to its end */
+    bool retried;            /* its attempt starts from nothing */
+    struct task_stage main;  /* of the attempt */
+    struct task_stage grace; /* Verify and Coach, where there is a grace: child of the feature's */
+    struct task_stage merge; /* of a merge turn */
+    struct bl_stop_hook main_stopped;
+    bool in_grace; /* the timer has fired, and the grace goes on */
+    uint64_t fired_ns;
+    uint64_t started_ns; /* when it took its slot */
+    uint64_t held_ns;    /* since when it is held by a pause; 0: it is not */
+    uint32_t turns_here; /* begun in this attempt */
+    struct bl_budget budget;
+    struct bl_ledger ledger;
+    bool budgeted_usd; /* it has a limit of its own */
+    struct bl_unit unit;
+    struct bl_activity activity;
+    bool active_changed;
+    bool unsaved; /* its newest row is not in the store */
+    uint32_t survivors;
+    struct bl_text late_verdict;   /* JSON; valid, and after the stop */
+    struct bl_text partial_text;   /* of the Player that was cut off */
+    struct bl_text partial_result; /* JSON of it */
+    struct bl_text carry;          /* JSON of the turn that was cut off last; empty: none */
+    struct bl_buffer receipt_json; /* of the stop of this attempt */
+    struct bl_capture *capture;    /* of the phase under way; NULL: none */
+    struct feature_bell ended;
+    char compare_base[GIT_ID_SIZE]; /* what diffs start from: its base, or in a merge turn the
+                                       candidate */
+    char scratch[512];              /* a folder of its own, outside of the worktree */
+};
+
+struct feature_wave {
+    uint32_t n;
+    const char *state;
+    const char *gate; /* NULL: not run yet */
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+};
+
+struct bl_feature {
+    struct bl_feature_options options;
+    const struct bl_plan *plan;
+    const struct feature_means *means;
+    const struct bl_clock *clock;
+    struct feature_git *git;
+    struct seat_house house;
+    struct bl_store_feature *held;
+    struct feature_row row;
+    struct feature_task *tasks;
+    struct feature_wave *waves;
+    bool checked; /* the repository is fit for it */
+    bool resumed;
+    bool plan_changed;
+    size_t dirty_files;      /* of the user's checkout: not in the base */
+    struct bl_buffer warned; /* what this run has warned of, a NUL behind each */
+    /* While it runs. */
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+    struct bl_nursery nursery;  /* of tasks */
+    struct bl_nursery services; /* the ledger's beat, the drain: a stop does not end them */
+    struct bl_semaphore slots;
+    struct bl_budget budget;
+    struct bl_ledger ledger;
+    struct bl_activity activity;
+    bool running;
+    bool paused;
+    bool draining;
+    bool hurried;
+    struct bl_scope *outer; /* the caller's, above ours */
+    struct bl_stop_hook stopped;
+    enum bl_stop_reason drain_reason;
+    char drain_origin[80];
+    uint32_t phases_running;
+    uint32_t wave;                /* under way, from 1 */
+    struct feature_bell changed;  /* pause, drain, the end of a phase */
+    struct feature_bell finished; /* the whole of it */
+    bool failed;                  /* a task is failed, timed out or blocked */
+    bool person_cancelled;        /* a person stopped a task */
+    bool unverified;
+    struct bl_buffer receipt_json;
+    /* The ledger. */
+    struct bl_list pending_records; /* struct pending_record, on the heap */
+    struct bl_list pending_events;  /* struct pending_event, the same */
+    struct bl_list untold;          /* struct untold_event: for the listener, in their order */
+    struct feature_bell to_write;
+    struct bl_lock writing;
+    uint64_t asked;   /* number of the newest write that was asked for */
+    uint64_t written; /* of the newest that is in the store */
+    int write_code;   /* of that */
+    bool pending_durable;
+    uint64_t events; /* told so far */
+    uint64_t unsaved_events;
+    uint64_t epoch;
+    bool stale;            /* the lease is another's */
+    struct bl_error error; /* the first; code 0: none */
+    char result_ref[FEATURE_REF_SIZE];
+    char scratch[400]; /* .belay/run/FEAT in the repository */
+};
+
+/* ---- event.c --------------------------------------------------------------------------------- */
+
+/* One event while it is made: members go to `writer`. */
+struct event_draft {
+    struct bl_feature *feature;
+    const char *type;
+    struct bl_buffer json;
+    struct bl_json_writer writer;
+};
+
+/* `task` NULL: of the feature. The task's attempt and turn are told, and `phase` if not NULL. */
+struct bl_json_writer *event_begin(struct event_draft *draft, struct bl_feature *feature,
+                                   const char *type, const struct feature_task *task,
+                                   const char *phase);
+/* Tells the listener; the journal gets it soon. What says that something is decided or saved is
+ * told when it is on record, and what comes after it waits for that. */
+void event_end(struct event_draft *draft);
+/* Tells what waited for the newest write; `all`: or for one that will not come. */
+void events_tell(struct bl_feature *feature, bool all);
+/* With no more members than those. */
+void event_tell(struct bl_feature *feature, const char *type, const struct feature_task *task,
+                const char *phase);
+void event_warn(struct bl_feature *feature, const struct feature_task *task, const char *format,
+                ...) BL_PRINTF(3, 4);
+
+/* ---- ledger.c: the only writer --------------------------------------------------------------- */
+
+void ledger_init(struct bl_feature *feature);
+void ledger_done(struct bl_feature *feature);
+/* Puts a record into the next write; `json` is copied. */
+void ledger_put(struct bl_feature *feature, const char *name, struct bl_text json);
+void ledger_put_task(struct feature_task *task);
+void ledger_put_feature(struct bl_feature *feature);
+void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave);
+void ledger_put_turn(struct feature_task *task, const struct task_turn *turn);
+/* The records themselves. */
+void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature *feature);
+void ledger_write_wave(struct bl_json_writer *writer, const struct bl_feature *feature,
+                       const struct feature_wave *wave);
+void ledger_put_event(struct bl_feature *feature, struct bl_text json);
+/* Writes all that was put so far, with the events, in one transaction; in a shield, so that a stop
+ * does not keep it from being written. One that fails stops the feature. */
+int ledger_write(struct bl_feature *feature, bool durable);
+/* The fiber that writes events and the lease while nobody else does. */
+int ledger_beat(void *feature);
+
+/* ---- task.c, task_turn.c, task_end.c ----------------------------------------------------------
+ */
+
+/* A new attempt, of which nothing is known yet. */
+void task_attempt_begin(struct feature_task *task);
+/* Opens the scope of a new attempt: it waits for a slot from here on. */
+void task_ready(struct feature_task *task);
+/* A fiber for each task of a wave, in the feature's nursery and the scope of its attempt. */
+int task_main(void *task);
+/* Waits at the beginning of a phase while the feature is paused or drains. 0, or the scope was
+ * stopped. */
+int task_gate(struct feature_task *task);
+/* Moves the deadline of a stage that is armed, with its record. */
+void task_deadline_move(struct feature_task *task, struct task_stage *stage, uint64_t by_ns,
+                        const char *why);
+/* Where the attempt was stopped: gives the grace its deadline, or stops it too. */
+void task_grace_follow(struct feature_task *task);
+/* The scope of what a task does now: its attempt's, its grace's, or that of a merge turn. */
+struct task_stage *task_stage_now(struct feature_task *task);
+
+enum turn_end {
+    TURN_APPROVED, /* a valid approval, not claimed yet */
+    TURN_FEEDBACK,
+    TURN_PLAYER_ERROR,
+    TURN_COACH_FAILED,
+    TURN_BLOCKED,
+    TURN_STOPPED,
+    TURN_BUDGET,
+    TURN_ERROR, /* `error` says what */
+};
+
+/* One turn: Player, verification, Coach, each unless it was carried. `merge` is what a merge turn
+ * is about; empty: it is none. */
+enum turn_end task_turn_run(struct feature_task *task, struct task_turn *turn, struct bl_text merge,
+                            struct bl_error *error);
+/* After a turn that ended in feedback: issues sorted, text made, row and turn on record. True: it
+ * is stalled, and the row's message says how. */
+bool task_turn_feedback(struct feature_task *task, struct task_turn *turn);
+
+/* The turn has come to its end: told, and put on record. */
+void task_turn_ended(struct feature_task *task, const struct task_turn *turn);
+/* What a checkpoint says beside its row. */
+struct checkpoint {
+    const char *feature;
+    uint64_t epoch;
+    enum task_phase phase;
+    const char *reason;
+    const char *triggered_by;
+    int64_t requested_wall_ns; /* 0: not known */
+    int64_t observed_wall_ns;
+    const struct git_state *state;   /* NULL: not known */
+    const struct feature_task *task; /* NULL: of one that nobody runs */
+    const struct task_turn *turn;    /* NULL: none is under way */
+};
+
+void checkpoint_set(struct task_row *row, const struct checkpoint *from);
+/* The end of an attempt: one transaction with decision, checkpoint, receipt and event. `turn` NULL:
+ * none is under way. */
+void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,
+                 const char *message);
+/* Writes a receipt into the buffer, and puts it on record. */
+void feature_receipt_put(struct bl_feature *feature, const struct feature_task *task,
+                         const struct bl_receipt *receipt, struct bl_buffer *json);
+/* The same for one that was stopped: the decision is the stop's. */
+void task_decide_stopped(struct feature_task *task, struct task_stage *stage, enum task_phase phase,
+                         struct task_turn *turn);
+/* The task's scope and receipt are gone, and whoever waits for it is told. */
+void task_finish(struct feature_task *task);
+/* What the feature's policy says of a task that has just ended. */
+void task_policy(struct feature_task *task);
+
+/* ---- waves.c, merge.c -------------------------------------------------------------------------
+ */
+
+/* All waves, one after another; 0, or the feature's scope was stopped. */
+int waves_run(struct bl_feature *feature);
+/* Merges what is approved in a wave. 0; BL_ECANCELED, BL_ETIMEDOUT; else the feature has failed. */
+int wave_merge(struct bl_feature *feature, struct feature_wave *wave);
+/* Finishes or forgets a merge that a dead runner had begun; `intent` is the record. */
+int merge_recover(struct bl_feature *feature, const struct bl_json *intent, struct bl_error *error);
+
+/* ---- feature.c, settle.c, rescue.c, control.c --------------------------------------------------
+ */
+
+/* The whole fails: the first error stays, and the scope stops, reason feature_failure. */
+void feature_fail(struct bl_feature *feature, const struct bl_error *error);
+/* While it drains nothing new begins: waits until its scope stops. */
+int feature_wait_for_stop(struct bl_feature *feature);
+/* Stops the feature when its budget of tokens or cost is used up. */
+void feature_budget_check(struct bl_feature *feature);
+struct feature_task *feature_task_find(struct bl_feature *feature, struct bl_text id);
+/* A feature without git and store, for options and means; rows as of a first run. */
+struct bl_feature *feature_new(const struct bl_feature_options *options,
+                               const struct feature_means *means);
+void feature_free(struct bl_feature *feature);
+/* Makes rows of what is on record, and settles what a dead runner left. */
+void feature_take_records(struct bl_feature *feature, const struct bl_list *records);
+/* A row that was running when its runner died: interrupted, with a checkpoint from what is on
+ * record. True: it was. */
+bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
+                     const struct git_state *state);
+/* Every branch of the feature (or of one task) becomes a rescue ref, its worktree moves aside.
+ * `task` NULL: all, and the store begins a new generation. */
+int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error);
+int rescue_recover(struct bl_feature *feature, const struct bl_json *intent,
+                   struct bl_error *error);
+/* "belay/FEAT/TASK", as a full ref; and the worktree's folder. */
+void feature_branch(const struct bl_feature *feature, const char *task, char out[FEATURE_REF_SIZE]);
+/* With those above it. */
+int feature_folder_make(const char *path, struct bl_error *error);
+
+#endif

@@ -1,0 +1,535 @@
+#include "plan.h"
+
+#include <stdio.h>
+
+#define PROBLEMS_MAX    1000u
+#define SUGGESTIONS_MAX 3u
+/* Each costs a look at all names: what many are told of, one hundred are helped with. */
+#define SUGGESTED_MAX 100u
+#define SHOWN_MAX     80u
+#define MESSAGE_MAX   ((size_t)64 * 1024)
+
+void plan_loader_init(struct plan_loader *loader, const struct bl_plan_options *options,
+                      struct bl_arena *told)
+{
+    *loader = (struct plan_loader){.options = options, .told = told};
+    loader->plan = bl_zalloc(sizeof *loader->plan);
+    loader->arena = &loader->plan->arena;
+    bl_arena_init(loader->arena);
+    bl_list_init(&loader->plan->warnings);
+    bl_list_init(&loader->errors);
+    bl_map_init(&loader->seen);
+    bl_map_init(&loader->ids);
+}
+
+void plan_loader_done(struct plan_loader *loader)
+{
+    bl_map_done(&loader->seen);
+    bl_map_done(&loader->ids);
+}
+
+/* ---- What is wrong --------------------------------------------------------------------------- */
+
+static const char *escaped(struct bl_arena *arena, struct bl_text text)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 2 * MESSAGE_MAX);
+    plan_escape(&out, text.size > MESSAGE_MAX ? bl_utf8_cut(text, MESSAGE_MAX) : text);
+    const char *result = bl_arena_text(arena, bl_buffer_text(&out)).data;
+    bl_buffer_done(&out);
+    return result;
+}
+
+static void note(struct plan_loader *loader, const char *file, uint32_t line, const char *code,
+                 struct bl_text message)
+{
+    bool warning = code[0] == 'W';
+    struct bl_arena *arena = warning ? loader->arena : loader->told;
+    char head[32];
+    struct bl_buffer key;
+
+    if (loader->problem_count > PROBLEMS_MAX)
+        return;
+    snprintf(head, sizeof head, ":%u:%s:", line, code);
+    bl_buffer_init(&key, 2 * MESSAGE_MAX);
+    bl_buffer_printf(&key, "%s%s", file, head);
+    bl_buffer_append(&key, message);
+    bool known = bl_map_has(&loader->seen, bl_buffer_text(&key));
+    if (!known)
+        bl_map_set(&loader->seen, bl_buffer_text(&key), loader, NULL);
+    bl_buffer_done(&key);
+    if (known)
+        return;
+    struct bl_plan_problem *problem = bl_arena_zalloc(arena, sizeof *problem);
+    if (++loader->problem_count > PROBLEMS_MAX) {
+        message = BL_TEXT("there is more than a thousand things to say: the rest is left out");
+        line = 0;
+    }
+    problem->file = escaped(arena, bl_text_from(file));
+    problem->line = line;
+    problem->code = warning ? "W" : bl_arena_text(arena, bl_text_from(code)).data;
+    problem->message = escaped(arena, message);
+    bl_list_push_back(warning ? &loader->plan->warnings : &loader->errors, &problem->link);
+}
+
+static BL_PRINTF(5, 0) void note_format(struct plan_loader *loader, const char *file, uint32_t line,
+                                        const char *code, const char *format, va_list arguments)
+{
+    struct bl_buffer message;
+
+    bl_buffer_init(&message, 2 * MESSAGE_MAX);
+    bl_buffer_vprintf(&message, format, arguments);
+    note(loader, file, line, code, bl_buffer_text(&message));
+    bl_buffer_done(&message);
+}
+
+void plan_fault_line(struct plan_loader *loader, const char *file, uint32_t line, const char *code,
+                     const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    note_format(loader, file, line, code, format, arguments);
+    va_end(arguments);
+}
+
+void plan_fault(struct plan_loader *loader, const struct plan_file *file,
+                const struct bl_json *node, const char *code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    note_format(loader, file->name, plan_line(file, node), code, format, arguments);
+    va_end(arguments);
+}
+
+void plan_warn(struct plan_loader *loader, const struct plan_file *file, const struct bl_json *node,
+               const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    note_format(loader, file->name, plan_line(file, node), "W", format, arguments);
+    va_end(arguments);
+}
+
+void plan_warn_line(struct plan_loader *loader, const char *file, uint32_t line, const char *format,
+                    ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    note_format(loader, file, line, "W", format, arguments);
+    va_end(arguments);
+}
+
+uint32_t plan_line(const struct plan_file *file, const struct bl_json *node)
+{
+    return node != NULL ? bl_document_place(&file->document, node).line : 1;
+}
+
+/* ---- Suggestions ----------------------------------------------------------------------------- */
+
+static bool is_chosen(const char *const *chosen, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(chosen[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *plan_suggest(struct plan_loader *loader, const char *word, const char *const *names,
+                         size_t count)
+{
+    const char *chosen[SUGGESTIONS_MAX];
+    size_t found = 0;
+
+    if (loader->suggestion_count >= SUGGESTED_MAX)
+        return "";
+    loader->suggestion_count++;
+    while (found < SUGGESTIONS_MAX) {
+        struct bl_suggestion suggestion;
+        bl_suggestion_init(&suggestion, word);
+        for (size_t i = 0; i < count; i++) {
+            if (names[i][0] != '\0' && !is_chosen(chosen, found, names[i]))
+                bl_suggestion_offer(&suggestion, names[i]);
+        }
+        if (suggestion.best == NULL)
+            break;
+        chosen[found++] = suggestion.best;
+    }
+    if (found == 0)
+        return "";
+    return bl_arena_printf(loader->arena, " Did you mean '%s'%s%s%s%s%s%s?", chosen[0],
+                           found > 2 ? ", '" : "", found > 2 ? chosen[1] : "", found > 2 ? "'" : "",
+                           found > 1 ? " or '" : "", found > 1 ? chosen[found - 1] : "",
+                           found > 1 ? "'" : "")
+        .data;
+}
+
+const char *plan_show(struct plan_loader *loader, struct bl_text text)
+{
+    struct bl_text start = bl_utf8_cut(text, SHOWN_MAX);
+
+    return bl_arena_printf(loader->arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(start),
+                           start.size < text.size ? "…" : "")
+        .data;
+}
+
+const char *plan_show_value(struct plan_loader *loader, const struct bl_json *value)
+{
+    struct bl_text text;
+
+    if (!plan_scalar(loader, value, &text))
+        return bl_value_type(value);
+    return bl_arena_printf(loader->arena, "'%s'", plan_show(loader, text)).data;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static uint32_t line_at(struct bl_text text, size_t offset)
+{
+    uint32_t line = 1;
+
+    for (size_t i = 0; i < offset; i++)
+        line += text.data[i] == '\n';
+    return line;
+}
+
+bool plan_file_load(struct plan_loader *loader, const char *path, size_t size_max,
+                    struct plan_file *file)
+{
+    struct bl_buffer source;
+    const char *why = "";
+    int code = bl_file_load(path, size_max, &source, &why);
+
+    if (code == 0)
+        file->text = bl_arena_text(loader->arena, bl_buffer_text(&source));
+    bl_buffer_done(&source);
+    if (code == BL_ELIMIT) {
+        plan_fault_line(loader, file->name, 1, "E01", "the file is larger than %zu KiB",
+                        size_max / 1024);
+        return false;
+    }
+    if (code != 0) {
+        plan_fault_line(loader, file->name, 1, "E01", "the file cannot be read: %s", why);
+        return false;
+    }
+    size_t valid = bl_utf8_valid_prefix(file->text, NULL);
+    if (valid < file->text.size) {
+        plan_fault_line(loader, file->name, line_at(file->text, valid), "E01",
+                        "the file is not UTF-8: byte 0x%02x at offset %zu",
+                        (unsigned char)file->text.data[valid], valid);
+        return false;
+    }
+    return true;
+}
+
+/* All keys that are twice in one mapping: each says where the first one is. */
+static void find_duplicates(struct plan_loader *loader, const struct plan_file *file)
+{
+    const struct bl_document *document = &file->document;
+
+    for (size_t i = 0; i < document->count; i++) {
+        const struct bl_json *object = document->root + i;
+        if (object->type != BL_JSON_OBJECT || object->size < 2)
+            continue;
+        struct bl_map keys;
+        bl_map_init(&keys);
+        BL_JSON_MEMBERS (key, object) {
+            const struct bl_json *first = bl_map_get(&keys, bl_json_text(key));
+            if (first == NULL)
+                bl_map_set(&keys, bl_json_text(key), (void *)key, NULL);
+            else
+                plan_fault(loader, file, key, "E01",
+                           "the key '%s' is here twice: it stands in line %u already",
+                           plan_show(loader, bl_json_text(key)), plan_line(file, first));
+        }
+        bl_map_done(&keys);
+    }
+}
+
+bool plan_file_parse(struct plan_loader *loader, struct plan_file *file, struct bl_text yaml)
+{
+    const struct bl_json_limits limits = {
+        .size_max = PLAN_SIZE_MAX,
+        .depth_max = PLAN_DEPTH_MAX,
+        .aliases_max = PLAN_ALIASES_MAX,
+        .keep_scalars = true,
+        .keep_duplicates = true,
+    };
+    struct bl_json_fault fault;
+    int code = bl_document_read(loader->arena, yaml, &limits, &file->document, &fault);
+
+    if (code != 0) {
+        const char *what = "not well-formed";
+        if (code == BL_ELIMIT)
+            what = strcmp(fault.expected, "fewer aliases") == 0 ? "more than 100 aliases"
+                   : strcmp(fault.expected, "fewer nested containers") == 0
+                       ? "nested deeper than 32"
+                       : "over its limit";
+        plan_fault_line(loader, file->name, fault.line, "E01",
+                        "line %u, column %u: %s: expected %s, found %s", fault.line, fault.column,
+                        what, fault.expected, fault.found);
+        return false;
+    }
+    if (!bl_json_is(file->document.root, BL_JSON_OBJECT)) {
+        plan_fault(loader, file, file->document.root, "E01", "this must be one YAML mapping, is %s",
+                   bl_value_type(file->document.root));
+        return false;
+    }
+    find_duplicates(loader, file);
+    return true;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+const struct bl_json *plan_member(const struct bl_json *mapping, const char *name)
+{
+    const struct bl_json *value = bl_json_get(mapping, bl_text_from(name));
+
+    return value != NULL && value->type != BL_JSON_NULL ? value - 1 : NULL;
+}
+
+bool plan_scalar(struct plan_loader *loader, const struct bl_json *value, struct bl_text *ret_text)
+{
+    char number[32];
+    double real;
+
+    switch (bl_json_type(value)) {
+    case BL_JSON_STRING: *ret_text = bl_json_text(value); return true;
+    case BL_JSON_BOOLEAN: *ret_text = bl_text_from(value->boolean ? "true" : "false"); return true;
+    case BL_JSON_INTEGER:
+        *ret_text = bl_arena_printf(loader->arena, "%lld", (long long)value->integer);
+        return true;
+    case BL_JSON_UNSIGNED:
+    case BL_JSON_DOUBLE:
+        if (!bl_json_double(value, &real))
+            return false;
+        bl_json_format_double(real, number);
+        *ret_text = bl_arena_text(loader->arena, bl_text_from(number));
+        return true;
+    case BL_JSON_NULL:
+    case BL_JSON_ARRAY:
+    case BL_JSON_OBJECT:
+    case BL_JSON_END: break;
+    }
+    return false;
+}
+
+bool plan_text(struct plan_loader *loader, const struct plan_file *file,
+               const struct bl_json *value, const char *code, const char *name,
+               const char **ret_text)
+{
+    struct bl_text text;
+
+    if (!plan_scalar(loader, value, &text)) {
+        plan_fault(loader, file, value, code, "%s must be text, is %s", name, bl_value_type(value));
+        return false;
+    }
+    if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
+        plan_fault(loader, file, value, code, "%s holds a NUL byte", name);
+        return false;
+    }
+    *ret_text = text.size > 0 ? text.data : "";
+    return true;
+}
+
+/* A number by YAML's rules: of text that was kept as it was written, too. */
+static const struct bl_json *typed(struct plan_loader *loader, const struct bl_json *value)
+{
+    const struct bl_json_limits limits = {.size_max = 64};
+    struct bl_document document;
+
+    if (!bl_json_is(value, BL_JSON_STRING))
+        return value;
+    int code = bl_document_read(loader->arena, bl_json_text(value), &limits, &document, NULL);
+    return code == 0 ? document.root : NULL;
+}
+
+bool plan_integer(struct plan_loader *loader, const struct bl_json *value, int64_t *ret_integer)
+{
+    return bl_json_int64(typed(loader, value), ret_integer);
+}
+
+bool plan_number(struct plan_loader *loader, const struct bl_json *value, double *ret_number)
+{
+    return bl_json_double(typed(loader, value), ret_number);
+}
+
+bool plan_boolean(struct plan_loader *loader, const struct plan_file *file,
+                  const struct bl_json *key, bool *ret_value)
+{
+    static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
+    const struct bl_json *value = key + 1;
+    struct bl_text text;
+
+    if (bl_json_is(value, BL_JSON_BOOLEAN)) {
+        *ret_value = value->boolean;
+        return true;
+    }
+    for (size_t i = 0; i < BL_COUNT(words) && plan_scalar(loader, value, &text); i++) {
+        if (text.size == strlen(words[i]) && strcasecmp(text.data, words[i]) == 0) {
+            *ret_value = i >= BL_COUNT(words) / 2;
+            return true;
+        }
+    }
+    plan_fault(loader, file, value, "E08", "%s must be true or false, is %s", key->string,
+               plan_show_value(loader, value));
+    return false;
+}
+
+bool plan_duration(struct plan_loader *loader, const struct plan_file *file,
+                   const struct bl_json *key, bool zero, uint64_t *ret_ns)
+{
+    const struct bl_json *value = key + 1;
+    int code = BL_EPARSE;
+    int64_t ns = 0;
+    double seconds;
+
+    if (bl_json_is(value, BL_JSON_STRING))
+        code = bl_duration_parse(bl_text_trim(bl_json_text(value)), &ns, NULL);
+    else if (bl_json_double(value, &seconds))
+        code = bl_duration_from_seconds(seconds, &ns, NULL);
+    if (code == 0 && ns >= (zero ? 0 : 1) && (uint64_t)ns <= PLAN_DURATION_MAX_NS) {
+        *ret_ns = (uint64_t)ns;
+        return true;
+    }
+    plan_fault(loader, file, value, "E07",
+               "%s must be a duration %s and at most 7 days, like 2400s, 45m or a number of "
+               "seconds; is %s",
+               key->string, zero ? "of zero or more" : "above zero",
+               plan_show_value(loader, value));
+    return false;
+}
+
+/* "a, b or c" in the arena. */
+static const char *list_words(struct plan_loader *loader, const char *const *words)
+{
+    struct bl_buffer all;
+
+    bl_buffer_init(&all, 4096);
+    for (size_t i = 0; words[i] != NULL; i++)
+        bl_buffer_printf(&all, "%s%s",
+                         i == 0                 ? ""
+                         : words[i + 1] != NULL ? ", "
+                                                : " or ",
+                         words[i]);
+    const char *result = bl_arena_text(loader->arena, bl_buffer_text(&all)).data;
+    bl_buffer_done(&all);
+    return result;
+}
+
+static size_t count_words(const char *const *words)
+{
+    size_t count = 0;
+
+    while (words[count] != NULL)
+        count++;
+    return count;
+}
+
+bool plan_word(struct plan_loader *loader, const struct plan_file *file, const struct bl_json *key,
+               const char *const *words, size_t *ret_index)
+{
+    struct bl_text text = {0};
+    bool scalar = plan_scalar(loader, key + 1, &text);
+
+    /* In JSON, off is false. */
+    if (bl_json_is(key + 1, BL_JSON_BOOLEAN) && !key[1].boolean)
+        text = BL_TEXT("off");
+    for (size_t i = 0; scalar && words[i] != NULL; i++) {
+        if (bl_text_equal(text, bl_text_from(words[i]))) {
+            *ret_index = i;
+            return true;
+        }
+    }
+    plan_fault(loader, file, key + 1, "E08", "%s is %s: it may be %s.%s", key->string,
+               plan_show_value(loader, key + 1), list_words(loader, words),
+               scalar
+                   ? plan_suggest(loader, text.size > 0 ? text.data : "", words, count_words(words))
+                   : "");
+    return false;
+}
+
+const char *const *plan_texts(struct plan_loader *loader, const struct plan_file *file,
+                              const struct bl_json *key, const char *code)
+{
+    const struct bl_json *value = key + 1;
+    bool list = bl_json_is(value, BL_JSON_ARRAY), whole = true;
+    size_t count = 0;
+    const char **texts =
+        bl_arena_zalloc(loader->arena, ((list ? bl_json_size(value) : 1) + 1) * sizeof *texts);
+
+    if (bl_json_is(value, BL_JSON_OBJECT)) {
+        plan_fault(loader, file, value, code, "%s must be a list of texts, is a mapping",
+                   key->string);
+        return NULL;
+    }
+    if (!list)
+        return plan_text(loader, file, value, code, key->string, &texts[0]) ? texts : NULL;
+    BL_JSON_EACH (element, value) {
+        if (plan_text(loader, file, element, code, key->string, &texts[count]))
+            count++;
+        else
+            whole = false;
+    }
+    return whole ? texts : NULL;
+}
+
+/* ---- Mappings -------------------------------------------------------------------------------- */
+
+static bool is_named(struct bl_text key, const char *const *names)
+{
+    for (size_t i = 0; names[i] != NULL; i++) {
+        if (bl_text_equal(key, bl_text_from(names[i])))
+            return true;
+    }
+    return false;
+}
+
+bool plan_keys_check(struct plan_loader *loader, const struct plan_file *file,
+                     const struct bl_json *mapping, const char *code, const char *what,
+                     const char *const *names)
+{
+    if (!bl_json_is(mapping, BL_JSON_OBJECT)) {
+        plan_fault(loader, file, mapping, code, "%s must be a mapping, is %s", what,
+                   bl_value_type(mapping));
+        return false;
+    }
+    BL_JSON_MEMBERS (key, mapping) {
+        if (is_named(bl_json_text(key), names))
+            continue;
+        const char *near = plan_suggest(loader, key->string, names, count_words(names));
+        if (near[0] != '\0')
+            plan_fault(loader, file, key, "E08", "%s has no key '%s'.%s", what,
+                       plan_show(loader, bl_json_text(key)), near);
+        else
+            plan_fault(loader, file, key, "E08", "%s has no key '%s': it may have %s", what,
+                       plan_show(loader, bl_json_text(key)), list_words(loader, names));
+    }
+    return true;
+}
+
+void plan_keys_warn(struct plan_loader *loader, const struct plan_file *file,
+                    const struct bl_json *mapping, const char *const *names,
+                    const char *const *others)
+{
+    BL_JSON_MEMBERS (key, mapping) {
+        struct bl_suggestion suggestion;
+        if (is_named(bl_json_text(key), names) || is_named(bl_json_text(key), others))
+            continue;
+        bl_suggestion_init(&suggestion, key->string);
+        for (size_t i = 0; names[i] != NULL; i++) {
+            /* One that only goes on where the other ends is another word, not a slip. */
+            size_t known = strlen(names[i]), own = bl_json_size(key);
+            if (own + 2 >= known && own <= known + 2)
+                bl_suggestion_offer(&suggestion, names[i]);
+        }
+        if (suggestion.best != NULL)
+            plan_warn(loader, file, key, "the key '%s' is ignored. Did you mean '%s'?",
+                      plan_show(loader, bl_json_text(key)), suggestion.best);
+    }
+}

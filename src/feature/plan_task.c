@@ -1,0 +1,418 @@
+#include "plan.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const modes[] = {"task-work", "direct", "manual", NULL};
+/* The last two are what planners write of work that has not begun or waits for a reader. */
+static const char *const states[] = {"pending",  "in_progress", "completed", "failed", "skipped",
+                                     "deferred", "backlog",     "in_review", NULL};
+
+/* ---- Where a task file is -------------------------------------------------------------------- */
+
+/* True when the path goes above where it begins, by its own words. */
+static bool climbs_out(const char *path)
+{
+    struct bl_text rest = bl_text_from(path), part;
+    int depth = 0;
+
+    while (bl_text_split(&rest, '/', &part)) {
+        if (bl_text_equal(part, BL_TEXT("..")))
+            depth--;
+        else if (part.size > 0 && !bl_text_equal(part, BL_TEXT(".")))
+            depth++;
+        if (depth < 0)
+            return true;
+    }
+    return false;
+}
+
+/* Follows links; false: E03 was noted. */
+static bool stays_in_repository(struct plan_loader *loader, const struct bl_json *node,
+                                const char *name, const char *path)
+{
+    const char *repository = loader->plan->repository;
+    char *real = realpath(path, NULL);
+    size_t size = strlen(repository);
+    struct stat status;
+    bool fine = false;
+
+    if (real == NULL && errno == ENOENT)
+        plan_fault(loader, &loader->file, node, "E03", "there is no file %s", name);
+    else if (real == NULL)
+        plan_fault(loader, &loader->file, node, "E03", "%s cannot be reached: %s", name,
+                   strerrordesc_np(errno));
+    else if (strcmp(repository, "/") != 0 &&
+             (strncmp(real, repository, size) != 0 || real[size] != '/'))
+        plan_fault(loader, &loader->file, node, "E03", "%s leaves the repository: it leads to %s",
+                   name, real);
+    else if (stat(real, &status) == 0 && S_ISDIR(status.st_mode))
+        plan_fault(loader, &loader->file, node, "E03", "%s is a directory", name);
+    else
+        fine = true;
+    free(real);
+    return fine;
+}
+
+/* The path of the task's file; NULL: E02 or E03 was noted. */
+static const char *find_file(struct plan_loader *loader, const struct bl_json *entry,
+                             struct bl_plan_task *task)
+{
+    const struct plan_file *file = &loader->file;
+    const struct bl_json *key = plan_member(entry, "file_path");
+    const char *name;
+    bool usable = true;
+
+    if (key == NULL) {
+        plan_fault(loader, file, entry, "E02", "%s has no file_path", task->id);
+        return NULL;
+    }
+    if (!plan_text(loader, file, key + 1, "E02", "file_path", &name))
+        return NULL;
+    const char *shown = plan_show(loader, bl_text_from(name));
+    task->file = name;
+    if (name[0] == '\0') {
+        plan_fault(loader, file, key + 1, "E02", "the file_path of %s is empty", task->id);
+        return NULL;
+    }
+    if (name[0] == '/') {
+        plan_fault(loader, file, key + 1, "E03",
+                   "%s is absolute: a file_path begins at the repository's top", shown);
+        usable = false;
+    } else if (climbs_out(name)) {
+        plan_fault(loader, file, key + 1, "E03", "%s leaves the repository", shown);
+        usable = false;
+    }
+    const char *path = bl_arena_printf(loader->arena, "%s/%s", loader->plan->repository, name).data;
+    struct stat status;
+    bool directory = usable && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    if (!directory && !bl_text_ends_with(bl_text_from(name), BL_TEXT(".md"))) {
+        plan_fault(loader, file, key + 1, "E03", "%s is no .md file", shown);
+        usable = false;
+    }
+    return usable && stays_in_repository(loader, key + 1, name, path) ? path : NULL;
+}
+
+/* ---- A task file ----------------------------------------------------------------------------- */
+
+/* Takes one line off the front, and says whether it is three dashes. */
+static bool take_dashes(struct bl_text *rest, struct bl_text *ret_line)
+{
+    if (!bl_text_split(rest, '\n', ret_line))
+        return false;
+    return ret_line->size > 0 && ret_line->data[0] == '-' &&
+           bl_text_equal(bl_text_trim(*ret_line), BL_TEXT("---"));
+}
+
+/* Parts the file into YAML (from its first line on, so that lines count as in the file) and body.
+ */
+static bool split_front_matter(struct plan_loader *loader, const struct plan_file *file,
+                               struct bl_text *ret_yaml, struct bl_text *ret_body)
+{
+    struct bl_text rest = file->text, line;
+    bool closed = false;
+
+    if (bl_text_starts_with(rest, BL_TEXT("\xEF\xBB\xBF")))
+        rest = (struct bl_text){rest.data + 3, rest.size - 3};
+    if (!take_dashes(&rest, &line)) {
+        plan_fault(loader, file, NULL, "E01",
+                   "there is no front matter: a task file begins with a line ---, then id: and "
+                   "title:, then a line ---");
+        return false;
+    }
+    ret_yaml->data = line.data + line.size;
+    while (!closed && rest.size > 0)
+        closed = take_dashes(&rest, &line);
+    if (!closed) {
+        plan_fault(loader, file, NULL, "E01", "the front matter has no end: a line --- is missing");
+        return false;
+    }
+    ret_yaml->size = (size_t)(line.data - ret_yaml->data);
+    *ret_body = rest;
+    return true;
+}
+
+static bool same_dependencies(struct plan_loader *loader, const struct plan_draft *draft,
+                              const struct bl_json *own)
+{
+    size_t count = bl_json_is(own, BL_JSON_ARRAY) ? bl_json_size(own) : 1;
+    struct bl_text name, other;
+
+    if (count != draft->dependency_count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        bool found = false;
+        if (!plan_scalar(loader, draft->dependencies[i], &name))
+            return false;
+        for (size_t j = 0; j < count && !found; j++) {
+            const struct bl_json *node = bl_json_is(own, BL_JSON_ARRAY) ? bl_json_at(own, j) : own;
+            found = plan_scalar(loader, node, &other) && bl_text_equal(name, other);
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static void read_front_matter(struct plan_loader *loader, struct plan_draft *draft,
+                              struct bl_plan_task *task)
+{
+    static const char *const names[] = {
+        "id", "title", "belay", "autobuild", "task_type", "acceptance_criteria", NULL};
+    static const char *const others[] = {"behavioural_oracle",
+                                         "dependencies",
+                                         "status",
+                                         "implementation_mode",
+                                         "type",
+                                         "tags",
+                                         NULL};
+    const struct plan_file *file = &draft->file;
+    const struct bl_json *root = file->document.root;
+    const struct bl_json *id = plan_member(root, "id"), *title = plan_member(root, "title");
+    const struct bl_json *belay = plan_member(root, "belay");
+    const struct bl_json *autobuild = plan_member(root, "autobuild");
+    const struct bl_json *dependencies = plan_member(root, "dependencies");
+    struct bl_text text = {0};
+
+    plan_keys_warn(loader, file, root, names, others);
+    if (id != NULL && draft->id != NULL &&
+        !(plan_scalar(loader, id + 1, &text) && bl_text_equal(text, bl_text_from(task->id))))
+        plan_fault(loader, file, id + 1, "E02", "the id is %s here, and %s in the feature file",
+                   plan_show_value(loader, id + 1), task->id);
+    if (task->name == NULL && title != NULL)
+        plan_text(loader, file, title + 1, "E02", "title", &task->name);
+    if (belay != NULL)
+        plan_said_read(loader, file, belay + 1, true, &draft->said);
+    if (autobuild != NULL)
+        plan_autobuild_read(loader, file, autobuild + 1, &draft->autobuild);
+    if (dependencies != NULL && !same_dependencies(loader, draft, dependencies + 1))
+        plan_warn(loader, file, dependencies,
+                  "the dependencies here are not those of the feature file, which count");
+    const char *oracle = plan_oracle_read(loader, file, root);
+    if (oracle != NULL)
+        draft->oracle = oracle;
+}
+
+static bool says(struct plan_loader *loader, const struct bl_json *mapping, const char *name,
+                 struct bl_text word)
+{
+    const struct bl_json *key = plan_member(mapping, name);
+    struct bl_text text;
+
+    return key != NULL && plan_scalar(loader, key + 1, &text) && bl_text_equal(text, word);
+}
+
+static bool is_manual(struct plan_loader *loader, const struct bl_json *mapping)
+{
+    return says(loader, mapping, "implementation_mode", BL_TEXT("manual")) ||
+           says(loader, mapping, "task_type", BL_TEXT("operator_handoff"));
+}
+
+static void read_file(struct plan_loader *loader, struct plan_draft *draft,
+                      struct bl_plan_task *task, const char *path)
+{
+    struct plan_file *file = &draft->file;
+    struct bl_text yaml, body;
+
+    file->name = task->file;
+    if (!plan_file_load(loader, path, PLAN_TASK_SIZE_MAX, file) ||
+        !split_front_matter(loader, file, &yaml, &body))
+        return;
+    task->body = bl_text_trim(body);
+    if (!plan_file_parse(loader, file, yaml)) {
+        file->document = (struct bl_document){0};
+        plan_criteria_read(loader, file, task);
+        return;
+    }
+    read_front_matter(loader, draft, task);
+    task->manual = task->manual || is_manual(loader, file->document.root);
+    plan_criteria_read(loader, file, task);
+    if (task->criterion_count == 0)
+        plan_warn(loader, file, NULL,
+                  "%s has no acceptance criteria: the Coach has nothing to hold the work against",
+                  task->id);
+}
+
+/* ---- An entry -------------------------------------------------------------------------------- */
+
+/* Where another task has that id already, it keeps the name, and this one is told. */
+static void read_id(struct plan_loader *loader, size_t number, const struct bl_json *entry)
+{
+    const struct plan_file *file = &loader->file;
+    struct bl_plan_task *task = &loader->plan->tasks[number];
+    const struct bl_json *key = plan_member(entry, "id");
+    const char *id;
+
+    task->id = bl_arena_printf(loader->arena, "task %zu", number + 1).data;
+    if (key == NULL) {
+        plan_fault(loader, file, entry, "E02", "%s has no id", task->id);
+        return;
+    }
+    if (!plan_text(loader, file, key + 1, "E02", "a task's id", &id))
+        return;
+    if (!plan_id_valid(bl_text_from(id)))
+        plan_fault(loader, file, key + 1, "E02",
+                   "the id '%s' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or "
+                   "digit first",
+                   plan_show(loader, bl_text_from(id)));
+    struct bl_text lower = bl_arena_text(loader->arena, bl_text_from(id));
+    for (size_t i = 0; i < lower.size; i++)
+        ((char *)lower.data)[i] = (char)tolower((unsigned char)lower.data[i]);
+    uintptr_t other = (uintptr_t)bl_map_get(&loader->ids, lower);
+    task->id = id;
+    if (other != 0) {
+        const struct plan_draft *first = &loader->drafts[other - 1];
+        plan_fault(loader, file, key + 1, "E02", "the id %s is that of the task in line %u%s",
+                   plan_show(loader, bl_text_from(id)), plan_line(file, first->node),
+                   strcmp(loader->plan->tasks[other - 1].id, id) == 0 ? "" : " but for case");
+        return;
+    }
+    bl_map_set(&loader->ids, lower, (void *)(number + 1), NULL);
+    loader->drafts[number].id = key + 1;
+}
+
+static void read_numbers(struct plan_loader *loader, const struct bl_json *entry,
+                         struct bl_plan_task *task)
+{
+    const struct plan_file *file = &loader->file;
+    const struct bl_json *complexity = plan_member(entry, "complexity");
+    const struct bl_json *minutes = plan_member(entry, "estimated_minutes");
+    double estimate;
+
+    if (complexity != NULL && (!plan_integer(loader, complexity + 1, &task->complexity) ||
+                               task->complexity < 1 || task->complexity > 10))
+        plan_fault(loader, file, complexity + 1, "E07",
+                   "complexity must be a whole number from 1 to 10, is %s",
+                   plan_show_value(loader, complexity + 1));
+    if (minutes == NULL)
+        return;
+    if (plan_number(loader, minutes + 1, &estimate) && estimate >= 0 && estimate <= 1e6)
+        task->estimated_minutes = (int64_t)(estimate + 0.5);
+    else
+        plan_fault(loader, file, minutes + 1, "E07",
+                   "estimated_minutes must be a number from 0 to 1000000, is %s",
+                   plan_show_value(loader, minutes + 1));
+}
+
+static void read_words(struct plan_loader *loader, const struct bl_json *entry,
+                       struct bl_plan_task *task)
+{
+    const struct bl_json *status = plan_member(entry, "status");
+    const struct bl_json *mode = plan_member(entry, "implementation_mode");
+    size_t index;
+
+    task->status = states[0];
+    if (status != NULL && plan_word(loader, &loader->file, status, states, &index))
+        task->status = states[index];
+    if (mode != NULL && plan_word(loader, &loader->file, mode, modes, &index))
+        task->mode = modes[index];
+    task->manual = is_manual(loader, entry);
+}
+
+static void read_dependencies(struct plan_loader *loader, const struct bl_json *entry,
+                              struct plan_draft *draft, const struct bl_plan_task *task)
+{
+    const struct plan_file *file = &loader->file;
+    const struct bl_json *key = plan_member(entry, "dependencies");
+
+    if (key == NULL)
+        return;
+    size_t count = bl_json_is(key + 1, BL_JSON_ARRAY) ? bl_json_size(key + 1) : 1;
+    if (count > PLAN_DEPENDENCIES_MAX)
+        plan_fault(loader, file, key, "E01", "%s has %zu dependencies: %u at most", task->id, count,
+                   PLAN_DEPENDENCIES_MAX);
+    draft->dependencies =
+        bl_arena_alloc(loader->arena, (PLAN_DEPENDENCIES_MAX + 1) * sizeof *draft->dependencies);
+    if (!bl_json_is(key + 1, BL_JSON_ARRAY)) {
+        struct bl_text name;
+        if (plan_scalar(loader, key + 1, &name))
+            draft->dependencies[draft->dependency_count++] = key + 1;
+        else
+            plan_fault(loader, file, key + 1, "E05", "dependencies must be a list of tasks, is %s",
+                       bl_value_type(key + 1));
+        return;
+    }
+    BL_JSON_EACH (node, key + 1) {
+        struct bl_text name;
+        if (draft->dependency_count == PLAN_DEPENDENCIES_MAX)
+            break;
+        if (plan_scalar(loader, node, &name))
+            draft->dependencies[draft->dependency_count++] = node;
+        else
+            plan_fault(loader, file, node, "E05", "a dependency of %s must be a task's id, is %s",
+                       task->id, bl_value_type(node));
+    }
+}
+
+static void read_entry(struct plan_loader *loader, const struct bl_json *entry)
+{
+    static const char *const names[] = {
+        "id",     "name",      "file_path",           "complexity", "dependencies",
+        "status", "task_type", "implementation_mode", NULL};
+    static const char *const others[] = {
+        "estimated_minutes", "behavioural_oracle", "belay", "note", "tags", NULL};
+    struct bl_plan *plan = loader->plan;
+    size_t number = plan->task_count++;
+    struct bl_plan_task *task = &plan->tasks[number];
+    struct plan_draft *draft = &loader->drafts[number];
+    const struct plan_file *file = &loader->file;
+
+    draft->node = entry;
+    task->number = number;
+    task->status = states[0];
+    task->id = bl_arena_printf(loader->arena, "task %zu", number + 1).data;
+    if (!bl_json_is(entry, BL_JSON_OBJECT)) {
+        plan_fault(loader, file, entry, "E02", "%s must be a mapping with id and file_path, is %s",
+                   task->id, bl_value_type(entry));
+        return;
+    }
+    plan_keys_warn(loader, file, entry, names, others);
+    read_id(loader, number, entry);
+    const struct bl_json *name = plan_member(entry, "name"), *belay = plan_member(entry, "belay");
+    if (name != NULL)
+        plan_text(loader, file, name + 1, "E02", "a task's name", &task->name);
+    if (belay != NULL)
+        plan_warn(loader, file, belay, "belay: of a task belongs into %s: here it is ignored",
+                  "its own file");
+    read_numbers(loader, entry, task);
+    read_words(loader, entry, task);
+    read_dependencies(loader, entry, draft, task);
+    draft->oracle = plan_oracle_read(loader, file, entry);
+    const char *path = find_file(loader, entry, task);
+    if (path != NULL)
+        read_file(loader, draft, task, path);
+    if (task->name == NULL)
+        task->name = task->id;
+}
+
+void plan_tasks_read(struct plan_loader *loader)
+{
+    const struct plan_file *file = &loader->file;
+    const struct bl_json *root = file->document.root, *key = plan_member(root, "tasks");
+    size_t count = key != NULL ? bl_json_size(key + 1) : 0;
+
+    if (key == NULL || !bl_json_is(key + 1, BL_JSON_ARRAY) || count == 0) {
+        plan_fault(loader, file, key != NULL ? key : root, "E02", "the feature has no tasks%s%s",
+                   key != NULL && count > 0 ? ": they must be a list, not " : "",
+                   key != NULL && count > 0 ? bl_value_type(key + 1) : "");
+        count = 0;
+    }
+    if (count > PLAN_TASKS_MAX) {
+        plan_fault(loader, file, key, "E01", "there are %zu tasks: %u at most", count,
+                   PLAN_TASKS_MAX);
+        loader->tasks_cut = true;
+        count = PLAN_TASKS_MAX;
+    }
+    loader->plan->tasks = bl_arena_zalloc(loader->arena, (count + 1) * sizeof(struct bl_plan_task));
+    loader->drafts = bl_arena_zalloc(loader->arena, (count + 1) * sizeof(struct plan_draft));
+    if (count == 0)
+        return;
+    BL_JSON_EACH (entry, key + 1) {
+        if (loader->plan->task_count == count)
+            break;
+        read_entry(loader, entry);
+    }
+}

@@ -1,0 +1,283 @@
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- Plain text ------------------------------------------------------------------------------ */
+
+/* Controls of both sets, and what turns the direction of a line or ends it. */
+static bool is_unsafe(uint32_t code_point)
+{
+    return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+           (code_point >= 0x200e && code_point <= 0x200f) ||
+           (code_point >= 0x2028 && code_point <= 0x202e) ||
+           (code_point >= 0x2066 && code_point <= 0x2069) || code_point == 0xfeff;
+}
+
+void plan_escape(struct bl_buffer *out, struct bl_text text)
+{
+    while (text.size > 0) {
+        uint32_t code_point;
+        size_t length = bl_utf8_decode(text, &code_point);
+        if (length == 0)
+            bl_buffer_append(out, BL_TEXT("\xef\xbf\xbd"));
+        else if (code_point == '\n')
+            bl_buffer_append(out, BL_TEXT("\\n"));
+        else if (code_point == '\t')
+            bl_buffer_append(out, BL_TEXT("\\t"));
+        else if (is_unsafe(code_point))
+            bl_buffer_printf(out, "\\u%04" PRIx32, code_point);
+        else
+            bl_buffer_append(out, (struct bl_text){text.data, length});
+        length = length > 0 ? length : 1;
+        text = (struct bl_text){text.data + length, text.size - length};
+    }
+}
+
+static void put(struct bl_buffer *out, const char *string)
+{
+    plan_escape(out, bl_text_from(string));
+}
+
+int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer *out)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, (size_t)512 * 1024);
+    put(&line, problem->file);
+    if (problem->line > 0)
+        bl_buffer_printf(&line, ":%" PRIu32, problem->line);
+    bl_buffer_printf(&line, ": %s ", strcmp(problem->code, "W") == 0 ? "warning:" : problem->code);
+    put(&line, problem->message);
+    int code = bl_buffer_append(out, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+    return code;
+}
+
+const char *plan_seconds(uint64_t ns, char out[32])
+{
+    snprintf(out, 32, "%llu.%03llu", ns / BL_NS_PER_S, ns % BL_NS_PER_S / BL_NS_PER_MS);
+    size_t size = strlen(out);
+    while (size > 0 && out[size - 1] == '0')
+        size--;
+    out[size > 0 && out[size - 1] == '.' ? size - 1 : size] = '\0';
+    /* Less than can be shown is not nothing. */
+    if (ns > 0 && ns < BL_NS_PER_MS)
+        snprintf(out, 32, "%g", (double)ns / 1e9);
+    return out;
+}
+
+void bl_plan_deadline_text(const struct bl_plan_task *task, char out[96])
+{
+    char deadline[32], grace[32];
+
+    plan_seconds(task->deadline_ns, deadline);
+    if (task->limits.coach_grace_ns > 0)
+        snprintf(out, 96, "%s s + %s s coach grace", deadline,
+                 plan_seconds(task->limits.coach_grace_ns, grace));
+    else
+        snprintf(out, 96, "%s s", deadline);
+}
+
+/* ---- What validate says ---------------------------------------------------------------------- */
+
+static void put_seat(struct bl_buffer *out, const char *name, const struct bl_seat *seat)
+{
+    char seconds[32];
+
+    bl_buffer_printf(out, "    %s: ", name);
+    if (seat->kind == BL_SEAT_COMMAND) {
+        bl_buffer_append(out, BL_TEXT("command"));
+        for (size_t i = 0; seat->command[i] != NULL; i++) {
+            bl_buffer_append_byte(out, ' ');
+            put(out, seat->command[i]);
+        }
+        bl_buffer_printf(out, "; grace %s s, sandbox %s\n", plan_seconds(seat->grace_ns, seconds),
+                         bl_sandbox_name(seat->sandbox));
+        return;
+    }
+    bl_buffer_append(out, BL_TEXT("agent "));
+    put(out, seat->provider != NULL ? seat->provider : "(provider as configured)");
+    if (seat->model != NULL) {
+        bl_buffer_append_byte(out, ' ');
+        put(out, seat->model);
+    }
+    bl_buffer_append(out, BL_TEXT(", persona "));
+    put(out, seat->persona);
+    bl_buffer_printf(out, ", %s", bl_permission_mode_name(seat->permission));
+    if (seat->max_steps != BL_UNLIMITED)
+        bl_buffer_printf(out, ", at most %" PRIu64 " steps", seat->max_steps);
+    if (seat->sandbox_chosen)
+        bl_buffer_printf(out, ", sandbox %s", bl_sandbox_name(seat->sandbox));
+    bl_buffer_append_byte(out, '\n');
+}
+
+static size_t count_of(const char *const *texts)
+{
+    size_t count = 0;
+
+    while (texts[count] != NULL)
+        count++;
+    return count;
+}
+
+static void put_verify(struct bl_buffer *out, const struct bl_verify_plan *verify)
+{
+    char seconds[32];
+    size_t count = count_of(verify->commands);
+
+    if (count == 0) {
+        bl_buffer_append(out, BL_TEXT("    verify: no commands: the Coach decides alone, and it "
+                                      "will read \"approved, not verified\"\n"));
+        return;
+    }
+    bl_buffer_printf(out, "    verify (%s s each%s):", plan_seconds(verify->timeout_ns, seconds),
+                     verify->required ? ", required" : "");
+    for (size_t i = 0; i < count; i++) {
+        bl_buffer_append(out, i > 0 ? BL_TEXT("; ") : BL_TEXT(" "));
+        put(out, verify->commands[i]);
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static bool has_budget(const struct bl_feature_limits *limits)
+{
+    return limits->max_budget_tokens != BL_UNLIMITED || limits->max_budget_usd >= 0;
+}
+
+static void put_budget(struct bl_buffer *out, const struct bl_feature_limits *limits)
+{
+    if (limits->max_budget_tokens != BL_UNLIMITED)
+        bl_buffer_printf(out, " %" PRIu64 " tokens", limits->max_budget_tokens);
+    if (limits->max_budget_usd >= 0)
+        bl_buffer_printf(out, "%s %g USD", limits->max_budget_tokens != BL_UNLIMITED ? "," : "",
+                         limits->max_budget_usd);
+    if (!has_budget(limits))
+        bl_buffer_append(out, BL_TEXT(" none"));
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_unreported(struct bl_buffer *out, const char *indent, const char *who)
+{
+    bl_buffer_printf(out,
+                     "%sbudget: %s is a command: what it does not report is unknown, and not "
+                     "counted\n",
+                     indent, who);
+}
+
+static bool runs_commands(const struct bl_plan_task *task)
+{
+    return !task->manual &&
+           (task->player.kind == BL_SEAT_COMMAND || task->coach.kind == BL_SEAT_COMMAND);
+}
+
+/* Why nobody is started; NULL: somebody is. */
+static const char *idle_of(const struct bl_plan_task *task)
+{
+    if (task->manual)
+        return "manual: deferred, no agent is started";
+    if (strcmp(task->status, "completed") == 0)
+        return "completed in the plan: not run, unless the store knows better";
+    if (strcmp(task->status, "deferred") == 0)
+        return "deferred in the plan: not run, unless the store knows better";
+    return NULL;
+}
+
+static void put_task(struct bl_buffer *out, const struct bl_plan *plan,
+                     const struct bl_plan_task *task)
+{
+    char deadline[96];
+    const char *idle = idle_of(task);
+
+    bl_buffer_append(out, BL_TEXT("  "));
+    put(out, task->id);
+    bl_buffer_append(out, BL_TEXT("  "));
+    put(out, task->name);
+    bl_buffer_append_byte(out, '\n');
+    if (idle != NULL)
+        bl_buffer_printf(out, "    %s\n", idle);
+    bl_plan_deadline_text(task, deadline);
+    bl_buffer_printf(out, "    deadline: %s (%s); turns: %" PRIu32 "; criteria: %zu", deadline,
+                     task->deadline_source, task->limits.turns, task->criterion_count);
+    if (task->complexity > 0)
+        bl_buffer_printf(out, "; complexity: %" PRId64, task->complexity);
+    if (task->estimated_minutes > 0)
+        bl_buffer_printf(out, "; estimate: %" PRId64 " minutes", task->estimated_minutes);
+    bl_buffer_append_byte(out, '\n');
+    if (task->dependency_count > 0)
+        bl_buffer_append(out, BL_TEXT("    after:"));
+    for (size_t i = 0; i < task->dependency_count; i++) {
+        bl_buffer_append_byte(out, ' ');
+        put(out, plan->tasks[task->dependencies[i]].id);
+    }
+    if (task->dependency_count > 0)
+        bl_buffer_append_byte(out, '\n');
+    put_seat(out, "player", &task->player);
+    put_seat(out, "coach", &task->coach);
+    put_verify(out, &task->verify);
+    if (!has_budget(&task->limits))
+        return;
+    bl_buffer_append(out, BL_TEXT("    budget:"));
+    put_budget(out, &task->limits);
+    if (runs_commands(task))
+        put_unreported(out, "    ",
+                       task->player.kind == BL_SEAT_COMMAND ? "its player" : "its coach");
+}
+
+static void put_head(struct bl_buffer *out, const struct bl_plan *plan)
+{
+    char seconds[32];
+    size_t unreported = 0;
+
+    put(out, plan->id);
+    bl_buffer_append(out, BL_TEXT(": "));
+    put(out, plan->name);
+    bl_buffer_append(out, BL_TEXT("\n  file: "));
+    put(out, plan->path);
+    bl_buffer_printf(out, "\n  plan: %s\n  tasks: %zu in %zu wave%s, %" PRIu32 " at once",
+                     plan->digest, plan->task_count, plan->wave_count,
+                     plan->wave_count == 1 ? "" : "s", plan->limits.parallel);
+    if (plan->recommended_parallel > 0)
+        bl_buffer_printf(out, " (recommended_parallel %" PRId64 ")", plan->recommended_parallel);
+    bl_buffer_printf(
+        out, "\n  on failure: %s\n  feature deadline: ", bl_on_failure_name(plan->on_failure));
+    if (plan->limits.feature_timeout_ns > 0)
+        bl_buffer_printf(out, "%s s", plan_seconds(plan->limits.feature_timeout_ns, seconds));
+    else
+        bl_buffer_append(out, BL_TEXT("none"));
+    bl_buffer_append(out, BL_TEXT("\n  budget:"));
+    put_budget(out, &plan->limits);
+    for (size_t i = 0; i < plan->task_count; i++)
+        unreported += runs_commands(&plan->tasks[i]);
+    if (has_budget(&plan->limits) && unreported > 0)
+        put_unreported(out, "  ", "at least one seat");
+}
+
+static void put_gate(struct bl_buffer *out, const struct bl_smoke_gate *gate)
+{
+    char seconds[32];
+
+    bl_buffer_append(out, BL_TEXT("  gate: "));
+    put(out, gate->command);
+    bl_buffer_printf(out, " (exit %d within %s s)\n", gate->expected_exit,
+                     plan_seconds(gate->timeout_ns, seconds));
+}
+
+int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out)
+{
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, (size_t)64 << 20);
+    put_head(&text, plan);
+    for (size_t i = 0; i < plan->wave_count; i++) {
+        const struct bl_plan_wave *wave = &plan->waves[i];
+        bl_buffer_printf(&text, "wave %zu\n", i + 1);
+        for (size_t j = 0; j < wave->count; j++)
+            put_task(&text, plan, &plan->tasks[wave->tasks[j]]);
+        if (wave->gated && plan->gate.command != NULL)
+            put_gate(&text, &plan->gate);
+    }
+    int code = bl_buffer_append(out, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    return code;
+}

@@ -1,0 +1,517 @@
+/* The numbers of a report, and what belongs together in it. */
+#include "report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LINE_MAX_BYTES ((size_t)4096)
+#define STATES_MAX     ((size_t)4096)
+
+/* ---- Pages ----------------------------------------------------------------------------------- */
+
+void page_put(struct page *page, const char *format, ...)
+{
+    va_list arguments;
+    if (page->code != 0)
+        return;
+    va_start(arguments, format);
+    page->code = bl_buffer_vprintf(page->out, format, arguments);
+    va_end(arguments);
+}
+
+void page_clean(struct page *page, const char *text, enum clean_form form)
+{
+    if (page->code == 0)
+        page->code =
+            clean_append(page->out, bl_text_from(text != NULL ? text : REPORT_UNKNOWN), form);
+}
+
+/* ---- Numbers in words ------------------------------------------------------------------------ */
+
+static const struct bl_json *get(const struct bl_json *object, const char *key)
+{
+    return bl_json_get(object, bl_text_from(key));
+}
+
+const char *report_member(const struct bl_json *object, const char *key)
+{
+    struct bl_text text = bl_json_text(get(object, key));
+    return text.size > 0 ? text.data : NULL;
+}
+
+uint32_t report_count(const struct bl_json *object, const char *key)
+{
+    int64_t value;
+    bool known = bl_json_int64(get(object, key), &value) && value > 0 && value <= UINT32_MAX;
+    return known ? (uint32_t)value : 0;
+}
+
+const char *report_seconds(struct bl_arena *arena, double seconds)
+{
+    char text[32];
+    if (!(seconds >= 0) || seconds > 1e9)
+        return REPORT_UNKNOWN;
+    bl_duration_format((int64_t)(seconds * 1e9), text);
+    return bl_arena_text(arena, bl_text_from(text)).data;
+}
+
+static const char *thousands(struct bl_arena *arena, uint64_t value)
+{
+    char digits[32], out[48];
+    int size = snprintf(digits, sizeof digits, "%" PRIu64, value), at = 0;
+    for (int i = 0; i < size; i++) {
+        if (i > 0 && (size - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    return bl_arena_text(arena, (struct bl_text){out, (size_t)at}).data;
+}
+
+const char *report_number(struct bl_arena *arena, const struct bl_json *object, const char *key)
+{
+    const struct bl_json *value = get(object, key);
+    int64_t integer;
+    double number;
+    char text[32];
+    if (bl_json_int64(value, &integer) && integer >= 0)
+        return thousands(arena, (uint64_t)integer);
+    if (!bl_json_double(value, &number))
+        return REPORT_UNKNOWN;
+    size_t size = bl_json_format_double(number, text);
+    return bl_arena_text(arena, (struct bl_text){text, size}).data;
+}
+
+static const char *count_text(struct bl_arena *arena, uint64_t count)
+{
+    return bl_arena_printf(arena, "%" PRIu64, count).data;
+}
+
+static const char *tokens_text(struct bl_arena *arena, const struct bl_spent *spent, bool known)
+{
+    return known ? thousands(arena, bl_usage_total(&spent->usage)) : REPORT_UNKNOWN;
+}
+
+static const char *cost_text(struct bl_arena *arena, const struct bl_spent *spent, bool known)
+{
+    if (!known || spent->cost_unknown || !isfinite(spent->cost_usd))
+        return REPORT_UNKNOWN;
+    return bl_arena_printf(arena, "$%.4f", spent->cost_usd).data;
+}
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+const char *report_phase_name(enum report_phase phase)
+{
+    static const char *const names[] = {"Player", "Verify", "Coach", "Other"};
+    return names[phase];
+}
+
+static enum report_phase phase_of(const char *name)
+{
+    if (name != NULL && strncmp(name, "player", 6) == 0)
+        return REPORT_PLAYER;
+    if (name != NULL && strncmp(name, "verify", 6) == 0)
+        return REPORT_VERIFY;
+    if (name != NULL && strncmp(name, "coach", 5) == 0)
+        return REPORT_COACH;
+    return REPORT_OTHER;
+}
+
+/* A phase that was taken over ran in another turn: it is told of, and has no place of its own. */
+static void make_bar(struct report *report, const struct bl_json *phase, struct report_bar *bar)
+{
+    const char *outcome = report_member(phase, "outcome");
+    double ms;
+    bar->phase = phase_of(report_member(phase, "phase"));
+    bar->outcome = outcome != NULL ? outcome : "";
+    bar->time = REPORT_UNKNOWN;
+    if (strcmp(bar->outcome, "carried") == 0 ||
+        !view_time_read(report_member(phase, "started_at"), &bar->from_ms)) {
+        bar->from_ms = -1;
+        return;
+    }
+    if (!view_time_read(report_member(phase, "ended_at"), &bar->to_ms)) {
+        bool told = bl_json_double(get(phase, "ms"), &ms) && ms >= 0 && ms <= 1e12;
+        bar->to_ms = told ? bar->from_ms + (int64_t)ms : report->end_ms;
+    }
+    if (bar->to_ms < bar->from_ms)
+        bar->to_ms = bar->from_ms;
+    bar->time = report_seconds(&report->arena, (double)(bar->to_ms - bar->from_ms) / 1000);
+}
+
+static void make_turn(struct report *report, const struct bl_json *row, struct report_turn *turn)
+{
+    const char *decision = report_member(row, "decision");
+    const char *verified = report_member(get(row, "verify"), "value");
+    const struct bl_json *phases = get(row, "phases");
+    struct bl_spent spent;
+    int64_t from_ms, to_ms;
+    turn->row = row;
+    turn->attempt = report_count(row, "attempt");
+    turn->turn = report_count(row, "turn");
+    turn->merge = bl_json_boolean(get(row, "merge"), false);
+    turn->counted = bl_json_boolean(get(row, "counted"), false);
+    turn->decision = decision != NULL ? decision : REPORT_UNKNOWN;
+    turn->verified = verified != NULL ? verified : REPORT_UNKNOWN;
+    bl_spent_read(get(row, "spent"), &spent);
+    bool known = bl_usage_total(&spent.usage) > 0;
+    turn->tokens = tokens_text(&report->arena, &spent, known);
+    turn->cost = cost_text(&report->arena, &spent, known);
+    turn->time = REPORT_UNKNOWN;
+    if (view_time_read(report_member(row, "started_at"), &from_ms)) {
+        if (!view_time_read(report_member(row, "ended_at"), &to_ms))
+            to_ms = report->end_ms;
+        turn->time = report_seconds(&report->arena, fmax((double)(to_ms - from_ms) / 1000, 0));
+    }
+    turn->bars = bl_arena_zalloc(&report->arena, sizeof *turn->bars * (bl_json_size(phases) + 1));
+    BL_JSON_EACH (phase, phases)
+        make_bar(report, phase, &turn->bars[turn->bar_count++]);
+}
+
+static int compare_turns(const void *left, const void *right)
+{
+    const struct report_turn *a = left, *b = right;
+    if (a->attempt != b->attempt)
+        return a->attempt < b->attempt ? -1 : 1;
+    return a->turn < b->turn ? -1 : a->turn > b->turn;
+}
+
+const struct bl_list *report_list(const struct bl_list *list)
+{
+    static const struct bl_list none = {(struct bl_list *)(uintptr_t)&none,
+                                        (struct bl_list *)(uintptr_t)&none};
+    return list->next != NULL ? list : &none;
+}
+
+/* The task that a record "turn/TASK/…" or "attempt/TASK/…" is of; NULL: none. */
+static struct report_task *task_of(struct report *report, const struct bl_map *numbers,
+                                   const struct bl_json *row, const char *key)
+{
+    struct bl_text id = bl_json_text(get(row, key));
+    size_t number = (size_t)(uintptr_t)bl_map_get(numbers, id);
+    return number > 0 ? &report->tasks[number - 1] : NULL;
+}
+
+/* Rows of a list, by task: counted first, then put in place. */
+static void share_turns(struct report *report, const struct bl_map *numbers)
+{
+    struct bl_arena *arena = &report->arena;
+    size_t count = 0, at = 0;
+    BL_LIST_EACH (link, report_list(&report->view->turns))
+        count++;
+    const struct bl_json **rows = bl_arena_alloc(arena, sizeof *rows * (count + 1));
+    BL_LIST_EACH (link, report_list(&report->view->turns)) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_json *row = view_record_read(arena, record->json);
+        struct report_task *task = task_of(report, numbers, row, "task");
+        if (task == NULL)
+            continue;
+        rows[at++] = row;
+        task->turn_count++;
+    }
+    for (size_t i = 0; i < report->view->task_count; i++) {
+        struct report_task *task = &report->tasks[i];
+        task->all_turns = bl_arena_zalloc(arena, sizeof *task->all_turns * (task->turn_count + 1));
+        task->turn_count = 0;
+    }
+    for (size_t i = 0; i < at; i++) {
+        struct report_task *task = task_of(report, numbers, rows[i], "task");
+        make_turn(report, rows[i], &task->all_turns[task->turn_count++]);
+    }
+    for (size_t i = 0; i < report->view->task_count; i++)
+        qsort(report->tasks[i].all_turns, report->tasks[i].turn_count,
+              sizeof *report->tasks[i].all_turns, compare_turns);
+}
+
+/* The attempts before the newest, from their rows; the newest is the task's own row. */
+static void share_attempts(struct report *report, const struct bl_map *numbers)
+{
+    struct bl_arena *arena = &report->arena;
+    for (size_t i = 0; i < report->view->task_count; i++) {
+        struct report_task *task = &report->tasks[i];
+        task->attempt_views =
+            bl_arena_zalloc(arena, sizeof *task->attempt_views * (task->attempt_count + 1));
+        task->attempt_count = 0;
+    }
+    BL_LIST_EACH (link, report_list(&report->view->attempts)) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_json *row = view_record_read(arena, record->json);
+        struct report_task *task = task_of(report, numbers, row, "id");
+        if (task == NULL || report_count(row, "attempt") >= task->view->attempt)
+            continue;
+        struct bl_task_view *view = &task->attempt_views[task->attempt_count++];
+        view->deadline_s = -1;
+        view_task_read(row, report->end_ms, view);
+    }
+    for (size_t i = 0; i < report->view->task_count; i++) {
+        struct report_task *task = &report->tasks[i];
+        task->attempt_views[task->attempt_count++] = *task->view;
+    }
+}
+
+static void count_attempts(struct report *report, const struct bl_map *numbers)
+{
+    BL_LIST_EACH (link, report_list(&report->view->attempts)) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        struct bl_arena_mark mark = bl_arena_mark(&report->arena);
+        const struct bl_json *row = view_record_read(&report->arena, record->json);
+        struct report_task *task = task_of(report, numbers, row, "id");
+        if (task != NULL)
+            task->attempt_count++;
+        bl_arena_rewind(&report->arena, mark);
+    }
+}
+
+/* ---- The end of what is known ---------------------------------------------------------------- */
+
+static void later(int64_t *at_ms, const char *time)
+{
+    int64_t other_ms;
+    if (view_time_read(time, &other_ms) && other_ms > *at_ms)
+        *at_ms = other_ms;
+}
+
+/* What runs has come so far: to the moment of the view, which its running tasks tell. */
+static int64_t end_of(const struct bl_feature_view *view)
+{
+    int64_t end_ms = 0, started_ms;
+    later(&end_ms, view->started_at);
+    later(&end_ms, view->ended_at);
+    for (size_t i = 0; i < view->wave_count; i++)
+        later(&end_ms, view->waves[i].ended_at);
+    for (size_t i = 0; i < view->task_count; i++) {
+        const struct bl_task_view *task = &view->tasks[i];
+        later(&end_ms, task->ended_at);
+        later(&end_ms, task->last_activity_at);
+        bool live = task->state == BL_TASK_RUNNING || task->state == BL_TASK_STOPPING;
+        if (live && task->elapsed_s >= 0 && view_time_read(task->started_at, &started_ms)) {
+            int64_t now_ms = started_ms + (int64_t)(task->elapsed_s * 1000);
+            end_ms = now_ms > end_ms ? now_ms : end_ms;
+        }
+    }
+    return end_ms;
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+/* Negative: of no attempt is it known. */
+static double work_seconds(const struct report_task *task)
+{
+    double total_s = -1;
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        double elapsed_s = task->attempt_views[i].elapsed_s;
+        if (elapsed_s >= 0)
+            total_s = fmax(total_s, 0) + elapsed_s;
+    }
+    return total_s;
+}
+
+static const char *deadline_text(struct bl_arena *arena, const struct bl_task_view *task)
+{
+    char deadline[32], grace[32];
+    if (task->deadline_s < 0)
+        return REPORT_UNKNOWN;
+    size_t size = bl_json_format_double(round(task->deadline_s * 1000) / 1000, deadline);
+    size_t more = bl_json_format_double(round(task->grace_s * 1000) / 1000, grace);
+    if (task->grace_s > 0)
+        return bl_arena_printf(arena, "%.*s s + %.*s s coach grace", (int)size, deadline, (int)more,
+                               grace)
+            .data;
+    return bl_arena_printf(arena, "%.*s s", (int)size, deadline).data;
+}
+
+static const char *clean_line(struct bl_arena *arena, const char *text)
+{
+    struct bl_buffer out;
+    bl_buffer_init(&out, LINE_MAX_BYTES);
+    clean_append(&out, bl_text_from(text), CLEAN_LINE);
+    const char *clean = bl_arena_text(arena, bl_buffer_text(&out)).data;
+    bl_buffer_done(&out);
+    return clean;
+}
+
+static void make_task(struct report *report, struct report_task *task)
+{
+    struct bl_arena *arena = &report->arena;
+    const struct bl_task_view *view = task->view;
+    bool on_record = view->row != NULL || view->attempt > 0;
+    task->id = clean_line(arena, view->id);
+    task->said = bl_task_view_text(arena, view).data;
+    task->attempts = on_record ? count_text(arena, view->attempt) : REPORT_UNKNOWN;
+    if (!on_record)
+        task->turns = REPORT_UNKNOWN;
+    else if (view->turns_max > 0)
+        task->turns = bl_arena_printf(arena, "%u/%u", view->turns_counted, view->turns_max).data;
+    else
+        task->turns = count_text(arena, view->turns_counted);
+    task->verified = view->verified == NULL                ? REPORT_UNKNOWN
+                     : strcmp(view->verified, "none") == 0 ? "none declared"
+                                                           : view->verified;
+    task->time = report_seconds(arena, work_seconds(task));
+    task->deadline = deadline_text(arena, view);
+    task->tokens = tokens_text(arena, &view->spent, view->spent_known);
+    task->cost = cost_text(arena, &view->spent, view->spent_known);
+}
+
+/* ---- Marks ----------------------------------------------------------------------------------- */
+
+static void add_mark(struct report *report, struct report_task *task, enum report_mark_kind kind,
+                     int64_t at_ms, struct bl_text what)
+{
+    const struct report_axis *axis = &report->axis;
+    task->marks[task->mark_count++] = (struct report_mark){
+        .kind = kind,
+        .at = report_axis_at(axis, at_ms),
+        .beyond = axis->count > 0 && at_ms > axis->stretches[axis->count - 1].to_ms,
+        .what = what.data,
+    };
+}
+
+static void make_marks(struct report *report, struct report_task *task)
+{
+    struct bl_arena *arena = &report->arena;
+    const struct bl_wave_view *wave =
+        task->view->wave > 0 && task->view->wave <= report->view->wave_count
+            ? &report->view->waves[task->view->wave - 1]
+            : NULL;
+    int64_t at_ms;
+    task->marks = bl_arena_zalloc(arena, sizeof *task->marks * (2 * task->attempt_count + 1));
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        const struct bl_task_view *view = &task->attempt_views[i];
+        if (view->deadline_s >= 0 && view_time_read(view->started_at, &at_ms))
+            add_mark(report, task, REPORT_DEADLINE, at_ms + (int64_t)(view->deadline_s * 1000),
+                     bl_arena_printf(arena, "deadline of attempt %u: %s", view->attempt,
+                                     deadline_text(arena, view)));
+    }
+    if (task->view->merged && wave != NULL &&
+        (view_time_read(report_member(task->view->row, "merged_at"), &at_ms) ||
+         view_time_read(wave->ended_at, &at_ms) || view_time_read(task->view->ended_at, &at_ms)))
+        add_mark(report, task, REPORT_MERGED, at_ms, BL_TEXT("merged"));
+    for (size_t i = 0; i < report->stop_count; i++) {
+        const struct report_stop *stop = &report->stops[i];
+        if (stop->attempt > 0 && strcmp(stop->what, task->view->id) == 0 &&
+            view_time_read(stop->at, &at_ms))
+            add_mark(report, task, REPORT_STOPPED, at_ms,
+                     bl_arena_printf(arena, "attempt %u stopped: %s, by %s", stop->attempt,
+                                     stop->reason, stop->triggered_by));
+    }
+}
+
+/* ---- Waves and sums -------------------------------------------------------------------------- */
+
+static void make_wave(struct report *report, const struct bl_wave_view *view,
+                      struct report_wave *wave)
+{
+    static const char *const words[][2] = {
+        {"none", "no gate"},
+        {"passed", "gate passed"},
+        {"failed", "gate failed"},
+        {"absent", "unverified: the gate could not be run"},
+    };
+    int64_t from_ms, to_ms;
+    wave->view = view;
+    wave->time = REPORT_UNKNOWN;
+    if (view_time_read(view->started_at, &from_ms)) {
+        if (!view_time_read(view->ended_at, &to_ms))
+            to_ms = report->end_ms;
+        wave->time = report_seconds(&report->arena, fmax((double)(to_ms - from_ms) / 1000, 0));
+    }
+    wave->gate = view->gate != NULL ? view->gate : "gate not run";
+    for (size_t i = 0; view->gate != NULL && i < BL_COUNT(words); i++)
+        if (strcmp(view->gate, words[i][0]) == 0)
+            wave->gate = words[i][1];
+}
+
+static const char *states_text(struct bl_arena *arena, const struct bl_feature_view *view)
+{
+    struct bl_buffer out;
+    bl_buffer_init(&out, STATES_MAX);
+    for (size_t i = 0; i < BL_COUNT(view->counts); i++)
+        if (view->counts[i] > 0)
+            bl_buffer_printf(&out, "%s%zu %s", out.size > 0 ? ", " : "", view->counts[i],
+                             bl_task_state_name((enum bl_task_state)i));
+    struct bl_text text = bl_buffer_text(&out);
+    const char *states = text.size > 0 ? bl_arena_text(arena, text).data : REPORT_UNKNOWN;
+    bl_buffer_done(&out);
+    return states;
+}
+
+static void make_totals(struct report *report)
+{
+    struct bl_arena *arena = &report->arena;
+    const struct bl_feature_view *view = report->view;
+    struct report_totals *totals = &report->totals;
+    uint64_t attempts = 0, turns = 0;
+    double work_s = -1;
+    int64_t from_ms, to_ms;
+    for (size_t i = 0; i < view->task_count; i++) {
+        double seconds = work_seconds(&report->tasks[i]);
+        attempts += view->tasks[i].attempt;
+        turns += view->tasks[i].turns_counted;
+        if (seconds >= 0)
+            work_s = fmax(work_s, 0) + seconds;
+    }
+    totals->done = bl_arena_printf(arena, "%zu/%zu",
+                                   view->counts[BL_TASK_COMPLETED] + view->counts[BL_TASK_DEFERRED],
+                                   view->task_count)
+                       .data;
+    totals->states = states_text(arena, view);
+    totals->attempts = count_text(arena, attempts);
+    totals->turns = count_text(arena, turns);
+    totals->time = REPORT_UNKNOWN;
+    if (view_time_read(view->started_at, &from_ms)) {
+        if (!view_time_read(view->ended_at, &to_ms))
+            to_ms = report->end_ms;
+        totals->time = report_seconds(arena, fmax((double)(to_ms - from_ms) / 1000, 0));
+    }
+    totals->work = report_seconds(arena, work_s);
+    bool known = view->spent_known;
+    totals->input_tokens =
+        known ? thousands(arena, view->spent.usage.input_tokens) : REPORT_UNKNOWN;
+    totals->output_tokens =
+        known ? thousands(arena, view->spent.usage.output_tokens) : REPORT_UNKNOWN;
+    totals->tokens = tokens_text(arena, &view->spent, known);
+    totals->cost = cost_text(arena, &view->spent, known);
+    totals->stops = count_text(arena, report->stop_count);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+void report_make(const struct bl_feature_view *view, struct report *report)
+{
+    struct bl_map numbers;
+    *report = (struct report){.view = view, .end_ms = end_of(view)};
+    bl_arena_init(&report->arena);
+    bl_map_init(&numbers);
+    report->tasks = bl_arena_zalloc(&report->arena, sizeof *report->tasks * (view->task_count + 1));
+    report->waves = bl_arena_zalloc(&report->arena, sizeof *report->waves * (view->wave_count + 1));
+    for (size_t i = 0; i < view->task_count; i++) {
+        report->tasks[i].view = &view->tasks[i];
+        bl_map_set(&numbers, bl_text_from(view->tasks[i].id), (void *)(uintptr_t)(i + 1), NULL);
+    }
+    count_attempts(report, &numbers);
+    share_attempts(report, &numbers);
+    share_turns(report, &numbers);
+    bl_map_done(&numbers);
+    report_stops_make(report);
+    report_place(report);
+    for (size_t i = 0; i < view->task_count; i++) {
+        make_task(report, &report->tasks[i]);
+        make_marks(report, &report->tasks[i]);
+    }
+    for (size_t i = 0; i < view->wave_count; i++)
+        make_wave(report, &view->waves[i], &report->waves[i]);
+    make_totals(report);
+    const char *state = view->state != NULL ? view->state : REPORT_UNKNOWN;
+    report->state =
+        view->exit_code >= 0
+            ? bl_arena_printf(&report->arena, "%s, exit code %d", state, view->exit_code).data
+            : state;
+}
+
+void report_done(struct report *report)
+{
+    bl_arena_done(&report->arena);
+}

@@ -1,0 +1,424 @@
+/* The report for a terminal: 80 columns. What people named stands at the ends of lines, so that
+ * wide characters move nothing. */
+#include <stdio.h>
+
+#include "report.h"
+
+#define COLUMNS    80
+#define LABEL_MAX  22
+#define TEXT_MAX   ((size_t)1 << 20)
+#define ISSUES_MAX 10
+
+static const struct bl_json *get(const struct bl_json *object, const char *key)
+{
+    return bl_json_get(object, bl_text_from(key));
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+/* Words of a text, cleaned, in lines that begin `indent` columns in. The first goes on where the
+ * line is, at column `at`. */
+static void put_wrapped(struct page *page, const char *text, int at, int indent)
+{
+    struct bl_buffer clean;
+    struct bl_text rest, line;
+    bl_buffer_init(&clean, TEXT_MAX);
+    clean_append(&clean, bl_text_from(text), CLEAN_LINES);
+    rest = bl_text_trim(bl_buffer_text(&clean));
+    bool first_line = true;
+    while (bl_text_split(&rest, '\n', &line)) {
+        struct bl_text word;
+        if (!first_line) {
+            page_put(page, "\n%*s", indent, "");
+            at = indent;
+        }
+        first_line = false;
+        bool first_word = true;
+        while (bl_text_split(&line, ' ', &word)) {
+            int width = (int)bl_utf8_count(word);
+            if (!first_word && at + 1 + width > COLUMNS) {
+                page_put(page, "\n%*s", indent, "");
+                at = indent;
+                first_word = true;
+            }
+            page_put(page, "%s" BL_TEXT_FORMAT, first_word ? "" : " ", BL_TEXT_ARG(word));
+            at += width + !first_word;
+            first_word = false;
+        }
+    }
+    page_put(page, "\n");
+    bl_buffer_done(&clean);
+}
+
+/* A text at the right of a field; what is not ASCII counts by characters. */
+static void put_right(struct page *page, const char *text, int width)
+{
+    int size = (int)bl_utf8_count(bl_text_from(text));
+    page_put(page, "%*s%s", size < width ? width - size : 0, "", text);
+}
+
+static void put_title(struct page *page, const char *title)
+{
+    page_put(page, "\n%s\n", title);
+    for (size_t i = 0; i < strlen(title); i++)
+        page_put(page, "-");
+    page_put(page, "\n");
+}
+
+static void put_fact(struct page *page, const char *name, const char *value)
+{
+    page_put(page, "  %-12s", name);
+    put_wrapped(page, value != NULL ? value : REPORT_UNKNOWN, 14, 14);
+}
+
+/* ---- The head -------------------------------------------------------------------------------- */
+
+static void put_head(struct page *page, struct report *report)
+{
+    const struct bl_feature_view *view = report->view;
+    const struct report_totals *totals = &report->totals;
+    struct bl_arena *arena = &report->arena;
+    page_put(page, "Feature ");
+    page_clean(page, view->feature, CLEAN_LINE);
+    page_put(page, ": ");
+    page_clean(page, view->name, CLEAN_LINE);
+    page_put(page, "\n\n");
+    put_fact(page, "State", report->state);
+    if (view->reason != NULL)
+        put_fact(page, "Stopped",
+                 bl_arena_printf(arena, "%s, by %s", view->reason,
+                                 view->origin != NULL ? view->origin : REPORT_UNKNOWN)
+                     .data);
+    put_fact(page, "Tasks",
+             bl_arena_printf(arena, "%s done: %s", totals->done, totals->states).data);
+    put_fact(page, "Started", view->started_at);
+    put_fact(page, "Ended", view->ended_at);
+    put_fact(page, "Time",
+             bl_arena_printf(arena, "%s; all tasks together %s", totals->time, totals->work).data);
+    put_fact(
+        page, "Turns",
+        bl_arena_printf(arena, "%s counted, in %s attempts", totals->turns, totals->attempts).data);
+    put_fact(page, "Tokens",
+             bl_arena_printf(arena, "%s (%s in, %s out)", totals->tokens, totals->input_tokens,
+                             totals->output_tokens)
+                 .data);
+    put_fact(page, "Cost", totals->cost);
+    put_fact(page, "Stops", totals->stops);
+    put_fact(page, "Base", view->base_commit);
+    put_fact(
+        page, "Result",
+        view->result_commit == NULL
+            ? NULL
+            : bl_arena_printf(arena, "%s at %s",
+                              view->result_branch != NULL ? view->result_branch : REPORT_UNKNOWN,
+                              view->result_commit)
+                  .data);
+    put_fact(page, "Plan", view->plan_digest);
+    put_fact(page, "Run", view->run_id);
+    if (view->unverified)
+        put_fact(page, "Unverified", "the gate of a wave could not be run");
+    if (view->error != NULL)
+        put_fact(page, "Error", report_member(view->error, "message"));
+}
+
+/* ---- The timeline ---------------------------------------------------------------------------- */
+
+static int cell_of(double at, int width)
+{
+    int cell = (int)(at * width);
+    return cell < width ? cell : width - 1;
+}
+
+static void fill_cells(char *cells, int width, double from, double to, char letter)
+{
+    int first = cell_of(from, width), last = (int)(to * width);
+    last = last > first ? last : first + 1;
+    for (int i = first; i < last && i < width; i++)
+        cells[i] = letter;
+}
+
+static void fill_row(const struct report *report, const struct report_task *task, char *cells,
+                     int width)
+{
+    static const char letters[] = {'P', 'V', 'C', '?'};
+    static const char marks[] = {'|', 'M', 'X'};
+    const struct report_axis *axis = &report->axis;
+    memset(cells, ' ', (size_t)width);
+    for (size_t i = 0; i < axis->count; i++)
+        if (axis->stretches[i].idle)
+            fill_cells(cells, width, axis->stretches[i].from, axis->stretches[i].to, '~');
+    for (size_t i = 0; i < task->attempt_count; i++) {
+        const struct bl_task_view *view = &task->attempt_views[i];
+        int64_t from_ms, to_ms;
+        if (!view_time_read(view->started_at, &from_ms))
+            continue;
+        if (!view_time_read(view->ended_at, &to_ms))
+            to_ms = report->end_ms;
+        fill_cells(cells, width, report_axis_at(axis, from_ms), report_axis_at(axis, to_ms), '.');
+    }
+    for (size_t i = 0; i < task->turn_count; i++) {
+        const struct report_turn *turn = &task->all_turns[i];
+        for (size_t k = 0; k < turn->bar_count; k++)
+            if (turn->bars[k].from_ms >= 0)
+                fill_cells(cells, width, turn->bars[k].from, turn->bars[k].to,
+                           letters[turn->bars[k].phase]);
+    }
+    for (size_t i = 0; i < task->mark_count; i++) {
+        const struct report_mark *mark = &task->marks[i];
+        if (mark->kind != REPORT_DEADLINE || !mark->beyond)
+            cells[cell_of(mark->at, width)] = marks[mark->kind];
+    }
+}
+
+static void put_ticks(struct page *page, const struct report_axis *axis, int label, int width)
+{
+    int at = 0;
+    page_put(page, "%*s", label + 3, "");
+    for (size_t i = 0; i < axis->tick_count; i++) {
+        const struct report_tick *tick = &axis->ticks[i];
+        int cell = cell_of(tick->at, width), size = (int)strlen(tick->label);
+        if (cell + size > width || (i > 0 && cell < at + 1))
+            continue;
+        page_put(page, "%*s%s", cell - at, "", tick->label);
+        at = cell + size;
+    }
+    page_put(page, "\n");
+}
+
+static int label_width(const struct report *report)
+{
+    size_t width = 8;
+    for (size_t i = 0; i < report->view->task_count; i++)
+        if (strlen(report->tasks[i].id) > width)
+            width = strlen(report->tasks[i].id);
+    return width > LABEL_MAX ? LABEL_MAX : (int)width;
+}
+
+/* All of it, or what fits and a mark. */
+static void put_label(struct page *page, const char *id, int width)
+{
+    int size = (int)bl_utf8_count(bl_text_from(id));
+    struct bl_text cut = bl_utf8_cut(bl_text_from(id), (size_t)width - 1);
+    if (size <= width)
+        page_put(page, "%s%*s", id, width - size, "");
+    else
+        page_put(page, BL_TEXT_FORMAT "%*s>", BL_TEXT_ARG(cut), width - 1 - (int)bl_utf8_count(cut),
+                 "");
+}
+
+static void put_wave(struct page *page, const struct report *report, const struct report_wave *wave,
+                     int label)
+{
+    char cells[COLUMNS];
+    int width = COLUMNS - label - 3;
+    page_put(page, "Wave %u: ", wave->view->n);
+    page_clean(page, wave->view->state, CLEAN_LINE);
+    page_put(page, ", ");
+    page_clean(page, wave->gate, CLEAN_LINE);
+    page_put(page, ", %s\n", wave->time);
+    for (size_t i = 0; i < wave->view->task_count; i++) {
+        const struct report_task *task = &report->tasks[wave->view->tasks[i]];
+        page_put(page, "  ");
+        put_label(page, task->id, label);
+        fill_row(report, task, cells, width);
+        int size = width;
+        while (size > 0 && cells[size - 1] == ' ')
+            size--;
+        page_put(page, "%s%.*s\n", size > 0 ? " " : "", size, cells);
+    }
+    if (wave->view->message != NULL) {
+        page_put(page, "  ");
+        put_wrapped(page, wave->view->message, 2, 2);
+    }
+}
+
+static void put_timeline(struct page *page, const struct report *report)
+{
+    int label = label_width(report);
+    put_title(page, "Timeline");
+    if (report->date != NULL)
+        page_put(page, "From %s\n", report->date);
+    page_put(page, "P Player  V verify  C Coach  X stop  M merged  | deadline  ~ break\n\n");
+    put_ticks(page, &report->axis, label, COLUMNS - label - 3);
+    for (size_t i = 0; i < report->view->wave_count; i++)
+        put_wave(page, report, &report->waves[i], label);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static void put_numbers(struct page *page, const char *state, const char *attempts,
+                        const char *turns, const char *time, const char *tokens, const char *cost)
+{
+    page_put(page, " %-11s", state);
+    put_right(page, attempts, 5);
+    put_right(page, turns, 7);
+    put_right(page, time, 11);
+    put_right(page, tokens, 12);
+    put_right(page, cost, 11);
+    page_put(page, "\n");
+}
+
+static void put_tasks(struct page *page, const struct report *report)
+{
+    const struct report_totals *totals = &report->totals;
+    put_title(page, "Tasks");
+    page_put(page, "%*s", 22, "");
+    put_numbers(page, "state", "tries", "turns", "time", "tokens", "cost");
+    for (size_t i = 0; i < report->view->task_count; i++) {
+        const struct report_task *task = &report->tasks[i];
+        bool fits = strlen(task->id) <= LABEL_MAX;
+        page_put(page, fits ? "%-22s%s" : "%s\n%22s", task->id, "");
+        put_numbers(page, bl_task_state_name(task->view->state), task->attempts, task->turns,
+                    task->time, task->tokens, task->cost);
+        page_put(page, "  ");
+        put_wrapped(page, task->view->name, 2, 4);
+        page_put(page, "    ");
+        put_wrapped(page, task->said, 4, 4);
+        page_put(page, "    deadline %s; verification %s\n", task->deadline, task->verified);
+    }
+    page_put(page, "%-22s", "Total");
+    put_numbers(page, totals->done, totals->attempts, totals->turns, totals->work, totals->tokens,
+                totals->cost);
+}
+
+static void put_checkpoint(struct page *page, const struct bl_json *checkpoint)
+{
+    size_t files = bl_json_size(get(checkpoint, "dirty_files"));
+    page_put(page, "    checkpoint: turn %u, ", report_count(checkpoint, "turn"));
+    page_clean(page, report_member(checkpoint, "phase"), CLEAN_LINE);
+    page_put(page, ", ");
+    page_clean(page, report_member(checkpoint, "marker"), CLEAN_LINE);
+    page_put(page, ", %zu uncommitted file%s", files, files == 1 ? "" : "s");
+    page_put(page, "%s\n",
+             bl_json_is(get(checkpoint, "late_verdict"), BL_JSON_OBJECT) ? ", a late verdict" : "");
+}
+
+static void put_stops(struct page *page, struct report *report)
+{
+    put_title(page, "Stops");
+    if (report->stop_count == 0)
+        page_put(page, "None.\n");
+    for (size_t i = 0; i < report->stop_count; i++) {
+        const struct report_stop *stop = &report->stops[i];
+        page_clean(page, stop->at, CLEAN_LINE);
+        page_put(page, "  ");
+        page_clean(page, stop->what, CLEAN_LINE);
+        if (stop->attempt > 0)
+            page_put(page, ", attempt %u", stop->attempt);
+        page_put(page, "\n    ");
+        page_clean(page, stop->reason, CLEAN_LINE);
+        page_put(page, ", by ");
+        page_clean(page, stop->triggered_by, CLEAN_LINE);
+        page_put(page, "\n    ");
+        put_wrapped(page, stop->sentence, 4, 4);
+        if (stop->receipt != NULL) {
+            page_put(page, "    receipt ");
+            page_clean(page, stop->receipt_id, CLEAN_LINE);
+            page_put(page, ": mechanism ");
+            page_clean(page, report_member(stop->receipt, "mechanism"), CLEAN_LINE);
+            page_put(page, ", survivors %s\n",
+                     report_number(&report->arena, stop->receipt, "survivors"));
+        }
+        if (stop->checkpoint != NULL)
+            put_checkpoint(page, stop->checkpoint);
+    }
+}
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+static void put_issue(struct page *page, const struct bl_json *issue)
+{
+    const char *file = report_member(issue, "file");
+    uint32_t line = report_count(issue, "line");
+    page_put(page, "    - ");
+    page_clean(page, report_member(issue, "severity"), CLEAN_LINE);
+    if (file != NULL) {
+        page_put(page, " ");
+        page_clean(page, file, CLEAN_LINE);
+        if (line > 0)
+            page_put(page, ":%u", line);
+    }
+    page_put(page, "\n      ");
+    const char *description = report_member(issue, "description");
+    put_wrapped(page, description != NULL ? description : REPORT_UNKNOWN, 6, 6);
+}
+
+static void put_turn(struct page *page, const struct report_turn *turn)
+{
+    const char *rationale = report_member(get(turn->row, "verdict"), "rationale");
+    size_t count = 0;
+    page_put(page, "  attempt %u, turn %u: ", turn->attempt, turn->turn);
+    page_clean(page, turn->decision, CLEAN_LINE);
+    page_put(page, "%s, %s, verification ", turn->merge ? " (merge)" : "", turn->time);
+    page_clean(page, turn->verified, CLEAN_LINE);
+    page_put(page, "%s\n    tokens %s, cost %s", turn->counted ? "" : ", not counted", turn->tokens,
+             turn->cost);
+    for (size_t i = 0; i < turn->bar_count; i++) {
+        const struct report_bar *bar = &turn->bars[i];
+        page_put(page, ", %s %s", report_phase_name(bar->phase), bar->time);
+        if (bar->outcome[0] != '\0' && strcmp(bar->outcome, "ended") != 0) {
+            page_put(page, " (");
+            page_clean(page, bar->outcome, CLEAN_LINE);
+            page_put(page, ")");
+        }
+    }
+    page_put(page, "\n");
+    if (rationale != NULL) {
+        page_put(page, "    ");
+        put_wrapped(page, rationale, 4, 4);
+    }
+    BL_JSON_EACH (issue, get(turn->row, "issues")) {
+        if (count++ < ISSUES_MAX)
+            put_issue(page, issue);
+    }
+    if (count > ISSUES_MAX)
+        page_put(page, "    … and %zu more issues\n", count - ISSUES_MAX);
+}
+
+static void put_turns(struct page *page, const struct report *report)
+{
+    bool any = false;
+    put_title(page, "Turns");
+    for (size_t i = 0; i < report->view->task_count; i++) {
+        const struct report_task *task = &report->tasks[i];
+        if (task->turn_count == 0)
+            continue;
+        any = true;
+        page_put(page, "%s\n", task->id);
+        for (size_t k = 0; k < task->turn_count; k++)
+            put_turn(page, &task->all_turns[k]);
+    }
+    if (!any)
+        page_put(page, "None.\n");
+}
+
+static void put_warnings(struct page *page, struct report *report)
+{
+    bool any = false;
+    BL_LIST_EACH (link, report_list(&report->view->warnings)) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_json *warning = view_record_read(&report->arena, record->json);
+        const char *message = report_member(warning, "message");
+        if (!any)
+            put_title(page, "Warnings");
+        any = true;
+        page_put(page, "- ");
+        put_wrapped(page, message != NULL ? message : REPORT_UNKNOWN, 2, 2);
+    }
+}
+
+int bl_feature_report_text(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    struct report *report = bl_zalloc(sizeof *report);
+    struct page page = {.out = out};
+    report_make(view, report);
+    put_head(&page, report);
+    put_timeline(&page, report);
+    put_tasks(&page, report);
+    put_stops(&page, report);
+    put_turns(&page, report);
+    put_warnings(&page, report);
+    report_done(report);
+    bl_free(report);
+    return page.code;
+}

@@ -1,0 +1,303 @@
+/* Starting anew without losing anything: each branch becomes a rescue ref, its worktree moves
+ * aside, uncommitted files and all. The intent is on record first, and each step can be done again:
+ * so one that was interrupted is finished by the next start. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define INTENT_MAX ((size_t)1 << 20)
+
+struct rescue_item {
+    struct bl_list link;
+    const char *branch; /* full ref; of a folder that is in our place without one it is empty, */
+    const char *commit; /* as are these two */
+    const char *ref;    /* that keeps it */
+    const char *worktree;
+    const char *aside;
+};
+
+/* ---- What is to be done ---------------------------------------------------------------------- */
+
+static const char *place_of(struct bl_feature *feature, struct bl_arena *arena, const char *name)
+{
+    return bl_arena_printf(arena, "%s/.belay/worktrees/%s/%s", feature->plan->repository,
+                           feature->plan->id, name)
+        .data;
+}
+
+/* The next number that no rescue has had. */
+static int next_number(struct bl_feature *feature, struct bl_arena *arena, const char *name,
+                       unsigned long *ret_number, struct bl_error *error)
+{
+    char prefix[FEATURE_REF_SIZE];
+    struct bl_list refs;
+    snprintf(prefix, sizeof prefix, "refs/belay/rescue/%s/%s/", feature->plan->id, name);
+    int code = git_refs_list(feature->git, arena, prefix, &refs, error);
+    *ret_number = 1;
+    if (code != 0)
+        return code;
+    BL_LIST_EACH (link, &refs) {
+        const struct git_ref *ref = BL_CONTAINER(link, struct git_ref, link);
+        unsigned long number = strtoul(ref->name + strlen(prefix), NULL, 10);
+        if (number >= *ret_number)
+            *ret_number = number + 1;
+    }
+    const char *place = place_of(feature, arena, name);
+    while (access(bl_arena_printf(arena, "%s.%lu", place, *ret_number).data, F_OK) == 0)
+        ++*ret_number;
+    return 0;
+}
+
+/* `ref` NULL: only what is in the worktree's place. */
+static int add_item(struct bl_feature *feature, struct bl_arena *arena, const char *name,
+                    const struct git_ref *ref, struct bl_list *items, struct bl_error *error)
+{
+    const char *id = feature->plan->id;
+    unsigned long number;
+    int code = next_number(feature, arena, name, &number, error);
+    if (code != 0)
+        return code;
+    struct rescue_item *item = bl_arena_zalloc(arena, sizeof *item);
+    item->branch = item->commit = item->ref = "";
+    if (ref != NULL) {
+        item->branch = ref->name;
+        item->commit = bl_arena_text(arena, bl_text_from(ref->id)).data;
+        item->ref = bl_arena_printf(arena, "refs/belay/rescue/%s/%s/%lu", id, name, number).data;
+    }
+    item->worktree = place_of(feature, arena, name);
+    item->aside = bl_arena_printf(arena, "%s.%lu", item->worktree, number).data;
+    bl_list_push_back(items, &item->link);
+    return 0;
+}
+
+static bool is_listed(const struct bl_list *items, const char *worktree)
+{
+    BL_LIST_EACH (link, items)
+        if (strcmp(BL_CONTAINER(link, struct rescue_item, link)->worktree, worktree) == 0)
+            return true;
+    return false;
+}
+
+/* What stands in the place of a worktree, and has no branch of ours. */
+static int list_places(struct bl_feature *feature, struct bl_arena *arena, const char *task,
+                       struct bl_list *items, struct bl_error *error)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < feature->plan->task_count; i++) {
+        const char *id = feature->plan->tasks[i].id;
+        const char *place = place_of(feature, arena, id);
+        if ((task == NULL || strcmp(task, id) == 0) && access(place, F_OK) == 0 &&
+            !is_listed(items, place))
+            code = add_item(feature, arena, id, NULL, items, error);
+    }
+    return code;
+}
+
+static int list_items(struct bl_feature *feature, struct bl_arena *arena, const char *task,
+                      struct bl_list *items, struct bl_error *error)
+{
+    char prefix[FEATURE_REF_SIZE];
+    struct bl_list refs;
+    bl_list_init(items);
+    feature_branch(feature, "", prefix);
+    int code = git_refs_list(feature->git, arena, prefix, &refs, error);
+    BL_LIST_EACH (link, &refs) {
+        const struct git_ref *ref = BL_CONTAINER(link, struct git_ref, link);
+        if (code == 0 && (task == NULL || strcmp(ref->name + strlen(prefix), task) == 0))
+            code = add_item(feature, arena, ref->name + strlen(prefix), ref, items, error);
+    }
+    return code == 0 ? list_places(feature, arena, task, items, error) : code;
+}
+
+static void put_intent(struct bl_feature *feature, const char *task, const struct bl_list *items)
+{
+    struct bl_buffer json;
+    struct bl_json_writer writer;
+    bl_buffer_init(&json, INTENT_MAX);
+    bl_json_writer_init(&writer, &json);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "task", task);
+    bl_json_write_key(&writer, BL_TEXT("items"));
+    bl_json_write_array(&writer);
+    BL_LIST_EACH (link, items) {
+        const struct rescue_item *item = BL_CONTAINER(link, struct rescue_item, link);
+        bl_json_write_object(&writer);
+        bl_json_put_string(&writer, "branch", item->branch);
+        bl_json_put_string(&writer, "commit", item->commit);
+        bl_json_put_string(&writer, "ref", item->ref);
+        bl_json_put_string(&writer, "worktree", item->worktree);
+        bl_json_put_string(&writer, "aside", item->aside);
+        bl_json_write_end(&writer);
+    }
+    bl_json_write_end(&writer);
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        ledger_put(feature, "fresh", bl_buffer_text(&json));
+    bl_buffer_done(&json);
+}
+
+static void read_items(struct bl_arena *arena, const struct bl_json *intent, struct bl_list *items)
+{
+    bl_list_init(items);
+    BL_JSON_EACH (value, bl_json_get(intent, BL_TEXT("items"))) {
+        struct rescue_item *item = bl_arena_zalloc(arena, sizeof *item);
+        static const char *const names[] = {"branch", "commit", "ref", "worktree", "aside"};
+        const char **const slots[] = {&item->branch, &item->commit, &item->ref, &item->worktree,
+                                      &item->aside};
+        for (size_t i = 0; i < BL_COUNT(names); i++)
+            *slots[i] =
+                bl_arena_text(arena, bl_json_text(bl_json_get(value, bl_text_from(names[i])))).data;
+        bl_list_push_back(items, &item->link);
+    }
+}
+
+/* ---- Doing it -------------------------------------------------------------------------------- */
+
+static void tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
+{
+    struct event_draft draft;
+    struct bl_json_writer *writer = event_begin(&draft, feature, "rescue_made", NULL, NULL);
+    row_put_word(writer, "ref", item->ref);
+    row_put_word(writer, "branch",
+                 item->branch[0] != '\0' ? item->branch + strlen("refs/heads/") : "");
+    row_put_word(writer, "commit", item->commit);
+    bl_json_put_string(writer, "worktree", moved ? item->aside : NULL);
+    event_end(&draft);
+}
+
+/* A worktree, or a folder that git knows nothing of. */
+static int move_aside(struct bl_feature *feature, const struct rescue_item *item,
+                      struct bl_error *error)
+{
+    bool here = access(item->worktree, F_OK) == 0;
+    bool there = access(item->aside, F_OK) == 0;
+    if (here == there)
+        return 0;
+    /* One that was moved before a kill may be known to git by its old place still. */
+    int code = git_worktree_move(feature->git, item->worktree, item->aside, error);
+    if (code != BL_ENOENT)
+        return code;
+    *error = (struct bl_error){0};
+    if (there || rename(item->worktree, item->aside) == 0)
+        return 0;
+    int failed = errno;
+    return bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "keep aside",
+                        item->worktree, "cannot rename '%s': %s", item->worktree, strerror(failed));
+}
+
+/* Each step looks first whether it has been done. */
+static int save(struct bl_feature *feature, const struct rescue_item *item, struct bl_error *error)
+{
+    char id[GIT_ID_SIZE];
+    bool has_branch = item->branch[0] != '\0';
+    int code = has_branch ? git_ref_find(feature->git, item->ref, id, error) : 0;
+    if (code == BL_ENOENT)
+        code = git_ref_swap(feature->git, item->ref, NULL, item->commit, "belay: rescue", error);
+    if (code == 0)
+        code = move_aside(feature, item, error);
+    if (code != 0)
+        return code;
+    code = has_branch ? git_ref_find(feature->git, item->branch, id, error) : BL_ENOENT;
+    if (code == 0)
+        code = git_ref_swap(feature->git, item->branch, item->commit, NULL, "belay: rescue", error);
+    else if (code == BL_ENOENT)
+        code = 0;
+    if (code == 0)
+        tell(feature, item, access(item->aside, F_OK) == 0);
+    return code;
+}
+
+/* As if it had never been tried; what it cost stays. */
+static void forget_task(struct feature_task *task)
+{
+    struct task_row *row = &task->row;
+    struct task_row old = *row;
+    task_row_init(row);
+    bl_text_into(row->id, sizeof row->id, old.id);
+    row_text_set(&row->name, old.name);
+    row->wave = old.wave;
+    row->attempt = old.attempt;
+    row->spent = old.spent;
+    row->spent_known = old.spent_known;
+    task_row_done(&old);
+    row_text_set(&task->carry, (struct bl_text){0});
+    task->retried = true;
+}
+
+static void forget_all(struct bl_feature *feature)
+{
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        struct feature_task *task = &feature->tasks[i];
+        task_row_done(&task->row);
+        task_row_init(&task->row);
+        row_text_set(&task->carry, (struct bl_text){0});
+    }
+    for (size_t i = 0; i < feature->plan->wave_count; i++)
+        feature->waves[i] = (struct feature_wave){.n = (uint32_t)i + 1, .state = "pending"};
+    feature->resumed = false;
+    feature->plan_changed = false;
+    feature->unverified = false;
+    feature->row.started_wall_ns = 0;
+    feature->row.result_commit[0] = '\0';
+}
+
+static int finish(struct bl_feature *feature, struct feature_task *task, struct bl_error *error)
+{
+    if (task != NULL) {
+        forget_task(task);
+        ledger_put_task(task);
+        ledger_put(feature, "fresh", (struct bl_text){0});
+        return ledger_write(feature, true);
+    }
+    struct bl_store_feature_write write = {.new_generation = true, .durable = true};
+    int code = feature->means->write(feature, &write, error);
+    if (code == 0)
+        forget_all(feature);
+    return code;
+}
+
+static int save_all(struct bl_feature *feature, struct feature_task *task,
+                    const struct bl_list *items, struct bl_error *error)
+{
+    int code = 0;
+    BL_LIST_EACH (link, items) {
+        if (code == 0)
+            code = save(feature, BL_CONTAINER(link, struct rescue_item, link), error);
+    }
+    return code == 0 ? finish(feature, task, error) : code;
+}
+
+int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error)
+{
+    struct bl_arena arena;
+    struct bl_list items;
+    bl_arena_init(&arena);
+    const char *id = task != NULL ? task->plan->id : NULL;
+    int code = list_items(feature, &arena, id, &items, error);
+    if (code == 0) {
+        put_intent(feature, id, &items);
+        code = ledger_write(feature, true);
+        if (code != 0)
+            *error = feature->error;
+    }
+    if (code == 0)
+        code = save_all(feature, task, &items, error);
+    bl_arena_done(&arena);
+    return code;
+}
+
+int rescue_recover(struct bl_feature *feature, const struct bl_json *intent, struct bl_error *error)
+{
+    struct bl_arena arena;
+    struct bl_list items;
+    struct bl_text id = bl_json_text(bl_json_get(intent, BL_TEXT("task")));
+    bl_arena_init(&arena);
+    read_items(&arena, intent, &items);
+    int code =
+        save_all(feature, id.size > 0 ? feature_task_find(feature, id) : NULL, &items, error);
+    bl_arena_done(&arena);
+    return code;
+}

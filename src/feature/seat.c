@@ -1,0 +1,88 @@
+#include "parts.h"
+
+void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl_config *config,
+                     const struct bl_settings *settings, const char *repository,
+                     const char *git_folder, struct bl_activities *activities)
+{
+    struct bl_list notices;
+
+    *house = (struct seat_house){
+        .store = store,
+        .config = config,
+        .settings = settings,
+        .repository = repository,
+        .git_folder = git_folder,
+        .activities = activities,
+    };
+    bl_arena_init(&house->arena);
+    bl_list_init(&house->running);
+    bl_list_init(&notices);
+    bl_personas_find(&house->arena, repository, &house->personas, &notices);
+}
+
+void seat_house_done(struct seat_house *house)
+{
+    bl_arena_done(&house->arena);
+}
+
+void seat_house_hurry(struct seat_house *house)
+{
+    house->hurried = true;
+    BL_LIST_EACH (link, &house->running) {
+        struct seat_run_handle *handle = BL_CONTAINER(link, struct seat_run_handle, link);
+        bl_command_hurry(&handle->control);
+        if (handle->toolbox != NULL)
+            bl_toolbox_hurry(handle->toolbox);
+    }
+}
+
+static bool is_fine(struct bl_text text)
+{
+    return bl_utf8_valid(text) && (text.size == 0 || memchr(text.data, '\0', text.size) == NULL);
+}
+
+static const struct bl_text replacement = BL_TEXT("\xEF\xBF\xBD");
+
+/* Valid UTF-8, but for NULs. */
+static void append_without_nul(struct bl_buffer *out, struct bl_text text)
+{
+    while (text.size > 0) {
+        const char *nul = memchr(text.data, '\0', text.size);
+        size_t size = nul != NULL ? (size_t)(nul - text.data) : text.size;
+        bl_buffer_append(out, (struct bl_text){text.data, size});
+        if (nul != NULL)
+            bl_buffer_append(out, replacement);
+        size += nul != NULL;
+        text = (struct bl_text){text.data + size, text.size - size};
+    }
+}
+
+struct bl_text seat_valid_text(struct bl_arena *arena, struct bl_text text)
+{
+    struct bl_buffer out;
+
+    if (is_fine(text))
+        return text;
+    bl_buffer_init(&out, SIZE_MAX);
+    while (text.size > 0) {
+        size_t good = bl_utf8_valid_prefix(text, NULL);
+        append_without_nul(&out, (struct bl_text){text.data, good});
+        if (good < text.size)
+            bl_buffer_append(&out, replacement);
+        good += good < text.size;
+        text = (struct bl_text){text.data + good, text.size - good};
+    }
+    struct bl_text valid = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return valid;
+}
+
+void seat_run(struct seat_house *house, const struct seat_order *order, struct bl_arena *arena,
+              struct seat_outcome *ret_outcome)
+{
+    *ret_outcome = (struct seat_outcome){0};
+    switch (order->seat->kind) {
+    case BL_SEAT_AGENT: seat_agent_run(house, order, arena, ret_outcome); return;
+    case BL_SEAT_COMMAND: seat_command_run(house, order, arena, ret_outcome); return;
+    }
+}

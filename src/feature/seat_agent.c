@@ -1,0 +1,518 @@
+/* A seat that is an agent of ours.
+ *
+ * Design notes.
+ *
+ * What a Player writes into its worktree must not reach the one who checks it other than as data:
+ * so a Coach has its instructions and skills from the user's repository, a Player from where it
+ * works. Files are read on a thread, because they may block; the agent runs on a stack of its own,
+ * because the task's fiber has used some of its. */
+#include <stdio.h>
+
+#include "parts.h"
+
+#define OPERATION       "start an agent"
+#define TOOL_INPUT_SHOW ((size_t)400)
+
+/* What comes from files. Owns all it holds. */
+struct reading {
+    struct bl_arena arena;
+    const char *script_path; /* NULL: none */
+    bool builtin;
+    const char *directory; /* where it works */
+    const char *told_from; /* where instructions and skills are looked for */
+    struct bl_script *script;
+    struct bl_list instructions;
+    struct bl_list skills;
+    struct bl_text system;
+    int code;
+    struct bl_error error;
+};
+
+/* On the heap: a fiber's stack is small. */
+struct agent_run {
+    struct seat_house *house;
+    const struct seat_order *order;
+    struct bl_arena *arena;
+    struct seat_outcome *outcome;
+    const struct bl_persona *persona;
+    struct reading *reading;
+    struct seat_run_handle handle;
+    struct bl_permissions *permissions;
+    struct bl_models models;
+    struct bl_model_source source;
+    struct bl_budget budget; /* of the persona, below the order's */
+    struct bl_listener listener;
+    struct bl_capture said;
+    struct bl_scope scope;
+    struct bl_unit unit;
+    char run_id[BL_ID_SIZE];
+    char doing[48];      /* for `active` */
+    uint64_t tokens;     /* so far, */
+    uint64_t settled;    /* and those of calls that have ended */
+    const char *session; /* to go on with; NULL: a new one */
+    int code;            /* of the beginning */
+    struct bl_agent_result result;
+};
+
+/* ---- What is in files ------------------------------------------------------------------------ */
+
+static void reading_free(void *argument)
+{
+    struct reading *reading = argument;
+
+    if (reading == NULL)
+        return;
+    bl_script_free(reading->script);
+    bl_arena_done(&reading->arena);
+    bl_free(reading);
+}
+
+static int read_script(struct reading *reading)
+{
+    struct bl_error detail = {0};
+
+    int code = bl_script_load(reading->script_path, &reading->script, &detail);
+    if (code == 0)
+        return 0;
+    bl_error_set(&reading->error, code, detail.kind, OPERATION, reading->script_path,
+                 "cannot play '%s': %s", reading->script_path, detail.message);
+    if (detail.hint[0] != '\0')
+        bl_error_hint(&reading->error, "%s", detail.hint);
+    return code;
+}
+
+static void read_files(void *argument)
+{
+    struct reading *reading = argument;
+    struct bl_arena *arena = &reading->arena;
+    struct bl_list notices;
+    int code = 0;
+
+    if (reading->script_path != NULL)
+        code = read_script(reading);
+    else if (reading->builtin)
+        reading->script = bl_script_builtin();
+    if (code == 0)
+        code = bl_instructions_find(arena, reading->told_from, &reading->instructions,
+                                    &reading->error);
+    reading->code = code;
+    if (code != 0)
+        return;
+    bl_list_init(&notices);
+    bl_skills_find(arena, reading->told_from, &reading->skills, &notices);
+    struct bl_prompt_parts parts = {
+        .directory = reading->directory,
+        .instructions = &reading->instructions,
+        .skills = &reading->skills,
+        .wall_ns = bl_clock_wall_ns(&bl_clock_system),
+    };
+    reading->system = bl_system_prompt(arena, &parts);
+}
+
+static int read_all(struct agent_run *run)
+{
+    const struct seat_order *order = run->order;
+    const struct bl_config_found *found = &run->models.found;
+    struct reading *reading = bl_zalloc(sizeof *reading);
+    struct bl_arena *arena = &reading->arena;
+    bool abandoned = false;
+
+    bl_arena_init(arena);
+    reading->builtin = found->provider == NULL;
+    if (found->provider == NULL && found->script != NULL)
+        reading->script_path = bl_arena_text(arena, bl_text_from(found->script)).data;
+    reading->directory = bl_arena_text(arena, bl_text_from(order->directory)).data;
+    reading->told_from =
+        bl_arena_text(arena, bl_text_from(order->coach ? run->house->repository : order->directory))
+            .data;
+    struct bl_work work = {
+        .run = read_files, .drop = reading_free, .payload = reading, .abandon_on_stop = true};
+    int code = bl_work_call(&work, &abandoned);
+    if (code != 0) {
+        if (!abandoned)
+            reading_free(reading);
+        return code;
+    }
+    run->reading = reading;
+    run->models.script = reading->script;
+    run->outcome->error = reading->error;
+    return reading->code;
+}
+
+/* ---- Who answers ----------------------------------------------------------------------------- */
+
+static int find_persona(struct agent_run *run)
+{
+    const char *name = run->order->seat->persona;
+
+    run->persona = bl_persona_named(&run->house->personas, bl_text_from(name));
+    if (run->persona != NULL)
+        return 0;
+    bl_error_set(&run->outcome->error, BL_ENOENT, BL_KIND_USAGE, OPERATION, name,
+                 "there is no persona '%.100s'", name);
+    bl_error_hint(&run->outcome->error,
+                  "it is explore, worker, review, or a file in .belay/agents");
+    return BL_ENOENT;
+}
+
+static int find_model(struct agent_run *run)
+{
+    const struct bl_seat *seat = run->order->seat;
+    struct bl_error *error = &run->outcome->error;
+    struct bl_config_choice choice = {.provider = seat->provider, .model = seat->model};
+    struct bl_config_found *found = &run->models.found;
+
+    if (choice.provider == NULL && choice.model == NULL)
+        choice.model = run->persona->model;
+    int code = bl_config_find(run->house->config, &choice, found, error);
+    if (code != 0)
+        return code;
+    if (found->chosen && !found->replay)
+        return 0;
+    const char *who = run->order->coach ? "coach" : "player";
+    if (found->replay)
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, who,
+                     "a cassette cannot play the %s", who);
+    else
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, who,
+                     "no model is chosen for the %s, and none is configured", who);
+    bl_error_hint(error, "name provider and model in the plan, or configure them");
+    return BL_EINVAL;
+}
+
+/* ---- Tools ----------------------------------------------------------------------------------- */
+
+/* Git's folder, and those of skills; end in NULL. */
+static const char *const *readable_folders(const struct agent_run *run)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, &run->reading->skills)
+        count++;
+    const char **folders = bl_arena_alloc(run->arena, (count + 2) * sizeof *folders);
+    count = 0;
+    folders[count++] = run->house->git_folder;
+    BL_LIST_EACH (link, &run->reading->skills)
+        folders[count++] = BL_CONTAINER(link, struct bl_skill, link)->folder;
+    folders[count] = NULL;
+    return folders;
+}
+
+static int open_tools(struct agent_run *run)
+{
+    const struct bl_settings *settings = run->house->settings;
+    const struct bl_seat *seat = run->order->seat;
+    struct bl_error *error = &run->outcome->error;
+    int code = 0;
+
+    run->permissions = bl_permissions_new(seat->permission);
+    if (settings != NULL)
+        code = bl_settings_apply(settings, run->permissions, error);
+    struct bl_toolbox_options options = {
+        .workspace = run->order->directory,
+        .readable = readable_folders(run),
+        .permissions = run->permissions,
+        .sandbox_chosen = seat->sandbox_chosen,
+        .sandbox = seat->sandbox,
+    };
+    if (code == 0)
+        code = bl_toolbox_new(&options, &run->handle.toolbox, error);
+    if (code != 0)
+        return code;
+    bl_toolbox_hide(run->handle.toolbox, bl_config_key_variables(run->house->config));
+    if (settings != NULL)
+        bl_toolbox_allow_variables(run->handle.toolbox, settings->env_allow);
+    if (run->house->hurried)
+        bl_toolbox_hurry(run->handle.toolbox);
+    return 0;
+}
+
+/* ---- What is told of it ---------------------------------------------------------------------- */
+
+static void tell_alive(const struct agent_run *run, const char *doing)
+{
+    if (run->order->active != NULL)
+        run->order->active(run->order->context, doing, run->tokens);
+}
+
+static void tell_output(const struct agent_run *run, struct bl_text text)
+{
+    if (run->order->output != NULL && text.size > 0)
+        run->order->output(run->order->context, text);
+}
+
+static void take_call(struct agent_run *run, const struct bl_event *event)
+{
+    struct bl_text input = bl_utf8_cut(event->call->input_text, TOOL_INPUT_SHOW);
+    bool cut = input.size < event->call->input_text.size;
+    char line[TOOL_INPUT_SHOW + 128];
+
+    snprintf(run->doing, sizeof run->doing, "tool %.40s", event->call->name);
+    if (!event->nested)
+        run->settled = run->tokens;
+    int size = snprintf(line, sizeof line, "\n> %.64s " BL_TEXT_FORMAT "%s\n", event->call->name,
+                        BL_TEXT_ARG(input), cut ? "…" : "");
+    tell_output(run, (struct bl_text){line, (size_t)size});
+}
+
+/* Of the agent itself; of those below it only that they are alive, and what they came to. */
+static void follow(struct agent_run *run, const struct bl_event *event)
+{
+    switch ((int)event->type) {
+    case BL_EVENT_TURN_STARTED: bl_text_into(run->doing, sizeof run->doing, "model"); break;
+    case BL_EVENT_TEXT_DELTA:
+        bl_text_into(run->doing, sizeof run->doing, "model");
+        bl_capture_add(&run->said, event->text);
+        tell_output(run, event->text);
+        break;
+    case BL_EVENT_THINKING_DELTA: bl_text_into(run->doing, sizeof run->doing, "model"); break;
+    case BL_EVENT_USAGE: run->tokens = run->settled + bl_usage_total(event->usage); break;
+    case BL_EVENT_TOOL_STARTED: take_call(run, event); break;
+    case BL_EVENT_TOOL_OUTPUT: tell_output(run, event->text); break;
+    case BL_EVENT_SUBAGENT_ENDED:
+        if (event->usage != NULL)
+            run->settled += bl_usage_total(event->usage);
+        run->tokens = run->settled > run->tokens ? run->settled : run->tokens;
+        break;
+    default: break;
+    }
+}
+
+static void on_event(void *context, const struct bl_event *event)
+{
+    struct agent_run *run = context;
+
+    if (event->agent == NULL)
+        follow(run, event);
+    tell_alive(run, run->doing);
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+static struct bl_agent_options agent_options(struct agent_run *run)
+{
+    const struct seat_house *house = run->house;
+    const struct seat_order *order = run->order;
+    const struct bl_settings *settings = house->settings;
+    struct bl_agent_options options = {
+        .store = house->store,
+        .session = {.id = run->session,
+                    .must_exist = run->session != NULL,
+                    .directory = order->directory,
+                    .run_id = run->run_id,
+                    .prompt = order->prompt},
+        .model = &run->models.model,
+        .models = &run->source,
+        .toolbox = run->handle.toolbox,
+        .personas = &house->personas,
+        .persona = run->persona,
+        .budget = &run->budget,
+        .unit = &run->unit,
+        .hooks = settings != NULL ? settings->hooks : NULL,
+        .hidden = bl_config_key_variables(house->config),
+        .env_allow = settings != NULL ? settings->env_allow : NULL,
+        .directory = order->directory,
+        .permissions = run->permissions,
+        .listener = &run->listener,
+        .activities = house->activities,
+        .system = run->reading->system,
+    };
+
+    bl_turn_limits_init(&options.limits);
+    options.limits.max_steps = order->seat->max_steps;
+    options.limits.synthesize = run->persona->synthesize;
+    return options;
+}
+
+static int run_session(struct agent_run *run)
+{
+    struct bl_agent_options options = agent_options(run);
+    struct bl_run_options loop = {
+        .run_id = run->run_id,
+        .prompt = seat_valid_text(run->arena, run->order->prompt),
+        .max_turns = 1,
+        .timed = run->persona->timeout_ns > 0,
+        .timeout_ns = (int64_t)run->persona->timeout_ns,
+    };
+
+    return bl_agent_run(&options, &loop, &run->scope, run->arena, &run->result,
+                        &run->outcome->error);
+}
+
+static int agent_main(void *argument)
+{
+    struct agent_run *run = argument;
+    struct bl_scope *outer = bl_scope_enter(&run->scope);
+
+    run->code = run_session(run);
+    /* What it remembers is gone; the prompt says all that it has to know. */
+    if (run->code == BL_ENOENT && run->session != NULL) {
+        run->session = NULL;
+        run->outcome->error = (struct bl_error){0};
+        run->code = run_session(run);
+    }
+    bl_scope_enter(outer);
+    return 0;
+}
+
+static int run_agent(struct agent_run *run)
+{
+    struct bl_nursery nursery;
+    const struct seat_order *order = run->order;
+
+    bl_scope_init(&run->scope, bl_scope_current());
+    bl_unit_begin(&run->unit, BL_UNIT_AGENT, order->task, order->coach ? "coach" : "player");
+    bl_nursery_init(&nursery, bl_scope_current());
+    if (bl_nursery_spawn(&nursery, NULL, order->task, agent_main, run, NULL) != 0)
+        agent_main(run);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    bl_unit_end(&run->unit, run->code != 0                             ? BL_FATE_NEVER_STARTED
+                            : run->result.run.end == BL_TURN_COMPLETED ? BL_FATE_FINISHED
+                                                                       : BL_FATE_ABORTED);
+    bl_scope_done(&run->scope);
+    return run->code;
+}
+
+/* ---- What came of it ------------------------------------------------------------------------- */
+
+static struct bl_text said_text(const struct agent_run *run)
+{
+    const struct bl_run_result *result = &run->result.run;
+    struct bl_text text = {0};
+    struct bl_buffer said;
+
+    if (!bl_list_empty(&result->turns))
+        text = BL_CONTAINER(result->turns.previous, struct bl_turn_result, link)->output;
+    if (text.size == 0) {
+        bl_buffer_init(&said, SIZE_MAX);
+        bl_capture_text(&run->said, &said);
+        text = bl_arena_text(run->arena, bl_buffer_text(&said));
+        bl_buffer_done(&said);
+    }
+    return bl_utf8_cut(seat_valid_text(run->arena, text), SEAT_OUTPUT_MAX);
+}
+
+static void fail(struct agent_run *run, const char *message)
+{
+    const struct bl_error *error = run->result.run.error;
+
+    run->outcome->end = SEAT_FAILED;
+    run->outcome->exit_code = 1;
+    if (error != NULL && error->code != 0)
+        run->outcome->error = *error;
+    else
+        bl_error_set(&run->outcome->error, BL_EREFUSED, BL_KIND_FEATURE, "run an agent",
+                     run->run_id, "%s", message);
+}
+
+/* Its own scope may have been stopped without the task's: by its id, or by its persona's limit. */
+static void settle_end(struct agent_run *run)
+{
+    struct seat_outcome *outcome = run->outcome;
+    bool timed = run->result.run.end == BL_TURN_TIMEOUT;
+
+    switch (run->result.run.end) {
+    case BL_TURN_COMPLETED: outcome->end = SEAT_ENDED; return;
+    case BL_TURN_MAX_STEPS:
+        outcome->end = SEAT_ENDED;
+        outcome->exit_code = 1;
+        return;
+    case BL_TURN_MAX_BUDGET:
+        outcome->over_budget = true;
+        fail(run, "its budget does not cover more");
+        return;
+    case BL_TURN_CANCELLED:
+    case BL_TURN_TIMEOUT:
+        outcome->exit_code = 1;
+        outcome->end = SEAT_STOPPED;
+        if (bl_check() != 0)
+            return;
+        fail(run, timed ? "the time of its persona was up" : "it alone was stopped, by its id");
+        return;
+    case BL_TURN_MAX_TURNS: fail(run, "its session takes no more turns"); return;
+    case BL_TURN_ERROR: fail(run, "it failed"); return;
+    }
+}
+
+static void settle(struct agent_run *run)
+{
+    struct seat_outcome *outcome = run->outcome;
+
+    bl_text_into(outcome->session, sizeof outcome->session, run->result.session_id);
+    outcome->usage_known = true;
+    outcome->spent = run->result.run.spent;
+    outcome->text = said_text(run);
+    settle_end(run);
+    if (outcome->end != SEAT_STOPPED)
+        outcome->result = bl_arena_text(run->arena, result_find(outcome->text));
+}
+
+static int prepare(struct agent_run *run)
+{
+    int code = find_persona(run);
+
+    if (code == 0)
+        code = find_model(run);
+    if (code == 0)
+        code = read_all(run);
+    if (code == 0)
+        code = open_tools(run);
+    if (code == 0)
+        code = bl_models_open(&run->models, &run->outcome->error);
+    return code;
+}
+
+static void settle_unstarted(struct agent_run *run, int code)
+{
+    struct seat_outcome *outcome = run->outcome;
+
+    if (bl_check() != 0) {
+        outcome->end = SEAT_STOPPED;
+        outcome->exit_code = 1;
+        outcome->error = (struct bl_error){0};
+        return;
+    }
+    outcome->end = SEAT_UNSTARTED;
+    bl_error_set(&outcome->error, code, BL_KIND_FEATURE, OPERATION,
+                 run->order->coach ? "coach" : "player", "it cannot begin: %s",
+                 bl_error_text(code));
+}
+
+void seat_agent_run(struct seat_house *house, const struct seat_order *order,
+                    struct bl_arena *arena, struct seat_outcome *outcome)
+{
+    struct agent_run *run = bl_zalloc(sizeof *run);
+
+    run->house = house;
+    run->order = order;
+    run->arena = arena;
+    run->outcome = outcome;
+    run->session = order->session;
+    run->listener = (struct bl_listener){on_event, run};
+    run->models.config = house->config;
+    run->models.ledger = order->ledger;
+    run->source = bl_models_source(&run->models);
+    bl_list_init(&run->result.run.turns);
+    bl_text_into(run->doing, sizeof run->doing, "model");
+    bl_id_make(run->run_id, "run_");
+    bl_capture_init(&run->said, SEAT_OUTPUT_MAX - 64);
+    bl_list_push_back(&house->running, &run->handle.link);
+    int code = prepare(run);
+    if (run->persona != NULL)
+        run->budget =
+            (struct bl_budget){.limit = run->persona->max_budget_tokens, .above = order->budget};
+    if (code == 0)
+        code = run_agent(run);
+    bl_list_remove(&run->handle.link);
+    if (code == 0)
+        settle(run);
+    else
+        settle_unstarted(run, code);
+    bl_models_close(&run->models);
+    bl_toolbox_free(run->handle.toolbox);
+    bl_permissions_free(run->permissions);
+    reading_free(run->reading);
+    bl_capture_done(&run->said);
+    bl_free(run);
+}

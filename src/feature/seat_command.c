@@ -1,0 +1,459 @@
+/* A seat that is a command.
+ *
+ * Design notes.
+ *
+ * The prompt is a file in memory that becomes standard input: whoever reads it finds all of it, and
+ * nobody has to be waited for who does not. What is said on standard output is kept apart, because
+ * a result may be looked for in it; people see both streams as they came. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define PROMPT_ARGUMENT_MAX ((size_t)120000)
+#define RESULT_MAX          (VERDICT_SIZE_MAX + 1) /* one more is too large, and seen to be */
+#define SAID_MAX            (SEAT_OUTPUT_MAX - 64) /* with room for what is said of the middle */
+#define GRACE_MS_MAX        ((uint64_t)UINT32_MAX)
+#define OPERATION           "start a command"
+
+static const char prompt_word[] = "{prompt}";
+static const char file_word[] = "{prompt_file}";
+
+/* On the heap: a fiber's stack is small. */
+struct command_run {
+    struct seat_house *house;
+    const struct seat_order *order;
+    struct bl_arena *arena;
+    struct seat_outcome *outcome;
+    struct seat_run_handle handle;
+    struct bl_capture said;   /* on both */
+    struct bl_capture output; /* standard output alone */
+    struct bl_capture errors; /* keeps nothing */
+    struct bl_command command;
+    struct bl_warden_end end;
+    const char *prompt_path; /* NULL: there is no such file */
+    bool prompted;           /* by an argument */
+};
+
+static int fail(struct command_run *run, int code, enum bl_error_kind kind, const char *target,
+                const char *message, const char *why)
+{
+    return bl_error_set(&run->outcome->error, code, kind, OPERATION, target, "%s: %s", message,
+                        why);
+}
+
+/* ---- The prompt ------------------------------------------------------------------------------ */
+
+/* All of it; the errno: it could not be. */
+static int write_all(int fd, struct bl_text text)
+{
+    while (text.size > 0) {
+        ssize_t size = write(fd, text.data, text.size);
+        if (size < 0 && errno != EINTR)
+            return errno;
+        if (size > 0)
+            text = (struct bl_text){text.data + size, text.size - (size_t)size};
+    }
+    return 0;
+}
+
+static int open_input(struct command_run *run)
+{
+    int fd = memfd_create("prompt", MFD_CLOEXEC);
+    int failed = fd < 0 ? errno : write_all(fd, run->order->prompt);
+
+    if (failed == 0 && lseek(fd, 0, SEEK_SET) < 0)
+        failed = errno;
+    if (failed == 0) {
+        run->command.options.input = fd;
+        return 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return fail(run, bl_error_from_errno(failed), BL_KIND_RUNTIME, run->order->seat->command[0],
+                "no file for its input", strerror(failed));
+}
+
+/* Beside the result: outside of where it works, and in sight of it in a sandbox, too. */
+static int write_prompt_file(struct command_run *run)
+{
+    const char *path = bl_arena_printf(run->arena, "%s.prompt", run->order->result_path).data;
+
+    if (run->prompt_path != NULL)
+        return 0;
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int failed = fd < 0 ? errno : write_all(fd, run->order->prompt);
+    if (fd >= 0) {
+        run->prompt_path = path;
+        if (close(fd) != 0 && failed == 0)
+            failed = errno;
+    }
+    if (failed == 0)
+        return 0;
+    return fail(run, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, path,
+                "cannot write the prompt", strerror(failed));
+}
+
+static int check_prompt_size(struct command_run *run)
+{
+    size_t size = run->order->prompt.size;
+
+    if (size <= PROMPT_ARGUMENT_MAX)
+        return 0;
+    bl_error_set(&run->outcome->error, BL_ELIMIT, BL_KIND_FEATURE, OPERATION,
+                 run->order->seat->command[0],
+                 "the prompt has %zu bytes, and an argument holds at most %zu of it", size,
+                 PROMPT_ARGUMENT_MAX);
+    bl_error_hint(&run->outcome->error,
+                  "write {prompt_file} in place of {prompt}, or neither: then the prompt comes on "
+                  "standard input");
+    return BL_ELIMIT;
+}
+
+/* An argument with the prompt, or the name of its file, in the place of each word for it. */
+static int fill_argument(struct command_run *run, const char *argument, const char **ret_argument)
+{
+    struct bl_text rest = bl_text_from(argument);
+    struct bl_buffer out;
+    int code = 0;
+
+    *ret_argument = argument;
+    if (strstr(argument, prompt_word) == NULL && strstr(argument, file_word) == NULL)
+        return 0;
+    run->prompted = true;
+    bl_buffer_init(&out, SIZE_MAX);
+    while (rest.size > 0 && code == 0) {
+        size_t taken = 1;
+        if (bl_text_starts_with(rest, bl_text_from(prompt_word))) {
+            taken = sizeof prompt_word - 1;
+            code = check_prompt_size(run);
+            if (code == 0)
+                bl_buffer_append(&out, seat_valid_text(run->arena, run->order->prompt));
+        } else if (bl_text_starts_with(rest, bl_text_from(file_word))) {
+            taken = sizeof file_word - 1;
+            code = write_prompt_file(run);
+            if (code == 0)
+                bl_buffer_append(&out, bl_text_from(run->prompt_path));
+        } else {
+            bl_buffer_append_byte(&out, rest.data[0]);
+        }
+        rest = (struct bl_text){rest.data + taken, rest.size - taken};
+    }
+    *ret_argument = bl_arena_text(run->arena, bl_buffer_text(&out)).data;
+    bl_buffer_done(&out);
+    return code;
+}
+
+/* ---- What it is started with ----------------------------------------------------------------- */
+
+/* A path with a slash is one from the top of the user's repository, where no Player writes. */
+static const char *program_path(const struct command_run *run, const char *program)
+{
+    if (program[0] == '/' || strchr(program, '/') == NULL)
+        return program;
+    return bl_arena_printf(run->arena, "%s/%s", run->house->repository, program).data;
+}
+
+static int make_arguments(struct command_run *run, const char *const **ret_arguments)
+{
+    const char *const *words = run->order->seat->command;
+    size_t count = 0;
+    int code = 0;
+
+    while (words[count] != NULL)
+        count++;
+    const char **arguments = bl_arena_zalloc(run->arena, (count + 1) * sizeof *arguments);
+    arguments[0] = program_path(run, words[0]);
+    for (size_t i = 1; i < count && code == 0; i++)
+        code = fill_argument(run, words[i], &arguments[i]);
+    *ret_arguments = arguments;
+    return code;
+}
+
+static bool network_allowed(const struct bl_settings *settings)
+{
+    bool open = false;
+
+    if (settings == NULL)
+        return false;
+    for (size_t i = 0; settings->allow != NULL && settings->allow[i] != NULL; i++)
+        open = open || strcmp(settings->allow[i], "network") == 0;
+    for (size_t i = 0; settings->deny != NULL && settings->deny[i] != NULL; i++)
+        open = open && !bl_tool_name_fits(settings->deny[i], "network");
+    return open;
+}
+
+static int enter_sandbox(struct command_run *run, const char *const *arguments)
+{
+    const struct seat_order *order = run->order;
+    struct bl_warden_options *options = &run->command.options;
+    const char *slash = strrchr(order->result_path, '/');
+    struct bl_text folder = {order->result_path, (size_t)(slash - order->result_path)};
+    const char *writable[] = {bl_arena_text(run->arena, folder).data, NULL};
+    const char *readable[] = {run->house->git_folder, NULL};
+    struct bl_sandbox_view view = {
+        .sandbox = order->seat->sandbox,
+        .workspace = order->directory,
+        .readable = readable,
+        .writable = writable,
+        .network = network_allowed(run->house->settings),
+    };
+
+    if (view.sandbox != BL_SANDBOX_OFF)
+        options->container = bl_sandbox_container(BL_MECHANISM_NONE);
+    return bl_sandbox_wrap_view(run->arena, &view, arguments, &options->arguments,
+                                &run->outcome->error);
+}
+
+static const char *const our_names[] = {
+    "BELAY_FEATURE", "BELAY_TASK",        "BELAY_ATTEMPT", "BELAY_TURN",
+    "BELAY_PHASE",   "BELAY_DEADLINE_MS", "BELAY_RESULT",
+};
+
+static bool is_ours(const char *entry)
+{
+    for (size_t i = 0; i < BL_COUNT(our_names); i++) {
+        size_t size = strlen(our_names[i]);
+        if (strncmp(entry, our_names[i], size) == 0 && entry[size] == '=')
+            return true;
+    }
+    return false;
+}
+
+/* Our own, whole, and what the command has to know. */
+static const char *const *make_environment(const struct command_run *run)
+{
+    const struct seat_order *order = run->order;
+    struct bl_arena *arena = run->arena;
+    size_t count = 0, kept = 0;
+
+    while (environ[count] != NULL)
+        count++;
+    const char **entries =
+        bl_arena_alloc(arena, (count + BL_COUNT(our_names) + 1) * sizeof *entries);
+    for (size_t i = 0; i < count; i++)
+        if (!is_ours(environ[i]))
+            entries[kept++] = environ[i];
+    entries[kept++] = bl_arena_printf(arena, "BELAY_FEATURE=%s", order->feature).data;
+    entries[kept++] = bl_arena_printf(arena, "BELAY_TASK=%s", order->task).data;
+    entries[kept++] = bl_arena_printf(arena, "BELAY_ATTEMPT=%" PRIu32, order->attempt).data;
+    entries[kept++] = bl_arena_printf(arena, "BELAY_TURN=%" PRIu32, order->turn).data;
+    entries[kept++] =
+        bl_arena_printf(arena, "BELAY_PHASE=%s", order->coach ? "coach" : "player").data;
+    entries[kept++] = bl_arena_printf(arena, "BELAY_RESULT=%s", order->result_path).data;
+    if (order->deadline_ns != BL_NEVER) {
+        uint64_t now_ns = bl_now_ns();
+        uint64_t left_ns = order->deadline_ns > now_ns ? order->deadline_ns - now_ns : 0;
+        entries[kept++] =
+            bl_arena_printf(arena, "BELAY_DEADLINE_MS=%llu", left_ns / BL_NS_PER_MS).data;
+    }
+    entries[kept] = NULL;
+    return entries;
+}
+
+static void take_output(void *context, struct bl_text bytes)
+{
+    struct command_run *run = context;
+    const struct seat_order *order = run->order;
+
+    bl_capture_add(&run->said, bytes);
+    if (order->active != NULL)
+        order->active(order->context, "output", 0);
+    if (order->output != NULL)
+        order->output(order->context, bytes);
+}
+
+/* Texts that the options point to are the arena's. */
+static int prepare(struct command_run *run)
+{
+    const struct seat_order *order = run->order;
+    uint64_t grace_ms = order->seat->grace_ns / BL_NS_PER_MS;
+    const char *const *arguments;
+
+    run->command = (struct bl_command){
+        .options = {.directory = order->directory,
+                    .input = -1,
+                    .output = -1,
+                    .error = -1,
+                    .grace_ms = (uint32_t)(grace_ms < GRACE_MS_MAX ? grace_ms : GRACE_MS_MAX)},
+        .kind = BL_UNIT_COMMAND,
+        .id = order->task,
+        .name = order->coach ? "coach" : "player",
+        .capture = &run->output,
+        .error_capture = &run->errors,
+        .on_output = take_output,
+        .context = run,
+        .control = &run->handle.control,
+    };
+    /* What an earlier one has left there is not this one's word. */
+    unlink(order->result_path);
+    int code = make_arguments(run, &arguments);
+    if (code == 0)
+        code = enter_sandbox(run, arguments);
+    if (code == 0 && !run->prompted)
+        code = open_input(run);
+    run->command.options.environment = make_environment(run);
+    return code;
+}
+
+/* ---- What came of it ------------------------------------------------------------------------- */
+
+/* The result's file; empty: it is not there, or is something else than a file. */
+static struct bl_text read_result_file(const struct command_run *run)
+{
+    /* Links are not followed: where they lead the command may not be allowed to. */
+    int fd = open(run->order->result_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+    size_t size = 0;
+    ssize_t count = 1;
+
+    if (fd < 0)
+        return (struct bl_text){0};
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return (struct bl_text){0};
+    }
+    char *data = bl_alloc(RESULT_MAX);
+    while (size < RESULT_MAX && count > 0) {
+        count = read(fd, data + size, RESULT_MAX - size);
+        if (count > 0)
+            size += (size_t)count;
+        else if (count < 0 && errno == EINTR)
+            count = 1;
+    }
+    close(fd);
+    struct bl_text result = bl_arena_text(run->arena, (struct bl_text){data, size});
+    bl_free(data);
+    return bl_text_trim(result).size > 0 ? result : (struct bl_text){0};
+}
+
+static bool is_whole(struct bl_text text)
+{
+    struct bl_arena arena = {0};
+    const struct bl_json *value = NULL;
+    struct bl_json_limits limits = {.size_max = VERDICT_SIZE_MAX};
+    bool whole =
+        bl_json_read(&arena, text, &limits, &value, NULL) == 0 && bl_json_is(value, BL_JSON_OBJECT);
+
+    bl_arena_done(&arena);
+    return whole;
+}
+
+/* In what was printed. When the middle is missing, only the end is known to be what it seems. */
+static struct bl_text find_printed(const struct command_run *run)
+{
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, SIZE_MAX);
+    bl_capture_text(&run->output, &text);
+    struct bl_text printed = bl_buffer_text(&text);
+    if (bl_capture_left_out(&run->output) > 0) {
+        size_t skipped = printed.size - run->output.tail.size;
+        printed = (struct bl_text){printed.data + skipped, printed.size - skipped};
+    }
+    struct bl_text found = bl_arena_text(run->arena, result_find(printed));
+    bl_buffer_done(&text);
+    return found;
+}
+
+static void take_result(struct command_run *run, bool stopped)
+{
+    struct seat_outcome *outcome = run->outcome;
+    struct bl_text result = read_result_file(run);
+
+    if (stopped) {
+        outcome->result = is_whole(result) ? result : (struct bl_text){0};
+        return;
+    }
+    outcome->result = result.size > 0 ? result : find_printed(run);
+}
+
+/* What it says that it has used. A Coach's verdict has no place for that. */
+static void take_usage(struct command_run *run)
+{
+    struct seat_outcome *outcome = run->outcome;
+    struct player_result said;
+    struct bl_text problem = {0};
+
+    if (run->order->coach || outcome->result.size == 0)
+        return;
+    player_result_parse(run->arena, outcome->result, &said, &problem);
+    outcome->usage_known = said.given && said.usage_known;
+    if (outcome->usage_known)
+        outcome->spent = said.spent;
+}
+
+static struct bl_text said_text(const struct command_run *run)
+{
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, SIZE_MAX);
+    bl_capture_text(&run->said, &text);
+    struct bl_text said = bl_arena_text(run->arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    return bl_utf8_cut(seat_valid_text(run->arena, said), SEAT_OUTPUT_MAX);
+}
+
+static int exit_code(const struct bl_warden_end *end)
+{
+    switch (end->how) {
+    case BL_END_EXITED: return end->status;
+    case BL_END_SIGNALED: return 128 + end->status;
+    case BL_END_STOPPED: return end->by_signal ? 128 + end->status : end->status;
+    case BL_END_LIMIT:
+    case BL_END_LOST: break;
+    }
+    return 128 + SIGKILL;
+}
+
+static void settle(struct command_run *run, int code)
+{
+    struct seat_outcome *outcome = run->outcome;
+    bool stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
+
+    outcome->survivors = run->end.survivors;
+    if (code != 0 && !stopped) {
+        outcome->end = SEAT_UNSTARTED;
+        bl_error_set(&outcome->error, code, BL_KIND_FEATURE, OPERATION,
+                     run->order->seat->command[0], "it cannot be started: %s", bl_error_text(code));
+        return;
+    }
+    outcome->end = stopped ? SEAT_STOPPED : SEAT_ENDED;
+    outcome->exit_code = exit_code(&run->end);
+    outcome->error = (struct bl_error){0};
+    outcome->text = said_text(run);
+    take_result(run, stopped);
+    take_usage(run);
+}
+
+void seat_command_run(struct seat_house *house, const struct seat_order *order,
+                      struct bl_arena *arena, struct seat_outcome *outcome)
+{
+    struct command_run *run = bl_zalloc(sizeof *run);
+
+    *run = (struct command_run){.house = house, .order = order, .arena = arena, .outcome = outcome};
+    run->handle.control.hurry = house->hurried;
+    bl_capture_init(&run->said, SAID_MAX);
+    bl_capture_init(&run->output, SEAT_OUTPUT_MAX);
+    bl_capture_init(&run->errors, 0);
+    bl_list_push_back(&house->running, &run->handle.link);
+    int code = prepare(run);
+    if (code == 0)
+        code = bl_command_run(&run->command, &run->end, &outcome->error);
+    bl_list_remove(&run->handle.link);
+    if (run->command.options.input >= 0)
+        close(run->command.options.input);
+    settle(run, code);
+    if (run->prompt_path != NULL)
+        unlink(run->prompt_path);
+    bl_capture_done(&run->said);
+    bl_capture_done(&run->output);
+    bl_capture_done(&run->errors);
+    bl_free(run);
+}

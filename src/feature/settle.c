@@ -1,0 +1,189 @@
+/* What a runner that died has left: its running tasks become `interrupted`, from what is on record.
+ * Whoever finds it does this: the next run, or whoever only looks. */
+#include <stdio.h>
+
+#include "parts.h"
+
+bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
+                     const struct git_state *state)
+{
+    if (row->state == BL_TASK_QUEUED) {
+        row->state = BL_TASK_PENDING;
+        return true;
+    }
+    if (row->state != BL_TASK_RUNNING && row->state != BL_TASK_STOPPING)
+        return false;
+    /* A merge turn: what was approved is so still. */
+    if (row->approved_commit[0] != '\0' && row->merge_turns > 0) {
+        row->state = BL_TASK_APPROVED;
+        row->phase = PHASE_NONE;
+        return true;
+    }
+    if (row->phase == PHASE_PLAYER && row->turn > 0) {
+        char cut[160];
+        snprintf(cut, sizeof cut, "Turn %u was cut off while the Player was at work: belay died.",
+                 row->turn);
+        row_text_set(&row->cut_off, bl_text_from(cut));
+    }
+    row->receipt[0] = '\0';
+    struct checkpoint checkpoint = {
+        .feature = feature,
+        .epoch = epoch,
+        .phase = row->phase,
+        .reason = "owner_died",
+        .triggered_by = "feature",
+        .state = state,
+    };
+    checkpoint_set(row, &checkpoint);
+    row->state = BL_TASK_INTERRUPTED;
+    row->decision = BL_DECISION_INTERRUPTED;
+    bl_text_into(row->reason, sizeof row->reason, "owner_died");
+    bl_text_into(row->triggered_by, sizeof row->triggered_by, "feature");
+    if (state != NULL)
+        row->dirty = state->file_count > 0;
+    return true;
+}
+
+/* ---- For those who only look ----------------------------------------------------------------- */
+
+struct settled {
+    struct bl_list records; /* struct bl_record, to be written */
+    struct bl_arena *arena;
+};
+
+static struct bl_text row_json(struct bl_arena *arena, const struct task_row *row)
+{
+    struct bl_buffer json;
+    struct bl_json_writer writer;
+    struct bl_text text = {0};
+    bl_buffer_init(&json, (size_t)16 << 20);
+    bl_json_writer_init(&writer, &json);
+    task_row_write(&writer, row);
+    if (bl_json_writer_done(&writer) == 0)
+        text = bl_arena_text(arena, bl_buffer_text(&json));
+    bl_buffer_done(&json);
+    return text;
+}
+
+static void add(struct settled *settled, const char *name, struct bl_text json)
+{
+    struct bl_record *record = bl_arena_zalloc(settled->arena, sizeof *record);
+    record->name = name;
+    record->json = json;
+    bl_list_push_back(&settled->records, &record->link);
+}
+
+static void settle_task(struct settled *settled, struct feature_git *git, const char *feature,
+                        uint64_t epoch, const struct bl_record *record)
+{
+    const struct bl_json *value;
+    struct bl_json_fault fault;
+    struct task_row row;
+    struct git_state state;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    task_row_init(&row);
+    if (bl_json_read(settled->arena, record->json, NULL, &value, &fault) == 0)
+        task_row_read(value, &row);
+    bool runs = row.state == BL_TASK_RUNNING || row.state == BL_TASK_STOPPING;
+    bool known = runs && git != NULL && row.worktree.size > 0 && row.head_commit[0] != '\0' &&
+                 git_state_read(git, settled->arena, row.worktree.data, &state, error) == 0;
+    if (task_row_settle(&row, feature, epoch, known ? &state : NULL)) {
+        struct bl_text json = row_json(settled->arena, &row);
+        add(settled, record->name, json);
+        if (row.state == BL_TASK_INTERRUPTED)
+            add(settled,
+                bl_arena_printf(settled->arena, "attempt/%s/%03u", row.id, row.attempt).data, json);
+    }
+    task_row_done(&row);
+    bl_free(error);
+}
+
+/* The feature's own row says that it runs, and it does not. */
+static void settle_feature(struct settled *settled, const struct bl_record *record)
+{
+    const struct bl_json *value;
+    struct bl_json_fault fault;
+    struct bl_buffer json;
+    struct bl_json_writer writer;
+    if (bl_json_read(settled->arena, record->json, NULL, &value, &fault) != 0 ||
+        bl_json_get(value, BL_TEXT("ended_at")) == NULL ||
+        !bl_json_is(bl_json_get(value, BL_TEXT("ended_at")), BL_JSON_NULL))
+        return;
+    bl_buffer_init(&json, (size_t)4 << 20);
+    bl_json_writer_init(&writer, &json);
+    bl_json_write_object(&writer);
+    BL_JSON_MEMBERS (key, value) {
+        bl_json_write_key(&writer, bl_json_text(key));
+        if (bl_text_equal(bl_json_text(key), BL_TEXT("state")))
+            bl_json_write_string(&writer, "interrupted");
+        else
+            bl_json_write_value(&writer, key + 1);
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        add(settled, "feature", bl_arena_text(settled->arena, bl_buffer_text(&json)));
+    bl_buffer_done(&json);
+}
+
+static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
+                       struct feature_git *git, const char *id, const struct bl_list *records,
+                       struct bl_error *error)
+{
+    struct settled settled = {.arena = arena};
+    bl_list_init(&settled.records);
+    BL_LIST_EACH (link, records) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        struct bl_text name = bl_text_from(record->name);
+        if (bl_text_starts_with(name, BL_TEXT("task/")))
+            settle_task(&settled, git, id, bl_store_feature_epoch(held), record);
+        else if (bl_text_equal(name, BL_TEXT("feature")))
+            settle_feature(&settled, record);
+    }
+    struct bl_store_feature_write write = {.records = &settled.records, .durable = true};
+    return bl_list_empty(&settled.records) ? 0 : bl_store_feature_write(held, &write, error);
+}
+
+/* Takes the lease of the dead, and gives it back. Somebody else may be faster: that is fine. */
+static void settle(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                   const char *id, const struct bl_list *records)
+{
+    struct bl_store_feature_options options = {
+        .repository = repository, .id = id, .run_id = "settle", .must_exist = true};
+    struct bl_store_feature *held;
+    struct bl_store_owner *owner = bl_arena_zalloc(arena, sizeof *owner);
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct feature_git *git = NULL;
+    if (bl_store_feature_hold(store, &options, &held, owner, error) == 0) {
+        if (git_open(repository, &git, error) != 0)
+            git = NULL;
+        settle_held(held, arena, git, id, records, error);
+        git_close(git);
+        bl_store_feature_release(held);
+    }
+    bl_free(error);
+}
+
+int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                    const char *id, struct bl_feature_view **ret_view, struct bl_error *error)
+{
+    struct bl_store_owner *owner = bl_arena_zalloc(arena, sizeof *owner);
+    struct bl_list records;
+    uint64_t generation = 0;
+    int code = bl_store_feature_load(store, arena, repository, id, NULL, &records, owner,
+                                     &generation, error);
+    if (code == 0 && owner->life == BL_OWNER_DEAD) {
+        settle(store, arena, repository, id, &records);
+        code = bl_store_feature_load(store, arena, repository, id, NULL, &records, owner,
+                                     &generation, error);
+    }
+    if (code == 0)
+        code = bl_feature_view_make(arena, &records, ret_view, error);
+    if (code != 0)
+        return code;
+    struct bl_feature_view *view = *ret_view;
+    view->generation = generation;
+    view->owner_pid = owner->life == BL_OWNER_ALIVE ? owner->pid : 0;
+    view->owner =
+        owner->life == BL_OWNER_ALIVE || owner->life == BL_OWNER_OUT_OF_SIGHT ? owner->text : NULL;
+    return 0;
+}

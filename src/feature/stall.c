@@ -1,0 +1,375 @@
+/* When turns go in circles.
+ *
+ * Design notes. Feedback that says the same in other words is not found; what is found is the same
+ * words with other numbers, as a failing test or a Coach without a new idea gives them. So each
+ * issue's text is taken apart into words, and those that carry no meaning of their own are made
+ * alike: numbers, durations and hashes are `#`, paths with their lines are `@`. Criteria stay as
+ * they are: feedback on another criterion is other feedback. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "verdict.h"
+
+#define SAME_MAX          3u
+#define SAME_MAX_VERIFIED 5u
+#define UNCHANGED_MAX     3u
+#define HASH_SIZE_MIN     4u /* of a word of hexadecimal digits, some of them decimal ones */
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* A text while it is made alike. What comes out is hashed at once. */
+struct alike {
+    struct bl_sha256 *hash;
+    struct bl_text rest;
+    const char *no_path; /* up to here there is none: no byte is looked at again and again */
+    bool gap;            /* a space is due before what comes next */
+    bool begun;          /* something came out */
+};
+
+static bool is_space(char byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte & 0x80) != 0;
+}
+
+static bool is_word(char byte)
+{
+    return is_digit(byte) || is_letter(byte) || byte == '_';
+}
+
+static char lower(char byte)
+{
+    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
+}
+
+static char at(struct bl_text text, size_t index)
+{
+    return index < text.size ? text.data[index] : '\0';
+}
+
+static void put(struct alike *alike, struct bl_text bytes)
+{
+    if (alike->gap && alike->begun)
+        bl_sha256_add(alike->hash, BL_TEXT(" "));
+    alike->gap = false;
+    alike->begun = true;
+    bl_sha256_add(alike->hash, bytes);
+}
+
+static void skip(struct alike *alike, size_t size)
+{
+    alike->rest.data += size;
+    alike->rest.size -= size;
+}
+
+/* Letters as small ones; runs of digits as one `#`. */
+static void put_word(struct alike *alike, struct bl_text word)
+{
+    for (size_t i = 0; i < word.size; i++) {
+        char byte = lower(word.data[i]);
+        if (!is_digit(byte))
+            put(alike, (struct bl_text){&byte, 1});
+        else if (i == 0 || !is_digit(word.data[i - 1]))
+            put(alike, BL_TEXT("#"));
+    }
+}
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+static bool is_path_byte(char byte)
+{
+    return is_word(byte) || (byte != '\0' && strchr("./-+~@%$", byte) != NULL);
+}
+
+/* A name with a short ending that begins with a letter: `a.c`, `parser.test.ts`. */
+static bool has_ending(struct bl_text word)
+{
+    size_t dot = word.size;
+    while (dot > 0 && word.data[dot - 1] != '.')
+        dot--;
+    size_t size = word.size - dot;
+    if (dot < 2 || size < 1 || size > 4 || is_digit(word.data[dot]) || !is_word(word.data[dot - 2]))
+        return false;
+    for (size_t i = dot; i < word.size; i++)
+        if (!is_word(word.data[i]) || (word.data[i] & 0x80) != 0)
+            return false;
+    return true;
+}
+
+/* The size of a path that begins here, with `:12:5` behind it; 0: there is none. */
+static size_t path_size(struct alike *alike)
+{
+    struct bl_text text = alike->rest;
+    size_t run = 0;
+    if (text.data < alike->no_path)
+        return 0;
+    while (is_path_byte(at(text, run)))
+        run++;
+    /* The end of a sentence is no part of it. */
+    size_t size = run;
+    while (size > 0 && text.data[size - 1] == '.')
+        size--;
+    /* Words that are joined by a slash, as `and/or`, are taken for one, too: that does no harm. */
+    bool slash = size > 1 && memchr(text.data, '/', size) != NULL;
+    if (!slash && !has_ending((struct bl_text){text.data, size})) {
+        alike->no_path = text.data + run;
+        return 0;
+    }
+    while (at(text, size) == ':' && is_digit(at(text, size + 1)))
+        for (size++; is_digit(at(text, size));)
+            size++;
+    return size;
+}
+
+/* ---- Numbers, durations, hashes -------------------------------------------------------------- */
+
+static size_t word_size(struct bl_text text)
+{
+    size_t size = 0;
+    while (is_word(at(text, size)))
+        size++;
+    return size;
+}
+
+static bool is_hexadecimal(struct bl_text word)
+{
+    for (size_t i = 0; i < word.size; i++)
+        if (!is_digit(word.data[i]) && (lower(word.data[i]) < 'a' || lower(word.data[i]) > 'f'))
+            return false;
+    return word.size > 0;
+}
+
+static bool is_hash(struct bl_text word)
+{
+    bool digits = false;
+    if (word.size > 2 && word.data[0] == '0' && lower(word.data[1]) == 'x')
+        return is_hexadecimal((struct bl_text){word.data + 2, word.size - 2});
+    for (size_t i = 0; i < word.size; i++)
+        digits = digits || is_digit(word.data[i]);
+    return digits && word.size >= HASH_SIZE_MIN && is_hexadecimal(word);
+}
+
+static bool is_unit(struct bl_text word)
+{
+    static const char *const units[] = {"ns",      "us",     "µs",     "ms",      "s",    "sec",
+                                        "secs",    "second", "m",      "min",     "mins", "h",
+                                        "hr",      "hrs",    "hour",   "hours",   "d",    "days",
+                                        "seconds", "day",    "minute", "minutes", NULL};
+    char small[8];
+    if (word.size >= sizeof small)
+        return false;
+    for (size_t i = 0; i < word.size; i++)
+        small[i] = lower(word.data[i]);
+    for (const char *const *unit = units; *unit != NULL; unit++)
+        if (bl_text_equal((struct bl_text){small, word.size}, bl_text_from(*unit)))
+            return true;
+    return false;
+}
+
+/* "-1,234.5": the size of a number that begins here; 0: there is none. */
+static size_t number_size(struct bl_text text)
+{
+    size_t size = at(text, 0) == '-' || at(text, 0) == '+' ? 1 : 0;
+    if (!is_digit(at(text, size)))
+        return 0;
+    while (is_digit(at(text, size)) ||
+           ((at(text, size) == '.' || at(text, size) == ',') && is_digit(at(text, size + 1))))
+        size++;
+    return size;
+}
+
+/* Letters that follow a number, up to what is none: its unit, maybe. */
+static size_t letters_size(struct bl_text text)
+{
+    size_t size = 0;
+    while (is_letter(at(text, size)))
+        size++;
+    return size;
+}
+
+/* "206 ms", "1.5s", "2m30s", "4 m 10 s": the size of a duration; 0: there is none. */
+static size_t duration_size(struct bl_text text)
+{
+    size_t size = 0;
+    for (;;) {
+        size_t next = size;
+        while (size > 0 && at(text, next) == ' ')
+            next++;
+        struct bl_text rest = {text.data + next, text.size - next};
+        size_t number = number_size(rest);
+        if (number == 0)
+            return size;
+        size_t unit = number;
+        while (at(rest, unit) == ' ')
+            unit++;
+        size_t letters = letters_size((struct bl_text){rest.data + unit, rest.size - unit});
+        if (!is_unit((struct bl_text){rest.data + unit, letters}) ||
+            at(rest, unit + letters) == '_')
+            return size;
+        size = next + unit + letters;
+    }
+}
+
+/* ---- A text ---------------------------------------------------------------------------------- */
+
+/* A word, or one byte that is in none. */
+static void take_next(struct alike *alike)
+{
+    struct bl_text rest = alike->rest;
+    size_t size = path_size(alike);
+    size_t word = size == 0 ? word_size(rest) : 0;
+    if (size > 0) {
+        put(alike, BL_TEXT("@"));
+    } else if ((size = duration_size(rest)) > 0) {
+        put(alike, BL_TEXT("#"));
+    } else if (is_hash((struct bl_text){rest.data, word})) {
+        put(alike, BL_TEXT("#"));
+        size = word;
+    } else if ((size = number_size(rest)) > 0) {
+        put(alike, BL_TEXT("#"));
+    } else if (word > 0) {
+        put_word(alike, (struct bl_text){rest.data, word});
+        size = word;
+    } else {
+        put(alike, (struct bl_text){rest.data, 1});
+        size = 1;
+    }
+    skip(alike, size);
+}
+
+static void add_text(struct bl_sha256 *hash, struct bl_text text)
+{
+    struct alike alike = {.hash = hash, .rest = text, .no_path = text.data};
+    while (alike.rest.size > 0) {
+        if (is_space(alike.rest.data[0])) {
+            alike.gap = true;
+            skip(&alike, 1);
+        } else {
+            take_next(&alike);
+        }
+    }
+    bl_sha256_add(hash, (struct bl_text){"", 1});
+}
+
+void feedback_digest(const struct bl_list *issues, char out[65])
+{
+    struct bl_sha256 hash;
+    uint8_t digest[32];
+    bl_sha256_init(&hash);
+    BL_LIST_EACH (link, issues) {
+        const struct issue *issue = BL_CONTAINER(link, struct issue, link);
+        bl_sha256_add(&hash, bl_text_from(issue_severity_name(issue->severity)));
+        bl_sha256_add(&hash, (struct bl_text){"", 1});
+        bl_sha256_add(&hash, bl_text_from(issue->criterion));
+        bl_sha256_add(&hash, (struct bl_text){"", 1});
+        add_text(&hash, issue->description);
+        add_text(&hash, issue->suggestion);
+    }
+    bl_sha256_end(&hash, digest);
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* ---- The count ------------------------------------------------------------------------------- */
+
+/* Notes what the verdict says is verified. True: something of it is new. */
+static bool note_verified(struct stall *stall, const struct verdict *verdict)
+{
+    bool is_new = false;
+    for (size_t i = 0; verdict != NULL && i < verdict->criterion_count; i++) {
+        uint64_t bit = 1ull << (i % 64);
+        if (i / 64 >= BL_COUNT(stall->verified) || !verdict->criteria[i].verified)
+            continue;
+        is_new = is_new || (stall->verified[i / 64] & bit) == 0;
+        stall->verified[i / 64] |= bit;
+    }
+    return is_new;
+}
+
+static bool any_verified(const struct stall *stall)
+{
+    for (size_t i = 0; i < BL_COUNT(stall->verified); i++)
+        if (stall->verified[i] != 0)
+            return true;
+    return false;
+}
+
+bool stall_after(struct stall *stall, const struct verdict *verdict, const struct bl_list *issues,
+                 bool tree_changed, const char **ret_why)
+{
+    char digest[65];
+    bool is_new = note_verified(stall, verdict);
+    feedback_digest(issues, digest);
+    if (is_new)
+        stall->same = 0;
+    else if (strcmp(digest, stall->digest) == 0)
+        stall->same++;
+    else
+        stall->same = 1;
+    bl_text_into(stall->digest, sizeof stall->digest, digest);
+    stall->unchanged = tree_changed ? 0 : stall->unchanged + 1;
+    *ret_why = NULL;
+    if (any_verified(stall) && stall->same >= SAME_MAX_VERIFIED)
+        *ret_why = "the same feedback five turns in a row, and no criterion newly verified";
+    else if (!any_verified(stall) && stall->same >= SAME_MAX)
+        *ret_why = "the same feedback three turns in a row, and no criterion verified";
+    else if (stall->unchanged >= UNCHANGED_MAX)
+        *ret_why = "three turns in a row changed nothing in the tree";
+    return *ret_why != NULL;
+}
+
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+void stall_write(struct bl_json_writer *writer, const struct stall *stall)
+{
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "digest", stall->digest);
+    bl_json_put_uint64(writer, "same", stall->same);
+    bl_json_put_uint64(writer, "unchanged", stall->unchanged);
+    bl_json_write_key(writer, BL_TEXT("verified"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < BL_COUNT(stall->verified) * 64; i++)
+        if ((stall->verified[i / 64] >> (i % 64) & 1) != 0)
+            bl_json_write_uint64(writer, i);
+    bl_json_write_end(writer);
+    bl_json_put_uint64(writer, "absent", stall->absent);
+    bl_json_put_uint64(writer, "player_errors", stall->player_errors);
+    bl_json_write_end(writer);
+}
+
+static uint32_t read_count(const struct bl_json *object, const char *key)
+{
+    int64_t value;
+    if (!bl_json_int64(bl_json_get(object, bl_text_from(key)), &value) || value < 0 ||
+        value > UINT32_MAX)
+        return 0;
+    return (uint32_t)value;
+}
+
+void stall_read(const struct bl_json *value, struct stall *ret_stall)
+{
+    struct bl_text digest = bl_json_text(bl_json_get(value, BL_TEXT("digest")));
+    *ret_stall = (struct stall){
+        .same = read_count(value, "same"),
+        .unchanged = read_count(value, "unchanged"),
+        .absent = read_count(value, "absent"),
+        .player_errors = read_count(value, "player_errors"),
+    };
+    if (digest.size == sizeof ret_stall->digest - 1)
+        memcpy(ret_stall->digest, digest.data, digest.size);
+    BL_JSON_EACH (number, bl_json_get(value, BL_TEXT("verified"))) {
+        int64_t bit;
+        if (bl_json_int64(number, &bit) && bit >= 0 &&
+            bit < (int64_t)(BL_COUNT(ret_stall->verified) * 64))
+            ret_stall->verified[bit / 64] |= 1ull << (bit % 64);
+    }
+}

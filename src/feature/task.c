@@ -1,0 +1,500 @@
+/* The loop of a task: a slot, a deadline, turn after turn, one decision.
+ *
+ *   queued  --slot-->  running  --turns-->  approved | failed | timed_out | blocked | cancelled
+ *                         ^---- feedback ----'                                                   */
+#include <stdio.h>
+
+#include "parts.h"
+
+void task_stage_open(struct task_stage *stage, struct bl_scope *parent, const char *id)
+{
+    bl_scope_init(&stage->scope, parent);
+    bl_receipt_open(&stage->receipt, &stage->scope, id);
+    stage->deadline_ns = BL_NEVER;
+    stage->open = true;
+}
+
+void task_stage_close(struct task_stage *stage)
+{
+    if (!stage->open)
+        return;
+    bl_receipt_close(&stage->receipt);
+    bl_scope_done(&stage->scope);
+    stage->open = false;
+}
+
+struct task_stage *task_stage_now(struct feature_task *task)
+{
+    if (task->merge.open)
+        return &task->merge;
+    return task->grace.open ? &task->grace : &task->main;
+}
+
+/* ---- Pauses and drains ----------------------------------------------------------------------- */
+
+/* The clock of a task that is held stands still. */
+static void hold(struct feature_task *task, struct task_stage *stage)
+{
+    if (task->held_ns != 0 || !task->feature->paused || stage->deadline_ns == BL_NEVER)
+        return;
+    task->held_ns = bl_now_ns();
+    bl_scope_set_deadline(&stage->scope, BL_NEVER);
+}
+
+static void tell_moved(struct feature_task *task, const char *why)
+{
+    struct event_draft draft;
+    struct bl_json_writer *writer =
+        event_begin(&draft, task->feature, "deadline_moved", task, NULL);
+    bl_json_write_key(writer, BL_TEXT("deadline_s"));
+    bl_json_write_double(writer, task->row.deadline_s);
+    bl_json_put_string(writer, "why", why);
+    event_end(&draft);
+}
+
+static void let_go(struct feature_task *task, struct task_stage *stage)
+{
+    if (task->held_ns == 0)
+        return;
+    uint64_t held = bl_now_ns() - task->held_ns;
+    task->held_ns = 0;
+    task_deadline_move(task, stage, held, "paused");
+}
+
+void task_deadline_move(struct feature_task *task, struct task_stage *stage, uint64_t by_ns,
+                        const char *why)
+{
+    stage->deadline_ns = bl_time_add(stage->deadline_ns, by_ns);
+    bl_scope_set_deadline(&stage->scope, stage->deadline_ns);
+    if (stage == &task->main)
+        task->row.deadline_s += (double)by_ns / 1e9;
+    tell_moved(task, why);
+    ledger_put_task(task);
+}
+
+int task_gate(struct feature_task *task)
+{
+    struct bl_feature *feature = task->feature;
+    struct task_stage *stage = task->merge.open ? &task->merge : &task->main;
+    int code = bl_check();
+    while (code == 0 && (feature->paused || feature->draining)) {
+        hold(task, stage);
+        code = feature_bell_wait(&feature->changed);
+    }
+    let_go(task, stage);
+    return code != 0 ? code : bl_check();
+}
+
+/* ---- The stop of an attempt ------------------------------------------------------------------ */
+
+/* Verification and Coach go on after the timer, where they may. */
+void task_grace_follow(struct feature_task *task)
+{
+    struct bl_feature *feature = task->feature;
+    struct bl_stop stop;
+    if (!task->grace.open || task->in_grace || !bl_scope_stopped(&task->main.scope))
+        return;
+    bl_scope_stop_read(&task->main.scope, &stop);
+    if (stop.reason != BL_STOP_TIMEOUT || bl_scope_stopped(&feature->scope)) {
+        bl_scope_stop(&task->grace.scope, stop.reason, stop.origin);
+        return;
+    }
+    task->in_grace = true;
+    task->fired_ns = stop.time_ns;
+    task->grace.deadline_ns = bl_time_add(stop.time_ns, task->plan->limits.coach_grace_ns);
+    bl_scope_set_deadline(&task->grace.scope, task->grace.deadline_ns);
+    struct event_draft draft;
+    struct bl_json_writer *writer =
+        event_begin(&draft, feature, "grace_started", task, task_phase_name(task->row.phase));
+    bl_json_write_key(writer, BL_TEXT("grace_s"));
+    bl_json_write_double(writer, task->row.grace_s);
+    event_end(&draft);
+}
+
+static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    struct feature_task *task = BL_CONTAINER(hook, struct feature_task, main_stopped);
+    struct event_draft draft;
+    struct bl_stop stop;
+    bl_scope_stop_read(scope, &stop);
+    struct bl_json_writer *writer = event_begin(&draft, task->feature, "cancel_requested", task,
+                                                task_phase_name(task->row.phase));
+    bl_json_put_string(writer, "reason", bl_stop_reason_name(stop.reason));
+    bl_json_put_string(writer, "origin", stop.origin);
+    event_end(&draft);
+    if (task->row.state == BL_TASK_RUNNING) {
+        task->row.state = BL_TASK_STOPPING;
+        ledger_put_task(task);
+    }
+    task_grace_follow(task);
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+void task_attempt_begin(struct feature_task *task)
+{
+    struct task_row *row = &task->row;
+    row->attempt++;
+    row->decision = BL_DECISION_NONE;
+    row->phase = PHASE_NONE;
+    row->reason[0] = row->triggered_by[0] = row->receipt[0] = '\0';
+    row->elapsed_s = row->deadline_s = row->late_ms = -1;
+    row->started_wall_ns = row->ended_wall_ns = 0;
+    /* What an attempt before it had approved did not get merged. */
+    row->approved_commit[0] = '\0';
+    row->merge_turns = 0;
+    row_text_set(&row->message, (struct bl_text){0});
+}
+
+/* The task in the feature's receipt and in the list of what runs. */
+static void enlist(struct feature_task *task)
+{
+    struct bl_feature *feature = task->feature;
+    bl_unit_begin(&task->unit, BL_UNIT_TASK, task->row.id, task->plan->name);
+    if (feature->options.activities == NULL)
+        return;
+    task->activity = (struct bl_activity){.kind = "task", .scope = &task->main.scope};
+    bl_text_into(task->activity.id, sizeof task->activity.id, task->main.receipt.scope_id);
+    bl_text_into(task->activity.session, sizeof task->activity.session, feature->plan->id);
+    bl_text_into(task->activity.phase, sizeof task->activity.phase, "queued");
+    bl_activity_begin(feature->options.activities, &task->activity);
+}
+
+void task_ready(struct feature_task *task)
+{
+    struct bl_feature *feature = task->feature;
+    struct task_row *row = &task->row;
+    char id[160];
+    snprintf(id, sizeof id, "%s/%s", feature->plan->id, row->id);
+    task_stage_open(&task->main, &feature->scope, id);
+    bl_stop_hook_add(&task->main_stopped, &task->main.scope, main_stopped);
+    task->ready = true;
+    task->in_grace = false;
+    task->turns_here = 0;
+    task->survivors = 0;
+    task_attempt_begin(task);
+    row->state = BL_TASK_QUEUED;
+    ledger_put_task(task);
+    event_tell(feature, "task_queued", task, NULL);
+    enlist(task);
+}
+
+void task_finish(struct feature_task *task)
+{
+    bool approved = task->row.state == BL_TASK_APPROVED;
+    enum bl_fate fate = task->row.started_wall_ns == 0 ? BL_FATE_NEVER_STARTED : BL_FATE_ABORTED;
+    if (bl_receipt_elsewhere(&task->main.receipt))
+        bl_receipt_fold(&task->main.receipt, &task->unit);
+    task->unit.survivors = task->survivors;
+    bl_unit_end(&task->unit, approved ? BL_FATE_FINISHED : fate);
+    if (task->feature->options.activities != NULL)
+        bl_activity_end(&task->activity, bl_buffer_text(&task->receipt_json));
+    bl_stop_hook_remove(&task->main_stopped);
+    task_stage_close(&task->main);
+    task->ready = false;
+    feature_bell_ring(&task->ended);
+}
+
+/* ---- The slot and the timer ------------------------------------------------------------------ */
+
+/* The deadline is that of the plan, whole, for each attempt. */
+static void arm(struct feature_task *task)
+{
+    struct task_row *row = &task->row;
+    const struct bl_plan_task *plan = task->plan;
+    struct event_draft draft;
+    task->started_ns = bl_now_ns();
+    row->state = BL_TASK_RUNNING;
+    row->phase = PHASE_LOOP_TOP;
+    row->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    row->deadline_s = (double)plan->deadline_ns / 1e9;
+    row->grace_s = (double)plan->limits.coach_grace_ns / 1e9;
+    bl_text_into(row->deadline_source, sizeof row->deadline_source, plan->deadline_source);
+    task->main.deadline_ns = bl_time_add(task->started_ns, plan->deadline_ns);
+    bl_scope_set_deadline(&task->main.scope, task->main.deadline_ns);
+    ledger_put_task(task);
+    struct bl_json_writer *writer =
+        event_begin(&draft, task->feature, "deadline_armed", task, NULL);
+    bl_json_write_key(writer, BL_TEXT("deadline_s"));
+    bl_json_write_double(writer, row->deadline_s);
+    bl_json_put_string(writer, "source", row->deadline_source);
+    bl_json_write_key(writer, BL_TEXT("grace_s"));
+    bl_json_write_double(writer, row->grace_s);
+    event_end(&draft);
+}
+
+static int take_slot(struct feature_task *task)
+{
+    struct bl_feature *feature = task->feature;
+    int code = task_gate(task);
+    if (code == 0)
+        code = bl_semaphore_take(&feature->slots);
+    /* It may have been paused in that. */
+    while (code == 0 && (feature->paused || feature->draining)) {
+        bl_semaphore_give(&feature->slots);
+        code = task_gate(task);
+        if (code == 0)
+            code = bl_semaphore_take(&feature->slots);
+    }
+    if (code == 0) {
+        code = bl_check();
+        if (code != 0)
+            bl_semaphore_give(&feature->slots);
+    }
+    return code;
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+/* False: something was decided. */
+static bool loop_top(struct feature_task *task)
+{
+    struct task_row *row = &task->row;
+    const struct bl_feature_limits *limits = &task->plan->limits;
+    char message[160];
+    row->phase = PHASE_LOOP_TOP;
+    if (task_gate(task) != 0) {
+        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+        return false;
+    }
+    if (row->turns_counted >= row->turns_max) {
+        snprintf(message, sizeof message, "%u of %u turns are used up", row->turns_counted,
+                 row->turns_max);
+        task_decide(task, BL_DECISION_MAX_TURNS, NULL, message);
+        return false;
+    }
+    if (bl_budget_passed(&task->budget) || task->ledger.overrun) {
+        task_decide(task, BL_DECISION_MAX_BUDGET, NULL, "the task's budget is used up");
+        return false;
+    }
+    uint64_t now = bl_now_ns();
+    uint64_t left = task->main.deadline_ns > now ? task->main.deadline_ns - now : 0;
+    if (task->turns_here > 0 && left < limits->min_turn_budget_ns) {
+        snprintf(message, sizeof message,
+                 "%.1f s are left, and a turn is begun with at least %.1f s (min_turn_budget)",
+                 (double)left / 1e9, (double)limits->min_turn_budget_ns / 1e9);
+        task_decide(task, BL_DECISION_TIMEOUT_BUDGET, NULL, message);
+        return false;
+    }
+    return true;
+}
+
+/* The approval wins, or the stop that came first does. */
+static void claim(struct feature_task *task, struct task_turn *turn)
+{
+    int code = bl_scope_claim(&task->main.scope);
+    bool late = false;
+    if (code != 0 && task->grace.open) {
+        task_grace_follow(task);
+        late = bl_scope_claim(&task->grace.scope) == 0;
+    }
+    if (code != 0 && !late) {
+        turn->judged_late = true;
+        row_text_set(&task->late_verdict, turn->verdict.json);
+        task_decide_stopped(task, task_stage_now(task), PHASE_AFTER_TURN, turn);
+        return;
+    }
+    turn->decision = "approve";
+    turn->counted = true;
+    task->row.turns_counted++;
+    if (late)
+        task->row.late_ms = (double)(bl_now_ns() - task->fired_ns) / 1e6;
+    task_decide(task, late ? BL_DECISION_APPROVED_LATE : BL_DECISION_APPROVED, turn, NULL);
+}
+
+/* Feedback stands also when a stop came after it. */
+static bool after_feedback(struct feature_task *task, struct task_turn *turn)
+{
+    bool stalled = task_turn_feedback(task, turn);
+    struct task_stage *stage = task_stage_now(task);
+    bool stopped = bl_scope_check(&task->main.scope) != 0;
+    task->row.phase = PHASE_AFTER_TURN;
+    if (stopped && task->in_grace && !bl_scope_stopped(&task->grace.scope))
+        stage = &task->main; /* the grace was for an approval */
+    if (stopped)
+        task_decide_stopped(task, stage, PHASE_AFTER_TURN, turn);
+    else if (stalled)
+        task_decide(task, BL_DECISION_STALLED, turn, NULL);
+    else if (task->row.stall.absent >= FEATURE_TRIES_MAX)
+        task_decide(task, BL_DECISION_BLOCKED, turn,
+                    "verification could not be done three times in a row");
+    else
+        return true;
+    return false;
+}
+
+static bool after_player_error(struct feature_task *task, struct task_turn *turn)
+{
+    struct task_row *row = &task->row;
+    turn->decision = "player_error";
+    turn->counted = true;
+    turn->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    row->turns_counted++;
+    row->stall.player_errors++;
+    row->phase = PHASE_AFTER_TURN;
+    task_turn_ended(task, turn);
+    if (bl_check() != 0)
+        task_decide_stopped(task, &task->main, PHASE_AFTER_TURN, turn);
+    else if (row->stall.player_errors >= FEATURE_TRIES_MAX)
+        task_decide(task, BL_DECISION_PLAYER_FAILED, turn,
+                    "three times in a row the Player changed nothing and gave no result");
+    else
+        return true;
+    return false;
+}
+
+/* False: the attempt has ended. */
+static bool after_turn(struct feature_task *task, struct task_turn *turn, enum turn_end end,
+                       const struct bl_error *error)
+{
+    char message[800];
+    switch (end) {
+    case TURN_APPROVED: claim(task, turn); return false;
+    case TURN_FEEDBACK: return after_feedback(task, turn);
+    case TURN_PLAYER_ERROR: return after_player_error(task, turn);
+    case TURN_COACH_FAILED:
+        turn->decision = "coach_error";
+        task_decide(task, BL_DECISION_COACH_FAILED, turn, error->message);
+        return false;
+    case TURN_BLOCKED:
+        snprintf(message, sizeof message, "%.*s%s%.*s",
+                 (int)bl_utf8_cut(turn->result.blocked_reason, 300).size,
+                 turn->result.blocked_reason.data,
+                 turn->result.blocked_needs.size > 0 ? "; needs: " : "",
+                 (int)bl_utf8_cut(turn->result.blocked_needs, 300).size,
+                 turn->result.blocked_needs.data != NULL ? turn->result.blocked_needs.data : "");
+        turn->decision = "feedback";
+        turn->counted = true;
+        task->row.turns_counted++;
+        task_decide(task, BL_DECISION_BLOCKED, turn, message);
+        return false;
+    case TURN_STOPPED:
+        task_decide_stopped(task, task_stage_now(task), task->row.phase, turn);
+        return false;
+    case TURN_BUDGET: task_decide(task, BL_DECISION_MAX_BUDGET, turn, error->message); return false;
+    case TURN_ERROR: break;
+    }
+    snprintf(message, sizeof message, "%s%s%s", error->message, error->hint[0] != '\0' ? "; " : "",
+             error->hint);
+    task_decide(task, BL_DECISION_ERROR, turn, message);
+    return false;
+}
+
+static void begin_turn(struct feature_task *task, struct task_turn *turn)
+{
+    task_turn_init(turn);
+    turn->number = ++task->row.turn;
+    turn->attempt = task->row.attempt;
+    turn->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    bl_text_into(turn->head, sizeof turn->head, task->row.head_commit);
+    if (task->turns_here++ == 0 && task->carry.size > 0) {
+        const struct bl_json *value;
+        struct bl_json_fault fault;
+        if (bl_json_read(&turn->arena, task->carry, NULL, &value, &fault) == 0)
+            task_turn_carry(turn, value);
+    }
+    /* The row never names a turn that is not on record, with what it has taken over. */
+    ledger_put_turn(task, turn);
+    event_tell(task->feature, "task_turn_started", task, NULL);
+}
+
+/* ---- Late verdicts --------------------------------------------------------------------------- */
+
+static bool is_late_approval(struct feature_task *task, struct bl_arena *arena,
+                             struct verdict *ret_verdict)
+{
+    const struct bl_json *checkpoint, *turn;
+    struct bl_json_fault fault;
+    struct verify_outcome verify;
+    struct bl_text reason;
+    int64_t number = 0;
+    if (task->row.checkpoint.size == 0 ||
+        bl_json_read(arena, task->row.checkpoint, NULL, &checkpoint, &fault) != 0)
+        return false;
+    const struct bl_json *late = bl_json_get(checkpoint, BL_TEXT("late_verdict"));
+    struct bl_text head = bl_json_text(bl_json_get(checkpoint, BL_TEXT("head_commit")));
+    bl_json_int64(bl_json_get(checkpoint, BL_TEXT("turn")), &number);
+    if (!bl_json_is(late, BL_JSON_OBJECT) || task->carry.size == 0 ||
+        !bl_text_equal(head, bl_text_from(task->row.head_commit)) ||
+        bl_json_read(arena, task->carry, NULL, &turn, &fault) != 0)
+        return false;
+    verify_read(arena, bl_json_get(turn, BL_TEXT("verify")), &verify);
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    bl_buffer_init(&text, VERDICT_SIZE_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_value(&writer, late);
+    bool approves = bl_json_writer_done(&writer) == 0 &&
+                    verdict_parse(arena, bl_arena_text(arena, bl_buffer_text(&text)), task->plan,
+                                  (uint32_t)number, ret_verdict, &reason) == 0 &&
+                    ret_verdict->approve &&
+                    (verify.value == VERIFY_PASSED || verify.value == VERIFY_NONE);
+    bl_buffer_done(&text);
+    return approves;
+}
+
+/* True: the attempt has ended by what was approved too late in the one before. */
+static bool adopt_late_verdict(struct feature_task *task)
+{
+    struct bl_arena arena;
+    struct verdict verdict;
+    struct git_state state;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    bl_arena_init(&arena);
+    bool adopted = is_late_approval(task, &arena, &verdict) &&
+                   task->feature->means->state(task, &arena, &state, error) == 0 &&
+                   state.file_count == 0 && strcmp(state.head, task->row.head_commit) == 0;
+    if (adopted && bl_scope_claim(&task->main.scope) != 0)
+        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+    else if (adopted)
+        task_decide(task, BL_DECISION_APPROVED, NULL,
+                    "approved by the verdict that came too late for the attempt before");
+    bl_arena_done(&arena);
+    bl_free(error);
+    return adopted;
+}
+
+/* ---- The attempt ----------------------------------------------------------------------------- */
+
+static void run_turns(struct feature_task *task, struct bl_error *error)
+{
+    bool more = true;
+    while (more && loop_top(task)) {
+        struct task_turn *turn = bl_zalloc(sizeof *turn);
+        begin_turn(task, turn);
+        *error = (struct bl_error){0};
+        enum turn_end end = task_turn_run(task, turn, (struct bl_text){0}, error);
+        more = after_turn(task, turn, end, error);
+        task_stage_close(&task->grace);
+        task_turn_done(turn);
+        bl_free(turn);
+    }
+}
+
+static void run_attempt(struct feature_task *task)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    int code = task->feature->means->prepare(task, error);
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+    else if (code != 0)
+        task_decide(task, BL_DECISION_ERROR, NULL, error->message);
+    else if (!adopt_late_verdict(task))
+        run_turns(task, error);
+    bl_free(error);
+}
+
+int task_main(void *argument)
+{
+    struct feature_task *task = argument;
+    if (take_slot(task) != 0) {
+        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+    } else {
+        arm(task);
+        run_attempt(task);
+        bl_semaphore_give(&task->feature->slots);
+    }
+    task_policy(task);
+    task_finish(task);
+    return 0;
+}

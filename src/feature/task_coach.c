@@ -1,0 +1,159 @@
+/* The Coach's phase: a clean copy, up to three tries, and a verdict that holds against the rules.
+ */
+#include <stdio.h>
+
+#include "task_turn.h"
+
+static void tell_verdict(struct feature_task *task, const struct task_turn *turn, uint32_t attempt,
+                         struct bl_text refused)
+{
+    struct event_draft draft;
+    struct bl_json_writer *writer = event_begin(&draft, task->feature, "verdict", task, "coach");
+    bl_json_put_uint64(writer, "try", attempt);
+    bl_json_put_boolean(writer, "valid", refused.size == 0);
+    if (refused.size == 0)
+        bl_json_put_json(writer, "verdict", turn->verdict.json);
+    else
+        bl_json_put_text(writer, "refused", refused);
+    event_end(&draft);
+}
+
+static struct bl_text make_coach_prompt(struct feature_task *task, struct task_turn *turn,
+                                        struct bl_text diff, struct bl_text refused)
+{
+    struct coach_brief brief = {
+        .plan = task->feature->plan,
+        .task = task->plan,
+        .turn = turn->number,
+        .turns_max = task->row.turns_max,
+        .diff = diff,
+        .base_commit = task->compare_base,
+        .head_commit = task->row.head_commit,
+        .verify = &turn->verify,
+        .issues = &turn->issues,
+        .result = &turn->result,
+        .player_text = bl_utf8_cut(turn->player_text, PROMPT_TEXT_MAX),
+        .player_exit = turn->player_exit,
+        .last_verdict = task->row.last_verdict,
+        .refused = refused,
+        .left_ns = task_time_left(task),
+        .command = task->plan->coach.kind == BL_SEAT_COMMAND,
+    };
+    return coach_prompt(&turn->arena, &brief);
+}
+
+/* The Coach had no business in the worktree. */
+static enum turn_end compare_worktree(struct feature_task *task, struct task_turn *turn,
+                                      struct bl_error *error)
+{
+    struct git_state state;
+    int code = task->feature->means->state(task, &turn->arena, &state, error);
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return TURN_STOPPED;
+    if (code != 0)
+        return TURN_ERROR;
+    if (strcmp(state.head, task->row.head_commit) == 0 && state.branch != NULL &&
+        strcmp(state.branch, task->row.branch) == 0 && state.file_count == 0)
+        return TURN_APPROVED;
+    bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, "judge a task", task->row.id,
+                 "the worktree or the branch of '%s' is not as it was before its Coach ran",
+                 task->row.id);
+    bl_error_hint(error, "look at %s", task->row.worktree.data);
+    return TURN_ERROR;
+}
+
+/* A verdict that came while it was being stopped: whole and valid, or nothing. */
+static void keep_late(struct feature_task *task, struct task_turn *turn,
+                      const struct seat_outcome *outcome)
+{
+    struct verdict verdict;
+    struct bl_text reason;
+    if (outcome->result.size > 0 && verdict_parse(&turn->arena, outcome->result, task->plan,
+                                                  turn->number, &verdict, &reason) == 0)
+        row_text_set(&task->late_verdict, verdict.json);
+}
+
+static enum turn_end try_coach(struct feature_task *task, struct task_turn *turn,
+                               struct bl_text diff, const char *folder, uint32_t number,
+                               struct bl_text *refused, struct bl_error *error)
+{
+    struct bl_arena *arena = &turn->arena;
+    struct seat_outcome *outcome = bl_arena_zalloc(arena, sizeof *outcome);
+    struct bl_text prompt = make_coach_prompt(task, turn, diff, *refused);
+    task_seat_run(task, turn, &task->plan->coach, prompt, folder, "verdict.json", outcome);
+    if (outcome->end == SEAT_STOPPED) {
+        keep_late(task, turn, outcome);
+        return TURN_STOPPED;
+    }
+    if (outcome->end == SEAT_UNSTARTED) {
+        *error = outcome->error;
+        return TURN_ERROR;
+    }
+    if (outcome->end == SEAT_FAILED && outcome->over_budget) {
+        task_over_budget(error);
+        return TURN_BUDGET;
+    }
+    struct bl_text reason = {0};
+    if (outcome->result.size == 0)
+        reason =
+            bl_arena_printf(arena, "there was no verdict%s%s",
+                            outcome->error.message[0] != '\0' ? ": " : "", outcome->error.message);
+    else if (verdict_parse(arena, outcome->result, task->plan, turn->number, &turn->verdict,
+                           &reason) == 0)
+        turn->verdict_valid = true;
+    *refused = turn->verdict_valid ? (struct bl_text){0} : reason;
+    tell_verdict(task, turn, number, *refused);
+    return turn->verdict_valid ? TURN_APPROVED : TURN_COACH_FAILED;
+}
+
+static enum turn_end ask_coach(struct feature_task *task, struct task_turn *turn,
+                               struct bl_text diff, const char *folder, struct bl_error *error)
+{
+    struct bl_text refused = {0};
+    enum turn_end end = TURN_COACH_FAILED;
+    for (uint32_t i = 1; i <= FEATURE_TRIES_MAX && end == TURN_COACH_FAILED; i++) {
+        int code = task->feature->means->copy_make(task, folder, error);
+        if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+            end = TURN_STOPPED;
+        else if (code != 0)
+            end = TURN_ERROR;
+        else
+            end = try_coach(task, turn, diff, folder, i, &refused, error);
+        task->feature->means->copy_remove(task, folder);
+    }
+    if (end == TURN_COACH_FAILED)
+        bl_error_set(error, BL_EPARSE, BL_KIND_FEATURE, "judge a task", task->row.id,
+                     "%d verdicts were not valid; the last: %.*s", FEATURE_TRIES_MAX,
+                     (int)bl_utf8_cut(refused, 300).size, refused.data);
+    return end;
+}
+
+enum turn_end task_coach_run(struct feature_task *task, struct task_turn *turn,
+                             struct bl_error *error)
+{
+    char folder[640];
+    struct bl_text diff = {0};
+    if (task_phase_begin(task, turn, PHASE_COACH, &turn->coach_phase) != 0)
+        return TURN_STOPPED;
+    snprintf(folder, sizeof folder, "%s/coach-%u-%u", task->scratch, turn->attempt, turn->number);
+    int code = task->feature->means->diff(task, &turn->arena, &diff, error);
+    enum turn_end end = code == 0                                      ? TURN_APPROVED
+                        : code == BL_ECANCELED || code == BL_ETIMEDOUT ? TURN_STOPPED
+                                                                       : TURN_ERROR;
+    if (end == TURN_APPROVED)
+        end = ask_coach(task, turn, diff, folder, error);
+    if (end == TURN_APPROVED || end == TURN_COACH_FAILED) {
+        enum turn_end compared = compare_worktree(task, turn, error);
+        end = compared == TURN_APPROVED ? end : compared;
+    }
+    /* What it said before the stop is no verdict of this turn. */
+    if (end == TURN_STOPPED && turn->verdict_valid) {
+        row_text_set(&task->late_verdict, turn->verdict.json);
+        turn->verdict_valid = false;
+    }
+    task_phase_end(task, turn, PHASE_COACH, &turn->coach_phase,
+                   end == TURN_STOPPED    ? TURN_PHASE_STOPPED
+                   : end == TURN_APPROVED ? TURN_PHASE_ENDED
+                                          : TURN_PHASE_FAILED);
+    return end;
+}

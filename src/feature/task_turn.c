@@ -1,0 +1,558 @@
+/* One turn: the Player works and is committed, belay verifies, the Coach judges. Each is a phase
+ * with a beginning and an end on record; between two of them the scope is looked at. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "task_turn.h"
+
+/* ---- Phases ---------------------------------------------------------------------------------- */
+
+static void show_phase(struct feature_task *task, const char *phase)
+{
+    if (task->feature->options.activities != NULL && task->ready)
+        bl_text_into(task->activity.phase, sizeof task->activity.phase, phase);
+}
+
+int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum task_phase phase,
+                     struct turn_phase *record)
+{
+    int code = task_gate(task);
+    if (code != 0)
+        return code;
+    const char *name = task_phase_name(phase);
+    task->row.phase = phase;
+    record->state = TURN_PHASE_RUNNING;
+    record->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    task->feature->phases_running++;
+    show_phase(task, name);
+    task->capture = bl_zalloc(sizeof *task->capture);
+    bl_capture_init(task->capture, FEATURE_OUTPUT_KEPT);
+    ledger_put_task(task);
+    ledger_put_turn(task, turn);
+    event_tell(task->feature, "phase_started", task, name);
+    return 0;
+}
+
+static void keep_output(struct feature_task *task, const struct task_turn *turn, const char *phase)
+{
+    struct bl_buffer text, json;
+    struct bl_json_writer writer;
+    char name[160];
+    bl_buffer_init(&text, 2 * FEATURE_OUTPUT_KEPT + 4096);
+    bl_buffer_init(&json, 16 * FEATURE_OUTPUT_KEPT);
+    bl_capture_text(task->capture, &text);
+    bl_json_writer_init(&writer, &json);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "task", task->row.id);
+    bl_json_put_uint64(&writer, "attempt", turn->attempt);
+    bl_json_put_uint64(&writer, "turn", turn->number);
+    bl_json_put_string(&writer, "phase", phase);
+    bl_json_put_text(&writer, "text", bl_buffer_text(&text));
+    bl_json_write_end(&writer);
+    snprintf(name, sizeof name, "output/%s/%03u/%04u/%s", task->row.id, turn->attempt, turn->number,
+             phase);
+    if (task->capture->total > 0 && bl_json_writer_done(&writer) == 0)
+        ledger_put(task->feature, name, bl_buffer_text(&json));
+    bl_buffer_done(&text);
+    bl_buffer_done(&json);
+}
+
+/* On record when this returns. */
+void task_phase_end(struct feature_task *task, struct task_turn *turn, enum task_phase phase,
+                    struct turn_phase *record, enum turn_phase_state state)
+{
+    const char *name = task_phase_name(phase);
+    struct event_draft draft;
+    record->state = state;
+    record->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    keep_output(task, turn, name);
+    bl_capture_done(task->capture);
+    bl_free(task->capture);
+    task->capture = NULL;
+    task->feature->phases_running--;
+    struct bl_json_writer *writer = event_begin(&draft, task->feature, "phase_ended", task, name);
+    bl_json_put_string(writer, "outcome",
+                       state == TURN_PHASE_ENDED     ? "ended"
+                       : state == TURN_PHASE_STOPPED ? "stopped"
+                                                     : "failed");
+    bl_json_put_uint64(writer, "ms",
+                       (uint64_t)(record->ended_wall_ns - record->started_wall_ns) / BL_NS_PER_MS);
+    event_end(&draft);
+    ledger_put_task(task);
+    ledger_put_turn(task, turn);
+    ledger_write(task->feature, false);
+    feature_bell_ring(&task->feature->changed);
+}
+
+static void active(void *context, const char *what, uint64_t tokens)
+{
+    struct feature_task *task = context;
+    struct task_row *row = &task->row;
+    row->active_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    bl_text_into(row->activity, sizeof row->activity, what);
+    task->active_changed = true;
+    task->activity.active_ns = bl_now_ns();
+    if (tokens > 0)
+        task->activity.tokens = bl_usage_total(&row->spent.usage) + tokens;
+}
+
+static void keep(void *context, struct bl_text bytes)
+{
+    struct feature_task *task = context;
+    if (task->capture != NULL)
+        bl_capture_add(task->capture, bytes);
+}
+
+/* ---- What it cost ---------------------------------------------------------------------------- */
+
+/* Whose money an agent spends; NULL: nobody has set a limit. */
+static struct bl_ledger *purse(struct feature_task *task)
+{
+    if (task->budgeted_usd)
+        return &task->ledger;
+    return task->feature->ledger.limit_usd >= 0 ? &task->feature->ledger : NULL;
+}
+
+/* Agents draw from budget and purse themselves, while they work; commands say it afterwards. */
+static void book(struct feature_task *task, struct task_turn *turn, const struct bl_seat *seat,
+                 const struct bl_spent *spent)
+{
+    struct task_row *row = &task->row;
+    struct bl_ledger *drawn = seat->kind == BL_SEAT_AGENT ? purse(task) : NULL;
+    struct bl_ledger *const ledgers[] = {&task->ledger, &task->feature->ledger};
+    bl_spent_add(&row->spent, spent);
+    bl_spent_add(&turn->spent, spent);
+    row->spent_known = true;
+    if (seat->kind == BL_SEAT_COMMAND)
+        bl_budget_settle(&task->budget, 0, bl_usage_total(&spent->usage));
+    for (size_t i = 0; i < BL_COUNT(ledgers); i++)
+        if (ledgers[i] != drawn)
+            ledgers[i]->booked_usd += spent->cost_usd;
+    if (task->budgeted_usd && task->ledger.booked_usd > task->ledger.limit_usd)
+        task->ledger.overrun = true;
+    feature_budget_check(task->feature);
+}
+
+int task_over_budget(struct bl_error *error)
+{
+    return bl_error_set(error, BL_EBUDGET, BL_KIND_POLICY, "run a task", NULL,
+                        "the budget of tokens or cost is used up");
+}
+
+/* ---- The Player ------------------------------------------------------------------------------ */
+
+/* When what runs now is cut off: where there is a grace, that is after the timer. */
+static uint64_t cut_off_ns(const struct feature_task *task)
+{
+    uint64_t deadline = bl_scope_deadline_ns(bl_scope_current());
+    if (!task->grace.open || task->in_grace || task->main.deadline_ns == BL_NEVER)
+        return deadline;
+    uint64_t graced = bl_time_add(task->main.deadline_ns, task->plan->limits.coach_grace_ns);
+    return graced < deadline ? graced : deadline;
+}
+
+uint64_t task_time_left(const struct feature_task *task)
+{
+    uint64_t deadline = cut_off_ns(task);
+    uint64_t now = bl_now_ns();
+    if (deadline == BL_NEVER)
+        return BL_NEVER;
+    return deadline > now ? deadline - now : 0;
+}
+
+static struct bl_text make_player_prompt(struct feature_task *task, struct task_turn *turn,
+                                         struct bl_text merge)
+{
+    const struct task_row *row = &task->row;
+    struct git_state state = {0};
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct player_brief brief = {
+        .plan = task->feature->plan,
+        .task = task->plan,
+        .turn = turn->number,
+        .turns_max = row->turns_max,
+        .left_ns = task_time_left(task),
+        .feedback = row->feedback,
+        .feedback_turn = row->feedback_turn,
+        .cut_off = row->cut_off,
+        .merge = merge,
+        .verified_by_us = task->plan->verify.commands[0] != NULL,
+        .command = task->plan->player.kind == BL_SEAT_COMMAND,
+    };
+    if ((row->cut_off.size > 0 || turn->merge) &&
+        task->feature->means->state(task, &turn->arena, &state, error) == 0) {
+        brief.dirty_files = state.files;
+        brief.dirty_count = state.file_count;
+    }
+    bl_free(error);
+    return player_prompt(&turn->arena, &brief);
+}
+
+void task_seat_run(struct feature_task *task, struct task_turn *turn, const struct bl_seat *seat,
+                   struct bl_text prompt, const char *directory, const char *result_name,
+                   struct seat_outcome *outcome)
+{
+    bool coach = seat == &task->plan->coach;
+    char result_path[640];
+    snprintf(result_path, sizeof result_path, "%s/%s", task->scratch, result_name);
+    if (unlink(result_path) != 0)
+        errno = 0;
+    struct seat_order order = {
+        .seat = seat,
+        .coach = coach,
+        .feature = task->feature->plan->id,
+        .task = task->row.id,
+        .attempt = task->row.attempt,
+        .turn = turn->number,
+        .prompt = prompt,
+        .directory = directory,
+        .result_path = result_path,
+        .deadline_ns = cut_off_ns(task),
+        .session = !coach && task->row.session[0] != '\0' ? task->row.session : NULL,
+        .budget = &task->budget,
+        .ledger = purse(task),
+        .active = active,
+        .output = keep,
+        .context = task,
+    };
+    active(task, coach ? "coach" : "player", 0);
+    task->feature->means->play(task, &order, &turn->arena, outcome);
+    if (unlink(result_path) != 0)
+        errno = 0;
+    if (outcome->usage_known)
+        book(task, turn, seat, &outcome->spent);
+    if (outcome->end != SEAT_STOPPED)
+        task->survivors += outcome->survivors;
+}
+
+static void take_result(struct feature_task *task, struct task_turn *turn,
+                        const struct seat_outcome *outcome)
+{
+    struct bl_arena *arena = &turn->arena;
+    struct bl_text problem = {0};
+    turn->player_text = outcome->text;
+    turn->player_exit = outcome->exit_code;
+    player_result_parse(arena, outcome->result, &turn->result, &problem);
+    if (problem.size > 0)
+        issue_add(arena, &turn->issues, ISSUE_MINOR, ISSUE_OF_CLAIMS, NULL, problem);
+    if (turn->result.usage_known && !outcome->usage_known)
+        book(task, turn, &task->plan->player, &turn->result.spent);
+    if (outcome->session[0] != '\0')
+        bl_text_into(task->row.session, sizeof task->row.session, outcome->session);
+}
+
+static void write_message(const struct feature_task *task, const struct task_turn *turn, char *out,
+                          size_t size)
+{
+    snprintf(out, size,
+             "belay: %s/%s turn %u\n\nBelay-Task: %s\nBelay-Attempt: %u\nBelay-Turn: %u\n",
+             task->feature->plan->id, task->row.id, turn->number, task->row.id, turn->attempt,
+             turn->number);
+}
+
+/* What the Player left is committed. TURN_FEEDBACK: it could not be, and an issue says why;
+ * TURN_APPROVED stands for: go on. */
+static enum turn_end commit(struct feature_task *task, struct task_turn *turn,
+                            struct bl_error *error)
+{
+    struct task_row *row = &task->row;
+    struct git_commit_result result = {0};
+    char message[512];
+    write_message(task, turn, message, sizeof message);
+    int code = task->feature->means->commit(task, &turn->arena, message, &result, error);
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return TURN_STOPPED;
+    if (code != 0)
+        return TURN_ERROR;
+    if (result.end != GIT_COMMIT_NONE && result.end != GIT_COMMIT_MADE) {
+        issue_add(&turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL, result.why);
+        return TURN_FEEDBACK;
+    }
+    turn->changed = strcmp(result.head, row->head_commit) != 0;
+    bl_text_into(row->head_commit, sizeof row->head_commit, result.head);
+    bl_text_into(turn->head, sizeof turn->head, result.head);
+    row->dirty = 0;
+    if (result.end == GIT_COMMIT_MADE) {
+        struct event_draft draft;
+        struct bl_json_writer *writer =
+            event_begin(&draft, task->feature, "commit_made", task, "player");
+        bl_json_put_string(writer, "commit", result.head);
+        event_end(&draft);
+    }
+    return TURN_APPROVED;
+}
+
+/* Where there is no verification, nobody else would notice. */
+static void check_protected(struct feature_task *task, struct task_turn *turn,
+                            const char *const *paths)
+{
+    const struct bl_verify_plan *verify = &task->plan->verify;
+    for (size_t i = 0; verify->commands[0] == NULL && paths[i] != NULL; i++)
+        if (git_path_fits(verify->protect, paths[i]))
+            issue_add(&turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, paths[i],
+                      BL_TEXT("This path is protected, and was changed: put it back as it was."));
+}
+
+static enum turn_end check_claims(struct feature_task *task, struct task_turn *turn,
+                                  struct bl_error *error)
+{
+    const struct bl_verify_plan *verify = &task->plan->verify;
+    bool claimed = turn->result.files != NULL && turn->result.files[0] != NULL;
+    const char *const *paths;
+    if (!claimed && (verify->commands[0] != NULL || verify->protect[0] == NULL))
+        return TURN_APPROVED;
+    int code = task->feature->means->changed(task, &turn->arena, &paths, error);
+    if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        return TURN_STOPPED;
+    if (code != 0)
+        return TURN_ERROR;
+    player_claims_check(&turn->arena, &turn->result, paths, &turn->issues);
+    check_protected(task, turn, paths);
+    return TURN_APPROVED;
+}
+
+/* After the Player has ended by itself. */
+static enum turn_end take_work(struct feature_task *task, struct task_turn *turn,
+                               const struct seat_outcome *outcome, struct bl_error *error)
+{
+    take_result(task, turn, outcome);
+    enum turn_end end = commit(task, turn, error);
+    if (end != TURN_APPROVED)
+        return end;
+    row_text_set(&task->row.cut_off, (struct bl_text){0});
+    if (turn->result.blocked)
+        return TURN_BLOCKED;
+    if ((!turn->result.given || turn->player_exit != 0) && !turn->changed)
+        return TURN_PLAYER_ERROR;
+    task->row.stall.player_errors = 0;
+    return check_claims(task, turn, error);
+}
+
+static void keep_partial(struct feature_task *task, const struct seat_outcome *outcome)
+{
+    struct player_result result;
+    struct bl_text problem;
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    player_result_parse(&arena, outcome->result, &result, &problem);
+    row_text_set(&task->partial_text, bl_utf8_cut(outcome->text, PROMPT_TEXT_MAX));
+    row_text_set(&task->partial_result, result.given ? result.json : (struct bl_text){0});
+    bl_arena_done(&arena);
+}
+
+static enum turn_end run_player(struct feature_task *task, struct task_turn *turn,
+                                struct bl_text merge, struct bl_error *error)
+{
+    struct seat_outcome *outcome = bl_arena_zalloc(&turn->arena, sizeof *outcome);
+    enum turn_end end;
+    if (task_phase_begin(task, turn, PHASE_PLAYER, &turn->player_phase) != 0)
+        return TURN_STOPPED;
+    struct bl_text prompt = make_player_prompt(task, turn, merge);
+    task_seat_run(task, turn, &task->plan->player, prompt, task->row.worktree.data, "player.json",
+                  outcome);
+    if (outcome->end == SEAT_STOPPED) {
+        keep_partial(task, outcome);
+        end = TURN_STOPPED;
+    } else if (outcome->end == SEAT_UNSTARTED) {
+        *error = outcome->error;
+        end = TURN_ERROR;
+    } else if (outcome->end == SEAT_FAILED && outcome->over_budget) {
+        task_over_budget(error);
+        end = TURN_BUDGET;
+    } else {
+        end = take_work(task, turn, outcome, error);
+    }
+    task_phase_end(task, turn, PHASE_PLAYER, &turn->player_phase,
+                   end == TURN_STOPPED                       ? TURN_PHASE_STOPPED
+                   : end == TURN_ERROR || end == TURN_BUDGET ? TURN_PHASE_FAILED
+                                                             : TURN_PHASE_ENDED);
+    return end;
+}
+
+/* ---- Verification ---------------------------------------------------------------------------- */
+
+static void tell_verify(struct feature_task *task, const struct verify_outcome *outcome)
+{
+    struct event_draft draft;
+    struct bl_json_writer *writer =
+        event_begin(&draft, task->feature, "verify_ended", task, "verify");
+    bl_json_put_string(writer, "value", verify_value_name(outcome->value));
+    bl_json_put_text(writer, "why", outcome->why);
+    event_end(&draft);
+}
+
+static void take_verification(struct feature_task *task, struct task_turn *turn)
+{
+    struct bl_list *link;
+    while ((link = bl_list_pop_front(&turn->verify.issues)) != NULL)
+        bl_list_push_back(&turn->issues, link);
+    if (turn->verify.value == VERIFY_FAILED && turn->result.tests_claimed)
+        issue_add(
+            &turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
+            BL_TEXT("The result says that the tests pass; verification says that they do not."));
+    tell_verify(task, &turn->verify);
+}
+
+static enum turn_end run_verify(struct feature_task *task, struct task_turn *turn)
+{
+    char folder[640];
+    if (task->plan->verify.commands[0] == NULL) {
+        turn->verify.value = VERIFY_NONE;
+        return TURN_APPROVED;
+    }
+    if (task_phase_begin(task, turn, PHASE_VERIFY, &turn->verify_phase) != 0)
+        return TURN_STOPPED;
+    snprintf(folder, sizeof folder, "%s/verify-%u-%u", task->scratch, turn->attempt, turn->number);
+    struct verify_order order = {
+        .plan = &task->plan->verify,
+        .feature = task->feature->plan->id,
+        .task = task->row.id,
+        .attempt = turn->attempt,
+        .turn = turn->number,
+        .commit = task->row.head_commit,
+        .base_commit = task->compare_base,
+        .carry_from = task->row.worktree.data,
+        .folder = folder,
+        .active = active,
+        .output = keep,
+        .context = task,
+    };
+    int code = task->feature->means->verify(task, &order, &turn->arena, &turn->verify);
+    if (code == 0)
+        take_verification(task, turn);
+    task_phase_end(task, turn, PHASE_VERIFY, &turn->verify_phase,
+                   code == 0 ? TURN_PHASE_ENDED : TURN_PHASE_STOPPED);
+    return code == 0 ? TURN_APPROVED : TURN_STOPPED;
+}
+
+/* ---- Judging --------------------------------------------------------------------------------- */
+
+/* Belay's own findings turn an approval into feedback, never the reverse. */
+static enum turn_end judge(struct feature_task *task, struct task_turn *turn)
+{
+    bool approve = turn->verdict.approve;
+    struct task_row *row = &task->row;
+    if (turn->verify.value == VERIFY_FAILED || turn->verify.value == VERIFY_ABSENT)
+        approve = false;
+    BL_LIST_EACH (link, &turn->issues)
+        if (BL_CONTAINER(link, struct issue, link)->severity == ISSUE_CRITICAL)
+            approve = false;
+    struct bl_list *link;
+    while ((link = bl_list_pop_front(&turn->verdict.issues)) != NULL)
+        bl_list_push_back(&turn->issues, link);
+    row_text_set(&row->last_verdict, turn->verdict.json);
+    row->stall.absent = turn->verify.value == VERIFY_ABSENT ? row->stall.absent + 1 : 0;
+    return approve ? TURN_APPROVED : TURN_FEEDBACK;
+}
+
+static void open_grace(struct feature_task *task)
+{
+    char id[160];
+    if (task->plan->limits.coach_grace_ns == 0 || task->merge.open)
+        return;
+    snprintf(id, sizeof id, "%s/%s grace", task->feature->plan->id, task->row.id);
+    task_stage_open(&task->grace, &task->feature->scope, id);
+    task_grace_follow(task);
+}
+
+static enum turn_end verify_and_judge(struct feature_task *task, struct task_turn *turn,
+                                      struct bl_error *error)
+{
+    enum turn_end end = TURN_APPROVED;
+    task->row.phase = PHASE_BETWEEN;
+    if (bl_check() != 0)
+        return TURN_STOPPED;
+    if (turn->verify_phase.state != TURN_PHASE_CARRIED)
+        end = run_verify(task, turn);
+    if (end != TURN_APPROVED)
+        return end;
+    task->row.verified = verify_value_name(turn->verify.value);
+    if (bl_check() != 0)
+        return TURN_STOPPED;
+    end = task_coach_run(task, turn, error);
+    if (end != TURN_APPROVED)
+        return end;
+    task->row.phase = PHASE_AFTER_TURN;
+    return judge(task, turn);
+}
+
+enum turn_end task_turn_run(struct feature_task *task, struct task_turn *turn, struct bl_text merge,
+                            struct bl_error *error)
+{
+    turn->merge = merge.size > 0;
+    if (turn->player_phase.state != TURN_PHASE_CARRIED) {
+        enum turn_end end = run_player(task, turn, merge, error);
+        if (end != TURN_APPROVED)
+            return end;
+    }
+    open_grace(task);
+    struct bl_scope *outer = bl_scope_current();
+    if (task->grace.open)
+        bl_scope_enter(&task->grace.scope);
+    enum turn_end end = verify_and_judge(task, turn, error);
+    bl_scope_enter(outer);
+    return end;
+}
+
+/* ---- Feedback -------------------------------------------------------------------------------- */
+
+/* All of it, in a file that the Player may read; the path, in the arena. */
+static const char *write_feedback(struct feature_task *task, struct task_turn *turn)
+{
+    struct bl_arena *arena = &turn->arena;
+    struct bl_text whole = feedback_make(arena, &turn->issues, UINT32_MAX, NULL);
+    const char *path =
+        bl_arena_printf(arena, "%s/feedback-%u-%u.md", task->scratch, turn->attempt, turn->number)
+            .data;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return path;
+    size_t done = 0;
+    ssize_t count = 1;
+    while (count > 0 && done < whole.size) {
+        count = write(fd, whole.data + done, whole.size - done);
+        done += count > 0 ? (size_t)count : 0;
+    }
+    close(fd);
+    return path;
+}
+
+void task_turn_ended(struct feature_task *task, const struct task_turn *turn)
+{
+    struct event_draft draft;
+    ledger_put_turn(task, turn);
+    ledger_put_task(task);
+    struct bl_json_writer *writer =
+        event_begin(&draft, task->feature, "task_turn_ended", task, NULL);
+    bl_json_put_string(writer, "decision", turn->decision);
+    bl_json_put_boolean(writer, "counted", turn->counted);
+    bl_json_put_string(writer, "verified", task->row.verified);
+    event_end(&draft);
+}
+
+bool task_turn_feedback(struct feature_task *task, struct task_turn *turn)
+{
+    struct task_row *row = &task->row;
+    const char *why = NULL;
+    bool absent = turn->verify.value == VERIFY_ABSENT;
+    bool stalled = false;
+    issues_sort(&turn->issues);
+    turn->feedback = feedback_make(&turn->arena, &turn->issues, task->plan->limits.feedback_issues,
+                                   write_feedback(task, turn));
+    turn->decision = "feedback";
+    turn->counted = !turn->merge;
+    turn->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    row_text_set(&row->feedback, turn->feedback);
+    row->feedback_turn = turn->number;
+    row->turns_counted += turn->counted;
+    if (!absent)
+        stalled = stall_after(&row->stall, turn->verdict_valid ? &turn->verdict : NULL,
+                              &turn->issues, turn->changed, &why);
+    if (stalled)
+        row_text_set(&row->message, bl_text_from(why));
+    task_turn_ended(task, turn);
+    ledger_write(task->feature, false);
+    return stalled;
+}

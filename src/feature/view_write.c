@@ -1,0 +1,316 @@
+#include <math.h>
+
+#include "parts.h"
+#include "report.h"
+
+#define TEXT_MAX ((size_t)64 * 1024)
+
+/* ---- The envelope ---------------------------------------------------------------------------- */
+
+/* To the millisecond; what is not known is null. */
+static void put_seconds(struct bl_json_writer *writer, const char *key, double seconds)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    if (seconds >= 0)
+        bl_json_write_double(writer, round(seconds * 1000) / 1000);
+    else
+        bl_json_write_null(writer);
+}
+
+static void put_count(struct bl_json_writer *writer, const char *key, uint32_t count, bool known)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    if (known)
+        bl_json_write_uint64(writer, count);
+    else
+        bl_json_write_null(writer);
+}
+
+static void put_spent(struct bl_json_writer *writer, const struct bl_spent *spent, bool known)
+{
+    bl_json_write_key(writer, BL_TEXT("spent"));
+    if (known)
+        bl_spent_write(writer, spent);
+    else
+        bl_json_write_null(writer);
+}
+
+static void write_task(struct bl_json_writer *writer, const struct bl_task_view *task)
+{
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "id", task->id);
+    bl_json_put_string(writer, "name", task->name);
+    bl_json_put_string(writer, "state", bl_task_state_name(task->state));
+    bl_json_put_string(writer, "decision", bl_task_decision_name(task->decision));
+    bl_json_put_uint64(writer, "attempt", task->attempt);
+    bl_json_put_uint64(writer, "turn", task->turn);
+    bl_json_put_uint64(writer, "turns_counted", task->turns_counted);
+    put_count(writer, "turns_max", task->turns_max, task->turns_max > 0);
+    bl_json_put_string(writer, "phase", task->phase);
+    bl_json_put_string(writer, "verified", task->verified);
+    put_seconds(writer, "elapsed_s", task->elapsed_s);
+    /* The slot starts the timer: who waits for one has no deadline yet, whatever it will be. */
+    bool waits = task->state == BL_TASK_PENDING || task->state == BL_TASK_QUEUED;
+    put_seconds(writer, "deadline_s", waits ? -1 : task->deadline_s);
+    bl_json_put_string(writer, "deadline_source", waits ? NULL : task->deadline_source);
+    put_seconds(writer, "deadline_left_s", task->deadline_left_s);
+    put_seconds(writer, "grace_s", task->grace_s);
+    bl_json_put_string(writer, "last_activity_at", task->last_activity_at);
+    bl_json_put_string(writer, "branch", task->branch);
+    bl_json_put_string(writer, "base_commit", task->base_commit);
+    bl_json_put_string(writer, "head_commit", task->head_commit);
+    bl_json_put_boolean(writer, "merged", task->merged);
+    bl_json_put_string(writer, "worktree", task->worktree);
+    bl_json_write_key(writer, BL_TEXT("dirty"));
+    if (task->dirty >= 0)
+        bl_json_write_boolean(writer, task->dirty != 0);
+    else
+        bl_json_write_null(writer);
+    bl_json_put_string(writer, "reason", task->reason);
+    bl_json_put_string(writer, "triggered_by", task->triggered_by);
+    put_spent(writer, &task->spent, task->spent_known);
+    bl_json_write_key(writer, BL_TEXT("checkpoint"));
+    bl_json_write_value(writer, task->checkpoint);
+    bl_json_put_string(writer, "receipt", task->receipt);
+    bl_json_put_string(writer, "message", task->message);
+    bl_json_write_end(writer);
+}
+
+static void write_waves(struct bl_json_writer *writer, const struct bl_feature_view *view)
+{
+    bl_json_write_key(writer, BL_TEXT("waves"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < view->wave_count; i++) {
+        const struct bl_wave_view *wave = &view->waves[i];
+        bl_json_write_object(writer);
+        bl_json_put_uint64(writer, "n", wave->n);
+        bl_json_put_string(writer, "state", wave->state);
+        bl_json_put_string(writer, "gate", wave->gate);
+        bl_json_write_key(writer, BL_TEXT("tasks"));
+        bl_json_write_array(writer);
+        for (size_t k = 0; k < wave->task_count; k++)
+            write_task(writer, &view->tasks[wave->tasks[k]]);
+        bl_json_write_end(writer);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+}
+
+/* Tokens of what stands: of tasks that are approved. What others used is in `spent` alone. */
+static void write_usage(struct bl_json_writer *writer, const struct bl_feature_view *view)
+{
+    struct bl_usage usage = {0};
+    bool known = false, any = false;
+    for (size_t i = 0; i < view->task_count; i++) {
+        const struct bl_task_view *task = &view->tasks[i];
+        bool stands = task->state == BL_TASK_APPROVED ||
+                      (task->state == BL_TASK_COMPLETED && task->attempt > 0);
+        any = any || stands;
+        if (!stands || !task->spent_known)
+            continue;
+        known = true;
+        bl_usage_add(&usage, &task->spent.usage);
+    }
+    bl_json_write_key(writer, BL_TEXT("usage"));
+    if (known || !any)
+        bl_usage_write(writer, &usage);
+    else
+        bl_json_write_null(writer);
+}
+
+/* A view that was made by hand may have lists that nobody has begun. */
+static void write_records(struct bl_json_writer *writer, const char *key,
+                          const struct bl_list *records)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_array(writer);
+    if (records->next != NULL) {
+        BL_LIST_EACH (link, records)
+            bl_json_write_raw(writer, BL_CONTAINER(link, struct bl_record, link)->json);
+    }
+    bl_json_write_end(writer);
+}
+
+void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_writer *writer)
+{
+    bl_json_put_string(writer, "feature", view->feature);
+    bl_json_put_string(writer, "run_id", view->run_id);
+    bl_json_put_string(writer, "state", view->state);
+    bl_json_put_string(writer, "plan_digest", view->plan_digest);
+    bl_json_put_string(writer, "base_commit", view->base_commit);
+    bl_json_put_string(writer, "result_branch", view->result_branch);
+    bl_json_put_string(writer, "result_commit", view->result_commit);
+    write_waves(writer, view);
+    bl_json_write_key(writer, BL_TEXT("counts"));
+    bl_json_write_object(writer);
+    for (size_t i = 0; i < BL_COUNT(view->counts); i++)
+        bl_json_put_uint64(writer, bl_task_state_name((enum bl_task_state)i), view->counts[i]);
+    bl_json_write_end(writer);
+    bl_json_put_boolean(writer, "unverified", view->unverified);
+    write_usage(writer, view);
+    put_spent(writer, &view->spent, view->spent_known);
+    write_records(writer, "receipts", &view->receipts);
+    if (view->error != NULL) {
+        bl_json_write_key(writer, BL_TEXT("error"));
+        bl_json_write_value(writer, view->error);
+    }
+    write_records(writer, "warnings", &view->warnings);
+}
+
+/* ---- A task in words ------------------------------------------------------------------------- */
+
+static bool is_direction(uint32_t code_point)
+{
+    return code_point == 0x061c || code_point == 0x200e || code_point == 0x200f ||
+           (code_point >= 0x202a && code_point <= 0x202e) ||
+           (code_point >= 0x2066 && code_point <= 0x2069);
+}
+
+static bool is_harmful(uint32_t code_point)
+{
+    return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+           is_direction(code_point) || code_point == 0x2028 || code_point == 0x2029 ||
+           code_point == 0xfeff;
+}
+
+static const char *html_reference(uint32_t code_point)
+{
+    switch (code_point) {
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '&': return "&amp;";
+    case '"': return "&quot;";
+    case '\'': return "&#39;";
+    default: return NULL;
+    }
+}
+
+int clean_append(struct bl_buffer *out, struct bl_text text, enum clean_form form)
+{
+    bool lines = form == CLEAN_LINES || form == CLEAN_HTML_LINES;
+    bool html = form == CLEAN_HTML_LINE || form == CLEAN_HTML_LINES;
+    int code = 0;
+    while (text.size > 0 && code == 0) {
+        uint32_t code_point = 0;
+        size_t size = bl_utf8_decode(text, &code_point);
+        const char *reference = html && size > 0 ? html_reference(code_point) : NULL;
+        bool stands = lines && (code_point == '\n' || code_point == '\t');
+        if (size == 0) {
+            size = 1;
+            code = bl_buffer_append(out, BL_TEXT("\xef\xbf\xbd"));
+        } else if (reference != NULL) {
+            code = bl_buffer_append(out, bl_text_from(reference));
+        } else if (is_harmful(code_point) && !stands) {
+            code = code_point < 0x100 ? bl_buffer_printf(out, "\\x%02x", (unsigned)code_point)
+                                      : bl_buffer_printf(out, "\\u%04x", (unsigned)code_point);
+        } else {
+            code = bl_buffer_append(out, (struct bl_text){text.data, size});
+        }
+        text.data += size;
+        text.size -= size;
+    }
+    return code;
+}
+
+static void say_approved(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    char late[32];
+    bool unverified = task->verified != NULL && strcmp(task->verified, "none") == 0;
+    bool was_late = task->decision == BL_DECISION_APPROVED_LATE;
+    bool completed = task->state == BL_TASK_COMPLETED;
+    if (task->decision == BL_DECISION_ALREADY_COMPLETED) {
+        bl_buffer_printf(out, "completed before");
+        return;
+    }
+    if (completed)
+        bl_buffer_printf(out, "completed%s", unverified || was_late ? ": " : "");
+    if (!completed || unverified || was_late)
+        bl_buffer_printf(out, "approved");
+    if (was_late && task->late_ms >= 0) {
+        bl_duration_format((int64_t)(task->late_ms * 1e6), late);
+        bl_buffer_printf(out, " %s late", late);
+    } else if (was_late) {
+        bl_buffer_printf(out, " late");
+    }
+    if (unverified)
+        bl_buffer_printf(out, ", not verified");
+}
+
+static const char *failure_words(enum bl_task_decision decision)
+{
+    switch ((int)decision) {
+    case BL_DECISION_MAX_TURNS: return "turns used up";
+    case BL_DECISION_STALLED: return "stalled";
+    case BL_DECISION_PLAYER_FAILED: return "the Player failed";
+    case BL_DECISION_COACH_FAILED: return "the Coach failed";
+    case BL_DECISION_MERGE_CONFLICT: return "merge conflict";
+    case BL_DECISION_GATE_FAILED: return "gate failed";
+    case BL_DECISION_MAX_BUDGET: return "budget used up";
+    case BL_DECISION_TIMEOUT_BUDGET: return "too little time left for a turn";
+    default: return NULL;
+    }
+}
+
+/* Why it was stopped, as people say it; what they would not know is said as it is on record. */
+static void say_reason(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    const char *by = task->triggered_by;
+    char deadline[32];
+    if (strcmp(task->reason, "user") == 0 && by != NULL && strcmp(by, "user") == 0) {
+        bl_buffer_printf(out, "by hand");
+    } else if (strcmp(task->reason, "timeout") == 0 && task->deadline_s > 0) {
+        size_t size = bl_json_format_double(task->deadline_s, deadline);
+        bl_buffer_printf(out, "its deadline was %.*s s", (int)size, deadline);
+    } else {
+        clean_append(out, bl_text_from(task->reason), CLEAN_LINE);
+        if (by != NULL) {
+            bl_buffer_printf(out, ", by ");
+            clean_append(out, bl_text_from(by), CLEAN_LINE);
+        }
+    }
+}
+
+/* How it ended, or that it does not run: state, what it was, and why. */
+static void say_plainly(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    const char *words = failure_words(task->decision);
+    if (task->state == BL_TASK_TIMED_OUT)
+        bl_buffer_printf(out, "timed out");
+    else
+        bl_buffer_printf(out, "%s", bl_task_state_name(task->state));
+    if (words != NULL)
+        bl_buffer_printf(out, ", %s", words);
+    if (task->message != NULL) {
+        bl_buffer_printf(out, ": ");
+        clean_append(out, bl_text_from(task->message), CLEAN_LINE);
+    } else if (task->reason != NULL) {
+        bl_buffer_printf(out, ": ");
+        say_reason(out, task);
+    }
+}
+
+static void say_running(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    bl_buffer_printf(out, "running");
+    if (task->phase != NULL) {
+        bl_buffer_printf(out, ", ");
+        clean_append(out, bl_text_from(task->phase), CLEAN_LINE);
+    }
+    if (task->turn > 0)
+        bl_buffer_printf(out, ", turn %u", task->turn);
+}
+
+struct bl_text bl_task_view_text(struct bl_arena *arena, const struct bl_task_view *task)
+{
+    struct bl_buffer out;
+    bl_buffer_init(&out, TEXT_MAX);
+    if (task->state == BL_TASK_APPROVED || task->state == BL_TASK_COMPLETED)
+        say_approved(&out, task);
+    else if (task->state == BL_TASK_RUNNING)
+        say_running(&out, task);
+    else
+        say_plainly(&out, task);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}

@@ -1,0 +1,116 @@
+/* A scratch repository, opened, in a fiber: what the tests of git play in. */
+#ifndef BELAY_TESTS_FEATURE_GIT_SCENE_H
+#define BELAY_TESTS_FEATURE_GIT_SCENE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../src/feature/git_parts.h"
+#include "helpers.h"
+
+#define SCENE_BRANCH "refs/heads/belay/F/A"
+#define SCENE_NOTE   "run_x pid 1 started 1"
+
+struct scene {
+    struct place place;
+    struct feature_git *git; /* NULL: it could not be opened, and `error` says why */
+    struct bl_arena arena;
+    struct bl_error error;
+    char head[GIT_ID_SIZE]; /* of main */
+    char worktree[400];     /* of task A; made by scene_worktree */
+    void (*act)(struct scene *scene);
+};
+
+/* By a shell, in the repository; inside of fibers too. */
+BL_PRINTF(2, 3) static inline bool scene_shell(struct scene *scene, const char *format, ...)
+{
+    char command[4096];
+    int size = snprintf(command, sizeof command, "cd '%s' && ", scene->place.repository);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command + size, sizeof command - (size_t)size, format, arguments);
+    va_end(arguments);
+    bool fine = system(command) == 0;
+    if (!fine)
+        fprintf(stderr, "failed: %s\n", command);
+    return fine;
+}
+
+/* What it prints, without the last LF; in the arena. */
+BL_PRINTF(2, 3) static inline const char *scene_output(struct scene *scene, const char *format, ...)
+{
+    char command[4096];
+    int size = snprintf(command, sizeof command, "cd '%s' && ", scene->place.repository);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command + size, sizeof command - (size_t)size, format, arguments);
+    va_end(arguments);
+    size_t room = 1 << 16;
+    char *text = bl_arena_zalloc(&scene->arena, room);
+    FILE *pipe = popen(command, "re");
+    size_t count = pipe != NULL ? fread(text, 1, room - 1, pipe) : 0;
+    if (pipe != NULL)
+        pclose(pipe);
+    while (count > 0 && text[count - 1] == '\n')
+        text[--count] = '\0';
+    return text;
+}
+
+static inline int scene_main(void *argument)
+{
+    struct scene *scene = argument;
+    int code = git_open(scene->place.repository, &scene->git, &scene->error);
+    if (code == 0)
+        git_commit_find(scene->git, "HEAD", scene->head, NULL);
+    scene->act(scene);
+    git_close(scene->git);
+    bl_arena_done(&scene->arena);
+    return 0;
+}
+
+/* `prepare` is run by a shell in the repository, before it is opened; NULL: nothing. */
+static inline void scene_play(const char *prepare, void (*act)(struct scene *scene))
+{
+    struct scene *scene = bl_zalloc(sizeof *scene);
+    place_make(&scene->place);
+    scene->act = act;
+    snprintf(scene->worktree, sizeof scene->worktree, "%s/.belay/worktrees/F/A",
+             scene->place.repository);
+    if (prepare != NULL)
+        assert_true(scene_shell(scene, "%s", prepare));
+    run_in_loop(scene_main, scene);
+    place_done(&scene->place);
+    bl_free(scene);
+}
+
+/* The worktree of task A, made at main. */
+static inline bool scene_worktree(struct scene *scene)
+{
+    return CHECK_EQUAL(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head,
+                                         SCENE_NOTE, &scene->error),
+                       0);
+}
+
+/* All of the user's that must not change: HEAD, index, branch, files, stash. */
+static inline const char *scene_checksum(struct scene *scene)
+{
+    return scene_output(scene,
+                        "{ cat .git/HEAD; git rev-parse main; cat .git/index; git stash list; "
+                        "find . -path ./.git -prune -o -path ./.belay/worktrees -prune -o -type f "
+                        "-print0 | sort -z | xargs -0 sha256sum; } | sha256sum");
+}
+
+static inline bool scene_says(struct bl_text text, const char *what)
+{
+    return bl_text_find(text, bl_text_from(what)) >= 0;
+}
+
+static inline bool scene_exists(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+#endif

@@ -1,0 +1,407 @@
+/* Whole runs on virtual time, from a seed: seats, git and the store are played, the loop of tasks,
+ * the waves and the ledger are the real ones. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "helpers.h"
+
+#define TASKS    3
+#define SEAT_MAX ((size_t)64 * 1024)
+
+/* What one run came to, as each of those who look would see it. */
+struct played {
+    uint64_t seed;
+    struct bl_random random;
+    uint64_t player_ns[TASKS];
+    uint64_t coach_ns[TASKS];
+    uint64_t cancel_ns; /* 0: nobody cancels */
+    bool graced;
+    int exit_code;
+    struct bl_text row[TASKS]; /* the last that was stored */
+    unsigned ended[TASKS];     /* task_ended events in the journal */
+    char told[TASKS][32];      /* decision in the listener's event */
+    char journaled[TASKS][32]; /* in the journal's */
+    char shown[TASKS][32];     /* in the view */
+    unsigned receipts[TASKS];
+    bool quiet_broken; /* something ran after its task had ended */
+    unsigned running[TASKS];
+};
+
+static struct played *now_played;
+
+static size_t number_of(struct bl_text id)
+{
+    for (size_t i = 0; i < TASKS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "T%zu", i);
+        if (bl_text_equal(id, bl_text_from(name)))
+            return i;
+    }
+    return 0;
+}
+
+/* ---- The means ---- */
+
+static int prepare(struct feature_task *task, struct bl_error *error)
+{
+    (void)error;
+    bl_text_into(task->row.base_commit, sizeof task->row.base_commit, "base");
+    bl_text_into(task->row.head_commit, sizeof task->row.head_commit, "base");
+    bl_text_into(task->compare_base, sizeof task->compare_base, "base");
+    feature_branch(task->feature, task->row.id, task->row.branch);
+    return bl_check();
+}
+
+static void play(struct feature_task *task, const struct seat_order *order, struct bl_arena *arena,
+                 struct seat_outcome *outcome)
+{
+    struct played *played = now_played;
+    size_t number = task->plan->number;
+    struct bl_unit unit;
+    bl_unit_begin(&unit, BL_UNIT_COMMAND, order->task, order->coach ? "coach" : "player");
+    played->running[number]++;
+    int code = bl_sleep(order->coach ? played->coach_ns[number] : played->player_ns[number]);
+    played->running[number]--;
+    bl_unit_end(&unit, code == 0 ? BL_FATE_FINISHED : BL_FATE_ABORTED);
+    outcome->end = code == 0 ? SEAT_ENDED : SEAT_STOPPED;
+    if (code != 0)
+        return;
+    outcome->result = order->coach
+                          ? bl_arena_printf(arena,
+                                            "{\"task\":\"%s\",\"turn\":%u,\"decision\":\"approve\","
+                                            "\"rationale\":\"\",\"criteria\":[],\"issues\":[]}",
+                                            order->task, order->turn)
+                          : BL_TEXT("{\"summary\":\"done\"}");
+}
+
+static int commit(struct feature_task *task, struct bl_arena *arena, const char *message,
+                  struct git_commit_result *result, struct bl_error *error)
+{
+    (void)task;
+    (void)arena;
+    (void)message;
+    (void)error;
+    result->end = GIT_COMMIT_MADE;
+    bl_text_into(result->head, sizeof result->head, "made");
+    return bl_check();
+}
+
+static int state(struct feature_task *task, struct bl_arena *arena, struct git_state *result,
+                 struct bl_error *error)
+{
+    (void)arena;
+    (void)error;
+    *result = (struct git_state){.branch = task->row.branch};
+    bl_text_into(result->head, sizeof result->head, task->row.head_commit);
+    return 0;
+}
+
+static int changed(struct feature_task *task, struct bl_arena *arena, const char *const **paths,
+                   struct bl_error *error)
+{
+    static const char *const none[] = {NULL};
+    (void)task;
+    (void)arena;
+    (void)error;
+    *paths = none;
+    return 0;
+}
+
+static int diff(struct feature_task *task, struct bl_arena *arena, struct bl_text *text,
+                struct bl_error *error)
+{
+    (void)task;
+    (void)arena;
+    (void)error;
+    *text = (struct bl_text){0};
+    return 0;
+}
+
+static int copy_make(struct feature_task *task, const char *path, struct bl_error *error)
+{
+    (void)task;
+    (void)path;
+    (void)error;
+    return bl_check();
+}
+
+static void copy_remove(struct feature_task *task, const char *path)
+{
+    (void)task;
+    (void)path;
+}
+
+static int merge(struct bl_feature *feature, struct feature_wave *wave)
+{
+    (void)wave;
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        struct feature_task *task = &feature->tasks[i];
+        if (task->row.state != BL_TASK_APPROVED)
+            continue;
+        task->row.state = BL_TASK_COMPLETED;
+        task->row.merged = true;
+        ledger_put_task(task);
+    }
+    return ledger_write(feature, true);
+}
+
+static void take_decision(const struct bl_json *event, char out[32])
+{
+    struct bl_text decision = bl_json_text(bl_json_get(event, BL_TEXT("decision")));
+    snprintf(out, 32, "%.*s", (int)decision.size, decision.data);
+}
+
+/* What a store would have after this. */
+static int write_store(struct bl_feature *feature, const struct bl_store_feature_write *write,
+                       struct bl_error *error)
+{
+    struct played *played = now_played;
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    (void)feature;
+    (void)error;
+    BL_LIST_EACH (link, write->records) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        struct bl_text name = bl_text_from(record->name);
+        if (bl_text_starts_with(name, BL_TEXT("task/")))
+            row_text_set(&played->row[number_of((struct bl_text){name.data + 5, name.size - 5})],
+                         record->json);
+    }
+    for (size_t i = 0; i < write->event_count; i++) {
+        const struct bl_json *event;
+        CHECK_EQUAL(bl_json_read(&arena, write->events[i], NULL, &event, NULL), 0);
+        struct bl_text type = bl_json_text(bl_json_get(event, BL_TEXT("type")));
+        size_t task = number_of(bl_json_text(bl_json_get(event, BL_TEXT("task"))));
+        if (bl_text_equal(type, BL_TEXT("task_ended"))) {
+            played->ended[task]++;
+            take_decision(event, played->journaled[task]);
+        } else if (bl_text_equal(type, BL_TEXT("receipt")) &&
+                   bl_json_is(bl_json_get(event, BL_TEXT("task")), BL_JSON_STRING)) {
+            played->receipts[task]++;
+        }
+    }
+    bl_arena_done(&arena);
+    /* A store takes its time, too. */
+    bl_sleep(bl_random_below(&played->random, 3) * 100 * BL_NS_PER_US);
+    return 0;
+}
+
+static const struct feature_means played_means = {
+    .prepare = prepare,
+    .play = play,
+    .commit = commit,
+    .state = state,
+    .changed = changed,
+    .diff = diff,
+    .copy_make = copy_make,
+    .copy_remove = copy_remove,
+    .merge = merge,
+    .write = write_store,
+};
+
+/* ---- A run ---- */
+
+static void listen(void *context, struct bl_text type, struct bl_text json)
+{
+    struct played *played = context;
+    struct bl_arena arena;
+    const struct bl_json *event;
+    if (!bl_text_equal(type, BL_TEXT("task_ended")))
+        return;
+    bl_arena_init(&arena);
+    CHECK_EQUAL(bl_json_read(&arena, json, NULL, &event, NULL), 0);
+    size_t task = number_of(bl_json_text(bl_json_get(event, BL_TEXT("task"))));
+    take_decision(event, played->told[task]);
+    played->quiet_broken = played->quiet_broken || played->running[task] > 0;
+    bl_arena_done(&arena);
+}
+
+static void make_plan(struct bl_plan *plan, struct bl_plan_task tasks[TASKS],
+                      struct bl_plan_wave *wave, size_t numbers[TASKS], char names[TASKS][8],
+                      const char *folder, uint64_t grace_ns)
+{
+    static const char *const nothing[] = {NULL};
+    *plan = (struct bl_plan){
+        .path = "plan",
+        .repository = folder,
+        .id = "FEAT",
+        .name = "Race",
+        .description = "",
+        .tasks = tasks,
+        .task_count = TASKS,
+        .waves = wave,
+        .wave_count = 1,
+        .limits = {.parallel = TASKS, .max_budget_tokens = BL_UNLIMITED, .max_budget_usd = -1},
+        .on_failure = BL_ON_FAILURE_WAVE_END,
+        .digest = "sha256:0",
+    };
+    bl_list_init(&plan->warnings);
+    *wave = (struct bl_plan_wave){.tasks = numbers, .count = TASKS};
+    for (size_t i = 0; i < TASKS; i++) {
+        snprintf(names[i], 8, "T%zu", i);
+        numbers[i] = i;
+        tasks[i] = (struct bl_plan_task){
+            .id = names[i],
+            .name = names[i],
+            .file = "task.md",
+            .number = i,
+            .status = "pending",
+            .player = {.kind = BL_SEAT_COMMAND},
+            .coach = {.kind = BL_SEAT_COMMAND},
+            .verify = {.commands = nothing, .carry = nothing, .protect = nothing},
+            .limits = {.turns = 3,
+                       .coach_grace_ns = grace_ns,
+                       .max_budget_tokens = BL_UNLIMITED,
+                       .max_budget_usd = -1,
+                       .feedback_issues = 10},
+            .deadline_ns = BL_NS_PER_S,
+            .deadline_source = "feature",
+        };
+    }
+}
+
+struct canceller {
+    struct bl_feature *feature;
+    uint64_t at_ns;
+};
+
+static int cancel_main(void *argument)
+{
+    struct canceller *canceller = argument;
+    struct bl_buffer receipt;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    bl_buffer_init(&receipt, SEAT_MAX);
+    if (bl_sleep(canceller->at_ns) == 0)
+        bl_feature_cancel(canceller->feature, "T1", "test", &receipt, error);
+    bl_buffer_done(&receipt);
+    bl_free(error);
+    return 0;
+}
+
+static void look(struct bl_feature *feature, struct played *played)
+{
+    struct bl_arena arena;
+    struct bl_feature_view *view;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    bl_arena_init(&arena);
+    CHECK_EQUAL(bl_feature_live(feature, &arena, &view, error), 0);
+    for (size_t i = 0; i < TASKS; i++)
+        bl_text_into(played->shown[i], 32, bl_task_decision_name(view->tasks[i].decision));
+    bl_arena_done(&arena);
+    bl_free(error);
+}
+
+static int run_once(void *argument)
+{
+    struct played *played = argument;
+    struct bl_plan *plan = bl_zalloc(sizeof *plan);
+    struct bl_plan_task *tasks = bl_zalloc(TASKS * sizeof *tasks);
+    struct bl_plan_wave wave;
+    size_t numbers[TASKS];
+    char names[TASKS][8];
+    const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    make_plan(plan, tasks, &wave, numbers, names, folder, played->graced ? 2 * BL_NS_PER_MS : 0);
+    struct bl_feature_listener listener = {listen, played};
+    struct bl_feature_options options = {.plan = plan, .run_id = "run_1", .listener = &listener};
+    struct bl_feature *feature = feature_new(&options, &played_means);
+    struct bl_scope scope;
+    struct bl_nursery nursery;
+    struct canceller canceller = {feature, played->cancel_ns};
+    feature->budget = (struct bl_budget){.limit = BL_UNLIMITED};
+    bl_ledger_init(&feature->ledger, -1, NULL);
+    for (size_t i = 0; i < TASKS; i++) {
+        struct feature_task *task = &feature->tasks[i];
+        bl_text_into(task->row.id, sizeof task->row.id, names[i]);
+        task->row.turns_max = 3;
+        task->budget = (struct bl_budget){.limit = BL_UNLIMITED, .above = &feature->budget};
+        bl_ledger_init(&task->ledger, -1, NULL);
+        row_text_set(&task->row.worktree, BL_TEXT("/nowhere"));
+    }
+    bl_scope_init(&scope, bl_scope_current());
+    bl_nursery_init(&nursery, bl_scope_current());
+    if (played->cancel_ns > 0)
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "cancel", cancel_main, &canceller, NULL), 0);
+    played->exit_code = bl_feature_run(feature, &scope);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    bl_scope_done(&scope);
+    look(feature, played);
+    feature_free(feature);
+    bl_free(tasks);
+    bl_free(plan);
+    return 0;
+}
+
+static void play_seed(uint64_t seed, struct played *played)
+{
+    *played = (struct played){.seed = seed};
+    bl_random_seed(&played->random, seed);
+    for (size_t i = 0; i < TASKS; i++) {
+        /* Half a millisecond around the timer, and at times the very same instant. */
+        uint64_t total = BL_NS_PER_S - 500 * BL_NS_PER_US +
+                         bl_random_below(&played->random, 11) * 100 * BL_NS_PER_US;
+        played->player_ns[i] = 300 * BL_NS_PER_MS;
+        played->coach_ns[i] = total - played->player_ns[i];
+    }
+    played->graced = bl_random_below(&played->random, 4) == 0;
+    if (bl_random_below(&played->random, 2) == 0)
+        played->cancel_ns = BL_NS_PER_S - 500 * BL_NS_PER_US +
+                            bl_random_below(&played->random, 11) * 100 * BL_NS_PER_US;
+    now_played = played;
+    run_in_virtual_loop(seed, run_once, played);
+}
+
+static void check_played(struct played *played, unsigned counts[4])
+{
+    bool all = true;
+    for (size_t i = 0; i < TASKS; i++) {
+        struct task_row row;
+        struct bl_arena arena;
+        const struct bl_json *value;
+        bl_arena_init(&arena);
+        task_row_init(&row);
+        assert_int_equal(bl_json_read(&arena, played->row[i], NULL, &value, NULL), 0);
+        task_row_read(value, &row);
+        const char *stored = bl_task_decision_name(row.decision);
+        bool approved = strcmp(stored, "approved") == 0 || strcmp(stored, "approved_late") == 0;
+        if (strcmp(stored, played->told[i]) != 0 || strcmp(stored, played->journaled[i]) != 0 ||
+            strcmp(stored, played->shown[i]) != 0 || played->ended[i] != 1)
+            fail_msg("seed %llu, task %zu: stored %s, told %s, journal %s, view %s, ended %u times",
+                     (unsigned long long)played->seed, i, stored, played->told[i],
+                     played->journaled[i], played->shown[i], played->ended[i]);
+        if (approved != (row.state == BL_TASK_COMPLETED) || played->receipts[i] > 1 ||
+            (played->receipts[i] == 0) != (strcmp(stored, "approved") == 0))
+            fail_msg("seed %llu, task %zu: %s is %s, with %u receipts",
+                     (unsigned long long)played->seed, i, stored, bl_task_state_name(row.state),
+                     played->receipts[i]);
+        counts[strcmp(stored, "approved") == 0        ? 0
+               : strcmp(stored, "approved_late") == 0 ? 1
+               : strcmp(stored, "timeout") == 0       ? 2
+                                                      : 3]++;
+        all = all && approved;
+        task_row_done(&row);
+        bl_arena_done(&arena);
+        row_text_set(&played->row[i], (struct bl_text){0});
+    }
+    if ((played->exit_code == 0) != all || played->exit_code > 1 || played->quiet_broken)
+        fail_msg("seed %llu: exit code %d, all approved: %d, quiet broken: %d",
+                 (unsigned long long)played->seed, played->exit_code, all, played->quiet_broken);
+}
+
+static void F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere(void **unused)
+{
+    unsigned counts[4] = {0};
+    struct played *played = bl_zalloc(sizeof *played);
+    (void)unused;
+    unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 300 : 2000, 10000);
+    for (uint64_t seed = 1; seed <= rounds; seed++) {
+        play_seed(seed, played);
+        check_played(played, counts);
+    }
+    /* Each of them occurs. */
+    for (size_t i = 0; i < BL_COUNT(counts); i++)
+        assert_true(counts[i] > 0);
+    bl_free(played);
+}
+
+SUITE(race, cmocka_unit_test(F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere));

@@ -1,0 +1,123 @@
+#include "helpers.h"
+
+static void every_state_has_a_name_that_reads_back(void **state)
+{
+    (void)state;
+    for (int i = BL_TASK_PENDING; i <= BL_TASK_DEFERRED; i++) {
+        enum bl_task_state read;
+        const char *name = bl_task_state_name((enum bl_task_state)i);
+        assert_true(bl_task_state_parse(bl_text_from(name), &read));
+        assert_int_equal(read, i);
+    }
+    enum bl_task_state kept = BL_TASK_RUNNING;
+    assert_false(bl_task_state_parse(BL_TEXT("Completed"), &kept));
+    assert_false(bl_task_state_parse((struct bl_text){0}, &kept));
+    assert_int_equal(kept, BL_TASK_RUNNING);
+}
+
+static void states_from_completed_on_are_final(void **state)
+{
+    static const enum bl_task_state open[] = {BL_TASK_PENDING, BL_TASK_QUEUED, BL_TASK_RUNNING,
+                                              BL_TASK_STOPPING, BL_TASK_APPROVED};
+    size_t final = 0;
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(open); i++)
+        assert_false(bl_task_state_final(open[i]));
+    for (int i = BL_TASK_PENDING; i <= BL_TASK_DEFERRED; i++)
+        final += bl_task_state_final((enum bl_task_state)i);
+    assert_int_equal(final, 8);
+}
+
+static void every_decision_has_a_name_and_a_state(void **state)
+{
+    (void)state;
+    for (int i = BL_DECISION_NONE + 1; i <= BL_DECISION_DEFERRED; i++) {
+        enum bl_task_decision read;
+        enum bl_task_decision decision = (enum bl_task_decision)i;
+        assert_true(bl_task_decision_parse(bl_text_from(bl_task_decision_name(decision)), &read));
+        assert_int_equal(read, i);
+        enum bl_task_state came = bl_task_decision_state(decision);
+        assert_true(came == BL_TASK_APPROVED || bl_task_state_final(came));
+    }
+}
+
+/* The closed set of the contract. */
+static void decisions_come_to_the_states_that_are_promised(void **state)
+{
+    static const struct {
+        const char *decision;
+        const char *state;
+    } rows[] = {
+        {"approved", "approved"},
+        {"approved_late", "approved"},
+        {"already_completed", "completed"},
+        {"max_turns_reached", "failed"},
+        {"stalled", "failed"},
+        {"player_failed", "failed"},
+        {"coach_failed", "failed"},
+        {"merge_conflict", "failed"},
+        {"gate_failed", "failed"},
+        {"max_budget_reached", "failed"},
+        {"error", "failed"},
+        {"timeout", "timed_out"},
+        {"timeout_budget_exhausted", "timed_out"},
+        {"cancelled", "cancelled"},
+        {"blocked", "blocked"},
+        {"interrupted", "interrupted"},
+        {"skipped", "skipped"},
+        {"deferred", "deferred"},
+    };
+    (void)state;
+    assert_int_equal(BL_COUNT(rows), BL_DECISION_DEFERRED);
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        enum bl_task_decision decision;
+        assert_true(bl_task_decision_parse(bl_text_from(rows[i].decision), &decision));
+        assert_string_equal(bl_task_state_name(bl_task_decision_state(decision)), rows[i].state);
+    }
+}
+
+static void no_decision_has_no_name(void **state)
+{
+    enum bl_task_decision decision = BL_DECISION_STALLED;
+    (void)state;
+    assert_null(bl_task_decision_name(BL_DECISION_NONE));
+    assert_false(bl_task_decision_parse((struct bl_text){0}, &decision));
+    assert_false(bl_task_decision_parse(BL_TEXT("guessed"), &decision));
+    assert_int_equal(decision, BL_DECISION_STALLED);
+    assert_int_equal(bl_task_decision_state(BL_DECISION_NONE), BL_TASK_PENDING);
+}
+
+static void policies_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(bl_on_failure_name(BL_ON_FAILURE_WAVE_END), "wave_end");
+    assert_string_equal(bl_on_failure_name(BL_ON_FAILURE_CANCEL_SIBLINGS), "cancel_siblings");
+    assert_string_equal(bl_on_failure_name(BL_ON_FAILURE_CONTINUE), "continue");
+}
+
+static void check_stop(const char *reason, const char *by, double deadline_s, const char *wanted)
+{
+    struct bl_task_view task = {
+        .state = BL_TASK_CANCELLED, .reason = reason, .triggered_by = by, .deadline_s = deadline_s};
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    assert_string_equal(bl_task_view_text(&arena, &task).data, wanted);
+    bl_arena_done(&arena);
+}
+
+static void people_are_told_why_a_task_was_stopped(void **state)
+{
+    (void)state;
+    check_stop("user", "user", 2400, "cancelled: by hand");
+    check_stop("timeout", "timer", 2.5, "cancelled: its deadline was 2.5 s");
+    check_stop("timeout", "timer", -1, "cancelled: timeout, by timer");
+    check_stop("sibling_failure", "TASK-1", 2400, "cancelled: sibling_failure, by TASK-1");
+    check_stop("user", NULL, 2400, "cancelled: user");
+}
+
+SUITE(state, cmocka_unit_test(every_state_has_a_name_that_reads_back),
+      cmocka_unit_test(states_from_completed_on_are_final),
+      cmocka_unit_test(every_decision_has_a_name_and_a_state),
+      cmocka_unit_test(decisions_come_to_the_states_that_are_promised),
+      cmocka_unit_test(no_decision_has_no_name), cmocka_unit_test(policies_have_names),
+      cmocka_unit_test(people_are_told_why_a_task_was_stopped));
