@@ -14,11 +14,20 @@ _belay_files()
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
+# Ids of the plans of this repository.
+_belay_plans()
+{
+    local top
+    top=$(git rev-parse --show-toplevel 2>/dev/null) || return
+    find "$top/.belay/features" "$top/.guardkit/features" -maxdepth 1 -name '*.y*ml' 2>/dev/null |
+        sed 's|.*/||; s|\.ya*ml$||' | sort -u
+}
+
 _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=() socket=()
-    local commands='bootstrap cancel cell chat doctor help hold ps route run script session tool tools'
+    local commands='bootstrap cancel cell chat doctor feature help hold ps route run script session tool tools'
     local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
@@ -200,6 +209,64 @@ _belay()
                     ;;
                 observe | terminate | release)
                     words=$(_belay_ask "$program" cell_id cell list "${socket[@]}")
+                    ;;
+                esac
+            fi
+            ;;
+        esac
+        ;;
+    feature)
+        case $previous in
+        --on-failure) words='wave_end cancel_siblings continue' ;;
+        --phase) words='player verify coach merge gate' ;;
+        --output-format) words='text json stream-json' ;;
+        --store | --html)
+            _belay_files "$current"
+            return
+            ;;
+        --base)
+            words=$(git for-each-ref --format='%(refname:short)' refs/heads refs/tags 2>/dev/null)
+            ;;
+        --parallel | --turns | --*timeout | --timeout-multiplier | --coach-grace | --drain | --max-* | --task | \
+            --more-turns | --turn)
+            return
+            ;;
+        *)
+            for ((index = 2; index < COMP_CWORD; index++)); do
+                case ${COMP_WORDS[index]} in
+                --on-failure | --phase | --output-format | --store | --html | --base | --parallel | --turns | \
+                    --*timeout | --timeout-multiplier | --coach-grace | --drain | --max-* | --task | --more-turns | --turn)
+                    [[ ${COMP_WORDS[index + 1]} == = ]] && ((index++))
+                    ((index++))
+                    ;;
+                -*) ;;
+                *) [[ $verb ]] || verb=${COMP_WORDS[index]} ;;
+                esac
+            done
+            local limits='--parallel --turns --task-timeout --timeout-multiplier --timeout --coach-grace --drain
+                --on-failure --max-budget-tokens --max-budget-usd'
+            words='--store --json --output-format --help'
+            case $verb in
+            '') words='validate run status list logs cancel pause resume extend retry clean report --help' ;;
+            validate) words="$limits --json --output-format --help" ;;
+            run) words="$limits --base --task --require-clean --take-over --fresh $words" ;;
+            resume) words="$limits --more-turns --task --require-clean --take-over $words" ;;
+            retry) words="$limits --require-clean --take-over $words" ;;
+            list) words="--all $words" ;;
+            logs) words="--follow --turn --phase $words" ;;
+            clean) words="--dry-run $words" ;;
+            report) words="--html $words" ;;
+            esac
+            if [[ $current != -* ]]; then
+                case $verb in
+                validate | run)
+                    words=$(_belay_plans)
+                    [[ $current == */* || $current == *.y* ]] && _belay_files "$current" && return
+                    ;;
+                status | logs | cancel | pause | resume | extend | retry | clean | report)
+                    words=$(_belay_ask "$program" feature feature list "${store[@]}")
+                    [[ $current == */* ]] && words=$("$program" feature status "${current%%/*}" "${store[@]}" --json 2>/dev/null |
+                        grep -oE '"id":"[^"]+"' | cut -d '"' -f 4 | sort -u | sed "s|^|${current%%/*}/|")
                     ;;
                 esac
             fi

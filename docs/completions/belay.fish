@@ -12,7 +12,7 @@ function __belay_words
         switch $word
             case -p --print
                 echo run
-            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --add-dir --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes --tools --id --generation --yield-time --terminate-id --socket
+            case -r --provider --model --record --cassette --port --session --resume '--max-*' --on-exhausted --timeout --structured-output --permission-mode --allow --deny --on-cancel --request-id --store --system --append-system-prompt --add-dir --sandbox --container --output-format --continuation-prompt --as --grace --memory --processes --tools --id --generation --yield-time --terminate-id --socket --parallel --turns --turn --task --task-timeout --timeout-multiplier --coach-grace --drain --on-failure --base --more-turns --phase --html
                 string match -q '*=*' -- $word; or set skip yes
             case '-*'
             case '*'
@@ -49,6 +49,25 @@ function __belay_cell
     end
 end
 
+# And for feature.
+function __belay_feature
+    set -l words (__belay_words)
+    test "$words[1]" = feature; or return 1
+    if set -q argv[1]
+        set -q words[2]; and contains -- $words[2] $argv
+    else
+        not set -q words[2]
+    end
+end
+
+# Ids of the plans of this repository.
+function __belay_plans
+    set -l top (git rev-parse --show-toplevel 2>/dev/null); or return
+    for file in $top/.belay/features/*.{yaml,yml} $top/.guardkit/features/*.{yaml,yml}
+        string replace -r '.*/(.*)\.ya?ml$' '$1' -- $file
+    end
+end
+
 function __belay_no_command
     set -l words (__belay_words)
     not set -q words[1]
@@ -59,7 +78,7 @@ function __belay_ask
     set -l words (commandline -opc)
     set -l index (contains -i -- --store $words)
     set -l store
-    test "$argv[2]" = session; and test -n "$index"; and set -q words[(math $index + 1)]; and set store --store $words[(math $index + 1)]
+    contains -- "$argv[2]" session feature; and test -n "$index"; and set -q words[(math $index + 1)]; and set store --store $words[(math $index + 1)]
     $words[1] $argv[2..] $store --json 2>/dev/null | string match -ar "\"$argv[1]\":\"([^\"]+)\"" -g | sort -u
 end
 
@@ -82,6 +101,7 @@ for help in __belay_no_command '__belay_is help'
     complete -c belay -n $help -a cell -d 'run JavaScript in a process of its own; serve such cells to others'
     complete -c belay -n $help -a chat -d 'talk with a model in the terminal'
     complete -c belay -n $help -a doctor -d 'say what this machine offers, and what to do about the rest'
+    complete -c belay -n $help -a feature -d 'take a plan of tasks to merged work, and stop any part of it'
     complete -c belay -n $help -a hold -d 'run a command, with a deadline, that leaves nothing behind'
     complete -c belay -n $help -a ps -d 'show what runs now'
     complete -c belay -n $help -a route -d 'say which commands and tools a prompt matches'
@@ -94,10 +114,11 @@ end
 complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
 # All but chat, help, and hold, which has a --json of its own.
-set -l answers '__belay_is bootstrap cancel cell doctor ps route run script session tool tools'
+set -l answers '__belay_is bootstrap cancel cell doctor feature ps route run script session tool tools'
 complete -c belay -n $answers -l json -d 'the same as --output-format json'
 complete -c belay -n '__belay_is bootstrap cancel cell doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
-complete -c belay -n '__belay_is run' -l output-format -x -a 'text json stream-json' -d 'how the answer is written'
+complete -c belay -n '__belay_feature validate status list cancel pause extend clean report' -l output-format -x -a 'text json' -d 'how the answer is written'
+complete -c belay -n '__belay_is run; or __belay_feature run resume retry logs' -l output-format -x -a 'text json stream-json' -d 'how the answer is written'
 complete -c belay -n 'not __belay_no_command' -s h -l help -d 'print the help'
 
 set -l runs '__belay_is chat run bootstrap'
@@ -167,6 +188,45 @@ complete -c belay -n '__belay_cell observe' -l generation -x -d 'which observati
 complete -c belay -n '__belay_cell observe' -l yield-time -x -d 'wait so long for output: 10s'
 complete -c belay -n '__belay_cell terminate' -l terminate-id -x -d 'names this wish'
 complete -c belay -n '__belay_cell observe terminate release; and test (count (__belay_words)) -eq 2' -a '(__belay_ask cell_id cell list)'
+
+complete -c belay -n __belay_feature -a validate -d 'check the plan, and print what will be enforced'
+complete -c belay -n __belay_feature -a run -d 'run it, or go on'
+complete -c belay -n __belay_feature -a status -d 'what stands now'
+complete -c belay -n __belay_feature -a list -d 'the features of this repository'
+complete -c belay -n __belay_feature -a logs -d 'what has happened'
+complete -c belay -n __belay_feature -a cancel -d 'stop it now, and print the receipt'
+complete -c belay -n __belay_feature -a pause -d 'begin nothing new'
+complete -c belay -n __belay_feature -a resume -d 'go on'
+complete -c belay -n __belay_feature -a extend -d 'move the deadline of a task that runs'
+complete -c belay -n __belay_feature -a retry -d 'give a task a fresh attempt'
+complete -c belay -n __belay_feature -a clean -d 'remove what is merged and holds nothing else'
+complete -c belay -n __belay_feature -a report -d 'all of it in one page'
+complete -c belay -n '__belay_feature validate run; and test (count (__belay_words)) -eq 2' -F -a '(__belay_plans)'
+complete -c belay -n '__belay_feature status logs cancel pause resume extend retry clean report; and test (count (__belay_words)) -eq 2' -a '(__belay_ask feature feature list)'
+set -l plays '__belay_feature validate run resume retry'
+complete -c belay -n $plays -l parallel -x -d 'tasks at once, 1 to 64'
+complete -c belay -n $plays -l turns -x -d 'of a task, 1 to 50'
+complete -c belay -n $plays -l task-timeout -x -d 'of each task: 90, 500ms, 2.5m, 1h'
+complete -c belay -n $plays -l timeout-multiplier -x -d 'times that, 0.1 to 100'
+complete -c belay -n $plays -l timeout -x -d 'of the whole feature'
+complete -c belay -n $plays -l coach-grace -x -d 'for the Coach, past a deadline: 120s'
+complete -c belay -n $plays -l drain -x -d 'after the first signal: 10s'
+complete -c belay -n $plays -l on-failure -x -a 'wave_end cancel_siblings continue' -d 'what a task that fails means to the others'
+complete -c belay -n $plays -l max-budget-tokens -x -d 'of the whole feature'
+complete -c belay -n $plays -l max-budget-usd -x -d 'the same: 0.50'
+complete -c belay -n '__belay_feature run resume retry' -l require-clean -d 'refuse a checkout with changes'
+complete -c belay -n '__belay_feature run resume retry' -l take-over -d 'end the belay that has it now'
+complete -c belay -n '__belay_feature run resume' -l task -x -d 'that one alone'
+complete -c belay -n '__belay_feature run' -l base -x -d 'what the first wave begins with'
+complete -c belay -n '__belay_feature run' -l fresh -d 'from the beginning'
+complete -c belay -n '__belay_feature resume' -l more-turns -x -d 'so many more turns, 1 to 50'
+complete -c belay -n '__belay_feature list' -l all -d 'of all repositories'
+complete -c belay -n '__belay_feature logs' -s f -l follow -d 'go on until the feature ends'
+complete -c belay -n '__belay_feature logs' -l turn -x -d 'of that turn alone'
+complete -c belay -n '__belay_feature logs' -l phase -x -a 'player verify coach merge gate' -d 'of that phase alone'
+complete -c belay -n '__belay_feature clean' -l dry-run -d 'only say what would go'
+complete -c belay -n '__belay_feature report' -l html -r -F -d 'one HTML file'
+complete -c belay -n '__belay_feature run status list logs cancel pause resume extend retry clean report' -l store -r -F -d 'where features are kept'
 
 complete -c belay -n '__belay_is cancel' -a '(__belay_ask id ps; __belay_ask session ps)'
 complete -c belay -n '__belay_is tool' -a '(__belay_ask name tools)'

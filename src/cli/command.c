@@ -23,6 +23,8 @@ const struct cli_command cli_commands[] = {
      cli_format_options, cli_cancel_run},
     {"cell", "run JavaScript in a process of its own; serve such cells to others", cli_cell_help,
      "h", cli_cell_options, cli_cell_run},
+    {"feature", "take a plan of tasks to merged work, and stop any part of it", cli_feature_help,
+     "fh", cli_feature_options, cli_feature_run},
     {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
      cli_hold_options, cli_hold_run},
     {"script", "serve a scripted model over HTTP, in every provider's format", cli_script_help, "h",

@@ -109,7 +109,7 @@ static void append_activity(struct bl_buffer *out, const struct bl_json *activit
     format_ms(bl_json_get(activity, BL_TEXT("deadline_left_ms")), left);
     format_ms(bl_json_get(activity, BL_TEXT("idle_ms")), idle);
     bl_json_int64(bl_json_get(activity, BL_TEXT("tokens")), &tokens);
-    bl_buffer_printf(out, "%-25.*s %-5.*s %-14.*s %-11s %-11s %8" PRId64 " %s ago\n",
+    bl_buffer_printf(out, "%-25.*s %-7.*s %-14.*s %-11s %-11s %8" PRId64 " %s ago\n",
                      BL_TEXT_ARG(id), BL_TEXT_ARG(kind), BL_TEXT_ARG(phase), age, left, tokens,
                      idle);
 }
@@ -122,7 +122,7 @@ static int print_text(const struct cli_call *call, const struct listing *listing
     BL_LIST_EACH (link, &listing->processes) {
         BL_JSON_EACH (activity, activities(BL_CONTAINER(link, struct bl_control_process, link))) {
             if (out.size == 0)
-                bl_buffer_printf(&out, "%-25s %-5s %-14s %-11s %-11s %8s %s\n", "ID", "KIND",
+                bl_buffer_printf(&out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND",
                                  "PHASE", "AGE", "LEFT", "TOKENS", "LAST ACTIVITY");
             append_activity(&out, activity);
         }

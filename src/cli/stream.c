@@ -197,23 +197,36 @@ static void await_room(struct cli_stream *stream)
     bl_stop_hook_remove(&wait.hook);
 }
 
-void cli_stream_write(struct cli_stream *stream, struct bl_text text)
+/* Takes it, and wakes who drains. */
+static void put(struct cli_stream *stream, struct bl_text text)
 {
-    if (stream->failed != 0 || text.size == 0)
-        return;
     bl_buffer_append(&stream->pending, text);
     if (stream->descriptor == NULL) {
         int failed = write_some(stream);
         if (failed != 0)
             fail(stream, failed);
-        return;
-    }
-    if (stream->idle) {
+    } else if (stream->idle) {
         stream->idle = false;
         bl_semaphore_give(&stream->more);
     }
-    if (pending_size(stream) > CLI_STREAM_PENDING_MAX)
+}
+
+void cli_stream_write(struct cli_stream *stream, struct bl_text text)
+{
+    if (stream->failed != 0 || text.size == 0)
+        return;
+    put(stream, text);
+    if (stream->descriptor != NULL && pending_size(stream) > CLI_STREAM_PENDING_MAX)
         await_room(stream);
+}
+
+bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pending_max)
+{
+    if (stream->failed != 0 || pending_size(stream) > pending_max)
+        return false;
+    if (text.size > 0)
+        put(stream, text);
+    return true;
 }
 
 /* One wait for the reader after a stop. False: it took nothing. */

@@ -39,6 +39,9 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
 /* Takes all of it. Waits while too much is pending, unless the running fiber is stopped or
  * patience has ended: then it is taken at once. After a failure it is dropped. */
 void cli_stream_write(struct cli_stream *stream, struct bl_text text);
+/* The same for those who must not wait: false, and nothing is taken, when more than `pending_max`
+ * is pending already, or after a failure. */
+bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pending_max);
 /* Waits until all is written: as long as patience lasts, and after that
  * until the reader has taken nothing for CLI_STREAM_LINGER_NS. False: some of it was not written.
  */

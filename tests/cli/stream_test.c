@@ -384,6 +384,38 @@ static void a_full_disk_stops_the_run(void **state)
     run_in_loop(full_disk, NULL);
 }
 
+static int offer(void *argument)
+{
+    struct piped piped;
+
+    (void)argument;
+    open_piped(&piped);
+    /* More than the pipe holds: what is pending stays, and the next is not taken. */
+    CHECK(cli_stream_offer(&piped.stream, big(1 << 20), 4096));
+    CHECK_EQUAL(bl_yield(), 0);
+    CHECK(!cli_stream_offer(&piped.stream, BL_TEXT("lost"), 4096));
+    CHECK(cli_stream_offer(&piped.stream, BL_TEXT("kept"), 4 << 20));
+    size_t taken = 0;
+    while (taken < (1 << 20) + 4) {
+        taken += take_all(piped.ends[0]);
+        CHECK_EQUAL(bl_sleep(BL_NS_PER_MS), 0);
+    }
+    CHECK(cli_stream_offer(&piped.stream, (struct bl_text){0}, 0));
+    close(piped.ends[0]);
+    piped.ends[0] = dup(piped.ends[1]);
+    while (piped.stream.failed == 0)
+        CHECK_EQUAL(bl_sleep(BL_NS_PER_MS), 0);
+    CHECK(!cli_stream_offer(&piped.stream, BL_TEXT("late"), 4 << 20));
+    close_piped(&piped);
+    return 0;
+}
+
+static void who_must_not_wait_is_refused_when_nobody_reads(void **state)
+{
+    (void)state;
+    run_in_loop(offer, NULL);
+}
+
 SUITE(stream, cmocka_unit_test(what_is_written_comes_out_in_order),
       cmocka_unit_test(a_descriptor_that_is_shared_stays_as_it_was),
       cmocka_unit_test(a_file_is_written_at_once),
@@ -394,4 +426,5 @@ SUITE(stream, cmocka_unit_test(what_is_written_comes_out_in_order),
       cmocka_unit_test(after_a_stop_a_reader_that_takes_nothing_is_left),
       cmocka_unit_test(after_a_stop_a_reader_that_is_slow_gets_all_of_it),
       cmocka_unit_test(an_output_that_cannot_be_written_is_refused_at_the_start),
-      cmocka_unit_test(a_full_disk_stops_the_run));
+      cmocka_unit_test(a_full_disk_stops_the_run),
+      cmocka_unit_test(who_must_not_wait_is_refused_when_nobody_reads));

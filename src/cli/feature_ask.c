@@ -1,0 +1,332 @@
+/* Design notes.
+ *
+ * What is asked of a feature goes to the process that runs it, and which that is, the store says.
+ * Between a look into the store and the call the runner may end, or not listen yet: then there is
+ * no answer, and the store is looked into again, until it says that nothing runs any more or
+ * somebody answers. A runner that lives and cannot be reached is an error after a while. */
+#include "feature.h"
+
+#include <stdio.h>
+
+#define RETRY_NS    (50 * BL_NS_PER_MS)
+#define PATIENCE_NS (10 * BL_NS_PER_S)
+#define LINE_MAX    ((size_t)64 * 1024)
+#define PARAMS_MAX  BL_CONTROL_LINE_MAX
+
+struct asking {
+    struct feature_work work;
+    struct bl_text result; /* the runner's answer; empty: nobody had to be asked */
+    bool live;             /* a runner was found */
+    /* Read from it, or said by the store. */
+    const struct bl_json *receipt; /* NULL: none */
+    bool already;                  /* it had ended before */
+    bool idle;                     /* nothing runs */
+    bool changed;
+    double deadline_s;
+};
+
+static const struct bl_task_view *task_of(const struct asking *asking)
+{
+    const char *task = asking->work.task;
+    return task != NULL ? bl_feature_view_task(asking->work.view, bl_text_from(task)) : NULL;
+}
+
+/* ---- What the store says --------------------------------------------------------------------- */
+
+static bool has_ended(const struct asking *asking)
+{
+    static const char *const words[] = {"completed", "failed", "cancelled", "timed_out",
+                                        "interrupted"};
+    const struct bl_task_view *task = task_of(asking);
+    const struct bl_feature_view *view = asking->work.view;
+
+    if (asking->work.task != NULL)
+        return task != NULL && bl_task_state_final(task->state);
+    for (size_t i = 0; i < BL_COUNT(words); i++) {
+        if (view->owner_pid == 0 && view->state != NULL && strcmp(view->state, words[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int too_late(struct asking *asking)
+{
+    const struct feature_work *work = &asking->work;
+    const struct bl_task_view *task = task_of(asking);
+
+    bl_error_set(&asking->work.error, BL_EEXIST, BL_KIND_FEATURE, "extend", work->task,
+                 "%s/%s does not run: it is %s", work->id, work->task,
+                 task != NULL ? bl_task_state_name(task->state) : "not on record");
+    bl_error_name_set(&asking->work.error, "too_late");
+    bl_error_hint(&asking->work.error, "'belay feature resume %s' gives it a new deadline",
+                  work->id);
+    return BL_EEXIST;
+}
+
+/* It runs where we cannot reach it. */
+static int out_of_reach(struct asking *asking)
+{
+    struct feature_work *work = &asking->work;
+
+    bl_error_set(&work->error, BL_EBUSY, BL_KIND_FEATURE, feature_verb_name(work->options->verb),
+                 work->id, "%s is run by %s, which cannot be reached from here", work->id,
+                 work->view->owner);
+    bl_error_hint(&work->error, "ask there");
+    return BL_EBUSY;
+}
+
+/* True: nobody has to be asked, and `*ret_code` is what there is to say. */
+static bool settled_by_store(struct asking *asking, int *ret_code)
+{
+    const struct feature_work *work = &asking->work;
+    enum feature_verb verb = work->options->verb;
+    bool cancels = verb == FEATURE_CANCEL, ended = has_ended(asking);
+
+    *ret_code = 0;
+    asking->live = work->view->owner_pid > 0;
+    asking->already = cancels && ended;
+    if (asking->already)
+        return true;
+    if (verb == FEATURE_EXTEND && ended) {
+        *ret_code = too_late(asking);
+        return true;
+    }
+    if (asking->live)
+        return false;
+    /* A resume is refused where it is begun. */
+    if (work->view->owner != NULL && verb != FEATURE_RESUME)
+        *ret_code = out_of_reach(asking);
+    else if (verb == FEATURE_EXTEND)
+        *ret_code = too_late(asking);
+    asking->idle = true;
+    return true;
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static struct bl_text make_params(struct asking *asking)
+{
+    const struct feature_work *work = &asking->work;
+    const struct feature_options *options = work->options;
+    struct bl_json_writer writer;
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, PARAMS_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "feature", work->id);
+    bl_json_put_string(&writer, "repository", work->repository);
+    if (work->task != NULL)
+        bl_json_put_string(&writer, "task", work->task);
+    if (options->verb == FEATURE_CANCEL)
+        bl_json_put_string(&writer, "origin", "belay feature cancel");
+    if (options->verb == FEATURE_EXTEND)
+        bl_json_put_uint64(&writer, "by_ms",
+                           (options->extend_ns + BL_NS_PER_MS - 1) / BL_NS_PER_MS);
+    bl_json_write_end(&writer);
+    struct bl_text params = {0};
+    if (bl_json_writer_done(&writer) == 0)
+        params = bl_arena_text(&asking->work.arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    return params;
+}
+
+static int read_result(struct asking *asking)
+{
+    const struct bl_json *result;
+
+    if (bl_json_read(&asking->work.arena, asking->result, NULL, &result, NULL) != 0)
+        return bl_error_set(&asking->work.error, BL_EPARSE, BL_KIND_DELIVERY, "read the answer",
+                            asking->work.id, "the runner's answer cannot be read");
+    const struct bl_json *receipt = bl_json_get(result, BL_TEXT("receipt"));
+    asking->receipt = bl_json_is(receipt, BL_JSON_OBJECT) ? receipt : NULL;
+    asking->already = bl_json_boolean(bl_json_get(result, BL_TEXT("already")), false);
+    asking->changed = bl_json_boolean(bl_json_get(result, BL_TEXT("changed")), false);
+    bl_json_double(bl_json_get(result, BL_TEXT("deadline_s")), &asking->deadline_s);
+    return 0;
+}
+
+/* Nobody was there to answer; the runner itself said nothing. */
+static bool is_unanswered(int code, const struct bl_error *error)
+{
+    if (code == BL_ENOENT && strcmp(error->name, "other_feature") == 0)
+        return true;
+    return error->kind == BL_KIND_DELIVERY &&
+           (code == BL_ENOENT || code == BL_ENOTSUP || code == BL_EUNKNOWN);
+}
+
+/* Looks and asks until there is an answer. */
+static int ask_runner(struct asking *asking)
+{
+    static const char *const methods[] = {
+        [FEATURE_CANCEL] = "feature.cancel",
+        [FEATURE_PAUSE] = "feature.pause",
+        [FEATURE_RESUME] = "feature.resume",
+        [FEATURE_EXTEND] = "feature.extend",
+    };
+    struct feature_work *work = &asking->work;
+    uint64_t end_ns = bl_time_add(bl_now_ns(), PATIENCE_NS);
+
+    for (;;) {
+        int code = feature_work_look(work);
+        if (code != 0 || settled_by_store(asking, &code))
+            return code;
+        code = bl_control_call(&work->arena, work->view->owner_pid, methods[work->options->verb],
+                               make_params(asking), &asking->result, &work->error);
+        if (code == 0)
+            code = read_result(asking);
+        /* What has no receipt is told by its state, which the stop may have changed. */
+        if (code == 0 && work->options->verb == FEATURE_CANCEL && asking->receipt == NULL)
+            code = feature_work_look(work);
+        if (code == 0)
+            return 0;
+        if (!is_unanswered(code, &work->error) || bl_now_ns() >= end_ns)
+            return code;
+        work->error = (struct bl_error){0};
+        code = bl_sleep(RETRY_NS);
+        if (code != 0)
+            return code;
+    }
+}
+
+static int ask_main(void *argument)
+{
+    struct asking *asking = argument;
+
+    int code = feature_work_open(&asking->work);
+    if (code == 0)
+        code = ask_runner(asking);
+    feature_work_close(&asking->work);
+    return code;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void put_what(struct bl_buffer *out, const struct feature_work *work)
+{
+    bl_buffer_printf(out, "%s%s%s", work->id, work->task != NULL ? "/" : "",
+                     work->task != NULL ? work->task : "");
+}
+
+static const char *state_of(const struct asking *asking)
+{
+    const struct bl_task_view *task = task_of(asking);
+    const char *state = asking->work.view->state;
+
+    if (task != NULL)
+        return bl_task_state_name(task->state);
+    return state != NULL ? state : "not known";
+}
+
+static void put_cancel(struct bl_buffer *out, const struct asking *asking)
+{
+    const struct feature_work *work = &asking->work;
+
+    if (asking->receipt != NULL) {
+        cli_receipt_line(asking->receipt, out);
+        return;
+    }
+    put_what(out, work);
+    if (asking->idle)
+        bl_buffer_printf(out, " does not run: it is %s, and there is nothing to stop.",
+                         state_of(asking));
+    else if (asking->already)
+        bl_buffer_printf(out, " has ended already: it is %s.", state_of(asking));
+    else
+        bl_buffer_printf(out, " is %s now; there was nothing to stop.", state_of(asking));
+}
+
+static void put_answer(struct bl_buffer *out, const struct asking *asking)
+{
+    const struct feature_work *work = &asking->work;
+    char text[32];
+
+    switch (work->options->verb) {
+    case FEATURE_PAUSE:
+        put_what(out, work);
+        bl_buffer_append(out, asking->idle      ? BL_TEXT(" does not run: nothing to pause.")
+                              : asking->changed ? BL_TEXT(" is paused: what runs may end its "
+                                                          "phase, and no new one begins.")
+                                                : BL_TEXT(" was paused already."));
+        break;
+    case FEATURE_RESUME:
+        put_what(out, work);
+        bl_buffer_append(out, asking->changed ? BL_TEXT(" goes on.")
+                                              : BL_TEXT(" is not paused: it runs."));
+        break;
+    case FEATURE_EXTEND: {
+        size_t size = bl_json_format_double(asking->deadline_s, text);
+        put_what(out, work);
+        bl_buffer_printf(out, ": the deadline is now %.*s s from its start.", (int)size, text);
+        break;
+    }
+    case FEATURE_CANCEL: put_cancel(out, asking); break;
+    case FEATURE_VALIDATE:
+    case FEATURE_RUN:
+    case FEATURE_STATUS:
+    case FEATURE_LIST:
+    case FEATURE_LOGS:
+    case FEATURE_RETRY:
+    case FEATURE_CLEAN:
+    case FEATURE_REPORT: break;
+    }
+}
+
+static void ask_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct asking *asking = context;
+    const struct feature_work *work = &asking->work;
+    struct bl_buffer message;
+
+    bl_json_put_string(writer, "feature", work->id);
+    bl_json_put_string(writer, "task", work->task);
+    if (work->options->verb == FEATURE_CANCEL) {
+        bl_json_write_key(writer, BL_TEXT("receipt"));
+        bl_json_write_value(writer, asking->receipt);
+        bl_json_put_boolean(writer, "already", asking->already);
+    } else if (work->options->verb == FEATURE_EXTEND) {
+        bl_json_write_key(writer, BL_TEXT("deadline_s"));
+        bl_json_write_double(writer, asking->deadline_s);
+    } else {
+        bl_json_put_boolean(writer, "changed", asking->changed);
+    }
+    bl_buffer_init(&message, LINE_MAX);
+    put_answer(&message, asking);
+    bl_json_put_text(writer, "message", bl_buffer_text(&message));
+    bl_buffer_done(&message);
+}
+
+static int print_text(const struct asking *asking)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, LINE_MAX);
+    put_answer(&out, asking);
+    bl_buffer_append_byte(&out, '\n');
+    int exit_code = cli_print(asking->work.options->call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+int feature_ask_command(const struct feature_options *options, bool *ret_live)
+{
+    struct asking asking = {0};
+    struct bl_error *error = &asking.work.error;
+    int exit_code = CLI_EXIT_OK;
+
+    feature_work_init(&asking.work, options);
+    int code = cli_loop_run("feature", ask_main, &asking, error);
+    if (ret_live != NULL)
+        *ret_live = asking.live;
+    /* Whoever wants to start a runner says why it cannot be. */
+    if (ret_live == NULL || asking.live) {
+        if (code != 0)
+            exit_code = cli_fail(options->call, error, cli_error_exit_code(error));
+        else if (options->call->format == CLI_FORMAT_TEXT)
+            exit_code = print_text(&asking);
+        else
+            exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, ask_payload, &asking);
+    }
+    feature_work_done(&asking.work);
+    return exit_code;
+}

@@ -1,0 +1,554 @@
+/* What happens in a feature as lines for people.
+ *
+ * Events come from a runner, or from a store that another version may have written: a member that
+ * is missing is left out of the line. What tasks, files and models are called is shown escaped. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "feature.h"
+
+#define PIECE_MAX ((size_t)240) /* bytes of one text in a line */
+#define LIST_MAX  8u
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+/* Terminals obey it, or it makes a text look like another one. */
+static bool is_unsafe(uint32_t character)
+{
+    return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
+           (character >= 0x2028 && character <= 0x202e) ||
+           (character >= 0x2066 && character <= 0x2069);
+}
+
+/* On one line: blanks for white space, escapes for other controls, U+FFFD for what is no UTF-8. */
+void feature_put_safe(struct bl_buffer *out, struct bl_text text)
+{
+    struct bl_text rest = bl_text_trim(text);
+    bool cut = rest.size > PIECE_MAX;
+
+    if (cut)
+        rest = bl_text_trim(bl_utf8_cut(rest, PIECE_MAX));
+    while (rest.size > 0) {
+        uint32_t character;
+        size_t size = bl_utf8_decode(rest, &character);
+        if (size == 0)
+            bl_buffer_append(out, BL_TEXT("\xEF\xBF\xBD"));
+        else if (character == '\n' || character == '\t' || character == '\r')
+            bl_buffer_append_byte(out, ' ');
+        else if (is_unsafe(character))
+            bl_buffer_printf(out, character < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)character);
+        else
+            bl_buffer_append(out, (struct bl_text){rest.data, size});
+        size = size == 0 ? 1 : size;
+        rest.data += size;
+        rest.size -= size;
+    }
+    if (cut)
+        bl_buffer_append(out, BL_TEXT("…"));
+}
+
+static struct bl_text text_of(const struct bl_json *event, const char *key)
+{
+    return bl_json_text(bl_json_get(event, bl_text_from(key)));
+}
+
+/* `before` and the text, if there is one. True: there is. */
+static bool add_text(struct bl_buffer *out, const char *before, const struct bl_json *event,
+                     const char *key)
+{
+    struct bl_text text = bl_text_trim(text_of(event, key));
+
+    if (text.size == 0)
+        return false;
+    bl_buffer_append(out, bl_text_from(before));
+    feature_put_safe(out, text);
+    return true;
+}
+
+static bool number_of(const struct bl_json *event, const char *key, double *ret_number)
+{
+    return bl_json_double(bl_json_get(event, bl_text_from(key)), ret_number);
+}
+
+static void add_count(struct bl_buffer *out, size_t count, const char *noun)
+{
+    bl_buffer_printf(out, "%zu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+/* "2400 s", "0.5 s". */
+static bool add_seconds(struct bl_buffer *out, const char *before, const struct bl_json *event,
+                        const char *key)
+{
+    double seconds;
+    char text[32];
+
+    if (!number_of(event, key, &seconds))
+        return false;
+    size_t size = bl_json_format_double(seconds, text);
+    bl_buffer_printf(out, "%s%.*s s", before, (int)size, text);
+    return true;
+}
+
+static void add_ms(struct bl_buffer *out, const char *before, const struct bl_json *event,
+                   const char *key)
+{
+    double ms;
+    char text[32];
+
+    if (!number_of(event, key, &ms) || !(ms >= 0) || ms > 1e15)
+        return;
+    bl_duration_format((int64_t)(ms * 1e6), text);
+    bl_buffer_printf(out, "%s%s", before, text);
+}
+
+/* Elements that are texts, or objects with an id, a path or a name. */
+static struct bl_text element_text(const struct bl_json *element)
+{
+    static const char *const keys[] = {"id", "path", "file", "name", "message"};
+    struct bl_text text = bl_json_text(element);
+
+    for (size_t i = 0; i < BL_COUNT(keys) && text.size == 0; i++)
+        text = text_of(element, keys[i]);
+    return text;
+}
+
+static bool add_list(struct bl_buffer *out, const char *before, const struct bl_json *event,
+                     const char *key)
+{
+    const struct bl_json *list = bl_json_get(event, bl_text_from(key));
+    size_t count = 0, all = bl_json_is(list, BL_JSON_ARRAY) ? bl_json_size(list) : 0;
+
+    if (all == 0)
+        return false;
+    BL_JSON_EACH (element, list) {
+        if (count == LIST_MAX)
+            break;
+        bl_buffer_append(out, bl_text_from(count++ == 0 ? before : ", "));
+        feature_put_safe(out, element_text(element));
+    }
+    if (all > count)
+        bl_buffer_printf(out, " and %zu more", all - count);
+    return true;
+}
+
+static void add_commit(struct bl_buffer *out, const char *before, const struct bl_json *event,
+                       const char *key)
+{
+    struct bl_text commit = text_of(event, key);
+
+    if (commit.size == 0)
+        return;
+    bl_buffer_append(out, bl_text_from(before));
+    feature_put_safe(out, bl_utf8_cut(commit, 10));
+}
+
+/* ---- One event ------------------------------------------------------------------------------- */
+
+static void say_started(const struct bl_json *event, struct bl_buffer *out)
+{
+    bool resumed = bl_json_boolean(bl_json_get(event, BL_TEXT("resumed")), false);
+
+    bl_buffer_append(out, resumed ? BL_TEXT("goes on") : BL_TEXT("started"));
+    add_commit(out, " at ", event, "base_commit");
+    add_list(out, "; done before: ", event, "already");
+}
+
+static void say_plan_changed(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("the plan has changed since the last run"));
+    add_list(out, ": ", event, "tasks");
+    add_text(out, ": ", event, "message");
+}
+
+static void say_wave_started(const struct bl_json *event, struct bl_buffer *out)
+{
+    double wave, waves, tasks;
+
+    bl_buffer_append(out, BL_TEXT("wave"));
+    if (number_of(event, "wave", &wave))
+        bl_buffer_printf(out, " %.0f", wave);
+    if (number_of(event, "of", &waves))
+        bl_buffer_printf(out, "/%.0f", waves);
+    bl_buffer_append(out, BL_TEXT(" starts"));
+    if (!add_list(out, ": ", event, "tasks") && number_of(event, "tasks", &tasks) && tasks >= 0) {
+        bl_buffer_append(out, BL_TEXT(": "));
+        add_count(out, (size_t)tasks, "task");
+    }
+}
+
+static void say_wave_ended(const struct bl_json *event, struct bl_buffer *out)
+{
+    double wave;
+
+    bl_buffer_append(out, BL_TEXT("wave"));
+    if (number_of(event, "wave", &wave))
+        bl_buffer_printf(out, " %.0f", wave);
+    if (!add_text(out, " ", event, "state"))
+        bl_buffer_append(out, BL_TEXT(" ended"));
+    if (bl_text_equal(text_of(event, "gate"), BL_TEXT("absent")))
+        bl_buffer_append(out, BL_TEXT(", gate absent"));
+    add_text(out, ": ", event, "message");
+}
+
+static void say_queued(const struct bl_json *event, struct bl_buffer *out)
+{
+    (void)event;
+    bl_buffer_append(out, BL_TEXT("queued"));
+}
+
+static void say_armed(const struct bl_json *event, struct bl_buffer *out)
+{
+    double grace;
+
+    bl_buffer_append(out, BL_TEXT("deadline"));
+    add_seconds(out, " ", event, "deadline_s");
+    if (number_of(event, "grace_s", &grace) && grace > 0 &&
+        add_seconds(out, " + ", event, "grace_s"))
+        bl_buffer_append(out, BL_TEXT(" coach grace"));
+    if (add_text(out, " (", event, "source"))
+        bl_buffer_append_byte(out, ')');
+}
+
+static void say_moved(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("deadline moved"));
+    add_seconds(out, " to ", event, "deadline_s");
+    add_text(out, ": ", event, "why");
+}
+
+static void say_turn_started(const struct bl_json *event, struct bl_buffer *out)
+{
+    double most;
+
+    bl_buffer_append(out, bl_json_boolean(bl_json_get(event, BL_TEXT("merge")), false)
+                              ? BL_TEXT("merge turn starts")
+                              : BL_TEXT("turn starts"));
+    if (number_of(event, "turns_max", &most))
+        bl_buffer_printf(out, " (of %.0f)", most);
+    add_seconds(out, ", left ", event, "deadline_left_s");
+}
+
+static void say_turn_ended(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("turn ended"));
+    add_text(out, ": ", event, "decision");
+    if (bl_json_is(bl_json_get(event, BL_TEXT("counted")), BL_JSON_BOOLEAN) &&
+        !bl_json_boolean(bl_json_get(event, BL_TEXT("counted")), true))
+        bl_buffer_append(out, BL_TEXT(", not counted"));
+}
+
+static void say_phase_started(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("starts"));
+    add_text(out, ": ", event, "message");
+}
+
+static void say_phase_ended(const struct bl_json *event, struct bl_buffer *out)
+{
+    if (!add_text(out, "", event, "outcome"))
+        bl_buffer_append(out, BL_TEXT("ended"));
+    add_ms(out, " after ", event, "ms");
+    add_text(out, ": ", event, "message");
+}
+
+static void say_commit(const struct bl_json *event, struct bl_buffer *out)
+{
+    const struct bl_json *files = bl_json_get(event, BL_TEXT("files"));
+    double count;
+
+    bl_buffer_append(out, BL_TEXT("commit"));
+    add_commit(out, " ", event, "commit");
+    bool counted = bl_json_double(files, &count);
+    if (!counted && bl_json_is(files, BL_JSON_ARRAY)) {
+        count = (double)bl_json_size(files);
+        counted = true;
+    }
+    if (counted)
+        bl_buffer_printf(out, " (%.0f file%s)", count, (int)count == 1 ? "" : "s");
+}
+
+/* passed, failed or absent, and why. */
+static void add_value(const struct bl_json *event, struct bl_buffer *out)
+{
+    struct bl_text why = text_of(event, "why"), value = text_of(event, "value"), rest = why;
+
+    add_text(out, " ", event, "value");
+    add_ms(out, " after ", event, "ms");
+    /* "Verification failed: …" stands before it already. */
+    if (bl_text_split(&rest, ':', &why) && rest.size > 0 && value.size > 0 &&
+        why.size > value.size &&
+        memcmp(why.data + why.size - value.size, value.data, value.size) == 0) {
+        bl_buffer_append(out, BL_TEXT(": "));
+        feature_put_safe(out, rest);
+    } else {
+        add_text(out, ": ", event, "why");
+    }
+}
+
+static void say_verify(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("verification"));
+    add_value(event, out);
+}
+
+static void say_gate(const struct bl_json *event, struct bl_buffer *out)
+{
+    double wave;
+
+    bl_buffer_append(out, BL_TEXT("gate"));
+    if (number_of(event, "wave", &wave))
+        bl_buffer_printf(out, " of wave %.0f", wave);
+    add_value(event, out);
+}
+
+static void say_verdict(const struct bl_json *event, struct bl_buffer *out)
+{
+    const struct bl_json *verdict = bl_json_get(event, BL_TEXT("verdict"));
+    const struct bl_json *holder = bl_json_is(verdict, BL_JSON_OBJECT) ? verdict : event;
+    const struct bl_json *issues = bl_json_get(holder, BL_TEXT("issues"));
+    double count;
+
+    bl_buffer_append(out, BL_TEXT("verdict"));
+    if (!add_text(out, ": ", holder, "decision")) {
+        bl_buffer_append(out, BL_TEXT(" is not valid"));
+        add_text(out, ": ", event, "refused");
+    }
+    if (bl_json_is(issues, BL_JSON_ARRAY) && bl_json_size(issues) > 0) {
+        bl_buffer_append(out, BL_TEXT(", "));
+        add_count(out, bl_json_size(issues), "issue");
+    } else if (bl_json_double(issues, &count) && count > 0) {
+        bl_buffer_append(out, BL_TEXT(", "));
+        add_count(out, (size_t)count, "issue");
+    }
+    add_text(out, ": ", holder, "rationale");
+}
+
+static void say_grace(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("deadline reached, the Coach has a grace"));
+    add_seconds(out, " of ", event, "grace_s");
+}
+
+static void say_checkpoint(const struct bl_json *event, struct bl_buffer *out)
+{
+    const struct bl_json *inner = bl_json_get(event, BL_TEXT("checkpoint"));
+    const struct bl_json *holder = bl_json_is(inner, BL_JSON_OBJECT) ? inner : event;
+    const struct bl_json *files = bl_json_get(holder, BL_TEXT("dirty_files"));
+
+    bl_buffer_append(out, BL_TEXT("checkpoint saved"));
+    add_text(out, ": ", holder, "marker");
+    if (bl_json_is(files, BL_JSON_ARRAY) && bl_json_size(files) > 0) {
+        bl_buffer_append(out, BL_TEXT(", "));
+        add_count(out, bl_json_size(files), "uncommitted file");
+    }
+}
+
+static void say_task_ended(const struct bl_json *event, struct bl_buffer *out)
+{
+    struct bl_text state = text_of(event, "state"), decision = text_of(event, "decision");
+
+    if (state.size > 0)
+        feature_put_safe(out, state);
+    else
+        bl_buffer_append(out, BL_TEXT("ended"));
+    /* What the state says already is not said twice. */
+    if (decision.size > 0 && !bl_text_equal(decision, state) &&
+        !bl_text_equal(decision, BL_TEXT("timeout")))
+        add_text(out, ", ", event, "decision");
+    if (bl_text_starts_with(decision, BL_TEXT("approved")) &&
+        bl_text_equal(text_of(event, "verified"), BL_TEXT("none")))
+        bl_buffer_append(out, BL_TEXT(", not verified"));
+    add_text(out, ": ", event, "message");
+}
+
+static void say_merge(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("merged"));
+    add_commit(out, " as ", event, "commit");
+}
+
+static void say_conflict(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("merge conflict"));
+    add_list(out, ": ", event, "files");
+}
+
+static void say_draining(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("no new phase begins"));
+    if (!add_text(out, " (", event, "origin"))
+        bl_buffer_append(out, BL_TEXT(" ("));
+    else
+        bl_buffer_append(out, BL_TEXT("; "));
+    if (!add_seconds(out, "what runs has ", event, "drain_s"))
+        bl_buffer_append(out, BL_TEXT("what runs may end"));
+    bl_buffer_append_byte(out, ')');
+}
+
+static void say_paused(const struct bl_json *event, struct bl_buffer *out)
+{
+    (void)event;
+    bl_buffer_append(out, BL_TEXT("paused: no new phase begins"));
+}
+
+static void say_resumed(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("goes on"));
+    add_seconds(out, " after ", event, "held_s");
+}
+
+static void say_stale(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("another belay has the feature now; this one writes no more"));
+    add_text(out, ": ", event, "message");
+}
+
+static void say_rescue(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("kept aside"));
+    add_text(out, ": ", event, "ref");
+    add_commit(out, " at ", event, "commit");
+    add_text(out, ", worktree ", event, "worktree");
+}
+
+static void say_feature_ended(const struct bl_json *event, struct bl_buffer *out)
+{
+    int64_t exit_code;
+
+    if (!add_text(out, "", event, "state"))
+        bl_buffer_append(out, BL_TEXT("ended"));
+    add_text(out, " (", event, "reason");
+    if (text_of(event, "reason").size > 0)
+        bl_buffer_append_byte(out, ')');
+    if (bl_json_int64(bl_json_get(event, BL_TEXT("exit_code")), &exit_code) && exit_code != 0)
+        bl_buffer_printf(out, ", exit code %" PRId64, exit_code);
+    add_text(out, ": ", event, "message");
+}
+
+static void say_cancel(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("stop asked for"));
+    add_text(out, ": ", event, "reason");
+    add_text(out, " by ", event, "origin");
+}
+
+static void say_receipt(const struct bl_json *event, struct bl_buffer *out)
+{
+    const struct bl_json *receipt = bl_json_get(event, BL_TEXT("receipt"));
+
+    cli_receipt_line(bl_json_is(receipt, BL_JSON_OBJECT) ? receipt : event, out);
+}
+
+static void say_warning(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("warning"));
+    if (!add_text(out, ": ", event, "message"))
+        add_text(out, ": ", event, "text");
+}
+
+static void say_error(const struct bl_json *event, struct bl_buffer *out)
+{
+    const struct bl_json *error = bl_json_get(event, BL_TEXT("error"));
+
+    bl_buffer_append(out, BL_TEXT("error"));
+    if (!add_text(out, ": ", error, "message"))
+        add_text(out, ": ", event, "message");
+    add_text(out, "; ", error, "hint");
+}
+
+static void say_tool_started(const struct bl_json *event, struct bl_buffer *out)
+{
+    add_text(out, "tool ", event, "name");
+}
+
+static void say_tool_ended(const struct bl_json *event, struct bl_buffer *out)
+{
+    add_text(out, "tool ", event, "name");
+    if (!add_text(out, " ", event, "status"))
+        bl_buffer_append(out, BL_TEXT(" ended"));
+    add_ms(out, " after ", event, "ms");
+}
+
+static void say_retry(const struct bl_json *event, struct bl_buffer *out)
+{
+    bl_buffer_append(out, BL_TEXT("the model is asked again"));
+    add_text(out, ": ", event, "reason");
+}
+
+static const struct event_row {
+    const char *type;
+    void (*say)(const struct bl_json *event, struct bl_buffer *out);
+} rows[] = {
+    {"feature_started", say_started},
+    {"plan_changed", say_plan_changed},
+    {"wave_started", say_wave_started},
+    {"task_queued", say_queued},
+    {"deadline_armed", say_armed},
+    {"deadline_moved", say_moved},
+    {"task_turn_started", say_turn_started},
+    {"phase_started", say_phase_started},
+    {"phase_ended", say_phase_ended},
+    {"commit_made", say_commit},
+    {"verify_ended", say_verify},
+    {"verdict", say_verdict},
+    {"task_turn_ended", say_turn_ended},
+    {"grace_started", say_grace},
+    {"checkpoint_saved", say_checkpoint},
+    {"task_ended", say_task_ended},
+    {"merge_ended", say_merge},
+    {"merge_conflict", say_conflict},
+    {"gate_ended", say_gate},
+    {"wave_ended", say_wave_ended},
+    {"feature_draining", say_draining},
+    {"feature_paused", say_paused},
+    {"feature_resumed", say_resumed},
+    {"stale_write_refused", say_stale},
+    {"rescue_made", say_rescue},
+    {"feature_ended", say_feature_ended},
+    {"cancel_requested", say_cancel},
+    {"receipt", say_receipt},
+    {"warning", say_warning},
+    {"error", say_error},
+    {"tool_started", say_tool_started},
+    {"tool_ended", say_tool_ended},
+    {"retry", say_retry},
+};
+
+bool feature_event_has_line(struct bl_text type)
+{
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        if (bl_text_equal(type, bl_text_from(rows[i].type)))
+            return true;
+    }
+    return false;
+}
+
+/* "18:50:07 TASK-AUTH-001 turn 2 player: ": when, who and where. */
+static void add_place(const struct bl_json *event, struct bl_buffer *out)
+{
+    struct bl_text time = text_of(event, "time");
+    double turn;
+
+    if (time.size >= 19) {
+        feature_put_safe(out, (struct bl_text){time.data + 11, 8});
+        bl_buffer_append_byte(out, ' ');
+    }
+    if (!add_text(out, "", event, "task") && !add_text(out, "", event, "feature"))
+        return;
+    if (text_of(event, "task").size > 0 && number_of(event, "turn", &turn) && turn > 0)
+        bl_buffer_printf(out, " turn %.0f", turn);
+    add_text(out, " ", event, "phase");
+    bl_buffer_append(out, BL_TEXT(": "));
+}
+
+int feature_event_line(struct bl_text type, const struct bl_json *event, struct bl_buffer *out)
+{
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        if (!bl_text_equal(type, bl_text_from(rows[i].type)))
+            continue;
+        add_place(event, out);
+        rows[i].say(event, out);
+        return bl_buffer_append_byte(out, '\n');
+    }
+    return 0;
+}

@@ -1,0 +1,429 @@
+/* Design notes.
+ *
+ * The journal is a list of events, and what seats and verification printed is kept in records
+ * beside it, one for each phase. Here they are told in one order: what a phase printed comes behind
+ * the event of its end, and what has no such event comes last. */
+#include "feature.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define FOLLOW_NS  (200 * BL_NS_PER_MS)
+#define PAGE       500u
+#define DAY_SIZE   10u
+#define LINES_MAX  ((size_t)64 * 1024 * 1024)
+#define ANSWER_MAX ((size_t)48 * 1024 * 1024)
+
+struct logs {
+    struct feature_work work;
+    struct bl_map told;     /* names of the records of outputs that were */
+    uint64_t after;         /* number of the newest event that was seen */
+    bool ended;             /* it was the feature's end */
+    char day[DAY_SIZE + 1]; /* of the last event that was told */
+    int exit_code;          /* not 0: standard output failed */
+    /* Of --json: what goes into the envelope. */
+    struct bl_buffer events;
+    struct bl_buffer printed;
+    bool cut; /* there was more */
+};
+
+/* ---- What is wanted -------------------------------------------------------------------------- */
+
+static struct bl_text member(const struct bl_json *value, const char *key)
+{
+    return bl_json_text(bl_json_get(value, bl_text_from(key)));
+}
+
+static int64_t number(const struct bl_json *value, const char *key)
+{
+    int64_t count = 0;
+
+    bl_json_int64(bl_json_get(value, bl_text_from(key)), &count);
+    return count;
+}
+
+/* "coach" is also the phase of what the Coach said at its second try, "coach-2". */
+static bool same_phase(struct bl_text phase, struct bl_text wanted)
+{
+    if (!bl_text_starts_with(phase, wanted))
+        return false;
+    return phase.size == wanted.size || phase.data[wanted.size] == '-';
+}
+
+static bool is_wanted(const struct logs *logs, const struct bl_json *value)
+{
+    const struct feature_options *options = logs->work.options;
+    const char *task = logs->work.task;
+
+    if (task != NULL && !bl_text_equal(member(value, "task"), bl_text_from(task)))
+        return false;
+    if (options->turn > 0 && number(value, "turn") != (int64_t)options->turn)
+        return false;
+    return options->phase == NULL ||
+           same_phase(member(value, "phase"), bl_text_from(options->phase));
+}
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static void print(struct logs *logs, struct bl_text text)
+{
+    if (logs->exit_code == CLI_EXIT_OK)
+        logs->exit_code = cli_print(logs->work.options->call, text, CLI_EXIT_OK);
+}
+
+/* One more element of an array of the envelope. */
+static void keep(struct logs *logs, struct bl_buffer *array, struct bl_text json)
+{
+    if (logs->cut || logs->events.size + logs->printed.size + json.size > ANSWER_MAX) {
+        logs->cut = true;
+        return;
+    }
+    if (array->size > 0)
+        bl_buffer_append_byte(array, ',');
+    bl_buffer_append(array, json);
+}
+
+static void print_line(struct logs *logs, struct bl_text json)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, LINES_MAX);
+    bl_buffer_append(&line, json);
+    bl_buffer_append_byte(&line, '\n');
+    print(logs, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+/* As it is, but for what terminals obey. */
+static void put_line(struct bl_buffer *out, struct bl_text line)
+{
+    if (bl_text_ends_with(line, BL_TEXT("\r")))
+        line.size--;
+    while (line.size > 0) {
+        uint32_t character;
+        size_t size = bl_utf8_decode(line, &character);
+        if (size == 0)
+            bl_buffer_append(out, BL_TEXT("\xEF\xBF\xBD"));
+        else if (character != '\t' && (character < 0x20 || (character >= 0x7f && character < 0xa0)))
+            bl_buffer_printf(out, "\\x%02x", (unsigned)character);
+        else
+            bl_buffer_append(out, (struct bl_text){line.data, size});
+        size = size == 0 ? 1 : size;
+        line.data += size;
+        line.size -= size;
+    }
+}
+
+/* Each line of it behind a mark, so that nobody takes it for an event. */
+static void print_output_text(struct logs *logs, const struct bl_json *value)
+{
+    struct bl_text rest = member(value, "text"), line;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, LINES_MAX);
+    while (bl_text_split(&rest, '\n', &line)) {
+        bl_buffer_append(&out, BL_TEXT("    | "));
+        put_line(&out, line);
+        bl_buffer_append_byte(&out, '\n');
+    }
+    print(logs, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+}
+
+static void print_output_line(struct logs *logs, const struct bl_json *value)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, LINES_MAX);
+    bl_json_writer_init(&writer, &line);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "type", "output");
+    BL_JSON_MEMBERS (key, value) {
+        bl_json_write_key(&writer, bl_json_text(key));
+        bl_json_write_value(&writer, key + 1);
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        print_line(logs, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+/* `headed`: no event says whose it is. */
+static void tell_output(struct logs *logs, struct bl_text json, const struct bl_json *value,
+                        bool headed)
+{
+    enum cli_format format = logs->work.options->call->format;
+    struct bl_buffer head;
+
+    if (format == CLI_FORMAT_JSON) {
+        keep(logs, &logs->printed, json);
+        return;
+    }
+    if (format == CLI_FORMAT_STREAM_JSON) {
+        print_output_line(logs, value);
+        return;
+    }
+    if (headed) {
+        bl_buffer_init(&head, LINES_MAX);
+        feature_put_safe(&head, member(value, "task"));
+        bl_buffer_printf(&head, ", attempt %" PRId64 ", turn %" PRId64 ", ",
+                         number(value, "attempt"), number(value, "turn"));
+        feature_put_safe(&head, member(value, "phase"));
+        print_line(logs, bl_buffer_text(&head));
+        bl_buffer_done(&head);
+    }
+    print_output_text(logs, value);
+}
+
+/* Lines have the time of day: a journal may be of several. */
+static void print_day(struct logs *logs, struct bl_text time)
+{
+    struct bl_text day = bl_utf8_cut(time, DAY_SIZE);
+
+    if (bl_text_equal(day, bl_text_from(logs->day)))
+        return;
+    bl_text_into(logs->day, sizeof logs->day, bl_arena_text(&logs->work.arena, day).data);
+    print_line(logs, bl_text_from(logs->day));
+}
+
+static void tell_event(struct logs *logs, struct bl_text json, const struct bl_json *event)
+{
+    enum cli_format format = logs->work.options->call->format;
+    struct bl_buffer line;
+
+    if (format == CLI_FORMAT_STREAM_JSON) {
+        print_line(logs, json);
+        return;
+    }
+    if (format == CLI_FORMAT_JSON) {
+        keep(logs, &logs->events, json);
+        return;
+    }
+    bl_buffer_init(&line, LINES_MAX);
+    feature_event_line(member(event, "type"), event, &line);
+    if (line.size > 0) {
+        print_day(logs, member(event, "time"));
+        print(logs, bl_buffer_text(&line));
+    }
+    bl_buffer_done(&line);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Outputs whose names begin so, of that phase (empty: of all), that were not told yet. */
+static int tell_outputs(struct logs *logs, const char *prefix, struct bl_text phase, bool headed)
+{
+    struct feature_work *work = &logs->work;
+    struct bl_arena arena = {0};
+    struct bl_list records;
+
+    int code = bl_store_feature_load(work->store, &arena, work->repository, work->id, prefix,
+                                     &records, NULL, NULL, &work->error);
+    if (code != 0) {
+        bl_arena_done(&arena);
+        return code;
+    }
+    BL_LIST_EACH (link, &records) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_json *value;
+        if (bl_map_has(&logs->told, bl_text_from(record->name)) ||
+            bl_json_read(&arena, record->json, NULL, &value, NULL) != 0 ||
+            !is_wanted(logs, value) ||
+            (phase.size > 0 && !same_phase(member(value, "phase"), phase)))
+            continue;
+        bl_map_set(&logs->told, bl_text_from(record->name), logs, NULL);
+        tell_output(logs, record->json, value, headed);
+    }
+    bl_arena_done(&arena);
+    return 0;
+}
+
+/* What the phase that has just ended had printed. */
+static int tell_outputs_of(struct logs *logs, const struct bl_json *event)
+{
+    char prefix[200];
+
+    snprintf(prefix, sizeof prefix, "output/%.64s/%03" PRId64 "/%04" PRId64 "/",
+             member(event, "task").size > 0 ? member(event, "task").data : "",
+             number(event, "attempt"), number(event, "turn"));
+    return tell_outputs(logs, prefix, member(event, "phase"), false);
+}
+
+/* What is left: of phases whose end is in no event. A task at a time, since it may be much. */
+static int tell_outputs_left(struct logs *logs)
+{
+    struct feature_work *work = &logs->work;
+    struct bl_list tasks;
+
+    int code = bl_store_feature_load(work->store, &work->arena, work->repository, work->id, "task/",
+                                     &tasks, NULL, NULL, &work->error);
+    if (code != 0)
+        return code;
+    BL_LIST_EACH (link, &tasks) {
+        const char *id = BL_CONTAINER(link, struct bl_record, link)->name + strlen("task/");
+        if (code == 0 && logs->exit_code == CLI_EXIT_OK &&
+            (work->task == NULL || strcmp(work->task, id) == 0))
+            code = tell_outputs(logs, bl_arena_printf(&work->arena, "output/%s/", id).data,
+                                (struct bl_text){0}, true);
+    }
+    return code;
+}
+
+static int take_event(struct logs *logs, const struct bl_record *record)
+{
+    const struct bl_json *event;
+    struct bl_arena arena = {0};
+    int64_t name = 0;
+    int code = 0;
+
+    if (bl_text_to_int64(bl_text_from(record->name), &name) == 0 && name > 0)
+        logs->after = (uint64_t)name;
+    if (bl_json_read(&arena, record->json, NULL, &event, NULL) == 0) {
+        struct bl_text type = member(event, "type");
+        logs->ended = bl_text_equal(type, BL_TEXT("feature_ended"));
+        if (is_wanted(logs, event)) {
+            tell_event(logs, record->json, event);
+            if (bl_text_equal(type, BL_TEXT("phase_ended")))
+                code = tell_outputs_of(logs, event);
+        }
+    }
+    bl_arena_done(&arena);
+    return code;
+}
+
+/* All that are new. */
+static int take_events(struct logs *logs)
+{
+    struct feature_work *work = &logs->work;
+    struct bl_arena arena = {0};
+    bool more = true;
+    int code = 0;
+
+    while (code == 0 && more && logs->exit_code == CLI_EXIT_OK) {
+        struct bl_list events;
+        size_t count = 0;
+        uint64_t before = logs->after;
+        code = bl_store_feature_events(work->store, &arena, work->repository, work->id, logs->after,
+                                       PAGE, &events, &work->error);
+        if (code != 0)
+            break;
+        BL_LIST_EACH (link, &events) {
+            count++;
+            if (code == 0 && logs->exit_code == CLI_EXIT_OK)
+                code = take_event(logs, BL_CONTAINER(link, struct bl_record, link));
+        }
+        more = count == PAGE && logs->after > before;
+        bl_arena_reset(&arena);
+    }
+    bl_arena_done(&arena);
+    return code;
+}
+
+/* ---- The walk -------------------------------------------------------------------------------- */
+
+static bool reader_is_gone(void)
+{
+    struct pollfd look = {.fd = STDOUT_FILENO};
+    return poll(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0;
+}
+
+static int is_held(struct logs *logs, bool *ret_held)
+{
+    struct feature_work *work = &logs->work;
+    struct bl_store_owner owner;
+    struct bl_arena arena = {0};
+    struct bl_list records;
+
+    int code = bl_store_feature_load(work->store, &arena, work->repository, work->id, "feature",
+                                     &records, &owner, NULL, &work->error);
+    bl_arena_done(&arena);
+    *ret_held = code == 0 && (owner.life == BL_OWNER_ALIVE || owner.life == BL_OWNER_OUT_OF_SIGHT);
+    return code;
+}
+
+/* Until the feature has ended, or nobody runs it: who has it is looked at before the events, so
+ * that what the last runner has written is told. */
+static int follow(struct logs *logs)
+{
+    bool held = true;
+
+    for (;;) {
+        int code = is_held(logs, &held);
+        if (code == 0)
+            code = take_events(logs);
+        if (code != 0 || logs->ended || !held || logs->exit_code != CLI_EXIT_OK)
+            return code;
+        if (reader_is_gone()) {
+            logs->exit_code = CLI_EXIT_CLIENT_GONE;
+            return 0;
+        }
+        code = bl_sleep(FOLLOW_NS);
+        if (code != 0)
+            return code;
+    }
+}
+
+static int logs_main(void *argument)
+{
+    struct logs *logs = argument;
+
+    int code = feature_work_open(&logs->work);
+    if (code == 0)
+        code = logs->work.options->follow ? follow(logs) : take_events(logs);
+    if (code == 0 && logs->exit_code == CLI_EXIT_OK)
+        code = tell_outputs_left(logs);
+    feature_work_close(&logs->work);
+    return code;
+}
+
+static void put_array(struct bl_json_writer *writer, const char *key, const struct bl_buffer *array)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_array(writer);
+    if (array->size > 0)
+        bl_json_write_raw(writer, bl_buffer_text(array));
+    bl_json_write_end(writer);
+}
+
+static void logs_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct logs *logs = context;
+
+    bl_json_put_string(writer, "feature", logs->work.id);
+    bl_json_put_string(writer, "task", logs->work.task);
+    if (logs->work.options->call->format == CLI_FORMAT_JSON) {
+        put_array(writer, "events", &logs->events);
+        put_array(writer, "outputs", &logs->printed);
+        bl_json_put_boolean(writer, "truncated", logs->cut);
+    }
+}
+
+int feature_logs_command(const struct feature_options *options)
+{
+    struct logs logs = {0};
+    struct cli_call *call = options->call;
+    struct bl_error *error = &logs.work.error;
+    int exit_code;
+
+    feature_work_init(&logs.work, options);
+    bl_map_init(&logs.told);
+    bl_buffer_init(&logs.events, LINES_MAX);
+    bl_buffer_init(&logs.printed, LINES_MAX);
+    int code = cli_loop_run("feature logs", logs_main, &logs, error);
+    if (logs.exit_code != CLI_EXIT_OK)
+        exit_code = logs.exit_code;
+    else if (code != 0)
+        exit_code = cli_fail(call, error, cli_error_exit_code(error));
+    else if (call->format != CLI_FORMAT_TEXT)
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, logs_payload, &logs);
+    else
+        exit_code = CLI_EXIT_OK;
+    bl_buffer_done(&logs.events);
+    bl_buffer_done(&logs.printed);
+    bl_map_done(&logs.told);
+    feature_work_done(&logs.work);
+    return exit_code;
+}

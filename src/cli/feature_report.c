@@ -1,0 +1,169 @@
+/* `belay feature report`: as text, or as one HTML file that is there whole or not at all. */
+#include "feature.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REPORT_MAX ((size_t)256 * 1024 * 1024)
+
+struct reporting {
+    struct feature_work work;
+    struct bl_buffer report;
+    const char *file; /* where it is; NULL: nowhere */
+};
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+static int write_all(int fd, struct bl_text text)
+{
+    while (text.size > 0) {
+        ssize_t count = write(fd, text.data, text.size);
+        if (count < 0 && errno != EINTR)
+            return errno;
+        if (count > 0) {
+            text.data += count;
+            text.size -= (size_t)count;
+        }
+    }
+    return 0;
+}
+
+/* A device or a pipe takes it as it comes: nothing may take the place of one. */
+static int write_through(const char *path, struct bl_text text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    int failed = fd < 0 ? errno : write_all(fd, text);
+
+    if (fd >= 0 && close(fd) < 0 && failed == 0)
+        failed = errno;
+    return failed;
+}
+
+/* Under another name beside it, and then in its place. */
+static int write_beside(struct bl_arena *arena, const char *path, struct bl_text text)
+{
+    uint64_t random;
+
+    bl_random_bytes(&random, sizeof random);
+    const char *beside =
+        bl_arena_printf(arena, "%s.%016llx", path, (unsigned long long)random).data;
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno;
+    int failed = write_all(fd, text);
+    if (failed == 0 && fsync(fd) < 0)
+        failed = errno;
+    if (close(fd) < 0 && failed == 0)
+        failed = errno;
+    if (failed == 0 && rename(beside, path) < 0)
+        failed = errno;
+    if (failed != 0)
+        unlink(beside);
+    return failed;
+}
+
+static int write_file(struct reporting *reporting)
+{
+    struct feature_work *work = &reporting->work;
+    const char *path = work->options->html;
+    struct bl_text text = bl_buffer_text(&reporting->report);
+    bool there;
+    struct stat status;
+    int failed;
+
+    there = stat(path, &status) == 0;
+    /* Where a link points to, there it is to be. */
+    char *real = there ? realpath(path, NULL) : NULL;
+    if (there && S_ISDIR(status.st_mode))
+        failed = EISDIR;
+    else if (there && !S_ISREG(status.st_mode))
+        failed = write_through(path, text);
+    else
+        failed = write_beside(&work->arena, real != NULL ? real : path, text);
+    free(real);
+    if (failed != 0)
+        return bl_error_set(&work->error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM,
+                            "write the report", path, "cannot write '%s': %s", path,
+                            strerror(failed));
+    real = realpath(path, NULL);
+    reporting->file = bl_arena_text(&work->arena, bl_text_from(real != NULL ? real : path)).data;
+    free(real);
+    return 0;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static bool to_output(const struct feature_options *options)
+{
+    return options->html == NULL || strcmp(options->html, "-") == 0;
+}
+
+static int report_main(void *argument)
+{
+    struct reporting *reporting = argument;
+    struct feature_work *work = &reporting->work;
+
+    int code = feature_work_open(work);
+    if (code == 0)
+        code = feature_work_look(work);
+    feature_work_close(work);
+    if (code != 0)
+        return code;
+    code = work->options->html != NULL ? bl_feature_report_html(work->view, &reporting->report)
+                                       : bl_feature_report_text(work->view, &reporting->report);
+    if (code != 0)
+        return bl_error_set(&work->error, code, BL_KIND_FEATURE, "make the report", work->id,
+                            "the report of %s could not be made: %s", work->id,
+                            bl_error_text(code));
+    return to_output(work->options) ? 0 : write_file(reporting);
+}
+
+static void report_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct reporting *reporting = context;
+
+    bl_json_put_string(writer, "feature", reporting->work.id);
+    bl_json_put_string(writer, "file", reporting->file);
+    if (reporting->file == NULL)
+        bl_json_put_text(writer, reporting->work.options->html != NULL ? "html" : "text",
+                         bl_buffer_text(&reporting->report));
+}
+
+static int print_text(const struct reporting *reporting)
+{
+    const struct cli_call *call = reporting->work.options->call;
+    struct bl_buffer line;
+
+    if (reporting->file == NULL)
+        return cli_print(call, bl_buffer_text(&reporting->report), CLI_EXIT_OK);
+    bl_buffer_init(&line, 16384);
+    bl_buffer_append(&line, BL_TEXT("The report is "));
+    bl_buffer_append(&line, bl_text_from(reporting->file));
+    bl_buffer_append_byte(&line, '\n');
+    int exit_code = cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);
+    bl_buffer_done(&line);
+    return exit_code;
+}
+
+int feature_report_command(const struct feature_options *options)
+{
+    struct reporting reporting = {0};
+    struct bl_error *error = &reporting.work.error;
+    int exit_code;
+
+    feature_work_init(&reporting.work, options);
+    bl_buffer_init(&reporting.report, REPORT_MAX);
+    if (cli_loop_run("feature report", report_main, &reporting, error) != 0)
+        exit_code = cli_fail(options->call, error, cli_error_exit_code(error));
+    else if (options->call->format == CLI_FORMAT_TEXT)
+        exit_code = print_text(&reporting);
+    else
+        exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, report_payload, &reporting);
+    bl_buffer_done(&reporting.report);
+    feature_work_done(&reporting.work);
+    return exit_code;
+}

@@ -1,0 +1,223 @@
+#include "feature.h"
+
+#define TEXT_MAX ((size_t)16 * 1024 * 1024)
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+void feature_preparation_free(void *argument)
+{
+    struct feature_preparation *preparation = argument;
+
+    if (preparation == NULL)
+        return;
+    bl_plan_free(preparation->plan);
+    bl_hooks_free(preparation->settings.hooks);
+    bl_config_free(preparation->config);
+    bl_arena_done(&preparation->arena);
+    bl_free(preparation);
+}
+
+/* Blocks. */
+static void read_all(void *argument)
+{
+    struct feature_preparation *preparation = argument;
+    struct bl_arena *arena = &preparation->arena;
+    struct bl_config_options config = {
+        .directory = preparation->directory,
+        .variable = cli_variable,
+    };
+    struct bl_plan_options plan = {
+        .name = preparation->name,
+        .directory = preparation->directory,
+        .overrides = &preparation->overrides,
+        .personas = &preparation->personas,
+    };
+
+    int code = bl_config_read(&config, &preparation->config, &preparation->error);
+    if (code == 0)
+        code = bl_settings_read(arena, preparation->config, &preparation->settings,
+                                &preparation->error);
+    if (code == 0) {
+        bl_personas_find(arena, preparation->directory, &preparation->personas,
+                         &preparation->notices);
+        plan.config = preparation->config;
+        code = bl_plan_load(arena, &plan, &preparation->plan, &preparation->problems,
+                            &preparation->error);
+    }
+    preparation->code = code;
+}
+
+int feature_prepare(const struct feature_options *options, const char *name,
+                    struct feature_preparation **ret_preparation)
+{
+    struct feature_preparation *preparation = bl_zalloc(sizeof *preparation);
+    struct bl_work job = {
+        .run = read_all,
+        .drop = feature_preparation_free,
+        .payload = preparation,
+        .abandon_on_stop = true,
+    };
+    bool abandoned = false;
+
+    bl_arena_init(&preparation->arena);
+    bl_list_init(&preparation->personas);
+    bl_list_init(&preparation->notices);
+    bl_list_init(&preparation->problems);
+    /* Copies: who was left to it reads on when the options are gone. */
+    preparation->name = bl_arena_text(&preparation->arena, bl_text_from(name)).data;
+    preparation->directory =
+        bl_arena_text(&preparation->arena, bl_text_from(options->directory)).data;
+    preparation->overrides = options->overrides;
+    int code = bl_work_call(&job, &abandoned);
+    if (code == 0)
+        *ret_preparation = preparation;
+    else if (!abandoned)
+        feature_preparation_free(preparation);
+    return code;
+}
+
+/* ---- What is wrong --------------------------------------------------------------------------- */
+
+static const struct bl_plan_problem *problem_of(const struct bl_list *link)
+{
+    return BL_CONTAINER(link, struct bl_plan_problem, link);
+}
+
+static void put_problem(struct bl_buffer *out, const char *before,
+                        const struct bl_plan_problem *problem)
+{
+    bl_buffer_append(out, bl_text_from(before));
+    bl_plan_problem_text(problem, out);
+    if (out->size > 0 && out->data[out->size - 1] != '\n')
+        bl_buffer_append_byte(out, '\n');
+}
+
+void feature_problems_text(const struct feature_preparation *preparation, struct bl_buffer *out)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, &preparation->problems) {
+        put_problem(out, "", problem_of(link));
+        count++;
+    }
+    bl_buffer_printf(out, "belay feature: the plan has %zu error%s\n", count,
+                     count == 1 ? "" : "s");
+}
+
+static void write_problems(struct bl_json_writer *writer, const char *key,
+                           const struct bl_list *problems)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_array(writer);
+    for (const struct bl_list *link = problems != NULL ? problems->next : NULL; link != problems;
+         link = link->next) {
+        const struct bl_plan_problem *problem = problem_of(link);
+        bl_json_write_object(writer);
+        bl_json_put_string(writer, "file", problem->file);
+        bl_json_write_key(writer, BL_TEXT("line"));
+        if (problem->line > 0)
+            bl_json_write_uint64(writer, problem->line);
+        else
+            bl_json_write_null(writer);
+        bl_json_put_string(writer, "code", problem->code);
+        bl_json_put_string(writer, "message", problem->message);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+}
+
+void feature_problems_write(const struct feature_preparation *preparation,
+                            struct bl_json_writer *writer)
+{
+    bool valid = preparation != NULL && preparation->plan != NULL;
+
+    write_problems(writer, "plan_errors", preparation != NULL ? &preparation->problems : NULL);
+    write_problems(writer, "warnings", valid ? &preparation->plan->warnings : NULL);
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+struct validation {
+    const struct feature_options *options;
+    struct feature_preparation *preparation;
+};
+
+static int validate_main(void *argument)
+{
+    struct validation *validation = argument;
+
+    return feature_prepare(validation->options, validation->options->name,
+                           &validation->preparation);
+}
+
+static void payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct feature_preparation *preparation = context;
+
+    bl_json_write_key(writer, BL_TEXT("plan"));
+    if (preparation->plan != NULL) {
+        bl_json_write_object(writer);
+        bl_plan_write(preparation->plan, writer);
+        bl_json_write_end(writer);
+    } else {
+        bl_json_write_null(writer);
+    }
+    feature_problems_write(preparation, writer);
+    if (preparation->code != 0) {
+        bl_json_write_key(writer, BL_TEXT("error"));
+        bl_json_write_error(writer, &preparation->error);
+    }
+}
+
+static int print_plan(struct cli_call *call, const struct feature_preparation *preparation)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    bl_plan_text(preparation->plan, &out);
+    BL_LIST_EACH (link, &preparation->plan->warnings)
+        put_problem(&out, "warning: ", problem_of(link));
+    BL_LIST_EACH (link, &preparation->notices) {
+        bl_buffer_append(&out, BL_TEXT("warning: "));
+        feature_put_safe(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
+        bl_buffer_append_byte(&out, '\n');
+    }
+    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+static int answer(struct cli_call *call, const struct feature_preparation *preparation)
+{
+    bool invalid = preparation->plan == NULL && !bl_list_empty(&preparation->problems);
+    int exit_code = invalid ? CLI_EXIT_USAGE : CLI_EXIT_OK;
+    struct bl_buffer out;
+
+    if (preparation->code != 0 && !invalid)
+        exit_code = cli_error_exit_code(&preparation->error);
+    if (call->format != CLI_FORMAT_TEXT)
+        return cli_envelope_print(call, exit_code, payload, preparation);
+    if (preparation->plan != NULL)
+        return print_plan(call, preparation);
+    if (!invalid)
+        return cli_fail(call, &preparation->error, exit_code);
+    bl_buffer_init(&out, TEXT_MAX);
+    feature_problems_text(preparation, &out);
+    cli_remark(bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+int feature_validate_command(const struct feature_options *options)
+{
+    struct validation validation = {.options = options};
+    struct bl_error error = {0};
+    int exit_code;
+
+    if (cli_loop_run("feature validate", validate_main, &validation, &error) != 0)
+        exit_code = cli_fail(options->call, &error, cli_error_exit_code(&error));
+    else
+        exit_code = answer(options->call, validation.preparation);
+    feature_preparation_free(validation.preparation);
+    return exit_code;
+}
