@@ -2,6 +2,7 @@
 #
 #   make            the program: build/belay           make demo      see it at work
 #   make demo-chat  the same in your own hands         make demo-cell code that can be stopped
+#   make demo-feature  a plan of tasks becomes merged work, and any part of it can be stopped
 #   make test       all suites, plain and sanitized
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
@@ -17,7 +18,7 @@ TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=th
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo demo-chat demo-cell tests-built test soak bench fuzz check interop install clean
+.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check interop install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -48,12 +49,16 @@ build/tsan/build.ninja: build/with-tests
 demo: build/build.ninja
 	@$(call ninja,build,belay belay-warden belay-cell-worker examples/stop-tree)
 	@scripts/demo
+	@scripts/demo-feature
 
 demo-chat: all
 	@scripts/demo-chat
 
 demo-cell: all
 	@scripts/demo-cell
+
+demo-feature: all
+	@scripts/demo-feature
 
 tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
 	@$(call ninja,build)
@@ -68,7 +73,7 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in agent cell fiber json proc search start turn wire; do build/bench/$$program || exit 1; done
+	@for program in agent cell feature fiber json proc search start turn wire; do build/bench/$$program || exit 1; done
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz

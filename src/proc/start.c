@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,20 +46,22 @@ struct child {
     bool failed_in_directory;
 };
 
-/* First all out of the way, then each to its place: the places may be taken by one of them. */
+/* First all out of the way, then each to its place: the places may be taken by one of them. By
+ * their plain calls, because the descriptors are the child's own, and a sanitizer whose memory we
+ * share would take them for ours. */
 static int arrange_descriptors(struct child *child)
 {
     int safe[WARDEN_DESCRIPTORS];
     for (int i = 0; i < WARDEN_DESCRIPTORS; i++) {
         int from = child->fds[i];
         if (from < 0)
-            from = open("/dev/null", O_RDWR | O_CLOEXEC);
+            from = (int)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
         safe[i] = from < 0 ? -1 : fcntl(from, F_DUPFD_CLOEXEC, SAFE_DESCRIPTOR);
         if (safe[i] < 0)
             return -1;
     }
     for (int i = 0; i < WARDEN_DESCRIPTORS; i++)
-        if (dup2(safe[i], i) < 0)
+        if (syscall(SYS_dup3, safe[i], i, 0) < 0)
             return -1;
     return 0;
 }
