@@ -100,18 +100,6 @@ static const char *folder_name(struct feature_git *git, struct bl_arena *arena, 
     return git_text(arena, "%s/worktrees/belay-%s-%d", git->folder, name, number);
 }
 
-/* Under the name that it gets here. */
-static const char *find_named(struct feature_git *git, struct bl_arena *arena, const char *path)
-{
-    for (int i = 0; i < GUESSES_MAX; i++) {
-        const char *folder = folder_name(git, arena, path, i);
-        const char *place = read_place(arena, folder);
-        if (place != NULL && strcmp(place, path) == 0)
-            return folder;
-    }
-    return NULL;
-}
-
 /* With `beginning` only those whose names begin like that are read: hardly any of many. */
 static const char *find_listed(struct feature_git *git, struct bl_arena *arena, const char *path,
                                const char *beginning)
@@ -391,10 +379,7 @@ static int take(struct making *making)
 static int make_worktree(struct making *making)
 {
     struct stat status;
-    /* Of a thousand worktrees only those are looked at that can be it. */
-    making->folder = making->git->plain_worktrees && lstat(making->path, &status) != 0
-                         ? find_named(making->git, &making->arena, making->path)
-                         : find_linked(making->git, &making->arena, making->path);
+    making->folder = find_made(making->git, &making->arena, making->path);
     const char *note = making->folder != NULL ? read_note(&making->arena, making->folder) : NULL;
     if (note != NULL && strcmp(note, INITIALIZING) == 0)
         git_copy_remove(making->git, making->path);

@@ -179,6 +179,13 @@ void ledger_put_feature(struct bl_feature *feature)
     put_object(feature, "feature", write_feature, feature);
 }
 
+void ledger_put_attempt(struct feature_task *task)
+{
+    char name[128];
+    snprintf(name, sizeof name, "attempt/%s/%03u", task->row.id, task->row.attempt);
+    put_object(task->feature, name, write_task, &task->row);
+}
+
 struct wave_context {
     const struct bl_feature *feature;
     const struct feature_wave *wave;

@@ -74,11 +74,17 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
                  row->head_commit[0] != '\0' &&
                  git_state_read(feature->git, arena, row->worktree.data, &state, error) == 0;
     bl_free(error);
-    if (task_row_settle(row, feature->plan->id, feature->epoch, known ? &state : NULL))
+    bool settled = task_row_settle(row, feature->plan->id, feature->epoch, known ? &state : NULL);
+    if (settled)
         ledger_put_task(task);
     const struct bl_record *turn = last_turn(records, row);
     if (turn != NULL)
         row_text_set(&task->carry, turn->json);
+    if (settled && row->state == BL_TASK_INTERRUPTED) {
+        ledger_put_attempt(task);
+        if (turn != NULL)
+            ledger_put(feature, turn->name, turn_settle(arena, turn->json, row));
+    }
     if (bl_task_state_final(row->state) && row->state != BL_TASK_COMPLETED &&
         row->state != BL_TASK_DEFERRED && task->wanted)
         row->state = BL_TASK_PENDING;

@@ -371,6 +371,7 @@ void ledger_done(struct bl_feature *feature);
 /* Puts a record into the next write; `json` is copied. */
 void ledger_put(struct bl_feature *feature, const char *name, struct bl_text json);
 void ledger_put_task(struct feature_task *task);
+void ledger_put_attempt(struct feature_task *task); /* the row, as that of its attempt */
 void ledger_put_feature(struct bl_feature *feature);
 void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave);
 void ledger_put_turn(struct feature_task *task, const struct task_turn *turn);
@@ -486,6 +487,9 @@ void feature_take_records(struct bl_feature *feature, const struct bl_list *reco
  * record. True: it was. */
 bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
                      const struct git_state *state);
+/* The turn that such a row had under way, a record's JSON: cancelled, its running phase stopped. In
+ * the arena. */
+struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json, const struct task_row *row);
 /* Every branch of the feature (or of one task) becomes a rescue ref, its worktree moves aside.
  * `task` NULL: all, and the store begins a new generation. */
 int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error);

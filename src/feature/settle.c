@@ -44,6 +44,67 @@ bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
     return true;
 }
 
+/* ---- The turn that was cut off --------------------------------------------------------------- */
+
+/* A copy of an object in which one member has another value. */
+static void copy_member(struct bl_json_writer *writer, const struct bl_json *key, const char *name,
+                        const char *value)
+{
+    bl_json_write_key(writer, bl_json_text(key));
+    if (bl_text_equal(bl_json_text(key), bl_text_from(name)))
+        bl_json_write_string(writer, value);
+    else
+        bl_json_write_value(writer, key + 1);
+}
+
+static void copy_phase(struct bl_json_writer *writer, const struct bl_json *phase, const char *time)
+{
+    struct bl_text outcome = bl_json_text(bl_json_get(phase, BL_TEXT("outcome")));
+    bool running = bl_text_equal(outcome, BL_TEXT("running"));
+    bl_json_write_object(writer);
+    BL_JSON_MEMBERS (key, phase) {
+        if (running && bl_text_equal(bl_json_text(key), BL_TEXT("outcome")))
+            copy_member(writer, key, "outcome", "stopped");
+        else
+            copy_member(writer, key, running ? "ended_at" : "", time);
+    }
+    bl_json_write_end(writer);
+}
+
+struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json, const struct task_row *row)
+{
+    const struct bl_json *turn;
+    struct bl_buffer out;
+    struct bl_json_writer writer;
+    char time[32];
+    if (bl_json_read(arena, json, NULL, &turn, NULL) != 0 ||
+        bl_json_is(bl_json_get(turn, BL_TEXT("decision")), BL_JSON_STRING))
+        return json;
+    /* The last that is known of it. */
+    bl_time_format(row->active_wall_ns != 0 ? row->active_wall_ns : row->started_wall_ns, time);
+    bl_buffer_init(&out, (size_t)16 << 20);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    BL_JSON_MEMBERS (key, turn) {
+        if (bl_text_equal(bl_json_text(key), BL_TEXT("phases"))) {
+            bl_json_write_key(&writer, BL_TEXT("phases"));
+            bl_json_write_array(&writer);
+            BL_JSON_EACH (phase, key + 1)
+                copy_phase(&writer, phase, time);
+            bl_json_write_end(&writer);
+        } else if (bl_text_equal(bl_json_text(key), BL_TEXT("ended_at"))) {
+            copy_member(&writer, key, "ended_at", time);
+        } else {
+            copy_member(&writer, key, "decision", "cancelled");
+        }
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) == 0)
+        json = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return json;
+}
+
 /* ---- For those who only look ----------------------------------------------------------------- */
 
 struct settled {
@@ -73,8 +134,22 @@ static void add(struct settled *settled, const char *name, struct bl_text json)
     bl_list_push_back(&settled->records, &record->link);
 }
 
+/* The turn that was under way has ended with its runner. */
+static void settle_turn(struct settled *settled, const struct bl_list *records,
+                        const struct task_row *row)
+{
+    struct bl_text wanted =
+        bl_arena_printf(settled->arena, "turn/%s/%03u/%04u", row->id, row->attempt, row->turn);
+    BL_LIST_EACH (link, records) {
+        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        if (bl_text_equal(bl_text_from(record->name), wanted))
+            add(settled, record->name, turn_settle(settled->arena, record->json, row));
+    }
+}
+
 static void settle_task(struct settled *settled, struct feature_git *git, const char *feature,
-                        uint64_t epoch, const struct bl_record *record)
+                        uint64_t epoch, const struct bl_list *records,
+                        const struct bl_record *record)
 {
     const struct bl_json *value;
     struct bl_json_fault fault;
@@ -90,9 +165,11 @@ static void settle_task(struct settled *settled, struct feature_git *git, const 
     if (task_row_settle(&row, feature, epoch, known ? &state : NULL)) {
         struct bl_text json = row_json(settled->arena, &row);
         add(settled, record->name, json);
-        if (row.state == BL_TASK_INTERRUPTED)
+        if (row.state == BL_TASK_INTERRUPTED) {
             add(settled,
                 bl_arena_printf(settled->arena, "attempt/%s/%03u", row.id, row.attempt).data, json);
+            settle_turn(settled, records, &row);
+        }
     }
     task_row_done(&row);
     bl_free(error);
@@ -112,13 +189,8 @@ static void settle_feature(struct settled *settled, const struct bl_record *reco
     bl_buffer_init(&json, (size_t)4 << 20);
     bl_json_writer_init(&writer, &json);
     bl_json_write_object(&writer);
-    BL_JSON_MEMBERS (key, value) {
-        bl_json_write_key(&writer, bl_json_text(key));
-        if (bl_text_equal(bl_json_text(key), BL_TEXT("state")))
-            bl_json_write_string(&writer, "interrupted");
-        else
-            bl_json_write_value(&writer, key + 1);
-    }
+    BL_JSON_MEMBERS (key, value)
+        copy_member(&writer, key, "state", "interrupted");
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) == 0)
         add(settled, "feature", bl_arena_text(settled->arena, bl_buffer_text(&json)));
@@ -135,7 +207,7 @@ static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
         const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
         struct bl_text name = bl_text_from(record->name);
         if (bl_text_starts_with(name, BL_TEXT("task/")))
-            settle_task(&settled, git, id, bl_store_feature_epoch(held), record);
+            settle_task(&settled, git, id, bl_store_feature_epoch(held), records, record);
         else if (bl_text_equal(name, BL_TEXT("feature")))
             settle_feature(&settled, record);
     }

@@ -228,20 +228,6 @@ static void end_times(struct feature_task *task)
     row->elapsed_s = row->started_wall_ns != 0 ? (double)(bl_now_ns() - task->started_ns) / 1e9 : 0;
 }
 
-static void put_attempt(struct feature_task *task)
-{
-    struct bl_buffer json;
-    struct bl_json_writer writer;
-    char name[128];
-    bl_buffer_init(&json, (size_t)8 << 20);
-    bl_json_writer_init(&writer, &json);
-    task_row_write(&writer, &task->row);
-    snprintf(name, sizeof name, "attempt/%s/%03u", task->row.id, task->row.attempt);
-    if (bl_json_writer_done(&writer) == 0)
-        ledger_put(task->feature, name, bl_buffer_text(&json));
-    bl_buffer_done(&json);
-}
-
 static void tell_end(struct feature_task *task)
 {
     const struct task_row *row = &task->row;
@@ -278,7 +264,7 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
         task_turn_ended(task, turn);
     }
     ledger_put_task(task);
-    put_attempt(task);
+    ledger_put_attempt(task);
     tell_end(task);
     ledger_write(task->feature, true);
 }

@@ -42,7 +42,7 @@ static void assert_nothing_begins(const struct held *held)
 /* A sleeps on, B ends in the middle of the drain, C waits for a slot. */
 static void drain_by(int number, const char *name, int exit_code)
 {
-    unsigned long drain_ms = suite_rounds(500, 2000);
+    unsigned long drain_ms = suite_rounds(300, 2000);
     struct held held = {0};
     HELD_NEEDS_SIGNALS;
     field_tasks("A B C",
