@@ -13,8 +13,8 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 SETUP = meson setup --wrap-mode=nofallback
 PLAIN = --buildtype=release -Ddebug=true -Db_lto=true -Db_pie=true
-ASAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
-TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=thread -Db_lundef=false
+ASAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1
+TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=thread -Db_lundef=false -Dc_args=-g1
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 

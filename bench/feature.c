@@ -30,6 +30,7 @@
 #define LONG_WAVES 5
 #define WANTED_MS  15
 #define WAIT_NS    (60 * BL_NS_PER_S)
+#define PLACES_MAX 64
 
 /* ---- A folder with a repository -------------------------------------------------------------- */
 
@@ -45,9 +46,15 @@ static int remove_one(const char *path, const struct stat *status, int type, str
     return remove(path);
 }
 
-static void place_done(struct place *place)
+static struct place *places[PLACES_MAX];
+static size_t place_count;
+
+static void remove_places(void)
 {
-    nftw(place->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    for (size_t i = 0; i < place_count; i++) {
+        nftw(places[i]->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        bl_free(places[i]);
+    }
 }
 
 /* Of this process and all that it has waited for. */
@@ -98,9 +105,13 @@ static void write_file(const char *folder, const char *name, struct bl_text text
         report_die("a file cannot be written");
 }
 
-static void place_make(struct place *place)
+static struct place *place_make(void)
 {
     char name[64], line[1024];
+    if (place_count == PLACES_MAX)
+        report_die("too many folders");
+    struct place *place = bl_zalloc(sizeof *place);
+    places[place_count++] = place;
     const char *above = getenv("TMPDIR");
     snprintf(place->folder, sizeof place->folder, "%.90s/belay-bench-feature-XXXXXX",
              above != NULL ? above : "/tmp");
@@ -119,6 +130,7 @@ static void place_make(struct place *place)
     RUN(place->repository, "git", "add", "-A");
     RUN(place->repository, "git", "-c", "user.name=bench", "-c", "user.email=bench@localhost",
         "commit", "-q", "-m", "base");
+    return place;
 }
 
 /* A plan of that many tasks in that many waves, its task files besides. */
@@ -240,15 +252,14 @@ struct share {
 
 static void measure_bare(struct share *share, int round)
 {
-    struct place place;
+    const struct place *place = place_make();
     char branch[32], path[200];
     double tree = 0, seats = 0;
-    place_make(&place);
     double processor = processor_ms();
     for (int i = 0; i < SERIAL; i++) {
         snprintf(branch, sizeof branch, "bare-%d", i);
-        snprintf(path, sizeof path, "%s/bare/%d", place.folder, i);
-        tree += RUN(place.repository, "git", "worktree", "add", "-q", "--no-track", "-b", branch,
+        snprintf(path, sizeof path, "%s/bare/%d", place->folder, i);
+        tree += RUN(place->repository, "git", "worktree", "add", "-q", "--no-track", "-b", branch,
                     path, "HEAD");
         seats += RUN(path, SEAT, "player");
         seats += RUN(path, SEAT, "coach");
@@ -256,24 +267,21 @@ static void measure_bare(struct share *share, int round)
     share->bare_tree[round] = tree / SERIAL;
     share->bare_seats[round] = seats / SERIAL;
     share->bare_processor[round] = (processor_ms() - processor) / SERIAL;
-    place_done(&place);
 }
 
 static void measure_tasks(struct share *share, int round, size_t tasks, const char *limits,
                           const char *role)
 {
-    struct place place;
-    struct runner runner = {.place = &place, .id = "F", .tasks = tasks};
+    const struct place *place = place_make();
+    struct runner runner = {.place = place, .id = "F", .tasks = tasks};
     char player[200];
-    place_make(&place);
     snprintf(player, sizeof player, "[%s, %s]", SEAT, role);
-    plan_write(&place, "F", tasks, 1, limits, player);
+    plan_write(place, "F", tasks, 1, limits, player);
     run_feature(&runner);
     share->whole[round] = runner.ms / (double)tasks;
     share->git[round] = runner.git_ms / (double)tasks;
     share->programs[round] = runner.programs / (double)tasks;
     share->processor[round] = runner.processor_ms / (double)tasks;
-    place_done(&place);
     measure_bare(share, round);
 }
 
@@ -341,19 +349,17 @@ static void forget_peak(void)
 
 static void report_thousand(void)
 {
-    struct place place;
+    const struct place *place = place_make();
     double ms = 0, git_ms = 0, tasks = THOUSAND * LONG_TASKS;
-    place_make(&place);
     forget_peak();
     for (int i = 0; i < THOUSAND; i++) {
-        struct runner runner = {.place = &place, .id = i == 0 ? "A" : "B", .tasks = LONG_TASKS};
-        plan_write(&place, runner.id, LONG_TASKS, LONG_WAVES, "parallel: 64", "[" SEAT ", player]");
+        struct runner runner = {.place = place, .id = i == 0 ? "A" : "B", .tasks = LONG_TASKS};
+        plan_write(place, runner.id, LONG_TASKS, LONG_WAVES, "parallel: 64", "[" SEAT ", player]");
         run_feature(&runner);
         ms += runner.ms;
         git_ms += runner.git_ms;
     }
     double peak_mib = status_kib("VmHWM:") / 1024;
-    place_done(&place);
     report_line("1,000 tasks, 10 waves (two features of 500 in 5), 64 slots", ms / 1e3, "s",
                 "of which all programs of git, summed up", git_ms / 1e3);
     report_line("the same, tasks in a second", tasks / (ms / 1e3), "", "none", 0);
@@ -422,16 +428,15 @@ static double read_quiet_ms(const char *output)
 
 static void measure_stop(struct stopped *stopped)
 {
-    struct place place;
+    const struct place *place = place_make();
     char ready[160], output[160], player[400];
     int status;
-    place_make(&place);
-    snprintf(ready, sizeof ready, "%s/ready", place.folder);
-    snprintf(output, sizeof output, "%s/output", place.folder);
+    snprintf(ready, sizeof ready, "%s/ready", place->folder);
+    snprintf(output, sizeof output, "%s/output", place->folder);
     mkdir(ready, 0777);
     snprintf(player, sizeof player, "[%s, tree, %s]", SEAT, ready);
-    plan_write(&place, "S", SLOTS, 1, "parallel: 64", player);
-    pid_t child = start_belay(&place, output);
+    plan_write(place, "S", SLOTS, 1, "parallel: 64", player);
+    pid_t child = start_belay(place, output);
     uint64_t end_ns = bl_clock_now_ns(&bl_clock_system) + WAIT_NS;
     while (count_files(ready, SLOTS) < SLOTS) {
         if (bl_clock_now_ns(&bl_clock_system) > end_ns || waitpid(child, &status, WNOHANG) != 0)
@@ -445,7 +450,6 @@ static void measure_stop(struct stopped *stopped)
         report_die("belay did not end as it must");
     stopped->exit_ms = (report_wall_ns() - from_ns) / 1e6;
     stopped->quiet_ms = read_quiet_ms(output);
-    place_done(&place);
 }
 
 static void report_stop(void)
@@ -474,5 +478,6 @@ int main(int argument_count, char **arguments)
     for (size_t i = 0; i < BL_COUNT(parts); i++)
         if (argument_count < 2 || strcmp(arguments[1], parts[i].name) == 0)
             parts[i].report();
+    remove_places();
     return 0;
 }

@@ -81,6 +81,15 @@ static int write_all(int fd, struct bl_text text)
     return 0;
 }
 
+int git_file_make(const char *path, struct bl_text text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int result = fd >= 0 ? write_all(fd, text) : -errno;
+    if (fd >= 0 && close(fd) != 0 && result == 0)
+        result = -errno;
+    return result;
+}
+
 int git_file_write(const char *path, struct bl_text text)
 {
     struct bl_arena arena = {0};
@@ -100,6 +109,11 @@ int git_file_write(const char *path, struct bl_text text)
 int git_folders_make(const char *path)
 {
     struct bl_arena arena = {0};
+    /* Mostly those above it are there; trying each would wait for whoever holds their locks. */
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return 0;
+    if (errno != ENOENT)
+        return -errno;
     char *copy = bl_arena_alloc(&arena, strlen(path) + 1);
     memcpy(copy, path, strlen(path) + 1);
     int result = 0;

@@ -131,7 +131,7 @@ struct copying {
 static int put_file(struct copying *copying, const char *name, struct bl_text text)
 {
     const char *path = git_text(copying->arena, "%s/%s", copying->folder, name);
-    int result = git_file_write(path, text);
+    int result = git_file_make(path, text);
     return result == 0 ? 0 : git_system_error(MAKE, path, -result, copying->error);
 }
 
@@ -162,7 +162,7 @@ static int put_alternates(struct copying *copying)
 static int make_repository(struct copying *copying)
 {
     struct bl_arena *arena = copying->arena;
-    static const char *const folders[] = {"objects/info", "refs/heads"};
+    static const char *const folders[] = {"objects/info", "refs"};
     for (size_t i = 0; i < BL_COUNT(folders); i++) {
         const char *path = git_text(arena, "%s/%s", copying->folder, folders[i]);
         int result = git_folders_make(path);

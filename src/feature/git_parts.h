@@ -98,6 +98,8 @@ int git_folder_find(struct feature_git *git, struct bl_arena *arena, const char 
                     const char **ret_folder);
 /* Writes a small file at once: under another name, then renamed. */
 int git_file_write(const char *path, struct bl_text text);
+/* The same for one that is new, and that nobody looks at yet. */
+int git_file_make(const char *path, struct bl_text text);
 /* All of a small file; empty: it is not there, or too large. In the arena, with a NUL. */
 struct bl_text git_file_read(struct bl_arena *arena, const char *path);
 /* Makes a folder and those above it. 0 or -errno. */

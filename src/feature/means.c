@@ -14,6 +14,8 @@ void feature_branch(const struct bl_feature *feature, const char *task, char out
 int feature_folder_make(const char *path, struct bl_error *error)
 {
     char part[1024];
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
     bl_text_into(part, sizeof part, path);
     for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';

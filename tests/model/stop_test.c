@@ -10,7 +10,8 @@
 
 #include "remotely.h"
 
-#define QUIET_NS   ((SUITE_SANITIZED ? 100 : 10) * MS)
+/* As it is promised, in the long form; the short one runs beside whatever else does. */
+#define QUIET_NS   (suite_rounds(100, SUITE_SANITIZED ? 100 : 10) * MS)
 #define ROUNDS_MAX 200u
 
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
