@@ -9,7 +9,7 @@
 #define END_NS_MAX (30 * BL_NS_PER_S)
 /* While more than all cells together may hold waits to be read. */
 #define FULL_NS (5 * BL_NS_PER_MS)
-/* Workers that may die before they have read what they are to run. */
+/* Workers besides the spares that may die before they have read what they are to run. */
 #define BEGIN_TRIES 3u
 
 static const char *const state_names[] = {
@@ -174,13 +174,15 @@ static int read_some(struct cell *cell, bl_line_take *take)
     return code;
 }
 
-/* A worker, what it is to run, and the first that it says. A spare may die at any moment: one that
- * had not read to the end what it is to run has run nothing of it, and another does. */
+/* A worker, what it is to run, and the first that it says. A spare may die at any moment, and all of
+ * them at once: one that had not read to the end what it is to run has run nothing of it, and
+ * another does. */
 static int begin(struct cell *cell)
 {
+    unsigned tries = cell->session->host->pool.wanted + BEGIN_TRIES;
     int code = 0;
 
-    for (unsigned i = 0; i < BEGIN_TRIES; i++) {
+    for (unsigned i = 0; i < tries; i++) {
         code = find_worker(cell);
         if (code != 0)
             break;

@@ -138,6 +138,7 @@ static void play_sync_hangs(struct bl_store *store, struct holding *holding)
     bl_shield_end(&shield);
     report("%s %s", bl_error_name(code), holding->error.name);
     CHECK(bl_now_ns() - start_ns >= SHIELD_NS);
+    store->writer.stuck_after_ns = MS; /* it may have begun long after the shield */
     start_ns = bl_now_ns();
     report("%s", bl_error_name(begin_turn(&other, "turn_1")));
     report("%s", bl_error_name(begin_turn(holding, "turn_3")));
@@ -152,6 +153,7 @@ static void play_sync_hangs(struct bl_store *store, struct holding *holding)
         return;
     }
     arm("faulty_hang", 0);
+    store->writer.stuck_after_ns = SHIELD_NS;
     while ((code = begin_turn(&other, "turn_1")) == BL_EBUSY)
         bl_sleep(MS);
     report("%s", bl_error_name(code));
