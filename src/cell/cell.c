@@ -174,8 +174,8 @@ static int read_some(struct cell *cell, bl_line_take *take)
     return code;
 }
 
-/* A worker, what it is to run, and the first that it says. A spare may die at any moment, and all of
- * them at once: one that had not read to the end what it is to run has run nothing of it, and
+/* A worker, what it is to run, and the first that it says. A spare may die at any moment, and all
+ * of them at once: one that had not read to the end what it is to run has run nothing of it, and
  * another does. */
 static int begin(struct cell *cell)
 {
