@@ -82,6 +82,11 @@ size_t bl_utf8_decode(struct bl_text text, uint32_t *ret_code_point);
 size_t bl_utf8_encode(uint32_t code_point, char out[4]);
 /* Longest prefix of at most `size` bytes that does not end inside a sequence. */
 struct bl_text bl_utf8_cut(struct bl_text text, size_t size);
+
+/* The six bits of a character of base64; negative: it stands for none. */
+int bl_base64_value(char character);
+/* Groups of four, the last of them filled up with '='; not empty. */
+bool bl_base64_valid(struct bl_text text);
 /* Code points in a valid text (each stray byte of a broken one counts as one). */
 size_t bl_utf8_count(struct bl_text text);
 

@@ -157,6 +157,8 @@ void bl_json_write_boolean(struct bl_json_writer *writer, bool value);
 void bl_json_write_null(struct bl_json_writer *writer);
 /* A whole tree; a duplicate key is written as it came. NULL: null. */
 void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *value);
+/* The same on one line, in the arena. */
+struct bl_text bl_json_value_text(struct bl_arena *arena, const struct bl_json *value);
 /* Text that is one JSON value already; not looked at. */
 void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json);
 

@@ -258,7 +258,7 @@ static void read_result(struct reader *reader, struct bl_text text, struct playe
     } else {
         read_members(reader, object, result);
         result->given = true;
-        result->json = bl_arena_text(reader->arena, text);
+        result->json = bl_json_value_text(reader->arena, object); /* events are lines */
     }
 }
 

@@ -111,20 +111,6 @@ static bool phase_ended(const struct bl_json *value, const char *name)
     return false;
 }
 
-static struct bl_text value_text(struct bl_arena *arena, const struct bl_json *value)
-{
-    struct bl_buffer buffer;
-    struct bl_json_writer writer;
-    struct bl_text text = {0};
-    bl_buffer_init(&buffer, (size_t)16 << 20);
-    bl_json_writer_init(&writer, &buffer);
-    bl_json_write_value(&writer, value);
-    if (bl_json_writer_done(&writer) == 0)
-        text = bl_arena_text(arena, bl_buffer_text(&buffer));
-    bl_buffer_done(&buffer);
-    return text;
-}
-
 /* Only a turn that did not come to its end leaves something: of one that did, the feedback counts.
  */
 static bool cut_off(const struct bl_json *value)
@@ -147,7 +133,7 @@ void task_turn_carry(struct task_turn *turn, const struct bl_json *value)
     const struct bl_json *result = bl_json_get(player, BL_TEXT("result"));
     struct bl_text problem;
     if (bl_json_is(result, BL_JSON_OBJECT))
-        player_result_parse(arena, value_text(arena, result), &turn->result, &problem);
+        player_result_parse(arena, bl_json_value_text(arena, result), &turn->result, &problem);
     bl_json_int64(bl_json_get(player, BL_TEXT("exit_code")), &exit_code);
     turn->player_exit = (int)exit_code;
     turn->changed = bl_json_boolean(bl_json_get(player, BL_TEXT("changed")), false);

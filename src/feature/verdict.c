@@ -352,6 +352,6 @@ int verdict_parse(struct bl_arena *arena, struct bl_text text, const struct bl_p
         bl_list_init(&ret_verdict->issues);
         return code;
     }
-    ret_verdict->json = bl_arena_text(arena, found);
+    ret_verdict->json = bl_json_value_text(arena, object); /* events are lines */
     return 0;
 }

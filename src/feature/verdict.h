@@ -58,7 +58,7 @@ struct verdict {
     struct criterion_result *criteria; /* in the plan's order */
     size_t criterion_count;
     struct bl_list issues;
-    struct bl_text json; /* as it came */
+    struct bl_text json; /* as it came, on one line */
 };
 
 /* Holds a text against the rules: one JSON object, this task and turn, each criterion once, and so
@@ -70,7 +70,7 @@ int verdict_parse(struct bl_arena *arena, struct bl_text text, const struct bl_p
 
 struct player_result {
     bool given;          /* there was one, and it is an object */
-    struct bl_text json; /* of it */
+    struct bl_text json; /* of it, on one line */
     struct bl_text summary;
     const char *const *done;
     const char *const *not_done;

@@ -107,6 +107,8 @@ char *stack_take(struct stacks *stacks)
         return NULL;
     slab->carved++;
     stacks->in_use++;
+    /* Another loop's stacks may have been at this place. */
+    STACK_UNPOISON(guard + STACK_GUARD);
     return guard + STACK_GUARD;
 }
 

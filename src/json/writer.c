@@ -486,3 +486,16 @@ void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *e
         bl_json_put_string(writer, "code", error->name);
     bl_json_write_end(writer);
 }
+
+struct bl_text bl_json_value_text(struct bl_arena *arena, const struct bl_json *value)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SIZE_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_value(&writer, value);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
