@@ -12,6 +12,8 @@
 #ifndef BELAY_WIRE_H
 #define BELAY_WIRE_H
 
+#include <sys/uio.h>
+
 #include <belay/fiber.h>
 #include <belay/json.h>
 
@@ -82,6 +84,8 @@ void bl_local_remove(const char *path, const struct bl_local_file *file);
 bool bl_local_hidden(const char *name);
 /* Non-blocking. BL_ENOENT: nobody is there; BL_EAGAIN: too many wait to be let in. */
 int bl_local_connect(const char *path, int *ret_fd, struct bl_error *error);
+/* As writev(2); a pipe whose reader has gone says so (EPIPE), and raises no signal. */
+ssize_t bl_write_quietly(int fd, const struct iovec *parts, int count);
 /* The other end runs as our user (or as root), as the kernel says. */
 bool bl_local_peer_is_ours(int fd);
 
@@ -242,10 +246,15 @@ struct bl_http_server;
 struct bl_http_call;
 
 struct bl_http_server_options {
-    const char *address;      /* "127.0.0.1" or "::1" */
+    const char *address;      /* of loopback: "127.0.0.1", "::1" */
     uint16_t port;            /* 0: any that is free */
     uint32_t connections_max; /* 0: 1024; more wait in the system's queue */
     size_t body_max;          /* of a request; 0: 64 MiB */
+    /* Another host than loopback that requests may name ("name.test:8080"). NULL: there is none. */
+    bool (*knows_host)(void *context, struct bl_text host);
+    /* Looks at a request when its head has come, before its body is read. False: it has answered
+     * it, and the connection ends. Must not wait. NULL: every request is served. */
+    bool (*admit)(void *context, struct bl_http_call *call);
     /* Answers one request, in a fiber of its connection, in a scope that stops (client_gone) when
      * the peer goes; one that only shut down its sending side counts as gone, but gets what is
      * answered without a wait. A call that it left unanswered is answered with 500; one that it

@@ -45,21 +45,6 @@ const char *bl_cell_call_refusal_name(enum bl_cell_call_refusal refusal)
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-static bool is_base64(struct bl_text text)
-{
-    size_t padding = 0;
-
-    while (padding < 2 && padding < text.size && text.data[text.size - 1 - padding] == '=')
-        padding++;
-    for (size_t i = 0; i < text.size - padding; i++) {
-        char byte = text.data[i], letter = (char)(byte | 0x20);
-        if (!((letter >= 'a' && letter <= 'z') || (byte >= '0' && byte <= '9') || byte == '+' ||
-              byte == '/'))
-            return false;
-    }
-    return text.size > 0 && text.size % 4 == 0;
-}
-
 static bool is_image_url(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
                          const struct bl_json *value)
 {
@@ -74,7 +59,7 @@ static bool is_image_url(struct codec_problem *problem, const struct codec_field
     for (size_t i = 0; i < BL_COUNT(heads); i++) {
         struct bl_text head = bl_text_from(heads[i]);
         if (bl_text_starts_with(url, head))
-            return is_base64((struct bl_text){url.data + head.size, url.size - head.size}) ||
+            return bl_base64_valid((struct bl_text){url.data + head.size, url.size - head.size}) ||
                    codec_fail(problem, "must be base64 after the comma");
     }
     return codec_fail_value(problem, value, "a data URL of a png, jpeg, gif or webp in base64");

@@ -2,11 +2,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 uint64_t server_hello_ns = 5 * BL_NS_PER_S;
@@ -38,27 +35,11 @@ void server_out_drop(struct server_connection *connection, struct server_out *ou
     out_forget(connection, out);
 }
 
-/* A pipe whose reader has gone raises a signal, where a socket only says so. */
-static ssize_t write_quietly(int fd, const char *data, size_t size)
-{
-    sigset_t pipe_signal, before, pending;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-    ssize_t written = write(fd, data, size);
-    int why = errno;
-    if (written < 0 && why == EPIPE && sigismember(&pending, SIGPIPE) == 0)
-        sigtimedwait(&pipe_signal, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = why;
-    return written;
-}
-
 static ssize_t put(const struct server_connection *connection, const char *data, size_t size)
 {
     ssize_t sent = send(connection->output, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return sent < 0 && errno == ENOTSOCK ? write_quietly(connection->output, data, size) : sent;
+    struct iovec part = {(char *)(uintptr_t)data, size};
+    return sent < 0 && errno == ENOTSOCK ? bl_write_quietly(connection->output, &part, 1) : sent;
 }
 
 static struct server_out *next_out(struct server_connection *connection)

@@ -110,8 +110,11 @@ static int write_headers(struct bl_exchange *exchange, struct bl_error *error)
                                 "control character",
                                 BL_TEXT_ARG(bl_utf8_cut(header->name, 64)));
         }
-        list = append(list, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
-                                            BL_TEXT_ARG(header->name), BL_TEXT_ARG(header->value)));
+        /* To curl a name with nothing behind its colon is one that is not to be sent. */
+        const char *between = header->value.size > 0 ? ": " : ";";
+        list = append(list, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT,
+                                            BL_TEXT_ARG(header->name), between,
+                                            BL_TEXT_ARG(header->value)));
     }
     exchange->headers_sent = list;
     return 0;

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -310,4 +311,20 @@ void bl_local_remove(const char *path, const struct bl_local_file *file)
     if (file->inode != 0 && lstat(path, &status) == 0 && status.st_dev == file->device &&
         status.st_ino == file->inode)
         unlink(path);
+}
+
+ssize_t bl_write_quietly(int fd, const struct iovec *parts, int count)
+{
+    sigset_t pipe_signal, before, pending;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    ssize_t written = writev(fd, parts, count);
+    int why = errno;
+    if (written < 0 && why == EPIPE && sigismember(&pending, SIGPIPE) == 0)
+        sigtimedwait(&pipe_signal, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return written;
 }

@@ -248,6 +248,8 @@ static int read_body(struct connection *connection)
 
     if (!call->chunked && call->length == 0)
         return 0;
+    if (call->length > body_max)
+        return 413;
     if (call->continues && connection->input.size == 0) {
         static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
         struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
@@ -297,6 +299,24 @@ static void linger(struct connection *connection)
     }
 }
 
+/* False: it is answered already. Its body may be on its way, and nobody reads it. */
+static bool admit_call(struct connection *connection)
+{
+    struct bl_http_call *call = &connection->call;
+    const struct bl_http_server_options *options = &connection->server->options;
+    bool keeps = call->keeps;
+
+    if (options->admit == NULL)
+        return true;
+    call->keeps = false;
+    call->refused = !options->admit(options->context, call);
+    if (call->refused && call->state == CALL_OPEN)
+        call_refuse(call, 500);
+    if (!call->refused)
+        call->keeps = keeps;
+    return !call->refused;
+}
+
 /* One request. False: the connection is over. */
 static bool serve_request(struct connection *connection)
 {
@@ -309,19 +329,20 @@ static bool serve_request(struct connection *connection)
     call_init(call, connection->socket);
     if (code == 0) {
         code = call_read_head(call, (struct bl_text){connection->input.data, head_size},
-                              connection->server->options.body_max);
+                              &connection->server->options);
         bl_buffer_consume(&connection->input, head_size);
     }
-    if (code == 0)
+    bool admitted = code == 0 && admit_call(connection);
+    if (admitted)
         code = read_body(connection);
     /* An open stream may last for hours: it holds no memory that it does not need. */
     if (connection->input.size == 0)
         bl_buffer_done(&connection->input);
-    if (code == 0)
+    if (admitted && code == 0)
         serve_call(connection);
     else if (code > 0)
         call_refuse(call, code);
-    bool goes_on = code == 0 && call->keeps && call->state == CALL_ENDED;
+    bool goes_on = admitted && code == 0 && call->keeps && call->state == CALL_ENDED;
     connection->socket = call->socket;
     if (call->refused && connection->socket != NULL)
         linger(connection);
@@ -399,7 +420,7 @@ static int run_server(void *argument)
 static int listen_on(struct bl_http_server *server, struct bl_error *error)
 {
     const struct bl_http_server_options *options = &server->options;
-    bool six = strcmp(options->address, "::1") == 0;
+    bool six = strchr(options->address, ':') != NULL;
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -415,9 +436,10 @@ static int listen_on(struct bl_http_server *server, struct bl_error *error)
                                             .sin6_port = htons(options->port),
                                             .sin6_addr = in6addr_loopback};
     else
-        address.four = (struct sockaddr_in){.sin_family = AF_INET,
-                                            .sin_port = htons(options->port),
-                                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        address.four =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(options->port)};
+    if (!six)
+        inet_pton(AF_INET, options->address, &address.four.sin_addr);
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         bind(fd, &address.any, size) == 0 && listen(fd, SOMAXCONN) == 0 &&
@@ -435,12 +457,22 @@ static int listen_on(struct bl_http_server *server, struct bl_error *error)
     return code;
 }
 
+static bool is_loopback(const char *address)
+{
+    struct in_addr four;
+    struct in6_addr six;
+
+    if (inet_pton(AF_INET, address, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, address, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
 int bl_http_server_start(struct bl_nursery *nursery, const struct bl_http_server_options *options,
                          struct bl_http_server **ret_server, struct bl_error *error)
 {
     const char *address = options->address != NULL ? options->address : "";
 
-    if (strcmp(address, "127.0.0.1") != 0 && strcmp(address, "::1") != 0) {
+    if (!is_loopback(address)) {
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "listen", address,
                      "only loopback is served, to programs on this machine");
         bl_error_hint(error, "use 127.0.0.1 or ::1");

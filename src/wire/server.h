@@ -70,8 +70,10 @@ struct bl_http_call {
 
 void call_init(struct bl_http_call *call, struct server_socket *socket);
 void call_done(struct bl_http_call *call);
-/* Reads the head of a request, with its blank line. 0, or the status that it is refused with. */
-int call_read_head(struct bl_http_call *call, struct bl_text head, size_t body_max);
+/* Reads the head of a request, with its blank line. 0, or the status that it is refused with. A
+ * body that is too large is refused when it is to be read. */
+int call_read_head(struct bl_http_call *call, struct bl_text head,
+                   const struct bl_http_server_options *options);
 /* The answer of the server itself, after which the connection is closed. */
 void call_refuse(struct bl_http_call *call, int status);
 

@@ -166,19 +166,26 @@ static bool names_loopback(struct bl_text host)
 
 /* A page of the web can make a name of its own mean 127.0.0.1, and a browser then takes what is
  * served here for its own: but it says that name. */
-static int check_host(const struct bl_http_call *call, struct bl_text from_target)
+static bool is_ours_or_known(struct bl_text host, const struct bl_http_server_options *options)
+{
+    return names_loopback(host) ||
+           (options->knows_host != NULL && options->knows_host(options->context, host));
+}
+
+static int check_host(const struct bl_http_call *call, struct bl_text from_target,
+                      const struct bl_http_server_options *options)
 {
     struct bl_text host = {NULL, 0};
     unsigned count = find_header(call, "host", &host);
 
     if (count > 1 || (count == 0 && call->minor > 0))
         return 400;
-    if (from_target.data != NULL && !names_loopback(from_target))
+    if (from_target.data != NULL && !is_ours_or_known(from_target, options))
         return 403;
-    return count == 0 || names_loopback(host) ? 0 : 403;
+    return count == 0 || is_ours_or_known(host, options) ? 0 : 403;
 }
 
-static int read_framing(struct bl_http_call *call, size_t body_max)
+static int read_framing(struct bl_http_call *call)
 {
     struct bl_text coding = {NULL, 0}, length = {NULL, 0};
     unsigned codings = find_header(call, "transfer-encoding", &coding);
@@ -203,9 +210,7 @@ static int read_framing(struct bl_http_call *call, size_t body_max)
     int code = bl_text_to_int64(length, &value);
     if (lengths > 1 || code == BL_EPARSE || value < 0)
         return 400;
-    if (code != 0 || (uint64_t)value > body_max)
-        return 413;
-    call->length = (uint64_t)value;
+    call->length = code == 0 ? (uint64_t)value : UINT64_MAX;
     return 0;
 }
 
@@ -221,7 +226,8 @@ static bool has_word(struct bl_text list, const char *word)
     return false;
 }
 
-int call_read_head(struct bl_http_call *call, struct bl_text head, size_t body_max)
+int call_read_head(struct bl_http_call *call, struct bl_text head,
+                   const struct bl_http_server_options *options)
 {
     struct bl_text rest = bl_arena_text(&call->arena, head);
     struct bl_text host = {NULL, 0}, value = {NULL, 0};
@@ -231,9 +237,9 @@ int call_read_head(struct bl_http_call *call, struct bl_text head, size_t body_m
     if (code == 0)
         code = read_headers(call, rest);
     if (code == 0)
-        code = check_host(call, host);
+        code = check_host(call, host, options);
     if (code == 0)
-        code = read_framing(call, body_max);
+        code = read_framing(call);
     if (code != 0)
         return code;
     if (find_header(call, "connection", &value) > 0)
@@ -312,10 +318,12 @@ static const char *reason_of(int status)
         {403, "Forbidden"},
         {404, "Not Found"},
         {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
         {408, "Request Timeout"},
         {409, "Conflict"},
         {411, "Length Required"},
         {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
         {417, "Expectation Failed"},
         {422, "Unprocessable Content"},
         {429, "Too Many Requests"},

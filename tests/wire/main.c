@@ -7,10 +7,11 @@ extern const struct suite proxy_suite;
 extern const struct suite client_suite;
 extern const struct suite exchange_suite;
 extern const struct suite resolver_suite;
+extern const struct suite rpc_suite, rpc_call_suite, rpc_message_suite, rpc_queue_suite;
 extern const struct suite server_suite;
 extern const struct suite server_call_suite;
 extern const struct suite transfer_suite;
 
 SUITE_MAIN(&local_suite, &frame_suite, &transfer_suite, &line_suite, &sse_suite, &url_suite,
-           &proxy_suite, &client_suite, &exchange_suite, &resolver_suite, &server_suite,
-           &server_call_suite)
+           &proxy_suite, &client_suite, &exchange_suite, &resolver_suite, &rpc_message_suite,
+           &rpc_queue_suite, &rpc_suite, &rpc_call_suite, &server_suite, &server_call_suite)

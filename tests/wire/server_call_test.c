@@ -490,6 +490,96 @@ static int read_after_bad_answers(void *argument)
 
 IN_LOOP(an_answer_that_cannot_be_sent_is_refused_and_another_can, read_after_bad_answers)
 
+/* ---- Who is let in --------------------------------------------------------------------------- */
+
+static bool knows_name(void *context, struct bl_text host)
+{
+    (void)context;
+    return bl_text_equal(host, BL_TEXT("name.test"));
+}
+
+/* By its path: let in, turned away with an answer or without one. */
+static bool admit_some(void *context, struct bl_http_call *call)
+{
+    unsigned *seen = context;
+    struct bl_text path = bl_http_call_path(call);
+
+    ++*seen;
+    CHECK_EQUAL(bl_http_call_body(call).size, 0);
+    if (bl_text_equal(path, BL_TEXT("/away"))) {
+        bl_http_call_answer(call, 401, NULL, 0, BL_TEXT("who are you"));
+        return false;
+    }
+    return !bl_text_equal(path, BL_TEXT("/mute"));
+}
+
+static void say_size(void *context, struct bl_http_call *call)
+{
+    (void)context;
+    struct bl_text text =
+        bl_arena_printf(bl_http_call_arena(call), "size %zu", bl_http_call_body(call).size);
+
+    bl_http_call_answer(call, 200, NULL, 0, text);
+}
+
+static int ask_at_the_door(void *argument)
+{
+    (void)argument;
+    static const struct {
+        struct bl_text bytes;
+        int status;
+        const char *has;
+    } rows[] = {
+        {BL_TEXT("POST /in HTTP/1.1\r\n" HOST
+                 "Content-Length: 3\r\n\r\nabcGET /away HTTP/1.1\r\n" HOST "\r\n"),
+         200, "size 3HTTP/1.1 401 Unauthorized\r\n"},
+        {BL_TEXT("POST /away HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc"), 401,
+         "Connection: close\r\n"},
+        /* It is not asked for what nobody would read. */
+        {BL_TEXT("POST /away HTTP/1.1\r\n" HOST
+                 "Expect: 100-continue\r\nContent-Length: 99\r\n\r\n"),
+         401, "who are you"},
+        {BL_TEXT("POST /away HTTP/1.1\r\n" HOST "Content-Length: 99999999999\r\n\r\n"), 401, NULL},
+        {BL_TEXT("POST /in HTTP/1.1\r\n" HOST "Content-Length: 99999999999\r\n\r\n"), 413, NULL},
+        {BL_TEXT("GET /mute HTTP/1.1\r\n" HOST "\r\n"), 500, NULL},
+        {BL_TEXT("GET /in HTTP/1.1\r\nHost: name.test\r\nConnection: close\r\n\r\n"), 200, NULL},
+        {BL_TEXT("GET http://name.test/in HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n"), 200,
+         NULL},
+    };
+    static const struct bl_text outside = BL_TEXT("GET /in HTTP/1.1\r\nHost: evil.test\r\n\r\n");
+    struct bl_nursery nursery;
+    struct bl_http_server *server;
+    struct guest guest;
+    unsigned seen = 0;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct bl_http_server_options options = {.address = "127.0.0.1",
+                                             .body_max = 1024,
+                                             .knows_host = knows_name,
+                                             .admit = admit_some,
+                                             .serve = say_size,
+                                             .context = &seen};
+    CHECK_EQUAL(bl_http_server_start(&nursery, &options, &server, NULL), 0);
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        CHECK(guest_connect(&guest, bl_http_server_port(server)));
+        guest_send(&guest, rows[i].bytes);
+        shutdown(guest.fd, SHUT_WR);
+        CHECK_EQUAL(guest_read_all(&guest), BL_ECLOSED);
+        CHECK_EQUAL(guest_status(&guest), rows[i].status);
+        CHECK(rows[i].has == NULL || guest_has(&guest, rows[i].has));
+        guest_close(&guest);
+    }
+    CHECK_EQUAL(seen, BL_COUNT(rows) + 1);
+    CHECK_EQUAL(guest_ask(&guest, bl_http_server_port(server), outside), 403);
+    CHECK_EQUAL(seen, BL_COUNT(rows) + 1);
+    guest_close(&guest);
+    bl_http_server_stop(server);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+IN_LOOP(a_request_may_be_turned_away_before_its_body, ask_at_the_door)
+
 SUITE(server_call, cmocka_unit_test(good_requests_are_served_and_bad_ones_refused_with_a_status),
       cmocka_unit_test(a_request_may_come_byte_by_byte),
       cmocka_unit_test(a_head_over_its_limits_is_refused),
@@ -500,4 +590,5 @@ SUITE(server_call, cmocka_unit_test(good_requests_are_served_and_bad_ones_refuse
       cmocka_unit_test(an_answer_in_pieces_is_chunked_or_ends_with_the_connection),
       cmocka_unit_test(a_head_has_no_body_and_the_connection_goes_on),
       cmocka_unit_test(what_is_left_unfinished_or_cut_ends_with_a_reset),
-      cmocka_unit_test(an_answer_that_cannot_be_sent_is_refused_and_another_can));
+      cmocka_unit_test(an_answer_that_cannot_be_sent_is_refused_and_another_can),
+      cmocka_unit_test(a_request_may_be_turned_away_before_its_body));

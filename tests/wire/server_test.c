@@ -245,6 +245,9 @@ static int start_badly(void *argument)
         CHECK_EQUAL(bl_http_server_start(&nursery, &options, &server, &error), BL_EINVAL);
         CHECK(error.hint[0] != '\0');
     }
+    options.address = "127.9.8.7";
+    CHECK_EQUAL(bl_http_server_start(&nursery, &options, &server, NULL), 0);
+    bl_http_server_stop(server);
     options.address = "127.0.0.1";
     CHECK_EQUAL(bl_http_server_start(&nursery, &options, &server, NULL), 0);
     options.port = bl_http_server_port(server);
