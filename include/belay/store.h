@@ -281,6 +281,46 @@ int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *di
                   uint64_t limit, bool agents, struct bl_list *ret_summaries,
                   struct bl_error *error);
 
+/* A page of them: those after the one with that time and id, in the same order. */
+struct bl_store_list_options {
+    const char *directory; /* NULL: of all */
+    uint64_t limit;        /* 0: all of them */
+    bool agents;           /* those of sub-agents, too */
+    const char *after_id;  /* NULL: from the first */
+    int64_t after_updated_wall_ns;
+};
+int bl_store_list_page(struct bl_store *store, struct bl_arena *arena,
+                       const struct bl_store_list_options *options, struct bl_list *ret_summaries,
+                       struct bl_error *error);
+
+/* What the store knows of a piece of work by its id: a run (of a feature, too), a session, a turn,
+ * a receipt, a cell (SESSION/CELL, or its id alone where there is one of it), a feature, a task of
+ * one (FEAT/TASK, or its id alone; the repository's path and a slash before, where several have
+ * it). */
+struct bl_store_work {
+    const char *kind;       /* run, session, turn, receipt, cell, feature, task */
+    const char *id;         /* in full */
+    const char *session;    /* NULL: none */
+    bool ended;             /* else: nobody knows better than that it has begun */
+    struct bl_text result;  /* JSON: of a run or a session its newest turn's; of a cell its newest
+                               outcome; of a feature or a task its record; empty: none */
+    struct bl_text receipt; /* JSON: of its stop; empty: it was not stopped */
+};
+/* In the arena. BL_ENOENT; BL_EEXIST: several have it, and the error's hint names them in full. */
+int bl_store_find(struct bl_store *store, struct bl_arena *arena, const char *id,
+                  struct bl_store_work *ret_work, struct bl_error *error);
+
+/* Committed turns of a session, oldest first, those that were compacted away too; what cannot be
+ * found any more of one is left out. */
+struct bl_store_turn {
+    struct bl_list link;
+    struct bl_text id;
+    bool interrupted;
+    struct bl_text messages; /* JSON, as bl_messages_read takes it */
+};
+int bl_store_turns(struct bl_store *store, struct bl_arena *arena, const char *session,
+                   struct bl_list *ret_turns, struct bl_error *error);
+
 struct bl_store_session_view {
     struct bl_store_summary summary;
     const struct bl_text *turns; /* results, JSON each, oldest first */
@@ -311,5 +351,34 @@ int bl_store_delete(struct bl_store *store, const char *id, struct bl_error *err
  * own, without cells, and without the sessions of sub-agents; `new_id` NULL: made up. */
 int bl_store_fork(struct bl_store *store, const char *id, const char *new_id,
                   struct bl_arena *arena, const char **ret_id, struct bl_error *error);
+
+/* ---- Tasks of other protocols ---------------------------------------------------------------- */
+
+/* Work that somebody asked for and comes back for later, by its id, from a later process too. */
+struct bl_store_task {
+    const char *id;
+    const char *kind;    /* run, exec */
+    const char *session; /* NULL: none */
+    int64_t created_wall_ns;
+    int64_t ended_wall_ns;   /* 0: it works */
+    int64_t expires_wall_ns; /* 0: not yet set; it goes some time after */
+    const char *status;      /* working, completed, failed, cancelled */
+    struct bl_text result;   /* JSON of the end; empty: none */
+    struct bl_text receipt;  /* JSON; empty: none */
+    bool owner_alive;        /* of one that works: who made it is there */
+};
+/* Synced before it returns. BL_EEXIST: there is one of that id. Its owner is this process. */
+int bl_store_task_begin(struct bl_store *store, const struct bl_store_task *task,
+                        struct bl_error *error);
+/* status, result, receipt, ended (0: now) and expires (0: an hour after) of one that works; once:
+ * BL_EEXIST: it has ended. BL_ENOENT: there is none. Here, and above: BL_EUNKNOWN: the caller was
+ * stopped before the store had answered, and it is in it, or not. */
+int bl_store_task_end(struct bl_store *store, const struct bl_store_task *task,
+                      struct bl_error *error);
+/* In the arena. BL_ENOENT: there is none, or it has expired. One whose owner is gone and that has
+ * not ended is ended now, as `failed` (in a store opened for reading it stays as it is, with
+ * `owner_alive` false); expired ones are removed on the way. */
+int bl_store_task_get(struct bl_store *store, struct bl_arena *arena, const char *id,
+                      struct bl_store_task *ret_task, struct bl_error *error);
 
 #endif

@@ -11,6 +11,7 @@ static struct store_look *make_look(struct bl_store *store, enum store_operation
     look->wall_ns = store_wall_ns();
     look->id = store_job_string(&look->job, id);
     bl_list_init(&look->summaries);
+    bl_list_init(&look->turns);
     return look;
 }
 
@@ -47,21 +48,54 @@ static const struct bl_text *copy_texts(struct bl_arena *arena, const struct bl_
 
 /* ---- Looking ---- */
 
-int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *directory,
-                  uint64_t limit, bool agents, struct bl_list *ret_summaries,
-                  struct bl_error *error)
+int bl_store_list_page(struct bl_store *store, struct bl_arena *arena,
+                       const struct bl_store_list_options *options, struct bl_list *ret_summaries,
+                       struct bl_error *error)
 {
     struct store_look *look = make_look(store, STORE_LIST, NULL);
     int code;
-    look->directory = store_job_string(&look->job, directory);
-    look->limit = limit;
-    look->agents = agents;
+    look->directory = store_job_string(&look->job, options->directory);
+    look->limit = options->limit;
+    look->agents = options->agents;
+    look->after_id = store_job_string(&look->job, options->after_id);
+    look->after_updated_wall_ns = options->after_updated_wall_ns;
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         bl_list_init(ret_summaries);
         BL_LIST_EACH (link, &look->summaries) {
             struct bl_store_summary *summary = bl_arena_alloc(arena, sizeof *summary);
             copy_summary(arena, BL_CONTAINER(link, struct bl_store_summary, link), summary);
             bl_list_push_back(ret_summaries, &summary->link);
+        }
+    }
+    store_job_leave(&look->job);
+    return code;
+}
+
+int bl_store_list(struct bl_store *store, struct bl_arena *arena, const char *directory,
+                  uint64_t limit, bool agents, struct bl_list *ret_summaries,
+                  struct bl_error *error)
+{
+    struct bl_store_list_options options = {
+        .directory = directory, .limit = limit, .agents = agents};
+    return bl_store_list_page(store, arena, &options, ret_summaries, error);
+}
+
+int bl_store_turns(struct bl_store *store, struct bl_arena *arena, const char *session,
+                   struct bl_list *ret_turns, struct bl_error *error)
+{
+    int code = bl_session_id_check(session, error);
+    if (code != 0)
+        return code;
+    struct store_look *look = make_look(store, STORE_TURNS, session);
+    if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
+        bl_list_init(ret_turns);
+        BL_LIST_EACH (link, &look->turns) {
+            const struct bl_store_turn *from = BL_CONTAINER(link, struct bl_store_turn, link);
+            struct bl_store_turn *to = bl_arena_alloc(arena, sizeof *to);
+            to->id = bl_arena_text(arena, from->id);
+            to->interrupted = from->interrupted;
+            to->messages = bl_arena_text(arena, from->messages);
+            bl_list_push_back(ret_turns, &to->link);
         }
     }
     store_job_leave(&look->job);

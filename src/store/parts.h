@@ -66,6 +66,9 @@ enum store_operation {
     STORE_FEATURE_HOLD,
     STORE_FEATURE_WRITE,
     STORE_FEATURE_RELEASE,
+    STORE_TASK_BEGIN,
+    STORE_TASK_END,
+    STORE_TASK_SETTLE,
     STORE_IMPORT,
     STORE_FORK,
     STORE_DELETE,
@@ -77,6 +80,9 @@ enum store_operation {
     STORE_FEATURE_LOAD,
     STORE_FEATURE_EVENTS,
     STORE_FEATURE_LIST,
+    STORE_TASK_GET,
+    STORE_FIND,
+    STORE_TURNS,
 };
 
 /*   queued   --taken into a batch-->         running
@@ -177,8 +183,10 @@ struct store_look {
     const char *directory; /* list; NULL: all */
     uint64_t limit;        /* list; 0: all */
     bool agents;           /* list; those of sub-agents, too */
-    struct bl_text lines;  /* import */
-    int64_t session;       /* of cells: its key */
+    const char *after_id;  /* list; NULL: from the first */
+    int64_t after_updated_wall_ns;
+    struct bl_text lines; /* import */
+    int64_t session;      /* of cells: its key */
     struct bl_text cell_id;
     int64_t wall_ns;
     /* The answer; all of it in the output. */
@@ -188,7 +196,34 @@ struct store_look {
     struct bl_store_session_view view;
     struct bl_list cells;  /* struct bl_store_cell */
     struct bl_list values; /* struct bl_store_value */
+    struct bl_list turns;  /* struct bl_store_turn */
     bool buried;
+};
+
+/* What is known of an id. */
+struct store_find {
+    struct store_job job;
+    struct store_identity self;
+    int64_t wall_ns;
+    const char *id;
+    const char *holder;        /* what stands before its last slash; NULL: there is none */
+    const char *last;          /* and after it */
+    struct bl_store_work work; /* the answer; all of it in the output */
+};
+
+/* So long the end of a task is kept, if nobody says how long. */
+#define STORE_TASK_KEPT_NS ((int64_t)3600 * (int64_t)BL_NS_PER_S)
+/* A task has no lease: one whose owner cannot be seen from here is taken to work so long. */
+#define STORE_TASK_OUT_OF_SIGHT_NS ((int64_t)7 * 24 * 3600 * (int64_t)BL_NS_PER_S)
+
+/* Begin, end, settle, get. */
+struct store_task {
+    struct store_job job;
+    struct store_identity self;
+    int64_t wall_ns;
+    struct bl_store_task task; /* what is asked for, and the answer: that is in the output */
+    bool found;                /* the answer of get and settle, as the next */
+    bool unsettled;            /* there is something to be written first */
 };
 
 /* What a feature is written under, as a session. */

@@ -153,6 +153,13 @@ int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *loo
                         struct bl_error *error);
 int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
+int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
+int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_error *error);
+int sqlite_task_begin(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
+int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
+/* Removes what has expired, and ends this one if its owner is gone. */
+int sqlite_task_settle(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
+int sqlite_task_get(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
 
 /* ---- sqlite_hold.c: leases, and what is not found ---- */
 

@@ -103,11 +103,17 @@ static int refuse_held(struct sqlite_link *link, const struct store_look *look,
 static int delete_one(struct sqlite_link *link, int64_t session, struct bl_error *error)
 {
     static const char *const statements[] = {
-        "DELETE FROM checkpoint WHERE session = ?", "DELETE FROM journal WHERE session = ?",
-        "DELETE FROM receipt WHERE session = ?",    "DELETE FROM attempt WHERE session = ?",
-        "DELETE FROM running WHERE session = ?",    "DELETE FROM turn WHERE session = ?",
-        "DELETE FROM run WHERE session = ?",        "DELETE FROM request WHERE session = ?",
-        "DELETE FROM summary WHERE session = ?",    "DELETE FROM lease WHERE session = ?",
+        "DELETE FROM checkpoint WHERE session = ?",
+        "DELETE FROM journal WHERE session = ?",
+        "DELETE FROM receipt WHERE session = ?",
+        "DELETE FROM attempt WHERE session = ?",
+        "DELETE FROM running WHERE session = ?",
+        "DELETE FROM turn WHERE session = ?",
+        "DELETE FROM run WHERE session = ?",
+        "DELETE FROM request WHERE session = ?",
+        "DELETE FROM summary WHERE session = ?",
+        "DELETE FROM lease WHERE session = ?",
+        "DELETE FROM task WHERE session = (SELECT id FROM session WHERE key = ?)",
         "DELETE FROM session WHERE key = ?",
     };
     int code = sqlite_cells_delete(link, session, error);

@@ -74,10 +74,11 @@ int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_err
         link, error,
         "SELECT " SUMMARY_COLUMNS " FROM session"
         " WHERE (?1 IS NULL OR directory = ?1) AND (?3 OR agent_of IS NULL)"
-        " ORDER BY updated DESC, key DESC LIMIT ?2",
-        "sii", look->directory,
+        " AND (?4 IS NULL OR updated < ?5 OR (updated = ?5 AND id > ?4))"
+        " ORDER BY updated DESC, id LIMIT ?2",
+        "siisi", look->directory,
         look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit,
-        (int64_t)look->agents);
+        (int64_t)look->agents, look->after_id, look->after_updated_wall_ns);
     while ((code = sqlite_next(link, row, error)) == 1) {
         struct bl_store_summary *summary = bl_arena_alloc(arena, sizeof *summary);
         code = read_summary(link, look, row, arena, summary, error);
@@ -199,6 +200,29 @@ int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_err
     return code;
 }
 
+/* Those that the model does not see any more, too: a compaction moves the beginning of the context,
+ * and leaves the turns. */
+int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    struct bl_arena *arena = &look->job.output;
+    int64_t session;
+    int code = sqlite_find_session(link, look->id, &session, error);
+    if (code != 0)
+        return code;
+    bl_list_init(&look->turns);
+    sqlite3_stmt *row = sqlite_query(
+        link, error, "SELECT id, interrupted, messages FROM turn WHERE session = ? ORDER BY number",
+        "i", session);
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct bl_store_turn *turn = bl_arena_alloc(arena, sizeof *turn);
+        turn->id = sqlite_copy(arena, row, 0);
+        turn->interrupted = sqlite3_column_int64(row, 1) != 0;
+        turn->messages = sqlite_copy(arena, row, 2);
+        bl_list_push_back(&look->turns, &turn->link);
+    }
+    return code;
+}
+
 int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
     int64_t session;
@@ -234,6 +258,12 @@ static int run_look(struct sqlite_link *link, struct store_job *job, struct bl_e
     case STORE_FEATURE_LOAD: return sqlite_feature_load(link, whole, error);
     case STORE_FEATURE_EVENTS: return sqlite_feature_events(link, whole, error);
     case STORE_FEATURE_LIST: return sqlite_feature_list(link, whole, error);
+    case STORE_TASK_GET: return sqlite_task_get(link, whole, error);
+    case STORE_FIND: return sqlite_find(link, whole, error);
+    case STORE_TURNS: return sqlite_turns(link, look, error);
+    case STORE_TASK_BEGIN:
+    case STORE_TASK_END:
+    case STORE_TASK_SETTLE:
     case STORE_FEATURE_HOLD:
     case STORE_FEATURE_WRITE:
     case STORE_FEATURE_RELEASE:

@@ -206,8 +206,29 @@ static const char version_4[] =
     " json TEXT NOT NULL,"
     " PRIMARY KEY (feature, generation, number)) STRICT, WITHOUT ROWID;";
 
+/* What others come back for. Few, and not for long: they go by the time at which they expire. A
+ * task may be there before its session is, which is named by its id for that. */
+static const char version_5[] =
+    "CREATE TABLE task ("
+    " key INTEGER PRIMARY KEY,"
+    " id TEXT NOT NULL UNIQUE,"
+    " kind TEXT NOT NULL,"
+    " session TEXT,"
+    " created INTEGER NOT NULL,"
+    " ended INTEGER NOT NULL DEFAULT 0,"
+    " expires INTEGER NOT NULL DEFAULT 0," /* 0: it works */
+    " status TEXT NOT NULL CHECK (status IN ('working', 'completed', 'failed', 'cancelled')),"
+    " pid INTEGER NOT NULL," /* of its owner, as the next */
+    " started INTEGER NOT NULL,"
+    " host TEXT NOT NULL,"
+    " boot TEXT NOT NULL,"
+    " pid_space TEXT NOT NULL,"
+    " receipt TEXT,"
+    " result TEXT) STRICT;"
+    "CREATE INDEX task_by_expiry ON task (expires) WHERE expires > 0;";
+
 const struct sqlite_migration sqlite_migrations[] = {
-    {version_1}, {version_2}, {version_3}, {version_4}};
+    {version_1}, {version_2}, {version_3}, {version_4}, {version_5}};
 const size_t sqlite_migration_count = BL_COUNT(sqlite_migrations);
 
 static int run_migrations(struct sqlite_link *link, const struct sqlite_migration *migrations,

@@ -248,6 +248,12 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     case STORE_FEATURE_LOAD:
     case STORE_FEATURE_EVENTS:
     case STORE_FEATURE_LIST:
+    case STORE_TASK_BEGIN:
+    case STORE_TASK_END:
+    case STORE_TASK_SETTLE:
+    case STORE_TASK_GET:
+    case STORE_FIND:
+    case STORE_TURNS:
     case STORE_HOLD:
     case STORE_BEGIN:
     case STORE_COMMIT:

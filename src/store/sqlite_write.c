@@ -50,6 +50,9 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     case STORE_FEATURE_HOLD: return sqlite_feature_hold(link, whole, error);
     case STORE_FEATURE_WRITE: return sqlite_feature_write(link, whole, error);
     case STORE_FEATURE_RELEASE: return sqlite_feature_release(link, whole, error);
+    case STORE_TASK_BEGIN: return sqlite_task_begin(link, whole, error);
+    case STORE_TASK_END: return sqlite_task_end(link, whole, error);
+    case STORE_TASK_SETTLE: return sqlite_task_settle(link, whole, error);
     case STORE_IMPORT: return sqlite_import(link, whole, error);
     case STORE_FORK: return sqlite_fork(link, whole, error);
     case STORE_DELETE: return sqlite_delete(link, whole, error);
@@ -75,7 +78,10 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     case STORE_CELL_BURIED:
     case STORE_FEATURE_LOAD:
     case STORE_FEATURE_EVENTS:
-    case STORE_FEATURE_LIST: break;
+    case STORE_FEATURE_LIST:
+    case STORE_TASK_GET:
+    case STORE_FIND:
+    case STORE_TURNS: break;
     }
     return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a write");
 }

@@ -571,7 +571,8 @@ int role_main(int argument_count, char **arguments)
     } roles[] = {{"holder", role_holder},           {"opener", role_opener},
                  {"writer", role_writer},           {"read-only", role_read_only},
                  {"cell-holder", role_cell_holder}, {"cell-writer", role_cell_writer},
-                 {"cell-faults", role_cell_faults}, {"feature", role_feature}};
+                 {"cell-faults", role_cell_faults}, {"feature", role_feature},
+                 {"task-owner", role_task_owner}};
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -147,7 +147,7 @@ STORE_TEST(a_damaged_store_is_not_touched)
     /* Most pages of a new store are empty, and bear any garbage. */
     struct bl_store *full = store_at(place);
     CHECK_EQUAL(hold(&holding, full, "alpha"), 0);
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 60; i++)
         add_turn(&holding, "turn_2");
     let_go(&holding);
     bl_store_close(full);

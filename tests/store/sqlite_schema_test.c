@@ -177,6 +177,32 @@ STORE_TEST(a_store_of_version_3_has_no_features_to_be_read)
     bl_store_close(store);
 }
 
+STORE_TEST(a_store_of_version_4_goes_on_and_has_tasks)
+{
+    static const struct bl_store_task task = {.id = "run_9", .kind = "run", .session = "alpha"};
+    struct bl_arena arena = {0};
+    struct bl_store_task found;
+    struct holding holding;
+    struct bl_store *store = NULL;
+    place_version(place, 4);
+    change_file(place, "INSERT INTO feature (created, updated, repository, id, name)"
+                       " VALUES (1, 1, '/r', 'FEAT', 'Feature')");
+    CHECK_EQUAL(bl_store_open_reading(place->path, &store, NULL), 0);
+    check_up_to_date(place, store);
+    CHECK_EQUAL(bl_store_task_get(store, &arena, "run_9", &found, NULL), BL_ENOENT);
+    bl_store_close(store);
+    store = store_at(place);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature WHERE id = 'FEAT'"), 1);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_3");
+    let_go(&holding);
+    CHECK_EQUAL(bl_store_task_begin(store, &task, NULL), 0);
+    CHECK_EQUAL(bl_store_task_get(store, &arena, "run_9", &found, NULL), 0);
+    CHECK(found.owner_alive);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
 STORE_TEST(a_store_of_version_1_is_brought_up_to_date_to_be_read)
 {
     struct bl_store *store = NULL;
@@ -193,4 +219,5 @@ SUITE(sqlite_schema, cmocka_unit_test(migrations_go_on_from_where_a_file_stands)
       cmocka_unit_test(a_store_of_version_2_goes_on_and_has_cells),
       cmocka_unit_test(a_store_of_version_3_goes_on_and_has_features),
       cmocka_unit_test(a_store_of_version_3_has_no_features_to_be_read),
+      cmocka_unit_test(a_store_of_version_4_goes_on_and_has_tasks),
       cmocka_unit_test(a_store_of_version_1_is_brought_up_to_date_to_be_read));

@@ -1,0 +1,436 @@
+/* What is known of a piece of work by its id alone.
+ *
+ * Ids that are unique everywhere (runs, receipts, sessions) are looked for first, then those that
+ * are so only in what holds them, then turns: these have no index, since each commit would pay for
+ * it, and the whole table is gone through. Each of these functions returns 1 with the answer in
+ * `find`, 0 when it knows nothing of the id, or a code. */
+#include <stdio.h>
+
+#include "sqlite.h"
+
+/* ---- Pieces of an answer ---- */
+
+static int take_receipt(struct sqlite_link *link, struct store_find *find, int64_t session,
+                        const char *id, struct bl_error *error)
+{
+    if (id == NULL)
+        return 0;
+    /* As it is on its own: one that came later may hold more than the result of a turn. */
+    sqlite3_stmt *row = sqlite_query(
+        link, error, "SELECT body FROM receipt WHERE session = ? AND id = ?", "is", session, id);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    find->work.receipt = sqlite_copy(&find->job.output, row, 0);
+    sqlite_free(row);
+    return 0;
+}
+
+/* Result, and id of the receipt, in these columns of the row, which is free after. */
+static int take_end(struct sqlite_link *link, struct store_find *find, int64_t session,
+                    sqlite3_stmt *row, int column, struct bl_error *error)
+{
+    find->work.result = sqlite_copy(&find->job.output, row, column);
+    const char *receipt = sqlite_string(&find->job.output, row, column + 1);
+    sqlite_free(row);
+    return take_receipt(link, find, session, receipt, error);
+}
+
+#define RECEIPT_ID(json)                                                                           \
+    "CASE WHEN json_valid(" json ") THEN json_extract(" json ", '$.receipt.id') END"
+
+/* What ended last in the session, of all runs or of one: a turn, or an attempt. */
+static int take_newest(struct sqlite_link *link, struct store_find *find, int64_t session,
+                       const char *run, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT result, receipt FROM ("
+        "SELECT * FROM (SELECT result, " RECEIPT_ID(
+            "result") " AS receipt, ended, 1 AS committed"
+                      " FROM turn WHERE session = ?1 AND (?2 IS NULL OR run = ?2)"
+                      " ORDER BY number DESC LIMIT 1) UNION ALL"
+                      " SELECT * FROM (SELECT result, receipt, ended, 0 AS committed FROM attempt"
+                      " WHERE session = ?1 AND (?2 IS NULL OR run = ?2) ORDER BY key DESC LIMIT 1))"
+                      " ORDER BY ended DESC, committed DESC LIMIT 1",
+        "is", session, run);
+    int code = sqlite_next(link, row, error);
+    return code == 1 ? take_end(link, find, session, row, 0, error) : code;
+}
+
+/* A turn of the run, or an attempt, has that receipt: 1. */
+static int is_of_turn(struct sqlite_link *link, int64_t session, const char *run,
+                      const char *receipt, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM attempt WHERE session = ?1 AND receipt = ?3)"
+        " OR EXISTS (SELECT 1 FROM turn WHERE session = ?1 AND run = ?2 AND"
+        " instr(result, ?3) AND ?3 = " RECEIPT_ID("result") ")",
+        "iss", session, run, receipt);
+    int code = sqlite_next(link, row, error);
+    if (code == 1)
+        sqlite_free(row);
+    return code;
+}
+
+/* The receipt of a run that was stopped between its turns is that of none of them. */
+static int take_late_receipt(struct sqlite_link *link, struct store_find *find, int64_t session,
+                             const char *run, struct bl_error *error)
+{
+    struct bl_arena *arena = &find->job.output;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT id, body FROM receipt WHERE session = ? AND"
+                                     " json_valid(body) AND json_extract(body, '$.scope') = ?"
+                                     " ORDER BY key DESC LIMIT 1",
+                                     "is", session, run);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    const char *receipt = sqlite_string(arena, row, 0);
+    struct bl_text body = sqlite_copy(arena, row, 1);
+    sqlite_free(row);
+    code = is_of_turn(link, session, run, receipt, error);
+    if (code == 0)
+        find->work.receipt = body;
+    return code < 0 ? code : 0;
+}
+
+/* An attempt is on record as under way: 1. One that a dead holder left is, until the session is
+ * held again: then it is settled. */
+static int is_running(struct sqlite_link *link, int64_t session, const char *run,
+                      struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error, "SELECT 1 FROM running WHERE session = ?1 AND (?2 IS NULL OR run = ?2)", "is",
+        session, run);
+    int code = sqlite_next(link, row, error);
+    if (code == 1)
+        sqlite_free(row);
+    return code;
+}
+
+/* Somebody alive holds the session: 1. */
+static int is_held(struct sqlite_link *link, const struct store_find *find, int64_t session,
+                   struct bl_error *error)
+{
+    struct sqlite_lease lease;
+    int code = sqlite_lease_read(link, &sqlite_leased_session, session, &lease, error);
+    return code != 1 ? code : sqlite_lease_binds(&lease, &find->self, find->wall_ns);
+}
+
+/* ---- Runs, sessions, receipts ---- */
+
+static int find_run(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+{
+    struct bl_arena *arena = &find->job.output;
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT session.key, session.id, run.rowid = (SELECT max(later.rowid) FROM run AS later"
+        " WHERE later.session = run.session) FROM run JOIN session ON session.key = run.session"
+        " WHERE run.id = ?",
+        "s", find->id);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    int64_t session = sqlite3_column_int64(row, 0);
+    bool latest = sqlite3_column_int64(row, 2) != 0;
+    find->work = (struct bl_store_work){
+        .kind = "run", .id = find->id, .session = sqlite_string(arena, row, 1)};
+    sqlite_free(row);
+    int busy = is_running(link, session, find->id, error);
+    if (busy == 0 && latest)
+        busy = is_held(link, find, session, error);
+    if (busy < 0)
+        return busy;
+    find->work.ended = busy == 0;
+    code = take_newest(link, find, session, find->id, error);
+    if (code == 0 && find->work.receipt.size == 0)
+        code = take_late_receipt(link, find, session, find->id, error);
+    return code < 0 ? code : 1;
+}
+
+static int find_session(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+{
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT key FROM session WHERE id = ?", "s", find->id);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    int64_t session = sqlite3_column_int64(row, 0);
+    sqlite_free(row);
+    int busy = is_running(link, session, NULL, error);
+    if (busy == 0)
+        busy = is_held(link, find, session, error);
+    if (busy < 0)
+        return busy;
+    find->work = (struct bl_store_work){
+        .kind = "session", .id = find->id, .session = find->id, .ended = busy == 0};
+    code = take_newest(link, find, session, NULL, error);
+    return code < 0 ? code : 1;
+}
+
+/* An import under another name has the same receipts: that of the first session is as good. */
+static int find_receipt(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+{
+    struct bl_arena *arena = &find->job.output;
+    sqlite3_stmt *row = sqlite_query(link, error,
+                                     "SELECT receipt.body, session.id FROM receipt JOIN session"
+                                     " ON session.key = receipt.session WHERE receipt.id = ?"
+                                     " ORDER BY receipt.session LIMIT 1",
+                                     "s", find->id);
+    int code = sqlite_next(link, row, error);
+    if (code == 0) {
+        row = sqlite_query(link, error,
+                           "SELECT json, NULL FROM feature_record WHERE name = 'receipt/' || ?"
+                           " ORDER BY key DESC LIMIT 1",
+                           "s", find->id);
+        code = sqlite_next(link, row, error);
+    }
+    if (code != 1)
+        return code;
+    find->work = (struct bl_store_work){
+        .kind = "receipt",
+        .id = find->id,
+        .session = sqlite_string(arena, row, 1),
+        .ended = true,
+        .receipt = sqlite_copy(arena, row, 0),
+    };
+    sqlite_free(row);
+    return 1;
+}
+
+/* ---- Features and their tasks ---- */
+
+/* A record of that generation: the task or the feature, and the receipt that it names. */
+static int take_record(struct sqlite_link *link, struct store_find *find, int64_t feature,
+                       int64_t generation, const char *name, struct bl_error *error)
+{
+    struct bl_arena *arena = &find->job.output;
+    /* States of a task that change no more are all but these; a feature says when it ended. */
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT json, CASE WHEN name = 'feature' THEN json_extract(json, '$.ended_at') IS NOT NULL"
+        " ELSE coalesce(json_extract(json, '$.state'), 'pending') NOT IN"
+        " ('pending', 'queued', 'running', 'stopping', 'approved') END,"
+        " (SELECT kept.json FROM feature_record AS kept WHERE kept.feature = record.feature AND"
+        " kept.generation = record.generation AND"
+        " kept.name = 'receipt/' || json_extract(record.json, '$.receipt'))"
+        " FROM feature_record AS record WHERE feature = ? AND generation = ? AND name = ?"
+        " AND json_valid(json)",
+        "iis", feature, generation, name);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code < 0 ? code : 1;
+    find->work.result = sqlite_copy(arena, row, 0);
+    find->work.ended = sqlite3_column_int64(row, 1) != 0;
+    find->work.receipt = sqlite_copy(arena, row, 2);
+    sqlite_free(row);
+    return 1;
+}
+
+/* The run of a whole feature: as its record says, or whoever holds it and has none yet. */
+static int find_feature_run(struct sqlite_link *link, struct store_find *find,
+                            struct bl_error *error)
+{
+    sqlite3_stmt *row =
+        sqlite_query(link, error,
+                     "SELECT feature, generation FROM feature_record WHERE name = 'feature' AND"
+                     " json_valid(json) AND json_extract(json, '$.run_id') = ?1 UNION ALL"
+                     " SELECT key, generation FROM feature WHERE run = ?1 LIMIT 1",
+                     "s", find->id);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    int64_t feature = sqlite3_column_int64(row, 0), generation = sqlite3_column_int64(row, 1);
+    sqlite_free(row);
+    find->work = (struct bl_store_work){.kind = "run", .id = find->id};
+    return take_record(link, find, feature, generation, "feature", error);
+}
+
+/* ---- What is unique in its holder ---- */
+
+/* One of those that an id may mean. */
+struct candidate {
+    const char *kind;
+    const char *name; /* in full */
+    int64_t holder;   /* key of the session, or of the feature */
+    int64_t generation;
+};
+
+#define CANDIDATES_NAMED 4
+
+struct candidates {
+    struct candidate first;
+    size_t count;
+    const char *names[CANDIDATES_NAMED];
+};
+
+static int gather(struct sqlite_link *link, struct store_find *find, sqlite3_stmt *row,
+                  const char *kind, struct candidates *found, struct bl_error *error)
+{
+    int code;
+    while ((code = sqlite_next(link, row, error)) == 1) {
+        struct candidate each = {
+            .kind = kind,
+            .name = sqlite_string(&find->job.output, row, 0),
+            .holder = sqlite3_column_int64(row, 1),
+            .generation = sqlite3_column_int64(row, 2),
+        };
+        if (found->count == 0)
+            found->first = each;
+        if (found->count < CANDIDATES_NAMED)
+            found->names[found->count] = each.name;
+        found->count++;
+    }
+    return code;
+}
+
+static int gather_cells(struct sqlite_link *link, struct store_find *find, struct candidates *found,
+                        struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT session.id || '/' || held.id, session.key, 0 FROM"
+        " (SELECT session, id FROM cell WHERE id = ?1 UNION"
+        " SELECT session, id FROM cell_tombstone WHERE id = ?1) AS held"
+        " JOIN session ON session.key = held.session WHERE ?2 IS NULL OR session.id = ?2"
+        " ORDER BY session.key",
+        "ss", find->last, find->holder);
+    return gather(link, find, row, "cell", found, error);
+}
+
+/* Features of several repositories may have one id: then the path stands before it. */
+static int gather_features(struct sqlite_link *link, struct store_find *find,
+                           struct candidates *found, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT CASE count(*) OVER () WHEN 1 THEN '' ELSE feature.repository || '/' END ||"
+        " feature.id || '/' || ?1, feature.key, feature.generation FROM feature JOIN feature_record"
+        " AS record ON record.feature = feature.key AND record.generation = feature.generation AND"
+        " record.name = 'task/' || ?1 WHERE ?2 IS NULL OR feature.id = ?2 OR"
+        " feature.repository || '/' || feature.id = ?2 ORDER BY feature.key",
+        "ss", find->last, find->holder);
+    int code = gather(link, find, row, "task", found, error);
+    if (code != 0)
+        return code;
+    row = sqlite_query(link, error,
+                       "SELECT CASE count(*) OVER () WHEN 1 THEN '' ELSE repository || '/' END ||"
+                       " id, key, generation FROM feature WHERE id = ?1 AND"
+                       " (?2 IS NULL OR repository = ?2) ORDER BY key",
+                       "ss", find->last, find->holder);
+    return gather(link, find, row, "feature", found, error);
+}
+
+static int refuse_ambiguous(const struct store_find *find, const struct candidates *found,
+                            struct bl_error *error)
+{
+    char names[200] = "";
+    size_t used = 0, named = 0;
+    for (size_t i = 0; i < found->count && i < CANDIDATES_NAMED; i++) {
+        size_t size = strlen(found->names[i]);
+        if (used + size + 3 > sizeof names)
+            continue;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
+                                 found->names[i]);
+        named++;
+    }
+    bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "look up", find->id,
+                 "several have the id '%.100s': name one in full", find->id);
+    if (named == found->count)
+        bl_error_hint(error, "%s", names);
+    else
+        bl_error_hint(error, "%s and %zu more", names, found->count - named);
+    return BL_EEXIST;
+}
+
+static int take_cell(struct sqlite_link *link, struct store_find *find, int64_t session,
+                     struct bl_error *error)
+{
+    struct bl_arena *arena = &find->job.output;
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT terminal, " RECEIPT_ID("terminal") ", terminal IS NOT NULL, yielded"
+                                                   " FROM cell WHERE session = ? AND id = ?",
+        "is", session, find->last);
+    int code = sqlite_next(link, row, error);
+    if (code < 0)
+        return code;
+    /* Of one that is buried nothing is left but that it has ended. */
+    find->work.ended = code == 0 || sqlite3_column_int64(row, 2) != 0;
+    if (code == 0)
+        return 1;
+    struct bl_text yielded = sqlite_copy(arena, row, 3);
+    code = take_end(link, find, session, row, 0, error);
+    if (find->work.result.size == 0)
+        find->work.result = yielded;
+    return code < 0 ? code : 1;
+}
+
+static int find_held(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+{
+    struct candidates found = {0};
+    int code = gather_cells(link, find, &found, error);
+    /* SESSION/CELL is a full name; a feature of the session's name has its repository's before. */
+    if (code == 0 && (found.count == 0 || find->holder == NULL))
+        code = gather_features(link, find, &found, error);
+    if (code != 0 || found.count == 0)
+        return code;
+    if (found.count > 1)
+        return refuse_ambiguous(find, &found, error);
+    const struct candidate *only = &found.first;
+    find->work = (struct bl_store_work){.kind = only->kind, .id = only->name};
+    if (strcmp(only->kind, "cell") == 0) {
+        size_t size = strlen(only->name) - strlen(find->last) - 1;
+        find->work.session =
+            bl_arena_text(&find->job.output, (struct bl_text){only->name, size}).data;
+        return take_cell(link, find, only->holder, error);
+    }
+    const char *record = "feature";
+    if (strcmp(only->kind, "task") == 0)
+        record = bl_arena_printf(&find->job.output, "task/%s", find->last).data;
+    return take_record(link, find, only->holder, only->generation, record, error);
+}
+
+/* ---- Turns ---- */
+
+/* A fork has the turns of its parent: that of the older session is as good. */
+static int find_turn(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+{
+    sqlite3_stmt *row = sqlite_query(
+        link, error,
+        "SELECT session.key, session.id, held.result, held.receipt, held.ended FROM"
+        " (SELECT session, result, receipt, 1 AS ended FROM attempt WHERE id = ?1 UNION ALL"
+        " SELECT session, NULL, NULL, 0 FROM running WHERE id = ?1 UNION ALL"
+        " SELECT session, result, " RECEIPT_ID(
+            "result") ", 1 FROM turn WHERE id = ?1) AS held"
+                      " JOIN session ON session.key = held.session ORDER BY session.key LIMIT 1",
+        "s", find->id);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    find->work = (struct bl_store_work){
+        .kind = "turn",
+        .id = find->id,
+        .session = sqlite_string(&find->job.output, row, 1),
+        .ended = sqlite3_column_int64(row, 4) != 0,
+    };
+    code = take_end(link, find, sqlite3_column_int64(row, 0), row, 2, error);
+    return code < 0 ? code : 1;
+}
+
+int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+{
+    static int (*const finders[])(struct sqlite_link *, struct store_find *, struct bl_error *) = {
+        find_run, find_session, find_receipt, find_feature_run, find_held, find_turn};
+    for (size_t i = 0; i < BL_COUNT(finders); i++) {
+        int code = finders[i](link, find, error);
+        if (code != 0)
+            return code == 1 ? 0 : code;
+    }
+    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "look up", find->id,
+                 "nothing is known of '%.100s' in %.200s", find->id, link->path);
+    bl_error_hint(error, "`belay session list` shows the sessions of this store");
+    return BL_ENOENT;
+}

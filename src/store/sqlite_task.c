@@ -1,0 +1,155 @@
+/* Tasks of other protocols. One that works becomes one that has ended, once, by a statement that
+ * finds it working; what has ended never changes, and goes when it has expired. */
+#include "sqlite.h"
+
+/* So many go at most on the way: their results may be large, and somebody waits. */
+#define EXPIRED_MAX 256
+
+static int remove_expired(struct sqlite_link *link, const struct store_task *task,
+                          struct bl_error *error)
+{
+    int code = sqlite_change(link, error,
+                             "DELETE FROM task WHERE key IN (SELECT key FROM task"
+                             " WHERE expires > 0 AND expires <= ? ORDER BY expires LIMIT ?)",
+                             "ii", task->wall_ns, (int64_t)EXPIRED_MAX);
+    /* The one that is asked for in any case. */
+    if (code >= 0)
+        code = sqlite_change(link, error,
+                             "DELETE FROM task WHERE id = ? AND expires > 0 AND expires <= ?", "si",
+                             task->task.id, task->wall_ns);
+    return code < 0 ? code : 0;
+}
+
+int sqlite_task_begin(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
+{
+    const struct bl_store_task *begun = &task->task;
+    const struct store_identity *self = &task->self;
+    int code = remove_expired(link, task, error);
+    if (code != 0)
+        return code;
+    int changed =
+        sqlite_change(link, error,
+                      "INSERT INTO task (id, kind, session, created, status, pid,"
+                      " started, host, boot, pid_space) VALUES (?, ?, ?, ?, 'working',"
+                      " ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                      "sssiiisss", begun->id, begun->kind, begun->session, begun->created_wall_ns,
+                      self->pid, self->started, self->host, self->boot, self->pid_space);
+    if (changed != 0)
+        return changed < 0 ? changed : 0;
+    return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "begin the task", begun->id,
+                        "there is a task %.100s already", begun->id);
+}
+
+int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
+{
+    const struct bl_store_task *end = &task->task;
+    int changed = sqlite_change(link, error,
+                                "UPDATE task SET status = ?, ended = ?, expires = ?, receipt = ?,"
+                                " result = ? WHERE id = ? AND status = 'working'",
+                                "siijjs", end->status, end->ended_wall_ns, end->expires_wall_ns,
+                                end->receipt, end->result, end->id);
+    if (changed != 0)
+        return changed < 0 ? changed : 0;
+    sqlite3_stmt *row = sqlite_query(link, error, "SELECT 1 FROM task WHERE id = ?", "s", end->id);
+    int found = sqlite_next(link, row, error);
+    if (found < 0)
+        return found;
+    if (found == 1)
+        sqlite_free(row);
+    return bl_error_set(
+        error, found == 1 ? BL_EEXIST : BL_ENOENT, BL_KIND_SESSION, "end the task", end->id,
+        found == 1 ? "task %.100s has ended before" : "there is no task %.100s", end->id);
+}
+
+/* ---- Looking ---- */
+
+/* Whose end nobody will write any more. */
+static bool is_orphan(const struct store_task *task, const struct store_identity *owner)
+{
+    switch (store_identity_life(&task->self, owner)) {
+    case STORE_ALIVE: return false;
+    case STORE_DEAD: return true;
+    case STORE_OUT_OF_SIGHT: break;
+    }
+    return task->wall_ns - task->task.created_wall_ns > STORE_TASK_OUT_OF_SIGHT_NS;
+}
+
+static void read_owner(sqlite3_stmt *row, int column, struct store_identity *ret_owner)
+{
+    *ret_owner = (struct store_identity){
+        .pid = sqlite3_column_int64(row, column),
+        .started = sqlite3_column_int64(row, column + 1),
+    };
+    bl_text_into(ret_owner->host, sizeof ret_owner->host, sqlite_text(row, column + 2).data);
+    bl_text_into(ret_owner->boot, sizeof ret_owner->boot, sqlite_text(row, column + 3).data);
+    bl_text_into(ret_owner->pid_space, sizeof ret_owner->pid_space,
+                 sqlite_text(row, column + 4).data);
+}
+
+/* Fills the answer. One that has expired is as good as gone. */
+static int read_task(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
+{
+    struct bl_arena *arena = &task->job.output;
+    struct store_identity owner;
+    sqlite3_stmt *row =
+        sqlite_query(link, error,
+                     "SELECT kind, session, created, ended, expires, status, pid, started, host,"
+                     " boot, pid_space, receipt, result FROM task WHERE id = ? AND"
+                     " (expires = 0 OR expires > ?)",
+                     "si", task->task.id, task->wall_ns);
+    int code = sqlite_next(link, row, error);
+    task->found = code == 1;
+    if (code != 1)
+        return code;
+    task->task = (struct bl_store_task){
+        .id = task->task.id,
+        .kind = sqlite_string(arena, row, 0),
+        .session = sqlite_string(arena, row, 1),
+        .created_wall_ns = sqlite3_column_int64(row, 2),
+        .ended_wall_ns = sqlite3_column_int64(row, 3),
+        .expires_wall_ns = sqlite3_column_int64(row, 4),
+        .status = sqlite_string(arena, row, 5),
+        .receipt = sqlite_copy(arena, row, 11),
+        .result = sqlite_copy(arena, row, 12),
+    };
+    read_owner(row, 6, &owner);
+    sqlite_free(row);
+    if (task->task.ended_wall_ns == 0)
+        task->task.owner_alive = !is_orphan(task, &owner);
+    return 0;
+}
+
+int sqlite_task_get(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
+{
+    int code = read_task(link, task, error);
+    if (code != 0)
+        return code;
+    task->unsettled = task->found && task->task.ended_wall_ns == 0 && !task->task.owner_alive;
+    if (task->unsettled)
+        return 0;
+    sqlite3_stmt *row =
+        sqlite_query(link, error, "SELECT 1 FROM task WHERE expires > 0 AND expires <= ? LIMIT 1",
+                     "i", task->wall_ns);
+    code = sqlite_next(link, row, error);
+    task->unsettled = code == 1;
+    if (code == 1)
+        sqlite_free(row);
+    return code < 0 ? code : 0;
+}
+
+int sqlite_task_settle(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
+{
+    task->unsettled = false;
+    int code = remove_expired(link, task, error);
+    if (code == 0)
+        code = read_task(link, task, error);
+    if (code != 0 || !task->found || task->task.ended_wall_ns != 0 || task->task.owner_alive)
+        return code;
+    /* Under the lock of the writer: nobody else ends it between the look and this. */
+    int changed =
+        sqlite_change(link, error,
+                      "UPDATE task SET status = 'failed', ended = ?, expires = ?"
+                      " WHERE id = ? AND status = 'working'",
+                      "iis", task->wall_ns, task->wall_ns + STORE_TASK_KEPT_NS, task->task.id);
+    return changed < 0 ? changed : read_task(link, task, error);
+}
