@@ -27,13 +27,17 @@ _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=() socket=()
-    local commands='bootstrap cancel cell chat doctor feature help hold ps route run script session tool tools'
+    local commands='acp bootstrap cancel cell chat doctor feature help hold mcp ps route run script session tool tools'
     local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
         --on-exhausted --max-budget-tokens --max-budget-usd --record --cassette --timeout --structured-output --permission-mode --yolo --allow
-        --deny --add-dir --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
+        --deny --add-dir --mcp-config --trust-mcp --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
         --help'
+    # Of those who serve others: without a session of their own.
+    local served='--provider --model --max-session-turns --max-steps --on-exhausted --max-budget-tokens --max-budget-usd --cassette
+        --timeout --permission-mode --yolo --allow --deny --add-dir --mcp-config --trust-mcp --store --system --append-system-prompt
+        --sandbox --container --help'
 
     # Bash breaks words at '=' and ':', so that --provider=script:FILE is five of them.
     if [[ $current == : && $previous == script ]]; then
@@ -61,9 +65,9 @@ _belay()
     done
 
     case $command in
-    chat | run | bootstrap | session)
+    acp | chat | mcp | run | bootstrap | session)
         case $previous in
-        --model | --structured-output | --system | --store | --record | --cassette)
+        --model | --structured-output | --system | --store | --record | --cassette | --mcp-config | --token-file)
             _belay_files "$current"
             return
             ;;
@@ -83,11 +87,15 @@ _belay()
             words='text json'
             [[ $command == run ]] && words='text json stream-json'
             ;;
-        --max-* | --timeout | --allow | --deny | --request-id | --append-system-prompt | --continuation-prompt | --as)
+        --max-* | --timeout | --allow | --deny | --request-id | --append-system-prompt | --continuation-prompt | --as | --http | \
+            --origin)
             return
             ;;
+        --address) words='127.0.0.1 ::1' ;;
         *)
             case $command in
+            acp) words="$served --minimal" ;;
+            mcp) words="$served --on-cancel --http --token-file --origin --address" ;;
             chat) words="$shared -c -r" ;;
             run) words="$shared --max-turns --continuation-prompt --output-format --json -c -r" ;;
             bootstrap) words="$shared --output-format --json -c -r" ;;
@@ -133,11 +141,12 @@ _belay()
     cancel | doctor | ps | route | tool | tools)
         words='--json --output-format --help'
         [[ $command == doctor ]] && words="--provider --model $words"
+        [[ $command == tool* ]] && words="--mcp-config --trust-mcp $words"
         if [[ $previous == --output-format ]]; then
             words='text json'
         elif [[ $command == doctor && $previous == --provider ]]; then
             words=$providers
-        elif [[ $command == doctor && $previous == --model ]]; then
+        elif [[ $previous == --mcp-config || $command == doctor && $previous == --model ]]; then
             _belay_files "$current"
             return
         elif [[ $current != -* && $command == cancel ]]; then

@@ -192,13 +192,15 @@ const struct bl_list *bl_agent_waiting(const struct bl_agent *agent);
 /* Sums up all turns but the newest, below `scope`; see bl_session_compact. */
 int bl_agent_compact(struct bl_agent *agent, struct bl_scope *scope, uint64_t *ret_dropped,
                      struct bl_error *error);
-/* Another model from the next prompt on, by the model source. */
+/* Another model from its next call on, by the model source; also in the middle of a prompt. */
 int bl_agent_set_model(struct bl_agent *agent, const char *name, struct bl_error *error);
 const struct bl_model *bl_agent_model(const struct bl_agent *agent);
 const struct bl_session *bl_agent_session(const struct bl_agent *agent);
 const struct bl_store_recovery *bl_agent_recovery(const struct bl_agent *agent);
 /* Of all prompts so far, rejected turns too. */
 const struct bl_spent *bl_agent_spent(const struct bl_agent *agent);
+/* What was left running on purpose, jobs and cells: elements of a receipt's `background`. */
+void bl_agent_write_background(struct bl_agent *agent, struct bl_json_writer *writer);
 /* "armed", or "cancelled": the scope of the prompt under way. */
 const char *bl_agent_cancel_state(const struct bl_agent *agent);
 /* What the model is offered: tools, `task`, `exec` and `wait`. */

@@ -163,7 +163,10 @@ struct bl_profile {
     uint64_t num_ctx;         /* ollama; 0: the server's own */
     const char *keep_alive;   /* ollama; NULL: the server's own */
     struct bl_price price;
-    uint64_t overhead_tokens; /* what a provider adds to the input by itself, at most */
+    uint64_t overhead_tokens;  /* what a provider adds to the input by itself, at most */
+    bool images_chosen;        /* `images` was said; else it is as with most models of the format */
+    bool images;               /* it takes them */
+    uint64_t image_tokens_max; /* what one costs at most; 0: not known */
 };
 
 /* ---- What it costs --------------------------------------------------------------------------- */
@@ -276,6 +279,13 @@ int bl_config_key(struct bl_config *config, const struct bl_provider *provider,
 /* What its key came from: the name of a variable, a path, "key_command". NULL: it has none. */
 const char *bl_config_key_source(const struct bl_config *config,
                                  const struct bl_provider *provider);
+/* The variables that would hold its key, where it needs one and nothing says where that comes from;
+ * of NULL those of the built-in providers. In the arena; end in NULL. NULL: it has one, needs none,
+ * or has it from elsewhere. */
+const char *const *bl_config_key_wanted(const struct bl_config *config,
+                                        const struct bl_provider *provider, struct bl_arena *arena);
+/* Names that users gave to models, in their order. In the arena; end in NULL. */
+const char *const *bl_config_aliases(const struct bl_config *config, struct bl_arena *arena);
 /* All that must never be shown: keys and the values of configured headers. */
 size_t bl_config_secrets(const struct bl_config *config, const struct bl_text **ret_secrets);
 /* Names of variables that hold keys, for the environment of tools: they do not get them. Ends in

@@ -8,6 +8,10 @@
  *     {"jsonrpc":"2.0","id":2,"method":"cancel","params":{"id":"run_…","origin":"belay cancel"}}
  *     {"jsonrpc":"2.0","id":2,"result":{"receipt":{…}}}
  *
+ * and `status {id}`, `inject {session, text}`, `watch {id?}`, after which each event of that run,
+ * session or sub-agent (or of all) comes as a notification `event`, and `missed {count}` where the
+ * client has read too slowly.
+ *
  * Promises: only the user himself (and root) is answered; a `cancel` is answered when all of it is
  * quiet; no client, whatever it sends or does not send, stops, blocks or bloats the process.
  *
@@ -16,36 +20,29 @@
 #define BELAY_SERVE_H
 
 #include <belay/agent.h>
+#include <belay/rpc.h>
 
 /* Bytes of one line, without its LF. */
-#define BL_CONTROL_LINE_MAX    ((size_t)64 * 1024)
-#define BL_CONTROL_CLIENTS_MAX 32
+#define BL_CONTROL_LINE_MAX     ((size_t)64 * 1024)
+#define BL_CONTROL_CLIENTS_MAX  32
+#define BL_CONTROL_WATCHERS_MAX 16
 /* How long a client may be silent before its first line, in the middle of one, or not read its
- * answer; and how long the other side
- * waits for a process that does not answer `ps`. */
+ * answer. */
 #define BL_CONTROL_NS_MAX (2 * BL_NS_PER_S)
+/* How long one that is asked what runs may take for its first word. */
+#define BL_CONTROL_WORD_NS_MAX (200 * BL_NS_PER_MS)
 /* How long it may have nothing more to ask. */
 #define BL_CONTROL_IDLE_NS_MAX (60 * BL_NS_PER_S)
-
-/* Of JSON-RPC, and one of our own. */
-enum {
-    BL_RPC_PARSE = -32700,
-    BL_RPC_INVALID_REQUEST = -32600,
-    BL_RPC_NO_METHOD = -32601,
-    BL_RPC_INVALID_PARAMS = -32602,
-    BL_RPC_INTERNAL = -32603,
-    BL_RPC_NOT_FOUND = -32004,
-    BL_RPC_BUSY = -32000, /* too many clients */
-};
 
 /* ---- The process that works ------------------------------------------------------------------ */
 
 struct bl_control;
 
-/* Listens on PID.sock in the folder of sockets (bl_runtime_folder). The folder is made if it is not
- * there (0700); BL_EACCES: it is not ours, or others may write or look into it. Its fibers run in
- * the nursery, which must be live; a stop of it ends them; bl_control_stop comes before its end.
- * `activities` outlives it. One for each process. */
+/* Listens on ID.sock, ID a random one, in `control` in the folder of sockets (bl_runtime_folder).
+ * The folder is made if it is not there (0700); BL_EACCES: it is not ours, or others may write or
+ * look into it. Its fibers run in the nursery, which must be live; a stop of it ends them;
+ * bl_control_stop comes before its end. `activities`, whose watcher it is, outlives it. One for
+ * each process. */
 int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activities,
                      struct bl_control **ret_control, struct bl_error *error);
 /* Removes the socket, lets go of all clients, waits for its fibers (whatever stops the caller), and
@@ -71,18 +68,26 @@ void bl_control_offer(struct bl_control *control, const struct bl_control_offer 
 /* What one process answered. In the arena. */
 struct bl_control_process {
     struct bl_list link;
-    int64_t pid;
-    const struct bl_json *result; /* of `ps`: pid, started_at, activities */
+    int64_t pid; /* 0: not known */
+    enum {
+        BL_CONTROL_ANSWERING,
+        BL_CONTROL_SILENT, /* it listens, and does not answer in BL_CONTROL_WORD_NS_MAX */
+        BL_CONTROL_DEAD,   /* it was killed; its socket is removed now */
+    } state;
+    /* Of `ps`: pid, started_at, activities; of a dead one the same with the runs and features (id,
+     * kind, session) that had begun; NULL: not known. */
+    const struct bl_json *result;
 };
 
-/* Asks every process in the folder, all at once; those that do not answer in BL_CONTROL_NS_MAX are
- * left out. Sockets of processes that are gone are removed. `ret_processes`, a list head, is filled
+/* Asks every process in the folder, all at once. Sockets of processes that are gone are removed:
+ * the next one to ask finds nothing of them. `ret_processes`, a list head, is filled
  * in the order of their pids. 0 also when there are none. BL_ECANCELED, BL_ETIMEDOUT: the caller's
  * scope was stopped. BL_EACCES: the folder is not ours. */
 int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struct bl_error *error);
 /* Stops what has that id, in whichever process it runs, and waits until it is quiet; `origin` is
  * for the receipt (NULL: "belay cancel"). The receipt, one JSON object, is in the arena; empty: it
- * had come to its end first. BL_ENOENT: no process knows the id. BL_EUNKNOWN: the process that had
+ * had come to its end first. BL_ENOENT: no process knows the id. BL_EEXIST: several things have it;
+ * none was stopped, and the hint has their whole names. BL_EUNKNOWN: the process that had
  * it went away without an answer. Waits as long as the stop needs; stop the caller's scope to give
  * up. */
 int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin,
@@ -95,5 +100,104 @@ int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin
  * many clients is asked again until the caller's scope stops. */
 int bl_control_call(struct bl_arena *arena, int64_t pid, const char *method, struct bl_text params,
                     struct bl_text *ret_result, struct bl_error *error);
+
+/* ---- Agents for others ----------------------------------------------------------------------- */
+
+/* What an agent works with in one folder: configuration, model, tools, rules. Made by whoever knows
+ * the options that belay was started with. */
+struct bl_workplace_request {
+    const char *directory;             /* absolute; must be there */
+    const char *const *folders;        /* further ones, absolute; end in NULL; NULL: none */
+    const struct bl_json *mcp_servers; /* that the client brings along, as ACP has them; NULL */
+    const char *model;                 /* NULL: as belay was started; as the next ones */
+    bool mode_chosen;                  /* never a wider one than belay was started with */
+    enum bl_permission_mode mode;
+    bool asks; /* there is somebody who can be asked: what nobody has allowed is asked */
+    bool keep; /* turns that are stopped are kept */
+    double max_budget_usd; /* negative: as belay was started; else the smaller one counts */
+};
+
+struct bl_workplace {
+    struct bl_agent_options agent; /* all but `session` (of which `directory` is set), `listener`,
+                                      `asker` and `activities` */
+    struct bl_permissions *permissions;
+    struct bl_toolbox *toolbox;
+    bool timed; /* of each prompt */
+    int64_t timeout_ns;
+    uint64_t max_turns;
+    const struct bl_text *warnings;
+    size_t warning_count;
+    /* Models that can be chosen by bl_agent_set_model, the one that it has first; end in NULL;
+     * none: nothing is configured. */
+    const char *const *models;
+    /* How much the model that it was made with thinks: may be changed, in force from its next call
+     * on. NULL: it has nothing of that kind. */
+    enum bl_effort *thinking;
+    /* The limit of cost: bl_ledger_init begins it anew for each prompt, with the same limit and the
+     * prompt's scope. NULL: there is none. */
+    struct bl_ledger *ledger;
+};
+
+struct bl_workplaces {
+    /* In a fiber. Errors of kind usage: the request is at fault (a mode that is wider: BL_EACCES);
+     * kind auth: there is no key, and `hint` says what to set. */
+    int (*open)(void *context, const struct bl_workplace_request *request,
+                struct bl_workplace **ret_workplace, struct bl_error *error);
+    /* In a fiber; no agent of it may be open. */
+    void (*close)(void *context, struct bl_workplace *workplace);
+    void *context;
+    struct bl_store *store;
+    enum bl_permission_mode mode; /* that belay was started with: the widest */
+    const char *directory;        /* where belay was started */
+    bool takes_images;            /* the model that belay was started with */
+    const char *const *keys;      /* variables that would hold a key, where there is none; end in
+                                     NULL; NULL: there is one, or none is needed */
+};
+
+/* ---- ACP ------------------------------------------------------------------------------------- */
+
+#define BL_ACP_VERSION      1
+#define BL_ACP_SESSIONS_MAX 64u
+
+struct bl_acp_options {
+    int in;
+    int out;
+    const struct bl_workplaces *workplaces;
+    struct bl_activities *activities;
+    const char *version; /* of belay */
+    bool minimal;        /* only the kinds of updates of the first published schema */
+};
+
+/* Speaks the Agent Client Protocol with one client until that goes, or the caller's scope stops;
+ * ends every session, and returns the exit code: 0 when nothing ran, else 130 (143 after SIGTERM).
+ * In a fiber. */
+int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struct bl_error *error);
+
+/* ---- MCP ------------------------------------------------------------------------------------- */
+
+/* Offers run, exec, wait, terminate and cancel to other agents. */
+struct bl_mcp_server_options {
+    const struct bl_workplaces *workplaces;
+    struct bl_activities *activities;
+    const char *version; /* of belay */
+    /* On standard streams: */
+    int in;
+    int out;
+    /* Or HTTP: */
+    bool http;
+    const char *address;        /* loopback alone: else BL_EINVAL */
+    uint16_t port;              /* 0: any that is free */
+    const char *token;          /* that each request must bring; NULL: only with fixtures */
+    const char *const *origins; /* further ones that may ask, and hosts; end in NULL; may be NULL */
+    /* Told when it listens; NULL: nobody is. */
+    void (*listening)(void *context, uint16_t port);
+    void *context;
+    /* For tests of others: fixture tools in the place of ours; NULL: ours. */
+    const struct bl_tools *fixtures;
+};
+
+/* Until the client goes (standard streams), or the caller's scope stops. As bl_acp_serve. */
+int bl_mcp_serve(const struct bl_mcp_server_options *options, int *ret_exit_code,
+                 struct bl_error *error);
 
 #endif

@@ -17,21 +17,40 @@
 /* One piece of work under way. Embedded by whoever does it. */
 struct bl_activity {
     struct bl_list link;
-    const char *kind; /* run, agent, call, job */
+    struct bl_activities *activities; /* that it is listed in */
+    const char *kind;                 /* run, agent, call, job, cell, feature, task */
     char id[72];
     char session[72];
+    char run[72];   /* of a sub-agent or a call: the run that holds it; else empty */
     char phase[32]; /* model, tool bash, commit, … */
     struct bl_scope *scope;
     uint64_t started_ns;
     uint64_t active_ns; /* last sign of life */
     uint64_t tokens;
     struct bl_list waiters; /* who wants to know when it has ended */
+    void *owner;            /* for those two */
+    /* Skips the graces of its stop; NULL: there are none. `hurried`: it was told so. */
+    void (*hurry)(struct bl_activity *activity);
+    bool hurried;
+    /* Gives it a message (bl_agent_inject); NULL: it takes none. */
+    int (*inject)(struct bl_activity *activity, struct bl_text text, char ret_id[BL_ID_SIZE]);
 };
 
 /* All of a process. Embedded by its owner. */
 struct bl_activities {
     struct bl_list list;
+    /* Whoever watches: told what is told in each agent, and that something has begun or ended. Must
+     * not wait. NULL: nobody does. */
+    void (*told)(void *context, const struct bl_event *event);
+    void (*changed)(void *context, const struct bl_activity *activity);
+    void *context;
 };
+
+/* A name that nothing else has: `RUN/AGENT`, `RUN/CALL`, `SESSION/CELL`, `FEAT/TASK`; runs and
+ * features have theirs by themselves. */
+#define BL_ACTIVITY_NAME_SIZE 160
+void bl_activity_name(const struct bl_activity *activity, char out[BL_ACTIVITY_NAME_SIZE]);
+void bl_activities_tell(const struct bl_activities *activities, const struct bl_event *event);
 
 void bl_activities_init(struct bl_activities *activities);
 /* Lists it; kind, id, session, phase and scope are filled. */
@@ -39,11 +58,15 @@ void bl_activity_begin(struct bl_activities *activities, struct bl_activity *act
 /* Takes it off the list. `receipt` (JSON; may be empty: it was not stopped) goes to all who asked.
  */
 void bl_activity_end(struct bl_activity *activity, struct bl_text receipt);
-/* {"id","kind","session","phase","age_ms","deadline_left_ms"|null,"tokens","idle_ms"}, one each. */
+/* {"id","name","kind","session","phase","age_ms","deadline_left_ms"|null,"tokens","idle_ms"}, one
+ * each. */
 void bl_activities_write(const struct bl_activities *activities, struct bl_json_writer *writer);
-/* Stops what has that id (a run, a sub-agent, a call, a job; or a session: its turn and its jobs),
- * reason user, waits until it is quiet, and writes the receipt: nothing, when it had come to its
- * end first. BL_ENOENT: nothing of that id runs. `origin` names who asks. */
+void bl_activity_write(struct bl_json_writer *writer, const struct bl_activity *activity);
+/* Skips the graces of those that bl_activities_cancel with that id would stop. */
+void bl_activities_hurry(struct bl_activities *activities, const char *id);
+/* Stops what has that id or name (a run, a sub-agent, a call, a job; or a session: its turn and its
+ * jobs), reason user, waits until it is quiet, and writes the receipt: nothing, when it had come to
+ * its end first. BL_ENOENT: nothing of that id runs. `origin` names who asks. */
 int bl_activities_cancel(struct bl_activities *activities, const char *id, const char *origin,
                          struct bl_buffer *ret_receipt);
 
@@ -59,6 +82,8 @@ enum bl_permission_mode {
 int bl_permission_mode_parse(const char *text, enum bl_permission_mode *ret_mode,
                              struct bl_error *error);
 const char *bl_permission_mode_name(enum bl_permission_mode mode);
+/* Lets more through where nobody has said anything: read-only, ask, auto, yolo. */
+bool bl_permission_mode_wider(enum bl_permission_mode mode, enum bl_permission_mode than);
 
 /* TOOL or TOOL(GLOB), as "bash(git *)", "mcp__name__*"; deny wins; rules hold in every mode. A star
  * stands for any bytes, and " *" at the end for no argument, too. Of a command each part of a list
@@ -139,6 +164,70 @@ struct bl_hook_run {
  * on standard error, in the arena; BL_ECANCELED, BL_ETIMEDOUT: stopped, and nothing of it runs. */
 int bl_hooks_run(const struct bl_hook_run *run, struct bl_text *ret_reason);
 
+/* ---- MCP servers ----------------------------------------------------------------------------- */
+
+/* Where a server was named: it decides whether it may be started. */
+enum bl_mcp_source {
+    BL_MCP_OF_USER,      /* the user's own file */
+    BL_MCP_OF_OPTION,    /* --mcp-config */
+    BL_MCP_OF_WORKSPACE, /* .mcp.json: only after the user has agreed to that exact entry */
+    BL_MCP_OF_CLIENT,    /* an editor's session/new */
+};
+
+/* One server, as it was written down; in the arena that it was read into. */
+struct bl_mcp_entry {
+    struct bl_list link;
+    const char *name;
+    enum bl_mcp_source source;
+    const char *path;             /* of the file; NULL: none */
+    const char *command;          /* stdio; NULL: HTTP */
+    const char *const *arguments; /* end in NULL */
+    const char *const *variables; /* "NAME=value"; end in NULL */
+    const char *directory;        /* NULL: the workspace */
+    const char *url;
+    const char *const *headers; /* "Name: value"; end in NULL */
+    uint64_t call_ns;           /* 0: BL_MCP_CALL_NS */
+    uint64_t start_ns;          /* 0: BL_MCP_START_NS */
+    bool trust;                 /* on_cancel: trust: a stop of a call leaves the server running */
+    const char *const *enabled_tools; /* patterns with stars; end in NULL; NULL: all */
+    char digest[65];                  /* of the entry as it is after expansion, in hex */
+};
+
+#define BL_MCP_CALL_NS  (300 * BL_NS_PER_S)
+#define BL_MCP_START_NS (10 * BL_NS_PER_S)
+
+struct bl_mcp_config_options {
+    const char *directory;                     /* of the workspace */
+    const char *const *files;                  /* of --mcp-config; end in NULL; may be NULL */
+    const char *(*variable)(const char *name); /* for ${VAR} and ${VAR:-default} */
+    /* Something that was found and cannot be used. */
+    void (*notice)(void *context, struct bl_text text);
+    void *context;
+};
+
+/* The user's file ($XDG_CONFIG_HOME/belay/mcp.json), .mcp.json of the workspace, then the files
+ * given: a later entry of the same name takes the place of an earlier one. Blocks as files do. An
+ * entry that is wrong is left out with a notice; a file given by option that cannot be read is an
+ * error, with line and column. */
+int bl_mcp_config_read(struct bl_arena *arena, const struct bl_mcp_config_options *options,
+                       struct bl_list *ret_entries, struct bl_error *error);
+/* The same from ACP's `mcpServers`. BL_EINVAL: the error's target is the path in it. */
+int bl_mcp_entries_read(struct bl_arena *arena, const struct bl_json *servers,
+                        struct bl_list *ret_entries, struct bl_error *error);
+/* Has the user agreed to that exact entry? Blocks as files do ($XDG_STATE_HOME/belay/mcp-trust). */
+bool bl_mcp_trusted(const struct bl_mcp_entry *entry);
+int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error);
+
+/* What a toolbox knows of a server, for those who list. */
+struct bl_mcp_view {
+    const char *name;
+    const struct bl_mcp_entry *entry;
+    const char *state;    /* off, untrusted, starting, ready, failed, out_of_service */
+    struct bl_text why;   /* of off, untrusted, failed and out_of_service; may be empty */
+    const char *protocol; /* version that was agreed on; NULL: none yet */
+    size_t tool_count;
+};
+
 /* ---- The registry ---------------------------------------------------------------------------- */
 
 struct bl_toolbox_options {
@@ -151,8 +240,14 @@ struct bl_toolbox_options {
     enum bl_mechanism container;
     bool sandbox_chosen; /* `sandbox` was asked for; else as the mode and the machine have it */
     enum bl_sandbox sandbox;
-    uint32_t grace_ms; /* 0: BL_GRACE_MS_DEFAULT */
-    size_t output_max; /* bytes of a result; 0: 64 KiB */
+    uint32_t grace_ms;         /* 0: BL_GRACE_MS_DEFAULT */
+    size_t output_max;         /* bytes of a result; 0: 64 KiB */
+    const struct bl_list *mcp; /* struct bl_mcp_entry: servers whose tools are offered as well, from
+                                  bl_toolbox_begin on; outlives it; NULL: none */
+    bool mcp_trusted;          /* --trust-mcp: the workspace's too */
+    /* What became of a server, and what of it is left out; may be NULL. */
+    void (*notice)(void *context, struct bl_text text);
+    void *notice_context;
 };
 
 struct bl_toolbox;
@@ -164,6 +259,23 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
                    struct bl_error *error);
 void bl_toolbox_free(struct bl_toolbox *toolbox); /* NULL is fine; no call may be under way */
 const struct bl_tools *bl_toolbox_tools(const struct bl_toolbox *toolbox);
+/* Starts the servers that are to be started, reads what they offer, and takes up what has changed
+ * since: the table's offers may be others afterwards. In a fiber; a stop of its scope ends it
+ * early. The table's `refresh` does this. */
+void bl_toolbox_refresh(struct bl_toolbox *toolbox);
+/* The offers that the table has now, and all that they point to, stay until they are let go of,
+ * whatever a refresh changes meanwhile. NULL: they never change. */
+struct bl_toolbox_held;
+struct bl_toolbox_held *bl_toolbox_hold(struct bl_toolbox *toolbox);
+void bl_toolbox_let_go(struct bl_toolbox_held *held); /* NULL is fine */
+/* Who is told what became of servers, from now on, in place of the options' `notice`: in a fiber,
+ * and may wait. NULL: as the options have it. */
+void bl_toolbox_set_notice(struct bl_toolbox *toolbox,
+                           void (*notice)(void *context, struct bl_text text), void *context);
+/* A server that was untrusted may be started from now on. */
+void bl_toolbox_trust(struct bl_toolbox *toolbox, const struct bl_mcp_entry *entry);
+/* The server of that number, in order; false: there are no more. */
+bool bl_toolbox_mcp(const struct bl_toolbox *toolbox, size_t number, struct bl_mcp_view *ret_view);
 /* The one in force; the first time it may try the machine's, which takes milliseconds. */
 enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox);
 /* Commands do not get these variables, nor any that look like secrets. Names end in NULL, and

@@ -32,6 +32,8 @@ enum bl_block_type {
     BL_BLOCK_THINKING, /* `opaque` goes back to its provider unchanged */
     BL_BLOCK_CALL,     /* a tool is asked for: id, name, input */
     BL_BLOCK_RESULT,   /* what came of the call with that id: text, is_error */
+    BL_BLOCK_IMAGE,    /* of a user's message: text is base64, name its type ("image/png"); those
+                          of a call's result stand behind all results, with its id */
 };
 
 /* A part of a message. In the arena of its turn, like all that it points to. */
@@ -62,6 +64,19 @@ struct bl_block *bl_block_add(struct bl_arena *arena, struct bl_message *message
 void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *messages);
 /* What bl_messages_write wrote. BL_EPARSE: it is not that; nothing is appended. */
 int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list *messages);
+
+/* Of an image: its base64; and how many of them a message has. */
+#define BL_IMAGE_SIZE_MAX ((size_t)5 * 1024 * 1024)
+#define BL_IMAGES_MAX     20u
+/* What one is taken to cost where nobody has counted. */
+#define BL_IMAGE_TOKENS 1600u
+
+/* Why no model can be sent this image, in a few words: its type, its size, or that it is not
+ * base64. NULL: one can. */
+const char *bl_image_problem(const struct bl_block *image);
+/* What stands for it where it is not shown, in the arena: "[image image/png, 12 KiB: why]"; `why`
+ * may be NULL. */
+struct bl_text bl_image_note(struct bl_arena *arena, const struct bl_block *image, const char *why);
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
@@ -215,6 +230,7 @@ struct bl_model {
     const char *name;
     void *context;
     uint64_t input_tokens_max; /* that a request may have, room for the answer kept; 0: not known */
+    bool takes_images;
     /* Input tokens that the request will cost, roughly; never less for a longer text. */
     uint64_t (*estimate)(void *context, const struct bl_request *request);
     /* One call, in the running fiber and its scope. 0 after BL_PIECE_END; BL_ECANCELED or
@@ -270,6 +286,8 @@ struct bl_tool_call {
 struct bl_tool_result {
     struct bl_text text; /* for the model; valid UTF-8 */
     bool is_error;
+    const struct bl_list *images; /* struct bl_block, BL_BLOCK_IMAGE; for a model that takes them;
+                                     NULL: none */
     struct bl_spent spent; /* by models that it had work: counts in the turn, however it ended; its
                               tokens are drawn from the budget already */
 };
@@ -285,6 +303,9 @@ struct bl_tools {
     void *context;
     const struct bl_tool_offer *offers;
     size_t offer_count;
+    /* Before each call of the model: the offers may change now, and stay until the next. May wait,
+     * in the scope of the turn. NULL: they never change. */
+    void (*refresh)(void *context);
     /* May it run? Denied: with the reason, which the model is told. To be asked: with the question.
      * May wait, in the running fiber, whose scope is the call's. */
     enum bl_permit (*permit)(void *context, const struct bl_tool_call *call, char *ret_reason,
@@ -637,7 +658,9 @@ struct bl_run_options {
                                    standing one, or its own */
     const char *agent;          /* NULL: the root */
     struct bl_text prompt;
-    bool continues; /* `continuation` is given: more than one turn */
+    const struct bl_list *images; /* struct bl_block, BL_BLOCK_IMAGE, that go with the first prompt;
+                                     NULL: none */
+    bool continues;               /* `continuation` is given: more than one turn */
     struct bl_text continuation;
     uint64_t max_turns; /* of this loop */
     bool timed;

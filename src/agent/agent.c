@@ -13,8 +13,7 @@
 /* Longer than any session. */
 #define HELD_NS_MAX (BL_NEVER - 1)
 
-/* ---- What others see of it --------------------------------------------------------------------
- */
+/* ---- What others see of it ------------------------------------------------------------------- */
 
 static void set_phase(struct bl_activity *activity, const char *phase, struct bl_text name)
 {
@@ -32,6 +31,23 @@ static struct agent_call *find_call(const struct bl_agent *agent, struct bl_text
     return NULL;
 }
 
+static void hurry(struct bl_activity *activity)
+{
+    bl_toolbox_hurry(((const struct bl_agent *)activity->owner)->options.toolbox);
+}
+
+/* The tools are shared: what was hurried for one must not cost the others their grace. */
+static void calm(const struct bl_activity *activity)
+{
+    if (activity->hurried)
+        bl_toolbox_calm(((const struct bl_agent *)activity->owner)->options.toolbox);
+}
+
+static int inject(struct bl_activity *activity, struct bl_text text, char ret_id[BL_ID_SIZE])
+{
+    return bl_agent_inject(activity->owner, text, ret_id);
+}
+
 static void begin_call(struct bl_agent *agent, const struct bl_event *event)
 {
     struct agent_call *call = bl_zalloc(sizeof *call);
@@ -39,7 +55,11 @@ static void begin_call(struct bl_agent *agent, const struct bl_event *event)
     set_phase(&agent->activity, "tool", event->name);
     if (!event->nested) /* the model is not at work */
         agent->tokens = agent->activity.tokens;
-    call->activity = (struct bl_activity){.kind = "call", .scope = event->call->scope};
+    call->activity = (struct bl_activity){.kind = "call",
+                                          .scope = event->call->scope,
+                                          .owner = agent,
+                                          .hurry = agent->activity.hurry};
+    bl_text_into(call->activity.run, sizeof call->activity.run, agent->root->id);
     bl_text_into(call->activity.id, sizeof call->activity.id, event->call->id);
     bl_text_into(call->activity.session, sizeof call->activity.session, agent->session.id);
     set_phase(&call->activity, "tool", event->name);
@@ -55,6 +75,7 @@ static void end_call(struct bl_agent *agent, const struct bl_event *event)
     if (call == NULL)
         return;
     bl_list_remove(&call->link);
+    calm(&call->activity);
     bl_activity_end(&call->activity, bl_buffer_text(&call->receipt));
     bl_buffer_done(&call->receipt);
     bl_free(call);
@@ -86,6 +107,7 @@ static void follow(struct bl_agent *agent, const struct bl_event *event)
     case BL_EVENT_TOOL_ENDED: end_call(agent, event); break;
     default: break;
     }
+    bl_activities_tell(agent->options.activities, event);
 }
 
 static void on_event(void *context, const struct bl_event *event)
@@ -108,14 +130,21 @@ static void list_prompt(struct bl_agent *agent, struct bl_scope *scope)
     if (agent->options.activities == NULL)
         return;
     *activity = (struct bl_activity){
-        .kind = agent->above == NULL ? "run" : "agent", .scope = scope, .phase = "starting"};
+        .kind = agent->above == NULL ? "run" : "agent",
+        .scope = scope,
+        .phase = "starting",
+        .owner = agent,
+        .hurry = agent->options.toolbox != NULL ? hurry : NULL,
+        .inject = inject,
+    };
+    if (agent->above != NULL)
+        bl_text_into(activity->run, sizeof activity->run, agent->root->id);
     bl_text_into(activity->id, sizeof activity->id, agent->id);
     bl_text_into(activity->session, sizeof activity->session, agent->session.id);
     bl_activity_begin(agent->options.activities, activity);
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* While the session is held, so that other machines see that somebody is there. What is wrong with
  * the lease the next commit says. */
@@ -149,7 +178,8 @@ static void prepare_engine(struct bl_agent *agent)
     agent->listener = (struct bl_listener){on_event, agent};
     agent->engine = (struct bl_engine){
         .model = &agent->model,
-        .tools = agent->tools.offer_count > 0 ? &agent->tools : NULL,
+        .tools =
+            agent->tools.offer_count > 0 || agent->tools.refresh != NULL ? &agent->tools : NULL,
         .store = bl_store_session_table(agent->held),
         .listener = &agent->listener,
         .clock = bl_loop_clock(bl_loop_current()),
@@ -190,16 +220,11 @@ static void release_session(struct bl_agent *agent)
     bl_session_done(&agent->session);
 }
 
-static void close_model(struct bl_agent *agent)
-{
-    if (agent->model_opened)
-        agent->options.models->close(agent->options.models->context, agent->model_handle);
-}
-
 int agent_open(struct bl_agent *agent, struct bl_error *error)
 {
     bl_arena_init(&agent->arena);
     bl_list_init(&agent->calls);
+    bl_list_init(&agent->retired);
     bl_inbox_init(&agent->inbox);
     bl_lock_init(&agent->asking);
     bl_buffer_init(&agent->stop_event, SIZE_MAX);
@@ -208,7 +233,7 @@ int agent_open(struct bl_agent *agent, struct bl_error *error)
     if (code == 0)
         code = hold_session(agent, error);
     if (code != 0) {
-        close_model(agent);
+        agent_model_close(agent);
         agent_tools_close(agent);
         bl_arena_done(&agent->arena);
         return code;
@@ -237,7 +262,7 @@ void agent_close(struct bl_agent *agent)
     bl_shield_end(&agent->shield);
     bl_scope_enter(outer);
     release_session(agent);
-    close_model(agent);
+    agent_model_close(agent);
     bl_journal_done(&agent->journal);
     bl_inbox_done(&agent->inbox);
     bl_buffer_done(&agent->stop_event);
@@ -245,8 +270,7 @@ void agent_close(struct bl_agent *agent)
     bl_arena_done(&agent->arena);
 }
 
-/* ---- A prompt ---------------------------------------------------------------------------------
- */
+/* ---- A prompt -------------------------------------------------------------------------------- */
 
 static const char *const *names_of(struct bl_arena *arena, const struct bl_list *matches,
                                    const char *kind)
@@ -332,6 +356,7 @@ void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, stru
     bl_run(&agent->engine, &agent->session, &receipt, &loop, arena, ret_result);
     agent_notices_sweep(agent);
     ret_result->undelivered = !bl_list_empty(&agent->inbox.waiting);
+    calm(&agent->activity);
     if (agent->options.activities != NULL)
         bl_activity_end(&agent->activity, ret_result->receipt);
     if (unit != NULL)
@@ -341,10 +366,10 @@ void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, stru
     bl_spent_add(&agent->spent, &ret_result->spent);
     agent->turns_completed += ret_result->turns_completed;
     agent->prompt = NULL;
+    agent_models_settle(agent);
 }
 
-/* ---- The root ---------------------------------------------------------------------------------
- */
+/* ---- The root -------------------------------------------------------------------------------- */
 
 int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_agent,
                   struct bl_error *error)
@@ -459,26 +484,8 @@ int bl_agent_compact(struct bl_agent *agent, struct bl_scope *scope, uint64_t *r
         bl_usage_add(&agent->usage, &spent.usage);
     bl_spent_add(&agent->spent, &spent);
     agent->prompt = NULL;
+    agent_models_settle(agent);
     return code;
-}
-
-int bl_agent_set_model(struct bl_agent *agent, const char *name, struct bl_error *error)
-{
-    const struct bl_model_source *models = agent->options.models;
-    struct bl_model model;
-    void *handle;
-
-    if (models == NULL)
-        return bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "change the model", name,
-                            "the model cannot be changed here");
-    int code = models->open(models->context, name, &model, &handle, error);
-    if (code != 0)
-        return code;
-    close_model(agent);
-    agent->model = model;
-    agent->model_handle = handle;
-    agent->model_opened = true;
-    return 0;
 }
 
 const struct bl_model *bl_agent_model(const struct bl_agent *agent)
@@ -499,6 +506,11 @@ const struct bl_store_recovery *bl_agent_recovery(const struct bl_agent *agent)
 const struct bl_spent *bl_agent_spent(const struct bl_agent *agent)
 {
     return &agent->spent;
+}
+
+void bl_agent_write_background(struct bl_agent *agent, struct bl_json_writer *writer)
+{
+    agent_background_write(agent, writer);
 }
 
 const char *bl_agent_cancel_state(const struct bl_agent *agent)

@@ -60,19 +60,6 @@ struct bl_tool_offer wait_offer(void)
 
 /* ---- What comes of a call -------------------------------------------------------------------- */
 
-struct bl_text exec_json_text(struct bl_arena *arena, const struct bl_json *value)
-{
-    struct bl_json_writer writer;
-    struct bl_buffer out;
-
-    bl_buffer_init(&out, SIZE_MAX);
-    bl_json_writer_init(&writer, &out);
-    bl_json_write_value(&writer, value);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
-}
-
 static void fail(struct bl_tool_result *result, struct bl_text text)
 {
     *result = (struct bl_tool_result){.text = text, .is_error = true};
@@ -130,6 +117,9 @@ void exec_fill(const struct exec_run *run, const struct exec_answer *answer,
         .text = exec_answer_text(run->call->arena, answer, run->output_tokens_max),
         .is_error = is_error,
     };
+    /* The text names them: to a model that takes none nothing more is to be said. */
+    if (run->agent->model.takes_images)
+        ret_result->images = exec_answer_images(run->call->arena, answer);
 }
 
 void exec_fill_unknown(const struct exec_run *run, const char *note,
@@ -158,7 +148,7 @@ static void tell_ended(struct exec_run *run, const char *status, bool with_outpu
     const struct bl_list *items = NULL;
 
     if (outcome->type == BL_CELL_OBSERVE_TERMINATED) {
-        fate.receipt = exec_json_text(arena, outcome->terminated.receipt);
+        fate.receipt = bl_json_value_text(arena, outcome->terminated.receipt);
         items = &outcome->terminated.items;
     } else if (outcome->type == BL_CELL_OBSERVE_COMPLETED) {
         items = &outcome->completed.items;

@@ -91,7 +91,7 @@ static void ask_again(struct bl_agent *agent, struct agent_cell *cell)
     if (code == 0) {
         struct agent_cell_fate fate = fate_of(outcome);
         if (outcome->type == BL_CELL_TERMINATE_TERMINATED)
-            fate.receipt = exec_json_text(&arena, outcome->terminated.receipt);
+            fate.receipt = bl_json_value_text(&arena, outcome->terminated.receipt);
         cell->over = true;
         agent_cell_tell_end(agent, cell, NULL, &fate);
     }

@@ -258,30 +258,42 @@ static void show_piece(struct shown *shown, struct bl_text text)
     }
 }
 
-/* A result is text: an image is named in it. */
-static void show_image(struct shown *shown, const struct bl_cell_item *item)
+/* "data:image/png;base64,…" taken apart. */
+static struct bl_block read_image(const struct bl_cell_item *item)
 {
     ptrdiff_t comma = bl_text_find(item->url, BL_TEXT(","));
-    struct bl_text type = item->url, data = {0};
+    struct bl_block image = {.type = BL_BLOCK_IMAGE, .name = item->url};
+
+    if (comma >= 0) {
+        image.name.size = (size_t)comma;
+        image.text =
+            (struct bl_text){item->url.data + comma + 1, item->url.size - (size_t)comma - 1};
+    }
+    if (bl_text_starts_with(image.name, BL_TEXT("data:")))
+        image.name = (struct bl_text){image.name.data + 5, image.name.size - 5};
+    ptrdiff_t semicolon = bl_text_find(image.name, BL_TEXT(";"));
+    if (semicolon >= 0)
+        image.name.size = (size_t)semicolon;
+    return image;
+}
+
+/* Where an image was shown its name stands, also where the image itself goes with the result: the
+ * text is what is kept of it. */
+static void show_image(struct shown *shown, const struct bl_cell_item *item)
+{
+    struct bl_block image = read_image(item);
+    struct bl_text data = image.text;
 
     end_line(shown->out);
     if (shown->images++ >= IMAGES_MAX) {
         bl_buffer_append(shown->out, BL_TEXT("[image left out]\n"));
         return;
     }
-    if (comma >= 0) {
-        type.size = (size_t)comma;
-        data = (struct bl_text){item->url.data + comma + 1, item->url.size - (size_t)comma - 1};
-    }
-    if (bl_text_starts_with(type, BL_TEXT("data:")))
-        type = (struct bl_text){type.data + 5, type.size - 5};
-    ptrdiff_t semicolon = bl_text_find(type, BL_TEXT(";"));
-    if (semicolon >= 0)
-        type.size = (size_t)semicolon;
     while (data.size > 0 && data.data[data.size - 1] == '=')
         data.size--;
     bl_buffer_printf(shown->out, "[image " BL_TEXT_FORMAT ", %zu bytes]\n",
-                     BL_TEXT_ARG(bl_utf8_cut(type, 64)), data.size / 4 * 3 + data.size % 4 * 3 / 4);
+                     BL_TEXT_ARG(bl_utf8_cut(image.name, 64)),
+                     data.size / 4 * 3 + data.size % 4 * 3 / 4);
 }
 
 static void show_items(struct shown *shown, const struct bl_list *items)
@@ -408,6 +420,28 @@ struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer
     struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
     bl_buffer_done(&out);
     return text;
+}
+
+const struct bl_list *exec_answer_images(struct bl_arena *arena, const struct exec_answer *answer)
+{
+    const struct bl_list *const lists[] = {answer->unseen, answer->items};
+    struct bl_list *images = bl_arena_alloc(arena, sizeof *images);
+    unsigned count = 0;
+
+    bl_list_init(images);
+    for (size_t i = 0; i < BL_COUNT(lists); i++) {
+        if (lists[i] == NULL)
+            continue;
+        BL_LIST_EACH (link, lists[i]) {
+            const struct bl_cell_item *item = BL_CONTAINER(link, struct bl_cell_item, link);
+            if (!item->image || count++ >= IMAGES_MAX)
+                continue;
+            struct bl_block *image = bl_arena_alloc(arena, sizeof *image);
+            *image = read_image(item);
+            bl_list_push_back(images, &image->link);
+        }
+    }
+    return count > 0 ? images : NULL;
 }
 
 struct bl_text exec_output_text(struct bl_arena *arena, const struct bl_list *items,

@@ -62,6 +62,8 @@ struct bl_agent {
     struct bl_model model;
     void *model_handle; /* of the model source; NULL: the caller's model */
     bool model_opened;
+    struct bl_list retired; /* struct agent_model: changed in the middle of a prompt, which may
+                               still be at work with them */
     struct bl_engine engine;
     struct bl_listener listener; /* ours, before the caller's */
     struct bl_session session;
@@ -85,8 +87,10 @@ struct bl_agent {
     uint64_t tokens;      /* of the model's calls before this one */
     /* What the model is offered. */
     struct bl_tools tools;
-    struct bl_tool_offer *offers;
-    struct bl_json_schema *schemas[3]; /* of those that are the agent's own */
+    struct bl_arena offers_arena;
+    struct bl_toolbox_held *offers_held;      /* of the toolbox, as long as they are ours */
+    const struct bl_tool_offer *offers_taken; /* the toolbox's own, of which ours were made */
+    struct bl_json_schema *schemas[3];        /* of those that are the agent's own */
     struct agent_cells cells;
 };
 
@@ -101,6 +105,13 @@ struct bl_text agent_system(struct bl_arena *arena, struct bl_text system,
 void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, struct bl_scope *scope,
                   struct bl_unit *unit, struct bl_arena *arena, struct bl_run_result *ret_result);
 void agent_close(struct bl_agent *agent);
+
+/* ---- model_change.c -------------------------------------------------------------------------- */
+
+/* Gives back the model that a source has made, and those before it. */
+void agent_model_close(struct bl_agent *agent);
+/* The end of a prompt: nobody is at work with those that were changed in it. */
+void agent_models_settle(struct bl_agent *agent);
 
 /* ---- tools.c --------------------------------------------------------------------------------- */
 
@@ -213,8 +224,6 @@ void exec_fill_unknown(const struct exec_run *run, const char *note,
 int exec_stop(struct exec_run *run, bool made, struct bl_tool_result *ret_result);
 /* The call was stopped, and its cell runs on. */
 int exec_leave_running(struct exec_run *run, struct bl_tool_result *ret_result);
-/* As text, in the arena. */
-struct bl_text exec_json_text(struct bl_arena *arena, const struct bl_json *value);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
@@ -281,6 +290,9 @@ struct exec_answer {
 /* In the arena. Of all output together at most 4 bytes for each of so many tokens are kept. */
 struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer *answer,
                                 uint64_t tokens_max);
+/* The images that the text names: struct bl_block, in the arena; their bytes are the items'. NULL:
+ * none. */
+const struct bl_list *exec_answer_images(struct bl_arena *arena, const struct exec_answer *answer);
 /* The output alone. */
 struct bl_text exec_output_text(struct bl_arena *arena, const struct bl_list *items,
                                 uint64_t tokens_max);

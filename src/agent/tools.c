@@ -361,49 +361,97 @@ struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox 
     return (struct bl_tools){.offers = offers, .offer_count = count};
 }
 
+/* The agent's own are compiled once: they stay as they are. */
 static int compile(struct bl_agent *agent, struct bl_tool_offer *offer, struct bl_error *error)
 {
     struct bl_json_schema **schema = &agent->schemas[own_tool(offer->name)];
     const struct bl_json *value;
-    int code = bl_json_read(&agent->arena, offer->schema, NULL, &value, NULL);
+    int code = 0;
 
-    if (code == 0)
+    if (*schema == NULL)
+        code = bl_json_read(&agent->arena, offer->schema, NULL, &value, NULL);
+    if (*schema == NULL && code == 0)
         code = bl_json_schema_new(value, schema, error);
     offer->compiled = *schema;
     return code;
 }
 
-int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
+/* Makes the offers of what the toolbox has now. */
+static int take_offers(struct bl_agent *agent, struct bl_error *error)
 {
     const struct bl_list *personas =
         agent->depth < AGENT_DEPTH_MAX ? agent->options.personas : NULL;
-    struct bl_tools all = bl_agent_offers(&agent->arena, agent->options.toolbox, personas);
+    struct bl_toolbox *toolbox = agent->options.toolbox;
+    struct bl_arena arena;
     size_t count = 0;
     int code = 0;
 
-    agent->offers = bl_arena_alloc(&agent->arena, (all.offer_count + 1) * sizeof *agent->offers);
+    bl_arena_init(&arena);
+    struct bl_tools all = bl_agent_offers(&arena, toolbox, personas);
+    struct bl_tool_offer *offers = bl_arena_alloc(&arena, (all.offer_count + 1) * sizeof *offers);
     for (size_t i = 0; i < all.offer_count && code == 0; i++) {
         if (!may_use(agent->persona, all.offers[i].name))
             continue;
-        agent->offers[count] = all.offers[i];
+        offers[count] = all.offers[i];
         if (own_tool(all.offers[i].name) != OWN_COUNT)
-            code = compile(agent, &agent->offers[count], error);
+            code = compile(agent, &offers[count], error);
         count++;
     }
+    bl_toolbox_let_go(agent->offers_held);
+    agent->offers_held = toolbox != NULL ? bl_toolbox_hold(toolbox) : NULL;
+    agent->offers_taken = toolbox != NULL ? bl_toolbox_tools(toolbox)->offers : NULL;
+    bl_arena_done(&agent->offers_arena);
+    agent->offers_arena = arena;
+    agent->tools.offers = offers;
+    agent->tools.offer_count = count;
+    return code;
+}
+
+/* Servers come and go, and change what they offer: so do our offers, between calls of the model. */
+static void agent_refresh(void *context)
+{
+    struct bl_agent *agent = context;
+    struct bl_error error = {0};
+
+    bl_toolbox_refresh(agent->options.toolbox);
+    if (bl_toolbox_tools(agent->options.toolbox)->offers != agent->offers_taken)
+        take_offers(agent, &error);
+}
+
+/* What becomes of servers is told in the stream of the root. */
+static void tell_notice(void *context, struct bl_text text)
+{
+    struct bl_agent *agent = context;
+
+    bl_engine_tell(&agent->engine, &(struct bl_event){.type = BL_EVENT_WARNING, .text = text});
+}
+
+int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
+{
+    struct bl_toolbox *toolbox = agent->options.toolbox;
+    bool changes = toolbox != NULL && bl_toolbox_tools(toolbox)->refresh != NULL;
+
     agent->tools = (struct bl_tools){
         .context = agent,
-        .offers = agent->offers,
-        .offer_count = count,
+        .refresh = changes ? agent_refresh : NULL,
         .permit = agent_permit,
         .ask = agent->options.asker != NULL ? agent_ask : NULL,
         .call = agent_call,
         .settle = agent_cells_settle,
     };
-    return code;
+    if (changes && agent->above == NULL)
+        bl_toolbox_set_notice(toolbox, tell_notice, agent);
+    return take_offers(agent, error);
 }
 
 void agent_tools_close(struct bl_agent *agent)
 {
+    struct bl_toolbox *toolbox = agent->options.toolbox;
+
+    if (toolbox != NULL && agent->above == NULL)
+        bl_toolbox_set_notice(toolbox, NULL, NULL);
+    bl_toolbox_let_go(agent->offers_held);
+    bl_arena_done(&agent->offers_arena);
     for (size_t i = 0; i < BL_COUNT(agent->schemas); i++)
         bl_json_schema_free(agent->schemas[i]);
 }

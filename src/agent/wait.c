@@ -79,7 +79,7 @@ struct search {
 
 static void search_turn(struct search *search, const struct bl_json *line)
 {
-    struct bl_text json = exec_json_text(search->arena, bl_json_get(line, BL_TEXT("messages")));
+    struct bl_text json = bl_json_value_text(search->arena, bl_json_get(line, BL_TEXT("messages")));
     struct bl_list messages;
 
     bl_list_init(&messages);

@@ -62,8 +62,8 @@ static void write_instructions(struct bl_json_writer *writer, const struct run_w
 {
     bl_json_write_key(writer, BL_TEXT("instructions"));
     bl_json_write_array(writer);
-    if (work->preparation != NULL) {
-        BL_LIST_EACH (link, &work->preparation->instructions)
+    if (work->means.preparation != NULL) {
+        BL_LIST_EACH (link, &work->means.preparation->instructions)
             write_instruction(writer, BL_CONTAINER(link, struct bl_instruction, link));
     }
     bl_json_write_end(writer);
@@ -98,7 +98,7 @@ static void write_limits(struct bl_json_writer *writer, const struct run_work *w
     write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
     bl_json_put_string(writer, "on_cancel", limits->keep ? "keep" : "discard");
     bl_json_put_string(writer, "permission_mode",
-                       bl_permission_mode_name(bl_permissions_mode(work->options->permissions)));
+                       bl_permission_mode_name(bl_permissions_mode(work->means.permissions)));
     bl_json_write_end(writer);
 }
 
@@ -190,8 +190,8 @@ void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
     bl_buffer_printf(out, "Session       %s\nWorkspace     %s\n", id[0] != '\0' ? id : "none",
                      work->options->directory);
     append_git(out, bootstrap);
-    if (work->preparation != NULL) {
-        BL_LIST_EACH (link, &work->preparation->instructions) {
+    if (work->means.preparation != NULL) {
+        BL_LIST_EACH (link, &work->means.preparation->instructions) {
             const struct bl_instruction *instruction =
                 BL_CONTAINER(link, struct bl_instruction, link);
             bl_buffer_printf(out, "Instructions  %s (%zu bytes)\n", instruction->path,
@@ -201,7 +201,8 @@ void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
     bl_buffer_append(out, BL_TEXT("Tools         "));
     for (size_t i = 0; i < tools->offer_count; i++)
         bl_buffer_printf(out, "%s%s", i > 0 ? ", " : "", tools->offers[i].name);
-    bl_buffer_printf(out, "\nModel         %s: %s\n", work->model.provider, work->model.name);
+    bl_buffer_printf(out, "\nModel         %s: %s\n", work->means.model.provider,
+                     work->means.model.name);
     append_limits(out, work);
     bl_buffer_printf(out, "Containment   %s, sandbox %s\nMatches       ", container_name(work),
                      bl_sandbox_name(run_sandbox(work)));

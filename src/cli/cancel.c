@@ -3,15 +3,19 @@
 #include "cli.h"
 
 #define LINE_MAX_SIZE 4096u
-#define ID_SIZE_MAX   128u
+#define ID_SIZE_MAX   2048u
 
 const char cli_cancel_help[] =
     "Usage: belay cancel [OPTION]... ID\n"
     "\n"
     "Stops what has that ID, a run, a sub-agent, a tool call, a job in the background\n"
     "or a cell, or of a session its turn, jobs and cells, in whichever belay of this\n"
-    "user it runs, waits until nothing of it is left, and prints the receipt. 'belay\n"
-    "ps' lists what runs.\n"
+    "user it runs, waits until nothing of it is left, and prints the receipt. Of what\n"
+    "has ended it prints the receipt that the store holds, again. 'belay ps' lists\n"
+    "what runs.\n"
+    "\n"
+    "Where several things that run have the same ID nothing is stopped, and one is to\n"
+    "be named in full: SESSION/CELL, FEATURE/TASK, RUN/AGENT or RUN/CALL.\n"
     "\n"
     "Options:\n"
     "      --json                  one line, as in docs/schemas/cancel.json\n"
@@ -19,14 +23,17 @@ const char cli_cancel_help[] =
     "  -h, --help                  print this help\n"
     "\n"
     "Exit codes:\n"
-    "  0    it is stopped\n"
-    "  1    nothing of that ID runs, or it could not be reached\n"
+    "  0    it is stopped and nothing of it is left, or it had ended\n"
+    "  1    something is left of it, nothing has that ID, several have it, or it\n"
+    "       could not be reached\n"
     "  2    usage error\n"
     "  130  whoever read standard output is gone\n"
     "\n"
     "Environment:\n"
-    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/; without\n"
-    "                   it they are in /tmp/belay-UID\n"
+    "  BELAY_STORE      where what has ended is looked up; without it in the user's\n"
+    "                   own store\n"
+    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
+    "                   without it they are in /tmp/belay-UID/control\n"
     "\n"
     "Examples:\n"
     "  belay cancel run_3p5yd7mcnxw2kq4tzvhb\n"
@@ -36,6 +43,7 @@ struct cancelling {
     struct bl_arena arena;
     const char *id;
     struct bl_text receipt;
+    struct bl_text result; /* of what had ended, and was not stopped */
     struct bl_error error;
 };
 
@@ -44,13 +52,19 @@ static void hint_running(struct cancelling *cancelling)
 {
     struct bl_suggestion suggestion;
     struct bl_list processes;
+    int64_t silent = 0;
     size_t count = 0;
 
     bl_suggestion_init(&suggestion, cancelling->id);
     bl_list_init(&processes);
     bl_control_list(&cancelling->arena, &processes, NULL);
     BL_LIST_EACH (link, &processes) {
-        const struct bl_json *result = BL_CONTAINER(link, struct bl_control_process, link)->result;
+        const struct bl_control_process *process =
+            BL_CONTAINER(link, struct bl_control_process, link);
+        const struct bl_json *result =
+            process->state == BL_CONTROL_ANSWERING ? process->result : NULL;
+        if (process->state == BL_CONTROL_SILENT)
+            silent = process->pid;
         BL_JSON_EACH (activity, bl_json_get(result, BL_TEXT("activities"))) {
             struct bl_text id = bl_json_text(bl_json_get(activity, BL_TEXT("id")));
             struct bl_text session = bl_json_text(bl_json_get(activity, BL_TEXT("session")));
@@ -62,17 +76,75 @@ static void hint_running(struct cancelling *cancelling)
     cancelling->error.hint[0] = '\0';
     if (suggestion.best != NULL)
         bl_error_hint(&cancelling->error, "did you mean '%s'?", suggestion.best);
+    else if (silent != 0)
+        bl_error_hint(&cancelling->error, "process %lld does not answer, and may have it",
+                      (long long)silent);
     else
         bl_error_hint(&cancelling->error, count > 0 ? "'belay ps' lists what runs"
                                                     : "nothing runs; maybe it has just ended");
 }
 
+/* ---- What has ended -------------------------------------------------------------------------- */
+
+/* It is in the store, and nobody who answers has it at work. */
+static int take_work(struct cancelling *cancelling, const struct bl_store_work *work)
+{
+    struct bl_error *error = &cancelling->error;
+
+    if (work->receipt.size > 0 || work->ended) {
+        cancelling->receipt = work->receipt;
+        cancelling->result = work->receipt.size > 0 ? (struct bl_text){0} : work->result;
+        return 0;
+    }
+    bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "cancel", cancelling->id,
+                 "%s '%s' has begun and not come to an end, and no process that answers has it",
+                 work->kind, cancelling->id);
+    bl_error_hint(error, "'belay ps' lists processes that do not answer; one that was killed has "
+                         "taken with it what it ran");
+    return BL_EUNKNOWN;
+}
+
+static int look_up(struct cancelling *cancelling)
+{
+    const char *where = cli_variable("BELAY_STORE");
+    struct bl_store *store = NULL;
+    struct bl_store_work work;
+    struct bl_error error = {0};
+    int code = where != NULL ? 0 : bl_store_default_path(&cancelling->arena, &where, &error);
+
+    if (code == 0)
+        code = bl_store_open_reading(where, &store, &error);
+    if (code == 0)
+        code = bl_store_find(store, &cancelling->arena, cancelling->id, &work, &error);
+    if (code == 0)
+        code = take_work(cancelling, &work);
+    else if (code == BL_EEXIST)
+        cancelling->error = error;
+    else
+        code = BL_ENOENT; /* a store that cannot be read holds nothing to stop */
+    bl_store_close(store);
+    return code;
+}
+
+/* Stops it where it runs; else the store says what became of it. */
 static int cancel_main(void *argument)
 {
     struct cancelling *cancelling = argument;
+    struct bl_error error = {0};
 
     int code = bl_control_cancel(&cancelling->arena, cancelling->id, "belay cancel",
-                                 &cancelling->receipt, &cancelling->error);
+                                 &cancelling->receipt, &error);
+    if (code == 0 && cancelling->receipt.size == 0)
+        look_up(cancelling); /* for its result */
+    if (code == 0) {
+        cancelling->error = (struct bl_error){0};
+        return 0;
+    }
+    if (code != BL_ENOENT) {
+        cancelling->error = error;
+        return code;
+    }
+    code = look_up(cancelling);
     if (code != BL_ENOENT)
         return code;
     cancelling->error = (struct bl_error){0};
@@ -90,9 +162,22 @@ static void cancel_payload(struct bl_json_writer *writer, const void *context)
 
     bl_json_put_string(writer, "id", cancelling->id);
     bl_json_put_json(writer, "receipt", cancelling->receipt);
+    bl_json_put_json(writer, "result", cancelling->result);
 }
 
-static int print_text(const struct cli_call *call, struct cancelling *cancelling)
+/* Something is left of it. */
+static int exit_code_of(struct cancelling *cancelling)
+{
+    const struct bl_json *receipt = NULL;
+
+    if (cancelling->receipt.size > 0 &&
+        bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &receipt, NULL) == 0 &&
+        cli_receipt_number(receipt, BL_TEXT("survivors")) > 0)
+        return CLI_EXIT_FAILED;
+    return CLI_EXIT_OK;
+}
+
+static int print_text(const struct cli_call *call, struct cancelling *cancelling, int exit_code)
 {
     const struct bl_json *receipt;
     struct bl_buffer line;
@@ -104,7 +189,7 @@ static int print_text(const struct cli_call *call, struct cancelling *cancelling
     else
         bl_buffer_append(&line, BL_TEXT("It had ended before the stop reached it."));
     bl_buffer_append_byte(&line, '\n');
-    int exit_code = cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);
+    exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
     bl_buffer_done(&line);
     return exit_code;
 }
@@ -138,9 +223,10 @@ int cli_cancel_run(struct cli_call *call)
     if (cli_loop_run("cancel", cancel_main, &cancelling, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)
-        exit_code = print_text(call, &cancelling);
+        exit_code = print_text(call, &cancelling, exit_code_of(&cancelling));
     else
-        exit_code = cli_envelope_print(call, CLI_EXIT_OK, cancel_payload, &cancelling);
+        exit_code =
+            cli_envelope_print(call, exit_code_of(&cancelling), cancel_payload, &cancelling);
     bl_arena_done(&cancelling.arena);
     return exit_code;
 }

@@ -83,7 +83,7 @@ bool chat_interrupt(struct chat *chat, enum bl_stop_reason reason, const char *o
     }
     if (bl_scope_stopped(&chat->scope) && !chat->hurried) {
         chat->hurried = true;
-        bl_toolbox_hurry(chat->work.toolbox);
+        bl_toolbox_hurry(chat->work.means.toolbox);
     }
     return true;
 }
@@ -127,7 +127,7 @@ static void on_event(void *context, const struct bl_event *event)
 void chat_busy_begin(struct chat *chat)
 {
     chat->hurried = false;
-    bl_toolbox_calm(chat->work.toolbox);
+    bl_toolbox_calm(chat->work.means.toolbox);
     bl_scope_init(&chat->scope, &chat->work.scope);
     chat->busy = true;
 }
@@ -169,8 +169,8 @@ static bool run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *
         .max_turns = 1,
         .timed = options->timed,
         .timeout_ns = options->timeout_ns,
-        .warnings = chat->work.warnings,
-        .warning_count = chat->work.warning_count,
+        .warnings = chat->work.means.warnings,
+        .warning_count = chat->work.means.warning_count,
     };
     struct bl_run_result result;
 
@@ -181,7 +181,7 @@ static bool run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *
     chat_busy_begin(chat);
     bl_agent_prompt(chat->agent, &run, &chat->scope, arena, &result);
     chat_busy_end(chat);
-    chat->work.warning_count = 0;
+    chat->work.means.warning_count = 0;
     *ret_next = take_back(chat, result.end == BL_TURN_COMPLETED && !chat->leaving, arena);
     chat_redraw(chat);
     return ret_next->size > 0;
@@ -214,6 +214,8 @@ static int turns_main(void *argument)
     struct bl_inbox_message *message;
     int code = 0;
 
+    if (chat->terminal != NULL)
+        chat_ask_servers(chat);
     while (!chat->leaving && (code = bl_semaphore_take(&chat->ready)) == 0) {
         while (!chat->leaving && (message = bl_inbox_take(&chat->prompts)) != NULL) {
             take_up(chat, message->text);
@@ -353,7 +355,8 @@ static void load_history(struct chat *chat)
         data != NULL ? bl_arena_printf(&chat->work.arena, "%s/belay/history", data)
                      : bl_arena_printf(&chat->work.arena, "%s/.local/share/belay/history", home);
     if (history_load(chat->history, path.data, &error) != 0)
-        run_warn(&chat->work, bl_arena_printf(&chat->work.arena, "no history: %s", error.message));
+        run_means_warn(&chat->work.means,
+                       bl_arena_printf(&chat->work.arena, "no history: %s", error.message));
 }
 
 /* The turn under way has the reason, and not that something above it has stopped. */
@@ -405,10 +408,11 @@ static void start_control(struct chat *chat, struct bl_nursery *services,
     *ret_control = NULL;
     if (bl_control_start(services, &work->activities, ret_control, error) != 0) {
         *ret_control = NULL;
-        run_warn(work,
-                 bl_arena_printf(&work->arena,
-                                 "`belay ps` and `belay cancel` cannot reach this session: %s",
-                                 error->message));
+        run_means_warn(
+            &work->means,
+            bl_arena_printf(&work->arena,
+                            "`belay ps` and `belay cancel` cannot reach this session: %s",
+                            error->message));
     }
     bl_free(error);
 }
@@ -462,7 +466,7 @@ static int chat_main(void *argument)
         load_history(chat);
         code = talk(chat, &work->error);
     }
-    run_model_close(work);
+    run_model_close(&work->means);
     bl_store_close(work->store);
     bl_scope_done(&work->patience);
     bl_scope_done(&work->scope);
@@ -487,6 +491,7 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     chat->listener = (struct bl_listener){on_event, chat};
     chat->asker = (struct bl_asker){chat_ask, chat, 0};
     bl_arena_init(&work->arena);
+    run_means_init(&work->means, options);
     keys_init(&chat->keys);
     bl_inbox_init(&chat->prompts);
     bl_semaphore_init(&chat->ready, 0);

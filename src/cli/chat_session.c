@@ -147,9 +147,9 @@ static void say_banner(struct chat *chat)
                  session->turns_total == 1 ? "" : "s");
     chat_say(chat, "%s %s in %s", model->provider, model->name, options->directory);
     chat_say(chat, "session %s%s, permissions %s, sandbox %s", session->id, turns,
-             bl_permission_mode_name(bl_permissions_mode(options->permissions)),
-             bl_sandbox_name(bl_toolbox_sandbox(chat->work.toolbox)));
-    if (!chat->work.preparation->found.chosen)
+             bl_permission_mode_name(bl_permissions_mode(chat->work.means.permissions)),
+             bl_sandbox_name(bl_toolbox_sandbox(chat->work.means.toolbox)));
+    if (!chat->work.means.preparation->found.chosen)
         chat_say(chat, "No provider is configured: the built-in script model answers.");
 }
 
@@ -159,8 +159,8 @@ void chat_say_opened(struct chat *chat)
 
     say_banner(chat);
     bl_buffer_clear(&chat->told);
-    for (size_t i = 0; i < chat->work.warning_count; i++)
-        tell(chat, chat->work.warnings[i]);
+    for (size_t i = 0; i < chat->work.means.warning_count; i++)
+        tell(chat, chat->work.means.warnings[i]);
     show_last_turn(chat);
     if (recovery->owner_died) {
         struct bl_arena arena;
@@ -168,6 +168,93 @@ void chat_say_opened(struct chat *chat)
         tell(chat, bl_store_recovery_text(&arena, bl_agent_session(chat->agent)->id, recovery));
         bl_arena_done(&arena);
     }
+}
+
+/* ---- MCP servers of the project -------------------------------------------------------------- */
+
+/* A yes, on a thread: it is a file. */
+struct agreement {
+    const struct bl_mcp_entry *entry;
+    struct bl_error error;
+    int code;
+};
+
+static void agree_on_thread(void *payload)
+{
+    struct agreement *agreement = payload;
+
+    agreement->code = bl_mcp_trust(agreement->entry, &agreement->error);
+}
+
+static void agree(struct chat *chat, const struct bl_mcp_entry *entry)
+{
+    struct agreement *agreement = bl_zalloc(sizeof *agreement);
+    struct bl_work work = {.run = agree_on_thread, .drop = bl_free, .payload = agreement};
+    bool abandoned = false;
+
+    agreement->entry = entry;
+    int code = bl_work_call(&work, &abandoned);
+    if (code == 0 && agreement->code != 0)
+        chat_say_error(chat, &agreement->error);
+    /* One that cannot be remembered holds for this conversation. */
+    bl_toolbox_trust(chat->work.means.toolbox, entry);
+    if (!abandoned)
+        bl_free(agreement);
+}
+
+/* What would be started, or reached. */
+static void say_server(struct chat *chat, const struct bl_mcp_entry *entry)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, 4096);
+    if (entry->url != NULL)
+        bl_buffer_printf(&line, "%s", entry->url);
+    else
+        bl_buffer_printf(&line, "%s", entry->command);
+    for (size_t i = 0; entry->url == NULL && entry->arguments[i] != NULL; i++)
+        bl_buffer_printf(&line, " %s", entry->arguments[i]);
+    chat_say(chat, "%s names an MCP server, %s, that nobody has agreed to: " BL_TEXT_FORMAT,
+             entry->path, entry->name, BL_TEXT_ARG(bl_buffer_text(&line)));
+    bl_buffer_done(&line);
+}
+
+static bool ask_server(struct chat *chat, const struct bl_mcp_entry *entry)
+{
+    char tool[160];
+    struct bl_question question = {.id = "mcp", .tool = tool};
+    enum bl_reply reply = BL_REPLY_NO;
+
+    snprintf(tool, sizeof tool, "the MCP server %.120s", entry->name);
+    say_server(chat, entry);
+    int code = chat_ask(chat, &question, &reply);
+    if (code == 0 && reply == BL_REPLY_YES)
+        agree(chat, entry);
+    else
+        chat_say(chat, "%s stays off.", entry->name);
+    return code == 0;
+}
+
+void chat_ask_servers(struct chat *chat)
+{
+    const struct bl_mcp_entry *const *entry = chat->work.means.preparation->untrusted;
+    struct bl_arena arena;
+
+    if (*entry == NULL)
+        return;
+    bl_arena_init(&arena);
+    chat_busy_begin(chat);
+    struct bl_scope *outer = bl_scope_enter(&chat->scope);
+    while (*entry != NULL && ask_server(chat, *entry))
+        entry++;
+    bl_scope_enter(outer);
+    chat_busy_end(chat);
+    /* What was typed meanwhile was meant for no turn. */
+    struct bl_text said = bl_agent_take_back(chat->agent, &arena);
+    if (said.size > 0)
+        chat_submit_later(chat, said);
+    bl_arena_done(&arena);
+    chat_redraw(chat);
 }
 
 /* ---- Another one ----------------------------------------------------------------------------- */

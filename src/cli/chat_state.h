@@ -86,6 +86,8 @@ void chat_say_opened(struct chat *chat);
 /* Closes the session, and opens that one. When it cannot be had, it is said why, and the one before
  * goes on. */
 void chat_change_session(struct chat *chat, const char *id);
+/* Asks about each MCP server of the project that nobody has agreed to. A yes is remembered. */
+void chat_ask_servers(struct chat *chat);
 /* A warning that the user has read already. */
 bool chat_was_told(const struct chat *chat, struct bl_text warning);
 

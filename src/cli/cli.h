@@ -72,6 +72,14 @@ extern const struct cli_command cli_commands[];
 /* NULL: no such command, and `*error` says so, with a suggestion. */
 const struct cli_command *cli_command_find(const char *name, struct bl_error *error);
 
+int cli_acp_run(struct cli_call *call);
+extern const char cli_acp_help[];
+extern const struct option cli_acp_options[];
+
+int cli_mcp_run(struct cli_call *call);
+extern const char cli_mcp_help[];
+extern const struct option cli_mcp_options[];
+
 int cli_doctor_run(struct cli_call *call);
 extern const char cli_doctor_help[];
 extern const struct option cli_doctor_options[];
@@ -115,6 +123,7 @@ extern const struct option cli_session_options[];
 
 int cli_tool_run(struct cli_call *call);
 extern const char cli_tool_help[];
+extern const struct option cli_tools_options[]; /* of both */
 
 int cli_tools_run(struct cli_call *call);
 extern const char cli_tools_help[];

@@ -12,7 +12,9 @@ const char cli_ps_help[] =
     "Shows what runs now in every belay of this user: runs, their sub-agents and tool\n"
     "calls, jobs in the background, and cells, with their phase, age, the time left\n"
     "to their deadline, tokens, and how long ago they last gave a sign of life.\n"
-    "'belay cancel ID' stops one of them.\n"
+    "'belay cancel ID' stops one of them. A process that does not answer within 0.2\n"
+    "seconds is named as such; of one that was killed, once, with what the store\n"
+    "knows of its runs.\n"
     "\n"
     "Options:\n"
     "      --json                  one line, as in docs/schemas/ps.json\n"
@@ -26,8 +28,10 @@ const char cli_ps_help[] =
     "  130  whoever read standard output is gone\n"
     "\n"
     "Environment:\n"
-    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/; without\n"
-    "                   it they are in /tmp/belay-UID\n"
+    "  BELAY_STORE      where runs of a killed process are looked up; without it in\n"
+    "                   the user's own store\n"
+    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
+    "                   without it they are in /tmp/belay-UID/control\n"
     "\n"
     "Examples:\n"
     "  belay ps\n"
@@ -36,18 +40,82 @@ const char cli_ps_help[] =
 struct listing {
     struct bl_arena arena;
     struct bl_list processes; /* struct bl_control_process */
+    struct bl_list cut;       /* struct cut: of those that are dead */
     struct bl_error error;
 };
 
-static int list_main(void *argument)
-{
-    struct listing *listing = argument;
-    return bl_control_list(&listing->arena, &listing->processes, &listing->error);
-}
+/* Something that a killed process had begun. */
+struct cut {
+    struct bl_list link;
+    const struct bl_control_process *process;
+    const struct bl_json *activity;
+    const char *state; /* "cut off", "ended", "unknown" */
+};
 
 static const struct bl_json *activities(const struct bl_control_process *process)
 {
     return bl_json_get(process->result, BL_TEXT("activities"));
+}
+
+static struct bl_text member(const struct bl_json *activity, const char *key)
+{
+    return bl_json_text(bl_json_get(activity, bl_text_from(key)));
+}
+
+/* ---- Processes that were killed -------------------------------------------------------------- */
+
+/* What the store knows of it. */
+static const char *state_of(struct listing *listing, struct bl_store *store,
+                            const struct bl_json *activity)
+{
+    struct bl_store_work work;
+
+    if (store == NULL ||
+        bl_store_find(store, &listing->arena, member(activity, "id").data, &work, NULL) != 0)
+        return "unknown";
+    return work.ended ? "ended" : "cut off";
+}
+
+static void look_up(struct listing *listing, struct bl_store *store,
+                    const struct bl_control_process *process)
+{
+    BL_JSON_EACH (activity, activities(process)) {
+        if (member(activity, "id").size == 0)
+            continue;
+        struct cut *cut = bl_arena_zalloc(&listing->arena, sizeof *cut);
+        *cut = (struct cut){
+            .process = process, .activity = activity, .state = state_of(listing, store, activity)};
+        bl_list_push_back(&listing->cut, &cut->link);
+    }
+}
+
+static struct bl_store *open_store(struct listing *listing)
+{
+    const char *where = cli_variable("BELAY_STORE");
+    struct bl_store *store = NULL;
+
+    if (where == NULL && bl_store_default_path(&listing->arena, &where, NULL) != 0)
+        return NULL;
+    return bl_store_open_reading(where, &store, NULL) == 0 ? store : NULL;
+}
+
+static int list_main(void *argument)
+{
+    struct listing *listing = argument;
+    struct bl_store *store = NULL;
+    int code = bl_control_list(&listing->arena, &listing->processes, &listing->error);
+
+    BL_LIST_EACH (link, &listing->processes) {
+        const struct bl_control_process *process =
+            BL_CONTAINER(link, struct bl_control_process, link);
+        if (process->state != BL_CONTROL_DEAD)
+            continue;
+        if (store == NULL)
+            store = open_store(listing);
+        look_up(listing, store, process);
+    }
+    bl_store_close(store);
+    return code;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -65,6 +133,41 @@ static void write_activity(struct bl_json_writer *writer, const struct bl_contro
     bl_json_write_end(writer);
 }
 
+static const char *process_state(const struct bl_control_process *process)
+{
+    static const char *const names[] = {[BL_CONTROL_ANSWERING] = "answering",
+                                        [BL_CONTROL_SILENT] = "not answering",
+                                        [BL_CONTROL_DEAD] = "dead"};
+    return names[process->state];
+}
+
+static void write_process(struct bl_json_writer *writer, const struct listing *listing,
+                          const struct bl_control_process *process)
+{
+    bl_json_write_object(writer);
+    bl_json_write_key(writer, BL_TEXT("pid"));
+    if (process->pid > 0)
+        bl_json_write_int64(writer, process->pid);
+    else
+        bl_json_write_null(writer);
+    bl_json_put_string(writer, "state", process_state(process));
+    bl_json_write_key(writer, BL_TEXT("left"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &listing->cut) {
+        const struct cut *cut = BL_CONTAINER(link, struct cut, link);
+        if (cut->process != process)
+            continue;
+        bl_json_write_object(writer);
+        bl_json_put_text(writer, "id", member(cut->activity, "id"));
+        bl_json_put_text(writer, "kind", member(cut->activity, "kind"));
+        bl_json_put_text(writer, "session", member(cut->activity, "session"));
+        bl_json_put_string(writer, "state", cut->state);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
 static void ps_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct listing *listing = context;
@@ -74,9 +177,15 @@ static void ps_payload(struct bl_json_writer *writer, const void *context)
     BL_LIST_EACH (link, &listing->processes) {
         const struct bl_control_process *process =
             BL_CONTAINER(link, struct bl_control_process, link);
-        BL_JSON_EACH (activity, activities(process))
-            write_activity(writer, process, activity);
+        if (process->state == BL_CONTROL_ANSWERING)
+            BL_JSON_EACH (activity, activities(process))
+                write_activity(writer, process, activity);
     }
+    bl_json_write_end(writer);
+    bl_json_write_key(writer, BL_TEXT("processes"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &listing->processes)
+        write_process(writer, listing, BL_CONTAINER(link, struct bl_control_process, link));
     bl_json_write_end(writer);
 }
 
@@ -91,11 +200,6 @@ static void format_ms(const struct bl_json *value, char out[32])
         bl_duration_format(ms * (int64_t)BL_NS_PER_MS, out);
     else
         bl_text_into(out, 32, "-");
-}
-
-static struct bl_text member(const struct bl_json *activity, const char *key)
-{
-    return bl_json_text(bl_json_get(activity, bl_text_from(key)));
 }
 
 static void append_activity(struct bl_buffer *out, const struct bl_json *activity)
@@ -114,17 +218,48 @@ static void append_activity(struct bl_buffer *out, const struct bl_json *activit
                      idle);
 }
 
+static void append_activities(struct bl_buffer *out, const struct bl_control_process *process)
+{
+    BL_JSON_EACH (activity, activities(process)) {
+        if (out->size == 0)
+            bl_buffer_printf(out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND", "PHASE",
+                             "AGE", "LEFT", "TOKENS", "LAST ACTIVITY");
+        append_activity(out, activity);
+    }
+}
+
+/* What is to be said of one that says nothing itself. */
+static void append_process(struct bl_buffer *out, const struct listing *listing,
+                           const struct bl_control_process *process)
+{
+    if (process->pid > 0)
+        bl_buffer_printf(out, "process %" PRId64 ": %s", process->pid, process_state(process));
+    else
+        bl_buffer_printf(out, "a process: %s", process_state(process));
+    BL_LIST_EACH (link, &listing->cut) {
+        const struct cut *cut = BL_CONTAINER(link, struct cut, link);
+        struct bl_text id = member(cut->activity, "id"), session = member(cut->activity, "session");
+        if (cut->process == process)
+            bl_buffer_printf(out, "; %.*s of %.*s: %s", BL_TEXT_ARG(id), BL_TEXT_ARG(session),
+                             cut->state);
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
 static int print_text(const struct cli_call *call, const struct listing *listing)
 {
     struct bl_buffer out;
 
     bl_buffer_init(&out, TEXT_MAX);
-    BL_LIST_EACH (link, &listing->processes) {
-        BL_JSON_EACH (activity, activities(BL_CONTAINER(link, struct bl_control_process, link))) {
-            if (out.size == 0)
-                bl_buffer_printf(&out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND",
-                                 "PHASE", "AGE", "LEFT", "TOKENS", "LAST ACTIVITY");
-            append_activity(&out, activity);
+    for (int answering = 1; answering >= 0; answering--) {
+        BL_LIST_EACH (link, &listing->processes) {
+            const struct bl_control_process *process =
+                BL_CONTAINER(link, struct bl_control_process, link);
+            bool answers = process->state == BL_CONTROL_ANSWERING;
+            if (answering != 0 && answers)
+                append_activities(&out, process);
+            else if (answering == 0 && !answers)
+                append_process(&out, listing, process);
         }
     }
     if (out.size == 0)
@@ -147,6 +282,7 @@ int cli_ps_run(struct cli_call *call)
         return cli_fail_usage(call, error);
     bl_arena_init(&listing.arena);
     bl_list_init(&listing.processes);
+    bl_list_init(&listing.cut);
     if (cli_loop_run("ps", list_main, &listing, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)

@@ -75,7 +75,7 @@ static int route(struct cli_call *call, const char *prompt)
     struct bl_error error = {0};
     int exit_code;
 
-    if (tools_offered_init(&offered, &error) != 0) {
+    if (tools_offered_init(&offered, NULL, &error) != 0) {
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     } else {
         bl_route(&offered.arena, bl_text_from(prompt), &offered.tools, &routed.matches);

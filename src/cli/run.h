@@ -1,6 +1,7 @@
 /* The parts of `belay run` and `belay bootstrap`: their command line (run_options.c), what they
- * read before they begin (run_prepare.c), the run itself (run_work.c), and what they say about it
- * (run_output.c; bootstrap.c and bootstrap_report.c for the latter). */
+ * read before they begin (run_prepare.c), what they work with (run_means.c, run_model.c), the run
+ * itself (run_work.c), and what they say about it (run_output.c; bootstrap.c and bootstrap_report.c
+ * for the latter). */
 #ifndef BELAY_CLI_RUN_H
 #define BELAY_CLI_RUN_H
 
@@ -40,6 +41,9 @@ enum run_option {
     RUN_OPTION_RECORD,
     RUN_OPTION_CASSETTE,
     RUN_OPTION_ADD_DIR,
+    RUN_OPTION_MCP_CONFIG,
+    RUN_OPTION_TRUST_MCP,
+    RUN_OPTION_OWN = 1024, /* from here on a command's own */
     RUN_OPTION_CONTINUE = 'c',
     RUN_OPTION_RESUME = 'r',
 };
@@ -64,6 +68,9 @@ enum run_option {
     "  .belay/config.yaml                  of a project: its model, what it denies\n"              \
     "  .belay/agents, .belay/skills, .agents/skills, AGENTS.md\n"                                  \
     "                                      the same, of a project\n"                               \
+    "  $XDG_CONFIG_HOME/belay/mcp.json     MCP servers that offer tools\n"                         \
+    "  .mcp.json                           the same, of a project: each starts once\n"             \
+    "                                      the user has agreed to it\n"                            \
     "\n"
 
 #define RUN_ENDING_HELP                                                                            \
@@ -79,34 +86,41 @@ enum run_option {
     "  143  cancelled by SIGTERM\n"                                                                \
     "\n" RUN_ENVIRONMENT_HELP
 
-/* The rows that runs and conversations share, and those of runs alone. */
-#define RUN_COMMON_OPTIONS                                                                         \
+/* The rows that say what work is done with, wherever; those of what has one session; those of runs
+ * alone. */
+#define RUN_MEANS_OPTIONS                                                                          \
     {"provider", required_argument, NULL, RUN_OPTION_PROVIDER},                                    \
         {"model", required_argument, NULL, RUN_OPTION_MODEL},                                      \
-        {"session", required_argument, NULL, RUN_OPTION_SESSION},                                  \
-        {"continue", no_argument, NULL, RUN_OPTION_CONTINUE},                                      \
-        {"resume", required_argument, NULL, RUN_OPTION_RESUME},                                    \
         {"max-session-turns", required_argument, NULL, RUN_OPTION_MAX_SESSION_TURNS},              \
         {"max-steps", required_argument, NULL, RUN_OPTION_MAX_STEPS},                              \
         {"on-exhausted", required_argument, NULL, RUN_OPTION_ON_EXHAUSTED},                        \
         {"max-budget-tokens", required_argument, NULL, RUN_OPTION_MAX_BUDGET_TOKENS},              \
         {"max-budget-usd", required_argument, NULL, RUN_OPTION_MAX_BUDGET_USD},                    \
-        {"record", required_argument, NULL, RUN_OPTION_RECORD},                                    \
         {"cassette", required_argument, NULL, RUN_OPTION_CASSETTE},                                \
         {"timeout", required_argument, NULL, RUN_OPTION_TIMEOUT},                                  \
         {"permission-mode", required_argument, NULL, RUN_OPTION_PERMISSION_MODE},                  \
         {"yolo", no_argument, NULL, RUN_OPTION_YOLO},                                              \
         {"allow", required_argument, NULL, RUN_OPTION_ALLOW},                                      \
         {"deny", required_argument, NULL, RUN_OPTION_DENY},                                        \
-        {"on-cancel", required_argument, NULL, RUN_OPTION_ON_CANCEL},                              \
         {"store", required_argument, NULL, RUN_OPTION_STORE},                                      \
         {"system", required_argument, NULL, RUN_OPTION_SYSTEM},                                    \
         {"append-system-prompt", required_argument, NULL, RUN_OPTION_APPEND_SYSTEM_PROMPT},        \
         {"add-dir", required_argument, NULL, RUN_OPTION_ADD_DIR},                                  \
+        {"mcp-config", required_argument, NULL, RUN_OPTION_MCP_CONFIG},                            \
+        {"trust-mcp", no_argument, NULL, RUN_OPTION_TRUST_MCP},                                    \
         {"sandbox", required_argument, NULL, RUN_OPTION_SANDBOX},                                  \
         {"container", required_argument, NULL, RUN_OPTION_CONTAINER},                              \
     {                                                                                              \
         "help", no_argument, NULL, CLI_OPTION_HELP                                                 \
+    }
+
+#define RUN_COMMON_OPTIONS                                                                         \
+    RUN_MEANS_OPTIONS, {"session", required_argument, NULL, RUN_OPTION_SESSION},                   \
+        {"continue", no_argument, NULL, RUN_OPTION_CONTINUE},                                      \
+        {"resume", required_argument, NULL, RUN_OPTION_RESUME},                                    \
+        {"record", required_argument, NULL, RUN_OPTION_RECORD},                                    \
+    {                                                                                              \
+        "on-cancel", required_argument, NULL, RUN_OPTION_ON_CANCEL                                 \
     }
 
 #define RUN_SHARED_OPTIONS                                                                         \
@@ -119,6 +133,14 @@ enum run_option {
     }
 
 /* What their helps say about them. */
+#define RUN_LIMITS_HELP                                                                            \
+    "      --max-session-turns N   refuse to go on when the session holds N turns\n"               \
+    "      --max-steps N           at most N tool calls a turn\n"                                  \
+    "      --on-exhausted WHAT     at --max-steps: stop (the default; the turn ends\n"             \
+    "                              as max_steps_reached), or synthesize (one more\n"               \
+    "                              call, without tools, writes up what there is)\n"                \
+    "      --max-budget-tokens N   of the whole session, this turn included\n"
+
 #define RUN_MODEL_HELP                                                                             \
     "      --provider NAME         who answers: anthropic, openai, openai-responses,\n"            \
     "                              ollama, one that is configured, script:FILE, or\n"              \
@@ -128,23 +150,31 @@ enum run_option {
     "                              that is configured\n"                                           \
     "      --session ID            the session of that id, made if there is none\n"                \
     "  -c, --continue              the newest session of this directory\n"                         \
-    "  -r, --resume ID             that session, which must exist\n"                               \
-    "      --max-session-turns N   refuse to go on when the session holds N turns\n"               \
-    "      --max-steps N           at most N tool calls a turn\n"                                  \
-    "      --on-exhausted WHAT     at --max-steps: stop (the default; the turn ends\n"             \
-    "                              as max_steps_reached), or synthesize (one more\n"               \
-    "                              call, without tools, writes up what there is)\n"                \
-    "      --max-budget-tokens N   of the whole session, this turn included\n"                     \
+    "  -r, --resume ID             that session, which must exist\n" RUN_LIMITS_HELP               \
     "      --max-budget-usd N      of this run: what could cost more is not sent; for\n"           \
     "                              models whose price is known\n"                                  \
     "      --record FILE           write down what goes over the wire, without keys\n"             \
     "      --cassette FILE         with --provider replay: answer from such a file\n"
+
+/* Where nobody has chosen and nothing is configured, there is no model: others must know. */
+#define RUN_SERVING_HELP                                                                           \
+    "      --provider NAME         who answers: anthropic, openai, openai-responses,\n"            \
+    "                              ollama, one that is configured, script,\n"                      \
+    "                              script:FILE, or replay with --cassette\n"                       \
+    "      --model NAME            of that provider; alone: PROVIDER/MODEL, or one\n"              \
+    "                              that is configured\n" RUN_LIMITS_HELP
 
 #define RUN_RULES_HELP                                                                             \
     "      --yolo                  the same as --permission-mode yolo\n"                           \
     "      --allow RULE            let a tool run: 'bash', 'bash(git *)',\n"                       \
     "                              'write(src/**)'; repeatable\n"                                  \
     "      --deny RULE             never let it run; wins over --allow; repeatable\n"
+
+#define RUN_MCP_HELP                                                                               \
+    "      --mcp-config FILE       MCP servers whose tools are offered as well, as in\n"           \
+    "                              .mcp.json; repeatable\n"                                        \
+    "      --trust-mcp             start the servers that the project's .mcp.json\n"               \
+    "                              names, though nobody has agreed to them\n"
 
 #define RUN_PLACE_HELP                                                                             \
     "      --store FILE            where sessions are kept\n"                                      \
@@ -153,7 +183,7 @@ enum run_option {
     "      --append-system-prompt TEXT\n"                                                          \
     "                              instructions for the model, after all others\n"                 \
     "      --add-dir DIR           a further folder that tools may write to;\n"                    \
-    "                              repeatable\n"                                                   \
+    "                              repeatable\n" RUN_MCP_HELP                                      \
     "      --sandbox NAME          off, workspace, read-only; without it: workspace\n"             \
     "                              in mode auto where it works, else off\n"                        \
     "      --container NAME        what holds the processes of tools: auto, pidns,\n"              \
@@ -204,9 +234,11 @@ struct run_options {
     enum bl_permission_mode mode;
     const char **folders; /* of --add-dir, absolute; end in NULL */
     size_t folder_count;
+    const char **mcp_files; /* of --mcp-config; end in NULL */
+    size_t mcp_file_count;
+    bool trust_mcp;
     struct run_rule *rules;
     size_t rule_count;
-    struct bl_permissions *permissions;
     const char *request_id;
     const char *store;
     const char *system_path;
@@ -225,6 +257,12 @@ int run_options_parse(struct cli_call *call, bool streams, struct run_options *o
  * prompt is only the first one. */
 int run_options_parse_chat(struct cli_call *call, struct run_options *options,
                            struct bl_error *error);
+/* The same for one that serves others: `take` has its operands, and options from RUN_OPTION_OWN on.
+ * `asks`: they have somebody who can be asked, as in a conversation. */
+int run_options_parse_serving(struct cli_call *call, bool asks, cli_take *take_own, void *context,
+                              struct run_options *options, struct bl_error *error);
+/* The command line's rules, in its mode; the caller's. They were tried when it was read. */
+struct bl_permissions *run_options_permissions(const struct run_options *options);
 void run_options_done(struct run_options *options);
 
 /* ---- What is read before the run ------------------------------------------------------------- */
@@ -246,6 +284,8 @@ struct run_preparation {
     const char *system_path;
     const char *system_more;
     const char *directory;
+    const char *const *mcp_files;
+    bool trust_mcp;
     struct bl_text prompt; /* what came of it */
     struct bl_config *config;
     struct bl_config_found found;
@@ -260,6 +300,9 @@ struct run_preparation {
     struct bl_list notices;      /* struct bl_notice: what was found and cannot be used */
     struct bl_settings settings;
     const char *const *skill_folders; /* end in NULL */
+    struct bl_list servers;           /* struct bl_mcp_entry */
+    /* Of them, those of the project that nobody has agreed to; end in NULL. */
+    const struct bl_mcp_entry *const *untrusted;
     int code;
     struct bl_error error;
 };
@@ -271,22 +314,53 @@ void run_preparation_read(void *preparation);
 /* Valid UTF-8, no NUL, not empty; else a usage error that says where. */
 int run_prompt_check(struct bl_text prompt, struct bl_error *error);
 
+/* ---- What work is done with ------------------------------------------------------------------ */
+
+/* In one folder: what its files say, rules, tools, a model. Embedded by its owner. */
+struct run_means {
+    const struct run_options *options;
+    struct bl_arena arena;
+    struct run_preparation *preparation; /* NULL: it was stopped while it read */
+    struct bl_permissions *permissions;
+    struct bl_toolbox *toolbox;
+    struct bl_ledger ledger;
+    struct bl_cassette *recorder;
+    struct bl_error record_error; /* code 0: what was to be recorded is */
+    struct bl_models models;
+    struct bl_model model;
+    struct bl_model_source source;
+    struct bl_text *warnings; /* for the events */
+    size_t warning_count;
+};
+
+/* The options outlive it. */
+void run_means_init(struct run_means *means, const struct run_options *options);
+/* In a fiber: reads what comes from files. Stopped: whoever still reads is left to it. */
+int run_means_prepare(struct run_means *means, struct bl_error *error);
+/* In a fiber, when all is read: applies the settings, and opens the toolbox. */
+int run_means_equip(struct run_means *means, struct bl_error *error);
+/* Adds one for the events. */
+void run_means_warn(struct run_means *means, struct bl_text text);
+/* What an agent is made of that works with it: all but store, session, listener, asker and
+ * activities. */
+struct bl_agent_options run_means_agent(struct run_means *means);
+/* In no fiber any more, or in one: run_model_close comes before it. Also on one that is half made.
+ */
+void run_means_done(struct run_means *means);
+
 /* ---- The model ------------------------------------------------------------------------------- */
 
 /* Who answers, and all of it that is in files. Blocks. */
 int run_model_read(struct run_preparation *preparation);
-
-struct run_work;
-
-/* In a fiber of the run's scope, when all is read: fetches the key, and makes the model. */
-int run_model_open(struct run_work *work);
+/* In a fiber of the work's scope, which an overrun of the budget stops, when all is read: fetches
+ * the key, and makes the model. */
+int run_model_open(struct run_means *means, struct bl_scope *scope, struct bl_error *error);
 /* In a fiber: ends what run_model_open made, and what is recorded. */
-void run_model_close(struct run_work *work);
-/* A model that is never called, for a run that was stopped before it had one: it has the name of
- * the one that was chosen, if that is known. */
-void run_model_pretend(struct run_work *work);
+void run_model_close(struct run_means *means);
 
 /* ---- The run --------------------------------------------------------------------------------- */
+
+struct run_work;
 
 /* What a command does around the run. */
 struct run_face {
@@ -313,19 +387,10 @@ struct run_work {
     struct bl_stop_hook stopped; /* on the run's scope */
     struct cli_signals signals;
     struct cli_stream stream;
-    struct run_preparation *preparation; /* NULL: it was stopped while it read */
-    struct bl_script *fallback;          /* plays the model of a run that never began */
-    struct bl_script_player *player;     /* of that */
-    struct bl_ledger ledger;
-    struct bl_cassette *recorder;
-    struct bl_error record_error; /* code 0: what was to be recorded is */
-    struct bl_model model;
-    struct bl_models models;
-    struct bl_model_source source;
-    struct bl_toolbox *toolbox;
+    struct run_means means;
+    struct bl_script *fallback;      /* plays the model of a run that never began */
+    struct bl_script_player *player; /* of that */
     struct bl_activities activities;
-    struct bl_text *warnings; /* for the events */
-    size_t warning_count;
     struct bl_store *store;
     struct bl_listener listening;
     struct bl_agent_result result;
@@ -338,14 +403,15 @@ struct run_work {
 
 /* In a fiber of the run's scope: reads what comes from files, opens the toolbox and the model. */
 int run_begin(struct run_work *work);
+/* A model that is never called, for a run that was stopped before it had one: it has the name of
+ * the one that was chosen, if that is known. */
+void run_model_pretend(struct run_work *work);
 /* What an agent of this run is made of. */
 struct bl_agent_options run_agent_options(struct run_work *work);
 /* What is in force; off, as long as nothing is known. */
 enum bl_sandbox run_sandbox(const struct run_work *work);
 /* What the model is offered. */
 struct bl_tools run_tools(const struct run_work *work);
-/* Adds one for the events. */
-void run_warn(struct run_work *work, struct bl_text text);
 /* What run_begin made that outlives the loop. */
 void run_release(struct run_work *work);
 

@@ -89,73 +89,72 @@ int run_model_read(struct run_preparation *preparation)
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-static int open_recorder(struct run_work *work)
+static int open_recorder(struct run_means *means, struct bl_error *error)
 {
     const struct bl_text *secrets;
-    size_t count = bl_config_secrets(work->preparation->config, &secrets);
+    size_t count = bl_config_secrets(means->preparation->config, &secrets);
 
-    if (work->options->record_path == NULL)
+    if (means->options->record_path == NULL)
         return 0;
-    return bl_cassette_record(work->options->record_path, secrets, count, &work->recorder,
-                              &work->error);
+    return bl_cassette_record(means->options->record_path, secrets, count, &means->recorder, error);
 }
 
-static int open_remote(struct run_work *work)
+static int open_remote(struct run_means *means, struct bl_scope *scope, struct bl_error *error)
 {
-    const struct run_preparation *preparation = work->preparation;
+    const struct run_preparation *preparation = means->preparation;
     const struct bl_config_found *found = &preparation->found;
     int code = 0;
 
     if (!found->replay)
-        code = bl_config_key(preparation->config, found->provider, &work->error);
+        code = bl_config_key(preparation->config, found->provider, error);
     /* After the key, which is one of the secrets. */
     if (code == 0)
-        code = open_recorder(work);
-    if (code == 0 && work->options->budgeted)
-        bl_ledger_init(&work->ledger, work->options->max_budget_usd, &work->scope);
+        code = open_recorder(means, error);
+    if (code == 0 && means->options->budgeted)
+        bl_ledger_init(&means->ledger, means->options->max_budget_usd, scope);
     return code;
 }
 
-int run_model_open(struct run_work *work)
+int run_model_open(struct run_means *means, struct bl_scope *scope, struct bl_error *error)
 {
-    const struct run_preparation *preparation = work->preparation;
+    const struct run_preparation *preparation = means->preparation;
     int code = 0;
 
-    bl_toolbox_hide(work->toolbox, bl_config_key_variables(preparation->config));
     if (preparation->found.provider != NULL)
-        code = open_remote(work);
+        code = open_remote(means, scope, error);
     if (code != 0)
         return code;
-    work->models = (struct bl_models){
+    means->models = (struct bl_models){
         .config = preparation->config,
         .found = preparation->found,
         .script = preparation->script,
-        .ledger = work->options->budgeted ? &work->ledger : NULL,
-        .recorder = work->recorder,
+        .ledger = means->options->budgeted ? &means->ledger : NULL,
+        .recorder = means->recorder,
         .replay = preparation->cassette,
     };
-    code = bl_models_open(&work->models, &work->error);
+    code = bl_models_open(&means->models, error);
     if (code == 0)
-        work->model = work->models.model;
+        means->model = means->models.model;
     return code;
 }
 
 void run_model_pretend(struct run_work *work)
 {
+    struct run_means *means = &work->means;
     const struct bl_config_found *found =
-        work->preparation != NULL ? &work->preparation->found : NULL;
+        means->preparation != NULL ? &means->preparation->found : NULL;
 
     work->fallback = bl_script_builtin();
-    work->player = bl_script_player_new(work->fallback, 1, &work->model);
+    work->player = bl_script_player_new(work->fallback, 1, &means->model);
     if (found == NULL || found->provider == NULL)
         return;
-    work->model.provider = found->provider->name;
-    work->model.name = found->profile->model;
+    means->model.provider = found->provider->name;
+    means->model.name = found->profile->model;
 }
 
-void run_model_close(struct run_work *work)
+void run_model_close(struct run_means *means)
 {
-    bl_models_close(&work->models);
-    bl_cassette_close(work->recorder, &work->record_error);
-    work->recorder = NULL;
+    bl_models_close(&means->models);
+    bl_cassette_close(means->recorder, &means->record_error);
+    means->recorder = NULL;
 }

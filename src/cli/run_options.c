@@ -164,6 +164,8 @@ static int take_option(int option, const char *value, struct run_options *option
         options->mode = BL_PERMISSION_YOLO;
         return 0;
     case RUN_OPTION_ADD_DIR: return add_folder(value, options, error);
+    case RUN_OPTION_MCP_CONFIG: options->mcp_files[options->mcp_file_count++] = value; return 0;
+    case RUN_OPTION_TRUST_MCP: options->trust_mcp = true; return 0;
     case RUN_OPTION_ALLOW:
     case RUN_OPTION_DENY:
         options->rules[options->rule_count++] =
@@ -195,15 +197,32 @@ static int check_session(const struct run_options *options, struct bl_error *err
     return BL_EINVAL;
 }
 
-static int make_permissions(struct run_options *options, struct bl_error *error)
+static int add_rules(const struct run_options *options, struct bl_permissions *permissions,
+                     struct bl_error *error)
 {
     int code = 0;
 
-    options->permissions = bl_permissions_new(options->mode);
     for (size_t i = 0; i < options->rule_count && code == 0; i++)
-        code = bl_permissions_add(options->permissions, options->rules[i].allow,
-                                  options->rules[i].text, error);
+        code =
+            bl_permissions_add(permissions, options->rules[i].allow, options->rules[i].text, error);
     return code;
+}
+
+static int check_rules(const struct run_options *options, struct bl_error *error)
+{
+    struct bl_permissions *permissions = bl_permissions_new(options->mode);
+    int code = add_rules(options, permissions, error);
+
+    bl_permissions_free(permissions);
+    return code;
+}
+
+struct bl_permissions *run_options_permissions(const struct run_options *options)
+{
+    struct bl_permissions *permissions = bl_permissions_new(options->mode);
+
+    (void)add_rules(options, permissions, NULL);
+    return permissions;
 }
 
 static int find_directory(struct run_options *options, struct bl_error *error)
@@ -230,7 +249,7 @@ static int settle(struct run_options *options, struct bl_error *error)
 {
     int code = check_session(options, error);
     if (code == 0)
-        code = make_permissions(options, error);
+        code = check_rules(options, error);
     if (code == 0 && options->prompt != NULL)
         code = run_prompt_check(bl_text_from(options->prompt), error);
     if (code == 0)
@@ -249,12 +268,16 @@ static int settle(struct run_options *options, struct bl_error *error)
 struct walk {
     struct run_options *options;
     bool prompt_seen;
+    cli_take *take_own; /* NULL: a prompt is taken, and there are no others */
+    void *context;
 };
 
 static int take(void *context, int option, const char *value, struct bl_error *error)
 {
     struct walk *walk = context;
 
+    if (walk->take_own != NULL && (option == CLI_ARGUMENT_OPERAND || option >= RUN_OPTION_OWN))
+        return walk->take_own(walk->context, option, value, error);
     if (option != CLI_ARGUMENT_OPERAND)
         return take_option(option, value, walk->options, error);
     if (!walk->prompt_seen) {
@@ -268,39 +291,55 @@ static int take(void *context, int option, const char *value, struct bl_error *e
     return BL_EINVAL;
 }
 
-static int parse(struct cli_call *call, bool streams, struct run_options *options,
-                 struct bl_error *error)
+static int parse(struct cli_call *call, bool streams, struct walk *walk, struct bl_error *error)
 {
-    struct walk walk = {.options = options};
+    struct run_options *options = walk->options;
 
     options->max_turns = MAX_TURNS_DEFAULT;
     bl_arena_init(&options->arena);
     options->rules = bl_arena_zalloc(&options->arena, (size_t)call->count * sizeof *options->rules);
     options->folders =
         bl_arena_zalloc(&options->arena, (size_t)(call->count + 1) * sizeof *options->folders);
-    int code = cli_arguments_read(call, streams, take, &walk, error);
+    options->mcp_files =
+        bl_arena_zalloc(&options->arena, (size_t)(call->count + 1) * sizeof *options->mcp_files);
+    int code = cli_arguments_read(call, streams, take, walk, error);
     return code != 0 ? code : settle(options, error);
 }
 
 int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
                       struct bl_error *error)
 {
+    struct walk walk = {.options = options};
+
     *options = (struct run_options){.mode = BL_PERMISSION_AUTO};
     bl_turn_limits_init(&options->limits);
-    return parse(call, streams, options, error);
+    return parse(call, streams, &walk, error);
 }
 
 int run_options_parse_chat(struct cli_call *call, struct run_options *options,
                            struct bl_error *error)
 {
+    struct walk walk = {.options = options};
+
     *options = (struct run_options){.mode = BL_PERMISSION_ASK, .converses = true};
     bl_turn_limits_init(&options->limits);
     options->limits.keep = true;
-    return parse(call, false, options, error);
+    return parse(call, false, &walk, error);
+}
+
+int run_options_parse_serving(struct cli_call *call, bool asks, cli_take *take_own, void *context,
+                              struct run_options *options, struct bl_error *error)
+{
+    struct walk walk = {.options = options, .take_own = take_own, .context = context};
+
+    *options = (struct run_options){.mode = asks ? BL_PERMISSION_ASK : BL_PERMISSION_AUTO,
+                                    .converses = true};
+    bl_turn_limits_init(&options->limits);
+    options->limits.keep = asks;
+    return parse(call, false, &walk, error);
 }
 
 void run_options_done(struct run_options *options)
 {
-    bl_permissions_free(options->permissions);
     bl_arena_done(&options->arena);
 }

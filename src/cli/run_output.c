@@ -122,7 +122,8 @@ int run_exit_code(const struct run_work *work)
     int exit_code = work->error.code != 0 ? cli_error_exit_code(&work->error)
                                           : bl_run_exit_code(&work->result.run);
 
-    return exit_code == CLI_EXIT_OK && work->record_error.code != 0 ? CLI_EXIT_FAILED : exit_code;
+    return exit_code == CLI_EXIT_OK && work->means.record_error.code != 0 ? CLI_EXIT_FAILED
+                                                                          : exit_code;
 }
 
 static void report(struct run_work *work)
@@ -207,8 +208,8 @@ void run_remark_end(struct run_work *work)
         cli_complain(work->call, &work->error);
         return;
     }
-    if (work->record_error.code != 0)
-        cli_complain(work->call, &work->record_error);
+    if (work->means.record_error.code != 0)
+        cli_complain(work->call, &work->means.record_error);
     remark_recovery(work);
     struct bl_text line = bl_text_trim(run->receipt_line);
     if (line.size > 0) {

@@ -19,17 +19,21 @@ struct run_preparation *run_preparation_new(const struct run_options *options)
     bl_list_init(&preparation->personas);
     bl_list_init(&preparation->skills);
     bl_list_init(&preparation->notices);
+    bl_list_init(&preparation->servers);
     preparation->prompt_argument = options->prompt;
     preparation->converses = options->converses;
     preparation->provider = options->provider;
-    preparation->model = options->model;
     preparation->budgeted = options->budgeted;
     preparation->recorded = options->record_path != NULL;
     preparation->cassette_path = options->cassette_path;
     preparation->schema_path = options->schema_path;
     preparation->system_path = options->system_path;
     preparation->system_more = options->system_more;
+    preparation->mcp_files = options->mcp_files;
+    preparation->trust_mcp = options->trust_mcp;
     /* The others are words of the command line: they stay. */
+    if (options->model != NULL)
+        preparation->model = bl_arena_text(arena, bl_text_from(options->model)).data;
     preparation->directory = bl_arena_text(arena, bl_text_from(options->directory)).data;
     return preparation;
 }
@@ -222,6 +226,53 @@ static int read_system(struct run_preparation *preparation)
     return 0;
 }
 
+/* ---- MCP servers ----------------------------------------------------------------------------- */
+
+static void take_notice(void *context, struct bl_text text)
+{
+    struct run_preparation *preparation = context;
+    struct bl_notice *notice = bl_arena_zalloc(&preparation->arena, sizeof *notice);
+
+    notice->text = bl_arena_text(&preparation->arena, text);
+    bl_list_push_back(&preparation->notices, &notice->link);
+}
+
+static void list_untrusted(struct run_preparation *preparation)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, &preparation->servers)
+        count++;
+    const struct bl_mcp_entry **list =
+        bl_arena_alloc(&preparation->arena, (count + 1) * sizeof *list);
+    count = 0;
+    BL_LIST_EACH (link, &preparation->servers) {
+        const struct bl_mcp_entry *entry = BL_CONTAINER(link, struct bl_mcp_entry, link);
+        if (entry->source == BL_MCP_OF_WORKSPACE && !preparation->trust_mcp &&
+            !bl_mcp_trusted(entry))
+            list[count++] = entry;
+    }
+    list[count] = NULL;
+    preparation->untrusted = list;
+}
+
+static int read_servers(struct run_preparation *preparation)
+{
+    struct bl_mcp_config_options options = {
+        .directory = preparation->directory,
+        .files = preparation->mcp_files,
+        .variable = cli_variable,
+        .notice = take_notice,
+        .context = preparation,
+    };
+
+    int code = bl_mcp_config_read(&preparation->arena, &options, &preparation->servers,
+                                  &preparation->error);
+    if (code == 0)
+        list_untrusted(preparation);
+    return code;
+}
+
 void run_preparation_read(void *argument)
 {
     struct run_preparation *preparation = argument;
@@ -234,6 +285,8 @@ void run_preparation_read(void *argument)
         code = read_schema(preparation);
     if (code == 0)
         code = read_system(preparation);
+    if (code == 0)
+        code = read_servers(preparation);
     /* Last, because it may take for ever: what is wrong with the rest is said before. */
     if (code == 0)
         code = read_prompt(preparation);

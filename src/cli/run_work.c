@@ -55,29 +55,6 @@ static void close_scopes(struct run_work *work)
     bl_scope_done(&work->patience);
 }
 
-/* Reads what comes from files. Stopped: whoever still reads is left to it. */
-static int prepare(struct run_work *work)
-{
-    struct run_preparation *preparation = run_preparation_new(work->options);
-    struct bl_work job = {
-        .run = run_preparation_read,
-        .drop = run_preparation_free,
-        .payload = preparation,
-        .abandon_on_stop = true,
-    };
-    bool abandoned;
-
-    int code = bl_work_call(&job, &abandoned);
-    if (code == 0)
-        work->preparation = preparation;
-    else if (!abandoned)
-        run_preparation_free(preparation);
-    if (code != 0)
-        return code;
-    work->error = preparation->error;
-    return preparation->code;
-}
-
 /* With a deadline that has passed at the start, files have a moment, so that the one result is made
  * in the session as any other; whoever blocks longer is too late. */
 static int prepare_late(struct run_work *work)
@@ -87,7 +64,7 @@ static int prepare_late(struct run_work *work)
     bl_scope_init(&moment, &work->scope);
     bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), LATE_NS));
     struct bl_scope *outer = bl_scope_enter(&moment);
-    int code = prepare(work);
+    int code = run_means_prepare(&work->means, &work->error);
     bl_scope_enter(outer);
     bl_scope_done(&moment);
     if (code == BL_ETIMEDOUT)
@@ -117,13 +94,13 @@ static void say_surprises(struct run_work *work)
 {
     if (work->call->format != CLI_FORMAT_TEXT || !await_listener(work))
         return;
-    if (!work->preparation->found.chosen)
+    if (!work->means.preparation->found.chosen)
         cli_remark(
             BL_TEXT("belay: no provider is configured: the built-in script model answers\n"));
-    BL_LIST_EACH (link, &work->preparation->notices)
+    for (size_t i = 0; i < work->means.warning_count; i++)
         cli_remark(bl_arena_printf(&work->arena, "belay: " BL_TEXT_FORMAT "\n",
-                                   BL_TEXT_ARG(BL_CONTAINER(link, struct bl_notice, link)->text)));
-    const struct bl_json_schema *schema = work->preparation->schema;
+                                   BL_TEXT_ARG(work->means.warnings[i])));
+    const struct bl_json_schema *schema = work->means.preparation->schema;
     for (size_t i = 0; schema != NULL && bl_json_schema_ignored(schema, i).size > 0; i++) {
         struct bl_text keyword = bl_json_schema_ignored(schema, i);
         cli_remark(bl_arena_printf(&work->arena,
@@ -147,8 +124,8 @@ static struct bl_run_options loop_options(const struct run_work *work)
         .timed = options->timed,
         .timeout_ns = options->timeout_ns,
         .from_ns = work->started_ns,
-        .warnings = work->warnings,
-        .warning_count = work->warning_count,
+        .warnings = work->means.warnings,
+        .warning_count = work->means.warning_count,
     };
 }
 
@@ -159,7 +136,7 @@ static void run_stopped(struct run_work *work)
     const struct run_options *options = work->options;
     const char *id = options->session != NULL ? options->session : options->resume;
     struct bl_engine engine = {
-        .model = &work->model,
+        .model = &work->means.model,
         .listener = work->face->listener != NULL ? work->face->listener(work) : NULL,
         .clock = bl_loop_clock(bl_loop_current()),
         .limits = options->limits,
@@ -168,7 +145,7 @@ static void run_stopped(struct run_work *work)
     struct bl_session session;
     struct bl_receipt receipt;
 
-    if (work->model.call == NULL)
+    if (work->means.model.call == NULL)
         run_model_pretend(work);
     bl_session_init(&session, id != NULL ? id : "");
     bl_receipt_open(&receipt, &work->scope, work->run_id);
@@ -181,49 +158,34 @@ static void run_stopped(struct run_work *work)
 struct bl_agent_options run_agent_options(struct run_work *work)
 {
     const struct run_options *options = work->options;
-    const struct run_preparation *preparation = work->preparation;
+    struct bl_agent_options agent = run_means_agent(&work->means);
 
-    work->source = bl_models_source(&work->models);
-    return (struct bl_agent_options){
-        .store = work->store,
-        .session =
-            {
-                .id = options->session != NULL ? options->session : options->resume,
-                .newest = options->newest,
-                .must_exist = options->resume != NULL,
-                .directory = options->directory,
-                .run_id = work->run_id,
-                .request_id = options->request_id,
-                .prompt = preparation->prompt,
-            },
-        .model = &work->model,
-        .models = &work->source,
-        .toolbox = work->toolbox,
-        .personas = &preparation->personas,
-        .hooks = preparation->settings.hooks,
-        .hidden = bl_config_key_variables(preparation->config),
-        .env_allow = preparation->settings.env_allow,
+    agent.store = work->store;
+    agent.session = (struct bl_store_hold_options){
+        .id = options->session != NULL ? options->session : options->resume,
+        .newest = options->newest,
+        .must_exist = options->resume != NULL,
         .directory = options->directory,
-        .permissions = options->permissions,
-        .listener = work->face->listener != NULL ? work->face->listener(work) : NULL,
-        .activities = &work->activities,
-        .limits = options->limits,
-        .system = preparation->system,
-        .schema_text = preparation->schema_text,
-        .schema = preparation->schema,
+        .run_id = work->run_id,
+        .request_id = options->request_id,
+        .prompt = work->means.preparation->prompt,
     };
+    agent.listener = work->face->listener != NULL ? work->face->listener(work) : NULL;
+    agent.activities = &work->activities;
+    return agent;
 }
 
 enum bl_sandbox run_sandbox(const struct run_work *work)
 {
-    return work->toolbox != NULL ? bl_toolbox_sandbox(work->toolbox) : BL_SANDBOX_OFF;
+    return work->means.toolbox != NULL ? bl_toolbox_sandbox(work->means.toolbox) : BL_SANDBOX_OFF;
 }
 
 struct bl_tools run_tools(const struct run_work *work)
 {
-    if (work->toolbox == NULL)
+    if (work->means.toolbox == NULL)
         return (struct bl_tools){0};
-    return bl_agent_offers(&work->preparation->arena, work->toolbox, &work->preparation->personas);
+    return bl_agent_offers(&work->means.preparation->arena, work->means.toolbox,
+                           &work->means.preparation->personas);
 }
 
 static int run_session(struct run_work *work)
@@ -245,7 +207,8 @@ static int run_listed(struct run_work *work)
     bl_nursery_init(&services, bl_scope_current());
     if (bl_control_start(&services, &work->activities, &control, &error) != 0) {
         control = NULL;
-        run_warn(work, bl_arena_printf(&work->arena,
+        run_means_warn(&work->means,
+                       bl_arena_printf(&work->arena,
                                        "`belay ps` and `belay cancel` cannot reach this run: %s",
                                        error.message));
     }
@@ -256,70 +219,16 @@ static int run_listed(struct run_work *work)
     return code;
 }
 
-void run_warn(struct run_work *work, struct bl_text text)
-{
-    struct bl_text *warnings =
-        bl_arena_alloc(&work->arena, (work->warning_count + 1) * sizeof *warnings);
-
-    if (work->warning_count > 0)
-        memcpy(warnings, work->warnings, work->warning_count * sizeof *warnings);
-    warnings[work->warning_count++] = text;
-    work->warnings = warnings;
-}
-
-/* What the configuration says of permissions; the command line's own rules stand beside it. */
-static int apply_settings(struct run_work *work)
-{
-    const struct run_options *options = work->options;
-    const struct bl_settings *settings = &work->preparation->settings;
-    enum bl_permission_mode mode;
-    int code = 0;
-
-    if (settings->permission_mode != NULL && !options->mode_chosen) {
-        code = bl_permission_mode_parse(settings->permission_mode, &mode, &work->error);
-        if (code == 0)
-            bl_permissions_set_mode(options->permissions, mode);
-    }
-    if (code == 0)
-        code = bl_settings_apply(settings, options->permissions, &work->error);
-    return code;
-}
-
-static int open_toolbox(struct run_work *work)
-{
-    const struct run_options *options = work->options;
-    struct bl_toolbox_options toolbox = {
-        .workspace = options->directory,
-        .folders = options->folders,
-        .readable = work->preparation->skill_folders,
-        .permissions = options->permissions,
-        .container = options->container,
-        .sandbox_chosen = options->sandbox_chosen,
-        .sandbox = options->sandbox,
-    };
-
-    int code = bl_toolbox_new(&toolbox, &work->toolbox, &work->error);
-    if (code == 0)
-        bl_toolbox_allow_variables(work->toolbox, work->preparation->settings.env_allow);
-    return code;
-}
-
 int run_begin(struct run_work *work)
 {
     bool late = work->options->timed && work->options->timeout_ns <= 0;
-    int code = late ? prepare_late(work) : prepare(work);
+    int code = late ? prepare_late(work) : run_means_prepare(&work->means, &work->error);
 
     if (code == 0)
-        code = apply_settings(work);
+        code = run_means_equip(&work->means, &work->error);
     if (code == 0)
-        code = open_toolbox(work);
-    if (code == 0)
-        code = run_model_open(work);
-    if (code != 0)
-        return code;
-    BL_LIST_EACH (link, &work->preparation->notices)
-        run_warn(work, BL_CONTAINER(link, struct bl_notice, link)->text);
-    return 0;
+        code = run_model_open(&work->means, &work->scope, &work->error);
+    return code;
 }
 
 static int begin(struct run_work *work)
@@ -401,8 +310,8 @@ static void hurry(void *context)
 {
     struct run_work *work = context;
 
-    if (work->toolbox != NULL)
-        bl_toolbox_hurry(work->toolbox);
+    if (work->means.toolbox != NULL)
+        bl_toolbox_hurry(work->means.toolbox);
 }
 
 static void perform_and_answer(struct run_work *work)
@@ -415,7 +324,7 @@ static void perform_and_answer(struct run_work *work)
     else
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
-    run_model_close(work);
+    run_model_close(&work->means);
     answer(work);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);
@@ -461,10 +370,9 @@ static int run_loop(struct run_work *work)
 
 void run_release(struct run_work *work)
 {
-    bl_toolbox_free(work->toolbox);
     bl_script_player_free(work->player);
     bl_script_free(work->fallback);
-    run_preparation_free(work->preparation);
+    run_means_done(&work->means);
     bl_arena_done(&work->arena);
 }
 
@@ -475,6 +383,7 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 
     work.started_ns = bl_clock_now_ns(&bl_clock_system);
     bl_arena_init(&work.arena);
+    run_means_init(&work.means, options);
     bl_list_init(&work.result.run.turns);
     cli_signals_block(&work.signals);
     int code = run_loop(&work);
@@ -491,8 +400,8 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 
 struct bl_text run_prompt(const struct run_work *work)
 {
-    if (work->preparation != NULL)
-        return work->preparation->prompt;
+    if (work->means.preparation != NULL)
+        return work->means.preparation->prompt;
     return bl_text_from(work->options->prompt);
 }
 
@@ -505,8 +414,8 @@ void run_write_session(struct bl_json_writer *writer, const struct run_work *wor
 
 void run_write_model(struct bl_json_writer *writer, const struct run_work *work)
 {
-    bl_json_put_string(writer, "provider", work->model.provider);
-    bl_json_put_string(writer, "model", work->model.name);
+    bl_json_put_string(writer, "provider", work->means.model.provider);
+    bl_json_put_string(writer, "model", work->means.model.name);
 }
 
 void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options)

@@ -158,8 +158,70 @@ static void write_cache_mark(struct bl_json_writer *writer)
     bl_json_put_json(writer, "cache_control", BL_TEXT("{\"type\":\"ephemeral\"}"));
 }
 
+/* The result that an image stands in; NULL: in none, but in the message itself. One that is an
+ * error holds text alone. */
+static const struct bl_block *result_of(const struct bl_message *message,
+                                        const struct bl_block *image)
+{
+    if (image->type != BL_BLOCK_IMAGE || image->id.size == 0)
+        return NULL;
+    BL_LIST_EACH (link, &message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_RESULT && bl_text_equal(block->id, image->id))
+            return block->is_error ? NULL : block;
+    }
+    return NULL;
+}
+
+static void put_image(struct bl_json_writer *writer, const struct bl_block *block)
+{
+    bl_json_put_string(writer, "type", "image");
+    bl_json_write_key(writer, BL_TEXT("source"));
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", "base64");
+    bl_json_put_text(writer, "media_type", block->name);
+    bl_json_put_text(writer, "data", block->text);
+    bl_json_write_end(writer);
+}
+
+static void put_text(struct bl_json_writer *writer, const struct bl_block *block)
+{
+    bl_json_put_string(writer, "type", "text");
+    bl_json_put_text(writer, "text", block->text);
+}
+
+/* One text; where there are images, a list of it and these. */
+static void write_result_content(struct bl_json_writer *writer, const struct bl_message *message,
+                                 const struct bl_block *result)
+{
+    bool listed = false;
+
+    BL_LIST_EACH (link, &message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (result_of(message, block) != result)
+            continue;
+        if (!listed) {
+            listed = true;
+            bl_json_write_key(writer, BL_TEXT("content"));
+            bl_json_write_array(writer);
+            if (bl_text_trim(result->text).size > 0) {
+                bl_json_write_object(writer);
+                put_text(writer, result);
+                bl_json_write_end(writer);
+            }
+        }
+        bl_json_write_object(writer);
+        put_image(writer, block);
+        bl_json_write_end(writer);
+    }
+    if (listed)
+        bl_json_write_end(writer);
+    else if (result->text.size > 0)
+        bl_json_put_text(writer, "content", result->text);
+}
+
 static void write_block(const struct model_build *build, struct bl_json_writer *writer,
-                        const struct bl_block *block, bool marked)
+                        const struct bl_message *message, const struct bl_block *block, bool marked)
 {
     if (block->type == BL_BLOCK_THINKING) {
         bl_json_write_raw(writer, block->opaque);
@@ -167,8 +229,9 @@ static void write_block(const struct model_build *build, struct bl_json_writer *
     }
     bl_json_write_object(writer);
     if (block->type == BL_BLOCK_TEXT) {
-        bl_json_put_string(writer, "type", "text");
-        bl_json_put_text(writer, "text", block->text);
+        put_text(writer, block);
+    } else if (block->type == BL_BLOCK_IMAGE) {
+        put_image(writer, block);
     } else if (block->type == BL_BLOCK_CALL) {
         bl_json_put_string(writer, "type", "tool_use");
         bl_json_put_text(writer, "id", plain_name(build->arena, block->id, true));
@@ -177,8 +240,7 @@ static void write_block(const struct model_build *build, struct bl_json_writer *
     } else {
         bl_json_put_string(writer, "type", "tool_result");
         bl_json_put_text(writer, "tool_use_id", plain_name(build->arena, block->id, true));
-        if (block->text.size > 0)
-            bl_json_put_text(writer, "content", block->text);
+        write_result_content(writer, message, block);
         bl_json_put_boolean(writer, "is_error", block->is_error);
     }
     if (marked)
@@ -186,13 +248,18 @@ static void write_block(const struct model_build *build, struct bl_json_writer *
     bl_json_write_end(writer);
 }
 
-/* The last block of the newest message of the user; NULL: there is none. */
+/* The last block of the newest message of the user that does not stand in another; NULL: there is
+ * none. */
 static const struct bl_block *newest_user_block(const struct bl_list *messages)
 {
     for (const struct bl_list *link = messages->previous; link != messages; link = link->previous) {
         const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
-        if (message->role == BL_ROLE_USER)
-            return BL_CONTAINER(message->blocks.previous, struct bl_block, link);
+        if (message->role != BL_ROLE_USER)
+            continue;
+        const struct bl_list *part = message->blocks.previous;
+        while (result_of(message, BL_CONTAINER(part, struct bl_block, link)) != NULL)
+            part = part->previous;
+        return BL_CONTAINER(part, struct bl_block, link);
     }
     return NULL;
 }
@@ -201,7 +268,7 @@ static void write_messages(const struct model_build *build, struct bl_json_write
 {
     struct bl_list messages;
 
-    model_conversation(build->arena, build->request, &messages);
+    model_conversation(build, &messages);
     settle_thinking(build, &messages);
     const struct bl_block *newest = newest_user_block(&messages);
     bl_json_write_key(writer, BL_TEXT("messages"));
@@ -214,7 +281,8 @@ static void write_messages(const struct model_build *build, struct bl_json_write
         bl_json_write_array(writer);
         BL_LIST_EACH (part, &message->blocks) {
             const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
-            write_block(build, writer, block, block == newest);
+            if (result_of(message, block) == NULL)
+                write_block(build, writer, message, block, block == newest);
         }
         bl_json_write_end(writer);
         bl_json_write_end(writer);
@@ -297,6 +365,7 @@ static int write_body(const struct model_build *build, struct bl_json_writer *wr
 
 const struct model_api model_api_anthropic = {
     .api = BL_API_ANTHROPIC,
+    .images = true,
     .path = "/v1/messages",
     .default_max_output_tokens = OUTPUT_TOKENS,
     .headers = write_headers,

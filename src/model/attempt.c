@@ -51,6 +51,7 @@ int remote_build(struct remote_call *call, bool count_only)
         .resumed = call->resumed,
         .count_only = count_only,
         .arena = &call->arena,
+        .sent = &call->sent,
     };
     struct bl_json_writer writer;
 

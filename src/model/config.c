@@ -386,3 +386,16 @@ const char *const *bl_config_key_variables(const struct bl_config *config)
 {
     return config->variables;
 }
+
+const char *const *bl_config_aliases(const struct bl_config *config, struct bl_arena *arena)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, &config->models)
+        count++;
+    const char **names = bl_arena_zalloc(arena, (count + 1) * sizeof *names);
+    count = 0;
+    BL_LIST_EACH (link, &config->models)
+        names[count++] = BL_CONTAINER(link, struct config_model, link)->profile.alias;
+    return names;
+}

@@ -368,6 +368,7 @@ enum model_key {
     MODEL_FREE,
     MODEL_PRICE,
     MODEL_OVERHEAD_TOKENS,
+    MODEL_IMAGES,
 };
 
 static const char *const model_keys[] = {
@@ -381,6 +382,7 @@ static const char *const model_keys[] = {
     [MODEL_FREE] = "free",
     [MODEL_PRICE] = "price",
     [MODEL_OVERHEAD_TOKENS] = "overhead_tokens",
+    [MODEL_IMAGES] = "images",
     NULL,
 };
 
@@ -407,6 +409,9 @@ static int read_model_member(struct bl_value_reader *reader, size_t which,
         return bl_value_read_members(reader, key + 1, "price", rates, read_price_member,
                                      &model->rates);
     case MODEL_OVERHEAD_TOKENS: return config_read_tokens(reader, key, &profile->overhead_tokens);
+    case MODEL_IMAGES:
+        profile->images_chosen = true;
+        return bl_value_read_boolean(reader, key, &profile->images);
     }
     return 0;
 }

@@ -262,14 +262,21 @@ static bool brings_its_own(const struct bl_provider *provider)
     return false;
 }
 
-static int refuse_without_key(const struct config_provider *entry, struct bl_error *error)
+static bool needs_key(const struct config_provider *entry)
 {
     const struct bl_provider *provider = &entry->provider;
     /* A server of one's own may need none. */
     bool vendors = provider->api != BL_API_OLLAMA &&
                    strcmp(provider->base_url, bl_api_base_url(provider->api)) == 0;
 
-    if (brings_its_own(provider) || (!vendors && !entry->key_env_chosen))
+    return !brings_its_own(provider) && (vendors || entry->key_env_chosen);
+}
+
+static int refuse_without_key(const struct config_provider *entry, struct bl_error *error)
+{
+    const struct bl_provider *provider = &entry->provider;
+
+    if (!needs_key(entry))
         return 0;
     if (entry->key_env == NULL) {
         int code = fail_key(entry, error, "the provider '%s' has no key", provider->name);
@@ -306,4 +313,26 @@ const char *bl_config_key_source(const struct bl_config *config, const struct bl
 {
     const struct config_provider *entry = entry_of(config, provider);
     return entry != NULL ? entry->key_source : NULL;
+}
+
+const char *const *bl_config_key_wanted(const struct bl_config *config,
+                                        const struct bl_provider *provider, struct bl_arena *arena)
+{
+    const struct config_provider *entry = entry_of(config, provider);
+    size_t count = 0;
+
+    if (provider == NULL) {
+        const char **names = bl_arena_zalloc(arena, 3 * sizeof *names);
+        names[count++] = "ANTHROPIC_API_KEY";
+        names[count++] = "OPENAI_API_KEY";
+        return names;
+    }
+    if (entry == NULL || provider->key != NULL || entry->key_file != NULL ||
+        entry->key_command != NULL || entry->key_env == NULL || !needs_key(entry))
+        return NULL;
+    const char **names = bl_arena_zalloc(arena, 3 * sizeof *names);
+    names[count++] = entry->key_env;
+    if (entry->token_env != NULL)
+        names[count++] = entry->token_env;
+    return names;
 }

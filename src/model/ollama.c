@@ -75,6 +75,18 @@ static void write_answer(const struct model_build *build, struct bl_json_writer 
     bl_json_write_end(writer);
 }
 
+static void write_images(struct bl_json_writer *writer, const struct bl_message *message)
+{
+    bl_json_write_key(writer, BL_TEXT("images"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_IMAGE)
+            bl_json_write_text(writer, block->text);
+    }
+    bl_json_write_end(writer);
+}
+
 static void write_user(const struct model_build *build, struct bl_json_writer *writer,
                        const struct bl_message *message)
 {
@@ -87,9 +99,14 @@ static void write_user(const struct model_build *build, struct bl_json_writer *w
         bl_json_write_end(writer);
     }
     struct bl_text text = model_join_texts(build->arena, message, BL_BLOCK_TEXT);
-    if (text.size == 0)
+    bool images = model_has_block(message, BL_BLOCK_IMAGE);
+    if (text.size == 0 && !images)
         return;
+    if (text.size == 0 && model_has_block(message, BL_BLOCK_RESULT))
+        text = BL_TEXT("Images of the results above.");
     begin_message(writer, "user", text);
+    if (images)
+        write_images(writer, message);
     bl_json_write_end(writer);
 }
 
@@ -104,7 +121,7 @@ static void write_messages(const struct model_build *build, struct bl_json_write
                                  BL_TEXT_ARG(system), BL_TEXT_ARG(instruction));
     else if (instruction.size > 0)
         system = instruction;
-    model_conversation(build->arena, build->request, &messages);
+    model_conversation(build, &messages);
     bl_json_write_key(writer, BL_TEXT("messages"));
     bl_json_write_array(writer);
     if (system.size > 0) {

@@ -197,10 +197,56 @@ static void write_assistant(const struct model_build *build, struct bl_json_writ
     bl_json_write_end(writer);
 }
 
+static void write_image(const struct model_build *build, struct bl_json_writer *writer,
+                        const struct bl_block *image, bool nested)
+{
+    struct bl_text url = model_image_url(build->arena, image);
+
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", nested ? "image_url" : "input_image");
+    if (nested) {
+        bl_json_write_key(writer, BL_TEXT("image_url"));
+        bl_json_write_object(writer);
+        bl_json_put_text(writer, "url", url);
+        bl_json_write_end(writer);
+    } else {
+        bl_json_put_text(writer, "image_url", url);
+        bl_json_put_string(writer, "detail", "auto");
+    }
+    bl_json_write_end(writer);
+}
+
+void openai_write_parts(const struct model_build *build, struct bl_json_writer *writer,
+                        const struct bl_message *message, bool nested, size_t id_max)
+{
+    const char *text_type = nested ? "text" : "input_text";
+
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        struct bl_text text = block->text;
+        if (block->type == BL_BLOCK_IMAGE)
+            text = model_image_owner(build->arena, block,
+                                     openai_call_id(build->arena, block->id, id_max));
+        else if (block->type != BL_BLOCK_TEXT)
+            continue;
+        if (text.size > 0) {
+            bl_json_write_object(writer);
+            bl_json_put_string(writer, "type", text_type);
+            bl_json_put_text(writer, "text", text);
+            bl_json_write_end(writer);
+        }
+        if (block->type == BL_BLOCK_IMAGE)
+            write_image(build, writer, block, nested);
+    }
+    bl_json_write_end(writer);
+}
+
 static void write_user(const struct model_build *build, struct bl_json_writer *writer,
                        const struct bl_message *message)
 {
     struct bl_text content = model_join_texts(build->arena, message, BL_BLOCK_TEXT);
+    bool images = model_has_block(message, BL_BLOCK_IMAGE);
 
     BL_LIST_EACH (link, &message->blocks) {
         const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
@@ -213,11 +259,15 @@ static void write_user(const struct model_build *build, struct bl_json_writer *w
         bl_json_put_text(writer, "content", block->text);
         bl_json_write_end(writer);
     }
-    if (content.size == 0)
+    if (content.size == 0 && !images)
         return;
     bl_json_write_object(writer);
     bl_json_put_string(writer, "role", "user");
-    bl_json_put_text(writer, "content", content);
+    bl_json_write_key(writer, BL_TEXT("content"));
+    if (images)
+        openai_write_parts(build, writer, message, true, CALL_ID_MAX);
+    else
+        bl_json_write_text(writer, content);
     bl_json_write_end(writer);
 }
 
@@ -225,7 +275,7 @@ static void write_messages(const struct model_build *build, struct bl_json_write
 {
     struct bl_list messages;
 
-    model_conversation(build->arena, build->request, &messages);
+    model_conversation(build, &messages);
     bl_json_write_key(writer, BL_TEXT("messages"));
     bl_json_write_array(writer);
     if (build->request->system.size > 0) {
@@ -518,6 +568,7 @@ int openai_usage(struct model_assembly *assembly, const struct bl_json *value)
 
 const struct model_api model_api_openai = {
     .api = BL_API_OPENAI,
+    .images = true,
     .path = "/chat/completions",
     .headers = openai_headers,
     .build = build_request,

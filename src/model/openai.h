@@ -15,6 +15,9 @@ const char *openai_effort(enum bl_effort effort);
 /* The id under which a call goes back. An id of another provider that is longer than this server
  * takes becomes a shorter one, the same each time. */
 struct bl_text openai_call_id(struct bl_arena *arena, struct bl_text id, size_t size_max);
+/* Texts and images of a message of the user, as a list; an image of a result is told to be one. */
+void openai_write_parts(const struct model_build *build, struct bl_json_writer *writer,
+                        const struct bl_message *message, bool nested, size_t id_max);
 /* The tools and how they may be called, and the shape of the answer. `nested`: as chat completions
  * have it, in a member of its own. */
 void openai_write_tools(const struct model_build *build, struct bl_json_writer *writer,

@@ -23,6 +23,8 @@ enum script_wedge {
 
 struct script_reply {
     struct bl_pattern *when; /* NULL: matches anything */
+    bool images_given;       /* it fits only where the user's newest message has so many */
+    uint64_t images;
     uint64_t delay_ns;       /* before the first token */
     uint64_t piece_delay_ns; /* between pieces */
     uint32_t pieces;
@@ -49,6 +51,7 @@ struct bl_script {
     size_t reply_count;
     bool repeat;
     uint64_t context_window; /* in tokens; 0: not said */
+    bool images;             /* it takes them */
 };
 
 #define SCRIPT_PIECES_DEFAULT 4u
@@ -57,9 +60,10 @@ uint64_t script_count_words(struct bl_text text);
 /* What an answer of so many words to `newest` costs, unless the reply says it. */
 struct bl_usage script_usage(const struct script_reply *reply, struct bl_text newest,
                              uint64_t words_said);
-/* One attempt of a call. `*reply` is set before anything is told of it; one that is played as a
- * failure returns BL_EIO, and nothing was told. Else as a model's call. */
-int script_attempt(struct bl_script_player *player, struct bl_text newest, struct bl_sink *sink,
-                   const struct script_reply **reply, struct bl_error *error);
+/* One attempt of a call, to answer this text and so many images. `*reply` is set before anything is
+ * told of it; one that is played as a failure returns BL_EIO, and nothing was told. Else as a
+ * model's call. */
+int script_attempt(struct bl_script_player *player, struct bl_text newest, uint64_t images,
+                   struct bl_sink *sink, const struct script_reply **reply, struct bl_error *error);
 
 #endif

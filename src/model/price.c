@@ -269,6 +269,8 @@ static void fill_sizes(enum bl_api api, const struct config_price *users,
         profile->overhead_tokens = users->overhead_tokens;
     if (profile->overhead_tokens == 0 && built_in != NULL)
         profile->overhead_tokens = VENDOR_OVERHEAD;
+    if (users != NULL)
+        profile->image_tokens_max = users->image_tokens_max;
     if (max_output == 0 && built_in != NULL)
         max_output = built_in->max_output;
     /* The format's default must not be more than the model takes. */

@@ -130,6 +130,13 @@ struct model_build {
                                    empty: none */
     bool count_only;            /* anthropic: the body that asks for a count of tokens */
     struct bl_arena *arena;     /* of the request */
+    struct model_images *sent;  /* what of images is in it; NULL: nobody wants to know */
+};
+
+/* Images that a request holds. */
+struct model_images {
+    uint64_t count;
+    uint64_t bytes; /* of their base64 */
 };
 
 /* One answer being read. */
@@ -145,6 +152,7 @@ struct model_decoder {
 struct model_api {
     enum bl_api api;
     bool lines;                         /* one JSON value a line; else server-sent events */
+    bool images;                        /* most of its models take them */
     const char *path;                   /* after the base address: "/v1/messages" */
     uint64_t default_max_output_tokens; /* 0: the field may be left out */
     /* Its headers beyond content-type and accept, into `out` (16 places); how many. */
@@ -240,10 +248,17 @@ void cassette_play_free(struct cassette_play *play); /* NULL is fine */
 /* Walks the conversation as it is sent: the summary of what is not, messages of the session that
  * are not skipped, then those of the turn; in each, the blocks. A call without its result gets a
  * synthetic one; empty texts are left out; the last assistant message loses its trailing white
- * space. All copied into a list of struct bl_message in the arena; blocks point to the same texts.
- */
-void model_conversation(struct bl_arena *arena, const struct bl_request *request,
-                        struct bl_list *ret_messages);
+ * space; for images that are not sent, the oldest where there are too many, stands a line of text.
+ * All copied into a list of struct bl_message in the arena; blocks point to the same texts. */
+void model_conversation(const struct model_build *build, struct bl_list *ret_messages);
+/* Does this model take images? */
+bool model_takes_images(enum bl_api api, const struct bl_profile *profile);
+/* "data:image/png;base64,…", in the arena. */
+struct bl_text model_image_url(struct bl_arena *arena, const struct bl_block *image);
+/* Whose result the image is, for formats that put it into a message of the user: a line of text.
+ * Empty: it is of none. */
+struct bl_text model_image_owner(struct bl_arena *arena, const struct bl_block *image,
+                                 struct bl_text call_id);
 /* What the model is told of the shape that its answer must have, by formats without a field for it;
  * empty: it may have any. */
 struct bl_text model_schema_instruction(struct bl_arena *arena, const struct bl_request *request);
@@ -253,7 +268,7 @@ struct bl_text model_join_texts(struct bl_arena *arena, const struct bl_message 
 bool model_has_block(const struct bl_message *message, enum bl_block_type type);
 /* The header `authorization`. */
 struct bl_http_header model_bearer(struct bl_arena *arena, const char *key);
-/* Bytes of all text that the request holds. */
+/* Bytes of all text that the request holds; an image counts as so many as its tokens would. */
 uint64_t model_request_bytes(const struct bl_request *request);
 
 #endif

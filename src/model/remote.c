@@ -15,8 +15,9 @@
 #define FIRST_BYTE_LOOPBACK_NS (600 * BL_NS_PER_S) /* a model may be loading */
 #define STALL_NS               (300 * BL_NS_PER_S)
 #define OUTPUT_TOKENS_MIN      512u
-#define OUTPUT_TOKENS_DEFAULT  8192u /* where one is needed, and none is configured */
-#define SECRET_MIN             4u    /* shorter than that is no secret, and stands everywhere */
+#define OUTPUT_TOKENS_DEFAULT  8192u  /* where one is needed, and none is configured */
+#define IMAGE_TOKENS_MAX       50000u /* no vendor is known to count more for one */
+#define SECRET_MIN             4u     /* shorter than that is no secret, and stands everywhere */
 #define COUNT_PATH             "/v1/messages/count_tokens"
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
@@ -55,6 +56,16 @@ static int refuse_cost(struct remote_call *call, double worst_usd)
     return BL_EBUDGET;
 }
 
+/* An upper bound of what the body that was built costs: no token is shorter than a byte, and an
+ * image is counted by what it shows. */
+static uint64_t input_bound(const struct remote_call *call)
+{
+    const struct bl_profile *profile = call->remote->options.profile;
+    uint64_t each = profile->image_tokens_max > 0 ? profile->image_tokens_max : IMAGE_TOKENS_MAX;
+
+    return call->body.size - call->sent.bytes + call->sent.count * each + profile->overhead_tokens;
+}
+
 static bool reserve(struct remote_call *call, uint64_t input_tokens, uint64_t output_tokens)
 {
     const struct bl_price *price = &call->remote->options.profile->price;
@@ -91,7 +102,7 @@ static int build_within_limit(struct remote_call *call)
     int code = remote_build(call, false);
     if (code != 0)
         return code;
-    uint64_t input = call->body.size + profile->overhead_tokens;
+    uint64_t input = input_bound(call);
     double worst_usd = bl_price_worst(&profile->price, input, output);
     if (remote->options.ledger == NULL) {
         call->reserved_usd = call->sink->reserved_usd = profile->price.known ? worst_usd : 0;
@@ -426,6 +437,7 @@ int bl_remote_new(const struct bl_remote_options *options, struct bl_remote **re
         .name = options->profile->model,
         .context = remote,
         .input_tokens_max = input_limit(remote),
+        .takes_images = model_takes_images(provider->api, options->profile),
         .estimate = remote_estimate,
         .call = remote_call,
         .cost_usd = remote_cost_usd,

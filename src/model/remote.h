@@ -39,6 +39,7 @@ struct remote_call {
     uint64_t max_output_tokens;
     double reserved_usd;
     struct bl_buffer body;
+    struct model_images sent; /* in the body */
     int status;
     struct bl_error *error;
 };

@@ -1,5 +1,10 @@
 #include "provider.h"
 
+/* What one request holds of images: servers refuse more of them, or more bytes. */
+#define IMAGES_MAX       100u
+#define IMAGES_BYTES_MAX ((uint64_t)24 * 1024 * 1024)
+#define BYTES_PER_TOKEN  4u
+
 /* ---- The conversation ------------------------------------------------------------------------
  */
 
@@ -145,6 +150,70 @@ static void match_results(struct bl_arena *arena, struct bl_list *messages)
     }
 }
 
+/* ---- Images ----------------------------------------------------------------------------------
+ */
+
+bool model_takes_images(enum bl_api api, const struct bl_profile *profile)
+{
+    return profile->images_chosen ? profile->images : model_api_find(api)->images;
+}
+
+struct bl_text model_image_url(struct bl_arena *arena, const struct bl_block *image)
+{
+    return bl_arena_printf(arena, "data:" BL_TEXT_FORMAT ";base64," BL_TEXT_FORMAT,
+                           BL_TEXT_ARG(image->name), BL_TEXT_ARG(image->text));
+}
+
+struct bl_text model_image_owner(struct bl_arena *arena, const struct bl_block *image,
+                                 struct bl_text call_id)
+{
+    if (image->id.size == 0)
+        return (struct bl_text){0};
+    return bl_arena_printf(arena, "Image of the result of " BL_TEXT_FORMAT ":",
+                           BL_TEXT_ARG(call_id));
+}
+
+/* The line of text that is sent in place of an image. */
+static void replace_image(struct bl_arena *arena, struct bl_block *block, const char *why)
+{
+    struct bl_text note = bl_image_note(arena, block, why);
+
+    block->type = BL_BLOCK_TEXT;
+    block->text = note;
+    block->name = block->id = (struct bl_text){0};
+}
+
+/* Leaves as many of the newest images as may be sent. */
+static void settle_images(const struct model_build *build, struct bl_list *messages)
+{
+    bool takes = model_takes_images(build->provider->api, build->profile);
+    struct model_images sent = {0};
+
+    for (struct bl_list *link = messages->previous; link != messages; link = link->previous) {
+        struct bl_list *blocks = &BL_CONTAINER(link, struct bl_message, link)->blocks;
+        for (struct bl_list *part = blocks->previous; part != blocks; part = part->previous) {
+            struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
+            if (block->type != BL_BLOCK_IMAGE)
+                continue;
+            if (!takes) {
+                replace_image(build->arena, block, "this model takes none");
+            } else if (sent.count >= IMAGES_MAX ||
+                       sent.bytes + block->text.size > IMAGES_BYTES_MAX) {
+                replace_image(build->arena, block, "left out, there are newer ones");
+                sent.bytes = IMAGES_BYTES_MAX; /* nor is any that is older */
+            } else {
+                sent.count++;
+                sent.bytes += block->text.size;
+            }
+        }
+    }
+    if (build->sent != NULL)
+        *build->sent = sent;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------
+ */
+
 /* An answer that is to be gone on with must not end in white space. */
 static void trim_last(struct bl_list *messages)
 {
@@ -160,9 +229,10 @@ static void trim_last(struct bl_list *messages)
     block->text.size = before + bl_text_trim(block->text).size;
 }
 
-void model_conversation(struct bl_arena *arena, const struct bl_request *request,
-                        struct bl_list *ret_messages)
+void model_conversation(const struct model_build *build, struct bl_list *ret_messages)
 {
+    const struct bl_request *request = build->request;
+    struct bl_arena *arena = build->arena;
     uint64_t skip = request->turns_skipped;
 
     bl_list_init(ret_messages);
@@ -179,6 +249,7 @@ void model_conversation(struct bl_arena *arena, const struct bl_request *request
     }
     if (request->messages != NULL)
         copy_messages(arena, request->messages, ret_messages);
+    settle_images(build, ret_messages);
     match_results(arena, ret_messages);
     trim_last(ret_messages);
 }
@@ -231,8 +302,11 @@ static uint64_t messages_bytes(const struct bl_list *messages)
     BL_LIST_EACH (link, messages) {
         BL_LIST_EACH (part, &BL_CONTAINER(link, struct bl_message, link)->blocks) {
             const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
-            bytes += block->text.size + block->id.size + block->name.size + block->input.size +
-                     block->opaque.size;
+            if (block->type == BL_BLOCK_IMAGE)
+                bytes += (uint64_t)BL_IMAGE_TOKENS * BYTES_PER_TOKEN;
+            else
+                bytes += block->text.size + block->id.size + block->name.size + block->input.size +
+                         block->opaque.size;
         }
     }
     return bytes;

@@ -88,18 +88,40 @@ static void write_block(const struct model_build *build, struct bl_json_writer *
         break;
     case BL_BLOCK_CALL: write_call(build, writer, block); break;
     case BL_BLOCK_RESULT: write_result(build, writer, block); break;
+    case BL_BLOCK_IMAGE: break; /* with the texts that it stands among */
     }
+}
+
+/* A message of the user with images: results by themselves, and one message of all else. */
+static void write_illustrated(const struct model_build *build, struct bl_json_writer *writer,
+                              const struct bl_message *message)
+{
+    BL_LIST_EACH (link, &message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_RESULT)
+            write_result(build, writer, block);
+    }
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", "message");
+    bl_json_put_string(writer, "role", "user");
+    bl_json_write_key(writer, BL_TEXT("content"));
+    openai_write_parts(build, writer, message, false, CALL_ID_MAX);
+    bl_json_write_end(writer);
 }
 
 static void write_input(const struct model_build *build, struct bl_json_writer *writer)
 {
     struct bl_list messages;
 
-    model_conversation(build->arena, build->request, &messages);
+    model_conversation(build, &messages);
     bl_json_write_key(writer, BL_TEXT("input"));
     bl_json_write_array(writer);
     BL_LIST_EACH (link, &messages) {
         const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        if (model_has_block(message, BL_BLOCK_IMAGE)) {
+            write_illustrated(build, writer, message);
+            continue;
+        }
         BL_LIST_EACH (part, &message->blocks)
             write_block(build, writer, message, BL_CONTAINER(part, struct bl_block, link));
     }
@@ -150,6 +172,7 @@ static int build_request(const struct model_build *build, struct bl_json_writer 
 
 const struct model_api model_api_openai_responses = {
     .api = BL_API_OPENAI_RESPONSES,
+    .images = true,
     .path = "/responses",
     .headers = openai_headers,
     .build = build_request,

@@ -93,6 +93,21 @@ static struct bl_text newest_text(const struct bl_request *request)
     return text.data != NULL ? text : BL_TEXT("");
 }
 
+/* How many images the newest message of the user holds. */
+static uint64_t newest_images(const struct bl_list *messages)
+{
+    const struct bl_list *link = messages->previous;
+    uint64_t count = 0;
+
+    while (link != messages && BL_CONTAINER(link, struct bl_message, link)->role != BL_ROLE_USER)
+        link = link->previous;
+    if (link == messages)
+        return 0;
+    BL_LIST_EACH (part, &BL_CONTAINER(link, struct bl_message, link)->blocks)
+        count += BL_CONTAINER(part, struct bl_block, link)->type == BL_BLOCK_IMAGE;
+    return count;
+}
+
 /* What a reply says to `newest`. In `arena` when it is made up. */
 static struct bl_text said(struct bl_arena *arena, const struct script_reply *reply,
                            struct bl_text newest)
@@ -296,28 +311,31 @@ static int answer(struct bl_script_player *player, const struct script_reply *re
 /* ---- The model ---- */
 
 /* The first reply in the order of the script that is not used up and fits; reply_count: none. */
-static size_t find_reply(const struct bl_script_player *player, struct bl_text newest)
+static size_t find_reply(const struct bl_script_player *player, struct bl_text newest,
+                         uint64_t images)
 {
     const struct bl_script *script = player->script;
     size_t index = 0;
 
     for (; index < script->reply_count; index++) {
-        const struct bl_pattern *when = script->replies[index].when;
-        if (!player->progress[index].used && (when == NULL || bl_pattern_search(when, newest)))
+        const struct script_reply *reply = &script->replies[index];
+        if (player->progress[index].used || (reply->images_given && reply->images != images))
+            continue;
+        if (reply->when == NULL || bl_pattern_search(reply->when, newest))
             break;
     }
     return index;
 }
 
-static size_t choose_reply(struct bl_script_player *player, struct bl_text newest)
+static size_t choose_reply(struct bl_script_player *player, struct bl_text newest, uint64_t images)
 {
     const struct bl_script *script = player->script;
-    size_t index = find_reply(player, newest);
+    size_t index = find_reply(player, newest, images);
 
     if (index < script->reply_count || !script->repeat)
         return index;
     memset(player->progress, 0, script->reply_count * sizeof(*player->progress));
-    return find_reply(player, newest);
+    return find_reply(player, newest, images);
 }
 
 static int fail_exhausted(const struct bl_script_player *player, struct bl_error *error)
@@ -338,14 +356,14 @@ static int fail_exhausted(const struct bl_script_player *player, struct bl_error
     return result;
 }
 
-int script_attempt(struct bl_script_player *player, struct bl_text newest, struct bl_sink *sink,
-                   const struct script_reply **reply, struct bl_error *error)
+int script_attempt(struct bl_script_player *player, struct bl_text newest, uint64_t images,
+                   struct bl_sink *sink, const struct script_reply **reply, struct bl_error *error)
 {
     bl_text_into(sink->detail, sizeof sink->detail, NOTHING_SENT);
     int result = bl_check();
     if (result != 0)
         return result;
-    size_t index = choose_reply(player, newest);
+    size_t index = choose_reply(player, newest, images);
     if (index == player->script->reply_count)
         return fail_exhausted(player, error);
     *reply = &player->script->replies[index];
@@ -362,11 +380,12 @@ static int script_call(void *context, const struct bl_request *request, struct b
 {
     struct bl_script_player *player = context;
     struct bl_text newest = newest_text(request);
+    uint64_t images = newest_images(request->messages);
     struct bl_model_retries retries = {0};
 
     for (;;) {
         const struct script_reply *reply = NULL;
-        int result = script_attempt(player, newest, sink, &reply, error);
+        int result = script_attempt(player, newest, images, sink, &reply, error);
         if (result != BL_EIO || reply == NULL || reply->failures == 0)
             return result;
         result = bl_model_retry(&retries, &reply->failure, &player->random, sink, PROVIDER, error);
@@ -398,6 +417,7 @@ struct bl_script_player *bl_script_player_new(const struct bl_script *script, ui
         .name = script->name,
         .context = player,
         .input_tokens_max = script->context_window,
+        .takes_images = script->images,
         .estimate = script_estimate,
         .call = script_call,
         .cost_usd = script_cost_usd,

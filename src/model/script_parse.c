@@ -280,6 +280,7 @@ enum reply_key {
     REPLY_THINKING,
     REPLY_STOP,
     REPLY_PIECE_DELAY,
+    REPLY_IMAGES,
 };
 
 static const char *const reply_keys[] = {
@@ -294,6 +295,7 @@ static const char *const reply_keys[] = {
     [REPLY_THINKING] = "thinking",
     [REPLY_STOP] = "stop",
     [REPLY_PIECE_DELAY] = "piece_delay",
+    [REPLY_IMAGES] = "images",
     NULL,
 };
 
@@ -359,6 +361,9 @@ static int read_reply_member(struct bl_value_reader *reader, size_t which,
     case REPLY_THINKING: return bl_value_read_text(reader, key, &reply->thinking);
     case REPLY_STOP: return read_stop(reader, key, reply);
     case REPLY_PIECE_DELAY: return bl_value_read_duration(reader, key, 0, &reply->piece_delay_ns);
+    case REPLY_IMAGES:
+        reply->images_given = true;
+        return read_count(reader, key, 0, BL_IMAGES_MAX, &reply->images);
     case REPLY_PIECES:
         result = read_count(reader, key, 1, PIECES_MAX, &number);
         if (result == 0)
@@ -383,7 +388,7 @@ static int check_reply(struct bl_value_reader *reader, const struct bl_json *val
         BL_JSON_MEMBERS (key, value) {
             struct bl_text name = bl_json_text(key);
             if (bl_text_equal(name, BL_TEXT("error")) || bl_text_equal(name, BL_TEXT("when")) ||
-                bl_text_equal(name, BL_TEXT("delay")))
+                bl_text_equal(name, BL_TEXT("delay")) || bl_text_equal(name, BL_TEXT("images")))
                 continue;
             result =
                 bl_value_fail_at(reader, key, "a reply that is an error has no %s", key->string);
@@ -443,12 +448,15 @@ static int read_top_member(struct bl_value_reader *reader, size_t which, const s
         return read_replies(reader, key + 1);
     if (which == 2)
         return bl_value_read_boolean(reader, key, &parser_of(reader)->script->repeat);
+    if (which == 4)
+        return bl_value_read_boolean(reader, key, &parser_of(reader)->script->images);
     return read_count(reader, key, 1, TOKENS_MAX, &parser_of(reader)->script->context_window);
 }
 
 static int read_script(struct bl_value_reader *reader, struct bl_text source)
 {
-    static const char *const names[] = {"name", "replies", "repeat", "context_window", NULL};
+    static const char *const names[] = {"name",           "replies", "repeat",
+                                        "context_window", "images",  NULL};
     int result = bl_value_read_document(reader, arena_of(reader), source, SCRIPT_SIZE_MAX);
 
     if (result == 0)

@@ -229,14 +229,26 @@ static int take_anthropic_answer(struct reader *reader, const struct bl_json *pa
     return result;
 }
 
+/* Beside texts, of a message of the user in any format: images are counted. */
+static int take_image(struct reader *reader, const struct bl_json *part BL_UNUSED,
+                      struct bl_text type, const char *where BL_UNUSED)
+{
+    reader->request->images += bl_text_equal(type, BL_TEXT("image")) ||
+                               bl_text_equal(type, BL_TEXT("image_url")) ||
+                               bl_text_equal(type, BL_TEXT("input_image"));
+    return 0;
+}
+
 static int take_anthropic_question(struct reader *reader, const struct bl_json *part,
                                    struct bl_text type, const char *where)
 {
     struct bl_text id;
 
     if (!bl_text_equal(type, BL_TEXT("tool_result")))
-        return 0;
+        return take_image(reader, part, type, where);
     int result = need_text(reader, part, "tool_use_id", where, &id);
+    if (result == 0 && bl_json_is(member(part, "content"), BL_JSON_ARRAY))
+        result = read_parts(reader, member(part, "content"), where, "text", NULL, take_image);
     return result == 0 ? call_answered(reader, id, where) : result;
 }
 
@@ -256,6 +268,7 @@ static int read_anthropic_message(struct reader *reader, const struct bl_json *m
     }
     if (!bl_text_equal(role, BL_TEXT("user")))
         return refuse(reader, where, "role must be user or assistant");
+    reader->request->images = 0;
     int result = read_parts(reader, content, place, "text", &reader->request->newest,
                             take_anthropic_question);
     /* The results of calls stand all in the message that follows them. */
@@ -303,6 +316,7 @@ static int read_openai_message(struct reader *reader, const struct bl_json *mess
 
     set_place(place, "%s.content", where);
     if (bl_text_equal(role, BL_TEXT("tool"))) {
+        reader->request->images = 0;
         result = need_text(reader, message, "tool_call_id", where, &id);
         if (result == 0)
             result = call_answered(reader, id, where);
@@ -314,9 +328,10 @@ static int read_openai_message(struct reader *reader, const struct bl_json *mess
     }
     if (result == 0 && content == NULL && !(answer && calls != NULL))
         result = refuse(reader, place, "it is missing");
+    reader->request->images = user ? 0 : reader->request->images;
     if (result == 0 && content != NULL)
         result = read_parts(reader, content, place, "text", user ? &reader->request->newest : NULL,
-                            NULL);
+                            user ? take_image : NULL);
     if (result == 0 && answer && calls != NULL)
         result = read_openai_calls(reader, calls, where);
     return result;
@@ -341,6 +356,8 @@ static int read_ollama_message(struct reader *reader, const struct bl_json *mess
     }
     if (user)
         reader->request->newest = text;
+    if (!answer)
+        reader->request->images = bl_json_size(member(message, "images"));
     BL_JSON_EACH (call, member(message, "tool_calls")) {
         set_place(place, "%s.tool_calls.%u", where, index++);
         if (!bl_json_is(bl_json_get(bl_json_get(call, BL_TEXT("function")), BL_TEXT("arguments")),
@@ -385,6 +402,7 @@ static int read_responses_item(struct reader *reader, const struct bl_json *item
         return result == 0 ? call_made(reader, id, where) : result;
     }
     if (bl_text_equal(type, BL_TEXT("function_call_output"))) {
+        reader->request->images = 0;
         result = need_text(reader, item, "call_id", where, &id);
         return result == 0 ? call_answered(reader, id, where) : result;
     }
@@ -396,10 +414,11 @@ static int read_responses_item(struct reader *reader, const struct bl_json *item
     if (result != 0)
         return result;
     bool user = bl_text_equal(role, BL_TEXT("user"));
+    reader->request->images = user ? 0 : reader->request->images;
     set_place(place, "%s.content", where);
     return read_parts(reader, content, place,
                       bl_text_equal(role, BL_TEXT("assistant")) ? "output_text" : "input_text",
-                      user ? &reader->request->newest : NULL, NULL);
+                      user ? &reader->request->newest : NULL, user ? take_image : NULL);
 }
 
 static int read_responses(struct reader *reader)

@@ -298,8 +298,8 @@ static void play(struct serving *serving)
     struct bl_text newest = serving->request.newest;
     struct bl_error error = {0};
 
-    int result =
-        script_attempt(serving->server->player, newest, &answer->sink, &serving->reply, &error);
+    int result = script_attempt(serving->server->player, newest, serving->request.images,
+                                &answer->sink, &serving->reply, &error);
     const struct script_reply *reply = serving->reply;
     if (reply == NULL && error.code != 0) {
         /* Nothing is left in the script: to try again is no use. */

@@ -27,6 +27,7 @@ struct script_request {
     const struct bl_json *body;
     struct bl_text model;
     struct bl_text newest; /* of a user; never without data */
+    uint64_t images;       /* in the newest message of the user */
     bool stream;
     bool stream_usage;   /* openai: the stream ends with a chunk of it */
     bool encrypted;      /* responses: reasoning comes with its encrypted content */

@@ -1,12 +1,17 @@
 /* Design notes.
  *
- * One fiber lets clients in, and one for each client reads a line, does what it says, and answers.
- * They run in a scope below the caller's nursery, so that a stop of that ends them.
+ * One fiber lets clients in, and one for each client looks after its connection: who asks nothing,
+ * or nothing more, is let go. They run in a scope below the caller's nursery, so that a stop of
+ * that ends them.
  *
  * A process that was told to cancel its run ends soon after, and the answer is still to be written:
- * so the end waits a moment for the answers under way. */
+ * so the end waits a moment for the answers under way.
+ *
+ * Beside the socket is a file that says whose it is and which runs have begun: should the process
+ * be killed, whoever finds the socket dead can say what it was. */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,81 +19,63 @@
 #include "request.h"
 
 #define BACKLOG 64
-/* Of sockets with our number: those of other PID namespaces on the same folder. */
-#define NAMES_MAX 100
 /* For answers that are under way when the control is stopped. */
 #define DRAIN_NS_MAX (1 * BL_NS_PER_S)
+#define LINGER_NS    (200 * BL_NS_PER_MS)
 /* Its fibers end at their next wait. */
 #define END_NS_MAX (60 * BL_NS_PER_S)
 /* When the machine has no more descriptors. */
 #define RETRY_NS (100 * BL_NS_PER_MS)
+/* Of the file beside the socket, and of what it names. */
+#define TRACE_MAX  ((size_t)64 * 1024)
+#define TRACED_MAX 64
+
+uint64_t serve_patience_ns = BL_CONTROL_NS_MAX;
+uint64_t serve_word_ns = BL_CONTROL_WORD_NS_MAX;
 
 struct bl_control {
     struct serve_requests requests;
-    struct serve_offers offers;
     struct bl_scope scope;
     struct bl_fiber *fiber;
+    int folder;
     int listener;
     struct bl_descriptor *descriptor;
     struct bl_nursery clients;
     uint32_t client_count;
-    uint32_t answering; /* requests under way */
-    bool closing;
-    struct bl_semaphore drained; /* given when the last of them is answered, while closing */
-    char name[48];
+    char name[SERVE_NAME_SIZE];
+    char trace[SERVE_NAME_SIZE];
     char path[SERVE_PATH_SIZE];
     struct bl_local_file file;
 };
 
 struct client {
+    struct serve_client asks; /* the context of its connection */
     struct bl_control *control;
-    struct serve_line line;
+    int fd;
 };
 
 /* ---- Clients --------------------------------------------------------------------------------- */
 
-static void answered(struct bl_control *control)
+/* How long it may say nothing more from now on. */
+static bool is_idle(const struct client *client)
 {
-    control->answering--;
-    if (control->closing && control->answering == 0)
-        bl_semaphore_give(&control->drained);
+    uint64_t limit_ns = client->asks.asked > 0 ? BL_CONTROL_IDLE_NS_MAX : serve_patience_ns;
+    return client->asks.answering == 0 && bl_list_empty(&client->asks.watcher.link) &&
+           bl_now_ns() >= bl_time_add(client->asks.active_ns, limit_ns);
 }
 
-static int answer_line(struct client *client, struct bl_text line)
+/* Until it goes, or has nothing to ask. */
+static void look_after(const struct client *client, struct bl_rpc *rpc)
 {
-    struct bl_control *control = client->control;
-    struct serve_requests requests = control->requests;
-    struct bl_buffer answer;
-    requests.client = &client->line;
-    /* With room for the LF. */
-    bl_buffer_init(&answer, SERVE_ANSWER_MAX + 1);
-    control->answering++;
-    int code = serve_request(&requests, line, &answer);
-    if (code == 0)
-        code = serve_line_write(&client->line, bl_buffer_text(&answer), serve_patience_ns);
-    answered(control);
-    bl_buffer_done(&answer);
-    return code;
-}
-
-/* Line after line, until there are no more or one of them fails. */
-static void serve_client(struct client *client)
-{
-    uint64_t idle_ns = serve_patience_ns;
-    struct bl_text line;
-    int code = 0;
-    while (code == 0) {
-        code = serve_line_read(&client->line, idle_ns, serve_patience_ns, &line);
-        if (code == 0)
-            code = answer_line(client, line);
-        idle_ns = BL_CONTROL_IDLE_NS_MAX;
-    }
-    if (code == BL_ELIMIT) {
-        struct bl_buffer answer;
-        bl_buffer_init(&answer, 4096);
-        serve_failure(&answer, NULL, BL_RPC_PARSE, "a line has at most 65536 bytes");
-        serve_line_write(&client->line, bl_buffer_text(&answer), serve_patience_ns);
-        bl_buffer_done(&answer);
+    struct bl_scope *outer = bl_scope_current();
+    while (!bl_scope_stopped(outer) && !bl_rpc_gone(rpc) && !is_idle(client)) {
+        struct bl_scope limit;
+        bl_scope_init(&limit, outer);
+        bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), serve_patience_ns));
+        bl_scope_enter(&limit);
+        bl_rpc_wait_gone(rpc);
+        bl_scope_enter(outer);
+        bl_scope_done(&limit);
     }
 }
 
@@ -96,8 +83,26 @@ static int client_main(void *argument)
 {
     struct client *client = argument;
     struct bl_control *control = client->control;
-    serve_client(client);
-    serve_line_done(&client->line);
+    struct bl_nursery nursery;
+    struct bl_rpc *rpc = NULL;
+    const struct bl_rpc_options options = {
+        .in = client->fd,
+        .out = client->fd,
+        .line_max = BL_CONTROL_LINE_MAX,
+        .take_ns = serve_patience_ns,
+        .half_open = true,
+        .request = serve_request,
+        .context = &client->asks,
+        .origin = "control",
+    };
+    bl_nursery_init(&nursery, bl_scope_current());
+    if (bl_rpc_open(&nursery, &options, &rpc, NULL) == 0) {
+        look_after(client, rpc);
+        bl_list_remove(&client->asks.watcher.link);
+        bl_rpc_close(rpc, LINGER_NS);
+    }
+    bl_nursery_done(&nursery);
+    close(client->fd);
     control->client_count--;
     bl_free(client);
     return 0;
@@ -107,7 +112,9 @@ static void turn_away(int fd)
 {
     struct bl_buffer answer;
     bl_buffer_init(&answer, 4096);
-    serve_failure(&answer, NULL, BL_RPC_BUSY, "too many clients: try again");
+    bl_rpc_write_error(&answer, NULL, BL_RPC_BUSY, "too many clients: try again",
+                       (struct bl_text){0});
+    bl_buffer_append_byte(&answer, '\n');
     /* A fresh connection has room for it. */
     if (send(fd, answer.data, answer.size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         errno = 0;
@@ -127,12 +134,13 @@ static void let_in(struct bl_control *control, int fd)
     }
     struct client *client = bl_zalloc(sizeof *client);
     client->control = control;
-    int code = serve_line_init(&client->line, fd, BL_CONTROL_LINE_MAX);
-    if (code == 0)
-        code =
-            bl_nursery_spawn(&control->clients, NULL, "control client", client_main, client, NULL);
-    if (code != 0) {
-        serve_line_done(&client->line);
+    client->fd = fd;
+    client->asks.requests = &control->requests;
+    client->asks.active_ns = bl_now_ns();
+    bl_list_init(&client->asks.watcher.link);
+    if (bl_nursery_spawn(&control->clients, NULL, "control client", client_main, client, NULL) !=
+        0) {
+        close(fd);
         bl_free(client);
         return;
     }
@@ -159,43 +167,122 @@ static int control_main(void *argument)
     return code;
 }
 
+/* ---- What it would leave behind -------------------------------------------------------------- */
+
+static bool is_traced(const struct bl_activity *activity)
+{
+    return strcmp(activity->kind, "run") == 0 || strcmp(activity->kind, "feature") == 0;
+}
+
+static void write_trace(struct bl_json_writer *writer, const struct bl_control *control)
+{
+    char time[32];
+    unsigned count = 0;
+    bl_time_format(control->requests.started_wall_ns, time);
+    bl_json_write_object(writer);
+    bl_json_put_uint64(writer, "pid", (uint64_t)getpid());
+    bl_json_put_string(writer, "started_at", time);
+    bl_json_write_key(writer, BL_TEXT("activities"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &control->requests.activities->list) {
+        const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        if (!is_traced(activity))
+            continue;
+        if (++count > TRACED_MAX)
+            break;
+        bl_json_write_object(writer);
+        bl_json_put_string(writer, "id", activity->id);
+        bl_json_put_string(writer, "kind", activity->kind);
+        bl_json_put_string(writer, "session", activity->session);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+/* In one piece: whoever reads it finds the old or the new one. What cannot be written is not: the
+ * work does not depend on it. */
+static void leave_trace(const struct bl_control *control)
+{
+    char hidden[SERVE_NAME_SIZE + 8];
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    bl_buffer_init(&text, TRACE_MAX);
+    bl_json_writer_init(&writer, &text);
+    write_trace(&writer, control);
+    snprintf(hidden, sizeof hidden, ".%s", control->trace);
+    int fd = bl_json_writer_done(&writer) != 0
+                 ? -1
+                 : openat(control->folder, hidden,
+                          O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        bool whole = write(fd, text.data, text.size) == (ssize_t)text.size;
+        close(fd);
+        if (!whole || renameat(control->folder, hidden, control->folder, control->trace) != 0)
+            unlinkat(control->folder, hidden, 0);
+    }
+    bl_buffer_done(&text);
+}
+
+static void on_change(void *context, const struct bl_activity *activity)
+{
+    if (is_traced(activity))
+        leave_trace(context);
+}
+
+static void on_event(void *context, const struct bl_event *event)
+{
+    const struct bl_control *control = context;
+    if (!bl_list_empty(&control->requests.watchers))
+        serve_watchers_tell(&control->requests.watchers, event);
+}
+
 /* ---- The socket ------------------------------------------------------------------------------ */
 
-/* PID.sock; PID-2.sock and so on where a process of another PID namespace listens there. */
-static int open_socket(struct bl_control *control)
+/* By a random name: numbers of processes repeat between PID namespaces. */
+static int open_socket(struct bl_control *control, struct bl_error *error)
 {
-    int code = BL_EEXIST;
-    for (int i = 1; i <= NAMES_MAX && (code == BL_EBUSY || code == BL_EEXIST); i++) {
-        if (i == 1)
-            snprintf(control->name, sizeof control->name, "%d.sock", (int)getpid());
-        else
-            snprintf(control->name, sizeof control->name, "%d-%d.sock", (int)getpid(), i);
-        code = serve_path(control->name, control->path, sizeof control->path);
-        if (code == 0)
-            code =
-                bl_local_listen(control->path, BACKLOG, &control->listener, &control->file, NULL);
-    }
+    char id[BL_ID_SIZE];
+    int code = serve_folder_open(true, &control->folder, error);
+    if (code != 0)
+        return code;
+    bl_id_make(id, "");
+    snprintf(control->name, sizeof control->name, "%s.sock", id);
+    serve_trace_name(control->name, control->trace);
+    code = serve_path(control->name, control->path, sizeof control->path);
+    if (code == 0)
+        code = bl_local_listen(control->path, BACKLOG, &control->listener, &control->file, NULL);
     return code != 0 ? code : bl_descriptor_new(control->listener, &control->descriptor);
 }
 
-/* The folder is made if it is not there, and looked at: it must be ours. */
-static int check_folder(struct bl_error *error)
+static void remove_socket(struct bl_control *control)
 {
-    int folder;
-    int code = bl_runtime_folder_open(true, &folder, error);
-    if (code == 0)
-        close(folder);
-    return code;
+    if (control->file.inode == 0)
+        return;
+    bl_local_remove(control->path, &control->file);
+    unlinkat(control->folder, control->trace, 0);
+    control->file.inode = 0;
 }
 
 static void control_free(struct bl_control *control)
 {
-    bl_local_remove(control->path, &control->file);
+    remove_socket(control);
     bl_descriptor_free(control->descriptor);
     if (control->listener >= 0)
         close(control->listener);
+    if (control->folder >= 0)
+        close(control->folder);
     bl_scope_done(&control->scope);
     bl_free(control);
+}
+
+static void watch_activities(struct bl_control *control)
+{
+    struct bl_activities *activities = control->requests.activities;
+    activities->told = on_event;
+    activities->changed = on_change;
+    activities->context = control;
+    leave_trace(control);
 }
 
 int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activities,
@@ -203,14 +290,12 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
 {
     struct bl_control *control = bl_zalloc(sizeof *control);
     control->requests.activities = activities;
-    control->requests.offers = &control->offers;
     control->requests.started_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
-    control->listener = -1;
-    bl_semaphore_init(&control->drained, 0);
+    control->listener = control->folder = -1;
+    bl_list_init(&control->requests.watchers);
+    bl_semaphore_init(&control->requests.quiet, 0);
     bl_scope_init(&control->scope, &nursery->scope);
-    int code = check_folder(error);
-    if (code == 0)
-        code = open_socket(control);
+    int code = open_socket(control, error);
     if (code == 0)
         code = bl_nursery_spawn(nursery, &control->scope, "control", control_main, control,
                                 &control->fiber);
@@ -221,14 +306,16 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
         control_free(control);
         return code;
     }
+    watch_activities(control);
     *ret_control = control;
     return 0;
 }
 
 void bl_control_offer(struct bl_control *control, const struct bl_control_offer *offer)
 {
-    assert(control->offers.count < SERVE_OFFERS_MAX);
-    control->offers.items[control->offers.count++] = *offer;
+    struct serve_offers *offers = &control->requests.offers;
+    assert(offers->count < SERVE_OFFERS_MAX);
+    offers->items[offers->count++] = *offer;
 }
 
 void bl_control_stop(struct bl_control *control)
@@ -236,11 +323,17 @@ void bl_control_stop(struct bl_control *control)
     struct bl_scope shield;
     if (control == NULL)
         return;
-    bl_local_remove(control->path, &control->file);
-    control->closing = true;
-    if (control->answering > 0) {
+    struct serve_requests *requests = &control->requests;
+    if (requests->activities->context == control) {
+        requests->activities->told = NULL;
+        requests->activities->changed = NULL;
+        requests->activities->context = NULL;
+    }
+    remove_socket(control);
+    requests->closing = true;
+    if (requests->answering > 0) {
         bl_shield_begin(&shield, DRAIN_NS_MAX);
-        bl_semaphore_take(&control->drained);
+        bl_semaphore_take(&requests->quiet);
         bl_shield_end(&shield);
     }
     bl_scope_stop(&control->scope, BL_STOP_SHUTDOWN, "control");

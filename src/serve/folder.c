@@ -1,7 +1,64 @@
-#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "parts.h"
+
+#define FOLDER "control"
+
+static int refuse(int code, const char *why, struct bl_error *error)
+{
+    char path[SERVE_PATH_SIZE];
+    if (serve_path("", path, sizeof path) != 0)
+        bl_text_into(path, sizeof path, FOLDER);
+    bl_error_set(error, code, BL_KIND_FILESYSTEM, "open the folder of sockets", path, "%s: %s",
+                 path, why);
+    bl_error_hint(error, "remove it, or name another folder by XDG_RUNTIME_DIR");
+    return code;
+}
+
+/* It must be ours alone, like the one around it. */
+static int check(int fd, struct bl_error *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return refuse(bl_error_from_errno(errno), strerror(errno), error);
+    if (status.st_uid != geteuid())
+        return refuse(BL_EACCES, "it belongs to another user", error);
+    if ((status.st_mode & 077) != 0)
+        return refuse(BL_EACCES, "others may look into it (its mode must be 0700)", error);
+    return 0;
+}
+
+int serve_folder_open(bool create, int *ret_fd, struct bl_error *error)
+{
+    int outer;
+    int code = bl_runtime_folder_open(create, &outer, error);
+    if (code != 0)
+        return code;
+    if (create && mkdirat(outer, FOLDER, 0700) != 0 && errno != EEXIST)
+        code = refuse(bl_error_from_errno(errno), strerror(errno), error);
+    int fd =
+        code != 0 ? -1 : openat(outer, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int why = errno;
+    close(outer);
+    if (code != 0)
+        return code;
+    if (fd < 0 && why == ENOENT)
+        return BL_ENOENT;
+    if (fd < 0)
+        return refuse(why == ELOOP || why == ENOTDIR ? BL_EACCES : bl_error_from_errno(why),
+                      why == ELOOP ? "it is a symbolic link" : strerror(why), error);
+    code = check(fd, error);
+    if (code != 0) {
+        close(fd);
+        return code;
+    }
+    *ret_fd = fd;
+    return 0;
+}
 
 int serve_path(const char *name, char *out, size_t out_size)
 {
@@ -9,16 +66,18 @@ int serve_path(const char *name, char *out, size_t out_size)
     if (code != 0)
         return code;
     size_t used = strlen(out);
-    int size = snprintf(out + used, out_size - used, "/%s", name);
+    int size = snprintf(out + used, out_size - used, "/" FOLDER "/%s", name);
     return size < 0 || (size_t)size >= out_size - used ? BL_ELIMIT : 0;
 }
 
-bool serve_name_parse(const char *name, int64_t *ret_pid)
+bool serve_name_is_socket(const char *name)
 {
-    size_t size = strspn(name, "0123456789");
-    const char *rest = name + size;
-    if (rest[0] == '-' && isdigit((unsigned char)rest[1]))
-        rest += 1 + strspn(rest + 1, "0123456789");
-    return strcmp(rest, ".sock") == 0 &&
-           bl_text_to_int64((struct bl_text){name, size}, ret_pid) == 0;
+    size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyz234567");
+    return size == 20 && strcmp(name + size, ".sock") == 0;
+}
+
+void serve_trace_name(const char *name, char out[SERVE_NAME_SIZE])
+{
+    const char *dot = strrchr(name, '.');
+    snprintf(out, SERVE_NAME_SIZE, "%.*s.json", dot != NULL ? (int)(dot - name) : 0, name);
 }

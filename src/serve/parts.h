@@ -1,4 +1,4 @@
-/* What the files of this room share. */
+/* What the files of the control socket share. */
 #ifndef BELAY_SERVE_PARTS_H
 #define BELAY_SERVE_PARTS_H
 
@@ -8,36 +8,52 @@
 /* Bytes of one answer that an asker takes. */
 #define SERVE_ANSWER_MAX ((size_t)16 << 20)
 #define SERVE_PATH_SIZE  1024
+/* "ID.sock", where ID is an id of ours without a prefix. */
+#define SERVE_NAME_SIZE 40
 
-/* How long the other side of a connection may take: BL_CONTROL_NS_MAX, and less only in tests. */
-extern uint64_t serve_patience_ns;
+/* How long the other side of a connection may take: BL_CONTROL_NS_MAX, and less only in tests; and
+ * the first word of an answer to `ps`: BL_CONTROL_WORD_NS_MAX, and more only in tests. */
+extern uint64_t serve_patience_ns, serve_word_ns;
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-/* The path of a socket in the folder of sockets. BL_ELIMIT: longer than that. */
+/* Opens the folder of sockets, `control` in that of bl_runtime_folder; errors as there. */
+int serve_folder_open(bool create, int *ret_fd, struct bl_error *error);
+/* The path of something in it. BL_ELIMIT: longer than that. */
 int serve_path(const char *name, char *out, size_t out_size);
-/* "4711.sock", "4711-2.sock": true, with the number; false: not the name of a control socket. */
-bool serve_name_parse(const char *name, int64_t *ret_pid);
+/* False: not the name of a control socket. */
+bool serve_name_is_socket(const char *name);
+/* The file beside a socket that says who listens there and what it has begun, for when it has died:
+ * "ID.json". */
+void serve_trace_name(const char *name, char out[SERVE_NAME_SIZE]);
 
-/* ---- Lines over a socket --------------------------------------------------------------------- */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
-/* One end of a connection: lines in, lines out. Embedded by its owner. */
-struct serve_line {
-    int fd;
-    struct bl_descriptor *descriptor;
-    struct bl_buffer in; /* what has come and is not taken; at most a line and its LF */
-    size_t taken;        /* bytes of the line that was answered last */
+/* What one of `activities` (as `ps` lists them) an id stands for: by its id or its whole name, or
+ * by its session, which stands for all of that. */
+bool serve_is_named(const struct bl_json *activity, struct bl_text id);
+bool serve_is_of_session(const struct bl_json *activity, struct bl_text id);
+
+/* Names that differ, of what an id may stand for. Embedded by its owner. */
+struct serve_names {
+    struct bl_text names[8];
+    size_t count; /* may be more than are kept */
+};
+void serve_names_add(struct serve_names *names, struct bl_text name);
+/* "a, b and 3 more". */
+void serve_names_text(const struct serve_names *names, char *out, size_t out_size);
+
+/* ---- Watching -------------------------------------------------------------------------------- */
+
+/* A client that is told what happens. Embedded in it. */
+struct serve_watcher {
+    struct bl_list link;
+    struct bl_rpc *rpc;
+    char id[BL_ACTIVITY_NAME_SIZE]; /* of a run, a session, a sub-agent; empty: all */
+    uint64_t missed; /* since the last one that was told: the client reads too slowly */
 };
 
-/* Takes over the descriptor, also when it fails. */
-int serve_line_init(struct serve_line *line, int fd, size_t line_max);
-void serve_line_done(struct serve_line *line);
-/* The next line, without its LF; stays until the next call. The first byte may take `idle_ns`, the
- * rest of it `limit_ns` from there. BL_ECLOSED: the other side has no more; BL_ELIMIT: longer than
- * the maximum; BL_EAGAIN: it took too long; BL_ECANCELED, BL_ETIMEDOUT: the scope was stopped. */
-int serve_line_read(struct serve_line *line, uint64_t idle_ns, uint64_t limit_ns,
-                    struct bl_text *ret_line);
-/* All of it, in `limit_ns`. BL_EPIPE: the other side is gone; else as above. */
-int serve_line_write(struct serve_line *line, struct bl_text text, uint64_t limit_ns);
+/* Tells all of them, without waiting for any. */
+void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *event);
 
 #endif

@@ -1,319 +1,376 @@
 #include "request.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define RECEIPT_MAX ((size_t)8 << 20)
-/* How often one is looked at that has sent its last byte, and may still read. */
-#define WATCH_NS (100 * BL_NS_PER_MS)
 /* A stop's origin is no longer. */
 #define ORIGIN_SIZE sizeof(((struct bl_stop *)NULL)->origin)
 
-/* A request that is well-formed. */
-struct request {
-    const struct serve_requests *requests;
-    const struct bl_json *id;
-    const struct bl_json *params;
-    struct bl_buffer *answer;
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* An answer in the making. */
+struct answer {
+    struct bl_buffer text;
+    struct bl_json_writer writer;
 };
 
-static void begin_answer(struct bl_json_writer *writer, struct bl_buffer *answer,
-                         const struct bl_json *id)
+static void answer_begin(struct answer *answer)
 {
-    bl_buffer_clear(answer);
-    bl_json_writer_init(writer, answer);
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "jsonrpc", "2.0");
-    bl_json_write_key(writer, BL_TEXT("id"));
-    bl_json_write_value(writer, id);
+    bl_buffer_init(&answer->text, SERVE_ANSWER_MAX);
+    bl_json_writer_init(&answer->writer, &answer->text);
+    bl_json_write_object(&answer->writer);
 }
 
-static int end_answer(struct bl_json_writer *writer, struct bl_buffer *answer)
+static void answer_end(struct answer *answer, struct bl_rpc_call *call, const char *too_long)
 {
-    bl_json_write_end(writer);
-    int code = bl_json_writer_done(writer);
-    return code != 0 ? code : bl_buffer_append_byte(answer, '\n');
+    bl_json_write_end(&answer->writer);
+    if (bl_json_writer_done(&answer->writer) == 0)
+        bl_rpc_answer(call, bl_buffer_text(&answer->text));
+    else
+        bl_rpc_fail(call, BL_RPC_INTERNAL, too_long, (struct bl_text){0});
+    bl_buffer_done(&answer->text);
 }
 
-void serve_failure(struct bl_buffer *answer, const struct bl_json *id, int code,
-                   const char *message)
+/* What is wrong with which of the parameters. */
+static void refuse(struct bl_rpc_call *call, const char *path, const char *message)
 {
+    char data[64];
+    int size = snprintf(data, sizeof data, "{\"path\":\"%s\"}", path);
+    bl_rpc_fail(call, BL_RPC_INVALID_PARAMS, message, (struct bl_text){data, (size_t)size});
+}
+
+static void refuse_unknown(struct bl_rpc_call *call)
+{
+    bl_rpc_fail(call, BL_RPC_NOT_FOUND, "nothing of that id runs", (struct bl_text){0});
+}
+
+/* A text that must be there, and not be empty; NULL: it was refused. */
+static const char *text_of(struct bl_rpc_call *call, const char *key, const char *usage)
+{
+    char path[32];
+    struct bl_text text = bl_json_text(bl_json_get(bl_rpc_call_params(call), bl_text_from(key)));
+    if (text.size > 0)
+        return text.data;
+    snprintf(path, sizeof path, "/%s", key);
+    refuse(call, path, usage);
+    return NULL;
+}
+
+/* ---- What is answered at once ---------------------------------------------------------------- */
+
+static void answer_ps(struct serve_client *client, struct bl_rpc_call *call)
+{
+    struct answer answer;
+    char time[32];
+    bl_time_format(client->requests->started_wall_ns, time);
+    answer_begin(&answer);
+    bl_json_write_key(&answer.writer, BL_TEXT("pid"));
+    bl_json_write_int64(&answer.writer, getpid());
+    bl_json_put_string(&answer.writer, "started_at", time);
+    bl_json_write_key(&answer.writer, BL_TEXT("activities"));
+    bl_activities_write(client->requests->activities, &answer.writer);
+    answer_end(&answer, call, "more runs than an answer holds");
+}
+
+static bool is_meant(const struct bl_activity *activity, const char *id)
+{
+    char name[BL_ACTIVITY_NAME_SIZE];
+    bl_activity_name(activity, name);
+    return strcmp(activity->id, id) == 0 || strcmp(name, id) == 0 ||
+           strcmp(activity->session, id) == 0;
+}
+
+static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
+{
+    const char *id = text_of(call, "id", "status takes {\"id\": text}");
+    struct answer answer;
+    size_t count = 0;
+    if (id == NULL)
+        return;
+    BL_LIST_EACH (link, &client->requests->activities->list)
+        count += is_meant(BL_CONTAINER(link, struct bl_activity, link), id);
+    if (count == 0) {
+        refuse_unknown(call);
+        return;
+    }
+    answer_begin(&answer);
+    bl_json_write_key(&answer.writer, BL_TEXT("activities"));
+    bl_json_write_array(&answer.writer);
+    BL_LIST_EACH (link, &client->requests->activities->list) {
+        const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        if (is_meant(activity, id))
+            bl_activity_write(&answer.writer, activity);
+    }
+    bl_json_write_end(&answer.writer);
+    answer_end(&answer, call, "more runs than an answer holds");
+}
+
+/* A message for the turn under way: of the session itself, or of a sub-agent by its id. */
+static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
+{
+    static const char usage[] = "inject takes {\"session\": text, \"text\": text}";
+    const char *id = text_of(call, "session", usage);
+    const char *text = id != NULL ? text_of(call, "text", usage) : NULL;
+    struct bl_activity *found = NULL;
+    char message[BL_ID_SIZE] = "";
+    struct answer answer;
+    if (text == NULL)
+        return;
+    BL_LIST_EACH (link, &client->requests->activities->list) {
+        struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        if (found == NULL && activity->inject != NULL && is_meant(activity, id))
+            found = activity;
+    }
+    if (found == NULL) {
+        refuse_unknown(call);
+        return;
+    }
+    int code = found->inject(found, bl_text_from(text), message);
+    if (code != 0) {
+        bl_rpc_fail(call, BL_RPC_INVALID_REQUEST, bl_error_text(code), (struct bl_text){0});
+        return;
+    }
+    answer_begin(&answer);
+    bl_json_put_string(&answer.writer, "id", message);
+    answer_end(&answer, call, "");
+}
+
+/* From now on it is told what happens; asked again, of another id. */
+static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
+{
+    const struct bl_json *id = bl_json_get(bl_rpc_call_params(call), BL_TEXT("id"));
+    if (id != NULL && !bl_json_is(id, BL_JSON_STRING)) {
+        refuse(call, "/id", "watch takes {\"id\": text (optional)}");
+        return;
+    }
+    size_t count = 0;
+    BL_LIST_EACH (link, &client->requests->watchers)
+        count += link != &client->watcher.link;
+    /* They stay: others must find a place. */
+    if (count >= BL_CONTROL_WATCHERS_MAX) {
+        bl_rpc_fail(call, BL_RPC_BUSY, "too many watch already", (struct bl_text){0});
+        return;
+    }
+    bl_text_into(client->watcher.id, sizeof client->watcher.id,
+                 id != NULL ? bl_json_text(id).data : "");
+    client->watcher.rpc = bl_rpc_call_rpc(call);
+    bl_rpc_answer(call, BL_TEXT("{}"));
+    bl_list_remove(&client->watcher.link);
+    bl_list_push_back(&client->requests->watchers, &client->watcher.link);
+}
+
+/* ---- What takes its time --------------------------------------------------------------------- */
+
+static void work_begin(struct serve_client *client)
+{
+    client->answering++;
+    client->requests->answering++;
+}
+
+static void work_end(struct serve_client *client)
+{
+    struct serve_requests *requests = client->requests;
+    client->answering--;
+    client->active_ns = bl_now_ns();
+    requests->answering--;
+    if (requests->closing && requests->answering == 0)
+        bl_semaphore_give(&requests->quiet);
+}
+
+/* Several that have the same id: then none of them is meant. */
+static bool is_ambiguous(struct serve_client *client, struct bl_rpc_call *call, const char *id)
+{
+    struct serve_names names = {0};
+    char message[600];
+    BL_LIST_EACH (link, &client->requests->activities->list) {
+        const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        char name[BL_ACTIVITY_NAME_SIZE];
+        bl_activity_name(activity, name);
+        if (strcmp(activity->id, id) == 0)
+            serve_names_add(&names, bl_arena_text(bl_rpc_call_arena(call), bl_text_from(name)));
+    }
+    if (names.count < 2)
+        return false;
+    size_t size = (size_t)snprintf(message, sizeof message, "several have that id: ");
+    serve_names_text(&names, message + size, sizeof message - size);
+    refuse(call, "/id", message);
+    return true;
+}
+
+/* Who asks, and why. */
+static void make_origin(char out[ORIGIN_SIZE], const struct bl_json *params)
+{
+    struct bl_text origin = bl_json_text(bl_json_get(params, BL_TEXT("origin")));
+    struct bl_text reason = bl_json_text(bl_json_get(params, BL_TEXT("reason")));
+    char text[2 * ORIGIN_SIZE];
+    snprintf(text, sizeof text, "%s%s%s", origin.size > 0 ? origin.data : "control",
+             reason.size > 0 ? ": " : "", reason.size > 0 ? reason.data : "");
+    bl_text_into(out, ORIGIN_SIZE, text);
+}
+
+/* The receipt; null when it had come to its end before the stop reached it. */
+static void answer_receipt(struct bl_rpc_call *call, struct bl_text receipt)
+{
+    struct answer answer;
+    answer_begin(&answer);
+    bl_json_put_json(&answer.writer, "receipt", receipt);
+    answer_end(&answer, call, "stopped; the receipt is longer than an answer");
+}
+
+static void cancel_main(void *context, struct bl_rpc_call *call)
+{
+    struct serve_client *client = context;
+    struct bl_activities *activities = client->requests->activities;
+    const struct bl_json *params = bl_rpc_call_params(call);
+    const char *id = bl_json_text(bl_json_get(params, BL_TEXT("id"))).data;
+    struct bl_buffer receipt;
+    char origin[ORIGIN_SIZE];
+    make_origin(origin, params);
+    bl_buffer_init(&receipt, RECEIPT_MAX);
+    if (bl_json_boolean(bl_json_get(params, BL_TEXT("now")), false))
+        bl_activities_hurry(activities, id);
+    int code = bl_activities_cancel(activities, id, origin, &receipt);
+    if (code == 0)
+        answer_receipt(call, bl_buffer_text(&receipt));
+    else if (code == BL_ENOENT)
+        refuse_unknown(call);
+    else if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
+        bl_rpc_drop(call);
+    else
+        bl_rpc_fail(call, BL_RPC_INTERNAL, bl_error_text(code), (struct bl_text){0});
+    bl_buffer_done(&receipt);
+    work_end(client);
+}
+
+static bool is_text_or_none(const struct bl_json *value)
+{
+    return value == NULL || bl_json_is(value, BL_JSON_STRING);
+}
+
+static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
+{
+    static const char usage[] = "cancel takes {\"id\": text, \"origin\": text (optional), "
+                                "\"reason\": text (optional), \"now\": boolean (optional)}";
+    const struct bl_json *params = bl_rpc_call_params(call);
+    const struct bl_json *now = bl_json_get(params, BL_TEXT("now"));
+    const char *id = text_of(call, "id", usage);
+    if (id == NULL)
+        return;
+    if (!is_text_or_none(bl_json_get(params, BL_TEXT("origin")))) {
+        refuse(call, "/origin", usage);
+    } else if (!is_text_or_none(bl_json_get(params, BL_TEXT("reason")))) {
+        refuse(call, "/reason", usage);
+    } else if (now != NULL && !bl_json_is(now, BL_JSON_BOOLEAN)) {
+        refuse(call, "/now", usage);
+    } else if (!is_ambiguous(client, call, id)) {
+        work_begin(client);
+        bl_rpc_call_start(call, cancel_main, client);
+        if (bl_rpc_answered(call))
+            work_end(client);
+    }
+}
+
+/* ---- Offers ---------------------------------------------------------------------------------- */
+
+/* The code stands for what it is here; the object has the rest. */
+static void answer_error(struct bl_rpc_call *call, int code, struct bl_error *error)
+{
+    struct bl_buffer data;
     struct bl_json_writer writer;
-    begin_answer(&writer, answer, id);
-    bl_json_write_key(&writer, BL_TEXT("error"));
-    bl_json_write_object(&writer);
-    bl_json_write_key(&writer, BL_TEXT("code"));
-    bl_json_write_int64(&writer, code);
-    bl_json_put_string(&writer, "message", message);
-    bl_json_write_end(&writer);
-    end_answer(&writer, answer);
+    bl_error_set(error, code, BL_KIND_RUNTIME, "answer", NULL, "%s", bl_error_text(code));
+    bl_buffer_init(&data, SERVE_ANSWER_MAX);
+    bl_json_writer_init(&writer, &data);
+    bl_json_write_error(&writer, error);
+    bl_rpc_fail(call, code, error->message, bl_buffer_text(&data));
+    bl_buffer_done(&data);
+}
+
+struct offered {
+    struct serve_client *client;
+    const struct bl_control_offer *offer;
+};
+
+/* The client's going away, and the end of the control, stop it: then nobody wants an answer. */
+static void offer_main(void *context, struct bl_rpc_call *call)
+{
+    const struct offered *offered = context;
+    const struct bl_control_offer *offer = offered->offer;
+    struct bl_buffer result;
+    struct bl_error *error = bl_arena_zalloc(bl_rpc_call_arena(call), sizeof *error);
+    bl_buffer_init(&result, SERVE_ANSWER_MAX);
+    int code = offer->run(offer->context, bl_rpc_call_params(call), &result, error);
+    if (code == 0 && result.size + 256 <= SERVE_ANSWER_MAX)
+        bl_rpc_answer(call, bl_buffer_text(&result));
+    else if (code == 0)
+        bl_rpc_fail(call, BL_RPC_INTERNAL, "it is done; its result is longer than an answer",
+                    (struct bl_text){0});
+    else if (bl_scope_stopped(bl_rpc_call_scope(call)))
+        bl_rpc_drop(call);
+    else
+        answer_error(call, code, error);
+    bl_buffer_done(&result);
+    work_end(offered->client);
+}
+
+static void call_offer(struct serve_client *client, struct bl_rpc_call *call,
+                       const struct bl_control_offer *offer)
+{
+    struct offered *offered = bl_arena_alloc(bl_rpc_call_arena(call), sizeof *offered);
+    *offered = (struct offered){client, offer};
+    work_begin(client);
+    bl_rpc_call_start(call, offer_main, offered);
+    if (bl_rpc_answered(call))
+        work_end(client);
 }
 
 /* ---- Methods --------------------------------------------------------------------------------- */
 
-static int answer_ps(const struct request *request)
-{
-    struct bl_json_writer writer;
-    char time[32];
-    bl_time_format(request->requests->started_wall_ns, time);
-    begin_answer(&writer, request->answer, request->id);
-    bl_json_write_key(&writer, BL_TEXT("result"));
-    bl_json_write_object(&writer);
-    bl_json_write_key(&writer, BL_TEXT("pid"));
-    bl_json_write_int64(&writer, getpid());
-    bl_json_put_string(&writer, "started_at", time);
-    bl_json_write_key(&writer, BL_TEXT("activities"));
-    bl_activities_write(request->requests->activities, &writer);
-    bl_json_write_end(&writer);
-    if (end_answer(&writer, request->answer) != 0)
-        serve_failure(request->answer, request->id, BL_RPC_INTERNAL,
-                      "more runs than an answer holds");
-    return 0;
-}
-
-/* The receipt; null when it had come to its end before the stop reached it. */
-static void write_receipt(const struct request *request, struct bl_text receipt)
-{
-    struct bl_json_writer writer;
-    begin_answer(&writer, request->answer, request->id);
-    bl_json_write_key(&writer, BL_TEXT("result"));
-    bl_json_write_object(&writer);
-    bl_json_write_key(&writer, BL_TEXT("receipt"));
-    if (receipt.size > 0)
-        bl_json_write_raw(&writer, receipt);
-    else
-        bl_json_write_null(&writer);
-    bl_json_write_end(&writer);
-    if (end_answer(&writer, request->answer) != 0)
-        serve_failure(request->answer, request->id, BL_RPC_INTERNAL,
-                      "stopped; the receipt is longer than an answer");
-}
-
-static int answer_cancel(const struct request *request)
-{
-    const struct bl_json *id = bl_json_get(request->params, BL_TEXT("id"));
-    const struct bl_json *from = bl_json_get(request->params, BL_TEXT("origin"));
-    struct bl_buffer receipt;
-    char origin[ORIGIN_SIZE];
-    if (bl_json_text(id).size == 0 || (from != NULL && !bl_json_is(from, BL_JSON_STRING))) {
-        serve_failure(request->answer, request->id, BL_RPC_INVALID_PARAMS,
-                      "cancel takes {\"id\": text, \"origin\": text (optional)}");
-        return 0;
-    }
-    bl_text_into(origin, sizeof origin, from != NULL ? bl_json_text(from).data : "control");
-    bl_buffer_init(&receipt, RECEIPT_MAX);
-    int code = bl_activities_cancel(request->requests->activities, bl_json_text(id).data, origin,
-                                    &receipt);
-    if (code == 0)
-        write_receipt(request, bl_buffer_text(&receipt));
-    else if (code == BL_ENOENT)
-        serve_failure(request->answer, request->id, BL_RPC_NOT_FOUND, "nothing of that id runs");
-    else if (code != BL_ECANCELED && code != BL_ETIMEDOUT)
-        serve_failure(request->answer, request->id, BL_RPC_INTERNAL, bl_error_text(code));
-    bl_buffer_done(&receipt);
-    return code == BL_ECANCELED || code == BL_ETIMEDOUT ? code : 0;
-}
-
 static const struct {
     const char *name;
-    int (*answer)(const struct request *request);
-} methods[] = {{"ps", answer_ps}, {"cancel", answer_cancel}};
+    void (*answer)(struct serve_client *client, struct bl_rpc_call *call);
+} methods[] = {{"ps", answer_ps},
+               {"cancel", answer_cancel},
+               {"status", answer_status},
+               {"inject", answer_inject},
+               {"watch", answer_watch}};
 
-/* ---- Offers ---------------------------------------------------------------------------------- */
-
-/* A client while an offer works for it. */
-struct watch {
-    struct serve_line *client;
-    struct bl_scope scope; /* of the offer's work */
-    struct bl_nursery nursery;
-};
-
-/* Both directions are closed. One that has only sent its last byte still waits for the answer. */
-static bool is_gone(const struct serve_line *client)
+static void refuse_method(const struct serve_client *client, struct bl_rpc_call *call)
 {
-    struct pollfd look = {.fd = client->fd};
-    return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR)) != 0;
+    const struct serve_offers *offers = &client->requests->offers;
+    size_t count = BL_COUNT(methods) + offers->count;
+    char message[512];
+    size_t size = (size_t)snprintf(message, sizeof message, "there is no such method: ");
+    for (size_t i = 0; i < count && size < sizeof message; i++)
+        size += (size_t)snprintf(message + size, sizeof message - size, "%s%s",
+                                 i == 0          ? ""
+                                 : i + 1 < count ? ", "
+                                                 : " and ",
+                                 i < BL_COUNT(methods) ? methods[i].name
+                                                       : offers->items[i - BL_COUNT(methods)].name);
+    if (size < sizeof message)
+        snprintf(message + size, sizeof message - size, " there are");
+    bl_rpc_fail(call, BL_RPC_NO_METHOD, message, (struct bl_text){0});
 }
 
-static int watch_main(void *argument)
+void serve_request(void *context, struct bl_rpc_call *call)
 {
-    struct watch *watch = argument;
-    int code = 0;
-    while (code == 0 && !is_gone(watch->client)) {
-        unsigned events = 0;
-        code = bl_descriptor_wait(watch->client->descriptor, BL_HANGUP, &events);
-        if (code == 0 && !is_gone(watch->client))
-            code = bl_sleep(WATCH_NS);
+    struct serve_client *client = context;
+    const struct serve_offers *offers = &client->requests->offers;
+    struct bl_text name = bl_rpc_call_method(call);
+    client->asked++;
+    client->active_ns = bl_now_ns();
+    for (size_t i = 0; i < BL_COUNT(methods); i++) {
+        if (bl_text_equal(name, bl_text_from(methods[i].name))) {
+            methods[i].answer(client, call);
+            return;
+        }
     }
-    if (code == 0)
-        bl_scope_stop(&watch->scope, BL_STOP_CLIENT_GONE, "control");
-    return code;
-}
-
-static int watch_begin(struct watch *watch, struct serve_line *client)
-{
-    watch->client = client;
-    bl_nursery_init(&watch->nursery, bl_scope_current());
-    bl_scope_init(&watch->scope, bl_scope_current());
-    bl_scope_enter(&watch->scope);
-    if (client == NULL)
-        return 0;
-    return bl_nursery_spawn(&watch->nursery, NULL, "control watch", watch_main, watch, NULL);
-}
-
-/* True: the client has gone. */
-static bool watch_end(struct watch *watch, struct bl_scope *outer)
-{
-    bl_scope_enter(outer);
-    bl_nursery_done(&watch->nursery);
-    bool gone = bl_scope_stopped(&watch->scope) && !bl_scope_stopped(outer);
-    bl_scope_done(&watch->scope);
-    return gone;
-}
-
-/* The code stands for what it is here; the object has the rest. */
-static void write_error(const struct request *request, int code, struct bl_error *error)
-{
-    struct bl_json_writer writer;
-    bl_error_set(error, code, BL_KIND_RUNTIME, "answer", NULL, "%s", bl_error_text(code));
-    begin_answer(&writer, request->answer, request->id);
-    bl_json_write_key(&writer, BL_TEXT("error"));
-    bl_json_write_object(&writer);
-    bl_json_write_key(&writer, BL_TEXT("code"));
-    bl_json_write_int64(&writer, code);
-    bl_json_put_string(&writer, "message", error->message);
-    bl_json_write_key(&writer, BL_TEXT("data"));
-    bl_json_write_error(&writer, error);
-    bl_json_write_end(&writer);
-    end_answer(&writer, request->answer);
-}
-
-/* On one line: between the parts of a JSON value a space is as good as an LF. */
-static void write_result(const struct request *request, struct bl_buffer *result)
-{
-    struct bl_json_writer writer;
-    for (char *at = result->data; at != NULL && result->size > 0; at++) {
-        at = memchr(at, '\n', (size_t)(result->data + result->size - at));
-        if (at == NULL)
-            break;
-        *at = ' ';
+    for (size_t i = 0; i < offers->count; i++) {
+        if (bl_text_equal(name, bl_text_from(offers->items[i].name))) {
+            call_offer(client, call, &offers->items[i]);
+            return;
+        }
     }
-    begin_answer(&writer, request->answer, request->id);
-    bl_json_put_json(&writer, "result", bl_buffer_text(result));
-    if (end_answer(&writer, request->answer) != 0)
-        serve_failure(request->answer, request->id, BL_RPC_INTERNAL,
-                      "it is done; its result is longer than an answer");
-}
-
-static int call_offer(const struct request *request, const struct bl_control_offer *offer)
-{
-    struct bl_scope *outer = bl_scope_current();
-    struct bl_buffer result;
-    struct bl_error error = {0};
-    struct watch watch;
-    bl_buffer_init(&result, SERVE_ANSWER_MAX);
-    int code = watch_begin(&watch, request->requests->client);
-    if (code == 0)
-        code = offer->run(offer->context, request->params, &result, &error);
-    bool gone = watch_end(&watch, outer);
-    int ending = bl_scope_check(outer);
-    if (code == 0) {
-        write_result(request, &result);
-        ending = 0;
-    } else if (gone) {
-        ending = BL_EPIPE;
-    } else if (ending == 0) {
-        write_error(request, code, &error);
-    }
-    bl_buffer_done(&result);
-    return ending;
-}
-
-static void refuse_method(const struct request *request)
-{
-    const struct serve_offers *offers = request->requests->offers;
-    char message[512] = "there is no such method: ps and cancel there are";
-    size_t count = offers != NULL ? offers->count : 0;
-    if (count > 0) {
-        size_t size =
-            (size_t)snprintf(message, sizeof message, "there is no such method: ps, cancel");
-        for (size_t i = 0; i < count && size < sizeof message; i++)
-            size += (size_t)snprintf(message + size, sizeof message - size, "%s%s",
-                                     i + 1 < count ? ", " : " and ", offers->items[i].name);
-        if (size < sizeof message)
-            snprintf(message + size, sizeof message - size, " there are");
-    }
-    serve_failure(request->answer, request->id, BL_RPC_NO_METHOD, message);
-}
-
-static int call_method(const struct request *request, struct bl_text name)
-{
-    const struct serve_offers *offers = request->requests->offers;
-    for (size_t i = 0; i < BL_COUNT(methods); i++)
-        if (bl_text_equal(name, bl_text_from(methods[i].name)))
-            return methods[i].answer(request);
-    for (size_t i = 0; offers != NULL && i < offers->count; i++)
-        if (bl_text_equal(name, bl_text_from(offers->items[i].name)))
-            return call_offer(request, &offers->items[i]);
-    refuse_method(request);
-    return 0;
-}
-
-/* ---- Lines ----------------------------------------------------------------------------------- */
-
-static bool is_id(const struct bl_json *id)
-{
-    return bl_json_is(id, BL_JSON_STRING) || bl_json_is(id, BL_JSON_INTEGER) ||
-           bl_json_is(id, BL_JSON_UNSIGNED) || bl_json_is(id, BL_JSON_DOUBLE) ||
-           bl_json_is(id, BL_JSON_NULL);
-}
-
-/* What is wrong with it; NULL: it is a request. */
-static const char *find_fault(const struct bl_json *value)
-{
-    const struct bl_json *id = bl_json_get(value, BL_TEXT("id"));
-    const struct bl_json *params = bl_json_get(value, BL_TEXT("params"));
-    if (!bl_json_is(value, BL_JSON_OBJECT))
-        return "a request is one JSON object (batches are not taken)";
-    if (!bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("jsonrpc"))), BL_TEXT("2.0")))
-        return "\"jsonrpc\" must be \"2.0\"";
-    if (!bl_json_is(bl_json_get(value, BL_TEXT("method")), BL_JSON_STRING))
-        return "\"method\" must be a text";
-    if (id != NULL && !is_id(id))
-        return "\"id\" must be a text, a number or null";
-    if (params != NULL && !bl_json_is(params, BL_JSON_OBJECT) && !bl_json_is(params, BL_JSON_ARRAY))
-        return "\"params\" must be an object or an array";
-    return NULL;
-}
-
-int serve_request(const struct serve_requests *requests, struct bl_text line,
-                  struct bl_buffer *ret_answer)
-{
-    struct bl_arena arena;
-    struct bl_json_fault fault;
-    const struct bl_json *value;
-    char message[200];
-    int code = 0;
-    if (bl_text_trim(line).size == 0)
-        return 0;
-    bl_arena_init(&arena);
-    if (bl_json_read(&arena, line, NULL, &value, &fault) != 0) {
-        bl_json_fault_text(&fault, message, sizeof message);
-        serve_failure(ret_answer, NULL, BL_RPC_PARSE, message);
-    } else {
-        const struct bl_json *id = bl_json_get(value, BL_TEXT("id"));
-        const char *wrong = find_fault(value);
-        struct request request = {requests, id, bl_json_get(value, BL_TEXT("params")), ret_answer};
-        if (wrong != NULL)
-            serve_failure(ret_answer, id != NULL && is_id(id) ? id : NULL, BL_RPC_INVALID_REQUEST,
-                          wrong);
-        else
-            code = call_method(&request, bl_json_text(bl_json_get(value, BL_TEXT("method"))));
-        /* Who gives no id wants no answer. */
-        if (wrong == NULL && id == NULL)
-            bl_buffer_clear(ret_answer);
-    }
-    bl_arena_done(&arena);
-    return code;
+    refuse_method(client, call);
 }

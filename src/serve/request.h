@@ -1,4 +1,4 @@
-/* One line of JSON-RPC in, one out. */
+/* What clients of the control socket ask. */
 #ifndef BELAY_SERVE_REQUEST_H
 #define BELAY_SERVE_REQUEST_H
 
@@ -16,17 +16,24 @@ struct serve_offers {
 struct serve_requests {
     struct bl_activities *activities;
     int64_t started_wall_ns;
-    const struct serve_offers *offers; /* NULL: none */
-    struct serve_line *client;         /* who asks: watched while an offer works; NULL: nobody */
+    struct serve_offers offers;
+    struct bl_list watchers;   /* struct serve_watcher */
+    uint32_t answering;        /* requests under way; */
+    struct bl_semaphore quiet; /* given when it is zero, while somebody waits for that */
+    bool closing;
 };
 
-/* Does what the line says and makes the answer, with its LF; of a notification, an empty one. Waits
- * as long as that takes. BL_ECANCELED, BL_ETIMEDOUT: the running fiber's scope was stopped;
- * BL_EPIPE: the client has gone. */
-int serve_request(const struct serve_requests *requests, struct bl_text line,
-                  struct bl_buffer *ret_answer);
-/* An answer that says what went wrong. `id` NULL: it is not known. */
-void serve_failure(struct bl_buffer *answer, const struct bl_json *id, int code,
-                   const char *message);
+/* A client. Embedded by its owner. */
+struct serve_client {
+    struct serve_requests *requests;
+    struct serve_watcher watcher;
+    uint32_t asked;     /* requests so far */
+    uint32_t answering; /* under way */
+    uint64_t active_ns; /* when the last one came or was answered */
+};
+
+/* Answers a request, or has it answered in a fiber of its own: for bl_rpc_options, whose context is
+ * the client. */
+void serve_request(void *client, struct bl_rpc_call *call);
 
 #endif

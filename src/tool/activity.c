@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include <belay/tool.h>
 
 /* Somebody who waits for the end of an activity. */
@@ -9,14 +11,56 @@ struct waiter {
 
 void bl_activities_init(struct bl_activities *activities)
 {
+    *activities = (struct bl_activities){0};
     bl_list_init(&activities->list);
+}
+
+static void changed(const struct bl_activity *activity)
+{
+    const struct bl_activities *activities = activity->activities;
+
+    if (activities != NULL && activities->changed != NULL)
+        activities->changed(activities->context, activity);
+}
+
+void bl_activities_tell(const struct bl_activities *activities, const struct bl_event *event)
+{
+    if (activities->told != NULL)
+        activities->told(activities->context, event);
+}
+
+/* What it is in: ids of calls, cells and tasks are the model's, the user's or the plan's own. */
+static const char *holder(const struct bl_activity *activity)
+{
+    static const char *const in_session[] = {"cell", "task", "job"};
+
+    if (activity->run[0] != '\0')
+        return activity->run;
+    for (size_t i = 0; i < BL_COUNT(in_session); i++)
+        if (strcmp(activity->kind, in_session[i]) == 0)
+            return activity->session;
+    return "";
+}
+
+void bl_activity_name(const struct bl_activity *activity, char out[BL_ACTIVITY_NAME_SIZE])
+{
+    const char *in = holder(activity);
+    size_t size = strlen(in);
+
+    /* A task may be called by its whole name. */
+    if (size == 0 || (strncmp(activity->id, in, size) == 0 && activity->id[size] == '/'))
+        bl_text_into(out, BL_ACTIVITY_NAME_SIZE, activity->id);
+    else
+        snprintf(out, BL_ACTIVITY_NAME_SIZE, "%s/%s", in, activity->id);
 }
 
 void bl_activity_begin(struct bl_activities *activities, struct bl_activity *activity)
 {
     activity->started_ns = activity->active_ns = bl_now_ns();
     bl_list_init(&activity->waiters);
+    activity->activities = activities;
     bl_list_push_back(&activities->list, &activity->link);
+    changed(activity);
 }
 
 void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
@@ -24,6 +68,7 @@ void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
     struct bl_list *link;
 
     bl_list_remove(&activity->link);
+    changed(activity);
     while ((link = bl_list_pop_front(&activity->waiters)) != NULL) {
         struct waiter *waiter = BL_CONTAINER(link, struct waiter, link);
         bl_buffer_append(&waiter->receipt, receipt);
@@ -38,14 +83,17 @@ static void write_ms(struct bl_json_writer *writer, const char *key, uint64_t fr
     bl_json_write_uint64(writer, to_ns > from_ns ? (to_ns - from_ns) / BL_NS_PER_MS : 0);
 }
 
-static void write_activity(struct bl_json_writer *writer, const struct bl_activity *activity)
+void bl_activity_write(struct bl_json_writer *writer, const struct bl_activity *activity)
 {
     /* Of a call to a model, say: its timers count too. */
     uint64_t deadline_ns = bl_scope_next_deadline_ns(activity->scope);
     uint64_t now_ns = bl_now_ns();
+    char name[BL_ACTIVITY_NAME_SIZE];
 
+    bl_activity_name(activity, name);
     bl_json_write_object(writer);
     bl_json_put_string(writer, "id", activity->id);
+    bl_json_put_string(writer, "name", name);
     bl_json_put_string(writer, "kind", activity->kind);
     bl_json_put_string(writer, "session", activity->session);
     bl_json_put_string(writer, "phase",
@@ -66,15 +114,18 @@ void bl_activities_write(const struct bl_activities *activities, struct bl_json_
 {
     bl_json_write_array(writer);
     BL_LIST_EACH (link, &activities->list)
-        write_activity(writer, BL_CONTAINER(link, struct bl_activity, link));
+        bl_activity_write(writer, BL_CONTAINER(link, struct bl_activity, link));
     bl_json_write_end(writer);
 }
 
 /* Its own id; or that of a session, which stands for its turn and its work in the background. */
 static bool is_meant(const struct bl_activity *activity, const char *id, bool session)
 {
+    char name[BL_ACTIVITY_NAME_SIZE];
+
+    bl_activity_name(activity, name);
     if (!session)
-        return strcmp(activity->id, id) == 0;
+        return strcmp(activity->id, id) == 0 || strcmp(name, id) == 0;
     return strcmp(activity->session, id) == 0 && strcmp(activity->kind, "call") != 0;
 }
 
@@ -98,6 +149,19 @@ static size_t stop_meant(struct bl_activities *activities, const char *id, bool 
         count++;
     }
     return count;
+}
+
+void bl_activities_hurry(struct bl_activities *activities, const char *id)
+{
+    bool session = stop_meant(activities, id, false, NULL, NULL) == 0;
+
+    BL_LIST_EACH (link, &activities->list) {
+        struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        if (!is_meant(activity, id, session) || activity->hurry == NULL)
+            continue;
+        activity->hurried = true;
+        activity->hurry(activity);
+    }
 }
 
 int bl_activities_cancel(struct bl_activities *activities, const char *id, const char *origin,

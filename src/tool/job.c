@@ -212,6 +212,11 @@ static void name_phase(struct job *job)
             *byte = ' ';
 }
 
+static void hurry(struct bl_activity *activity)
+{
+    bl_command_hurry(&BL_CONTAINER(activity, struct job, activity)->running.control);
+}
+
 /* Lists it, opens its scope and receipt, and starts its fiber. */
 static int start_job(struct job *job)
 {
@@ -236,6 +241,7 @@ static int start_job(struct job *job)
         return code;
     }
     job->activity.kind = "job";
+    job->activity.hurry = hurry;
     job->activity.scope = &job->scope;
     bl_text_into(job->activity.id, sizeof job->activity.id, job->id);
     bl_text_into(job->activity.session, sizeof job->activity.session, toolbox->session);
@@ -424,6 +430,7 @@ void bl_toolbox_begin(struct bl_toolbox *toolbox, struct bl_nursery *nursery,
     toolbox->nursery = nursery;
     toolbox->activities = activities;
     toolbox->session = session;
+    mcp_box_begin(toolbox);
 }
 
 void bl_toolbox_end(struct bl_toolbox *toolbox)
@@ -435,6 +442,7 @@ void bl_toolbox_end(struct bl_toolbox *toolbox)
             bl_scope_stop(&job->scope, BL_STOP_SHUTDOWN, "session");
     }
     bl_shield_begin(&shield, toolbox->grace_ms * BL_NS_PER_MS + END_NS_MAX);
+    mcp_box_end(toolbox);
     BL_LIST_EACH_SAFE (link, &toolbox->jobs) {
         struct job *job = BL_CONTAINER(link, struct job, link);
         /* One that does not end by then is the nursery's, which waits on for it. */

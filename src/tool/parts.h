@@ -110,9 +110,11 @@ struct bl_toolbox {
     const char *const *readable;
     struct bl_permissions *permissions;
     enum bl_mechanism container;
-    enum bl_sandbox sandbox; /* wanted; in force once it is settled */
+    enum bl_mechanism container_given; /* before the sandbox had a say in it */
+    enum bl_sandbox sandbox;           /* wanted; in force once it is settled */
     bool sandbox_settled;
-    bool hurry; /* also those to come */
+    bool sandbox_chosen; /* asked for by name: then MCP servers have it, too */
+    bool hurry;          /* also those to come */
     uint32_t grace_ms;
     size_t output_max;
     const char *shell;          /* bash, or sh */
@@ -126,7 +128,31 @@ struct bl_toolbox {
     uint64_t jobs_begun;
     struct bl_tool_offer offers[TOOL_COUNT];
     struct bl_json_schema *schemas[TOOL_COUNT];
+    struct mcp_box *mcp;            /* MCP servers; NULL: none are named */
+    struct bl_nursery *mcp_nursery; /* of their processes; NULL: they cannot be started */
+    void (*notice)(void *context, struct bl_text text); /* NULL: nobody is told */
+    void *notice_context;
+    void (*notice_given)(void *context, struct bl_text text); /* by the options */
+    void *notice_given_context;
 };
+
+/* ---- MCP servers (mcp.c) --------------------------------------------------------------------- */
+
+struct mcp_tool;
+
+/* Those of the list; without any there is nothing to do. */
+void mcp_box_new(struct bl_toolbox *toolbox, const struct bl_list *entries, bool trusted);
+void mcp_box_free(struct bl_toolbox *toolbox);
+/* Between these they can be started; the end returns when nothing of them runs. */
+void mcp_box_begin(struct bl_toolbox *toolbox);
+void mcp_box_end(struct bl_toolbox *toolbox);
+void mcp_box_hurry(struct bl_toolbox *toolbox);
+/* A tool of theirs by the name that the model knows; NULL: there is none. */
+const struct mcp_tool *mcp_box_find(const struct bl_toolbox *toolbox, const char *name);
+/* As a tool's call. */
+int mcp_box_call(struct bl_toolbox *toolbox, const struct mcp_tool *tool,
+                 const struct bl_tool_call *call, struct bl_tool_result *ret_result,
+                 struct bl_error *error);
 
 /* A shell that is in PATH. */
 const char *tool_shell_find(void);

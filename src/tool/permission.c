@@ -59,6 +59,18 @@ const char *bl_permission_mode_name(enum bl_permission_mode mode)
     return (size_t)mode < BL_COUNT(mode_names) ? mode_names[mode] : "unknown";
 }
 
+bool bl_permission_mode_wider(enum bl_permission_mode mode, enum bl_permission_mode than)
+{
+    static const int widths[] = {
+        [BL_PERMISSION_READ_ONLY] = 0,
+        [BL_PERMISSION_ASK] = 1,
+        [BL_PERMISSION_AUTO] = 2,
+        [BL_PERMISSION_YOLO] = 3,
+    };
+
+    return widths[mode] > widths[than];
+}
+
 struct bl_permissions *bl_permissions_new(enum bl_permission_mode mode)
 {
     struct bl_permissions *permissions = bl_zalloc(sizeof *permissions);

@@ -113,6 +113,11 @@ static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *c
     size_t index = find_entry(call->name);
     struct permission_question question;
     struct bl_text text;
+    /* What a server does nobody here can see: neither that it reads alone, nor where. */
+    if (mcp_box_find(toolbox, call->name) != NULL) {
+        question = (struct permission_question){.tool = call->name};
+        return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
+    }
     if (index == SIZE_MAX || !input_fits(index, call, &text) ||
         !make_question(toolbox, entries[index], call, &question))
         return BL_PERMIT_ALLOWED;
@@ -142,6 +147,8 @@ struct bl_text bl_toolbox_rule(struct bl_toolbox *toolbox, const struct bl_tool_
     size_t index = find_entry(call->name);
     struct permission_question question;
     struct bl_text none = {0}, text, pattern = none;
+    if (mcp_box_find(toolbox, call->name) != NULL)
+        return bl_arena_text(call->arena, bl_text_from(call->name));
     if (index == SIZE_MAX || !input_fits(index, call, &text) ||
         !make_question(toolbox, entries[index], call, &question))
         return none;
@@ -170,7 +177,10 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
 {
     struct bl_toolbox *toolbox = context;
     size_t index = find_entry(call->name);
+    const struct mcp_tool *theirs = mcp_box_find(toolbox, call->name);
     *ret_result = (struct bl_tool_result){.is_error = true};
+    if (theirs != NULL)
+        return mcp_box_call(toolbox, theirs, call, ret_result, error);
     if (index == SIZE_MAX) {
         ret_result->text = unknown_tool(call);
         return 0;
@@ -211,6 +221,12 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
         .readable = options->readable,
         .permissions = options->permissions,
         .container = options->container,
+        .container_given = options->container,
+        .sandbox_chosen = options->sandbox_chosen,
+        .notice = options->notice,
+        .notice_context = options->notice_context,
+        .notice_given = options->notice,
+        .notice_given_context = options->notice_context,
         .grace_ms = options->grace_ms != 0 ? options->grace_ms : BL_GRACE_MS_DEFAULT,
         .output_max = options->output_max != 0 ? options->output_max : OUTPUT_MAX_DEFAULT,
         .shell = tool_shell_find(),
@@ -239,6 +255,8 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
         bl_toolbox_free(toolbox);
         return code;
     }
+    if (options->mcp != NULL)
+        mcp_box_new(toolbox, options->mcp, options->mcp_trusted);
     *ret_toolbox = toolbox;
     return 0;
 }
@@ -247,6 +265,7 @@ void bl_toolbox_free(struct bl_toolbox *toolbox)
 {
     if (toolbox == NULL)
         return;
+    mcp_box_free(toolbox);
     for (size_t i = 0; i < TOOL_COUNT; i++)
         bl_json_schema_free(toolbox->schemas[i]);
     bl_free(toolbox);
@@ -289,4 +308,5 @@ void bl_toolbox_hurry(struct bl_toolbox *toolbox)
     toolbox->hurry = true;
     BL_LIST_EACH (link, &toolbox->running)
         bl_command_hurry(&BL_CONTAINER(link, struct tool_running, link)->control);
+    mcp_box_hurry(toolbox);
 }

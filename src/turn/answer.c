@@ -291,12 +291,26 @@ int turn_call_model(struct turn *turn, const struct bl_request *request, bool qu
     return code;
 }
 
+/* What can be called may be other tools than the last time. False: a stop came. */
+static bool refresh_tools(struct turn *turn)
+{
+    const struct bl_tools *tools = turn->engine->tools;
+
+    turn->answer.message = NULL;
+    if (tools == NULL || tools->refresh == NULL)
+        return true;
+    tools->refresh(tools->context);
+    return bl_scope_check(&turn->scope) == 0 || turn_end_stopped(turn);
+}
+
 bool turn_ask(struct turn *turn)
 {
     struct turn_answer *answer = &turn->answer;
     struct bl_request request;
     int code;
 
+    if (!refresh_tools(turn))
+        return false;
     do {
         answer->message = NULL;
         if (!turn_make_room(turn))

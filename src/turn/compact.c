@@ -26,7 +26,11 @@ static uint64_t messages_bytes(const struct bl_list *messages)
     BL_LIST_EACH (link, messages) {
         BL_LIST_EACH (part, &BL_CONTAINER(link, struct bl_message, link)->blocks) {
             const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
-            bytes += block->text.size + block->name.size + block->input.size + block->opaque.size;
+            if (block->type == BL_BLOCK_IMAGE)
+                bytes += (uint64_t)BL_IMAGE_TOKENS * TOKEN_BYTES;
+            else
+                bytes +=
+                    block->text.size + block->name.size + block->input.size + block->opaque.size;
         }
     }
     return bytes;
@@ -94,6 +98,7 @@ static void tell_block(struct bl_buffer *out, enum bl_role role, const struct bl
                          block->is_error ? "Result (failed)" : "Result", BL_TEXT_ARG(text),
                          text.size < block->text.size ? " […]" : "");
         break;
+    case BL_BLOCK_IMAGE: bl_buffer_append(out, BL_TEXT("[image]\n\n")); break;
     case BL_BLOCK_THINKING: break;
     }
 }
@@ -354,6 +359,7 @@ int bl_session_compact(struct bl_engine *engine, struct bl_session *session,
                                    .above = engine->budget_above}};
 
     bl_list_init(&turn.injected);
+    bl_list_init(&turn.images);
     (engine->make_id != NULL ? engine->make_id : bl_id_make)(result.turn_id, "compact_");
     journal->receipt_told = journal->receipt_stored = false;
     bl_scope_init(&turn.scope, receipt->scope);

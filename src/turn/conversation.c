@@ -1,3 +1,6 @@
+/* Messages as JSON and back, and the images in them. */
+#include <stdio.h>
+
 #include "parts.h"
 
 struct bl_message *bl_message_add(struct bl_arena *arena, struct bl_list *messages,
@@ -22,10 +25,9 @@ struct bl_block *bl_block_add(struct bl_arena *arena, struct bl_message *message
 }
 
 static const char *const block_names[] = {
-    [BL_BLOCK_TEXT] = "text",
-    [BL_BLOCK_THINKING] = "thinking",
-    [BL_BLOCK_CALL] = "tool_call",
-    [BL_BLOCK_RESULT] = "tool_result",
+    [BL_BLOCK_TEXT] = "text",      [BL_BLOCK_THINKING] = "thinking",
+    [BL_BLOCK_CALL] = "tool_call", [BL_BLOCK_RESULT] = "tool_result",
+    [BL_BLOCK_IMAGE] = "image",
 };
 
 static void write_call(struct bl_json_writer *writer, const struct bl_block *block)
@@ -54,6 +56,12 @@ static void write_block(struct bl_json_writer *writer, const struct bl_block *bl
         bl_json_put_text(writer, "text", block->text);
         bl_json_put_boolean(writer, "is_error", block->is_error);
         break;
+    case BL_BLOCK_IMAGE:
+        bl_json_put_text(writer, "media_type", block->name);
+        bl_json_put_text(writer, "data", block->text);
+        if (block->id.size > 0)
+            bl_json_put_text(writer, "id", block->id);
+        break;
     }
     if (block->opaque.size > 0)
         bl_json_put_json(writer, "opaque", block->opaque);
@@ -80,18 +88,13 @@ void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *mess
 /* ---- Reading ----------------------------------------------------------------------------------
  */
 
-/* A value as text of its own, in the arena. */
-static struct bl_text value_text(struct bl_arena *arena, const struct bl_json *value)
+/* What the engine would not have kept is not read either: a provider would refuse it for ever. */
+static bool read_image(const struct bl_json *value, const struct bl_message *message,
+                       struct bl_block *block)
 {
-    struct bl_buffer out;
-    struct bl_json_writer writer;
-
-    bl_buffer_init(&out, TURN_JSON_MAX);
-    bl_json_writer_init(&writer, &out);
-    bl_json_write_value(&writer, value);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    block->name = bl_json_text(bl_json_get(value, BL_TEXT("media_type")));
+    block->text = bl_json_text(bl_json_get(value, BL_TEXT("data")));
+    return message->role == BL_ROLE_USER && bl_image_problem(block) == NULL;
 }
 
 static bool read_block(struct bl_arena *arena, const struct bl_json *value,
@@ -114,9 +117,11 @@ static bool read_block(struct bl_arena *arena, const struct bl_json *value,
     block->is_error = bl_json_boolean(bl_json_get(value, BL_TEXT("is_error")), false);
     block->input = bl_json_text(bl_json_get(value, BL_TEXT("input_text")));
     if (input != NULL)
-        block->input = value_text(arena, input);
+        block->input = bl_json_value_text(arena, input);
     if (opaque != NULL)
-        block->opaque = value_text(arena, opaque);
+        block->opaque = bl_json_value_text(arena, opaque);
+    if (block->type == BL_BLOCK_IMAGE)
+        return read_image(value, message, block);
     bool is_call = block->type == BL_BLOCK_CALL;
     if (is_call && block->invalid.size == 0 && !bl_json_is(input, BL_JSON_OBJECT))
         return false;
@@ -164,6 +169,150 @@ int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list
     while ((link = bl_list_pop_front(&read)) != NULL)
         bl_list_push_back(messages, link);
     return 0;
+}
+
+/* ---- Images -----------------------------------------------------------------------------------
+ */
+
+static const struct {
+    struct bl_text name;
+    size_t offset; /* where in the first bytes of a file the mark of its type stands */
+    struct bl_text mark;
+} image_types[] = {
+    {BL_TEXT("image/png"), 0, BL_TEXT("\x89PNG")},
+    {BL_TEXT("image/jpeg"), 0, BL_TEXT("\xFF\xD8\xFF")},
+    {BL_TEXT("image/gif"), 0, BL_TEXT("GIF8")},
+    {BL_TEXT("image/webp"), 8, BL_TEXT("WEBP")},
+};
+
+/* Without what fills up the last four characters. */
+static struct bl_text base64_digits(struct bl_text data)
+{
+    for (unsigned i = 0; i < 2 && bl_text_ends_with(data, BL_TEXT("=")); i++)
+        data.size--;
+    return data;
+}
+
+const char *bl_image_problem(const struct bl_block *image)
+{
+    size_t type = 0;
+
+    while (type < BL_COUNT(image_types) && !bl_text_equal(image_types[type].name, image->name))
+        type++;
+    if (type == BL_COUNT(image_types))
+        return "left out, models take png, jpeg, gif and webp";
+    if (image->text.size > BL_IMAGE_SIZE_MAX)
+        return "left out, larger than 5 MiB in base64";
+    return bl_base64_valid(image->text) ? NULL : "left out, not base64";
+}
+
+/* A type as it may stand in a text. */
+static struct bl_text shown_type(struct bl_text name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        if (name.data[i] <= ' ' || name.data[i] > '~' || name.data[i] == ']')
+            return BL_TEXT("of unknown type");
+    }
+    return name.size > 0 && name.size <= 64 ? name : BL_TEXT("of unknown type");
+}
+
+struct bl_text bl_image_note(struct bl_arena *arena, const struct bl_block *image, const char *why)
+{
+    size_t digits = base64_digits(image->text).size;
+    size_t bytes = digits / 4 * 3 + digits % 4 * 3 / 4;
+    char size[32];
+
+    if (bytes < 1024)
+        snprintf(size, sizeof size, "%zu bytes", bytes);
+    else if (bytes < (size_t)1024 * 1024)
+        snprintf(size, sizeof size, "%zu KiB", (bytes + 1023) / 1024);
+    else
+        snprintf(size, sizeof size, "%.1f MiB", (double)bytes / (1024 * 1024));
+    return bl_arena_printf(arena, "[image " BL_TEXT_FORMAT ", %s%s%s]",
+                           BL_TEXT_ARG(shown_type(image->name)), size, why != NULL ? ": " : "",
+                           why != NULL ? why : "");
+}
+
+/* The type that its first bytes show, where they show one: providers refuse an image that is said
+ * to be another. */
+static struct bl_text true_type(const struct bl_block *image)
+{
+    char first[12];
+
+    for (size_t i = 0; i < sizeof first; i++) {
+        size_t at = i / 3 * 4 + i % 3;
+        int high = at < image->text.size ? bl_base64_value(image->text.data[at]) : -1;
+        int low = at + 1 < image->text.size ? bl_base64_value(image->text.data[at + 1]) : -1;
+        unsigned shift = (unsigned)(i % 3) * 2 + 2;
+        if (high < 0 || low < 0)
+            return image->name;
+        first[i] = (char)((unsigned)high << shift | (unsigned)low >> (6 - shift));
+    }
+    for (size_t i = 0; i < BL_COUNT(image_types); i++) {
+        struct bl_text mark = image_types[i].mark;
+        if (memcmp(first + image_types[i].offset, mark.data, mark.size) == 0)
+            return image_types[i].name;
+    }
+    return image->name;
+}
+
+/* A line more. */
+static struct bl_text add_line(struct bl_arena *arena, struct bl_text text, struct bl_text line)
+{
+    bool begun = text.size > 0 && !bl_text_ends_with(text, BL_TEXT("\n"));
+
+    return bl_arena_printf(arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT, BL_TEXT_ARG(text),
+                           begun ? "\n" : "", BL_TEXT_ARG(line));
+}
+
+struct bl_text turn_note_images(struct bl_arena *arena, const struct bl_list *images,
+                                const char *why, struct bl_text text)
+{
+    if (images == NULL)
+        return text;
+    BL_LIST_EACH (link, images)
+        text = add_line(arena, text,
+                        bl_image_note(arena, BL_CONTAINER(link, struct bl_block, link), why));
+    return text;
+}
+
+struct bl_text turn_take_images(struct turn *turn, const struct bl_list *images, struct bl_text id,
+                                struct bl_text text)
+{
+    struct bl_arena *arena = &turn->record->arena;
+
+    if (images == NULL)
+        return text;
+    BL_LIST_EACH (link, images) {
+        struct bl_block image = *BL_CONTAINER(link, struct bl_block, link);
+        const char *problem = "this model takes none";
+        image.name = true_type(&image);
+        if (turn->engine->model->takes_images)
+            problem = bl_image_problem(&image);
+        if (problem == NULL && turn->image_count >= BL_IMAGES_MAX)
+            problem = "left out, a message has 20 at most";
+        if (problem != NULL) {
+            text = add_line(arena, text, bl_image_note(arena, &image, problem));
+            continue;
+        }
+        struct bl_block *kept = bl_arena_zalloc(arena, sizeof *kept);
+        *kept = (struct bl_block){.type = BL_BLOCK_IMAGE, .id = id};
+        /* What a call made is in this arena; what came with the prompt is somebody else's. */
+        kept->name = bl_arena_text(arena, image.name);
+        kept->text = id.size > 0 ? image.text : bl_arena_text(arena, image.text);
+        bl_list_push_back(&turn->images, &kept->link);
+        turn->image_count++;
+    }
+    return text;
+}
+
+void turn_place_images(struct turn *turn, struct bl_message *message)
+{
+    struct bl_list *link;
+
+    while (message != NULL && (link = bl_list_pop_front(&turn->images)) != NULL)
+        bl_list_push_back(&message->blocks, link);
+    turn->image_count = 0;
 }
 
 /* ---- Requests ---------------------------------------------------------------------------------

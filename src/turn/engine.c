@@ -412,7 +412,10 @@ static bool take_steps(struct turn *turn)
         return turn_end_as(turn, BL_TURN_MAX_TURNS);
     struct bl_arena *arena = &turn->record->arena;
     struct bl_message *message = bl_message_add(arena, &turn->record->messages, BL_ROLE_USER);
-    bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_text(arena, turn->result->prompt);
+    struct bl_text text =
+        turn_take_images(turn, turn->prompt_images, (struct bl_text){0}, turn->result->prompt);
+    bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_text(arena, text);
+    turn_place_images(turn, message);
     bool answered = converse(turn);
     settle_tools(turn);
     return answered && within_budget(turn) && claim_and_commit(turn);
@@ -422,11 +425,19 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
                  struct bl_receipt *receipt, struct bl_journal *journal, struct bl_text prompt,
                  struct bl_arena *arena, struct bl_turn_result *ret_result)
 {
+    turn_run(engine, session, receipt, journal, prompt, NULL, scope, arena, ret_result);
+}
+
+void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
+              struct bl_journal *journal, struct bl_text prompt, const struct bl_list *images,
+              struct bl_scope *scope, struct bl_arena *arena, struct bl_turn_result *ret_result)
+{
     struct turn turn = {.engine = engine,
                         .session = session,
                         .receipt = receipt,
                         .journal = journal,
                         .record = bl_turn_record_new(),
+                        .prompt_images = images,
                         .arena = arena,
                         .result = ret_result,
                         .started_ns = bl_clock_now_ns(engine->clock),
@@ -440,6 +451,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl
     struct bl_journal *journal_before = engine->journal;
     bl_list_init(&turn.injected);
     bl_list_init(&turn.nested);
+    bl_list_init(&turn.images);
     bl_list_init(&ret_result->link);
     bl_list_init(&ret_result->steps);
     bl_list_init(&ret_result->denials);

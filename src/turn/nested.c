@@ -96,6 +96,9 @@ static enum bl_nested_end run_permitted(struct nested_step *own)
 
     if (own->turn != NULL)
         step_count_spent(own->turn, &own->step);
+    result->text = turn_note_images(own->step.call.arena, result->images,
+                                    "not for cells, which get text", result->text);
+    result->images = NULL;
     if (code == 0)
         return end_as(own, BL_NESTED_OK, result->is_error ? "error" : "ok", result->text);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)

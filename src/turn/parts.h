@@ -59,8 +59,11 @@ struct turn {
     uint64_t turns_skipped; /* of the oldest in the context: the model had no room for them */
     struct bl_turn_record *summary; /* of these, made in this turn; NULL: none */
     struct bl_budget budget;
-    struct bl_list injected; /* taken from the inbox: struct bl_inbox_message */
-    struct bl_list nested;   /* calls of cells at work: nested.c */
+    struct bl_list injected;             /* taken from the inbox: struct bl_inbox_message */
+    struct bl_list nested;               /* calls of cells at work: nested.c */
+    const struct bl_list *prompt_images; /* that came with the prompt; NULL: none */
+    struct bl_list images; /* struct bl_block: to stand behind the prompt, or behind all results */
+    uint32_t image_count;
     bool tools_forbidden;
     bool begun;                 /* the attempt is on record */
     struct turn_answer answer;  /* the newest */
@@ -76,6 +79,23 @@ bool turn_end_stopped(struct turn *turn);
 /* As `error`, with what is in the result's error object already, or else with this. */
 bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char *format, ...)
     BL_PRINTF(4, 5);
+
+/* Takes a prompt to its end, as bl_turn_run, with images (struct bl_block; NULL: none). */
+void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
+              struct bl_journal *journal, struct bl_text prompt, const struct bl_list *images,
+              struct bl_scope *scope, struct bl_arena *arena, struct bl_turn_result *ret_result);
+
+/* ---- conversation.c -------------------------------------------------------------------------- */
+
+/* The text with a line for each of the images; in the arena. */
+struct bl_text turn_note_images(struct bl_arena *arena, const struct bl_list *images,
+                                const char *why, struct bl_text text);
+/* Copies those that the model can be sent into turn->images; `id` is that of their call, or empty.
+ * Returns the text, with a line for each of the others; in the record's arena then. */
+struct bl_text turn_take_images(struct turn *turn, const struct bl_list *images, struct bl_text id,
+                                struct bl_text text);
+/* Puts them behind what the message has. */
+void turn_place_images(struct turn *turn, struct bl_message *message);
 
 /* ---- answer.c -------------------------------------------------------------------------------- */
 

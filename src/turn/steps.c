@@ -40,7 +40,8 @@ static bool has_result(const struct turn *turn, const struct bl_block *call)
     if (turn->results == NULL)
         return false;
     BL_LIST_EACH (link, &turn->results->blocks) {
-        if (bl_text_equal(BL_CONTAINER(link, struct bl_block, link)->id, call->id))
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_RESULT && bl_text_equal(block->id, call->id))
             return true;
     }
     return false;
@@ -57,6 +58,7 @@ void turn_complete_results(struct turn *turn, struct bl_text text)
         if (block->type == BL_BLOCK_CALL && !has_result(turn, block))
             add_result(turn, block, text, true);
     }
+    turn_place_images(turn, turn->results);
 }
 
 /* ---- What any call does -----------------------------------------------------------------------
@@ -411,7 +413,9 @@ static bool run_batch(struct turn *turn, struct batch *batch)
         if (own->failed && !bl_list_empty(&receipt.stopped))
             tell_receipt(&own->step, &receipt);
         if (own->settled)
-            add_result(turn, own->block, result->text, result->is_error);
+            add_result(turn, own->block,
+                       turn_take_images(turn, result->images, own->block->id, result->text),
+                       result->is_error);
     }
     batch->count = 0;
     bl_receipt_close(&receipt);
@@ -520,6 +524,7 @@ bool turn_run_calls(struct turn *turn)
     tell_requested(turn);
     if (!run_all(turn, &batch, &invalid))
         return false;
+    turn_place_images(turn, turn->results);
     turn_take_injected(turn);
     return turn->tools_forbidden || tolerate_invalid(turn, invalid);
 }

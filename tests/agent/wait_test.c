@@ -236,6 +236,48 @@ CAST(wait_that_is_stopped_alone_leaves_its_cell_running,
     CHECK(ends(cast->results[2], "Output:\ntwo"));
 }
 
+/* What the session holds, as it is written. */
+static bool session_has(struct rig *rig, const char *part)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+    bool found = false;
+
+    BL_LIST_EACH (link, &bl_agent_session(rig->agent)->turns) {
+        bl_buffer_init(&out, 1 << 24);
+        bl_json_writer_init(&writer, &out);
+        bl_messages_write(&writer, &BL_CONTAINER(link, struct bl_turn_record, link)->messages);
+        found = found || has(bl_buffer_text(&out), part);
+        bl_buffer_done(&out);
+    }
+    return found;
+}
+
+#define SHOW "image(`data:image/png;base64,iVBORw0KGgo=`); text(`shown`)"
+#define SHOWN                                                                                      \
+    "{\"type\":\"image\",\"media_type\":\"image/"                                                  \
+    "png\",\"data\":\"iVBORw0KGgo=\",\"id\":\"call_1\"}"
+
+CAST(image_of_a_cell_goes_to_a_model_that_takes_images, EXEC(SHOW), SAY("one"), SAY("two"))
+{
+    rig->model.takes_images = true;
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, "Output:\n[image image/png, 8 bytes]\nshown"));
+    CHECK(session_has(rig, "\"is_error\":false}," SHOWN "]}"));
+    rig_close(rig);
+    rig_open(rig);
+    CHECK(session_has(rig, SHOWN));
+    CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
+}
+
+CAST(image_of_a_cell_is_named_to_a_model_that_takes_none, EXEC(SHOW), SAY("one"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK(session_has(rig, "Output:\\n[image image/png, 8 bytes]\\nshown\",\"is_error\":false}]}"));
+}
+
 SUITE(wait, cmocka_unit_test(C49_end_is_told_again_in_the_turn_after_the_commit_and_after_a_resume),
       cmocka_unit_test(C49_end_is_told_again_when_its_turn_has_left_the_context),
       cmocka_unit_test(C49_unknown_id_is_missing),
@@ -246,4 +288,6 @@ SUITE(wait, cmocka_unit_test(C49_end_is_told_again_in_the_turn_after_the_commit_
       cmocka_unit_test(what_a_turn_without_trace_was_given_is_given_again),
       cmocka_unit_test(generation_that_was_not_seen_is_read_before_the_end),
       cmocka_unit_test(after_a_resume_nothing_comes_twice_and_nothing_is_lost),
-      cmocka_unit_test(wait_that_is_stopped_alone_leaves_its_cell_running));
+      cmocka_unit_test(wait_that_is_stopped_alone_leaves_its_cell_running),
+      cmocka_unit_test(image_of_a_cell_goes_to_a_model_that_takes_images),
+      cmocka_unit_test(image_of_a_cell_is_named_to_a_model_that_takes_none));

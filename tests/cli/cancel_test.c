@@ -1,6 +1,12 @@
 #include "stage.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 static struct run run;
 static struct held held;
@@ -55,6 +61,179 @@ static void a_run_is_stopped_by_its_own_id(void **state)
     stage_result(&held, 130);
 }
 
+/* The bytes of a member of an answer. */
+static const char *part(const char *line, const char *from, const char *to)
+{
+    const char *begin = strstr(line, from), *end = begin != NULL ? strstr(begin, to) : NULL;
+
+    assert_non_null(end);
+    return stage_keep((struct bl_text){begin, (size_t)(end - begin)});
+}
+
+static void R1_a_cancel_from_another_shell_prints_the_receipt_and_again_the_same(void **state)
+{
+    (void)state;
+    start();
+    RUN(&run, "ps", "--json");
+    const char *id = stage_text_at(stage_answer(&run, "ps", 0), "/activities/0/id");
+    double start_ms = (double)bl_clock_now_ns(&bl_clock_system) / 1e6;
+    RUN(&run, "cancel", id, "--json");
+    double took_ms = (double)bl_clock_now_ns(&bl_clock_system) / 1e6 - start_ms;
+    print_message("belay cancel took %.0f ms\n", took_ms);
+    assert_true(took_ms < 5000);
+    const struct bl_json *answer = stage_answer(&run, "cancel", 0);
+    assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+    const char *receipt = part(run.out, "\"receipt\":", ",\"result\":null");
+    held_wait(&held);
+    assert_int_equal(held_count(&held), 0);
+    /* By its own id, and by its session: from the store. */
+    const char *const again[] = {id, id, "nightly"};
+    for (size_t i = 0; i < BL_COUNT(again); i++) {
+        RUN(&run, "cancel", again[i], "--json");
+        stage_answer(&run, "cancel", 0);
+        assert_string_equal(part(run.out, "\"receipt\":", ",\"result\":null"), receipt);
+    }
+    RUN(&run, "cancel", id);
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out, "Nothing left running.\n"));
+}
+
+static void of_ended_work_the_result_is_printed(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--session", "early", "--json", "--provider",
+        stage_script("replies: [{say: done}]\n"));
+    assert_int_equal(run.exit_code, 0);
+    for (int i = 0; i < 2; i++) {
+        RUN(&run, "cancel", "early", "--json");
+        const struct bl_json *answer = stage_answer(&run, "cancel", 0);
+        assert_true(stage_null_at(answer, "/receipt"));
+        assert_string_equal(stage_text_at(answer, "/result/output"), "done");
+    }
+    RUN(&run, "cancel", "early");
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out, "It had ended before the stop reached it.\n");
+}
+
+static void what_was_cut_off_is_not_stopped_again(void **state)
+{
+    (void)state;
+    start();
+    kill(held.pid, SIGKILL);
+    held_wait(&held);
+    RUN(&run, "ps", "--json");
+    const char *id = stage_text_at(stage_answer(&run, "ps", 0), "/processes/0/left/0/id");
+    RUN(&run, "cancel", id, "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 1);
+    assert_non_null(strstr(stage_text_at(answer, "/error/message"), "has begun and not come to"));
+}
+
+/* Connects to the one socket there is. */
+static FILE *connect_control(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *folder = stage_printf("%s/belay/control", getenv("XDG_RUNTIME_DIR"));
+    DIR *entries = opendir(folder);
+    const char *name = NULL;
+
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (bl_text_ends_with(bl_text_from(entry->d_name), BL_TEXT(".sock")))
+            name = stage_printf("%s/%s", folder, entry->d_name);
+    }
+    closedir(entries);
+    assert_non_null(name);
+    bl_text_into(address.sun_path, sizeof address.sun_path, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fdopen(fd, "r");
+}
+
+/* The answer to one request; notifications before it are counted. */
+static const struct bl_json *ask_control(FILE *stream, const char *method, const char *params,
+                                         unsigned *notified)
+{
+    static char line[1 << 20];
+
+    assert_true(dprintf(fileno(stream),
+                        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":%s}\n", method,
+                        params) > 0);
+    for (;;) {
+        assert_non_null(fgets(line, sizeof line, stream));
+        const struct bl_json *answer = stage_json(line);
+        if (bl_json_get(answer, BL_TEXT("id")) != NULL)
+            return answer;
+        assert_string_equal(stage_text_at(answer, "/method"), "event");
+        (*notified)++;
+    }
+}
+
+static void the_control_socket_tells_injects_and_skips_the_grace(void **state)
+{
+    unsigned notified = 0;
+
+    (void)state;
+    START(&held, "run", "hi", "--session", "nightly", "--yolo", "--sandbox", "off",
+          "--output-format", "stream-json", "--provider",
+          stage_script("replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"trap '' TERM; echo rea''dy;"
+                       " while :; do sleep 1; done\"}}]\n"
+                       "  - say: done\n"));
+    held_await(&held, "ready");
+    FILE *control = connect_control();
+    ask_control(control, "watch", "{\"id\":\"nightly\"}", &notified);
+    const struct bl_json *answer =
+        ask_control(control, "status", "{\"id\":\"nightly\"}", &notified);
+    assert_string_equal(stage_text_at(answer, "/result/activities/0/phase"), "tool bash");
+    answer =
+        ask_control(control, "inject", "{\"session\":\"nightly\",\"text\":\"more\"}", &notified);
+    assert_memory_equal(stage_text_at(answer, "/result/id"), "msg_", 4);
+    notified = 0;
+    answer = ask_control(control, "cancel",
+                         "{\"id\":\"nightly\",\"now\":true,\"reason\":\"the test\"}", &notified);
+    assert_string_equal(stage_text_at(answer, "/result/receipt/origin"), "control: the test");
+    assert_string_equal(stage_text_at(answer, "/result/receipt/units/0/fate"), "killed");
+    assert_int_equal(stage_number_at(answer, "/result/receipt/survivors"), 0);
+    assert_true(notified >= 3); /* the end of the call, the receipt, the end of the turn */
+    double quiet_ms = 1e9;
+    assert_true(
+        bl_json_double(bl_json_pointer(answer, BL_TEXT("/result/receipt/quiet_ms")), &quiet_ms));
+    print_message("quiet after %.0f ms, without the grace of 200 ms\n", quiet_ms);
+    fclose(control);
+    held_wait(&held);
+    assert_int_equal(held_count(&held), 0);
+}
+
+static void an_id_that_several_have_stops_none_of_them(void **state)
+{
+    static struct held other;
+
+    (void)state;
+    start();
+    START(&other, "run", "hi", "--session", "second", "--yolo", "--sandbox", "off",
+          "--output-format", "stream-json", "--provider",
+          stage_script("replies:\n"
+                       "  - tools: [{name: bash, input: {command: 'echo rea\"\"dy; sleep 600'}}]\n"
+                       "  - say: done\n"));
+    held_await(&other, "ready");
+    RUN(&run, "ps", "--json");
+    const struct bl_json *answer = stage_answer(&run, "ps", 0);
+    const char *call = stage_text_at(answer, "/activities/1/id");
+    const char *name = stage_text_at(answer, "/activities/1/name");
+    if (strcmp(call, stage_text_at(answer, "/activities/3/id")) == 0) {
+        RUN(&run, "cancel", call, "--json");
+        answer = stage_answer(&run, "cancel", 1);
+        assert_non_null(strstr(stage_text_at(answer, "/error/message"), "nothing was stopped"));
+        assert_non_null(strstr(stage_text_at(answer, "/error/hint"), name));
+    }
+    /* In full. */
+    RUN(&run, "cancel", name, "--json");
+    stage_answer(&run, "cancel", 0);
+    RUN(&run, "cancel", "nightly");
+    RUN(&run, "cancel", "second");
+    held_end(&other);
+}
+
 static void a_call_is_stopped_and_its_run_goes_on(void **state)
 {
     (void)state;
@@ -102,5 +281,8 @@ static void an_id_is_needed(void **state)
 }
 
 SUITE(cancel, HELD(a_run_is_stopped_by_its_session), HELD(a_run_is_stopped_by_its_own_id),
-      HELD(a_call_is_stopped_and_its_run_goes_on),
+      HELD(R1_a_cancel_from_another_shell_prints_the_receipt_and_again_the_same),
+      HELD(of_ended_work_the_result_is_printed), HELD(what_was_cut_off_is_not_stopped_again),
+      HELD(the_control_socket_tells_injects_and_skips_the_grace),
+      HELD(an_id_that_several_have_stops_none_of_them), HELD(a_call_is_stopped_and_its_run_goes_on),
       HELD(what_does_not_run_is_exit_code_1_with_a_suggestion), HELD(an_id_is_needed));

@@ -6,7 +6,7 @@
 const events = require('node:events');
 const net = require('node:net');
 const { LLMock } = require('@copilotkit/aimock');
-const { expect, expectEqual, plainEnvironment, runBeside, step, validator } = require('./suite');
+const { endings, expect, expectEqual, plainEnvironment, runBeside, step, validator } = require('./suite');
 
 /* It has a listener more on its signals for each chunk, and node would warn of that. */
 events.setMaxListeners(1000);
@@ -139,12 +139,9 @@ step(async () => {
     await new Promise((resolve) => tap.listen(0, '127.0.0.1', resolve));
 });
 
-/* To be called when all that talk to it are told. */
-function stopMock() {
-    step(async () => {
-        tap.close();
-        await mock.stop();
-    });
-}
+endings.push(async () => {
+    tap.close();
+    await mock.stop();
+});
 
-module.exports = { ask, environment, fixture, formats, mock, requests, stopMock };
+module.exports = { ask, environment, fixture, formats, mock, requests };

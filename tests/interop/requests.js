@@ -11,7 +11,7 @@ const path = require('node:path');
 const Ajv = require('ajv');
 const Ajv2020 = require('ajv/dist/2020');
 const { expect, expectEqual, expectValid, folder, runBeside, skip, step, test } = require('./suite');
-const { ask, environment, fixture, formats, requests, stopMock } = require('./mock');
+const { ask, environment, fixture, formats, requests } = require('./mock');
 
 /* ---- Requests that use what the others leave out -------------------------------------------- */
 
@@ -220,5 +220,3 @@ test('P22 all requests to Anthropic are of the SDK\'s types for streams', () => 
                        [...wrong, { ...list[0], stream: false }]) +
               literals('Anthropic.Messages.MessageStreamParams', list, wrong));
 });
-
-stopMock();

@@ -38,8 +38,13 @@ function step(body) {
     queue = queue.then(body);
 }
 
+/* When all tests are through, whichever they were. */
+const endings = [];
+
 async function finish() {
     await queue;
+    for (const end of endings)
+        await end();
     console.log(`${passed} passed, ${failed} failed`);
     process.exitCode = failed > 0 ? 1 : 0;
 }
@@ -70,9 +75,9 @@ function run(program, words, input) {
 }
 
 /* The same for one that talks to a server in this process, which must go on meanwhile. */
-function runBeside(program, words, env) {
+function runBeside(program, words, env, cwd = folder) {
     return new Promise((resolve, reject) => {
-        const options = { env, cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60000 };
+        const options = { env, cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60000 };
         const child = spawn(path.join(build, program), words, options);
         const result = { stdout: '', stderr: '' };
         child.stdout.setEncoding('utf8').on('data', (text) => (result.stdout += text));
@@ -120,5 +125,24 @@ function plainEnvironment(more) {
              BELAY_STORE: process.env.BELAY_STORE, ...more };
 }
 
-module.exports = { build, envelope, expect, expectEqual, expectInvalid, expectValid, finish, folder,
-                   plainEnvironment, run, runBeside, schemas, skip, step, test, validator };
+/* How many processes have BELAY_INTEROP=mark in their environment, which no fork, session or name can
+ * shed; with `word`: of those that have it in their command line. */
+function marked(mark, word = '') {
+    return fs.readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name)).filter((pid) => {
+        try {
+            return fs.readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(`BELAY_INTEROP=${mark}`) &&
+                fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(word);
+        } catch {
+            return false;
+        }
+    }).length;
+}
+
+/* Some counterparts need a newer node than the one that runs this; null: there is none. */
+const modernNode = [process.execPath, `${__dirname}/node_modules/node-linux-${process.arch}/bin/node`]
+    .find((name, index) => (index > 0 ? fs.existsSync(name) : Number(process.versions.node.split('.')[0]) >= 22)) ?? null;
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+module.exports = { build, endings, envelope, expect, expectEqual, expectInvalid, expectValid, finish, folder,
+                   marked, modernNode, plainEnvironment, run, runBeside, schemas, skip, sleep, step, test, validator };

@@ -1,10 +1,13 @@
 'use strict';
 
+/* All of them, or those that are named: node tests.js BUILD_DIRECTORY [NAME]... */
+
 const { finish } = require('./suite');
 
-require('./formats');
-require('./providers');
-require('./requests');
-require('./sdks');
-require('./cell/wire');
+const all = ['formats', 'providers', 'images', 'requests', 'sdks', 'cell/wire', 'features', 'acp/sdk', 'acp/hostile', 'acp/acpx',
+             'mcp/client', 'mcp/inspector',
+             'mcp/servers', 'mcp/conformance'];
+const named = process.argv.slice(3);
+for (const name of named.length > 0 ? named : all)
+    require(`./${name}`);
 finish();

@@ -249,6 +249,25 @@ static void an_injected_message_follows_the_results_of_the_tools(void **state BL
     asking_done(&asking);
 }
 
+static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_anthropic, "test", ILLUSTRATED_MESSAGES);
+    check_asked(&asking, "anthropic/images.request.json");
+    asking_done(&asking);
+    /* What stands in a result carries no mark of its own. */
+    asking_init(
+        &asking, &model_api_anthropic, "test",
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"go\"}]},{\"role\":"
+        "\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"call_a\",\"name\":"
+        "\"shot\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+        "\"id\":\"call_a\",\"text\":\"\",\"is_error\":false},{\"type\":\"image\","
+        "\"media_type\":\"image/png\",\"data\":\"AAAA\",\"id\":\"call_a\"}]}]");
+    check_asked(&asking, "anthropic/image_alone.request.json");
+    asking_done(&asking);
+}
+
 static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
@@ -269,4 +288,5 @@ SUITE(anthropic, cmocka_unit_test(a_plain_request),
       cmocka_unit_test(the_shape_of_the_answer_is_said_in_words),
       cmocka_unit_test(headers_name_the_key_and_the_version),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(images_are_sent_with_prompts_and_results),
       cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

@@ -58,6 +58,7 @@ static void everything_of_a_model_is_read(void **state BL_UNUSED)
                            "    num_ctx: 16384\n"
                            "    keep_alive: 10m\n"
                            "    overhead_tokens: 7\n"
+                           "    images: true\n"
                            "    price: {input: 1, output: 2.5, cache_read: 0.1}\n"
                            "  n: {provider: anthropic, model: x, thinking: 2048, free: true}\n"
                            "  o: {provider: anthropic, model: x, thinking: adaptive}\n");
@@ -71,6 +72,7 @@ static void everything_of_a_model_is_read(void **state BL_UNUSED)
     assert_int_equal(profile->num_ctx, 16384);
     assert_string_equal(profile->keep_alive, "10m");
     assert_int_equal(profile->overhead_tokens, 7);
+    assert_true(profile->images_chosen && profile->images);
     assert_true(profile->price.known);
     assert_true(profile->price.output > 2.49 && profile->price.output < 2.51);
     profile = configured_find(NULL, "n").profile;
@@ -78,6 +80,7 @@ static void everything_of_a_model_is_read(void **state BL_UNUSED)
     assert_int_equal(profile->thinking_tokens, 2048);
     assert_true(profile->price.known);
     assert_int_equal(configured_find(NULL, "o").profile->thinking, BL_EFFORT_ADAPTIVE);
+    assert_false(configured_find(NULL, "o").profile->images_chosen);
 }
 
 static void max_tokens_are_asked_for_by_the_host(void **state BL_UNUSED)

@@ -76,6 +76,50 @@ static void part_of_an_answer_that_tells_no_usage_is_booked_whole(void **state B
     run_in_loop(pauses, NULL);
 }
 
+/* An image of a million bytes is reserved for by what it may cost, which its size does not say. */
+static int shows(void *argument)
+{
+    uint64_t tokens_max = *(const uint64_t *)argument;
+    static struct remotely remotely;
+    struct bl_ledger ledger;
+    struct asking asking;
+    struct bl_text silent = read_fixture("anthropic/no_usage.sse");
+    char *data = bl_alloc(1000000);
+
+    memset(data, 'A', 1000000);
+    remotely_init(&remotely, BL_API_ANTHROPIC);
+    remotely_answer(&remotely, 200, "", "text/event-stream", silent);
+    remotely.profile.price = (struct bl_price){.known = true, .input = 1, .output = 1};
+    remotely.profile.max_output_tokens = 1000;
+    remotely.profile.image_tokens_max = tokens_max;
+    remotely.ledger = &ledger;
+    bl_ledger_init(&ledger, 0.1, NULL);
+    remotely_open(&remotely);
+    asking_init(&asking, &model_api_anthropic, "test", "[]");
+    struct bl_message *message = bl_message_add(&asking.arena, &asking.messages, BL_ROLE_USER);
+    struct bl_block *image = bl_block_add(&asking.arena, message, BL_BLOCK_IMAGE);
+    image->name = BL_TEXT("image/png");
+    image->text = (struct bl_text){data, 1000000};
+    CHECK_EQUAL(remotely.model.estimate(remotely.model.context, &asking.request), 1600);
+    CHECK_EQUAL(remotely.model.call(remotely.model.context, &asking.request,
+                                    &remotely.recorder.sink, &remotely.recorder.error),
+                0);
+    size_t text = peer_request_body(remotely.peer, 0).size - 1000000;
+    double most_usd = ((double)text + (double)(tokens_max > 0 ? tokens_max : 50000) + 1000) / 1e6;
+    CHECK(ledger.booked_usd > most_usd - SAME_USD && ledger.booked_usd < most_usd + SAME_USD);
+    asking_done(&asking);
+    remotely_done(&remotely);
+    bl_free(data);
+    bl_free((void *)(uintptr_t)silent.data);
+    return 0;
+}
+
+static void an_image_is_reserved_for_by_its_tokens(void **state BL_UNUSED)
+{
+    run_in_loop(shows, &(uint64_t){0});
+    run_in_loop(shows, &(uint64_t){1600});
+}
+
 /* ---- Agents at a market ---------------------------------------------------------------------- */
 
 static const struct bl_price price = {
@@ -404,4 +448,5 @@ static void P42_bill_of_parallel_agents_is_within_their_one_limit(void **state B
 SUITE(ledger, cmocka_unit_test(reserves_what_is_left_and_no_more),
       cmocka_unit_test(nothing_is_left_after_an_overrun),
       cmocka_unit_test(part_of_an_answer_that_tells_no_usage_is_booked_whole),
+      cmocka_unit_test(an_image_is_reserved_for_by_its_tokens),
       cmocka_unit_test(P42_bill_of_parallel_agents_is_within_their_one_limit));

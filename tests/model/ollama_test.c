@@ -265,6 +265,16 @@ static void an_injected_message_follows_the_results_of_the_tools(void **state BL
     asking_done(&asking);
 }
 
+static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_ollama, "test", ILLUSTRATED_MESSAGES);
+    asking.profile.images_chosen = asking.profile.images = true;
+    check_asked(&asking, "ollama/images.request.json");
+    asking_done(&asking);
+}
+
 static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
@@ -286,4 +296,5 @@ SUITE(ollama, cmocka_unit_test(P17_streams_come_out_the_same_however_they_are_cu
       cmocka_unit_test(P32_what_is_longer_than_num_ctx_is_not_sent),
       cmocka_unit_test(a_key_is_sent_where_there_is_one),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(images_are_sent_with_prompts_and_results),
       cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

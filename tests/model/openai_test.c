@@ -270,6 +270,15 @@ static void an_injected_message_follows_the_results_of_the_tools(void **state BL
     asking_done(&asking);
 }
 
+static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_openai, "test", ILLUSTRATED_MESSAGES);
+    check_asked(&asking, "openai/request_images.json");
+    asking_done(&asking);
+}
+
 static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
@@ -291,4 +300,5 @@ SUITE(openai, cmocka_unit_test(headers_hold_the_key_and_the_organization),
       cmocka_unit_test(P31_a_refusal_that_names_a_field_teaches_to_leave_it_out),
       cmocka_unit_test(the_limit_changes_its_name_once_and_then_goes),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(images_are_sent_with_prompts_and_results),
       cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

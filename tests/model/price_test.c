@@ -69,6 +69,7 @@ static void the_first_row_that_fits_is_the_price(void **state BL_UNUSED)
     assert_true(near(profile.price.input, 1) && near(profile.price.output, 2));
     assert_true(near(profile.price.cache_read, 0.5) && near(profile.price.cache_write, 1.5));
     assert_int_equal(profile.context_window, 1000);
+    assert_int_equal(profile.image_tokens_max, 1600);
     assert_int_equal(profile.overhead_tokens, 50);
     profile = profile_of("openai", "exactly");
     assert_true(near(profile.price.input, 3) && near(profile.price.cache_read, 3));

@@ -89,6 +89,19 @@ void asking_add_turn(struct asking *asking, const char *messages);
     "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"call_a\",\"text\":\"A\","  \
     "\"is_error\":false},{\"type\":\"tool_result\",\"id\":\"call_b\",\"text\":\"B\",\"is_error\":" \
     "true},{\"type\":\"text\",\"text\":\"use C instead\"}]}]"
+/* Images with a prompt and in results, of which one is an error's. */
+#define ILLUSTRATED_MESSAGES                                                                       \
+    "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"look\"},{\"type\":\"image\","  \
+    "\"media_type\":\"image/png\",\"data\":\"iVBORw0KGgo=\"},{\"type\":\"image\",\"media_type\":"  \
+    "\"image/gif\",\"data\":\"R0lGODlh\"}]},"                                                      \
+    "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"call_a\",\"name\":"     \
+    "\"shot\",\"input\":{}},{\"type\":\"tool_call\",\"id\":\"call_b\",\"name\":\"shot\","          \
+    "\"input\":"                                                                                   \
+    "{}}]},"                                                                                       \
+    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"call_a\",\"text\":\"A\","  \
+    "\"is_error\":false},{\"type\":\"tool_result\",\"id\":\"call_b\",\"text\":\"B\",\"is_error\":" \
+    "true},{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"AAAA\",\"id\":\"call_a\"}," \
+    "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"BBBB\",\"id\":\"call_b\"}]}]"
 /* A session of three turns whose first two are summed up, and what is asked next. */
 void asking_sum_up(struct asking *asking);
 /* One with a schema, one without. */

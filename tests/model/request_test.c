@@ -22,7 +22,7 @@ static void expect_sent(struct asking *scene, const char *json)
     bl_buffer_init(&sent, 1u << 20);
     bl_buffer_init(&after, 1u << 20);
     write_list(&scene->messages, &before);
-    model_conversation(&scene->arena, &scene->request, &list);
+    model_conversation(&scene->build, &list);
     write_list(&list, &sent);
     assert_string_equal(sent.data, json);
     /* What was copied is as it was. */
@@ -173,7 +173,7 @@ static void a_result_knows_the_name_of_its_tool(void **state BL_UNUSED)
     struct bl_list list;
     scene_init(&scene);
     asking_add(&scene, "[" SAID("user", "go") "," ANSWER(CALL("a")) "," USER(RESULT("a", "1")) "]");
-    model_conversation(&scene.arena, &scene.request, &list);
+    model_conversation(&scene.build, &list);
     const struct bl_message *last = BL_CONTAINER(list.previous, struct bl_message, link);
     const struct bl_block *result = BL_CONTAINER(last->blocks.next, struct bl_block, link);
     assert_true(bl_text_equal(result->name, BL_TEXT("x")));
@@ -192,7 +192,7 @@ static void a_broken_call_goes_back_as_one_that_is_well_formed(void **state BL_U
                                "\"input_text\":\"{\\\"a\",\"invalid\":\"cut\"},"
                                "{\"type\":\"tool_call\",\"id\":\"b\",\"name\":\"x\","
                                "\"input_text\":\"{\\\"a\\\":1}\",\"invalid\":\"no fit\"}]}]");
-    model_conversation(&scene.arena, &scene.request, &list);
+    model_conversation(&scene.build, &list);
     const struct bl_message *answer = BL_CONTAINER(list.next->next, struct bl_message, link);
     const struct bl_block *a = BL_CONTAINER(answer->blocks.next, struct bl_block, link);
     const struct bl_block *b = BL_CONTAINER(answer->blocks.previous, struct bl_block, link);
@@ -209,7 +209,7 @@ static void an_empty_conversation_is_empty(void **state BL_UNUSED)
     expect_sent(&scene, "[]");
     scene.request.messages = NULL;
     struct bl_list list;
-    model_conversation(&scene.arena, &scene.request, &list);
+    model_conversation(&scene.build, &list);
     assert_true(bl_list_empty(&list));
     assert_int_equal(model_request_bytes(&scene.request), 0);
     asking_done(&scene);
@@ -236,6 +236,93 @@ static void all_text_that_is_sent_is_counted(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
+#define IMAGE(data, more)                                                                          \
+    "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" data "\"" more "}"
+#define UNTAKEN "[image image/png, 3 bytes: this model takes none]"
+
+static void images_are_words_to_a_model_that_takes_none(void **state BL_UNUSED)
+{
+    static const struct {
+        enum bl_api api;
+        struct bl_profile profile;
+        bool takes;
+    } cases[] = {
+        {BL_API_ANTHROPIC, {.model = "m"}, true},
+        {BL_API_OPENAI, {.model = "m"}, true},
+        {BL_API_OPENAI_RESPONSES, {.model = "m"}, true},
+        {BL_API_OLLAMA, {.model = "m"}, false},
+        {BL_API_OLLAMA, {.model = "m", .images_chosen = true, .images = true}, true},
+        {BL_API_ANTHROPIC, {.model = "m", .images_chosen = true}, false},
+    };
+    struct asking scene;
+
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        assert_int_equal(model_takes_images(cases[i].api, &cases[i].profile), cases[i].takes);
+    scene_init(&scene);
+    asking_add_turn(&scene,
+                    "[" USER(TEXT("look") "," IMAGE("AAAA", "")) "," SAID("assistant", "1") "]");
+    asking_add(&scene, "[" SAID("user", "go") "," ANSWER(CALL("a")) "," USER(
+                           RESULT("a", "1") "," IMAGE("AAAA", ",\"id\":\"a\"")) "]");
+    scene.profile.images_chosen = true;
+    expect_sent(
+        &scene,
+        "[" USER(TEXT("look") "," TEXT(UNTAKEN)) "," SAID("assistant", "1") "," SAID(
+            "user", "go") "," ANSWER(CALL("a")) "," USER(RESULT("a", "1") "," TEXT(UNTAKEN)) "]");
+    asking_done(&scene);
+}
+
+/* `count` messages of the user, each with one image of so many bytes, and an answer between. */
+static void add_images(struct asking *scene, unsigned count, size_t size)
+{
+    char *data = bl_alloc(size);
+
+    memset(data, 'A', size);
+    for (unsigned i = 0; i < count; i++) {
+        struct bl_message *message = bl_message_add(&scene->arena, &scene->messages, BL_ROLE_USER);
+        struct bl_block *image = bl_block_add(&scene->arena, message, BL_BLOCK_IMAGE);
+        image->name = BL_TEXT("image/png");
+        image->text = bl_arena_text(&scene->arena, (struct bl_text){data, size});
+        message = bl_message_add(&scene->arena, &scene->messages, BL_ROLE_ASSISTANT);
+        bl_block_add(&scene->arena, message, BL_BLOCK_TEXT)->text = BL_TEXT("ok");
+    }
+    bl_free(data);
+}
+
+static void expect_newest_images(unsigned count, size_t size, unsigned sent)
+{
+    struct asking scene;
+    struct model_images images = {0};
+    struct bl_list list;
+    unsigned number = 0;
+
+    scene_init(&scene);
+    add_images(&scene, count, size);
+    scene.build.sent = &images;
+    model_conversation(&scene.build, &list);
+    assert_int_equal(images.count, sent);
+    BL_LIST_EACH (link, &list) {
+        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        const struct bl_block *block = BL_CONTAINER(message->blocks.next, struct bl_block, link);
+        if (message->role != BL_ROLE_USER)
+            continue;
+        bool kept = number++ >= count - sent;
+        assert_int_equal(block->type, kept ? BL_BLOCK_IMAGE : BL_BLOCK_TEXT);
+        if (!kept)
+            assert_true(
+                bl_text_ends_with(block->text, BL_TEXT(": left out, there are newer ones]")));
+    }
+    assert_int_equal(number, count);
+    assert_int_equal(model_request_bytes(&scene.request), count * (1600 * 4 + 2));
+    asking_done(&scene);
+}
+
+static void the_newest_images_are_sent_as_far_as_a_request_holds_them(void **state BL_UNUSED)
+{
+    expect_newest_images(3, 4, 3);
+    expect_newest_images(105, 4, 100);
+    expect_newest_images(6, BL_IMAGE_SIZE_MAX, 4);
+}
+
 static void the_instruction_holds_the_schema(void **state BL_UNUSED)
 {
     struct asking scene;
@@ -258,4 +345,6 @@ SUITE(request, cmocka_unit_test(turns_that_are_not_skipped_come_first),
       cmocka_unit_test(a_broken_call_goes_back_as_one_that_is_well_formed),
       cmocka_unit_test(an_empty_conversation_is_empty),
       cmocka_unit_test(all_text_that_is_sent_is_counted),
+      cmocka_unit_test(images_are_words_to_a_model_that_takes_none),
+      cmocka_unit_test(the_newest_images_are_sent_as_far_as_a_request_holds_them),
       cmocka_unit_test(the_instruction_holds_the_schema));

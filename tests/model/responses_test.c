@@ -105,6 +105,15 @@ static void an_injected_message_follows_the_results_of_the_tools(void **state BL
     asking_done(&asking);
 }
 
+static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
+{
+    struct asking asking;
+
+    asking_init(&asking, &model_api_openai_responses, "test", ILLUSTRATED_MESSAGES);
+    check_asked(&asking, "responses/request_images.json");
+    asking_done(&asking);
+}
+
 static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
@@ -121,4 +130,5 @@ SUITE(responses, cmocka_unit_test(a_plain_question_has_only_what_it_needs),
       cmocka_unit_test(P36_encrypted_reasoning_goes_back_to_its_model),
       cmocka_unit_test(P36_reasoning_of_another_model_goes_to_nobody),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
+      cmocka_unit_test(images_are_sent_with_prompts_and_results),
       cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));

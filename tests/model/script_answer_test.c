@@ -96,7 +96,8 @@ static int play_main(void *argument)
     answer.write = write_out;
     answer.context = playing;
     answer.usage.input_tokens = 3;
-    int result = script_attempt(player, request.newest, &answer.sink, &reply, &error);
+    int result =
+        script_attempt(player, request.newest, request.images, &answer.sink, &reply, &error);
     if (answer.truncated) {
         struct bl_usage usage = script_usage(reply, request.newest, answer.words);
         result = script_answer_finish(&answer, &usage, BL_ANSWER_MAX_TOKENS);

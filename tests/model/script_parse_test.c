@@ -105,6 +105,27 @@ static void a_script_may_say_how_large_its_context_is(void **state BL_UNUSED)
                   "did you mean 'context_window'?");
 }
 
+static void a_script_may_say_that_it_takes_images(void **state BL_UNUSED)
+{
+    struct bl_model model;
+    struct bl_script *script = script_of("images: true\nreplies: [{say: a, images: 1}]");
+    struct bl_script_player *player = bl_script_player_new(script, 1, &model);
+
+    assert_true(model.takes_images);
+    bl_script_player_free(player);
+    bl_script_free(script);
+    script = script_of("replies: [{say: a}]");
+    player = bl_script_player_new(script, 1, &model);
+    assert_false(model.takes_images);
+    bl_script_player_free(player);
+    bl_script_free(script);
+    refuse_script("images: 2\nreplies: [{say: a}]",
+                  "line 1, column 9: images must be true or false, is an integer",
+                  "a script is YAML");
+    refuse_script("replies: [{say: a, images: 21}]",
+                  "line 1, column 28: images must be an integer from 0 to 20", "a script is YAML");
+}
+
 static void json_and_yaml_make_the_same_script(void **state BL_UNUSED)
 {
     static const char *const sources[] = {
@@ -128,4 +149,5 @@ SUITE(script_parse, cmocka_unit_test(errors_and_tools_are_checked),
       cmocka_unit_test(aliases_do_not_multiply_inputs_beyond_measure),
       cmocka_unit_test(there_is_a_limit_on_replies),
       cmocka_unit_test(a_script_may_say_how_large_its_context_is),
+      cmocka_unit_test(a_script_may_say_that_it_takes_images),
       cmocka_unit_test(json_and_yaml_make_the_same_script));

@@ -253,9 +253,60 @@ static void any_part_of_a_request_has_an_answer(void **state BL_UNUSED)
     }
 }
 
+/* What each format sends is what is read from it. */
+static void images_of_the_newest_message_are_counted_in_each_format(void **state BL_UNUSED)
+{
+    static const struct model_api *const apis[] = {&model_api_anthropic, &model_api_openai,
+                                                   &model_api_openai_responses, &model_api_ollama};
+
+    for (size_t i = 0; i < BL_COUNT(apis); i++) {
+        struct asking asking;
+        asking_init(&asking, apis[i], "test", ILLUSTRATED_MESSAGES);
+        asking.profile.images_chosen = asking.profile.images = true;
+        assert_int_equal(read_request(apis[i]->api, asking_body(&asking).data).images, 2);
+        asking_add(&asking, "[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":"
+                            "\"call_c\",\"name\":\"shot\",\"input\":{}}]},{\"role\":\"user\","
+                            "\"content\":[{\"type\":\"tool_result\",\"id\":\"call_c\",\"text\":"
+                            "\"C\",\"is_error\":false}]}]");
+        assert_int_equal(read_request(apis[i]->api, asking_body(&asking).data).images, 0);
+        asking_done(&asking);
+    }
+}
+
+static int ask_with_images(void *argument BL_UNUSED)
+{
+    struct bl_script *script =
+        script_of("images: true\nreplies:\n- {images: 1, say: one, pieces: 1}\n"
+                  "- {images: 2, say: two, pieces: 1}\n- {images: 0, say: none, pieces: 1}\n");
+    struct recorder recorder;
+    struct bl_model model;
+    struct asking asking;
+
+    struct bl_script_player *player = bl_script_player_new(script, 1, &model);
+    recorder_init(&recorder);
+    asking_init(&asking, &model_api_openai, "test", ILLUSTRATED_MESSAGES);
+    CHECK_EQUAL(model.call(model.context, &asking.request, &recorder.sink, &recorder.error), 0);
+    CHECK(strstr(recorder_log(&recorder), "two") != NULL);
+    CHECK_EQUAL(recorder_ask(&recorder, &model, "no images"), 0);
+    CHECK(strstr(recorder_log(&recorder), "none") != NULL);
+    CHECK_EQUAL(recorder_ask(&recorder, &model, "no images"), BL_ENOENT);
+    asking_done(&asking);
+    recorder_done(&recorder);
+    bl_script_player_free(player);
+    bl_script_free(script);
+    return 0;
+}
+
+static void a_reply_may_be_for_so_many_images(void **state BL_UNUSED)
+{
+    run_in_loop(ask_with_images, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 SUITE(script_request, TEST(the_newest_text_of_a_user_is_found_in_each_format),
       TEST(what_is_left_out_has_its_default), TEST(what_is_no_request_is_refused_in_each_format),
       TEST(a_call_has_one_result_and_a_result_its_call),
-      TEST(thinking_must_come_back_as_it_went_out), TEST(any_part_of_a_request_has_an_answer));
+      TEST(thinking_must_come_back_as_it_went_out), TEST(any_part_of_a_request_has_an_answer),
+      TEST(images_of_the_newest_message_are_counted_in_each_format),
+      TEST(a_reply_may_be_for_so_many_images));

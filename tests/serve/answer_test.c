@@ -42,11 +42,13 @@ static int lies(void *argument)
         {"[]\n", BL_EUNKNOWN},
         {"{}\n", BL_EUNKNOWN},
         {"{\"error\":null}\n", BL_EUNKNOWN},
-        {"{\"error\":{\"code\":0,\"message\":7,\"data\":{\"kind\":[],\"hint\":{}}}}\n",
+        {"{\"id\":1,\"error\":{\"code\":0,\"message\":7,\"data\":{\"kind\":[],\"hint\":{}}}}\n",
          BL_EUNKNOWN},
-        {"{\"error\":{\"code\":99999999999999,\"data\":[]}}\n", BL_EUNKNOWN},
-        {"{\"error\":{\"code\":-1007,\"data\":{\"kind\":\"no such\"}}}\n", BL_ENOENT},
-        {"{\"result\":7}\n", 0},
+        {"{\"id\":1,\"error\":{\"code\":99999999999999,\"data\":[]}}\n", BL_EUNKNOWN},
+        {"{\"id\":1,\"error\":{\"code\":-1007,\"data\":{\"kind\":\"no such\"}}}\n", BL_ENOENT},
+        {"{\"result\":7}\n", BL_EUNKNOWN},
+        {"{\"id\":2,\"result\":7}\n", BL_EUNKNOWN},
+        {"hello\n{\"id\":1,\"result\":7}\n", 0},
     };
     struct place place;
     struct bl_nursery nursery;
@@ -54,14 +56,12 @@ static int lies(void *argument)
     struct bl_error error;
     struct bl_text result;
     struct bl_local_file file;
-    char name[32], path[SERVE_PATH_SIZE];
-    int listener = -1, folder = -1;
+    char path[SERVE_PATH_SIZE];
+    int listener = -1;
     (void)argument;
     place_make(&place);
-    CHECK_EQUAL(bl_runtime_folder_open(true, &folder, NULL), 0);
-    close(folder);
-    snprintf(name, sizeof name, "%d.sock", (int)getpid());
-    CHECK_EQUAL(serve_path(name, path, sizeof path), 0);
+    place_make_folder(&place);
+    CHECK_EQUAL(serve_path(DEAD_SOCKET, path, sizeof path), 0);
     CHECK_EQUAL(bl_local_listen(path, 8, &listener, &file, NULL), 0);
     bl_nursery_init(&nursery, bl_scope_current());
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "liar", liar_main, &listener, NULL), 0);

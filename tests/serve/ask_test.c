@@ -22,7 +22,7 @@ static int nobody(void *argument)
     for (int with_folder = 0; with_folder < 2; with_folder++) {
         error = (struct bl_error){0};
         if (with_folder != 0)
-            CHECK_EQUAL(mkdir(place_path(&place, ""), 0700), 0);
+            place_make_folder(&place);
         CHECK_EQUAL(bl_control_list(&arena, &processes, &error), 0);
         CHECK(bl_list_empty(&processes));
         CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, &receipt, &error), BL_ENOENT);
@@ -44,19 +44,31 @@ static void where_nobody_serves_nothing_runs(void **state)
     run_in_loop(nobody, NULL);
 }
 
-static size_t count_processes(struct bl_arena *arena)
+/* Those that answer; and (may be NULL) the silent and the dead ones. */
+static size_t count_states(struct bl_arena *arena, size_t *ret_silent, size_t *ret_dead)
 {
     struct bl_list processes;
-    size_t count = 0;
-    int64_t last = 0;
+    size_t counts[3] = {0};
+    int64_t last = -1;
     CHECK_EQUAL(bl_control_list(arena, &processes, NULL), 0);
     BL_LIST_EACH (link, &processes) {
         struct bl_control_process *process = BL_CONTAINER(link, struct bl_control_process, link);
         CHECK(process->pid > last);
+        CHECK((process->state == BL_CONTROL_SILENT) == (process->result == NULL) ||
+              process->state == BL_CONTROL_DEAD);
         last = process->pid;
-        count++;
+        counts[process->state]++;
     }
-    return count;
+    if (ret_silent != NULL)
+        *ret_silent = counts[BL_CONTROL_SILENT];
+    if (ret_dead != NULL)
+        *ret_dead = counts[BL_CONTROL_DEAD];
+    return counts[BL_CONTROL_ANSWERING];
+}
+
+static size_t count_processes(struct bl_arena *arena)
+{
+    return count_states(arena, NULL, NULL);
 }
 
 static int two(void *argument)
@@ -82,7 +94,7 @@ static int two(void *argument)
         bl_text_find(receipt, BL_TEXT("\"scope\":\"run_a\",\"reason\":\"user\",\"origin\":\"belay "
                                       "cancel\"")) > 0);
     CHECK_EQUAL(role_end(first), 0);
-    CHECK_EQUAL(place_count(&place), 0);
+    CHECK_EQUAL(place_left(&place), 0);
     bl_arena_done(&arena);
     place_remove(&place);
     return 0;
@@ -164,16 +176,22 @@ static int stale(void *argument)
     role_await("run_l", NULL);
     kill(killed, SIGKILL);
     CHECK_EQUAL(role_end(killed), 128 + SIGKILL);
-    place_leave_dead(&place, "1-7.sock");
-    CHECK_EQUAL(mkdir(place_path(&place, "77.sock"), 0700), 0);
+    place_leave_dead(&place, DEAD_SOCKET);
+    CHECK_EQUAL(mkdir(place_path(&place, "zzzzzzzzzzzzzzzzzzzz.sock"), 0700), 0);
     CHECK_EQUAL(place_count(&place), 4);
-    CHECK_EQUAL(count_processes(&arena), 1);
+    size_t dead = 0;
+    CHECK_EQUAL(count_states(&arena, NULL, &dead), 1);
+    CHECK_EQUAL(dead, 2);
     CHECK_EQUAL(place_count(&place), 2);
-    CHECK_EQUAL(rmdir(place_path(&place, "77.sock")), 0);
+    CHECK_EQUAL(rmdir(place_path(&place, "zzzzzzzzzzzzzzzzzzzz.sock")), 0);
     kill(alive, SIGKILL);
     CHECK_EQUAL(role_end(alive), 128 + SIGKILL);
-    CHECK_EQUAL(count_processes(&arena), 0);
-    CHECK_EQUAL(place_count(&place), 0);
+    CHECK_EQUAL(count_states(&arena, NULL, &dead), 0);
+    CHECK_EQUAL(dead, 1);
+    CHECK_EQUAL(place_left(&place), 0);
+    /* It is told once. */
+    CHECK_EQUAL(count_states(&arena, NULL, &dead), 0);
+    CHECK_EQUAL(dead, 0);
     bl_arena_done(&arena);
     place_remove(&place);
     return 0;
@@ -191,7 +209,7 @@ static int relics(void *argument)
     static const char old[] = ".0000000000000001", young[] = ".0000000000000002";
     (void)argument;
     place_make(&place);
-    CHECK_EQUAL(mkdir(place_path(&place, ""), 0700), 0);
+    place_make_folder(&place);
     place_leave_dead(&place, old);
     place_leave_dead(&place, young);
     place_leave_dead(&place, ".not-ours");
@@ -213,26 +231,30 @@ static void sockets_that_never_had_their_name_are_removed_when_they_are_old(void
     run_in_loop(relics, NULL);
 }
 
-/* A process that stands still is left out, and keeps its socket. */
+/* A process that stands still is named as such, and keeps its socket. */
 static int paused(void *argument)
 {
     struct bl_arena arena = {0};
     struct bl_text receipt;
+    struct bl_error error = {0};
     (void)argument;
     place_make(&place);
     pid_t still = role_start("idle", "run_s"), alive = role_start("idle", "run_t");
     role_await("run_s", NULL);
     role_await("run_t", NULL);
     kill(still, SIGSTOP);
-    serve_patience_ns = BL_CONTROL_NS_MAX / 2;
     double start_ms = now_ms();
-    CHECK_EQUAL(count_processes(&arena), 1);
+    size_t silent = 0;
+    CHECK_EQUAL(count_states(&arena, &silent, NULL), 1);
+    CHECK_EQUAL(silent, 1);
     CHECK(now_ms() - start_ms < 15000);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, &receipt, &error), BL_ENOENT);
+    CHECK(strstr(error.hint, "does not answer, and may have it") != NULL);
     CHECK_EQUAL(bl_control_cancel(&arena, "run_t", NULL, &receipt, NULL), 0);
     CHECK(receipt.size > 0);
     CHECK_EQUAL(role_end(alive), 0);
-    serve_patience_ns = BL_CONTROL_NS_MAX;
     kill(still, SIGCONT);
+    role_await("run_s", NULL);
     CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, &receipt, NULL), 0);
     CHECK_EQUAL(role_end(still), 0);
     bl_arena_done(&arena);
@@ -315,18 +337,22 @@ static int busy(void *argument)
     int fds[BL_CONTROL_CLIENTS_MAX];
     (void)argument;
     serve_patience_ns = BL_CONTROL_NS_MAX / 2;
+    serve_word_ns = BL_CONTROL_NS_MAX;
     served_start(&served);
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         fds[i] = client_connect();
     bl_sleep(600 * MS);
     /* These are dropped as soon as they have been silent for as long as patience lasts. */
     CHECK_EQUAL(bl_control_list(&arena, &processes, NULL), 0);
-    CHECK(!bl_list_empty(&processes));
+    CHECK(!bl_list_empty(&processes) &&
+          BL_CONTAINER(processes.next, struct bl_control_process, link)->state ==
+              BL_CONTROL_ANSWERING);
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         close(fds[i]);
     bl_arena_done(&arena);
     served_stop(&served);
     serve_patience_ns = BL_CONTROL_NS_MAX;
+    serve_word_ns = BL_CONTROL_WORD_NS_MAX;
     return 0;
 }
 
@@ -358,7 +384,7 @@ static int churn(void *argument)
         }
         for (size_t i = 0; i < BL_COUNT(pids); i++)
             CHECK_EQUAL(role_end(pids[i]), 0);
-        CHECK_EQUAL(place_count(&place), 0);
+        CHECK_EQUAL(place_left(&place), 0);
         bl_arena_reset(&arena);
     }
     bl_arena_done(&arena);

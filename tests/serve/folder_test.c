@@ -6,21 +6,28 @@
 
 static void only_names_of_sockets_are_looked_at(void **state)
 {
-    int64_t pid = 0;
+    char id[BL_ID_SIZE], name[SERVE_NAME_SIZE], trace[SERVE_NAME_SIZE];
     (void)state;
-    assert_true(serve_name_parse("4711.sock", &pid));
-    assert_int_equal(pid, 4711);
-    assert_true(serve_name_parse("12-3.sock", &pid));
-    assert_int_equal(pid, 12);
-    static const char *const others[] = {"",         ".sock",
-                                         "a.sock",   "12.socket",
-                                         "12",       "-3.sock",
-                                         "12-.sock", "12-a.sock",
-                                         "..",       "12.sock.x",
-                                         "1/2.sock", ".0123456789abcdef",
-                                         "12 .sock", "99999999999999999999.sock"};
+    bl_id_make(id, "");
+    snprintf(name, sizeof name, "%s.sock", id);
+    assert_true(serve_name_is_socket(name));
+    serve_trace_name(name, trace);
+    assert_false(serve_name_is_socket(trace));
+    assert_true(bl_text_starts_with(bl_text_from(trace), bl_text_from(id)));
+    static const char *const others[] = {"",
+                                         ".sock",
+                                         "4711.sock",
+                                         "..",
+                                         "aaaaaaaaaaaaaaaaaaaa",
+                                         "aaaaaaaaaaaaaaaaaaaa.socket",
+                                         "aaaaaaaaaaaaaaaaaaaaa.sock",
+                                         "aaaaaaaaaaaaaaaaaaa1.sock",
+                                         "aaaaaaaaaaaaaaaaaaaA.sock",
+                                         "aaaaaaaaaa/aaaaaaaaa.sock",
+                                         ".0123456789abcdef",
+                                         "aaaaaaaaaaaaaaaaaaaa.sock.x"};
     for (size_t i = 0; i < BL_COUNT(others); i++)
-        assert_false(serve_name_parse(others[i], &pid));
+        assert_false(serve_name_is_socket(others[i]));
 }
 
 static void a_path_is_in_the_folder_of_sockets_or_too_long(void **state)

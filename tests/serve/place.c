@@ -47,19 +47,51 @@ void place_remove(struct place *place)
 const char *place_path(const struct place *place, const char *name)
 {
     static char path[512];
-    snprintf(path, sizeof path, "%s/belay/%s", place->runtime, name);
+    snprintf(path, sizeof path, "%s/belay/control/%s", place->runtime, name);
     return path;
+}
+
+void place_make_folder(const struct place *place)
+{
+    int folder = -1;
+    (void)place;
+    CHECK_EQUAL(serve_folder_open(true, &folder, NULL), 0);
+    close(folder);
+}
+
+static size_t count_entries(const struct place *place, bool traces, char *ret_socket)
+{
+    DIR *entries = opendir(place_path(place, ""));
+    size_t count = 0;
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        struct bl_text name = bl_text_from(entry->d_name);
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        count += traces || !bl_text_ends_with(name, BL_TEXT(".json"));
+        if (ret_socket != NULL && serve_name_is_socket(entry->d_name))
+            bl_text_into(ret_socket, SERVE_NAME_SIZE, entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return count;
 }
 
 size_t place_count(const struct place *place)
 {
-    DIR *entries = opendir(place_path(place, ""));
-    size_t count = 0;
-    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;)
-        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    if (entries != NULL)
-        closedir(entries);
-    return count;
+    return count_entries(place, false, NULL);
+}
+
+size_t place_left(const struct place *place)
+{
+    return count_entries(place, true, NULL);
+}
+
+const char *place_socket(const struct place *place)
+{
+    static char name[SERVE_NAME_SIZE];
+    name[0] = '\0';
+    count_entries(place, true, name);
+    return name;
 }
 
 void place_leave_dead(const struct place *place, const char *name)
@@ -87,7 +119,7 @@ void served_start(struct served *served)
 void served_stop(struct served *served)
 {
     bl_control_stop(served->control);
-    CHECK_EQUAL(place_count(&served->place), 0);
+    CHECK_EQUAL(place_left(&served->place), 0);
     bl_nursery_done(&served->nursery);
     place_remove(&served->place);
 }
@@ -96,10 +128,11 @@ void served_stop(struct served *served)
 
 int client_connect(void)
 {
-    char name[32], path[SERVE_PATH_SIZE];
+    struct place place;
+    char path[SERVE_PATH_SIZE];
     int fd = -1;
-    snprintf(name, sizeof name, "%d.sock", (int)getpid());
-    CHECK_EQUAL(serve_path(name, path, sizeof path), 0);
+    bl_text_into(place.runtime, sizeof place.runtime, getenv("XDG_RUNTIME_DIR"));
+    CHECK_EQUAL(serve_path(place_socket(&place), path, sizeof path), 0);
     CHECK_EQUAL(bl_local_connect(path, &fd, NULL), 0);
     return fd;
 }

@@ -22,8 +22,15 @@ void place_make(struct place *place);
 void place_remove(struct place *place); /* with all that is in it */
 /* Path of something in the folder of sockets. The result is static. */
 const char *place_path(const struct place *place, const char *name);
-/* How many entries it has. */
+/* Makes it, as a control does. */
+void place_make_folder(const struct place *place);
+/* How many entries it has, without those that stand beside a socket. */
 size_t place_count(const struct place *place);
+/* All of them. */
+size_t place_left(const struct place *place);
+/* The name of the first socket in it; static; empty: there is none. */
+const char *place_socket(const struct place *place);
+#define DEAD_SOCKET "aaaaaaaaaaaaaaaaaaaa.sock"
 /* A socket that nobody listens on. */
 void place_leave_dead(const struct place *place, const char *name);
 

@@ -4,72 +4,81 @@
 #include "place.h"
 
 #define ERROR(id, code, message)                                                                   \
-    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":" code ",\"message\":\"" message       \
-    "\"}}\n"
-#define NOT_PARAMS "cancel takes {\\\"id\\\": text, \\\"origin\\\": text (optional)}"
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":" code ",\"message\":\"" message "\"}" \
+    "}"
+#define WRONG(id, path, message)                                                                   \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":-32602,\"message\":\"" message         \
+    "\",\"data\":{\"path\":\"" path "\"}}}"
+#define CANCEL(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":" params "}"
+#define CANCEL_USAGE                                                                               \
+    "cancel takes {\\\"id\\\": text, \\\"origin\\\": text (optional), \\\"reason\\\": text "       \
+    "(optional), \\\"now\\\": boolean (optional)}"
+#define INJECT_USAGE "inject takes {\\\"session\\\": text, \\\"text\\\": text}"
+#define NO_METHOD    "there is no such method: ps, cancel, status, inject and watch there are"
+
+static struct served served;
 
 static const struct {
-    const char *line, *answer; /* an answer that ends in '*' may go on */
+    const char *line, *answer; /* an answer that ends in '*' may go on; empty: there is none */
 } cases[] = {
     {"", ""},
     {"  \r", ""},
     {"{", "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"offset 1*"},
     {"hello", "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,*"},
-    {"\xFF\xFE", "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,*"},
-    {"{} {}", "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,*"},
-    {"[]", ERROR("null", "-32600", "a request is one JSON object (batches are not taken)")},
-    {"12", ERROR("null", "-32600", "a request is one JSON object (batches are not taken)")},
-    {"{}", ERROR("null", "-32600", "\\\"jsonrpc\\\" must be \\\"2.0\\\"")},
+    {"[]", ERROR("null", "-32600", "a message is one JSON object (batches are not taken)")},
     {"{\"id\":7,\"method\":\"ps\"}", ERROR("7", "-32600", "\\\"jsonrpc\\\" must be \\\"2.0\\\"")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":7}", ERROR("7", "-32600", "\\\"method\\\" must be a text")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ps\"}",
-     ERROR("null", "-32600", "\\\"id\\\" must be a text, a number or null")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\",\"params\":3}",
-     ERROR("1", "-32600", "\\\"params\\\" must be an object or an array")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"nap\"}",
-     ERROR("\"a\"", "-32601", "there is no such method: ps and cancel there are")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"\"}",
-     ERROR("1.5", "-32601", "there is no such method: ps and cancel there are")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\"}", ERROR("1", "-32602", NOT_PARAMS)},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":[]}",
-     ERROR("1", "-32602", NOT_PARAMS)},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"id\":\"\"}}",
-     ERROR("1", "-32602", NOT_PARAMS)},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"id\":5}}",
-     ERROR("1", "-32602", NOT_PARAMS)},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"id\":\"x\",\"origin\":1}}",
-     ERROR("1", "-32602", NOT_PARAMS)},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"id\":\"run_x\"}}",
+    {"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"nap\"}", ERROR("\"a\"", "-32601", NO_METHOD)},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"\"}", ERROR("1.5", "-32601", NO_METHOD)},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\"}", WRONG("1", "/id", CANCEL_USAGE)},
+    {CANCEL("[]"), WRONG("1", "/id", CANCEL_USAGE)},
+    {CANCEL("{\"id\":\"\"}"), WRONG("1", "/id", CANCEL_USAGE)},
+    {CANCEL("{\"id\":5}"), WRONG("1", "/id", CANCEL_USAGE)},
+    {CANCEL("{\"id\":\"x\",\"origin\":1}"), WRONG("1", "/origin", CANCEL_USAGE)},
+    {CANCEL("{\"id\":\"x\",\"reason\":1}"), WRONG("1", "/reason", CANCEL_USAGE)},
+    {CANCEL("{\"id\":\"x\",\"now\":1}"), WRONG("1", "/now", CANCEL_USAGE)},
+    {CANCEL("{\"id\":\"run_x\"}"), ERROR("1", "-32004", "nothing of that id runs")},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}",
+     WRONG("1", "/id", "status takes {\\\"id\\\": text}")},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"id\":\"run_x\"}}",
      ERROR("1", "-32004", "nothing of that id runs")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":18446744073709551615,\"method\":\"cancel\",\"params\":{\"id\":"
-     "\"x\"}}",
-     ERROR("18446744073709551615", "-32004", "nothing of that id runs")},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\"}}",
+     WRONG("1", "/text", INJECT_USAGE)},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"text\":\"t\"}}",
+     WRONG("1", "/session", INJECT_USAGE)},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\",\"text\":"
+     "\"t\"}}",
+     ERROR("1", "-32004", "nothing of that id runs")},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"watch\",\"params\":{\"id\":[]}}",
+     WRONG("1", "/id", "watch takes {\\\"id\\\": text (optional)}")},
     /* Notifications. */
     {"{\"jsonrpc\":\"2.0\",\"method\":\"ps\"}", ""},
     {"{\"jsonrpc\":\"2.0\",\"method\":\"cancel\",\"params\":{\"id\":\"x\"}}", ""},
     {"{\"jsonrpc\":\"2.0\",\"method\":\"nap\"}", ""},
 };
 
+static void check_answer(int fd, const char *line, const char *answer)
+{
+    struct bl_text expected = bl_text_from(answer);
+    bool open = bl_text_ends_with(expected, BL_TEXT("*"));
+    expected.size -= open;
+    client_send(fd, bl_text_from(line));
+    client_send(fd, BL_TEXT("\n"));
+    if (expected.size == 0)
+        return;
+    struct bl_text got = bl_text_from(client_line(fd));
+    if (!CHECK(open ? bl_text_starts_with(got, expected) : bl_text_equal(got, expected)))
+        fprintf(stderr, "%s: " BL_TEXT_FORMAT "\n", line, BL_TEXT_ARG(got));
+}
+
 static int table(void *argument)
 {
-    struct bl_activities activities;
-    struct serve_requests requests = {.activities = &activities};
-    struct bl_buffer answer;
     (void)argument;
-    bl_activities_init(&activities);
-    bl_buffer_init(&answer, 1 << 20);
-    for (size_t i = 0; i < BL_COUNT(cases); i++) {
-        struct bl_text expected = bl_text_from(cases[i].answer);
-        bool open = bl_text_ends_with(expected, BL_TEXT("*"));
-        bl_buffer_clear(&answer);
-        CHECK_EQUAL(serve_request(&requests, bl_text_from(cases[i].line), &answer), 0);
-        struct bl_text got = bl_buffer_text(&answer);
-        expected.size -= open;
-        if (!CHECK(open ? bl_text_starts_with(got, expected) : bl_text_equal(got, expected)))
-            fprintf(stderr, "%s: " BL_TEXT_FORMAT "\n", cases[i].line, BL_TEXT_ARG(got));
-        CHECK(got.size == 0 || got.data[got.size - 1] == '\n');
-    }
-    bl_buffer_done(&answer);
+    served_start(&served);
+    int fd = client_connect();
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        check_answer(fd, cases[i].line, cases[i].answer);
+    close(fd);
+    served_stop(&served);
     return 0;
 }
 
@@ -79,38 +88,58 @@ static void each_line_has_its_answer(void **state)
     run_in_loop(table, NULL);
 }
 
+/* ---- What runs ------------------------------------------------------------------------------- */
+
+static char injected[256];
+
+static int take_message(struct bl_activity *activity, struct bl_text text, char ret_id[BL_ID_SIZE])
+{
+    if (strcmp(activity->id, "run_closed") == 0)
+        return BL_ECLOSED;
+    snprintf(injected, sizeof injected, "%s:" BL_TEXT_FORMAT, activity->id, BL_TEXT_ARG(text));
+    bl_text_into(ret_id, BL_ID_SIZE, "msg_1");
+    return 0;
+}
+
+static struct bl_activity run = {
+    .kind = "run", .id = "run_1", .session = "s-1", .inject = take_message};
+static struct bl_activity call = {.kind = "call", .id = "call_1", .session = "s-1", .run = "run_1"};
+static struct bl_activity closed = {
+    .kind = "run", .id = "run_closed", .session = "s-2", .inject = take_message};
+static struct bl_activity *const all[] = {&run, &call, &closed};
+
+static void begin(void)
+{
+    served_start(&served);
+    for (size_t i = 0; i < BL_COUNT(all); i++) {
+        all[i]->scope = bl_scope_current();
+        bl_activity_begin(&served.activities, all[i]);
+    }
+}
+
+static void end(int fd)
+{
+    close(fd);
+    for (size_t i = 0; i < BL_COUNT(all); i++)
+        bl_activity_end(all[i], (struct bl_text){0});
+    served_stop(&served);
+}
+
 static int ps(void *argument)
 {
-    static struct bl_activity activity = {.kind = "run", .id = "run_1", .session = "s-1"};
-    struct bl_activities activities;
-    struct serve_requests requests = {.activities = &activities,
-                                      .started_wall_ns = 1700000000123456789};
-    struct bl_buffer answer;
     char expected[200];
     (void)argument;
-    bl_activities_init(&activities);
-    activity.scope = bl_scope_current();
-    bl_activity_begin(&activities, &activity);
-    bl_buffer_init(&answer, 1 << 20);
-    CHECK_EQUAL(serve_request(&requests,
-                              BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ps\"}"),
-                              &answer),
-                0);
+    begin();
+    int fd = client_connect();
     snprintf(expected, sizeof expected,
-             "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{\"pid\":%d,\"started_at\":\"2023-11-"
-             "14T22:13:20.123Z\",\"activities\":[{\"id\":\"run_1\",",
+             "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{\"pid\":%d,\"started_at\":\"2*",
              (int)getpid());
-    CHECK(bl_text_starts_with(bl_buffer_text(&answer), bl_text_from(expected)));
-    /* An answer that does not fit says so. */
-    bl_buffer_done(&answer);
-    bl_buffer_init(&answer, 160);
-    CHECK_EQUAL(serve_request(&requests,
-                              BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}"), &answer),
-                0);
-    CHECK(bl_text_equal(bl_buffer_text(&answer),
-                        BL_TEXT(ERROR("1", "-32603", "more runs than an answer holds"))));
-    bl_activity_end(&activity, (struct bl_text){0});
-    bl_buffer_done(&answer);
+    check_answer(fd, "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ps\"}", expected);
+    check_answer(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ps\"}", "*");
+    const char *line = client_line(fd);
+    CHECK(strstr(line, "\"activities\":[{\"id\":\"run_1\",\"name\":\"run_1\",") != NULL);
+    CHECK(strstr(line, "{\"id\":\"call_1\",\"name\":\"run_1/call_1\",\"kind\":\"call\",") != NULL);
+    end(fd);
     return 0;
 }
 
@@ -120,4 +149,65 @@ static void ps_says_what_runs(void **state)
     run_in_loop(ps, NULL);
 }
 
-SUITE(request, cmocka_unit_test(each_line_has_its_answer), cmocka_unit_test(ps_says_what_runs));
+static size_t count(const char *text, const char *part)
+{
+    size_t found = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+        found++;
+    return found;
+}
+
+static int status(void *argument)
+{
+    static const struct {
+        const char *id;
+        size_t found;
+    } asked[] = {{"run_1", 1}, {"call_1", 1}, {"run_1/call_1", 1}, {"s-1", 2}};
+    (void)argument;
+    begin();
+    int fd = client_connect();
+    for (size_t i = 0; i < BL_COUNT(asked); i++) {
+        char line[160];
+        snprintf(line, sizeof line,
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"id\":\"%s\"}}",
+                 asked[i].id);
+        check_answer(fd, line, "*");
+        CHECK_EQUAL(count(client_line(fd), "\"age_ms\""), asked[i].found);
+    }
+    end(fd);
+    return 0;
+}
+
+static void status_says_how_one_of_them_is(void **state)
+{
+    (void)state;
+    run_in_loop(status, NULL);
+}
+
+static int inject(void *argument)
+{
+    (void)argument;
+    begin();
+    int fd = client_connect();
+    check_answer(fd,
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":"
+                 "\"s-1\",\"text\":\"also this\"}}",
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"id\":\"msg_1\"}}");
+    CHECK(strcmp(injected, "run_1:also this") == 0);
+    check_answer(fd,
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":"
+                 "\"s-2\",\"text\":\"too late\"}}",
+                 ERROR("1", "-32600", "closed"));
+    end(fd);
+    return 0;
+}
+
+static void inject_gives_a_message_to_the_turn_of_a_session(void **state)
+{
+    (void)state;
+    run_in_loop(inject, NULL);
+}
+
+SUITE(request, cmocka_unit_test(each_line_has_its_answer), cmocka_unit_test(ps_says_what_runs),
+      cmocka_unit_test(status_says_how_one_of_them_is),
+      cmocka_unit_test(inject_gives_a_message_to_the_turn_of_a_session));

@@ -1,9 +1,13 @@
 #include "stage.h"
 
+#define PNG  "iVBORw0KGgoAAAANSUhEUg=="
+#define JPEG "/9j/4AAQSkZJRgABAQEASABI"
+
 static void round_trips_every_kind_of_block(void **state)
 {
     static const char json[] =
-        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi \xc3\xa9\"}]},"
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi \xc3\xa9\"},"
+        "{\"type\":\"image\",\"media_type\":\"image/webp\",\"data\":\"AAAA\"}]},"
         "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"text\":\"hm\",\"opaque\":"
         "{\"signature\":\"x\"}},{\"type\":\"text\",\"text\":\"\"},{\"type\":\"tool_call\",\"id\":"
         "\"c1\",\"name\":\"bash\",\"input\":{\"command\":\"ls\",\"n\":1.5}},{\"type\":\"tool_"
@@ -11,7 +15,8 @@ static void round_trips_every_kind_of_block(void **state)
         "\"id\":\"c2\",\"name\":\"bash\",\"input_text\":\"{\\\"a\",\"invalid\":\"cut\"}]},"
         "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"c1\",\"text\":\"out\","
         "\"is_error\":false},{\"type\":\"tool_result\",\"id\":\"c2\",\"text\":\"no\",\"is_error\":"
-        "true}]}]";
+        "true},{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG
+        "\",\"id\":\"c1\"}]}]";
     struct bl_arena arena;
     struct bl_list messages;
     struct bl_buffer out;
@@ -39,6 +44,12 @@ static void refuses_what_is_not_a_conversation(void **state)
         "[{\"role\":\"robot\",\"content\":[]}]",
         "[{\"role\":\"user\"}]",
         "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]",
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"media_type\":\"image/tiff\","
+        "\"data\":\"AAAA\"}]}]",
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"media_type\":\"image/png\","
+        "\"data\":\"A AA\"}]}]",
+        "[{\"role\":\"assistant\",\"content\":[{\"type\":\"image\",\"media_type\":\"image/png\","
+        "\"data\":\"AAAA\"}]}]",
         "[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"text\":\"x\"}]}]",
         "[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"a\",\"name\":\"b\"}"
         "]}]",
@@ -89,6 +100,216 @@ static void finds_the_newest_text_of_a_user(void **state)
     bl_session_done(&session);
 }
 
+/* ---- Images ---------------------------------------------------------------------------------- */
+
+static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
+{
+    static char large[BL_IMAGE_SIZE_MAX + 5];
+    static const struct {
+        const char *type, *data, *problem, *note;
+    } cases[] = {
+        {"image/png", PNG, NULL, "[image image/png, 16 bytes]"},
+        {"image/gif", "AAA=", NULL, "[image image/gif, 2 bytes]"},
+        {"image/jpeg", "AA==", NULL, "[image image/jpeg, 1 bytes]"},
+        {"image/svg+xml", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image image/svg+xml, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"x]\n", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"image/png", "", "left out, not base64", NULL},
+        {"image/png", "AAA", "left out, not base64", NULL},
+        {"image/png", "A===", "left out, not base64", NULL},
+        {"image/png", "====", "left out, not base64", NULL},
+        {"image/png", "AA\n=", "left out, not base64", NULL},
+        {"image/png", "AA-_", "left out, not base64", NULL},
+        {"image/webp", large, "left out, larger than 5 MiB in base64",
+         "[image image/webp, 3.8 MiB: left out, larger than 5 MiB in base64]"},
+    };
+    struct bl_arena arena;
+
+    memset(large, 'A', sizeof large - 1);
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_block image = {.name = bl_text_from(cases[i].type),
+                                 .text = bl_text_from(cases[i].data)};
+        const char *problem = bl_image_problem(&image);
+        if (cases[i].problem == NULL)
+            assert_null(problem);
+        else
+            assert_string_equal(problem, cases[i].problem);
+        if (cases[i].note != NULL)
+            assert_string_equal(bl_image_note(&arena, &image, problem).data, cases[i].note);
+    }
+    struct bl_block image = {.name = BL_TEXT("image/png"), .text = {large, 4096}};
+    assert_string_equal(bl_image_note(&arena, &image, NULL).data, "[image image/png, 3 KiB]");
+    bl_arena_done(&arena);
+}
+
+struct pictures {
+    struct bl_list list;
+    struct bl_block blocks[24];
+};
+
+static void picture_add(struct pictures *pictures, size_t index, const char *type, const char *data)
+{
+    if (index == 0)
+        bl_list_init(&pictures->list);
+    pictures->blocks[index] = (struct bl_block){
+        .type = BL_BLOCK_IMAGE, .name = bl_text_from(type), .text = bl_text_from(data)};
+    bl_list_push_back(&pictures->list, &pictures->blocks[index].link);
+}
+
+/* One prompt with images. */
+static void prompt_with(struct stage *stage, const struct pictures *pictures,
+                        struct bl_run_result *result)
+{
+    struct bl_run_options options = {.run_id = "run_stage",
+                                     .prompt = BL_TEXT("look"),
+                                     .images = &pictures->list,
+                                     .continues = true,
+                                     .continuation = BL_TEXT("again"),
+                                     .max_turns = 2};
+
+    stage->last_seq = 0;
+    stage_line(stage, (struct line){.say = "one"});
+    stage_line(stage, (struct line){.say = "two"});
+    bl_run(&stage->engine, &stage->session, &stage->receipt, &options, &stage->arena, result);
+    CHECK_EQUAL(result->turns_completed, 2);
+}
+
+SCENE(images_go_with_the_first_prompt_alone_under_their_true_type)
+{
+    struct pictures pictures;
+    struct bl_run_result result;
+
+    stage->model.takes_images = true;
+    picture_add(&pictures, 0, "image/png", PNG);
+    picture_add(&pictures, 1, "image/png", JPEG);
+    picture_add(&pictures, 2, "image/tiff", "AAAA");
+    prompt_with(stage, &pictures, &result);
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image "
+              "image/tiff, 3 bytes: left out, models take png, jpeg, gif and webp]\"},"
+              "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\"},"
+              "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"" JPEG "\"}]},"));
+    CHECK(!has(bl_text_from(stage->turns[1].messages), "image"));
+    CHECK(has(bl_text_from(stage->turns[0].result), "\"prompt\":\"look\""));
+    /* What is in memory is what was written, whoever owned the bytes. */
+    memset(&pictures, 0, sizeof pictures);
+    CHECK(has(stage_memory(stage), JPEG));
+    return 0;
+}
+
+SCENE(a_model_that_takes_none_is_told_of_them_in_the_prompt)
+{
+    struct pictures pictures;
+    struct bl_run_result result;
+
+    picture_add(&pictures, 0, "image/png", PNG);
+    prompt_with(stage, &pictures, &result);
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image image/png, 16 bytes: this "
+              "model takes none]\"}]}"));
+    return 0;
+}
+
+SCENE(a_message_has_twenty_images_at_most)
+{
+    struct pictures pictures;
+    struct bl_run_result result;
+
+    stage->model.takes_images = true;
+    for (size_t i = 0; i < 22; i++)
+        picture_add(&pictures, i, "image/png", PNG);
+    prompt_with(stage, &pictures, &result);
+    const struct bl_turn_record *record =
+        BL_CONTAINER(stage->session.turns.next, struct bl_turn_record, link);
+    const struct bl_message *message = BL_CONTAINER(record->messages.next, struct bl_message, link);
+    size_t images = 0;
+    BL_LIST_EACH (link, &message->blocks)
+        images += BL_CONTAINER(link, struct bl_block, link)->type == BL_BLOCK_IMAGE;
+    CHECK_EQUAL(images, 20);
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "look\\n[image image/png, 16 bytes: left out, a message has 20 at most]\\n[image "
+              "image/png, 16 bytes: left out, a message has 20 at most]\"}"));
+    return 0;
+}
+
+/* Each call gives back an image; the third one waits. */
+static int show(struct stage *stage, const struct bl_tool_call *call, struct bl_tool_result *result,
+                struct bl_error *error BL_UNUSED)
+{
+    struct pictures *pictures = bl_arena_alloc(call->arena, sizeof *pictures);
+    bool waits = stage->tool_calls == 3;
+
+    picture_add(pictures, 0, "image/png", PNG);
+    result->text = bl_arena_printf(call->arena, "shown by %s", call->id);
+    result->images = &pictures->list;
+    return waits ? bl_sleep(60 * BL_NS_PER_S) : 0;
+}
+
+#define RESULT_OF(id, error)                                                                       \
+    "{\"type\":\"tool_result\",\"id\":\"" id "\",\"text\":\"shown by " id "\",\"is_error\":" error \
+    "}"
+#define IMAGE_OF(id)                                                                               \
+    "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\",\"id\":\"" id "\"}"
+
+SCENE(images_of_results_stand_behind_all_results)
+{
+    stage->model.takes_images = true;
+    stage->on_call = show;
+    stage_line(stage, (struct line){.tool = "work", .calls = 2});
+    stage_line(stage, (struct line){.say = "done"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "{\"role\":\"user\",\"content\":[" RESULT_OF("call_1_0", "false") "," RESULT_OF(
+                  "call_1_1", "false") "," IMAGE_OF("call_1_0") "," IMAGE_OF("call_1_1") "]}"));
+    check_valid(stage, stage->turns[0].messages);
+    return 0;
+}
+
+SCENE(images_of_results_are_told_of_in_them_where_the_model_takes_none)
+{
+    stage->on_call = show;
+    stage_line(stage, (struct line){.tool = "work"});
+    stage_line(stage, (struct line){.say = "done"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    CHECK(has(
+        bl_text_from(stage->turns[0].messages),
+        "\"text\":\"shown by call_1_0\\n[image image/png, 16 bytes: this model takes none]\","));
+    CHECK(!has(bl_text_from(stage->turns[0].messages), "\"image\""));
+    return 0;
+}
+
+SCENE(images_of_an_interrupted_turn_are_kept)
+{
+    struct stopper stopper;
+
+    stage->model.takes_images = true;
+    stage->engine.limits.keep = true;
+    stage->on_call = show;
+    stage_line(stage, (struct line){.tool = "work", .calls = 4});
+    stop_after(&stopper, stage, 10 * MS, BL_STOP_USER);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    bl_nursery_done(&stopper.nursery);
+    CHECK(result->interrupted);
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              RESULT_OF("call_1_2", "true") ",{\"type\":\"tool_result\",\"id\":\"call_1_3\","));
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "\"is_error\":true}," IMAGE_OF("call_1_0") "," IMAGE_OF("call_1_1") "," IMAGE_OF(
+                  "call_1_2") "]}"));
+    check_valid(stage, stage->turns[0].messages);
+    return 0;
+}
+
 SUITE(conversation, cmocka_unit_test(round_trips_every_kind_of_block),
       cmocka_unit_test(refuses_what_is_not_a_conversation),
-      cmocka_unit_test(finds_the_newest_text_of_a_user));
+      cmocka_unit_test(finds_the_newest_text_of_a_user),
+      cmocka_unit_test(images_that_no_model_can_be_sent_are_told_of),
+      cmocka_unit_test(images_go_with_the_first_prompt_alone_under_their_true_type),
+      cmocka_unit_test(a_model_that_takes_none_is_told_of_them_in_the_prompt),
+      cmocka_unit_test(a_message_has_twenty_images_at_most),
+      cmocka_unit_test(images_of_results_stand_behind_all_results),
+      cmocka_unit_test(images_of_results_are_told_of_in_them_where_the_model_takes_none),
+      cmocka_unit_test(images_of_an_interrupted_turn_are_kept));

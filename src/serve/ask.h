@@ -1,0 +1,41 @@
+/* Asking other processes. */
+#ifndef BELAY_SERVE_ASK_H
+#define BELAY_SERVE_ASK_H
+
+#include "parts.h"
+
+/* One process that is asked. In the arena of the asker, like its answer. */
+struct question {
+    struct bl_list link;
+    struct asking *asking;
+    char name[SERVE_NAME_SIZE]; /* of its socket */
+    int64_t pid;                /* of who listens; 0: not known */
+    bool dead;                  /* nobody listens any more; what it was is the result */
+    int code;                   /* 0: it has answered, maybe with a failure */
+    bool failed;
+    const struct bl_json *result;
+    struct bl_rpc_failure failure;
+};
+
+/* All that are asked the same. */
+struct asking {
+    struct bl_arena *arena;
+    int folder;
+    struct bl_list questions;
+    size_t count;
+    const char *method;
+    struct bl_text params;
+    uint64_t answer_ns; /* for an answer; BL_NEVER: no limit */
+    uint64_t place_ns;  /* to be let in; the same */
+};
+
+int ask_begin(struct asking *asking, struct bl_arena *arena, struct bl_error *error);
+int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error);
+void asking_done(struct asking *asking);
+int ask_one(struct question *question);
+bool question_answered(const struct question *question);
+bool question_has_pid(struct question *question, int64_t pid);
+bool ask_ping(const struct question *silent);
+struct bl_text ask_value_text(struct bl_arena *arena, const struct bl_json *value);
+
+#endif

@@ -1,0 +1,190 @@
+/* The tool `cancel`: stops by id, and answers with what the store has of it then, so that whoever
+ * asks again, in whichever process, gets the same bytes. */
+#include <stdio.h>
+
+#include "mcp_core.h"
+#include "parts.h"
+
+/* An answer about something that no store keeps. */
+struct mcp_memory {
+    struct bl_list link;
+    char id[BL_ACTIVITY_NAME_SIZE];
+    struct bl_buffer json;
+};
+
+static void forget(struct mcp_server *server, struct mcp_memory *memory)
+{
+    bl_list_remove(&memory->link);
+    server->remembered_count--;
+    bl_buffer_done(&memory->json);
+    bl_free(memory);
+}
+
+void mcp_forget_all(struct mcp_server *server)
+{
+    while (!bl_list_empty(&server->remembered))
+        forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
+}
+
+static struct mcp_memory *recall(const struct mcp_server *server, struct bl_text id)
+{
+    BL_LIST_EACH (link, &server->remembered) {
+        struct mcp_memory *memory = BL_CONTAINER(link, struct mcp_memory, link);
+        if (bl_text_equal(bl_text_from(memory->id), id))
+            return memory;
+    }
+    return NULL;
+}
+
+void mcp_remember(struct mcp_server *server, const char *id, struct bl_text json)
+{
+    struct mcp_memory *memory = recall(server, bl_text_from(id));
+
+    if (json.size == 0)
+        return;
+    if (memory != NULL) /* an id that comes again, as those of calls do */
+        forget(server, memory);
+    if (server->remembered_count == MCP_REMEMBERED)
+        forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
+    memory = bl_zalloc(sizeof *memory);
+    bl_text_into(memory->id, sizeof memory->id, id);
+    bl_buffer_init(&memory->json, MCP_ANSWER_MAX);
+    bl_buffer_append(&memory->json, json);
+    bl_list_push_back(&server->remembered, &memory->link);
+    server->remembered_count++;
+}
+
+/* ---- What is known of it --------------------------------------------------------------------- */
+
+static int look_up(struct mcp_request *request, const char *id, struct bl_text *ret_json,
+                   struct bl_error *error)
+{
+    struct bl_store *store = request->peer->server->options.workplaces->store;
+    struct bl_store_work work;
+    struct bl_store_task task;
+
+    int code = bl_store_find(store, request->arena, id, &work, error);
+    if (code == 0) {
+        *ret_json = work.receipt.size > 0 ? work.receipt : work.result;
+        if (ret_json->size > 0 || work.ended)
+            return 0;
+        return bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "cancel", id,
+                            "%s %s has begun, and does not run in this process", work.kind, id);
+    }
+    if (code != BL_ENOENT || bl_store_task_get(store, request->arena, id, &task, error) != 0)
+        return code;
+    *ret_json = task.receipt.size > 0 ? task.receipt : task.result;
+    return 0;
+}
+
+/* In the store: of our own cells first, since others may have the same ids. */
+static int find_kept(struct mcp_request *request, const char *id, struct bl_text *ret_json,
+                     struct bl_error *error)
+{
+    const struct mcp_cells *cells = &request->peer->server->cells;
+    struct bl_scope shield;
+    int code = BL_ENOENT;
+
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    if (cells->session != NULL && strchr(id, '/') == NULL) {
+        struct bl_text full = bl_arena_printf(request->arena, "%s/%s", cells->session_id, id);
+        code = look_up(request, full.data, ret_json, error);
+    }
+    if (code != 0) {
+        *error = (struct bl_error){0};
+        code = look_up(request, id, ret_json, error);
+    }
+    bl_shield_end(&shield);
+    return code;
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+/* An id that several have that run means none of them: ids of calls and cells are unique only in
+ * what holds them. */
+static bool is_ambiguous(struct mcp_request *request, const char *id, struct bl_error *error)
+{
+    const struct bl_activities *activities = request->peer->server->options.activities;
+    struct serve_names names = {.count = 0};
+    char name[BL_ACTIVITY_NAME_SIZE], text[400];
+
+    BL_LIST_EACH (link, &activities->list) {
+        const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        if (strcmp(activity->id, id) != 0)
+            continue;
+        bl_activity_name(activity, name);
+        serve_names_add(&names, bl_arena_text(request->arena, bl_text_from(name)));
+    }
+    if (names.count < 2)
+        return false;
+    serve_names_text(&names, text, sizeof text);
+    bl_error_set(error, BL_EEXIST, BL_KIND_USAGE, "cancel", id,
+                 "%.100s stands for several that run: %s; nothing was stopped", id, text);
+    return true;
+}
+
+static void stop_it(struct mcp_request *request, const char *id, const struct bl_stop *stop)
+{
+    struct mcp_server *server = request->peer->server;
+    size_t size = strlen(server->cells.session_id);
+    bool ours = strncmp(id, server->cells.session_id, size) == 0 && id[size] == '/';
+    struct bl_buffer receipt;
+    struct bl_scope shield;
+
+    if (mcp_work_stop_all(server, bl_text_from(ours ? id + size + 1 : id), stop))
+        return;
+    bl_buffer_init(&receipt, MCP_ANSWER_MAX);
+    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    if (bl_activities_cancel(server->options.activities, id, stop->origin, &receipt) == 0)
+        mcp_remember(server, id, bl_buffer_text(&receipt));
+    bl_shield_end(&shield);
+    bl_buffer_done(&receipt);
+}
+
+/* Who asked, for the receipt. */
+static struct bl_stop stop_of(const struct bl_json *arguments)
+{
+    struct bl_text reason = bl_json_text(bl_json_get(arguments, BL_TEXT("reason")));
+    struct bl_stop stop = {.reason = BL_STOP_USER};
+
+    reason = bl_utf8_cut(reason, sizeof stop.origin - sizeof "mcp cancel: ");
+    if (reason.size > 0)
+        snprintf(stop.origin, sizeof stop.origin, "mcp cancel: %.*s", (int)reason.size,
+                 reason.data);
+    else
+        bl_text_into(stop.origin, sizeof stop.origin, "mcp cancel");
+    return stop;
+}
+
+void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *arguments,
+                     struct mcp_reply *ret_reply)
+{
+    struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
+    const char *id = bl_json_text(bl_json_get(arguments, BL_TEXT("id"))).data;
+    struct bl_stop stop = stop_of(arguments);
+    struct mcp_outcome outcome = {0};
+
+    if (is_ambiguous(request, id, error)) {
+        mcp_outcome_error(request->arena, error, &outcome);
+        mcp_answer_outcome(request, &outcome, ret_reply);
+        return;
+    }
+    stop_it(request, id, &stop);
+    int code = find_kept(request, id, &outcome.json, error);
+    const struct mcp_memory *memory = recall(request->peer->server, bl_text_from(id));
+    if ((code != 0 || outcome.json.size == 0) && memory != NULL) {
+        outcome.json = bl_arena_text(request->arena, bl_buffer_text(&memory->json));
+        code = 0;
+    }
+    if (code == BL_ENOENT) {
+        *error = (struct bl_error){0};
+        bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "cancel", id,
+                     "nothing with the id %.100s runs here, and the store knows none", id);
+    } else if (code == 0 && outcome.json.size == 0) {
+        code = bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "cancel", id,
+                            "%.100s has ended, and nothing is kept of what came of it", id);
+    }
+    if (code != 0)
+        mcp_outcome_error(request->arena, error, &outcome);
+    mcp_answer_outcome(request, &outcome, ret_reply);
+}

@@ -1,0 +1,599 @@
+/* Design notes.
+ *
+ * All cells of a process are in one session of one host, made with the first of them. The call of
+ * `exec` is a work that lives as long as its cell: after the first answer it goes on to watch it,
+ * so that whatever ends the client or the server ends the cell, with its own reason.
+ *
+ * For a client that takes tasks the first observation has no time of its own: the request waits for
+ * the yield time, and makes a task of the work where that has passed. So the result of the task has
+ * all output, as if the plain call had waited. What the cell yields by itself meanwhile is put in
+ * front of the rest. */
+#include <stdio.h>
+
+#include "mcp_core.h"
+
+#define TASK_YIELD_MS (BL_CELL_DEADLINE_MS_MAX + 60000u)
+#define TERMINATE_ID  "mcp"
+#define OPEN_NS_MAX   (60 * BL_NS_PER_S)
+
+struct mcp_exec {
+    struct mcp_work work;
+    struct bl_text source;
+    uint64_t yield_ms;
+    uint64_t timeout_ms; /* 0: the default */
+    uint64_t generation; /* of `wait` */
+    uint64_t from_ns;
+    bool tasks; /* its client takes them */
+    struct mcp_peer *peer;
+    struct bl_list yields; /* struct yield: what a task's cell has yielded so far */
+    struct bl_cell_observe_outcome seen;
+    struct bl_cell_terminate_outcome ended;
+    struct bl_cell_fault fault;
+};
+
+struct yield {
+    struct bl_list link;
+    const struct bl_json *items;
+};
+
+/* ---- Tools of cells -------------------------------------------------------------------------- */
+
+static void refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,
+                   struct bl_text message)
+{
+    *result = (struct bl_cell_call_result){.refusal = refusal, .message = message};
+}
+
+static void on_call(void *context, const struct bl_cell_call *call,
+                    struct bl_cell_call_result *ret_result)
+{
+    struct mcp_server *server = context;
+    struct bl_text id = bl_arena_printf(call->arena, "%s.%s", call->cell_id, call->id);
+    struct bl_nested_call nested = {
+        .id = id.data, .name = call->tool, .input_text = call->input_text, .arena = call->arena};
+    struct bl_tool_result result = {0};
+
+    switch (bl_nested_run(&server->cells.engine, &nested, &result)) {
+    case BL_NESTED_OK:
+        if (result.is_error)
+            break;
+        *ret_result = (struct bl_cell_call_result){
+            .ok = true, .json = mcp_json_string(call->arena, result.text)};
+        return;
+    case BL_NESTED_DENIED: refuse(ret_result, BL_CELL_CALL_DENIED, result.text); return;
+    case BL_NESTED_STEP_LIMIT: refuse(ret_result, BL_CELL_CALL_STEP_LIMIT, result.text); return;
+    case BL_NESTED_STOPPED: refuse(ret_result, BL_CELL_CALL_CANCELLED, result.text); return;
+    case BL_NESTED_INVALID:
+    case BL_NESTED_FAILED: break;
+    }
+    refuse(ret_result, BL_CELL_CALL_FAILED, result.text);
+}
+
+/* Those that its workplace has now: later ones would make another cell of the same call. */
+static void offer_tools(struct mcp_cells *cells)
+{
+    const struct bl_tools *all = bl_toolbox_tools(cells->workplace->toolbox);
+    struct bl_tool_offer *offers =
+        bl_arena_alloc(&cells->arena, (all->offer_count + 1) * sizeof *offers);
+
+    cells->tools = bl_arena_zalloc(&cells->arena, (all->offer_count + 1) * sizeof *cells->tools);
+    for (size_t i = 0; i < all->offer_count; i++) {
+        offers[i] = all->offers[i];
+        cells->tools[i] = (struct bl_cell_tool){
+            .name = bl_text_from(offers[i].name),
+            .description = bl_text_from(offers[i].description),
+            .schema = offers[i].schema,
+        };
+    }
+    cells->tool_count = all->offer_count;
+    cells->table = *all;
+    cells->table.ask = NULL;
+    cells->table.refresh = NULL;
+    cells->table.offers = offers;
+    cells->engine =
+        (struct bl_engine){.tools = &cells->table, .clock = bl_loop_clock(bl_loop_current())};
+}
+
+/* Cells without tools are of use as well: a workplace that cannot be had is no reason. */
+static void open_tools(struct mcp_server *server)
+{
+    const struct bl_workplaces *workplaces = server->options.workplaces;
+    struct bl_workplace_request request = {.directory = workplaces->directory,
+                                           .max_budget_usd = -1};
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct mcp_cells *cells = &server->cells;
+
+    if (cells->workplace == NULL &&
+        workplaces->open(workplaces->context, &request, &cells->workplace, error) == 0) {
+        if (cells->workplace->toolbox != NULL) {
+            bl_toolbox_begin(cells->workplace->toolbox, &server->nursery,
+                             server->options.activities, cells->session_id);
+            offer_tools(cells);
+        }
+    }
+    bl_free(error);
+}
+
+static void close_tools(struct mcp_server *server)
+{
+    const struct bl_workplaces *workplaces = server->options.workplaces;
+    struct mcp_cells *cells = &server->cells;
+
+    if (cells->workplace == NULL)
+        return;
+    if (cells->workplace->toolbox != NULL)
+        bl_toolbox_end(cells->workplace->toolbox);
+    workplaces->close(workplaces->context, cells->workplace);
+    cells->workplace = NULL;
+}
+
+/* ---- Host and session ------------------------------------------------------------------------ */
+
+void mcp_cells_init(struct mcp_server *server)
+{
+    bl_lock_init(&server->cells.opening);
+    bl_arena_init(&server->cells.arena);
+    mcp_id_make(server->cells.session_id, "mcp-");
+}
+
+/* From the host; must not wait. Whoever watches a cell wants to know of its end. */
+static void on_event(void *context, const struct bl_cell_event *event)
+{
+    const struct mcp_server *server = context;
+
+    if (event->type != BL_CELL_EVENT_ENDED)
+        return;
+    BL_LIST_EACH (link, &server->works) {
+        struct mcp_work *work = BL_CONTAINER(link, struct mcp_work, all);
+        if (strcmp(work->id, event->cell_id) == 0 && strcmp(work->kind, "exec") == 0)
+            bl_scope_stop(&work->scope, BL_STOP_PARENT, "its cell has ended");
+    }
+}
+
+static int open_host(struct mcp_server *server, struct bl_cell_fault *fault)
+{
+    struct mcp_cells *cells = &server->cells;
+    struct bl_cell_host_options options = {.store = server->options.workplaces->store};
+    struct bl_cell_session_options session = {
+        .id = cells->session_id,
+        .directory = server->options.workplaces->directory,
+        .port = {.context = server, .call = on_call, .event = on_event},
+        .activities = server->options.activities,
+    };
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    int code = 0;
+
+    if (cells->host == NULL)
+        code = bl_cell_host_start(&server->nursery, &options, &cells->host, error);
+    if (code != 0) {
+        *fault = (struct bl_cell_fault){.code = BL_CELL_WORKER_UNAVAILABLE};
+        bl_text_into(fault->message, sizeof fault->message,
+                     error->code != 0 ? error->message : bl_error_text(code));
+    }
+    bl_free(error);
+    if (code != 0)
+        return code;
+    open_tools(server);
+    if (cells->tools == NULL)
+        session.port.call = NULL;
+    return bl_cell_session_open(cells->host, &session, &cells->session, fault);
+}
+
+/* Once begun it is finished. */
+static int open_cells(struct mcp_server *server, struct bl_cell_fault *fault)
+{
+    struct mcp_cells *cells = &server->cells;
+    struct bl_scope shield;
+
+    if (cells->session != NULL)
+        return 0;
+    bl_shield_begin(&shield, OPEN_NS_MAX);
+    int code = bl_lock_take(&cells->opening);
+    if (code != 0)
+        *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
+                                        .message = "the host of cells does not answer"};
+    if (code == 0 && cells->session == NULL)
+        code = open_host(server, fault);
+    if (cells->opening.owner == bl_fiber_current())
+        bl_lock_give(&cells->opening);
+    bl_shield_end(&shield);
+    return code;
+}
+
+void mcp_cells_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin)
+{
+    struct mcp_cells *cells = &server->cells;
+
+    bl_cell_session_close(cells->session, false, reason, origin, NULL);
+    bl_cell_host_stop(cells->host, reason, origin);
+    close_tools(server);
+    bl_arena_done(&cells->arena);
+}
+
+/* ---- Outcomes -------------------------------------------------------------------------------- */
+
+static void take_fault(struct bl_arena *arena, const struct bl_cell_fault *fault,
+                       struct mcp_outcome *ret_outcome)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+
+    bl_error_set(error, BL_EREFUSED, BL_KIND_CELL, "cell", fault->id[0] != '\0' ? fault->id : NULL,
+                 "%s%s%s", fault->message, fault->detail[0] != '\0' ? ": " : "", fault->detail);
+    bl_error_name_set(error, bl_cell_code_name(fault->code));
+    error->retryable = bl_cell_code_retryable(fault->code);
+    mcp_outcome_error(arena, error, ret_outcome);
+    bl_free(error);
+}
+
+/* A deadline of its own is an end like any other; whatever else stopped it did so from outside. */
+static void take_receipt(struct bl_arena *arena, const struct bl_json *receipt,
+                         struct mcp_outcome *outcome)
+{
+    struct bl_text reason = bl_json_text(bl_json_get(receipt, BL_TEXT("reason")));
+
+    outcome->receipt = bl_json_value_text(arena, receipt);
+    outcome->cancelled = !bl_text_equal(reason, BL_TEXT("timeout"));
+}
+
+static void take_observed(struct bl_arena *arena, const struct bl_cell_observe_outcome *seen,
+                          struct mcp_outcome *ret_outcome)
+{
+    *ret_outcome = (struct mcp_outcome){.json = seen->json, .is_error = true};
+    switch (seen->type) {
+    case BL_CELL_OBSERVE_YIELDED: ret_outcome->is_error = false; break;
+    case BL_CELL_OBSERVE_COMPLETED: ret_outcome->is_error = seen->completed.error != NULL; break;
+    case BL_CELL_OBSERVE_TERMINATED:
+        take_receipt(arena, seen->terminated.receipt, ret_outcome);
+        break;
+    case BL_CELL_OBSERVE_MISSING: break;
+    }
+}
+
+static void take_terminated(struct bl_arena *arena, const struct bl_cell_terminate_outcome *ended,
+                            struct mcp_outcome *ret_outcome)
+{
+    *ret_outcome = (struct mcp_outcome){.json = ended->json};
+    switch (ended->type) {
+    case BL_CELL_TERMINATE_COMPLETED: ret_outcome->is_error = ended->completed.error != NULL; break;
+    case BL_CELL_TERMINATE_TERMINATED:
+        take_receipt(arena, ended->terminated.receipt, ret_outcome);
+        break;
+    case BL_CELL_TERMINATE_MISSING: ret_outcome->is_error = true; break;
+    }
+}
+
+/* ---- exec ------------------------------------------------------------------------------------ */
+
+static int create(struct mcp_exec *exec)
+{
+    const struct mcp_cells *cells = &exec->work.server->cells;
+    int code = open_cells(exec->work.server, &exec->fault);
+
+    if (code == 0)
+        code = bl_check();
+    if (code != 0)
+        return code;
+    struct bl_cell_create create = {
+        .cell_id = exec->work.id,
+        .source = exec->source,
+        .tools = cells->tools,
+        .tool_count = cells->tool_count,
+        .deadline_ms = exec->timeout_ms,
+    };
+    return bl_cell_create(cells->session, &create, &exec->fault);
+}
+
+/* Its cell ends with it. One that has come to its own end stays as it is. */
+static void stop_cell(struct mcp_exec *exec)
+{
+    struct mcp_work *work = &exec->work;
+    struct bl_scope shield;
+    struct bl_stop stop;
+
+    bl_scope_stop_read(&work->scope, &stop);
+    struct bl_cell_terminate terminate = {
+        .cell_id = work->id,
+        .terminate_id = TERMINATE_ID,
+        .reason = stop.reason,
+        .origin = stop.origin,
+    };
+    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    int code = bl_cell_terminate(work->server->cells.session, &terminate, &work->arena,
+                                 &exec->ended, &exec->fault);
+    bl_shield_end(&shield);
+    if (work->ready)
+        return;
+    if (code == 0)
+        take_terminated(&work->arena, &exec->ended, &work->outcome);
+    else
+        take_fault(&work->arena, &exec->fault, &work->outcome);
+}
+
+/* What a task's cell has yielded stands in front of what it ends with. */
+static void put_yields_first(struct mcp_exec *exec)
+{
+    struct bl_arena *arena = &exec->work.arena;
+    const struct bl_json *outcome = NULL;
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    if (bl_list_empty(&exec->yields) || exec->work.outcome.json.size == 0 ||
+        bl_json_read(arena, exec->work.outcome.json, NULL, &outcome, NULL) != 0 ||
+        bl_json_get(outcome, BL_TEXT("content_items")) == NULL)
+        return;
+    bl_buffer_init(&out, MCP_ANSWER_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    BL_JSON_MEMBERS (key, outcome) {
+        bl_json_write_key(&writer, bl_json_text(key));
+        if (!bl_text_equal(bl_json_text(key), BL_TEXT("content_items"))) {
+            bl_json_write_value(&writer, key + 1);
+            continue;
+        }
+        bl_json_write_array(&writer);
+        BL_LIST_EACH (link, &exec->yields)
+            BL_JSON_EACH (item, BL_CONTAINER(link, struct yield, link)->items)
+                bl_json_write_value(&writer, item);
+        BL_JSON_EACH (item, key + 1)
+            bl_json_write_value(&writer, item);
+        bl_json_write_end(&writer);
+    }
+    bl_json_write_end(&writer);
+    exec->work.outcome.json = mcp_take(arena, &out);
+}
+
+/* Is what it has yielded the answer? Of a task it is not. */
+static bool answer_yield(struct mcp_exec *exec)
+{
+    struct mcp_work *work = &exec->work;
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_lock_take(&work->settling);
+    bool answers = !work->task;
+    if (answers)
+        work->ready = true;
+    bl_lock_give(&work->settling);
+    bl_shield_end(&shield);
+    /* A client without a session has gone when it is answered, and its cell has not. */
+    if (answers && exec->peer->version == MCP_UNKNOWN_VERSION)
+        bl_list_remove(&work->link);
+    if (answers)
+        mcp_work_ring(work);
+    return answers;
+}
+
+static void keep_yield(struct mcp_exec *exec)
+{
+    struct bl_arena *arena = &exec->work.arena;
+    struct yield *yield = bl_arena_zalloc(arena, sizeof *yield);
+    const struct bl_json *outcome = NULL;
+
+    if (bl_json_read(arena, exec->seen.json, NULL, &outcome, NULL) != 0)
+        return;
+    yield->items = bl_json_get(outcome, BL_TEXT("content_items"));
+    if (bl_json_size(yield->items) > 0)
+        bl_list_push_back(&exec->yields, &yield->link);
+}
+
+/* Until there is an answer; true: its cell runs on. */
+static bool observe(struct mcp_exec *exec)
+{
+    struct mcp_work *work = &exec->work;
+    struct bl_cell_observe wish = {
+        .cell_id = work->id,
+        .yield_ms = exec->tasks ? TASK_YIELD_MS : exec->yield_ms,
+    };
+
+    for (wish.generation = 1;; wish.generation++) {
+        int code = bl_cell_observe(work->server->cells.session, &wish, &work->arena, &exec->seen,
+                                   &exec->fault);
+        if (code != 0 && bl_check() != 0) {
+            stop_cell(exec);
+            return false;
+        }
+        if (code != 0) {
+            take_fault(&work->arena, &exec->fault, &work->outcome);
+            return false;
+        }
+        take_observed(&work->arena, &exec->seen, &work->outcome);
+        if (exec->seen.type != BL_CELL_OBSERVE_YIELDED)
+            return false;
+        if (answer_yield(exec))
+            return true;
+        keep_yield(exec);
+    }
+}
+
+static void exec_main(struct mcp_work *work)
+{
+    struct mcp_exec *exec = BL_CONTAINER(work, struct mcp_exec, work);
+    int code = create(exec);
+
+    if (code != 0 && (bl_check() == 0 || work->server->cells.session == NULL)) {
+        take_fault(&work->arena, &exec->fault, &work->outcome);
+        return;
+    }
+    if (code != 0) {
+        stop_cell(exec);
+        return;
+    }
+    work->begun_ns = bl_now_ns();
+    mcp_work_ring(work);
+    if (observe(exec)) {
+        while (bl_sleep(BL_CELL_DEADLINE_MS_MAX * BL_NS_PER_MS) == 0)
+            continue;
+        stop_cell(exec);
+    }
+    put_yields_first(exec);
+}
+
+/* A cell that was asked for before, and became a task of this process then. */
+static bool is_task_already(const struct mcp_work *work)
+{
+    BL_LIST_EACH (link, &work->server->works) {
+        const struct mcp_work *other = BL_CONTAINER(link, struct mcp_work, all);
+        if (other != work && other->task && strcmp(other->id, work->id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An id that a task of another process has: there is none to be had for this cell, and it is
+ * answered as a plain call is. An observation that is due decides for all who wait. */
+static void yield_now(struct mcp_exec *exec, struct bl_arena *arena)
+{
+    struct bl_cell_observe wish = {.cell_id = exec->work.id, .generation = 1};
+    struct bl_cell_observe_outcome *seen = bl_arena_zalloc(arena, sizeof *seen);
+    struct bl_cell_fault *fault = bl_arena_zalloc(arena, sizeof *fault);
+
+    bl_cell_observe(exec->work.server->cells.session, &wish, arena, seen, fault);
+    while (!exec->work.ready)
+        mcp_work_wait(&exec->work, BL_NEVER);
+}
+
+/* It has outlived its yield time. False: it has not, after all. */
+static bool make_task(struct mcp_request *request, struct mcp_exec *exec,
+                      struct mcp_reply *ret_reply)
+{
+    struct mcp_work *work = &exec->work;
+    struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_lock_take(&work->settling);
+    int code = work->ready ? 0 : mcp_task_begin(work, work->server->cells.session_id, error);
+    bool ready = work->ready;
+    bool known = code == BL_EEXIST && is_task_already(work);
+    if (work->task || known)
+        bl_list_remove(&work->link);
+    bl_lock_give(&work->settling);
+    if (code == BL_EEXIST && !known) {
+        yield_now(exec, request->arena);
+        ready = true;
+    }
+    bl_shield_end(&shield);
+    if (ready)
+        return false;
+    if (code == 0 || known)
+        mcp_task_answer(request, work, ret_reply);
+    else
+        mcp_fail_error(request, ret_reply, BL_RPC_INTERNAL, error);
+    return true;
+}
+
+static void serve_exec(struct mcp_request *request, struct mcp_exec *exec,
+                       struct mcp_reply *ret_reply)
+{
+    struct mcp_work *work = &exec->work;
+    uint64_t patience_ns = exec->tasks ? exec->yield_ms * BL_NS_PER_MS : BL_NEVER;
+    int code = mcp_work_start(work, request->peer);
+
+    if (code != 0) {
+        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL, "the call cannot begin: %s",
+                 bl_error_text(code));
+        return;
+    }
+    if (!mcp_work_attend(request, work, patience_ns)) {
+        if (work->ready || !make_task(request, exec, ret_reply)) {
+            mcp_answer_outcome(request, &work->outcome, ret_reply);
+            return;
+        }
+        if (!bl_scope_stopped(request->scope))
+            return;
+        /* Nobody will know of the task. */
+        mcp_work_attend(request, work, BL_NEVER);
+    }
+    ret_reply->dropped = true;
+}
+
+static struct mcp_exec *exec_new(struct mcp_request *request, const char *kind,
+                                 const struct bl_json *arguments,
+                                 void (*main)(struct mcp_work *work))
+{
+    struct mcp_work *work =
+        mcp_work_new(request->peer->server, kind, sizeof(struct mcp_exec), main);
+    struct mcp_exec *exec = BL_CONTAINER(work, struct mcp_exec, work);
+    const struct bl_json *id = bl_json_get(arguments, BL_TEXT("cell_id"));
+
+    if (id != NULL)
+        bl_text_into(work->id, sizeof work->id, bl_json_text(id).data);
+    else
+        mcp_id_make(work->id, "c-");
+    exec->peer = request->peer;
+    exec->from_ns = bl_now_ns();
+    exec->yield_ms = mcp_count_argument(arguments, "yield_time_ms", BL_CELL_YIELD_MS);
+    bl_list_init(&exec->yields);
+    return exec;
+}
+
+void mcp_tool_exec(struct mcp_request *request, const struct bl_json *arguments,
+                   struct mcp_reply *ret_reply)
+{
+    struct mcp_exec *exec = exec_new(request, "exec", arguments, exec_main);
+
+    exec->source =
+        bl_arena_text(&exec->work.arena, bl_json_text(bl_json_get(arguments, BL_TEXT("source"))));
+    exec->timeout_ms = mcp_count_argument(arguments, "timeout_ms", 0);
+    exec->tasks = mcp_request_takes_tasks(request);
+    serve_exec(request, exec, ret_reply);
+    mcp_work_unref(&exec->work);
+}
+
+/* ---- wait, terminate ------------------------------------------------------------------------- */
+
+static void wait_main(struct mcp_work *work)
+{
+    struct mcp_exec *exec = BL_CONTAINER(work, struct mcp_exec, work);
+    struct bl_cell_observe wish = {
+        .cell_id = work->id,
+        .generation = exec->generation,
+        .yield_ms = exec->yield_ms,
+        .from_ns = exec->from_ns,
+    };
+
+    int code = open_cells(work->server, &exec->fault);
+    if (code == 0)
+        code = bl_cell_observe(work->server->cells.session, &wish, &work->arena, &exec->seen,
+                               &exec->fault);
+    if (code == 0)
+        take_observed(&work->arena, &exec->seen, &work->outcome);
+    else
+        take_fault(&work->arena, &exec->fault, &work->outcome);
+}
+
+void mcp_tool_wait(struct mcp_request *request, const struct bl_json *arguments,
+                   struct mcp_reply *ret_reply)
+{
+    struct mcp_exec *exec = exec_new(request, "wait", arguments, wait_main);
+
+    exec->generation = mcp_count_argument(arguments, "generation", 1);
+    mcp_work_serve(request, &exec->work, ret_reply);
+}
+
+void mcp_tool_terminate(struct mcp_request *request, const struct bl_json *arguments,
+                        struct mcp_reply *ret_reply)
+{
+    struct mcp_server *server = request->peer->server;
+    struct bl_cell_terminate_outcome *ended = bl_arena_zalloc(request->arena, sizeof *ended);
+    struct bl_cell_fault *fault = bl_arena_zalloc(request->arena, sizeof *fault);
+    const struct bl_json *id = bl_json_get(arguments, BL_TEXT("terminate_id"));
+    struct bl_cell_terminate terminate = {
+        .cell_id = bl_json_text(bl_json_get(arguments, BL_TEXT("cell_id"))).data,
+        .terminate_id = id != NULL ? bl_json_text(id).data : TERMINATE_ID,
+        .reason = BL_STOP_USER,
+    };
+    struct mcp_outcome outcome;
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    int code = open_cells(server, fault);
+    if (code == 0)
+        code = bl_cell_terminate(server->cells.session, &terminate, request->arena, ended, fault);
+    bl_shield_end(&shield);
+    if (code == 0)
+        take_terminated(request->arena, ended, &outcome);
+    else
+        take_fault(request->arena, fault, &outcome);
+    mcp_answer_outcome(request, &outcome, ret_reply);
+}

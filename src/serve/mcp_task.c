@@ -1,0 +1,217 @@
+/* Tasks: works that outlive their requests. The store has them before anybody is told of them, and
+ * what is told is what the store has, so that a later process tells the same. */
+#include <stdio.h>
+
+#include "mcp_core.h"
+
+#define TRIES_MAX 5u
+#define TRY_NS    (100 * BL_NS_PER_MS)
+
+static struct bl_store *store_of(const struct mcp_server *server)
+{
+    return server->options.workplaces->store;
+}
+
+static int64_t wall_ns(void)
+{
+    return bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+int mcp_task_begin(struct mcp_work *work, const char *session, struct bl_error *error)
+{
+    struct bl_store_task task = {
+        .id = work->id,
+        .kind = work->kind,
+        .session = session,
+        .created_wall_ns = work->created_wall_ns,
+        .status = "working",
+    };
+    struct bl_scope shield;
+
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = bl_store_task_begin(store_of(work->server), &task, error);
+    bl_shield_end(&shield);
+    work->task = code == 0;
+    return code;
+}
+
+/* A JSON-RPC error, as the plain call would have been answered with. */
+static struct bl_text failure_of(struct mcp_work *work)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, MCP_ANSWER_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    bl_json_write_key(&writer, BL_TEXT("code"));
+    bl_json_write_int64(&writer, BL_RPC_INTERNAL);
+    bl_json_put_text(&writer, "message", work->outcome.text);
+    bl_json_write_end(&writer);
+    return mcp_take(&work->arena, &out);
+}
+
+void mcp_task_end(struct mcp_work *work)
+{
+    const struct mcp_outcome *outcome = &work->outcome;
+    bool failed = outcome->json.size == 0 && !outcome->is_error;
+    struct bl_error *error = bl_arena_zalloc(&work->arena, sizeof *error);
+    struct bl_store_task task = {
+        .id = work->id,
+        .status = outcome->cancelled ? "cancelled"
+                  : failed           ? "failed"
+                                     : "completed",
+        .receipt = outcome->receipt,
+        .ended_wall_ns = wall_ns(),
+    };
+    int code = BL_EAGAIN;
+
+    task.expires_wall_ns = task.ended_wall_ns + (int64_t)MCP_TASK_KEPT_NS;
+    if (failed)
+        task.result = failure_of(work);
+    else if (!outcome->cancelled)
+        task.result = mcp_call_result(&work->arena, work->server, MCP_2026_07_28, outcome);
+    /* What the store never takes is failed once this process is gone. */
+    for (unsigned i = 0; i < TRIES_MAX && code != 0 && code != BL_EEXIST; i++) {
+        struct bl_scope shield;
+        bl_shield_begin(&shield, BL_STORE_NS_MAX);
+        if (i > 0)
+            bl_sleep(TRY_NS);
+        *error = (struct bl_error){0};
+        code = bl_store_task_end(store_of(work->server), &task, error);
+        bl_shield_end(&shield);
+    }
+}
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static void put_time(struct bl_json_writer *writer, const char *key, int64_t time_ns)
+{
+    char text[32];
+
+    bl_time_format(time_ns, text);
+    bl_json_put_string(writer, key, text);
+}
+
+/* How long it stays readable, from its creation on; nobody knows while it works. */
+static void put_ttl(struct bl_json_writer *writer, const struct bl_store_task *task)
+{
+    bl_json_write_key(writer, BL_TEXT("ttlMs"));
+    if (task->expires_wall_ns > task->created_wall_ns)
+        bl_json_write_int64(writer, (task->expires_wall_ns - task->created_wall_ns) /
+                                        (int64_t)BL_NS_PER_MS);
+    else
+        bl_json_write_null(writer);
+}
+
+static struct bl_text write_task(struct mcp_request *request, const struct bl_store_task *task,
+                                 const char *type)
+{
+    bool ended = strcmp(task->status, "working") != 0;
+    bool cancelled = strcmp(task->status, "cancelled") == 0;
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, MCP_ANSWER_MAX);
+    bl_json_writer_init(&writer, &out);
+    mcp_result_begin_with(&writer, request->peer->server, request->version, type, "belay/receipt",
+                          cancelled ? task->receipt : (struct bl_text){0});
+    bl_json_put_string(&writer, "taskId", task->id);
+    bl_json_put_string(&writer, "status", task->status);
+    put_time(&writer, "createdAt", task->created_wall_ns);
+    put_time(&writer, "lastUpdatedAt",
+             ended && task->ended_wall_ns != 0 ? task->ended_wall_ns : task->created_wall_ns);
+    put_ttl(&writer, task);
+    bl_json_put_uint64(&writer, "pollIntervalMs", MCP_TASK_POLL_MS);
+    if (strcmp(task->status, "completed") == 0)
+        bl_json_put_json(&writer, "result", task->result);
+    if (strcmp(task->status, "failed") == 0)
+        bl_json_put_json(&writer, "error",
+                         task->result.size > 0
+                             ? task->result
+                             : BL_TEXT("{\"code\":-32603,\"message\":\"the process that worked on "
+                                       "it ended before it did\"}"));
+    bl_json_write_end(&writer);
+    return mcp_take(request->arena, &out);
+}
+
+void mcp_task_answer(struct mcp_request *request, const struct mcp_work *work,
+                     struct mcp_reply *ret_reply)
+{
+    struct bl_store_task task = {
+        .id = work->id, .status = "working", .created_wall_ns = work->created_wall_ns};
+
+    *ret_reply = (struct mcp_reply){.result = write_task(request, &task, "task")};
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/* The task that is meant. False: it is answered. */
+static bool find_task(struct mcp_request *request, struct bl_store_task *ret_task,
+                      struct mcp_reply *ret_reply)
+{
+    const struct bl_json *id = bl_json_get(request->message.params, BL_TEXT("taskId"));
+    struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
+    struct bl_scope shield;
+
+    if (!mcp_request_takes_tasks(request)) {
+        mcp_fail(request, ret_reply, MCP_MISSING_CAPABILITY, NULL,
+                 "a request about tasks declares the extension " MCP_TASKS);
+        ret_reply->data =
+            BL_TEXT("{\"requiredCapabilities\":{\"extensions\":{\"" MCP_TASKS "\":{}}}}");
+        return false;
+    }
+    if (!bl_json_is(id, BL_JSON_STRING)) {
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/taskId", "'taskId' is a string");
+        return false;
+    }
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = bl_store_task_get(store_of(request->peer->server), request->arena,
+                                 bl_json_text(id).data, ret_task, error);
+    bl_shield_end(&shield);
+    if (code == BL_ENOENT)
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/taskId",
+                 "there is no such task, or it has expired");
+    else if (code != 0)
+        mcp_fail_error(request, ret_reply, BL_RPC_INTERNAL, error);
+    return code == 0;
+}
+
+void mcp_task_get(struct mcp_request *request, struct mcp_reply *ret_reply)
+{
+    struct bl_store_task task;
+
+    if (find_task(request, &task, ret_reply))
+        ret_reply->result = write_task(request, &task, "complete");
+}
+
+/* Ours never ask for anything. */
+void mcp_task_update(struct mcp_request *request, struct mcp_reply *ret_reply)
+{
+    struct bl_store_task task;
+
+    if (find_task(request, &task, ret_reply))
+        mcp_answer_empty(request, ret_reply);
+}
+
+void mcp_task_cancel(struct mcp_request *request, struct mcp_reply *ret_reply)
+{
+    static const struct bl_stop stop = {.reason = BL_STOP_USER, .origin = "tasks/cancel"};
+    struct bl_store_task task;
+
+    if (!find_task(request, &task, ret_reply))
+        return;
+    /* One that has just ended is looked at once more. */
+    bool stopped = mcp_work_stop_all(request->peer->server, bl_text_from(task.id), &stop);
+    bool working = !stopped && strcmp(task.status, "working") == 0;
+    if (working && !find_task(request, &task, ret_reply))
+        return;
+    if (working && strcmp(task.status, "working") == 0) {
+        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL,
+                 "another process works on it; `belay cancel %s` stops it", task.id);
+        return;
+    }
+    mcp_answer_empty(request, ret_reply);
+}

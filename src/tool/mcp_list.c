@@ -1,0 +1,352 @@
+/* What a server offers: all pages of it, within bounds, without what cannot be used. */
+#include <ctype.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "mcp.h"
+
+#define CURSOR_MAX      ((size_t)4096)
+#define DESCRIPTION_MAX ((size_t)16 * 1024)
+#define TOOL_NAME_MAX   ((size_t)1024)
+#define HEADERS_MAX     32u
+#define DEPTH_MAX       16u
+/* That are told one by one, of one listing. */
+#define TOLD_MAX 20u
+
+/* ---- Schemas --------------------------------------------------------------------------------- */
+
+static bool is_value_keyword(struct bl_text key)
+{
+    return bl_text_equal(key, BL_TEXT("const")) || bl_text_equal(key, BL_TEXT("enum")) ||
+           bl_text_equal(key, BL_TEXT("default")) || bl_text_equal(key, BL_TEXT("examples"));
+}
+
+/* What is found in a schema, wherever it stands. */
+struct found {
+    bool remote;     /* a $ref that is not into the schema itself */
+    size_t headers;  /* x-mcp-header, wherever it stands */
+    bool bad_header; /* one of them is no name */
+};
+
+static bool is_token(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (!isalnum((unsigned char)text.data[i]) &&
+            (text.data[i] == '\0' || strchr("!#$%&'*+-.^_`|~", text.data[i]) == NULL))
+            return false;
+    return text.size > 0 && text.size <= 128;
+}
+
+static void look_at_keyword(struct found *found, const struct bl_json *key)
+{
+    struct bl_text name = bl_json_text(key);
+    if (bl_text_equal(name, BL_TEXT("$ref")) || bl_text_equal(name, BL_TEXT("$dynamicRef")) ||
+        bl_text_equal(name, BL_TEXT("$recursiveRef")))
+        found->remote |= bl_json_is(key + 1, BL_JSON_STRING) &&
+                         !bl_text_starts_with(bl_json_text(key + 1), BL_TEXT("#"));
+    if (bl_text_equal(name, BL_TEXT("x-mcp-header"))) {
+        found->headers++;
+        found->bad_header |= !is_token(bl_json_text(key + 1));
+    }
+}
+
+/* `named`: its keys are names of properties, and not keywords. As deep as a message may be. */
+static void look(struct found *found, const struct bl_json *value, bool named)
+{
+    BL_JSON_EACH (element, value)
+        look(found, element, false);
+    BL_JSON_MEMBERS (key, value) {
+        struct bl_text name = bl_json_text(key);
+        if (!named)
+            look_at_keyword(found, key);
+        if (named || !is_value_keyword(name))
+            look(found, key + 1, !named && bl_text_equal(name, BL_TEXT("properties")));
+    }
+}
+
+/* ---- Headers --------------------------------------------------------------------------------- */
+
+struct collector {
+    struct bl_arena *arena;
+    struct mcp_header headers[HEADERS_MAX];
+    size_t count;
+    struct bl_text path[DEPTH_MAX];
+    bool bad; /* of a type that no header can carry, twice the same, or too many */
+};
+
+static bool is_carried(const struct bl_json *type)
+{
+    struct bl_text name = bl_json_text(type);
+    return bl_text_equal(name, BL_TEXT("string")) || bl_text_equal(name, BL_TEXT("integer")) ||
+           bl_text_equal(name, BL_TEXT("boolean"));
+}
+
+static void add_header(struct collector *collector, const struct bl_json *property,
+                       struct bl_text name, size_t depth)
+{
+    const char *whole =
+        bl_arena_printf(collector->arena, "Mcp-Param-" BL_TEXT_FORMAT, BL_TEXT_ARG(name)).data;
+    for (size_t i = 0; i < collector->count; i++)
+        collector->bad |= strcasecmp(collector->headers[i].name, whole) == 0;
+    if (collector->bad || collector->count == HEADERS_MAX ||
+        !is_carried(bl_json_get(property, BL_TEXT("type")))) {
+        collector->bad = true;
+        return;
+    }
+    struct bl_text *path = bl_arena_alloc(collector->arena, depth * sizeof *path);
+    memcpy(path, collector->path, depth * sizeof *path);
+    collector->headers[collector->count++] = (struct mcp_header){whole, path, depth};
+}
+
+/* Those that are reached by `properties` alone. */
+static void collect(struct collector *collector, const struct bl_json *schema, size_t depth)
+{
+    const struct bl_json *properties = bl_json_get(schema, BL_TEXT("properties"));
+    if (depth == DEPTH_MAX)
+        return;
+    BL_JSON_MEMBERS (key, properties) {
+        const struct bl_json *name = bl_json_get(key + 1, BL_TEXT("x-mcp-header"));
+        collector->path[depth] = bl_arena_text(collector->arena, bl_json_text(key));
+        if (name != NULL)
+            add_header(collector, key + 1, bl_json_text(name), depth + 1);
+        collect(collector, key + 1, depth + 1);
+    }
+}
+
+static const char *take_headers(struct bl_arena *arena, const struct bl_json *schema,
+                                const struct found *found, struct mcp_tool *tool)
+{
+    const char *wrong = NULL;
+    if (found->headers == 0)
+        return NULL;
+    if (found->bad_header)
+        return "an x-mcp-header is no name of a header";
+    struct collector *collector = bl_zalloc(sizeof *collector);
+    collector->arena = arena;
+    collect(collector, schema, 0);
+    if (collector->bad)
+        wrong = "an x-mcp-header stands twice, or at what is neither text, integer nor boolean";
+    else if (collector->count != found->headers)
+        wrong = "an x-mcp-header stands where no argument can be told to have it";
+    struct mcp_header *headers = bl_arena_alloc(arena, sizeof collector->headers);
+    memcpy(headers, collector->headers, sizeof collector->headers);
+    tool->headers = headers;
+    tool->header_count = collector->count;
+    bl_free(collector);
+    return wrong;
+}
+
+const char *mcp_tool_check(struct bl_arena *arena, const struct bl_json *schema,
+                           struct mcp_tool *tool)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer text;
+    struct found found = {0};
+    if (!bl_json_is(schema, BL_JSON_OBJECT) ||
+        !bl_text_equal(bl_json_text(bl_json_get(schema, BL_TEXT("type"))), BL_TEXT("object")))
+        return "its inputSchema is not that of an object";
+    bl_buffer_init(&text, MCP_SCHEMA_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_value(&writer, schema);
+    int code = bl_json_writer_done(&writer);
+    if (code == 0)
+        tool->schema = bl_arena_text(arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    if (code != 0)
+        return "its inputSchema is larger than 64 KiB";
+    look(&found, schema, false);
+    if (found.remote)
+        return "its inputSchema refers to what is elsewhere, and nothing is fetched for it";
+    const char *wrong = take_headers(arena, schema, &found, tool);
+    /* One that we cannot check, the server does. */
+    if (wrong == NULL && bl_json_schema_new(schema, &tool->compiled, NULL) != 0)
+        tool->compiled = NULL;
+    return wrong;
+}
+
+/* ---- Tools ----------------------------------------------------------------------------------- */
+
+/* A listing while it is made. */
+struct lister {
+    struct mcp_server *server;
+    struct mcp_listing *listing;
+    struct bl_arena arena; /* of one page */
+    struct bl_map seen;    /* names */
+    struct bl_map cursors;
+    size_t left_out; /* with a reason each */
+    size_t too_many;
+};
+
+void mcp_listing_unref(struct mcp_listing *listing)
+{
+    if (listing == NULL || --listing->users > 0)
+        return;
+    for (size_t i = 0; i < listing->count; i++)
+        bl_json_schema_free(listing->tools[i].compiled);
+    bl_arena_done(&listing->arena);
+    bl_free(listing);
+}
+
+static void leave_out(struct lister *lister, struct bl_text name, const char *why)
+{
+    char shown[80];
+    size_t size = 0;
+    struct bl_text cut = bl_utf8_cut(name, sizeof shown - 1);
+    for (; size < cut.size; size++)
+        shown[size] = (unsigned char)cut.data[size] < 0x20 ? '?' : cut.data[size];
+    shown[size] = '\0';
+    if (++lister->left_out <= TOLD_MAX)
+        mcp_notice(lister->server->toolbox, "MCP server %s: the tool '%s' is left out: %s",
+                   lister->server->entry->name, shown, why);
+}
+
+static bool is_enabled(const struct bl_mcp_entry *entry, const char *name)
+{
+    if (entry->enabled_tools == NULL)
+        return true;
+    for (size_t i = 0; entry->enabled_tools[i] != NULL; i++)
+        if (bl_tool_name_fits(entry->enabled_tools[i], name))
+            return true;
+    return false;
+}
+
+static const char *describe(struct bl_arena *arena, const struct bl_json *tool)
+{
+    struct bl_text text = bl_json_text(bl_json_get(tool, BL_TEXT("description")));
+    if (text.size == 0)
+        text = bl_json_text(bl_json_get(tool, BL_TEXT("title")));
+    text = bl_arena_text(arena, bl_utf8_cut(text, DESCRIPTION_MAX));
+    /* A NUL would end it for us alone. */
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '\0')
+            return bl_arena_text(arena, (struct bl_text){text.data, i}).data;
+    return text.data;
+}
+
+static void take_tool(struct lister *lister, const struct bl_json *value)
+{
+    struct mcp_listing *listing = lister->listing;
+    struct bl_text name = bl_json_text(bl_json_get(value, BL_TEXT("name")));
+    struct mcp_tool tool = {.server = lister->server};
+    if (name.size == 0 || name.size > TOOL_NAME_MAX) {
+        leave_out(lister, name, "it has no name, or one of more than 1,024 bytes");
+        return;
+    }
+    tool.own_name = bl_arena_text(&listing->arena, name);
+    if (!is_enabled(lister->server->entry, tool.own_name.data))
+        return;
+    if (bl_map_has(&lister->seen, name)) {
+        leave_out(lister, name, "there is another one of that name");
+        return;
+    }
+    if (listing->count == MCP_TOOLS_MAX) {
+        lister->too_many++;
+        return;
+    }
+    bl_map_set(&lister->seen, name, lister, NULL);
+    const char *wrong =
+        mcp_tool_check(&listing->arena, bl_json_get(value, BL_TEXT("inputSchema")), &tool);
+    if (wrong != NULL) {
+        leave_out(lister, name, wrong);
+        return;
+    }
+    tool.description = describe(&listing->arena, value);
+    tool.reads =
+        bl_json_boolean(bl_json_pointer(value, BL_TEXT("/annotations/readOnlyHint")), false);
+    listing->tools[listing->count++] = tool;
+}
+
+/* ---- Pages ----------------------------------------------------------------------------------- */
+
+static int ask_page(struct lister *lister, struct bl_text cursor, const struct bl_json **ret_page,
+                    struct bl_error *error)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer params;
+    struct bl_rpc_failure failure = {0};
+    bl_buffer_init(&params, SIZE_MAX);
+    bl_json_writer_init(&writer, &params);
+    mcp_server_params(lister->server, &writer, 0);
+    if (cursor.size > 0)
+        bl_json_put_text(&writer, "cursor", cursor);
+    bl_json_write_end(&writer);
+    struct mcp_request request = {.method = "tools/list", .params = bl_buffer_text(&params)};
+    int code = mcp_server_ask(lister->server, &request, &lister->arena, ret_page, &failure, error);
+    bl_buffer_done(&params);
+    return code;
+}
+
+/* The cursor of the next page, for as long as it is needed; empty: this was the last. */
+static struct bl_text next_cursor(struct lister *lister, const struct bl_json *page,
+                                  unsigned number)
+{
+    const struct bl_toolbox *toolbox = lister->server->toolbox;
+    const char *name = lister->server->entry->name;
+    struct bl_text none = {0}, next = bl_json_text(bl_json_get(page, BL_TEXT("nextCursor")));
+    const char *why = NULL;
+    if (next.size == 0)
+        return none;
+    if (next.size > CURSOR_MAX)
+        why = "its list goes on with a cursor of more than 4,096 bytes";
+    else if (bl_map_has(&lister->cursors, next))
+        why = "its list goes round in a circle (a cursor came twice)";
+    else if (number + 1 >= MCP_PAGES_MAX)
+        why = "its list has more than 100 pages";
+    else if (lister->too_many > 0)
+        why = "its list goes on after 512 tools";
+    if (why == NULL) {
+        bl_map_set(&lister->cursors, next, lister, NULL);
+        return bl_arena_text(&lister->listing->arena, next);
+    }
+    mcp_notice((struct bl_toolbox *)toolbox, "MCP server %s: %s; the rest is left out", name, why);
+    return none;
+}
+
+static int read_pages(struct lister *lister, struct bl_error *error)
+{
+    struct bl_text cursor = {0};
+    for (unsigned number = 0; number < MCP_PAGES_MAX; number++) {
+        const struct bl_json *page = NULL;
+        int code = ask_page(lister, cursor, &page, error);
+        if (code != 0)
+            return code;
+        const struct bl_json *tools = bl_json_get(page, BL_TEXT("tools"));
+        if (!bl_json_is(tools, BL_JSON_ARRAY))
+            return bl_error_set(error, BL_EPARSE, BL_KIND_MCP, "list tools",
+                                lister->server->entry->name,
+                                "its answer to tools/list holds no list of tools");
+        BL_JSON_EACH (tool, tools)
+            take_tool(lister, tool);
+        cursor = next_cursor(lister, page, number);
+        bl_arena_reset(&lister->arena);
+        if (cursor.size == 0)
+            break;
+    }
+    return 0;
+}
+
+int mcp_list(struct mcp_server *server, struct mcp_listing **ret_listing, struct bl_error *error)
+{
+    struct lister lister = {.server = server};
+    struct mcp_listing *listing = bl_zalloc(sizeof *listing);
+    listing->users = 1;
+    listing->tools = bl_arena_alloc(&listing->arena, MCP_TOOLS_MAX * sizeof *listing->tools);
+    lister.listing = listing;
+    bl_map_init(&lister.seen);
+    bl_map_init(&lister.cursors);
+    int code = read_pages(&lister, error);
+    if (lister.left_out > TOLD_MAX)
+        mcp_notice(server->toolbox, "MCP server %s: %zu more tools are left out",
+                   server->entry->name, lister.left_out - TOLD_MAX);
+    if (lister.too_many > 0)
+        mcp_notice(server->toolbox, "MCP server %s: it lists more than %u tools; %zu are left out",
+                   server->entry->name, MCP_TOOLS_MAX, lister.too_many);
+    bl_map_done(&lister.seen);
+    bl_map_done(&lister.cursors);
+    bl_arena_done(&lister.arena);
+    if (code == 0)
+        *ret_listing = listing;
+    else
+        mcp_listing_unref(listing);
+    return code;
+}

@@ -1,0 +1,354 @@
+/* Design notes.
+ *
+ * A server's process has a keeper: a fiber that starts it in a warden, waits for its end, and sees
+ * to that end when it is ordered. Everybody else gives orders, and waits. The connection lives on
+ * through the grace, so that a cancellation gets out before the kill. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "mcp.h"
+
+#define READ_SIZE    ((size_t)16384)
+#define START_NS_MAX (10 * BL_NS_PER_S)
+/* For its exit code to come, when its output has ended, and the other way about. */
+#define TAIL_NS (BL_NS_PER_S / 2)
+
+/* ---- Standard error -------------------------------------------------------------------------- */
+
+static void keep_errors(struct mcp_server *server, struct bl_text bytes)
+{
+    bl_buffer_append(&server->errors, bytes);
+    if (server->errors.size > 2 * MCP_ERRORS_MAX)
+        bl_buffer_consume(&server->errors, server->errors.size - MCP_ERRORS_MAX);
+}
+
+static int errors_main(void *argument)
+{
+    struct mcp_process *process = argument;
+    char *buffer = bl_alloc(READ_SIZE);
+    size_t size;
+    int code;
+    while ((code = bl_descriptor_read(process->errors, buffer, READ_SIZE, &size)) == 0 && size > 0)
+        keep_errors(process->server, (struct bl_text){buffer, size});
+    bl_free(buffer);
+    return code;
+}
+
+/* ---- What it says and asks ------------------------------------------------------------------- */
+
+static void take_request(void *context, struct bl_rpc_call *call)
+{
+    const struct mcp_process *process = context;
+    struct bl_text answer =
+        mcp_server_answer(process->server, bl_rpc_call_arena(call), bl_rpc_call_method(call));
+    if (answer.size > 0)
+        bl_rpc_answer(call, answer);
+}
+
+static void take_notification(void *context, struct bl_text method, const struct bl_json *params)
+{
+    const struct mcp_process *process = context;
+    mcp_server_told(process->server, method, params);
+}
+
+/* Who does not speak any more is of no use, and may not even have ended. */
+static void has_gone(void *context, const char *why)
+{
+    struct mcp_process *process = context;
+    bl_scope_stop(&process->scope, BL_STOP_OWNER_DIED, why);
+}
+
+/* ---- The process ----------------------------------------------------------------------------- */
+
+static bool sets(const char *const *variables, const char *pair)
+{
+    size_t size = strcspn(pair, "=") + 1;
+    for (; *variables != NULL; variables++)
+        if (strncmp(*variables, pair, size) == 0)
+            return true;
+    return false;
+}
+
+/* Ours without its secrets, and what the entry sets. */
+static const char *const *make_environment(struct mcp_process *process)
+{
+    const struct bl_toolbox *toolbox = process->server->toolbox;
+    const char *const *own = process->server->entry->variables;
+    const char *const *scrubbed =
+        bl_environment_scrub(&process->arena, NULL, toolbox->hidden, toolbox->allowed);
+    size_t count = 0, kept = 0;
+    while (scrubbed[count] != NULL)
+        count++;
+    for (size_t i = 0; own[i] != NULL; i++)
+        count++;
+    const char **all = bl_arena_alloc(&process->arena, (count + 1) * sizeof *all);
+    for (size_t i = 0; scrubbed[i] != NULL; i++)
+        if (!sets(own, scrubbed[i]))
+            all[kept++] = scrubbed[i];
+    for (size_t i = 0; own[i] != NULL; i++)
+        all[kept++] = own[i];
+    all[kept] = NULL;
+    return all;
+}
+
+static int make_arguments(struct mcp_process *process, const char *const **ret_arguments,
+                          struct bl_error *error)
+{
+    const struct bl_toolbox *toolbox = process->server->toolbox;
+    const struct bl_mcp_entry *entry = process->server->entry;
+    size_t count = 0;
+    while (entry->arguments[count] != NULL)
+        count++;
+    const char **all = bl_arena_zalloc(&process->arena, (count + 2) * sizeof *all);
+    all[0] = entry->command;
+    memcpy(all + 1, entry->arguments, count * sizeof *all);
+    *ret_arguments = all;
+    if (!toolbox->sandbox_chosen || toolbox->sandbox == BL_SANDBOX_OFF)
+        return 0;
+    struct bl_sandbox_view view = {
+        .sandbox = toolbox->sandbox,
+        .workspace = toolbox->workspace,
+        .folders = toolbox->folders,
+        .readable = toolbox->readable,
+        .network = permission_network(toolbox->permissions),
+    };
+    return bl_sandbox_wrap_view(&process->arena, &view, all, ret_arguments, error);
+}
+
+static int start_warden(struct mcp_process *process, struct bl_error *error)
+{
+    const struct bl_toolbox *toolbox = process->server->toolbox;
+    const struct bl_mcp_entry *entry = process->server->entry;
+    struct bl_warden_options options = {
+        .environment = make_environment(process),
+        .directory = entry->directory != NULL ? entry->directory : toolbox->workspace,
+        .input = process->to[0],
+        .output = process->from[1],
+        .error = process->errors_fd[1],
+        .container = toolbox->sandbox_chosen ? toolbox->container : toolbox->container_given,
+        .grace_ms = toolbox->grace_ms,
+    };
+    struct bl_scope shield;
+    int code = make_arguments(process, &options.arguments, error);
+    if (code == 0)
+        code = bl_scope_check(&process->scope);
+    if (code != 0)
+        return code;
+    /* A stop that comes while it starts finds it started. */
+    bl_shield_begin(&shield, START_NS_MAX);
+    code = bl_warden_start(&options, &process->warden, error);
+    bl_shield_end(&shield);
+    return code;
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static int open_pipes(struct mcp_process *process, struct bl_error *error)
+{
+    if (pipe2(process->to, O_CLOEXEC) < 0 || pipe2(process->from, O_CLOEXEC) < 0 ||
+        pipe2(process->errors_fd, O_CLOEXEC) < 0)
+        return bl_error_set(error, BL_EMFILE, BL_KIND_MCP, "start an MCP server",
+                            process->server->entry->name, "no descriptors for its streams");
+    return bl_descriptor_new(process->errors_fd[0], &process->errors);
+}
+
+static int open_connection(struct mcp_process *process, struct bl_error *error)
+{
+    struct bl_rpc_options options = {
+        .in = process->from[0],
+        .out = process->to[1],
+        .cancel_method = "notifications/cancelled",
+        .request = take_request,
+        .notification = take_notification,
+        .gone = has_gone,
+        .context = process,
+        .origin = "mcp",
+    };
+    /* Theirs are the last, so that their end is the end of file. */
+    close_end(&process->to[0]);
+    close_end(&process->from[1]);
+    close_end(&process->errors_fd[1]);
+    int code = bl_nursery_spawn(&process->nursery, NULL, "mcp errors", errors_main, process, NULL);
+    if (code == 0)
+        code = bl_rpc_open(&process->nursery, &options, &process->rpc, error);
+    return code;
+}
+
+/* ---- Its end --------------------------------------------------------------------------------- */
+
+/* Closes what it reads from, which is how a server is told to end, and says so by a signal. */
+static void tell_to_end(struct mcp_process *process)
+{
+    struct bl_rpc *rpc = process->rpc;
+    process->rpc = NULL;
+    bl_rpc_close(rpc, 0);
+    close_end(&process->to[1]);
+    bl_warden_signal(process->warden, SIGTERM);
+}
+
+static void end_warden(struct mcp_process *process)
+{
+    uint32_t grace_ms = process->grace_ms;
+    int code = BL_ETIMEDOUT;
+    if (process->gentle)
+        tell_to_end(process);
+    /* Also for the exit code of one that has gone. */
+    if (!process->wanted && grace_ms == 0)
+        grace_ms = (uint32_t)(TAIL_NS / BL_NS_PER_MS);
+    if (grace_ms > 0) {
+        bl_shield_begin(&process->grace, grace_ms * BL_NS_PER_MS);
+        process->in_grace = true;
+        code = bl_warden_wait(process->warden, &process->end);
+        process->in_grace = false;
+        bl_shield_end(&process->grace);
+    }
+    if (code != 0)
+        bl_warden_stop(process->warden, SIGKILL, 0, &process->end);
+}
+
+/* What it had written before it ended is read first: that ends all waits for it. */
+static void read_rest(struct mcp_process *process)
+{
+    struct bl_scope shield;
+    bl_shield_begin(&shield, TAIL_NS);
+    while (process->rpc != NULL && process->asks > 0 && mcp_server_wait(process->server) == 0)
+        continue;
+    bl_shield_end(&shield);
+}
+
+static void close_process(struct mcp_process *process)
+{
+    struct bl_scope shield;
+    struct bl_rpc *rpc = process->rpc;
+    process->rpc = NULL;
+    bl_rpc_close(rpc, 0);
+    /* Standard error: to its end, which has come with that of the tree. */
+    bl_shield_begin(&shield, TAIL_NS);
+    bl_nursery_join(&process->nursery);
+    bl_shield_end(&shield);
+    bl_nursery_done(&process->nursery);
+    bl_descriptor_free(process->errors);
+    process->errors = NULL;
+    for (int i = 0; i < 2; i++) {
+        close_end(&process->to[i]);
+        close_end(&process->from[i]);
+        close_end(&process->errors_fd[i]);
+    }
+    bl_warden_free(process->warden);
+    process->warden = NULL;
+}
+
+static int keeper_main(void *argument)
+{
+    struct mcp_process *process = argument;
+    struct mcp_server *server = process->server;
+    struct bl_scope *outer = bl_scope_current();
+    bl_nursery_init(&process->nursery, outer);
+    process->code = open_pipes(process, &process->error);
+    if (process->code == 0)
+        process->code = start_warden(process, &process->error);
+    process->running = process->code == 0;
+    if (process->running)
+        process->code = open_connection(process, &process->error);
+    mcp_server_changed(server);
+    if (process->running) {
+        bl_scope_enter(&process->scope);
+        int code =
+            process->code == 0 ? bl_warden_wait(process->warden, &process->end) : process->code;
+        bl_scope_enter(outer);
+        if (code != 0)
+            end_warden(process);
+        read_rest(process);
+    }
+    close_process(process);
+    process->ended = true;
+    bl_scope_done(&process->scope);
+    mcp_server_ended(server, process);
+    mcp_process_unref(process);
+    return 0;
+}
+
+/* ---- For the others -------------------------------------------------------------------------- */
+
+void mcp_process_unref(struct mcp_process *process)
+{
+    if (process == NULL || --process->users > 0)
+        return;
+    bl_arena_done(&process->arena);
+    bl_free(process);
+}
+
+int mcp_process_start(struct mcp_server *server, struct bl_error *error)
+{
+    struct bl_nursery *nursery = server->toolbox->mcp_nursery;
+    struct mcp_process *process = bl_zalloc(sizeof *process);
+    process->server = server;
+    process->users = 2;
+    for (int i = 0; i < 2; i++)
+        process->to[i] = process->from[i] = process->errors_fd[i] = -1;
+    bl_arena_init(&process->arena);
+    bl_scope_init(&process->scope, &nursery->scope);
+    server->process = process;
+    int code = bl_nursery_spawn(nursery, NULL, "mcp keeper", keeper_main, process, NULL);
+    if (code != 0) {
+        bl_scope_done(&process->scope);
+        server->process = NULL;
+        process->users--;
+    }
+    while (code == 0 && !process->running && !process->ended)
+        code = mcp_server_wait(server);
+    if (code == 0)
+        code = process->code;
+    if (code != 0 && process->error.code != 0)
+        *error = process->error;
+    mcp_process_unref(process);
+    return code;
+}
+
+void mcp_process_stop(struct mcp_process *process, bool gentle, uint32_t grace_ms)
+{
+    if (process->ended)
+        return;
+    /* One that has gone by itself was a crash before it was wanted. */
+    process->wanted = process->wanted || !process->running ||
+                      (process->rpc != NULL && !bl_rpc_gone(process->rpc));
+    if (bl_scope_stop(&process->scope, BL_STOP_USER, "mcp")) {
+        process->gentle = gentle;
+        process->grace_ms = grace_ms;
+    } else if (grace_ms == 0) {
+        mcp_process_hurry(process);
+    }
+    mcp_server_changed(process->server);
+}
+
+int mcp_process_await(struct mcp_process *process)
+{
+    int code = 0;
+    while (!process->ended && code == 0)
+        code = mcp_server_wait(process->server);
+    return code;
+}
+
+void mcp_process_hurry(struct mcp_process *process)
+{
+    process->grace_ms = 0;
+    if (process->in_grace)
+        bl_scope_stop(&process->grace, BL_STOP_USER, "hurry");
+}
+
+struct bl_text mcp_process_ending(const struct mcp_process *process, struct bl_arena *arena)
+{
+    char note[160];
+    size_t size = tool_command_note(&process->end, note, sizeof note);
+    if (size > 0)
+        return bl_arena_text(arena, bl_text_trim((struct bl_text){note, size}));
+    return process->end.how == BL_END_EXITED ? BL_TEXT("exit code 0")
+                                             : BL_TEXT("it closed its output");
+}

@@ -1,0 +1,167 @@
+/* The cancel ladder.
+ *
+ * A server was told that the call is not wanted (by whoever asked it). No answer of the protocol
+ * proves that it has stopped, so after the grace its whole process tree is killed: that does. Where
+ * it cannot be (it is remote, it is trusted, others still work in it) the receipt says `unknown`;
+ * a task's server has a word for it, and then it is `aborted`, on that word. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "mcp.h"
+
+/* Beyond the grace, for the proof. */
+#define PROOF_NS_MAX (20 * BL_NS_PER_S)
+
+/* Somebody else's call runs in the same process, and is not being stopped. */
+static bool has_others(const struct mcp_call *own)
+{
+    BL_LIST_EACH (link, &own->server->calls) {
+        const struct mcp_call *other = BL_CONTAINER(link, struct mcp_call, link);
+        if (other != own && other->process == own->process && !bl_scope_stopped(&other->timed))
+            return true;
+    }
+    return false;
+}
+
+static void describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
+    BL_PRINTF(3, 4);
+
+static void describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
+{
+    struct bl_buffer text;
+    va_list arguments;
+    bl_buffer_init(&text, SIZE_MAX);
+    va_start(arguments, format);
+    bl_buffer_vprintf(&text, format, arguments);
+    va_end(arguments);
+    *ret_words = bl_arena_text(own->call->arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    bl_text_into(own->unit.detail, sizeof own->unit.detail, ret_words->data);
+}
+
+/* Of a tree that has ended; its processes are counted once, though several calls were in it. */
+static enum bl_fate take_end(struct bl_unit *unit, const struct bl_warden_end *end, bool first)
+{
+    unit->mechanism = end->mechanism;
+    if (first) {
+        unit->processes = end->processes;
+        unit->survivors = end->survivors;
+        unit->signal = end->strongest_signal;
+    }
+    if (end->how == BL_END_LOST)
+        return BL_FATE_UNKNOWN;
+    return end->strongest_signal == SIGKILL ? BL_FATE_KILLED : BL_FATE_ABORTED;
+}
+
+static enum bl_fate kill_server(struct mcp_call *own, uint64_t from_ns, struct bl_text *ret_words)
+{
+    struct mcp_process *process = own->process;
+    const char *name = own->server->entry->name;
+    uint64_t spent_ms = (bl_now_ns() - from_ns) / BL_NS_PER_MS;
+    uint32_t grace_ms = own->server->toolbox->grace_ms;
+    bool hurry = own->server->toolbox->hurry || spent_ms >= grace_ms;
+    struct bl_scope shield;
+    process->doomed = true;
+    mcp_process_stop(process, false, hurry ? 0 : grace_ms - (uint32_t)spent_ms);
+    bl_shield_begin(&shield, PROOF_NS_MAX);
+    int code = mcp_process_await(process);
+    bl_shield_end(&shield);
+    if (code != 0) {
+        describe(own, ret_words, "the MCP server %s could not be stopped", name);
+        return BL_FATE_UNKNOWN;
+    }
+    enum bl_fate fate = take_end(&own->unit, &process->end, !process->told);
+    process->told = true;
+    describe(own, ret_words,
+             fate == BL_FATE_KILLED ? "the MCP server %s was killed with all that it had started"
+                                    : "the MCP server %s has ended with all that it had started",
+             name);
+    return fate;
+}
+
+void mcp_call_cancel_task(struct mcp_call *own)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    const struct bl_json *result;
+    struct bl_json_writer writer;
+    struct bl_buffer params;
+    struct bl_scope shield;
+    bl_buffer_init(&params, SIZE_MAX);
+    bl_json_writer_init(&writer, &params);
+    mcp_server_params(own->server, &writer, 0);
+    bl_json_put_text(&writer, "taskId", own->task);
+    bl_json_write_end(&writer);
+    struct mcp_request request = {
+        .method = "tasks/cancel", .params = bl_buffer_text(&params), .name = own->task};
+    bl_shield_begin(&shield, own->server->toolbox->grace_ms * BL_NS_PER_MS);
+    own->task_stopped =
+        mcp_server_ask(own->server, &request, &own->arena, &result, NULL, error) == 0;
+    bl_shield_end(&shield);
+    bl_buffer_done(&params);
+    bl_free(error);
+}
+
+/* It never came to run in the server. */
+static enum bl_fate never_entered(struct mcp_call *own, struct bl_text *ret_words)
+{
+    const char *name = own->server->entry->name;
+    /* Its start was stopped with us. */
+    if (own->server->ends != own->ends)
+        take_end(&own->unit, &own->server->last_end, true);
+    describe(own, ret_words, "the MCP server %s was not ready; the tool was not run", name);
+    return BL_FATE_NEVER_STARTED;
+}
+
+enum bl_fate mcp_call_climb(struct mcp_call *own, struct bl_text *ret_words)
+{
+    const char *name = own->server->entry->name;
+    uint64_t from_ns = bl_now_ns();
+    if (bl_list_empty(&own->link))
+        return never_entered(own, ret_words);
+    if (own->task.size > 0)
+        mcp_call_cancel_task(own);
+    bool trusted = own->process != NULL && own->server->entry->trust;
+    if (own->task_stopped && (own->process == NULL || trusted)) {
+        describe(own, ret_words, "stopped by the word of the MCP server %s", name);
+        return BL_FATE_ABORTED;
+    }
+    if (own->process == NULL) {
+        describe(own, ret_words,
+                 "the MCP server %s is elsewhere, and nobody can say whether it "
+                 "has stopped",
+                 name);
+        return BL_FATE_UNKNOWN;
+    }
+    if (trusted) {
+        describe(own, ret_words, "the MCP server %s was told, and is trusted to have stopped",
+                 name);
+        return BL_FATE_UNKNOWN;
+    }
+    if (has_others(own)) {
+        own->process->doomed = true;
+        describe(own, ret_words,
+                 "other calls run in the MCP server %s: it is killed when they have ended", name);
+        return BL_FATE_UNKNOWN;
+    }
+    return kill_server(own, from_ns, ret_words);
+}
+
+void mcp_call_leave(struct mcp_call *own)
+{
+    struct mcp_process *process = own->process;
+    struct bl_scope shield;
+    bl_list_remove(&own->link);
+    if (process == NULL)
+        return;
+    bool last = true;
+    BL_LIST_EACH (link, &own->server->calls)
+        last = last && BL_CONTAINER(link, struct mcp_call, link)->process != process;
+    if (process->doomed && last && !process->ended) {
+        mcp_process_stop(process, false, 0);
+        bl_shield_begin(&shield, PROOF_NS_MAX);
+        mcp_process_await(process);
+        bl_shield_end(&shield);
+    }
+    mcp_process_unref(process);
+    own->process = NULL;
+}

@@ -1,0 +1,98 @@
+/* Calls that a server has made a task of: asked about at the interval that it names. */
+#include "mcp.h"
+
+#define POLL_MS_DEFAULT 1000
+#define POLL_MS_MIN     50
+#define POLL_MS_MAX     60000
+/* Questions in a row that got lost, before the task is given up. */
+#define LOST_MAX 5u
+
+static uint64_t poll_ns(const struct bl_json *task)
+{
+    int64_t ms = POLL_MS_DEFAULT;
+    bl_json_int64(bl_json_get(task, BL_TEXT("pollIntervalMs")), &ms);
+    ms = ms < POLL_MS_MIN ? POLL_MS_MIN : ms > POLL_MS_MAX ? POLL_MS_MAX : ms;
+    return (uint64_t)ms * BL_NS_PER_MS;
+}
+
+static int poll(struct mcp_call *own, const struct bl_json **ret_task)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer params;
+    bl_arena_reset(&own->arena);
+    bl_buffer_init(&params, SIZE_MAX);
+    bl_json_writer_init(&writer, &params);
+    mcp_server_params(own->server, &writer, 0);
+    bl_json_put_text(&writer, "taskId", own->task);
+    bl_json_write_end(&writer);
+    struct mcp_request request = {
+        .method = "tasks/get", .params = bl_buffer_text(&params), .name = own->task};
+    own->error = (struct bl_error){0};
+    int code =
+        mcp_server_ask(own->server, &request, &own->arena, ret_task, &own->failure, &own->error);
+    bl_buffer_done(&params);
+    return code;
+}
+
+static int fail(struct mcp_call *own, const char *what)
+{
+    return bl_error_set(&own->error, BL_EPARSE, BL_KIND_MCP, "follow a task",
+                        own->server->entry->name, "%s", what);
+}
+
+/* A status that ends it. */
+static int take_end(struct mcp_call *own, const struct bl_json *task, struct bl_text status,
+                    const struct bl_json **ret_result)
+{
+    const struct bl_json *error = bl_json_get(task, BL_TEXT("error"));
+    *ret_result = bl_json_get(task, BL_TEXT("result"));
+    if (bl_text_equal(status, BL_TEXT("completed")))
+        return bl_json_is(*ret_result, BL_JSON_OBJECT)
+                   ? 0
+                   : fail(own, "its task is completed, and has no result");
+    if (bl_text_equal(status, BL_TEXT("failed"))) {
+        bl_json_int64(bl_json_get(error, BL_TEXT("code")), &own->failure.code);
+        own->failure.message = bl_json_text(bl_json_get(error, BL_TEXT("message")));
+        return bl_error_set(&own->error, BL_EREFUSED, BL_KIND_MCP, "follow a task",
+                            own->server->entry->name, "its task has failed");
+    }
+    if (bl_text_equal(status, BL_TEXT("cancelled")))
+        return fail(own, "its task was cancelled, and not by us");
+    mcp_call_cancel_task(own);
+    if (bl_text_equal(status, BL_TEXT("input_required")))
+        return fail(own, "its task wants to be given something (input_required), and that is not "
+                         "offered here");
+    return fail(own, "its task has a status that is not known here");
+}
+
+int mcp_call_follow(struct mcp_call *own, const struct bl_json *created,
+                    const struct bl_json **ret_result)
+{
+    struct bl_text seen = {0};
+    uint64_t pause_ns = poll_ns(created);
+    unsigned lost = 0;
+    own->task =
+        bl_arena_text(own->call->arena, bl_json_text(bl_json_get(created, BL_TEXT("taskId"))));
+    if (own->task.size == 0)
+        return fail(own, "it made a task without an id");
+    for (;;) {
+        const struct bl_json *task = NULL;
+        int code = bl_sleep(pause_ns);
+        if (code == 0)
+            code = poll(own, &task);
+        if (code == BL_EIO && ++lost < LOST_MAX)
+            continue;
+        if (code != 0)
+            return code;
+        lost = 0;
+        struct bl_text status = bl_json_text(bl_json_get(task, BL_TEXT("status")));
+        if (!bl_text_equal(status, BL_TEXT("working")))
+            return take_end(own, task, status, ret_result);
+        struct bl_text updated = bl_json_text(bl_json_get(task, BL_TEXT("lastUpdatedAt")));
+        if (!bl_text_equal(updated, seen)) {
+            mcp_call_alive(own, bl_json_text(bl_json_get(task, BL_TEXT("statusMessage"))));
+            seen = bl_arena_text(own->call->arena, updated);
+        }
+        pause_ns = poll_ns(task);
+    }
+}

@@ -1,0 +1,147 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mcp.h"
+
+#define FILE_MAX    ((size_t)1 << 20)
+#define DIGEST_SIZE ((size_t)64)
+
+/* ---- What an entry is ------------------------------------------------------------------------ */
+
+/* With its length, so that no two entries are the same bytes. */
+static void add(struct bl_sha256 *hash, const char *text)
+{
+    char size[32];
+    int length = snprintf(size, sizeof size, "%zu:", text != NULL ? strlen(text) : 0);
+    bl_sha256_add(hash, (struct bl_text){size, (size_t)length});
+    bl_sha256_add(hash, text != NULL ? bl_text_from(text) : BL_TEXT("-"));
+}
+
+static void add_list(struct bl_sha256 *hash, const char *const *list)
+{
+    size_t count = 0;
+    char number[32];
+    while (list != NULL && list[count] != NULL)
+        count++;
+    snprintf(number, sizeof number, "%zu", count);
+    add(hash, number);
+    for (size_t i = 0; i < count; i++)
+        add(hash, list[i]);
+}
+
+void mcp_entry_seal(struct bl_mcp_entry *entry)
+{
+    struct bl_sha256 hash;
+    uint8_t bytes[32];
+    bl_sha256_init(&hash);
+    add(&hash, entry->name);
+    /* The same words in another workspace start another program. */
+    add(&hash, entry->source == BL_MCP_OF_WORKSPACE ? entry->path : NULL);
+    add(&hash, entry->command);
+    add_list(&hash, entry->arguments);
+    add_list(&hash, entry->variables);
+    add(&hash, entry->directory);
+    add(&hash, entry->url);
+    add_list(&hash, entry->headers);
+    add(&hash, entry->trust ? "trust" : "kill");
+    add_list(&hash, entry->enabled_tools);
+    bl_sha256_end(&hash, bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(entry->digest + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+/* NULL: there is no place for it. */
+static const char *trust_folder(struct bl_arena *arena)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state != NULL && state[0] == '/')
+        return bl_arena_printf(arena, "%s/belay", state).data;
+    if (home != NULL && home[0] == '/')
+        return bl_arena_printf(arena, "%s/.local/state/belay", home).data;
+    return NULL;
+}
+
+static bool has_line(struct bl_text rest, const char *digest)
+{
+    struct bl_text line;
+    while (bl_text_split(&rest, '\n', &line))
+        if (line.size >= DIGEST_SIZE && memcmp(line.data, digest, DIGEST_SIZE) == 0 &&
+            (line.size == DIGEST_SIZE || line.data[DIGEST_SIZE] == ' '))
+            return true;
+    return false;
+}
+
+bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
+{
+    struct bl_arena arena;
+    struct bl_buffer text;
+    const char *why;
+    bool found = false;
+    bl_arena_init(&arena);
+    const char *folder = trust_folder(&arena);
+    if (folder != NULL) {
+        const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
+        found = bl_file_load(path, FILE_MAX, &text, &why) == 0 &&
+                has_line(bl_buffer_text(&text), entry->digest);
+        bl_buffer_done(&text);
+    }
+    bl_arena_done(&arena);
+    return found;
+}
+
+/* The folder and those above it; what cannot be made the file will say. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+/* One line at the end, in one write: others may be adding theirs. */
+static int add_line(const char *path, struct bl_text line)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    ssize_t written = write(fd, line.data, line.size);
+    int code = written == (ssize_t)line.size ? 0 : written < 0 ? -errno : -ENOSPC;
+    if (close(fd) < 0 && code == 0)
+        code = -errno;
+    return code;
+}
+
+int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error)
+{
+    struct bl_arena arena;
+    int code = 0;
+    if (bl_mcp_trusted(entry))
+        return 0;
+    bl_arena_init(&arena);
+    const char *folder = trust_folder(&arena);
+    if (folder == NULL) {
+        code = bl_error_set(error, BL_ENOENT, BL_KIND_MCP, "remember an MCP server", entry->name,
+                            "there is no folder for it: neither HOME nor XDG_STATE_HOME is set");
+    } else {
+        char *path = bl_alloc(strlen(folder) + sizeof "/mcp-trust");
+        size_t size = strlen(folder);
+        memcpy(path, folder, size);
+        memcpy(path + size, "/mcp-trust", sizeof "/mcp-trust");
+        make_folders(path);
+        int failed = add_line(path, bl_arena_printf(&arena, "%s %s\n", entry->digest, entry->name));
+        if (failed != 0)
+            code = bl_error_set(error, bl_error_from_errno(-failed), BL_KIND_FILESYSTEM,
+                                "remember an MCP server", path, "cannot write it: %s",
+                                strerror(-failed));
+        bl_free(path);
+    }
+    bl_arena_done(&arena);
+    return code;
+}

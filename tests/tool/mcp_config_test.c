@@ -1,0 +1,339 @@
+#include "../../src/tool/mcp.h"
+#include "suite.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A workspace, a home of the user's, and what was read of them. */
+struct desk {
+    char root[64];
+    struct bl_arena arena;
+    struct bl_list entries;
+    struct bl_error error;
+    char notices[4096];
+    unsigned notice_count;
+};
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
+static const char *desk_path(const struct desk *desk, const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", desk->root, name);
+    return path;
+}
+
+static void desk_write(const struct desk *desk, const char *name, const char *text)
+{
+    FILE *file = fopen(desk_path(desk, name), "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int set_up(void **state)
+{
+    const char *temporary = getenv("TMPDIR");
+    struct desk *desk = bl_zalloc(sizeof *desk);
+    snprintf(desk->root, sizeof desk->root, "%.40s/belay-mcp-XXXXXX",
+             temporary != NULL ? temporary : "/tmp");
+    assert_non_null(mkdtemp(desk->root));
+    assert_int_equal(mkdir(desk_path(desk, "work"), 0700), 0);
+    assert_int_equal(mkdir(desk_path(desk, "config"), 0700), 0);
+    assert_int_equal(mkdir(desk_path(desk, "config/belay"), 0700), 0);
+    setenv("XDG_CONFIG_HOME", desk_path(desk, "config"), 1);
+    setenv("XDG_STATE_HOME", desk_path(desk, "state/of/mine"), 1);
+    bl_list_init(&desk->entries);
+    *state = desk;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct desk *desk = *state;
+    bl_arena_done(&desk->arena);
+    nftw(desk->root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    unsetenv("XDG_CONFIG_HOME");
+    unsetenv("XDG_STATE_HOME");
+    bl_free(desk);
+    return 0;
+}
+
+static void take_notice(void *context, struct bl_text text)
+{
+    struct desk *desk = context;
+    size_t used = strlen(desk->notices);
+    snprintf(desk->notices + used, sizeof desk->notices - used, BL_TEXT_FORMAT "\n",
+             BL_TEXT_ARG(text));
+    desk->notice_count++;
+}
+
+static const char *variable(const char *name)
+{
+    if (strcmp(name, "SET") == 0)
+        return "from outside";
+    return strcmp(name, "EMPTY") == 0 ? "" : NULL;
+}
+
+static int desk_read(struct desk *desk, const char *file)
+{
+    char work[128];
+    const char *const files[] = {file, NULL};
+    snprintf(work, sizeof work, "%s/work", desk->root);
+    struct bl_mcp_config_options options = {
+        .directory = bl_arena_text(&desk->arena, bl_text_from(work)).data,
+        .files = file != NULL ? files : NULL,
+        .variable = variable,
+        .notice = take_notice,
+        .context = desk,
+    };
+    return bl_mcp_config_read(&desk->arena, &options, &desk->entries, &desk->error);
+}
+
+static const struct bl_mcp_entry *desk_entry(const struct desk *desk, const char *name)
+{
+    BL_LIST_EACH (link, &desk->entries) {
+        const struct bl_mcp_entry *entry = BL_CONTAINER(link, struct bl_mcp_entry, link);
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static void assert_noticed(const struct desk *desk, const char *text)
+{
+    if (strstr(desk->notices, text) == NULL)
+        fail_msg("not '%s' but: %s", text, desk->notices);
+}
+
+/* ---- Files ---- */
+
+static void an_entry_is_read_with_all_that_it_may_say(void **state)
+{
+    struct desk *desk = *state;
+    desk_write(desk, "work/.mcp.json",
+               "{\"mcpServers\":{\"s\":{\"type\":\"stdio\",\"command\":\"prog\",\"args\":[\"-x\","
+               "\"${SET}\"],\"env\":{\"KEY\":\"${SET}!\"},\"cwd\":\"sub\",\"timeout\":\"20s\","
+               "\"startup_timeout\":2.5,\"on_cancel\":\"trust\",\"enabled_tools\":[\"a*\"],"
+               "\"description\":\"of another program\"},"
+               "\"h\":{\"type\":\"http\",\"url\":\"https://mcp.test/x?a=b\",\"headers\":{"
+               "\"Authorization\":\"Bearer ${NONE:-none}\"}}}}");
+    assert_int_equal(desk_read(desk, NULL), 0);
+    assert_string_equal(desk->notices, "");
+    const struct bl_mcp_entry *entry = desk_entry(desk, "s");
+    assert_non_null(entry);
+    assert_int_equal(entry->source, BL_MCP_OF_WORKSPACE);
+    assert_string_equal(entry->command, "prog");
+    assert_string_equal(entry->arguments[1], "from outside");
+    assert_null(entry->arguments[2]);
+    assert_string_equal(entry->variables[0], "KEY=from outside!");
+    assert_string_equal(entry->directory, desk_path(desk, "work/sub"));
+    assert_int_equal(entry->call_ns, 20 * BL_NS_PER_S);
+    assert_int_equal(entry->start_ns, 2500 * BL_NS_PER_MS);
+    assert_true(entry->trust);
+    assert_string_equal(entry->enabled_tools[0], "a*");
+    assert_int_equal(strlen(entry->digest), 64);
+    entry = desk_entry(desk, "h");
+    assert_non_null(entry);
+    assert_null(entry->command);
+    assert_string_equal(entry->url, "https://mcp.test/x?a=b");
+    assert_string_equal(entry->headers[0], "Authorization: Bearer none");
+    assert_null(entry->enabled_tools);
+}
+
+static void a_later_file_takes_the_place_of_an_earlier_one(void **state)
+{
+    struct desk *desk = *state;
+    desk_write(desk, "config/belay/mcp.json",
+               "{\"mcpServers\":{\"a\":{\"command\":\"user\"},\"b\":{\"command\":\"user\"},"
+               "\"c\":{\"command\":\"user\"}}}");
+    desk_write(desk, "work/.mcp.json",
+               "{\"mcpServers\":{\"b\":{\"command\":\"work\"},\"c\":{\"command\":\"work\"}}}");
+    desk_write(desk, "option.json", "{\"mcpServers\":{\"c\":{\"command\":\"option\"}}}");
+    assert_int_equal(desk_read(desk, desk_path(desk, "option.json")), 0);
+    assert_string_equal(desk_entry(desk, "a")->command, "user");
+    assert_int_equal(desk_entry(desk, "a")->source, BL_MCP_OF_USER);
+    assert_string_equal(desk_entry(desk, "b")->command, "work");
+    assert_string_equal(desk_entry(desk, "c")->command, "option");
+    assert_int_equal(desk_entry(desk, "c")->source, BL_MCP_OF_OPTION);
+    size_t count = 0;
+    BL_LIST_EACH (link, &desk->entries)
+        count++;
+    assert_int_equal(count, 3);
+}
+
+static void variables_are_put_in_and_what_is_none_stays(void **state)
+{
+    struct desk *desk = *state;
+    desk_write(desk, "work/.mcp.json",
+               "{\"mcpServers\":{\"s\":{\"command\":\"c\",\"args\":[\"${SET:-no}\",\"${EMPTY}\","
+               "\"${EMPTY:-filled}\",\"a${NONE:-}b\",\"$SET\",\"${1x}\",\"${\",\"${SET\","
+               "\"${SET:+x}\"]}}}");
+    assert_int_equal(desk_read(desk, NULL), 0);
+    static const char *const expected[] = {"from outside", "",   "filled", "ab",       "$SET",
+                                           "${1x}",        "${", "${SET",  "${SET:+x}"};
+    const struct bl_mcp_entry *entry = desk_entry(desk, "s");
+    assert_non_null(entry);
+    for (size_t i = 0; i < BL_COUNT(expected); i++)
+        assert_string_equal(entry->arguments[i], expected[i]);
+}
+
+static void a_wrong_entry_is_left_out_with_its_place_and_the_others_stay(void **state)
+{
+    struct desk *desk = *state;
+    desk_write(desk, "work/.mcp.json",
+               "{\"mcpServers\": {\n"
+               "  \"none\": {},\n"
+               "  \"both\": {\"command\": \"c\", \"url\": \"http://x.test\"},\n"
+               "  \"old\": {\"type\": \"sse\", \"url\": \"http://x.test\"},\n"
+               "  \"address\": {\"url\": \"ftp://x.test\"},\n"
+               "  \"variable\": {\"command\": \"${NONE}\"},\n"
+               "  \"list\": {\"command\": \"c\", \"args\": \"-x\"},\n"
+               "  \"number\": {\"command\": \"c\", \"args\": [1]},\n"
+               "  \"header\": {\"url\": \"http://x.test\", \"headers\": {\"a b\": \"c\"}},\n"
+               "  \"time\": {\"command\": \"c\", \"timeout\": \"soon\"},\n"
+               "  \"cancel\": {\"command\": \"c\", \"on_cancel\": \"maybe\"},\n"
+               "  \"text\": \"c\",\n"
+               "  \"good\": {\"command\": \"c\"}\n}}\n");
+    assert_int_equal(desk_read(desk, NULL), 0);
+    assert_int_equal(desk->notice_count, 11);
+    assert_non_null(desk_entry(desk, "good"));
+    assert_ptr_equal(desk->entries.next, desk->entries.previous);
+    assert_noticed(desk, "MCP: the server 'none' is left out: ");
+    assert_noticed(desk, "work/.mcp.json:2:11: it has neither a 'command' nor a 'url'");
+    assert_noticed(desk, ":6:27: the variable NONE is not set (set it, or write ${NONE:-DEFAULT})");
+    assert_noticed(desk, "use type http");
+}
+
+static void a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error(void **state)
+{
+    struct desk *desk = *state;
+    desk_write(desk, "work/.mcp.json", "{\"mcpServers\": {\n \"a\": ]}");
+    assert_int_equal(desk_read(desk, NULL), 0);
+    assert_int_equal(desk->notice_count, 1);
+    assert_noticed(desk, "work/.mcp.json:2:");
+    assert_true(bl_list_empty(&desk->entries));
+    desk_write(desk, "option.json", "{\"servers\": {}}");
+    assert_int_equal(desk_read(desk, desk_path(desk, "option.json")), BL_EPARSE);
+    assert_non_null(strstr(desk->error.message, "option.json:1:1: it must be {\"mcpServers\""));
+    desk->error = (struct bl_error){0};
+    assert_int_equal(desk_read(desk, desk_path(desk, "missing.json")), BL_ENOENT);
+    assert_non_null(strstr(desk->error.message, "missing.json"));
+}
+
+/* ---- What an editor sends ---- */
+
+static int read_sent(struct desk *desk, const char *servers)
+{
+    const struct bl_json *value = NULL;
+    desk->error = (struct bl_error){0};
+    assert_int_equal(bl_json_read(&desk->arena, bl_text_from(servers), NULL, &value, NULL), 0);
+    return bl_mcp_entries_read(&desk->arena, value, &desk->entries, &desk->error);
+}
+
+static void servers_of_a_client_are_read(void **state)
+{
+    struct desk *desk = *state;
+    assert_int_equal(read_sent(desk, "[{\"name\":\"s\",\"command\":\"/bin/s\",\"args\":[\"${SET}\"]"
+                                     ",\"env\":[{\"name\":\"K\",\"value\":\"v\"}]},"
+                                     "{\"type\":\"http\",\"name\":\"h\",\"url\":\"http://x.test/\","
+                                     "\"headers\":[{\"name\":\"A\",\"value\":\"b\"}]}]"),
+                     0);
+    const struct bl_mcp_entry *entry = desk_entry(desk, "s");
+    assert_non_null(entry);
+    assert_int_equal(entry->source, BL_MCP_OF_CLIENT);
+    assert_string_equal(entry->arguments[0], "${SET}");
+    assert_string_equal(entry->variables[0], "K=v");
+    assert_string_equal(desk_entry(desk, "h")->headers[0], "A: b");
+    assert_int_equal(read_sent(desk, "[]"), 0);
+    assert_true(bl_list_empty(&desk->entries));
+}
+
+static void a_wrong_server_of_a_client_is_refused_with_its_path(void **state)
+{
+    static const struct {
+        const char *servers, *target;
+    } cases[] = {
+        {"[1]", "/0"},
+        {"[{\"command\":\"c\"}]", "/0/name"},
+        {"[{\"name\":\"a\"}]", "/0/command"},
+        {"[{\"name\":\"a\",\"command\":\"c\"},{\"name\":\"a\",\"command\":\"c\"}]", "/1/name"},
+        {"[{\"name\":\"a\",\"command\":\"c\",\"args\":[1]}]", "/0/args"},
+        {"[{\"name\":\"a\",\"command\":\"c\",\"env\":[{\"name\":\"a=b\",\"value\":\"\"}]}]",
+         "/0/env"},
+        {"[{\"type\":\"sse\",\"name\":\"a\",\"url\":\"http://x.test\"}]", "/0/type"},
+        {"[{\"type\":\"http\",\"name\":\"a\",\"url\":\"x\"}]", "/0/url"},
+        {"[{\"type\":\"http\",\"name\":\"a\",\"url\":\"http://x.test\",\"headers\":[{\"name\":"
+         "\"A\",\"value\":\"b\\nc\"}]}]",
+         "/0/headers"},
+        {"{}", ""},
+    };
+    struct desk *desk = *state;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        assert_int_equal(read_sent(desk, cases[i].servers), BL_EINVAL);
+        assert_string_equal(desk->error.target, cases[i].target);
+    }
+}
+
+/* ---- Trust ---- */
+
+static void M20_trust_is_for_the_exact_entry_and_is_remembered(void **state)
+{
+    struct desk *desk = *state;
+    struct stat status;
+    desk_write(desk, "work/.mcp.json",
+               "{\"mcpServers\":{\"a\":{\"command\":\"c\"},\"b\":{"
+               "\"command\":\"c\",\"args\":[\"-x\"]}}}");
+    assert_int_equal(desk_read(desk, NULL), 0);
+    const struct bl_mcp_entry *a = desk_entry(desk, "a"), *b = desk_entry(desk, "b");
+    assert_false(bl_mcp_trusted(a));
+    assert_int_equal(bl_mcp_trust(a, &desk->error), 0);
+    assert_true(bl_mcp_trusted(a));
+    assert_false(bl_mcp_trusted(b));
+    assert_int_equal(bl_mcp_trust(b, &desk->error), 0);
+    assert_int_equal(bl_mcp_trust(b, &desk->error), 0);
+    assert_int_equal(stat(desk_path(desk, "state/of/mine/belay/mcp-trust"), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(status.st_size, 2 * (64 + 3));
+    /* Another argument, another server; another place, another program. */
+    desk_write(desk, "work/.mcp.json",
+               "{\"mcpServers\":{\"b\":{\"command\":\"c\",\"args\":[\"-y\"]"
+               "}}}");
+    assert_int_equal(desk_read(desk, NULL), 0);
+    assert_false(bl_mcp_trusted(desk_entry(desk, "b")));
+    struct bl_mcp_entry moved = *a;
+    moved.path = "/elsewhere.test/.mcp.json";
+    mcp_entry_seal(&moved);
+    assert_false(bl_mcp_trusted(&moved));
+}
+
+static void trust_that_cannot_be_written_is_an_error(void **state)
+{
+    struct desk *desk = *state;
+    struct bl_mcp_entry entry = {.name = "a", .command = "c"};
+    mcp_entry_seal(&entry);
+    desk_write(desk, "file", "");
+    setenv("XDG_STATE_HOME", desk_path(desk, "file"), 1);
+    assert_int_not_equal(bl_mcp_trust(&entry, &desk->error), 0);
+    assert_non_null(strstr(desk->error.message, "cannot write it"));
+    assert_false(bl_mcp_trusted(&entry));
+}
+
+#define AT_DESK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+SUITE(mcp_config, AT_DESK(an_entry_is_read_with_all_that_it_may_say),
+      AT_DESK(a_later_file_takes_the_place_of_an_earlier_one),
+      AT_DESK(variables_are_put_in_and_what_is_none_stays),
+      AT_DESK(a_wrong_entry_is_left_out_with_its_place_and_the_others_stay),
+      AT_DESK(a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error),
+      AT_DESK(servers_of_a_client_are_read),
+      AT_DESK(a_wrong_server_of_a_client_is_refused_with_its_path),
+      AT_DESK(M20_trust_is_for_the_exact_entry_and_is_remembered),
+      AT_DESK(trust_that_cannot_be_written_is_an_error));

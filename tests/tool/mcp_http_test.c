@@ -1,0 +1,447 @@
+#include "mcp_house.h"
+
+#include <stdio.h>
+
+static enum bl_mechanism container = BL_MECHANISM_NONE;
+
+#define PLAIN(name, body)                                                                          \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run_in_loop(body, &container);                                                             \
+    }
+
+/* ---- A server ---- */
+
+static struct remote {
+    struct bl_http_server *server;
+    bool modern;
+    bool sessions;    /* hands out ids, and knows only the newest */
+    bool streams;     /* answers calls by events */
+    bool cuts;        /* and ends the stream before the answer, once for each call */
+    bool silent;      /* calls are never answered */
+    bool changes;     /* says so, as soon as somebody listens */
+    int refuses;      /* status of every answer; 0: none */
+    unsigned session; /* newest */
+    unsigned gets;    /* of streams */
+    unsigned calls;
+    unsigned cancels;
+    unsigned deletes;
+    unsigned answers; /* of the client's, to what was asked in a stream */
+    char last[8192];  /* headers of the newest call, those that are looked for */
+    char resumed[64]; /* Last-Event-ID of the newest GET */
+    double cut_ms;    /* when the newest stream was cut, and the GET that took it up */
+    double resumed_ms;
+    double gone_ms; /* when the client of a silent call had gone */
+} remote;
+
+static const struct bl_http_header json_type = {BL_TEXT("Content-Type"),
+                                                BL_TEXT("application/json")};
+static const struct bl_http_header event_type = {BL_TEXT("Content-Type"),
+                                                 BL_TEXT("text/event-stream")};
+
+static void answer(struct bl_http_call *call, int status, const char *body)
+{
+    bl_http_call_answer(call, status, &json_type, 1, bl_text_from(body));
+}
+
+static void answer_result(struct bl_http_call *call, const char *id, const char *result)
+{
+    struct bl_text body = bl_arena_printf(
+        bl_http_call_arena(call), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, result);
+    struct bl_text session =
+        bl_arena_printf(bl_http_call_arena(call), "session-%u", remote.session);
+    struct bl_http_header headers[] = {json_type, {BL_TEXT("Mcp-Session-Id"), session}};
+    bl_http_call_answer(call, 200, headers, remote.sessions ? 2 : 1, body);
+}
+
+static void note_header(struct bl_http_call *call, const char *name)
+{
+    size_t used = strlen(remote.last);
+    struct bl_text value = bl_http_call_header(call, name);
+    snprintf(remote.last + used, sizeof remote.last - used, "%s=" BL_TEXT_FORMAT ";", name,
+             BL_TEXT_ARG(value));
+}
+
+static void note_headers(struct bl_http_call *call)
+{
+    static const char *const names[] = {
+        "MCP-Protocol-Version", "Mcp-Method",       "Mcp-Name",
+        "Mcp-Session-Id",       "Mcp-Param-Region", "Mcp-Param-Flag",
+        "Mcp-Param-Deep",       "Authorization",    "Accept"};
+    remote.last[0] = '\0';
+    for (size_t i = 0; i < BL_COUNT(names); i++)
+        note_header(call, names[i]);
+}
+
+#define TOOLS                                                                                      \
+    "{\"tools\":[{\"name\":\"a tool\",\"inputSchema\":{\"type\":\"object\",\"properties\":{"       \
+    "\"region\":{\"type\":\"string\",\"x-mcp-header\":\"Region\"},\"flag\":{\"type\":\"boolean\"," \
+    "\"x-mcp-header\":\"Flag\"},\"in\":{\"type\":\"object\",\"properties\":{\"deep\":{\"type\":"   \
+    "\"integer\",\"x-mcp-header\":\"Deep\"}}}}}}]}"
+#define RESULT "{\"content\":[{\"type\":\"text\",\"text\":\"from afar\"}]}"
+
+static void send_answer_event(struct bl_http_call *call, const char *id, const char *event_id)
+{
+    struct bl_text event = bl_arena_printf(bl_http_call_arena(call),
+                                           "id: %s\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,"
+                                           "\"result\":" RESULT "}\n\n",
+                                           event_id, id);
+    bl_http_call_write(call, event);
+}
+
+/* By events: something else first, and a question to the client. */
+static void stream_call(struct bl_http_call *call, const char *id)
+{
+    bl_http_call_begin(call, 200, &event_type, 1);
+    bl_http_call_write(call, BL_TEXT("id: e1\nretry: 50\ndata:\n\n: comment\n\n"
+                                     "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
+                                     "message\",\"params\":{}}\n\n"));
+    if (!remote.modern)
+        bl_http_call_write(call, BL_TEXT("data: {\"jsonrpc\":\"2.0\",\"id\":77,\"method\":"
+                                         "\"ping\"}\n\n"));
+    if (remote.cuts) {
+        remote.cut_ms = now_ms();
+        bl_http_call_end(call);
+        return;
+    }
+    send_answer_event(call, id, "e2");
+    bl_http_call_end(call);
+}
+
+static void serve_call(struct bl_http_call *call, const char *id)
+{
+    remote.calls++;
+    note_headers(call);
+    if (remote.silent) {
+        while (bl_sleep(BL_NS_PER_S) == 0)
+            continue;
+        remote.gone_ms = now_ms();
+    } else if (remote.streams) {
+        stream_call(call, id);
+    } else {
+        answer_result(call, id, RESULT);
+    }
+}
+
+static void serve_get(struct bl_http_call *call)
+{
+    struct bl_text from = bl_http_call_header(call, "Last-Event-ID");
+    remote.gets++;
+    if (from.size == 0 && !remote.changes) {
+        answer(call, 405, "{}");
+        return;
+    }
+    bl_http_call_begin(call, 200, &event_type, 1);
+    if (from.size > 0) {
+        char id[32];
+        remote.resumed_ms = now_ms();
+        snprintf(remote.resumed, sizeof remote.resumed, BL_TEXT_FORMAT, BL_TEXT_ARG(from));
+        /* Calls have the ids that the client counts. */
+        snprintf(id, sizeof id, "%u", remote.calls + 3);
+        send_answer_event(call, id, "e3");
+    } else {
+        bl_http_call_write(call, BL_TEXT("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
+                                         "tools/list_changed\"}\n\n"));
+        while (bl_sleep(BL_NS_PER_S) == 0)
+            continue;
+    }
+    bl_http_call_end(call);
+}
+
+static void serve_listen(struct bl_http_call *call)
+{
+    bl_http_call_begin(call, 200, &event_type, 1);
+    bl_http_call_write(call, BL_TEXT("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/"
+                                     "list_changed\"}\n\n"));
+    while (bl_sleep(BL_NS_PER_S) == 0)
+        continue;
+}
+
+static void serve_message(struct bl_http_call *call, const struct bl_rpc_message *message)
+{
+    char id[32] = "null";
+    int64_t number;
+    if (message->id != NULL && bl_json_int64(message->id, &number))
+        snprintf(id, sizeof id, "%lld", (long long)number);
+    if (bl_text_equal(message->method, BL_TEXT("tools/list"))) {
+        answer_result(call, id, TOOLS);
+    } else if (bl_text_equal(message->method, BL_TEXT("tools/call"))) {
+        serve_call(call, id);
+    } else if (bl_text_equal(message->method, BL_TEXT("subscriptions/listen"))) {
+        serve_listen(call);
+    } else if (remote.modern && bl_text_equal(message->method, BL_TEXT("server/discover"))) {
+        answer_result(call, id,
+                      remote.changes
+                          ? "{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{"
+                            "\"listChanged\":true}}}"
+                          : "{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{}}");
+    } else if (!remote.modern && bl_text_equal(message->method, BL_TEXT("initialize"))) {
+        remote.session++;
+        answer_result(call, id,
+                      remote.changes ? "{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{"
+                                       "\"tools\":{\"listChanged\":true}}}"
+                                     : "{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{}}");
+    } else {
+        answer(call, 400, "no such method");
+    }
+}
+
+/* Those of before that name a session must name the newest. */
+static bool knows_session(struct bl_http_call *call)
+{
+    char expected[32];
+    struct bl_text named = bl_http_call_header(call, "Mcp-Session-Id");
+    snprintf(expected, sizeof expected, "session-%u", remote.session);
+    return !remote.sessions || named.size == 0 || bl_text_equal(named, bl_text_from(expected));
+}
+
+static void serve(void *context, struct bl_http_call *call)
+{
+    struct bl_text method = bl_http_call_method(call);
+    struct bl_rpc_message message;
+    struct bl_rpc_fault fault;
+    (void)context;
+    if (remote.refuses != 0) {
+        answer(call, remote.refuses, "go away");
+    } else if (bl_text_equal(method, BL_TEXT("DELETE"))) {
+        remote.deletes++;
+        answer(call, 200, "{}");
+    } else if (!knows_session(call)) {
+        answer(call, 404,
+               "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32001,\"message\":"
+               "\"Session not found\"}}");
+    } else if (bl_text_equal(method, BL_TEXT("GET"))) {
+        serve_get(call);
+    } else if (bl_rpc_message_read(bl_http_call_arena(call), bl_http_call_body(call), &message,
+                                   &fault) != 0) {
+        answer(call, 400, "no message");
+    } else if (message.type == BL_RPC_REQUEST) {
+        serve_message(call, &message);
+    } else {
+        remote.cancels += message.type == BL_RPC_NOTIFICATION &&
+                          bl_text_equal(message.method, BL_TEXT("notifications/cancelled"));
+        remote.answers += message.type == BL_RPC_RESULT;
+        bl_http_call_answer(call, 202, NULL, 0, (struct bl_text){0});
+    }
+}
+
+/* ---- A house with it ---- */
+
+static struct bl_nursery nursery;
+
+static struct house *open_remote(bool ready)
+{
+    struct bl_http_server_options options = {.address = "127.0.0.1", .serve = serve};
+    static const char *const headers[] = {"Authorization: Bearer test", NULL};
+    struct bl_error error = {0};
+    char url[64];
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_http_server_start(&nursery, &options, &remote.server, &error), 0);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/mcp", bl_http_server_port(remote.server));
+    struct house *house = house_new(container);
+    house_add_address(house, "far", url)->headers = headers;
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), ready ? "ready" : "failed") == 0);
+    return house;
+}
+
+static void close_remote(struct house *house)
+{
+    house_done(house);
+    bl_http_server_stop(remote.server);
+    bl_nursery_done(&nursery);
+}
+
+static bool has_header(const char *text)
+{
+    bool found = strstr(remote.last, text) != NULL;
+    if (!found)
+        fprintf(stderr, "not '%s' in: %s\n", text, remote.last);
+    return found;
+}
+
+static int speaks_modern(void *argument)
+{
+    (void)argument;
+    remote = (struct remote){.modern = true};
+    struct house *house = open_remote(true);
+    CHECK(strcmp(house_server(house, 0)->protocol, "2026-07-28") == 0);
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool",
+                           "{\"region\":\"\xC3\xA4\",\"flag\":true,\"in\":{\"deep\":-7}}"),
+                0);
+    CHECK(house_says(house, "from afar"));
+    CHECK(has_header("MCP-Protocol-Version=2026-07-28;"));
+    CHECK(has_header("Mcp-Method=tools/call;") && has_header("Mcp-Name=a tool;"));
+    CHECK(has_header("Mcp-Session-Id=;") && has_header("Authorization=Bearer test;"));
+    CHECK(has_header("Mcp-Param-Region==?base64?w6Q=?=;"));
+    CHECK(has_header("Mcp-Param-Flag=true;") && has_header("Mcp-Param-Deep=-7;"));
+    CHECK(has_header("Accept=application/json, text/event-stream;"));
+    /* What is not given, or is null, has no header. */
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{\"region\":\"us-west1\"}"), 0);
+    CHECK(has_header("Mcp-Param-Region=us-west1;") && has_header("Mcp-Param-Flag=;"));
+    CHECK_EQUAL(remote.deletes, 0);
+    close_remote(house);
+    CHECK_EQUAL(remote.deletes, 0);
+    return 0;
+}
+
+PLAIN(M2_a_server_of_2026_gets_the_headers_of_its_era, speaks_modern)
+
+static int speaks_legacy(void *argument)
+{
+    (void)argument;
+    remote = (struct remote){.sessions = true, .streams = true};
+    struct house *house = open_remote(true);
+    CHECK(strcmp(house_server(house, 0)->protocol, "2025-06-18") == 0);
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{\"region\":\"x\"}"), 0);
+    CHECK(house_says(house, "from afar"));
+    CHECK(has_header("MCP-Protocol-Version=2025-06-18;") && has_header("Mcp-Method=;"));
+    CHECK(has_header("Mcp-Session-Id=session-1;") && has_header("Mcp-Param-Region=;"));
+    CHECK_EQUAL(remote.answers, 1);
+    /* Our session was forgotten: a new one, and the call is made in it. */
+    remote.session++;
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
+    CHECK(house_says(house, "from afar"));
+    CHECK(has_header("Mcp-Session-Id=session-3;"));
+    CHECK_EQUAL(remote.calls, 2);
+    close_remote(house);
+    CHECK_EQUAL(remote.deletes, 1);
+    return 0;
+}
+
+PLAIN(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew, speaks_legacy)
+
+static int resumes(void *argument)
+{
+    (void)argument;
+    remote = (struct remote){.streams = true, .cuts = true};
+    struct house *house = open_remote(true);
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
+    CHECK(house_says(house, "from afar"));
+    CHECK(strcmp(remote.resumed, "e1") == 0);
+    CHECK(remote.resumed_ms - remote.cut_ms >= 45);
+    CHECK_EQUAL(remote.calls, 1);
+    close_remote(house);
+    return 0;
+}
+
+PLAIN(M2_a_stream_that_was_cut_is_taken_up_after_its_retry_time, resumes)
+
+static int loses(void *argument)
+{
+    (void)argument;
+    remote = (struct remote){.modern = true, .streams = true, .cuts = true};
+    struct house *house = open_remote(true);
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
+    CHECK(house->box.result.is_error);
+    CHECK(house_says(house, "outcome unknown: the connection to the MCP server far was lost"));
+    CHECK_EQUAL(remote.gets, 0);
+    CHECK_EQUAL(remote.calls, 1);
+    close_remote(house);
+    return 0;
+}
+
+PLAIN(a_stream_of_2026_that_was_cut_is_an_unknown_outcome, loses)
+
+static int cancels(void *argument)
+{
+    static struct visitor visitor;
+    (void)argument;
+    for (int modern = 0; modern < 2; modern++) {
+        remote = (struct remote){.modern = modern == 1, .silent = true};
+        struct house *house = open_remote(true);
+        visitor_start(&visitor, house, &nursery, "call_1", "mcp__far__a_tool", "{}");
+        while (remote.calls == 0)
+            bl_sleep(MS);
+        double from_ms = now_ms();
+        CHECK(bl_scope_stop(&visitor.scope, BL_STOP_USER, "test"));
+        visitor_await(&visitor);
+        CHECK(visitor.ended_ms - from_ms < SOON_MS);
+        CHECK_EQUAL(visitor.code, BL_ECANCELED);
+        CHECK(strstr(visitor_receipt(&visitor), "\"fate\":\"unknown\"") != NULL);
+        while (remote.gone_ms == 0 && now_ms() - from_ms < SOON_MS)
+            bl_sleep(MS);
+        CHECK(remote.gone_ms != 0);
+        CHECK_EQUAL(remote.cancels, modern == 1 ? 0 : 1);
+        visitor_done(&visitor);
+        close_remote(house);
+    }
+    return 0;
+}
+
+PLAIN(a_stopped_call_closes_its_stream_and_the_receipt_says_unknown, cancels)
+
+static int refused(void *argument)
+{
+    (void)argument;
+    remote = (struct remote){.refuses = 401};
+    struct house *house = open_remote(false);
+    CHECK(house_noticed(house, "MCP server far: it cannot be used: it answered with status 401"));
+    close_remote(house);
+    /* Nobody is there. */
+    struct bl_nursery idle;
+    bl_nursery_init(&idle, bl_scope_current());
+    house = house_new(container);
+    house_add_address(house, "far", "http://127.0.0.1:1/mcp");
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), "failed") == 0);
+    house_done(house);
+    bl_nursery_done(&idle);
+    return 0;
+}
+
+PLAIN(a_server_that_refuses_or_is_not_there_is_told_of, refused)
+
+static int hears_changes(void *argument)
+{
+    (void)argument;
+    for (int modern = 0; modern < 2; modern++) {
+        remote = (struct remote){.modern = modern == 1, .changes = true};
+        struct house *house = open_remote(true);
+        double from_ms = now_ms();
+        while (!house_server(house, 0)->stale && now_ms() - from_ms < 5 * SOON_MS)
+            bl_sleep(MS);
+        CHECK(house_server(house, 0)->stale);
+        house_refresh(house);
+        CHECK(!house_server(house, 0)->stale);
+        CHECK_EQUAL(house_offers(house), 1);
+        close_remote(house);
+    }
+    return 0;
+}
+
+PLAIN(changes_of_a_remote_list_are_listened_for, hears_changes)
+
+/* ---- Values of headers ---- */
+
+static void M2_header_values_are_encoded_where_they_must_be(void **state)
+{
+    static const struct {
+        const char *value, *expected;
+    } cases[] = {{"us-west1", "us-west1"},
+                 {"", ""},
+                 {"Hello, \xE4\xB8\x96\xE7\x95\x8C", "=?base64?SGVsbG8sIOS4lueVjA==?="},
+                 {" padded ", "=?base64?IHBhZGRlZCA=?="},
+                 {"line1\nline2", "=?base64?bGluZTEKbGluZTI=?="},
+                 {"=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="}};
+    struct bl_arena arena;
+    (void)state;
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_text value = mcp_header_value(&arena, bl_text_from(cases[i].value));
+        assert_true(bl_text_equal(value, bl_text_from(cases[i].expected)));
+    }
+    bl_arena_done(&arena);
+}
+
+SUITE(mcp_http, cmocka_unit_test(M2_header_values_are_encoded_where_they_must_be),
+      cmocka_unit_test(M2_a_server_of_2026_gets_the_headers_of_its_era),
+      cmocka_unit_test(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew),
+      cmocka_unit_test(M2_a_stream_that_was_cut_is_taken_up_after_its_retry_time),
+      cmocka_unit_test(a_stream_of_2026_that_was_cut_is_an_unknown_outcome),
+      cmocka_unit_test(a_stopped_call_closes_its_stream_and_the_receipt_says_unknown),
+      cmocka_unit_test(a_server_that_refuses_or_is_not_there_is_told_of),
+      cmocka_unit_test(changes_of_a_remote_list_are_listened_for));

@@ -1,0 +1,57 @@
+#include "../../src/tool/mcp.h"
+#include "suite.h"
+
+static bool is_taken_by_models(const char *name)
+{
+    for (const char *byte = name; *byte != '\0'; byte++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *byte) ==
+            NULL)
+            return false;
+    return strlen(name) <= 64;
+}
+
+static void plain_names_stay_as_they_are(void **state)
+{
+    char name[MCP_NAME_SIZE];
+    (void)state;
+    assert_true(mcp_name_plain(name, "files", BL_TEXT("read-all_2")));
+    assert_string_equal(name, "mcp__files__read-all_2");
+    assert_true(mcp_name_plain(name, "my server", BL_TEXT("a.b\xC3\xA4")));
+    assert_string_equal(name, "mcp__my_server__a_b__");
+}
+
+static void a_name_of_64_fits_and_one_of_65_does_not(void **state)
+{
+    char name[MCP_NAME_SIZE], tool[80];
+    (void)state;
+    memset(tool, 't', sizeof tool);
+    /* "mcp__s__" are 8. */
+    assert_true(mcp_name_plain(name, "s", (struct bl_text){tool, 56}));
+    assert_int_equal(strlen(name), 64);
+    assert_false(mcp_name_plain(name, "s", (struct bl_text){tool, 57}));
+}
+
+static void M16_hashed_names_are_short_and_tell_apart_what_is_cut(void **state)
+{
+    char first[MCP_NAME_SIZE], second[MCP_NAME_SIZE], again[MCP_NAME_SIZE], tool[200];
+    (void)state;
+    memset(tool, 't', sizeof tool);
+    mcp_name_hashed(first, "s", (struct bl_text){tool, 200}, 0);
+    mcp_name_hashed(second, "s", (struct bl_text){tool, 199}, 0);
+    mcp_name_hashed(again, "s", (struct bl_text){tool, 200}, 0);
+    assert_true(is_taken_by_models(first) && is_taken_by_models(second));
+    assert_int_equal(strlen(first), 64);
+    assert_string_not_equal(first, second);
+    assert_string_equal(first, again);
+    mcp_name_hashed(again, "s", (struct bl_text){tool, 200}, 1);
+    assert_string_not_equal(first, again);
+    /* Where the server ends and the tool begins counts. */
+    mcp_name_hashed(first, "a", BL_TEXT("b__c"), 0);
+    mcp_name_hashed(second, "a__b", BL_TEXT("c"), 0);
+    assert_string_not_equal(first, second);
+    assert_memory_equal(first, "mcp__a__b__c_", 13);
+}
+
+SUITE(mcp_name, cmocka_unit_test(plain_names_stay_as_they_are),
+      cmocka_unit_test(a_name_of_64_fits_and_one_of_65_does_not),
+      cmocka_unit_test(M16_hashed_names_are_short_and_tell_apart_what_is_cut));

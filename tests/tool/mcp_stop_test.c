@@ -1,0 +1,408 @@
+#include "mcp_house.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static enum bl_mechanism automatic = BL_MECHANISM_NONE;
+
+#define PLAIN(name, body)                                                                          \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run_in_loop(body, &automatic);                                                             \
+    }
+
+#define EACH(name, body)                                                                           \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        enum bl_mechanism mechanism = container_of_test(state);                                    \
+        run_in_loop(body, &mechanism);                                                             \
+    }
+
+/* Two callers that come into one server, and a place for them to run. */
+static struct visitor first, second;
+static struct bl_nursery nursery;
+
+static void begin(struct house *house)
+{
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), "ready") == 0);
+    bl_nursery_init(&nursery, bl_scope_current());
+}
+
+static void end(struct house *house)
+{
+    bl_nursery_done(&nursery);
+    house_done(house);
+}
+
+/* Until the guest has got the call. */
+static void await_call(const struct house *house, const char *tool)
+{
+    char text[64];
+    snprintf(text, sizeof text, "\"name\":\"%s\"", tool);
+    CHECK(house_await_file(house, "trace", text));
+}
+
+/* Until so many of its processes stand: one look can miss one that is just being made. */
+static void await_tree(const struct house *house, size_t count)
+{
+    double from_ms = now_ms();
+    size_t seen = 0;
+    while ((seen = marker_count(house->box.marker)) < count && now_ms() - from_ms < 5 * SOON_MS)
+        bl_sleep(5 * MS);
+    CHECK(seen >= count);
+}
+
+static double stop(struct visitor *visitor)
+{
+    double from_ms = now_ms();
+    CHECK(bl_scope_stop(&visitor->scope, BL_STOP_USER, "test"));
+    visitor_await(visitor);
+    return visitor->ended_ms - from_ms;
+}
+
+static bool has(const char *text, const char *part)
+{
+    bool found = strstr(text, part) != NULL;
+    if (!found)
+        fprintf(stderr, "not '%s' in: %s\n", part, text);
+    return found;
+}
+
+/* ---- The ladder ---- */
+
+static int kills(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    GUEST(house, "g", "--stubborn", "yes", "--child", "yes", "--trace", house_path(house, "trace"));
+    begin(house);
+    await_tree(house, 2);
+    visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
+    await_call(house, "hang");
+    double ms = stop(&first);
+    /* At the moment of the answer nothing of its tree is there. */
+    CHECK_EQUAL(marker_count(house->box.marker), 0);
+    CHECK_EQUAL(first.code, BL_ECANCELED);
+    CHECK(ms >= HOUSE_GRACE_MS - 5 && ms < SOON_MS);
+    CHECK(has(house_file(house, "trace"), "notifications/cancelled "));
+    CHECK(has(first.result.text.data, "stopped after "));
+    CHECK(has(first.result.text.data, "the MCP server g was killed"));
+    const char *receipt = visitor_receipt(&first);
+    CHECK(has(receipt, "\"kind\":\"tool\",\"id\":\"call_1\",\"name\":\"mcp__g__hang\",\"fate\":"
+                       "\"killed\""));
+    CHECK(has(receipt, "\"survivors\":0") && has(receipt, "\"signal\":\"KILL\""));
+    visitor_done(&first);
+    /* Such a kill is no crash: it is there again when it is used. */
+    CHECK_EQUAL(house->notice_count, 0);
+    CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"back\"}"), 0);
+    CHECK(house_says(house, "back"));
+    CHECK_EQUAL(house_server(house, 0)->deaths_ns[3], 0);
+    end(house);
+    return 0;
+}
+
+EACH(M17_a_server_that_ignores_the_cancel_is_killed_with_its_tree, kills)
+
+static int finishes_first(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    GUEST(house, "g", "--trace", house_path(house, "trace"));
+    begin(house);
+    visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
+    visitor_start(&second, house, &nursery, "call_2", "mcp__g__slow", "{\"ms\":250}");
+    await_call(house, "hang");
+    await_call(house, "slow");
+    double ms = stop(&first);
+    CHECK(ms < SOON_MS && !second.ended);
+    CHECK(has(visitor_receipt(&first), "\"fate\":\"unknown\""));
+    CHECK(has(first.result.text.data, "it is killed when they have ended"));
+    CHECK(marker_count(house->box.marker) >= 1);
+    visitor_await(&second);
+    CHECK_EQUAL(second.code, 0);
+    CHECK(!second.result.is_error && has(second.result.text.data, "done"));
+    CHECK_EQUAL(marker_count(house->box.marker), 0);
+    CHECK_EQUAL(house->notice_count, 0);
+    visitor_done(&first);
+    visitor_done(&second);
+    end(house);
+    return 0;
+}
+
+PLAIN(M17_with_another_call_in_flight_that_one_finishes_first, finishes_first)
+
+static int stops_all(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    house->box.options.grace_ms = 0; /* the usual one */
+    GUEST(house, "g", "--trace", house_path(house, "trace"));
+    begin(house);
+    visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
+    visitor_start(&second, house, &nursery, "call_2", "mcp__g__slow", "{\"ms\":60000}");
+    await_call(house, "hang");
+    await_call(house, "slow");
+    /* As a turn's stop does. */
+    CHECK(bl_scope_stop(&house->box.scope, BL_STOP_USER, "test"));
+    double from_ms = now_ms();
+    visitor_await(&first);
+    visitor_await(&second);
+    double ms = now_ms() - from_ms;
+    CHECK(ms >= 190 && ms < SOON_MS);
+    CHECK_EQUAL(marker_count(house->box.marker), 0);
+    CHECK(has(first.result.text.data, "was killed"));
+    CHECK(has(second.result.text.data, "was killed"));
+    visitor_done(&first);
+    visitor_done(&second);
+    end(house);
+    return 0;
+}
+
+PLAIN(calls_that_are_stopped_together_are_no_others_to_each_other, stops_all)
+
+static int trusts(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    struct bl_mcp_entry *entry = GUEST(house, "g", "--trace", house_path(house, "trace"));
+    entry->trust = true;
+    begin(house);
+    visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
+    await_call(house, "hang");
+    CHECK(stop(&first) < SOON_MS);
+    CHECK(has(visitor_receipt(&first), "\"fate\":\"unknown\""));
+    CHECK(house_await_file(house, "trace", "notifications/cancelled "));
+    CHECK(strcmp(house_state(house, 0), "ready") == 0);
+    CHECK(marker_count(house->box.marker) >= 1);
+    visitor_done(&first);
+    end(house);
+    return 0;
+}
+
+PLAIN(on_cancel_trust_keeps_the_server_and_the_receipt_says_unknown, trusts)
+
+static int hurries(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    house->box.options.grace_ms = 5000;
+    GUEST(house, "g", "--stubborn", "yes", "--trace", house_path(house, "trace"));
+    begin(house);
+    visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
+    await_call(house, "hang");
+    double from_ms = now_ms();
+    CHECK(bl_scope_stop(&first.scope, BL_STOP_USER, "test"));
+    bl_sleep(20 * MS);
+    bl_toolbox_hurry(house->box.toolbox);
+    visitor_await(&first);
+    CHECK(first.ended_ms - from_ms < SOON_MS);
+    CHECK_EQUAL(marker_count(house->box.marker), 0);
+    visitor_done(&first);
+    end(house);
+    return 0;
+}
+
+PLAIN(a_second_stop_cuts_the_grace_of_a_server, hurries)
+
+static int stops_tasks(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    struct bl_mcp_entry *entry =
+        GUEST(house, "g", "--era", "modern", "--trace", house_path(house, "trace"));
+    entry->trust = true;
+    begin(house);
+    visitor_start(&first, house, &nursery, "call_1", "mcp__g__task", "{\"ms\":60000}");
+    CHECK(house_await_file(house, "trace", "tasks/get "));
+    CHECK(stop(&first) < SOON_MS);
+    CHECK(has(house_file(house, "trace"), "tasks/cancel "));
+    CHECK(has(visitor_receipt(&first), "\"fate\":\"aborted\""));
+    CHECK(has(first.result.text.data, "by the word of the MCP server g"));
+    visitor_done(&first);
+    end(house);
+    return 0;
+}
+
+PLAIN(a_task_is_stopped_by_tasks_cancel_on_the_servers_word, stops_tasks)
+
+/* ---- Hanging ---- */
+
+static int times_out(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    struct bl_mcp_entry *entry = GUEST(house, "g", "--trace", house_path(house, "trace"));
+    entry->call_ns = 200 * MS;
+    begin(house);
+    CHECK_EQUAL(house_call(house, "mcp__g__hang", "{}"), 0);
+    CHECK(house->box.result.is_error);
+    CHECK(house_says(house, "timed out: neither an answer nor progress for 200 ms"));
+    CHECK(house_says(house, "outcome unknown"));
+    CHECK_EQUAL(marker_count(house->box.marker), 0);
+    CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"back\"}"), 0);
+    CHECK(house_says(house, "back"));
+    end(house);
+    return 0;
+}
+
+PLAIN(M19_a_call_that_hangs_ends_at_its_timeout, times_out)
+
+static int hangs_at_start(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    GUEST(house, "start", "--hang", "start", "--stubborn", "yes")->start_ns = 300 * MS;
+    GUEST(house, "list", "--hang", "list", "--stubborn", "yes")->start_ns = 300 * MS;
+    GUEST(house, "good", "--era", "legacy");
+    house_open(house);
+    double from_ms = now_ms();
+    house_refresh(house);
+    /* One after the other would take twice as long and more. */
+    CHECK(now_ms() - from_ms >= 290 && now_ms() - from_ms < SOON_MS);
+    CHECK(strcmp(house_state(house, 0), "failed") == 0);
+    CHECK(strcmp(house_state(house, 1), "failed") == 0);
+    CHECK(strcmp(house_state(house, 2), "ready") == 0);
+    CHECK(house_noticed(house, "MCP server start: it cannot be used: it was not ready within 300 "
+                               "ms (startup_timeout)"));
+    CHECK(house_noticed(house, "MCP server list: it cannot be used: it was not ready within"));
+    /* Of the two nothing is left. */
+    CHECK_EQUAL(marker_count(house->box.marker), 1);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(M19_a_server_that_hangs_in_start_or_list_is_given_up_at_its_limit, hangs_at_start)
+
+static int stop_later(void *argument)
+{
+    struct house *house = argument;
+    bl_sleep(80 * MS);
+    bl_scope_stop(&house->box.scope, BL_STOP_USER, "test");
+    return 0;
+}
+
+static int stops_at_start(void *argument)
+{
+    static const char *const places[] = {"start", "list"};
+    for (size_t i = 0; i < BL_COUNT(places); i++) {
+        struct house *house = house_new(*(enum bl_mechanism *)argument);
+        GUEST(house, "a", "--hang", places[i], "--stubborn", "yes");
+        GUEST(house, "b", "--hang", places[i], "--stubborn", "yes");
+        house_open(house);
+        bl_nursery_init(&nursery, bl_scope_current());
+        bl_nursery_spawn(&nursery, NULL, "stop", stop_later, house, NULL);
+        double from_ms = now_ms();
+        house_refresh(house);
+        CHECK(now_ms() - from_ms < SOON_MS);
+        CHECK_EQUAL(marker_count(house->box.marker), 0);
+        CHECK(strcmp(house_state(house, 0), "off") == 0);
+        CHECK_EQUAL(house->notice_count, 0);
+        CHECK_EQUAL(bl_receipt_survivors(&house->box.receipt), 0);
+        bl_nursery_done(&nursery);
+        house_done(house);
+    }
+    return 0;
+}
+
+PLAIN(M19_a_stop_while_a_server_starts_or_lists_leaves_nothing, stops_at_start)
+
+/* ---- The end of the session ---- */
+
+static int ends_with_session(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    GUEST(house, "good", "--era", "legacy");
+    GUEST(house, "bad", "--stubborn", "yes", "--child", "yes");
+    house_open(house);
+    house_refresh(house);
+    await_tree(house, 3);
+    /* house_done checks that nothing is left. */
+    house_done(house);
+    return 0;
+}
+
+EACH(the_end_of_the_session_ends_all_servers, ends_with_session)
+
+/* ---- Trust ---- */
+
+static int stays_off(void *argument)
+{
+    char state_folder[96];
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    struct bl_mcp_entry *entry = GUEST(house, "w", "--trace", house_path(house, "trace"));
+    snprintf(state_folder, sizeof state_folder, "%s/state", house->box.workspace);
+    setenv("XDG_STATE_HOME", state_folder, 1);
+    entry->source = BL_MCP_OF_WORKSPACE;
+    entry->path = "/workspace.test/.mcp.json";
+    mcp_entry_seal(entry);
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), "untrusted") == 0);
+    CHECK_EQUAL(house_offers(house), 0);
+    CHECK_EQUAL(marker_count(house->box.marker), 0);
+    CHECK(access(house_path(house, "trace"), F_OK) != 0);
+    CHECK_EQUAL(house->notice_count, 1);
+    CHECK(house_noticed(house, "MCP server w: it stays off: "));
+    house_refresh(house);
+    CHECK_EQUAL(house->notice_count, 1);
+    unsetenv("XDG_STATE_HOME");
+    house_done(house);
+    return 0;
+}
+
+PLAIN(M20_an_untrusted_server_of_the_workspace_is_not_started, stays_off)
+
+static int trusted_by_option(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    struct bl_mcp_entry *entry = GUEST(house, "w", "--era", "legacy");
+    entry->source = BL_MCP_OF_WORKSPACE;
+    house->box.options.mcp_trusted = true;
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), "ready") == 0);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(trust_mcp_starts_the_servers_of_the_workspace, trusted_by_option)
+
+/* ---- Any moment ---- */
+
+/* Calls that are stopped at any moment of their life: one answer each, and never anybody left. */
+static int stops_anywhen(void *argument)
+{
+    unsigned long rounds = suite_rounds(6, 400);
+    struct bl_random random;
+    bl_random_seed(&random, 9);
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    GUEST(house, "g", "--era", "both");
+    begin(house);
+    for (unsigned long i = 0; i < rounds; i++) {
+        visitor_start(&first, house, &nursery, "call_1", "mcp__g__slow", "{\"ms\":15}");
+        bl_sleep(bl_random_below(&random, 30) * MS);
+        bl_scope_stop(&first.scope, BL_STOP_USER, "test");
+        visitor_await(&first);
+        bool finished = first.code == 0;
+        CHECK(finished || first.code == BL_ECANCELED);
+        /* One that was stopped before it came to the server has not touched it. */
+        bool entered = strstr(first.result.text.data, "the tool was not run") == NULL;
+        CHECK(!finished || !first.result.is_error);
+        CHECK(finished || !entered || marker_count(house->box.marker) == 0);
+        visitor_done(&first);
+    }
+    end(house);
+    return 0;
+}
+
+PLAIN(a_call_that_is_stopped_at_any_moment_is_finished_or_gone, stops_anywhen)
+
+SUITE(mcp_stop, IN_EACH(M17_a_server_that_ignores_the_cancel_is_killed_with_its_tree),
+      cmocka_unit_test(M17_with_another_call_in_flight_that_one_finishes_first),
+      cmocka_unit_test(calls_that_are_stopped_together_are_no_others_to_each_other),
+      cmocka_unit_test(on_cancel_trust_keeps_the_server_and_the_receipt_says_unknown),
+      cmocka_unit_test(a_second_stop_cuts_the_grace_of_a_server),
+      cmocka_unit_test(a_task_is_stopped_by_tasks_cancel_on_the_servers_word),
+      cmocka_unit_test(M19_a_call_that_hangs_ends_at_its_timeout),
+      cmocka_unit_test(M19_a_server_that_hangs_in_start_or_list_is_given_up_at_its_limit),
+      cmocka_unit_test(M19_a_stop_while_a_server_starts_or_lists_leaves_nothing),
+      IN_EACH(the_end_of_the_session_ends_all_servers),
+      cmocka_unit_test(M20_an_untrusted_server_of_the_workspace_is_not_started),
+      cmocka_unit_test(trust_mcp_starts_the_servers_of_the_workspace),
+      cmocka_unit_test(a_call_that_is_stopped_at_any_moment_is_finished_or_gone));

@@ -1,0 +1,403 @@
+#include "mcp_house.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum bl_mechanism container = BL_MECHANISM_NONE;
+
+#define PLAIN(name, body)                                                                          \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run_in_loop(body, &container);                                                             \
+    }
+
+/* One guest of that era, listed. */
+static struct house *open_house(const char *era)
+{
+    struct house *house = house_new(container);
+    GUEST(house, "g", "--era", era, "--trace", house_path(house, "trace"));
+    house_open(house);
+    house_refresh(house);
+    return house;
+}
+
+/* ---- List and call ---- */
+
+static int lists_and_calls(void *argument)
+{
+    static const char *const eras[] = {"legacy", "modern"};
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(eras); i++) {
+        struct house *house = open_house(eras[i]);
+        const struct bl_tool_offer *offer = house_offer(house, "mcp__g__echo");
+        struct bl_mcp_view view;
+        CHECK_EQUAL(house_offers(house), 19);
+        if (CHECK(offer != NULL)) {
+            CHECK(strcmp(offer->description, "Tool echo.") == 0);
+            CHECK(offer->parallel && offer->compiled != NULL);
+        }
+        CHECK(bl_toolbox_mcp(house->box.toolbox, 0, &view));
+        CHECK(strcmp(view.state, "ready") == 0);
+        CHECK(strcmp(view.protocol, i == 0 ? "2025-11-25" : "2026-07-28") == 0);
+        CHECK_EQUAL(view.tool_count, 19);
+        CHECK(!bl_toolbox_mcp(house->box.toolbox, 1, &view));
+        CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"hello\"}"), 0);
+        CHECK(!house->box.result.is_error);
+        CHECK(strcmp(box_text(&house->box), "hello") == 0);
+        CHECK_EQUAL(house->notice_count, 0);
+        house_done(house);
+    }
+    return 0;
+}
+
+PLAIN(M14_a_server_of_either_era_is_listed_and_called, lists_and_calls)
+
+static int opens(void *argument)
+{
+    static const struct {
+        const char *era, *version, *expected, *hang;
+    } cases[] = {{"legacy", "2024-11-05", "2024-11-05", ""},
+                 {"legacy", "2025-03-26", "2025-03-26", ""},
+                 {"older", "2025-06-18", "2025-06-18", ""},
+                 {"both", "2025-11-25", "2026-07-28", ""}};
+    (void)argument;
+    struct house *house = house_new(container);
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        GUEST(house, cases[i].expected, "--era", cases[i].era, "--version", cases[i].version);
+    GUEST(house, "unknown", "--version", "1999-01-01");
+    house_open(house);
+    house_refresh(house);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_mcp_view view;
+        CHECK(bl_toolbox_mcp(house->box.toolbox, i, &view));
+        if (CHECK(view.protocol != NULL))
+            CHECK(strcmp(view.protocol, cases[i].expected) == 0);
+    }
+    CHECK(strcmp(house_state(house, 4), "failed") == 0);
+    CHECK(house_noticed(house, "MCP server unknown: it cannot be used: it answers with version "
+                               "'1999-01-01' of the protocol"));
+    house_done(house);
+    return 0;
+}
+
+PLAIN(the_version_is_the_newest_that_both_speak_and_an_unknown_one_is_told, opens)
+
+static int opens_slowly(void *argument)
+{
+    (void)argument;
+    /* It answers nothing for longer than is waited for `server/discover`, and speaks nothing else.
+     */
+    if (suite_rounds(0, 1) == 0)
+        return 0;
+    struct house *house = house_new(container);
+    GUEST(house, "m", "--era", "modern", "--hang", "slow");
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), "ready") == 0);
+    CHECK(house_server(house, 0)->modern);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(a_modern_server_that_is_slow_to_begin_is_not_taken_for_an_old_one, opens_slowly)
+
+static int opens_once(void *argument)
+{
+    (void)argument;
+    struct house *house = open_house("legacy");
+    CHECK_EQUAL(house_call(house, "mcp__g__die", "{}"), 0);
+    CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"again\"}"), 0);
+    CHECK(house_says(house, "again"));
+    const char *trace = house_file(house, "trace");
+    const char *first = strstr(trace, "server/discover ");
+    CHECK(first != NULL && strstr(first + 1, "server/discover ") == NULL);
+    CHECK(strstr(trace, "notifications/initialized") != NULL);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(the_era_of_a_server_is_remembered, opens_once)
+
+/* ---- Results ---- */
+
+static int results(void *argument)
+{
+    (void)argument;
+    struct house *house = open_house("legacy");
+    struct bl_tool_result *result = &house->box.result;
+    CHECK_EQUAL(house_call(house, "mcp__g__image", "{}"), 0);
+    CHECK(strcmp(box_text(&house->box), "a dot\n[image: image/png, 9 bytes]") == 0);
+    if (CHECK(result->images != NULL && !bl_list_empty(result->images))) {
+        const struct bl_block *image = BL_CONTAINER(result->images->next, struct bl_block, link);
+        CHECK_EQUAL(image->type, BL_BLOCK_IMAGE);
+        CHECK(bl_text_equal(image->name, BL_TEXT("image/png")));
+        CHECK(bl_text_equal(image->text, BL_TEXT("iVBORw0KGgo=")));
+    }
+    CHECK_EQUAL(house_call(house, "mcp__g__fail", "{}"), 0);
+    CHECK(result->is_error && strcmp(box_text(&house->box), "it went wrong") == 0);
+    CHECK_EQUAL(house_call(house, "mcp__g__structured", "{}"), 0);
+    CHECK(!result->is_error && strcmp(box_text(&house->box), "{\"answer\":42}") == 0);
+    CHECK_EQUAL(house_call(house, "mcp__g__audio", "{}"), 0);
+    CHECK(house_says(house, "[audio: audio/wav; left out]"));
+    CHECK_EQUAL(house_call(house, "mcp__g__link", "{}"), 0);
+    CHECK(house_says(house, "[link: n, file:///n]\n[resource: file:///r]\ninside"));
+    CHECK_EQUAL(house_call(house, "mcp__g__input", "{}"), 0);
+    CHECK(result->is_error && house_says(house, "input_required: elicitation/create"));
+    CHECK_EQUAL(house_call(house, "mcp__g__refuse", "{}"), 0);
+    CHECK(result->is_error);
+    CHECK(house_says(house, "The MCP server g answered with an error: no such thing (-32602)"));
+    CHECK_EQUAL(house_call(house, "mcp__g__big", "{\"bytes\":300000}"), 0);
+    CHECK(result->text.size <= 65536 + 100);
+    CHECK(bl_text_starts_with(result->text, BL_TEXT("head ")));
+    CHECK(bl_text_ends_with(result->text, BL_TEXT(" tail")) && house_says(house, "left out"));
+    CHECK_EQUAL(house_call(house, "mcp__g__quit", "{}"), 0);
+    CHECK(!result->is_error && house_says(house, "before the end"));
+    house_done(house);
+    return 0;
+}
+
+PLAIN(M14_text_images_structure_and_errors_come_back, results)
+
+/* Until the call has heard of that step: when its time is up then. */
+static uint64_t deadline_at(const struct house *house, const struct visitor *visitor,
+                            const char *step)
+{
+    const struct bl_list *calls = &house_server(house, 0)->calls;
+    double from_ms = now_ms();
+    while (strstr(visitor->heard, step) == NULL && now_ms() - from_ms < 5 * SOON_MS)
+        bl_sleep(MS);
+    if (!CHECK(strstr(visitor->heard, step) != NULL) || !CHECK(!bl_list_empty(calls)))
+        return 0;
+    return bl_scope_deadline_ns(&BL_CONTAINER(calls->next, struct mcp_call, link)->timed);
+}
+
+static int progress(void *argument)
+{
+    static struct visitor visitor;
+    struct bl_nursery nursery;
+    (void)argument;
+    struct house *house = open_house("legacy");
+    bl_nursery_init(&nursery, bl_scope_current());
+    visitor_start(&visitor, house, &nursery, "call_1", "mcp__g__steps", "{\"steps\":3,\"ms\":50}");
+    uint64_t first_ns = deadline_at(house, &visitor, "1 of 3: step\n");
+    uint64_t second_ns = deadline_at(house, &visitor, "2 of 3: step\n");
+    CHECK(second_ns >= first_ns + 40 * MS);
+    visitor_await(&visitor);
+    CHECK_EQUAL(visitor.code, 0);
+    CHECK(!visitor.result.is_error);
+    CHECK(strstr(visitor.heard, "3 of 3: step\n") != NULL);
+    visitor_done(&visitor);
+    bl_nursery_done(&nursery);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(M14_progress_is_told_and_begins_the_time_of_a_call_anew, progress)
+
+static int asks_back(void *argument)
+{
+    char expected[128];
+    (void)argument;
+    struct house *house = open_house("legacy");
+    snprintf(expected, sizeof expected, "file://%s", house->box.workspace);
+    CHECK_EQUAL(house_call(house, "mcp__g__roots", "{}"), 0);
+    CHECK(house_says(house, expected));
+    CHECK(house_await_file(house, "trace", "\"id\":\"ping-1\""));
+    house_done(house);
+    return 0;
+}
+
+PLAIN(ping_and_roots_are_answered, asks_back)
+
+static int environment(void *argument)
+{
+    static const char *const variables[] = {"GUEST_SETS=this one", NULL};
+    (void)argument;
+    setenv("GUEST_API_KEY", "secret", 1);
+    setenv("GUEST_SETS", "another", 1);
+    struct house *house = house_new(container);
+    struct bl_mcp_entry *entry = GUEST(house, "g", "--era", "legacy");
+    entry->variables = variables;
+    house_open(house);
+    house_refresh(house);
+    CHECK_EQUAL(house_call(house, "mcp__g__env", "{\"text\":\"GUEST_API_KEY\"}"), 0);
+    CHECK(house_says(house, "(not set)"));
+    CHECK_EQUAL(house_call(house, "mcp__g__env", "{\"text\":\"GUEST_SETS\"}"), 0);
+    CHECK(house_says(house, "this one"));
+    house_done(house);
+    unsetenv("GUEST_API_KEY");
+    unsetenv("GUEST_SETS");
+    return 0;
+}
+
+PLAIN(a_server_gets_no_secrets_but_what_its_entry_sets, environment)
+
+static int noise(void *argument)
+{
+    (void)argument;
+    struct house *house = house_new(container);
+    GUEST(house, "g", "--noise", "yes");
+    house_open(house);
+    house_refresh(house);
+    CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"heard\"}"), 0);
+    CHECK(house_says(house, "heard"));
+    house_done(house);
+    return 0;
+}
+
+PLAIN(lines_that_are_no_messages_do_no_harm, noise)
+
+/* ---- Changes ---- */
+
+static int changes(void *argument)
+{
+    static const char *const eras[] = {"legacy", "modern"};
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(eras); i++) {
+        struct house *house = open_house(eras[i]);
+        struct bl_toolbox_held *held = bl_toolbox_hold(house->box.toolbox);
+        const struct bl_tool_offer *before = house_offer(house, "mcp__g__echo");
+        if (i == 1)
+            CHECK(house_await_file(house, "trace", "subscriptions/listen"));
+        CHECK_EQUAL(house_call(house, "mcp__g__grow", "{}"), 0);
+        /* Not in the middle of a turn's step. */
+        CHECK(house_offer(house, "mcp__g__extra") == NULL);
+        house_refresh(house);
+        CHECK(house_offer(house, "mcp__g__extra") != NULL);
+        CHECK_EQUAL(house_call(house, "mcp__g__extra", "{\"text\":\"new\"}"), 0);
+        CHECK(house_says(house, "new"));
+        /* What was held is as it was. */
+        CHECK(strcmp(before->name, "mcp__g__echo") == 0);
+        CHECK(house_offer(house, "mcp__g__echo") != before);
+        bl_toolbox_let_go(held);
+        house_done(house);
+    }
+    return 0;
+}
+
+PLAIN(a_changed_list_acts_at_the_next_call_of_the_model, changes)
+
+/* ---- Tasks ---- */
+
+static int follows_tasks(void *argument)
+{
+    static struct visitor visitor;
+    struct bl_nursery nursery;
+    (void)argument;
+    struct house *house = open_house("modern");
+    bl_nursery_init(&nursery, bl_scope_current());
+    visitor_start(&visitor, house, &nursery, "call_1", "mcp__g__task", "{\"ms\":180}");
+    visitor_await(&visitor);
+    CHECK_EQUAL(visitor.code, 0);
+    CHECK(!visitor.result.is_error);
+    CHECK(bl_text_equal(visitor.result.text, BL_TEXT("task done")));
+    CHECK(strstr(house_file(house, "trace"), "tasks/get ") != NULL);
+    visitor_done(&visitor);
+    bl_nursery_done(&nursery);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(a_task_is_polled_until_its_end, follows_tasks)
+
+/* ---- Permissions ---- */
+
+static int permits(void *argument)
+{
+    char reason[512];
+    (void)argument;
+    struct house *house = open_house("legacy");
+    struct box *box = &house->box;
+    CHECK_EQUAL(box_decide(box, "mcp__g__echo", "{}", reason, sizeof reason), BL_PERMIT_ALLOWED);
+    bl_permissions_set_mode(box->permissions, BL_PERMISSION_READ_ONLY);
+    /* That it reads alone is only its own word. */
+    CHECK_EQUAL(box_decide(box, "mcp__g__echo", "{}", reason, sizeof reason), BL_PERMIT_DENIED);
+    bl_permissions_set_mode(box->permissions, BL_PERMISSION_ASK);
+    CHECK_EQUAL(box_decide(box, "mcp__g__echo", "{}", reason, sizeof reason), BL_PERMIT_ASK);
+    CHECK(strcmp(box_rule(box, "mcp__g__echo", "{}"), "mcp__g__echo") == 0);
+    bl_permissions_set_mode(box->permissions, BL_PERMISSION_AUTO);
+    CHECK_EQUAL(box_decide(box, "mcp__g__echo", "{}", reason, sizeof reason), BL_PERMIT_DENIED);
+    CHECK(strstr(reason, "--allow 'mcp__g__echo'") != NULL);
+    CHECK_EQUAL(bl_permissions_add(box->permissions, true, "mcp__g__*", NULL), 0);
+    CHECK_EQUAL(box_decide(box, "mcp__g__echo", "{}", reason, sizeof reason), BL_PERMIT_ALLOWED);
+    CHECK_EQUAL(bl_permissions_add(box->permissions, false, "mcp__g__die", NULL), 0);
+    CHECK_EQUAL(box_decide(box, "mcp__g__die", "{}", reason, sizeof reason), BL_PERMIT_DENIED);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(calls_of_servers_need_permission_by_mode_and_rules, permits)
+
+/* ---- Deaths ---- */
+
+static int dies(void *argument)
+{
+    (void)argument;
+    struct house *house = open_house("legacy");
+    for (int i = 1; i <= 4; i++) {
+        CHECK_EQUAL(house_call(house, "mcp__g__die", "{\"code\":7}"), 0);
+        CHECK(house->box.result.is_error);
+        CHECK(house_says(house, "outcome unknown: the MCP server g ended in the middle of this "
+                                "call (exit code 7)"));
+        CHECK(house_says(house, "last words"));
+        CHECK(strcmp(house_state(house, 0), i < 4 ? "off" : "out_of_service") == 0);
+    }
+    /* Each of them once, and none again. */
+    const char *trace = house_file(house, "trace");
+    int calls = 0;
+    for (const char *at = trace; (at = strstr(at, "tools/call ")) != NULL; at++)
+        calls++;
+    CHECK_EQUAL(calls, 4);
+    CHECK(house_noticed(house, "it died 4 times in a minute and is out of service"));
+    CHECK_EQUAL(house_call(house, "mcp__g__echo", "{}"), 0);
+    CHECK(house->box.result.is_error && house_says(house, "The tool was not run."));
+    house_refresh(house);
+    CHECK_EQUAL(house_offers(house), 0);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(M18_a_server_that_dies_is_started_again_three_times_and_no_call_is_repeated, dies)
+
+static int dies_at_start(void *argument)
+{
+    (void)argument;
+    struct house *house = house_new(container);
+    GUEST(house, "gone", "--exit", "5");
+    GUEST(house, "good", "--era", "legacy");
+    house_add(house, "none", (const char *const[]){NULL})->command = "/nonexistent/server";
+    house_open(house);
+    house_refresh(house);
+    CHECK(strcmp(house_state(house, 0), "failed") == 0);
+    CHECK(strcmp(house_state(house, 1), "ready") == 0);
+    CHECK(strcmp(house_state(house, 2), "failed") == 0);
+    CHECK(house_noticed(house, "MCP server gone: it cannot be used: it ended by itself (exit code "
+                               "5): cannot go on"));
+    CHECK(house_noticed(house, "MCP server none: it cannot be used: "));
+    CHECK_EQUAL(house_call(house, "mcp__good__echo", "{\"text\":\"here\"}"), 0);
+    CHECK(house_says(house, "here"));
+    /* Not at each call of the model again. */
+    unsigned notices = house->notice_count;
+    house_refresh(house);
+    CHECK_EQUAL(house->notice_count, notices);
+    house_done(house);
+    return 0;
+}
+
+PLAIN(a_server_that_cannot_start_is_told_of_and_leaves_the_others_usable, dies_at_start)
+
+SUITE(mcp, cmocka_unit_test(M14_a_server_of_either_era_is_listed_and_called),
+      cmocka_unit_test(the_version_is_the_newest_that_both_speak_and_an_unknown_one_is_told),
+      cmocka_unit_test(a_modern_server_that_is_slow_to_begin_is_not_taken_for_an_old_one),
+      cmocka_unit_test(the_era_of_a_server_is_remembered),
+      cmocka_unit_test(M14_text_images_structure_and_errors_come_back),
+      cmocka_unit_test(M14_progress_is_told_and_begins_the_time_of_a_call_anew),
+      cmocka_unit_test(ping_and_roots_are_answered),
+      cmocka_unit_test(a_server_gets_no_secrets_but_what_its_entry_sets),
+      cmocka_unit_test(lines_that_are_no_messages_do_no_harm),
+      cmocka_unit_test(a_changed_list_acts_at_the_next_call_of_the_model),
+      cmocka_unit_test(a_task_is_polled_until_its_end),
+      cmocka_unit_test(calls_of_servers_need_permission_by_mode_and_rules),
+      cmocka_unit_test(M18_a_server_that_dies_is_started_again_three_times_and_no_call_is_repeated),
+      cmocka_unit_test(a_server_that_cannot_start_is_told_of_and_leaves_the_others_usable));
