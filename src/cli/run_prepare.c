@@ -9,6 +9,16 @@
 #define SYSTEM_MAX ((size_t)16 * 1024 * 1024)
 #define READ_SIZE  ((size_t)64 * 1024)
 
+/* Who was left to read reads on when the options are gone; their words stay. */
+static const char *const *copy_list(struct bl_arena *arena, const char *const *words, size_t count)
+{
+    const char **copy = bl_arena_zalloc(arena, (count + 1) * sizeof *copy);
+
+    if (count > 0)
+        memcpy(copy, words, count * sizeof *copy);
+    return copy;
+}
+
 struct run_preparation *run_preparation_new(const struct run_options *options)
 {
     struct run_preparation *preparation = bl_zalloc(sizeof *preparation);
@@ -29,7 +39,7 @@ struct run_preparation *run_preparation_new(const struct run_options *options)
     preparation->schema_path = options->schema_path;
     preparation->system_path = options->system_path;
     preparation->system_more = options->system_more;
-    preparation->mcp_files = options->mcp_files;
+    preparation->mcp_files = copy_list(arena, options->mcp_files, options->mcp_file_count);
     preparation->trust_mcp = options->trust_mcp;
     /* The others are words of the command line: they stay. */
     if (options->model != NULL)

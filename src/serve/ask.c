@@ -318,18 +318,3 @@ bool ask_ping(const struct question *silent)
     bl_arena_done(&arena);
     return code != BL_ETIMEDOUT;
 }
-
-/* What came, as text again. */
-struct bl_text ask_value_text(struct bl_arena *arena, const struct bl_json *value)
-{
-    struct bl_buffer text;
-    struct bl_json_writer writer;
-    bl_buffer_init(&text, 2 * SERVE_ANSWER_MAX);
-    bl_json_writer_init(&writer, &text);
-    bl_json_write_value(&writer, value);
-    int code = bl_json_writer_done(&writer);
-    struct bl_text kept =
-        code == 0 ? bl_arena_text(arena, bl_buffer_text(&text)) : (struct bl_text){0};
-    bl_buffer_done(&text);
-    return kept;
-}

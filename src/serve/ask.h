@@ -36,6 +36,5 @@ int ask_one(struct question *question);
 bool question_answered(const struct question *question);
 bool question_has_pid(struct question *question, int64_t pid);
 bool ask_ping(const struct question *silent);
-struct bl_text ask_value_text(struct bl_arena *arena, const struct bl_json *value);
 
 #endif

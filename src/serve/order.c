@@ -114,7 +114,7 @@ static int cancel_there(struct question *question, const char *id, const char *o
                             "process %lld refused: %s", (long long)question->pid,
                             question->failure.message.data);
     const struct bl_json *receipt = bl_json_get(question->result, BL_TEXT("receipt"));
-    *ret_receipt = bl_json_is(receipt, BL_JSON_OBJECT) ? ask_value_text(asking->arena, receipt)
+    *ret_receipt = bl_json_is(receipt, BL_JSON_OBJECT) ? bl_json_value_text(asking->arena, receipt)
                                                        : (struct bl_text){0};
     return 0;
 }
@@ -253,7 +253,7 @@ static int call_one(struct question *question, const char *method, struct bl_tex
         return no_answer(question, method, error);
     if (question->failed)
         return take_error(question, method, error);
-    *ret_result = ask_value_text(question->asking->arena, question->result);
+    *ret_result = bl_json_value_text(question->asking->arena, question->result);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 
 const { finish } = require('./suite');
 
-const all = ['formats', 'providers', 'images', 'requests', 'sdks', 'cell/wire', 'features', 'acp/sdk', 'acp/hostile', 'acp/acpx',
+const all = ['formats', 'providers', 'images', 'interrupted', 'requests', 'sdks', 'cell/wire', 'features', 'acp/sdk', 'acp/hostile', 'acp/acpx',
              'mcp/client', 'mcp/inspector',
              'mcp/servers', 'mcp/conformance'];
 const named = process.argv.slice(3);

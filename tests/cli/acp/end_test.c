@@ -131,6 +131,8 @@ static void A21_each_end_of_a_turn_has_its_answer(void **state BL_UNUSED)
         {"replies: [{say: no, stop: refusal}]", NULL, NULL, "refusal", 0},
         {"replies: [{tools: [{name: ls, input: {path: .}}]}]\nrepeat: true", "--max-steps", "2",
          "max_turn_requests", 0},
+        {"replies: [{say: much}]", "--max-budget-tokens", "1", "max_tokens", 0},
+        {"replies: [{say: one}]", "--max-session-turns", "0", "max_turn_requests", 0},
         {"replies: [{error: {status: 401}}]", NULL, NULL, NULL, -32000},
         {"replies: [{error: {status: 400}}]", NULL, NULL, NULL, -32603},
         {"replies: [{when: never, say: x}]", NULL, NULL, NULL, -32603},
