@@ -447,7 +447,7 @@ static void A7_A8_after_the_answer_there_is_silence(void **state BL_UNUSED)
 
 static void A13_end_turn_means_that_the_session_holds_the_turn(void **state BL_UNUSED)
 {
-    unsigned long rounds = suite_rounds(40, 5000);
+    unsigned long rounds = suite_rounds(40, 10000);
     struct bl_random random;
     struct client client;
     size_t completed = 0, late = 0;
