@@ -276,7 +276,6 @@ static void on_gone(void *context, const char *why)
     struct acp *acp = context;
     char origin[sizeof((struct bl_stop *)NULL)->origin];
 
-    acp->gone = true;
     snprintf(origin, sizeof origin, ACP_ORIGIN ": %s", why);
     stop_all(acp, BL_STOP_CLIENT_GONE, origin);
 }

@@ -21,7 +21,6 @@ struct acp {
     bool initialized;
     bool takes_notices; /* the client has said so; as the next */
     bool takes_compactions;
-    bool gone;
     bool was_busy; /* when the client went */
 };
 
@@ -48,7 +47,6 @@ struct acp_prompt {
     struct bl_rpc_call *call;
     struct bl_scope scope; /* of its turn */
     bool cancelled;        /* by the client */
-    bool late;             /* and the turn had claimed its commit by then */
 };
 
 struct acp_session {

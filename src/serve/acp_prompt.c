@@ -12,14 +12,13 @@
 
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
-/* True: this one stopped it, or tried first. */
+/* True: it is the client's first; one that comes after the claim is late, and stops nothing. */
 static bool cancel_prompt(struct acp_prompt *prompt)
 {
     if (prompt->cancelled)
         return false;
     prompt->cancelled = true;
-    prompt->late = !bl_scope_stop(&prompt->scope, BL_STOP_USER, ACP_ORIGIN) &&
-                   !bl_scope_stopped(&prompt->scope);
+    bl_scope_stop(&prompt->scope, BL_STOP_USER, ACP_ORIGIN);
     return true;
 }
 

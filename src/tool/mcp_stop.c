@@ -79,28 +79,6 @@ static enum bl_fate kill_server(struct mcp_call *own, uint64_t from_ns, struct b
     return fate;
 }
 
-void mcp_call_cancel_task(struct mcp_call *own)
-{
-    struct bl_error *error = bl_zalloc(sizeof *error);
-    const struct bl_json *result;
-    struct bl_json_writer writer;
-    struct bl_buffer params;
-    struct bl_scope shield;
-    bl_buffer_init(&params, SIZE_MAX);
-    bl_json_writer_init(&writer, &params);
-    mcp_server_params(own->server, &writer, 0);
-    bl_json_put_text(&writer, "taskId", own->task);
-    bl_json_write_end(&writer);
-    struct mcp_request request = {
-        .method = "tasks/cancel", .params = bl_buffer_text(&params), .name = own->task};
-    bl_shield_begin(&shield, own->server->toolbox->grace_ms * BL_NS_PER_MS);
-    own->task_stopped =
-        mcp_server_ask(own->server, &request, &own->arena, &result, NULL, error) == 0;
-    bl_shield_end(&shield);
-    bl_buffer_done(&params);
-    bl_free(error);
-}
-
 /* It never came to run in the server. */
 static enum bl_fate never_entered(struct mcp_call *own, struct bl_text *ret_words)
 {

@@ -15,23 +15,40 @@ static uint64_t poll_ns(const struct bl_json *task)
     return (uint64_t)ms * BL_NS_PER_MS;
 }
 
-static int poll(struct mcp_call *own, const struct bl_json **ret_task)
+/* Asks the server something about the task that the call is. */
+static int ask(struct mcp_call *own, const char *method, const struct bl_json **ret_result,
+               struct bl_rpc_failure *ret_failure, struct bl_error *error)
 {
     struct bl_json_writer writer;
     struct bl_buffer params;
-    bl_arena_reset(&own->arena);
     bl_buffer_init(&params, SIZE_MAX);
     bl_json_writer_init(&writer, &params);
     mcp_server_params(own->server, &writer, 0);
     bl_json_put_text(&writer, "taskId", own->task);
     bl_json_write_end(&writer);
     struct mcp_request request = {
-        .method = "tasks/get", .params = bl_buffer_text(&params), .name = own->task};
-    own->error = (struct bl_error){0};
-    int code =
-        mcp_server_ask(own->server, &request, &own->arena, ret_task, &own->failure, &own->error);
+        .method = method, .params = bl_buffer_text(&params), .name = own->task};
+    int code = mcp_server_ask(own->server, &request, &own->arena, ret_result, ret_failure, error);
     bl_buffer_done(&params);
     return code;
+}
+
+static int poll(struct mcp_call *own, const struct bl_json **ret_task)
+{
+    bl_arena_reset(&own->arena);
+    own->error = (struct bl_error){0};
+    return ask(own, "tasks/get", ret_task, &own->failure, &own->error);
+}
+
+void mcp_call_cancel_task(struct mcp_call *own)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    const struct bl_json *result;
+    struct bl_scope shield;
+    bl_shield_begin(&shield, own->server->toolbox->grace_ms * BL_NS_PER_MS);
+    own->task_stopped = ask(own, "tasks/cancel", &result, NULL, error) == 0;
+    bl_shield_end(&shield);
+    bl_free(error);
 }
 
 static int fail(struct mcp_call *own, const char *what)
