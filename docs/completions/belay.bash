@@ -27,17 +27,17 @@ _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=() socket=()
-    local commands='acp bootstrap cancel cell chat doctor feature help hold mcp ps route run script session tool tools'
+    local commands='acp bootstrap cancel cell chat doctor feature help hold mcp ps route run script session tool tools watch'
     local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
         --on-exhausted --max-budget-tokens --max-budget-usd --record --cassette --timeout --structured-output --permission-mode --yolo --allow
         --deny --add-dir --mcp-config --trust-mcp --on-cancel --request-id --store --system --append-system-prompt --sandbox --container
-        --help'
+        --grace --help'
     # Of those who serve others: without a session of their own.
     local served='--provider --model --max-session-turns --max-steps --on-exhausted --max-budget-tokens --max-budget-usd --cassette
         --timeout --permission-mode --yolo --allow --deny --add-dir --mcp-config --trust-mcp --store --system --append-system-prompt
-        --sandbox --container --help'
+        --sandbox --container --grace --help'
 
     # Bash breaks words at '=' and ':', so that --provider=script:FILE is five of them.
     if [[ $current == : && $previous == script ]]; then
@@ -87,7 +87,7 @@ _belay()
             words='text json'
             [[ $command == run ]] && words='text json stream-json'
             ;;
-        --max-* | --timeout | --allow | --deny | --request-id | --append-system-prompt | --continuation-prompt | --as | --http | \
+        --max-* | --timeout | --grace | --allow | --deny | --request-id | --append-system-prompt | --continuation-prompt | --as | --http | \
             --origin)
             return
             ;;
@@ -138,18 +138,21 @@ _belay()
             ;;
         esac
         ;;
-    cancel | doctor | ps | route | tool | tools)
+    cancel | doctor | ps | route | tool | tools | watch)
         words='--json --output-format --help'
+        [[ $command == cancel ]] && words="--now --store $words"
+        [[ $command == ps ]] && words="--store $words"
         [[ $command == doctor ]] && words="--provider --model $words"
         [[ $command == tool* ]] && words="--mcp-config --trust-mcp $words"
         if [[ $previous == --output-format ]]; then
             words='text json'
+            [[ $command == watch ]] && words='text stream-json'
         elif [[ $command == doctor && $previous == --provider ]]; then
             words=$providers
-        elif [[ $previous == --mcp-config || $command == doctor && $previous == --model ]]; then
+        elif [[ $previous == --mcp-config || $previous == --store || $command == doctor && $previous == --model ]]; then
             _belay_files "$current"
             return
-        elif [[ $current != -* && $command == cancel ]]; then
+        elif [[ $current != -* && ($command == cancel || $command == watch) ]]; then
             words=$(_belay_ask "$program" '(id|session)' ps)
         elif [[ $current != -* && $command == tool ]]; then
             words=$(_belay_ask "$program" name tools)

@@ -112,10 +112,11 @@ for help in __belay_no_command '__belay_is help'
     complete -c belay -n $help -a session -d 'list, show, export, import, fork and delete sessions'
     complete -c belay -n $help -a tool -d 'show one tool, with its schema'
     complete -c belay -n $help -a tools -d 'list the tools that a model is offered'
+    complete -c belay -n $help -a watch -d 'show what happens in what runs, until it has ended'
 end
 complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
-# All but acp, chat, help, mcp, and hold, which has a --json of its own.
+# All but acp, chat, help, mcp, and hold and watch, which have a --json of their own.
 set -l answers '__belay_is bootstrap cancel cell doctor feature ps route run script session tool tools'
 complete -c belay -n $answers -l json -d 'the same as --output-format json'
 complete -c belay -n '__belay_is bootstrap cancel cell doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
@@ -153,6 +154,7 @@ complete -c belay -n $works -l system -r -F -d 'instructions before all others'
 complete -c belay -n $works -l append-system-prompt -x -d 'instructions after all others'
 complete -c belay -n $works -l sandbox -x -a 'off workspace read-only' -d 'what tools can reach'
 complete -c belay -n $works -l container -x -a 'auto pidns cgroup2 subreaper' -d 'what holds the processes of tools'
+complete -c belay -n $works -l grace -x -d 'of a stopped tool, to clean up before it is killed (200ms)'
 complete -c belay -n '__belay_is acp' -l minimal -d 'only the kinds of updates of the first published schema'
 complete -c belay -n '__belay_is mcp' -l http -d 'serve HTTP on loopback, at that port'
 complete -c belay -n '__belay_is mcp' -l token-file -r -F -d 'holds the token that each request must bring'
@@ -238,7 +240,12 @@ complete -c belay -n '__belay_feature clean' -l dry-run -d 'only say what would 
 complete -c belay -n '__belay_feature report' -l html -r -F -d 'one HTML file'
 complete -c belay -n '__belay_feature run status list logs cancel pause resume extend retry clean report' -l store -r -F -d 'where features are kept'
 
-complete -c belay -n '__belay_is cancel' -a '(__belay_ask id ps; __belay_ask session ps)'
+complete -c belay -n '__belay_is cancel watch' -a '(__belay_ask id ps; __belay_ask session ps)'
+complete -c belay -n '__belay_is cancel' -l now -d 'at once, without the time that commands have to end by themselves'
+complete -c belay -n '__belay_is cancel' -l store -r -F -d 'where what has ended is looked up'
+complete -c belay -n '__belay_is ps' -l store -r -F -d 'where runs of a killed process are looked up'
+complete -c belay -n '__belay_is watch' -l json -d 'the same as --output-format stream-json'
+complete -c belay -n '__belay_is watch' -l output-format -x -a 'text stream-json' -d 'how events are written'
 complete -c belay -n '__belay_is tool' -a '(__belay_ask name tools)'
 
 complete -c belay -n '__belay_is doctor' -l provider -x -a '(__belay_providers)' -d 'call that provider'

@@ -210,6 +210,13 @@ const struct bl_tools *bl_agent_tools(const struct bl_agent *agent);
 struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox *toolbox,
                                 const struct bl_list *personas);
 
+/* Runs a call of a cell's by the engine's tools: the cell gets the text of the result as a string,
+ * or why there is none. For the `call` of a struct bl_cell_port. */
+struct bl_cell_call;
+struct bl_cell_call_result;
+void bl_agent_cell_call(struct bl_engine *engine, const struct bl_cell_call *call,
+                        struct bl_cell_call_result *ret_result);
+
 struct bl_agent_result {
     struct bl_text undelivered; /* what was injected, and no turn took; empty: nothing */
     char session_id[72];

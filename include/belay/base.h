@@ -83,10 +83,6 @@ size_t bl_utf8_encode(uint32_t code_point, char out[4]);
 /* Longest prefix of at most `size` bytes that does not end inside a sequence. */
 struct bl_text bl_utf8_cut(struct bl_text text, size_t size);
 
-/* The six bits of a character of base64; negative: it stands for none. */
-int bl_base64_value(char character);
-/* Groups of four, the last of them filled up with '='; not empty. */
-bool bl_base64_valid(struct bl_text text);
 /* Code points in a valid text (each stray byte of a broken one counts as one). */
 size_t bl_utf8_count(struct bl_text text);
 
@@ -208,6 +204,8 @@ void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, siz
 /* Copies; a NUL follows the last byte. */
 struct bl_text bl_arena_text(struct bl_arena *arena, struct bl_text text);
 struct bl_text bl_arena_printf(struct bl_arena *arena, const char *format, ...) BL_PRINTF(2, 3);
+struct bl_text bl_arena_vprintf(struct bl_arena *arena, const char *format, va_list arguments)
+    BL_PRINTF(2, 0);
 
 /* The heap, for what outlives arenas. Out of memory ends the process with a message. */
 void *bl_alloc(size_t size);
@@ -240,6 +238,12 @@ int bl_buffer_vprintf(struct bl_buffer *buffer, const char *format, va_list argu
 /* Drops `size` bytes from the front (all of them when there are fewer). */
 void bl_buffer_consume(struct bl_buffer *buffer, size_t size);
 struct bl_text bl_buffer_text(const struct bl_buffer *buffer);
+
+/* Base64: groups of four, the last of them filled up with '='. */
+bool bl_base64_valid(struct bl_text text); /* and not empty */
+int bl_base64_encode(struct bl_buffer *out, struct bl_text bytes);
+/* False: it is none. */
+bool bl_base64_decode(struct bl_arena *arena, struct bl_text text, struct bl_text *ret_bytes);
 
 /* ---- List ------------------------------------------------------------------------------------ */
 
@@ -469,6 +473,22 @@ struct bl_text bl_file_read(int directory, const char *path, char *out, size_t o
  * error. BL_ENOENT: it is not there; BL_EINVAL: it is no regular file; BL_ELIMIT: it is larger than
  * that; else what the system said. `*ret_why` then says it in words. */
 int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const char **ret_why);
+/* Makes a folder, and those above it that are not there. 0, or -errno. */
+int bl_folder_make(const char *path, unsigned mode);
+/* The same, of the folder that a file is to be in. */
+int bl_folder_make_above(const char *path, unsigned mode);
+
+/* Folders of the user's own. */
+enum bl_user_folder {
+    BL_USER_CONFIG,
+    BL_USER_DATA,
+    BL_USER_STATE,
+};
+
+/* The one of belay's things: by its XDG variable if that is absolute, else below HOME; in the
+ * arena. NULL: neither says where. `variable` NULL: those of the environment. */
+const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
+                           const char *(*variable)(const char *name));
 /* Size of the part of `directory` that is the root of its repository; all of it without one. */
 size_t bl_repository_size(struct bl_arena *arena, const char *directory);
 

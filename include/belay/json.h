@@ -159,6 +159,8 @@ void bl_json_write_null(struct bl_json_writer *writer);
 void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *value);
 /* The same on one line, in the arena. */
 struct bl_text bl_json_value_text(struct bl_arena *arena, const struct bl_json *value);
+/* A text as one JSON value, in the arena. */
+struct bl_text bl_json_quote(struct bl_arena *arena, struct bl_text text);
 /* Text that is one JSON value already; not looked at. */
 void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json);
 

@@ -9,8 +9,8 @@
  *     {"jsonrpc":"2.0","id":2,"result":{"receipt":{…}}}
  *
  * and `status {id}`, `inject {session, text}`, `watch {id?}`, after which each event of that run,
- * session or sub-agent (or of all) comes as a notification `event`, and `missed {count}` where the
- * client has read too slowly.
+ * session or sub-agent (or of all) comes as a notification `event`, `missed {count}` where the
+ * client has read too slowly, and `ended {id}` when nothing of that id runs any more.
  *
  * Promises: only the user himself (and root) is answered; a `cancel` is answered when all of it is
  * quiet; no client, whatever it sends or does not send, stops, blocks or bloats the process.
@@ -85,13 +85,31 @@ struct bl_control_process {
  * scope was stopped. BL_EACCES: the folder is not ours. */
 int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struct bl_error *error);
 /* Stops what has that id, in whichever process it runs, and waits until it is quiet; `origin` is
- * for the receipt (NULL: "belay cancel"). The receipt, one JSON object, is in the arena; empty: it
- * had come to its end first. BL_ENOENT: no process knows the id. BL_EEXIST: several things have it;
- * none was stopped, and the hint has their whole names. BL_EUNKNOWN: the process that had
- * it went away without an answer. Waits as long as the stop needs; stop the caller's scope to give
- * up. */
-int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin,
+ * for the receipt (NULL: "belay cancel"); `now` skips the graces. The receipt, one JSON object, is
+ * in the arena; empty: it had come to its end first. BL_ENOENT: no process knows the id. BL_EEXIST:
+ * several things have it; none was stopped, and the hint has their whole names. BL_EUNKNOWN: the
+ * process that had it went away without an answer. Waits as long as the stop needs; stop the
+ * caller's scope to give up. */
+int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin, bool now,
                       struct bl_text *ret_receipt, struct bl_error *error);
+
+/* Whoever wants to know what happens. Told in fibers that read, and must not wait; texts live as
+ * long as the call. */
+struct bl_control_watch {
+    const char *id; /* NULL: all of it, in every process that runs now */
+    void (*event)(void *context, const struct bl_json *event); /* docs/schemas/event.json */
+    void (*missed)(void *context, uint64_t count); /* so many were left out: read too slowly */
+    void *context;
+};
+
+/* Attaches to what has that id, in whichever process it runs, and returns when it has ended; of
+ * all, when the last of those processes has gone. What happened before is not told. The work never
+ * waits for whoever watches, and a stop of the caller's scope ends the watching alone. BL_ENOENT:
+ * no process knows the id, or, of all, nothing runs. BL_EEXIST: several things have it. BL_ENOTSUP:
+ * a feature or a task, which has no events of that kind. BL_EBUSY: too many watch already.
+ * BL_EUNKNOWN: its process has gone, or has let go of us, before the end. */
+int bl_control_watch(struct bl_arena *arena, const struct bl_control_watch *watch,
+                     struct bl_error *error);
 
 /* Asks the process of that pid. `params` is JSON, or empty; the result, one JSON value, is in the
  * arena. An error of the method comes back as it was set there. Errors of kind delivery: BL_ENOENT:
@@ -175,6 +193,8 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
 
 /* ---- MCP ------------------------------------------------------------------------------------- */
 
+struct mcp_tool; /* inside of serve */
+
 /* Offers run, exec, wait, terminate and cancel to other agents. */
 struct bl_mcp_server_options {
     const struct bl_workplaces *workplaces;
@@ -187,13 +207,14 @@ struct bl_mcp_server_options {
     bool http;
     const char *address;        /* loopback alone: else BL_EINVAL */
     uint16_t port;              /* 0: any that is free */
-    const char *token;          /* that each request must bring; NULL: only with fixtures */
+    const char *token;          /* that each request must bring; NULL: only with `tools` */
     const char *const *origins; /* further ones that may ask, and hosts; end in NULL; may be NULL */
     /* Told when it listens; NULL: nobody is. */
     void (*listening)(void *context, uint16_t port);
     void *context;
-    /* For tests of others: fixture tools in the place of ours; NULL: ours. */
-    const struct bl_tools *fixtures;
+    /* For tests: tools in the place of ours; NULL: ours. */
+    const struct mcp_tool *tools;
+    size_t tool_count;
 };
 
 /* Until the client goes (standard streams), or the caller's scope stops. As bl_acp_serve. */

@@ -292,6 +292,9 @@ struct bl_store_list_options {
 int bl_store_list_page(struct bl_store *store, struct bl_arena *arena,
                        const struct bl_store_list_options *options, struct bl_list *ret_summaries,
                        struct bl_error *error);
+/* One of them. BL_ENOENT: there is no such session. */
+int bl_store_summary(struct bl_store *store, struct bl_arena *arena, const char *id,
+                     struct bl_store_summary *ret_summary, struct bl_error *error);
 
 /* What the store knows of a piece of work by its id: a run (of a feature, too), a session, a turn,
  * a receipt, a cell (SESSION/CELL, or its id alone where there is one of it), a feature, a task of

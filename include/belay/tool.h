@@ -240,7 +240,9 @@ struct bl_toolbox_options {
     enum bl_mechanism container;
     bool sandbox_chosen; /* `sandbox` was asked for; else as the mode and the machine have it */
     enum bl_sandbox sandbox;
-    uint32_t grace_ms;         /* 0: BL_GRACE_MS_DEFAULT */
+    bool grace_chosen;         /* `grace_ms` was asked for; else BL_GRACE_MS_DEFAULT */
+    uint32_t grace_ms;         /* of tools that are stopped; 0: they are killed at once */
+    uint32_t mcp_grace_ms;     /* of MCP servers; 0: BL_GRACE_MS_DEFAULT */
     size_t output_max;         /* bytes of a result; 0: 64 KiB */
     const struct bl_list *mcp; /* struct bl_mcp_entry: servers whose tools are offered as well, from
                                   bl_toolbox_begin on; outlives it; NULL: none */
@@ -292,6 +294,9 @@ struct bl_text bl_toolbox_rule(struct bl_toolbox *toolbox, const struct bl_tool_
  * there are none. In a fiber, before the first call. */
 void bl_toolbox_begin(struct bl_toolbox *toolbox, struct bl_nursery *nursery,
                       struct bl_activities *activities, const char *session);
+/* The session is about to end: they are told so, and MCP servers that work on no call, beside
+ * whatever else is being stopped, so that one grace serves for all. Does not wait. */
+void bl_toolbox_retire(struct bl_toolbox *toolbox);
 /* Stops all of them, and returns when nothing of them runs. In a fiber; before the nursery ends. */
 void bl_toolbox_end(struct bl_toolbox *toolbox);
 /* Elements of a receipt's `background`: {"id","command","processes","age_ms"} of each that runs.

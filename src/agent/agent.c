@@ -523,6 +523,16 @@ const struct bl_tools *bl_agent_tools(const struct bl_agent *agent)
     return &agent->tools;
 }
 
+/* A run that is stopped ends its session: what else lives there has the same grace. */
+static void retire(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    const struct bl_agent *agent = BL_CONTAINER(hook, struct bl_agent, stopped);
+
+    (void)scope;
+    if (agent->options.toolbox != NULL)
+        bl_toolbox_retire(agent->options.toolbox);
+}
+
 int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_options *run,
                  struct bl_scope *scope, struct bl_arena *arena, struct bl_agent_result *ret_result,
                  struct bl_error *error)
@@ -539,7 +549,9 @@ int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_opt
     loop.closing_context = agent;
     *ret_result = (struct bl_agent_result){.recovery = *bl_agent_recovery(agent)};
     bl_text_into(ret_result->session_id, sizeof ret_result->session_id, agent->session.id);
+    bl_stop_hook_add(&agent->stopped, scope, retire);
     agent_prompt(agent, &loop, scope, options->unit, arena, &ret_result->run);
+    bl_stop_hook_remove(&agent->stopped);
     ret_result->undelivered = bl_agent_take_back(agent, arena);
     bl_agent_close(agent);
     return 0;

@@ -183,59 +183,16 @@ void agent_cell_give(struct bl_agent *agent, struct agent_cell *cell,
 
 /* ---- Nested calls ---------------------------------------------------------------------------- */
 
-static void refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,
-                   struct bl_text message)
-{
-    *result = (struct bl_cell_call_result){.refusal = refusal, .message = message};
-}
-
-/* A result is text: to the cell it is a string. */
-static struct bl_text string_of(struct bl_arena *arena, struct bl_text text)
-{
-    struct bl_json_writer writer;
-    struct bl_buffer out;
-
-    bl_buffer_init(&out, SIZE_MAX);
-    bl_json_writer_init(&writer, &out);
-    bl_json_write_text(&writer, text);
-    struct bl_text json = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return json;
-}
-
 static void on_cell_call(void *context, const struct bl_cell_call *call,
                          struct bl_cell_call_result *ret_result)
 {
     struct bl_agent *agent = context;
-    struct bl_text id = bl_arena_printf(call->arena, "%s-%s", call->cell_id, call->id);
-    struct bl_nested_call nested = {
-        .id = id.data, .name = call->tool, .input_text = call->input_text, .arena = call->arena};
-    struct bl_tool_result result;
-    struct bl_stop stop;
 
-    if (!agent_tool_is_nested(call->tool)) {
-        refuse(ret_result, BL_CELL_CALL_UNAVAILABLE, BL_TEXT("cells cannot call this tool"));
-        return;
-    }
-    switch (bl_nested_run(&agent->engine, &nested, &result)) {
-    case BL_NESTED_OK:
-        if (result.is_error)
-            break;
-        *ret_result =
-            (struct bl_cell_call_result){.ok = true, .json = string_of(call->arena, result.text)};
-        return;
-    case BL_NESTED_DENIED: refuse(ret_result, BL_CELL_CALL_DENIED, result.text); return;
-    case BL_NESTED_STEP_LIMIT: refuse(ret_result, BL_CELL_CALL_STEP_LIMIT, result.text); return;
-    case BL_NESTED_STOPPED:
-        bl_scope_stop_read(call->scope, &stop);
-        refuse(ret_result,
-               stop.reason == BL_STOP_TIMEOUT ? BL_CELL_CALL_TIMEOUT : BL_CELL_CALL_CANCELLED,
-               result.text.size > 0 ? result.text : BL_TEXT("it was stopped"));
-        return;
-    case BL_NESTED_INVALID:
-    case BL_NESTED_FAILED: break;
-    }
-    refuse(ret_result, BL_CELL_CALL_FAILED, result.text);
+    if (agent_tool_is_nested(call->tool))
+        bl_agent_cell_call(&agent->engine, call, ret_result);
+    else
+        *ret_result = (struct bl_cell_call_result){
+            .refusal = BL_CELL_CALL_UNAVAILABLE, .message = BL_TEXT("cells cannot call this tool")};
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */

@@ -9,22 +9,10 @@
 
 /* ---- Where things are ------------------------------------------------------------------------ */
 
-static const char *users_folder(struct bl_arena *arena)
-{
-    const char *configuration = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
-
-    if (configuration != NULL && configuration[0] == '/')
-        return bl_arena_printf(arena, "%s/belay", configuration).data;
-    if (home != NULL && home[0] == '/')
-        return bl_arena_printf(arena, "%s/.config/belay", home).data;
-    return NULL;
-}
-
 const char *const *found_paths(struct bl_arena *arena, const char *directory, const char *users,
                                const char *const *below)
 {
-    const char *folder = users_folder(arena);
+    const char *folder = bl_user_folder(arena, BL_USER_CONFIG, NULL);
     size_t size = strlen(directory), root = bl_repository_size(arena, directory);
     size_t levels = 2, names = 0, count = 0;
 

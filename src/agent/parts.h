@@ -75,6 +75,7 @@ struct bl_agent {
     struct bl_nursery nursery;   /* in it: who renews the lease, jobs in the background */
     struct bl_lock asking;       /* of the root: one question at a time */
     struct bl_buffer stop_event; /* of the root: for its hooks, once the turn has ended */
+    struct bl_stop_hook stopped; /* of a run of its own, on its scope */
     bool prompted;
     bool start_told;          /* of a conversation: its end is to be told, too */
     bool conversing;          /* the start of a conversation was told, and its end will be */

@@ -9,9 +9,11 @@
  * allocation stay so; at the end of a chunk the sanitizer's own red zone serves. */
 #include <belay/base.h>
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -36,6 +38,8 @@
 #define CHUNK_MIN  ((size_t)1024)
 #define CHUNK_MAX  ((size_t)1 << 20)
 #define PRINTF_MIN 256
+/* What has moved, and was at least so large, gives its pages back. */
+#define RELEASE_MIN ((size_t)256 * 1024)
 
 struct bl_arena_chunk {
     _Alignas(16) struct bl_arena_chunk *older;
@@ -234,6 +238,18 @@ void *bl_arena_zalloc(struct bl_arena *arena, size_t size)
     return memset(bl_arena_alloc(arena, size), 0, size);
 }
 
+/* The pages of a block that has moved: nobody looks at it again, and a text that grows to megabytes
+ * would leave as many behind. Its place stays, since marks count on the chunk. */
+static void release_pages(char *memory, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    uintptr_t to = ((uintptr_t)memory + size) & ~(page - 1);
+
+    if (to > from)
+        (void)madvise(memory + (from - (uintptr_t)memory), to - from, MADV_DONTNEED);
+}
+
 /* NULL is an allocation. One that is not the newest stays where it is as long as the bytes that it
  * was rounded up to suffice. */
 void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, size_t new_size)
@@ -254,6 +270,8 @@ void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, siz
     void *moved = bl_arena_alloc(arena, new_size);
     memcpy(moved, memory, old_size < new_size ? old_size : new_size);
     poison(memory, old_size);
+    if (old_size >= RELEASE_MIN)
+        release_pages(memory, old_size);
     return moved;
 }
 
@@ -270,21 +288,30 @@ struct bl_text bl_arena_text(struct bl_arena *arena, struct bl_text text)
 
 /* Most texts fit the buffer here and are formatted once. What cannot be formatted (over INT_MAX
  * bytes) gives an empty text. */
+struct bl_text bl_arena_vprintf(struct bl_arena *arena, const char *format, va_list arguments)
+{
+    assert(format != NULL);
+    char text[PRINTF_MIN];
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    struct bl_text result = {text, length < 0 ? 0 : (size_t)length};
+    if (result.size < sizeof text) {
+        result = bl_arena_text(arena, result);
+    } else {
+        char *memory = bl_arena_alloc(arena, result.size + 1);
+        vsnprintf(memory, result.size + 1, format, again);
+        result.data = memory;
+    }
+    va_end(again);
+    return result;
+}
+
 struct bl_text bl_arena_printf(struct bl_arena *arena, const char *format, ...)
 {
-    char text[PRINTF_MIN];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    struct bl_text text = bl_arena_vprintf(arena, format, arguments);
     va_end(arguments);
-    if (length < 0)
-        length = 0;
-    if ((size_t)length < sizeof text)
-        return bl_arena_text(arena, (struct bl_text){text, (size_t)length});
-
-    char *memory = bl_arena_alloc(arena, (size_t)length + 1);
-    va_start(arguments, format);
-    vsnprintf(memory, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    return (struct bl_text){memory, (size_t)length};
+    return text;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +65,73 @@ int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const
     if (fd >= 0)
         close(fd);
     return code;
+}
+
+/* Mostly those above it are there; trying each would wait for whoever holds their locks. */
+static int make_folder(char *path, unsigned mode)
+{
+    int result = mkdir(path, mode) == 0 || errno == EEXIST ? 0 : -errno;
+    if (result != -ENOENT)
+        return result;
+    result = 0;
+    for (char *slash = strchr(path + 1, '/'); slash != NULL && result == 0;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, mode) != 0 && errno != EEXIST)
+            result = -errno;
+        *slash = '/';
+    }
+    if (result == 0 && mkdir(path, mode) != 0 && errno != EEXIST)
+        result = -errno;
+    return result;
+}
+
+static int make_part(struct bl_text path, unsigned mode)
+{
+    char *copy = bl_alloc(path.size + 1);
+    memcpy(copy, path.data, path.size);
+    copy[path.size] = '\0';
+    int result = make_folder(copy, mode);
+    bl_free(copy);
+    return result;
+}
+
+int bl_folder_make(const char *path, unsigned mode)
+{
+    return make_part(bl_text_from(path), mode);
+}
+
+int bl_folder_make_above(const char *path, unsigned mode)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL || slash == path
+               ? 0
+               : make_part((struct bl_text){path, (size_t)(slash - path)}, mode);
+}
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
+                           const char *(*variable)(const char *name))
+{
+    static const struct {
+        const char *name;
+        const char *below;
+    } places[] = {
+        [BL_USER_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
+        [BL_USER_DATA] = {"XDG_DATA_HOME", ".local/share"},
+        [BL_USER_STATE] = {"XDG_STATE_HOME", ".local/state"},
+    };
+    variable = variable != NULL ? variable : environment;
+    const char *own = variable(places[which].name), *home = variable("HOME");
+    if (own != NULL && own[0] == '/')
+        return bl_arena_printf(arena, "%s/belay", own).data;
+    if (home != NULL && home[0] == '/')
+        return bl_arena_printf(arena, "%s/%s/belay", home, places[which].below).data;
+    return NULL;
 }
 
 size_t bl_repository_size(struct bl_arena *arena, const char *directory)

@@ -110,31 +110,3 @@ void bl_text_into(char *out, size_t size, const char *string)
         memcpy(out, text.data, text.size);
     out[text.size] = '\0';
 }
-
-/* ---- Base64 ---------------------------------------------------------------------------------- */
-
-int bl_base64_value(char character)
-{
-    if (character >= 'A' && character <= 'Z')
-        return character - 'A';
-    if (character >= 'a' && character <= 'z')
-        return character - 'a' + 26;
-    if (character >= '0' && character <= '9')
-        return character - '0' + 52;
-    return character == '+' ? 62 : character == '/' ? 63 : -1;
-}
-
-bool bl_base64_valid(struct bl_text text)
-{
-    size_t size = text.size;
-
-    if (size == 0 || size % 4 != 0)
-        return false;
-    for (unsigned i = 0; i < 2 && text.data[size - 1] == '='; i++)
-        size--;
-    for (size_t i = 0; i < size; i++) {
-        if (bl_base64_value(text.data[i]) < 0)
-            return false;
-    }
-    return true;
-}

@@ -70,6 +70,7 @@ static int serve(struct serving *serving, int *ret_exit_code, struct bl_error *e
         .minimal = *minimal,
     };
 
+    serving_greet(serving, "the Agent Client Protocol (docs/editors.md)");
     return bl_acp_serve(&options, ret_exit_code, error);
 }
 

@@ -130,6 +130,20 @@ int cli_arguments_refuse(const char *operand, struct bl_error *error)
     return BL_EINVAL;
 }
 
+int cli_option_refuse(const struct option *options, int option, const char *command,
+                      const char *verb, struct bl_error *error)
+{
+    char name[40];
+
+    while (options->val != option)
+        options++;
+    snprintf(name, sizeof name, "--%s", options->name);
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", name,
+                 "'%s %s' has no option '%s'", command, verb, name);
+    bl_error_hint(error, "--help says whose it is");
+    return BL_EINVAL;
+}
+
 /* An error that does not say what it is about is about the option. */
 static void name_option(const struct cli_command *command, int option, struct bl_error *error)
 {

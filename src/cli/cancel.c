@@ -18,6 +18,9 @@ const char cli_cancel_help[] =
     "be named in full: SESSION/CELL, FEATURE/TASK, RUN/AGENT or RUN/CALL.\n"
     "\n"
     "Options:\n"
+    "      --now                   at once: commands have no time to end by\n"
+    "                              themselves; also while another cancel waits\n"
+    "      --store FILE            where what has ended is looked up\n"
     "      --json                  one line, as in docs/schemas/cancel.json\n"
     "      --output-format FORMAT  text (the default) or json\n"
     "  -h, --help                  print this help\n"
@@ -30,26 +33,44 @@ const char cli_cancel_help[] =
     "  130  whoever read standard output is gone\n"
     "\n"
     "Environment:\n"
-    "  BELAY_STORE      where what has ended is looked up; without it in the user's\n"
-    "                   own store\n"
+    "  BELAY_STORE      the store, where --store is not given; without either it is\n"
+    "                   $XDG_DATA_HOME/belay/sessions.db\n"
     "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
     "                   without it they are in /tmp/belay-UID/control\n"
     "\n"
     "Examples:\n"
     "  belay cancel run_3p5yd7mcnxw2kq4tzvhb\n"
-    "  belay cancel nightly --json\n";
+    "  belay cancel nightly --json\n"
+    "  belay cancel --now nightly\n";
+
+enum {
+    OPTION_NOW = 512,
+    OPTION_STORE,
+};
+
+const struct option cli_cancel_options[] = {
+    {"now", no_argument, NULL, OPTION_NOW},
+    {"store", required_argument, NULL, OPTION_STORE},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
 
 struct cancelling {
     struct bl_arena arena;
     const char *id;
+    const char *store; /* NULL: the user's own */
+    bool now;
     struct bl_text receipt;
     struct bl_text result; /* of what had ended, and was not stopped */
     struct bl_error error;
 };
 
-/* Names what runs, when nothing of that id does. */
+/* Names what runs, when nothing of that id does; or who may have it, where something had. */
 static void hint_running(struct cancelling *cancelling)
 {
+    bool begun = cancelling->error.code == BL_EUNKNOWN;
     struct bl_suggestion suggestion;
     struct bl_list processes;
     int64_t silent = 0;
@@ -73,8 +94,10 @@ static void hint_running(struct cancelling *cancelling)
             bl_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, session).data);
         }
     }
+    if (begun && silent == 0)
+        return;
     cancelling->error.hint[0] = '\0';
-    if (suggestion.best != NULL)
+    if (suggestion.best != NULL && !begun)
         bl_error_hint(&cancelling->error, "did you mean '%s'?", suggestion.best);
     else if (silent != 0)
         bl_error_hint(&cancelling->error, "process %lld does not answer, and may have it",
@@ -106,7 +129,7 @@ static int take_work(struct cancelling *cancelling, const struct bl_store_work *
 
 static int look_up(struct cancelling *cancelling)
 {
-    const char *where = cli_variable("BELAY_STORE");
+    const char *where = cancelling->store;
     struct bl_store *store = NULL;
     struct bl_store_work work;
     struct bl_error error = {0};
@@ -118,10 +141,8 @@ static int look_up(struct cancelling *cancelling)
         code = bl_store_find(store, &cancelling->arena, cancelling->id, &work, &error);
     if (code == 0)
         code = take_work(cancelling, &work);
-    else if (code == BL_EEXIST)
+    else if (code != BL_ENOENT) /* a store that is not there holds nothing to stop */
         cancelling->error = error;
-    else
-        code = BL_ENOENT; /* a store that cannot be read holds nothing to stop */
     bl_store_close(store);
     return code;
 }
@@ -133,7 +154,7 @@ static int cancel_main(void *argument)
     struct bl_error error = {0};
 
     int code = bl_control_cancel(&cancelling->arena, cancelling->id, "belay cancel",
-                                 &cancelling->receipt, &error);
+                                 cancelling->now, &cancelling->receipt, &error);
     if (code == 0 && cancelling->receipt.size == 0)
         look_up(cancelling); /* for its result */
     if (code == 0) {
@@ -145,11 +166,13 @@ static int cancel_main(void *argument)
         return code;
     }
     code = look_up(cancelling);
-    if (code != BL_ENOENT)
+    if (code != BL_ENOENT && code != BL_EUNKNOWN)
         return code;
-    cancelling->error = (struct bl_error){0};
-    bl_error_set(&cancelling->error, code, BL_KIND_SESSION, "cancel", cancelling->id,
-                 "nothing with the id '%s' runs", cancelling->id);
+    if (code == BL_ENOENT) {
+        cancelling->error = (struct bl_error){0};
+        bl_error_set(&cancelling->error, code, BL_KIND_SESSION, "cancel", cancelling->id,
+                     "nothing with the id '%s' runs", cancelling->id);
+    }
     hint_running(cancelling);
     return code;
 }
@@ -206,19 +229,32 @@ static int check_id(const char *id, struct bl_error *error)
     return BL_EINVAL;
 }
 
+static int take(void *context, int option, const char *value, struct bl_error *error)
+{
+    struct cancelling *cancelling = context;
+
+    switch (option) {
+    case OPTION_NOW: cancelling->now = true; return 0;
+    case OPTION_STORE: cancelling->store = value; return 0;
+    default: return cli_take_one(&cancelling->id, option, value, error);
+    }
+}
+
 int cli_cancel_run(struct cli_call *call)
 {
     struct cancelling cancelling = {0};
     struct bl_error *error = &cancelling.error;
     int exit_code;
 
-    int code = cli_arguments_read(call, false, cli_take_one, &cancelling.id, error);
+    int code = cli_arguments_read(call, false, take, &cancelling, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code == 0)
         code = check_id(cancelling.id, error);
     if (code != 0)
         return cli_fail_usage(call, error);
+    if (cancelling.store == NULL)
+        cancelling.store = cli_variable("BELAY_STORE");
     bl_arena_init(&cancelling.arena);
     if (cli_loop_run("cancel", cancel_main, &cancelling, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);

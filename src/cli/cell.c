@@ -304,17 +304,9 @@ static int take(void *context, int option, const char *value, struct bl_error *e
 static int check_given(const struct walk *walk, struct bl_error *error)
 {
     for (size_t i = 0; i < walk->given_count; i++) {
-        if ((option_verbs(walk->given[i]) & OF(walk->options->verb)) != 0)
-            continue;
-        const struct option *row = cli_cell_options;
-        while (row->val != walk->given[i])
-            row++;
-        char name[40];
-        snprintf(name, sizeof name, "--%s", row->name);
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", name,
-                     "'cell %s' has no option '%s'", walk->options->name, name);
-        bl_error_hint(error, "--help says whose it is");
-        return BL_EINVAL;
+        if ((option_verbs(walk->given[i]) & OF(walk->options->verb)) == 0)
+            return cli_option_refuse(cli_cell_options, walk->given[i], "cell", walk->options->name,
+                                     error);
     }
     return 0;
 }

@@ -3,8 +3,7 @@
 
 #include "cell_run.h"
 
-#define ITEMS_MAX    ((size_t)64 * 1024 * 1024)
-#define ENVELOPE_MAX ((size_t)256 * 1024 * 1024)
+#define ITEMS_MAX ((size_t)64 * 1024 * 1024)
 
 bool cell_is_text(const struct cell_work *work)
 {
@@ -216,24 +215,13 @@ static void run_payload(struct bl_json_writer *writer, const void *context)
 static void report_json(struct cell_work *work)
 {
     bool failed = work->error.code != 0;
-    struct bl_buffer line;
 
     bl_buffer_append(&work->items, work->items.size > 0 ? BL_TEXT("]") : BL_TEXT("[]"));
     bl_buffer_append(&work->notifications,
                      work->notifications.size > 0 ? BL_TEXT("]") : BL_TEXT("[]"));
-    bl_buffer_init(&line, ENVELOPE_MAX);
-    int code = cli_envelope_write(&line, work->call, work->exit_code,
-                                  failed ? cli_error_payload : run_payload,
-                                  failed ? (const void *)&work->error : work);
-    if (code != 0) {
-        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "write the answer", NULL,
-                     "the answer cannot be written: %s", bl_error_text(code));
-        work->exit_code = CLI_EXIT_FAILED;
-        bl_buffer_clear(&line);
-        cli_envelope_write(&line, work->call, work->exit_code, cli_error_payload, &work->error);
-    }
-    cli_stream_write(&work->stream, bl_buffer_text(&line));
-    bl_buffer_done(&line);
+    cli_envelope_stream(&work->stream, work->call, &work->exit_code,
+                        failed ? cli_error_payload : run_payload,
+                        failed ? (const void *)&work->error : work);
 }
 
 static void remark_receipt(struct cell_work *work)

@@ -1,3 +1,4 @@
+#include <belay/agent.h>
 #include <stdio.h>
 
 #include "cell.h"
@@ -54,54 +55,10 @@ void cell_toolset_close(struct cell_toolset *set)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static void refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,
-                   struct bl_text message)
-{
-    *result = (struct bl_cell_call_result){.refusal = refusal, .message = message};
-}
-
-/* The text of a result as the value that the code gets. */
-static void answer(const struct bl_cell_call *call, struct bl_text text,
-                   struct bl_cell_call_result *result)
-{
-    struct bl_json_writer writer;
-    struct bl_buffer json;
-
-    bl_buffer_init(&json, BL_CELL_CALL_BYTES_MAX);
-    bl_json_writer_init(&writer, &json);
-    bl_json_write_text(&writer, text);
-    if (bl_json_writer_done(&writer) == 0)
-        *result = (struct bl_cell_call_result){
-            .ok = true, .json = bl_arena_text(call->arena, bl_buffer_text(&json))};
-    else
-        refuse(result, BL_CELL_CALL_TOO_LARGE, BL_TEXT("its result has more than 8 MiB"));
-    bl_buffer_done(&json);
-}
-
 void cell_toolset_call(void *context, const struct bl_cell_call *call,
                        struct bl_cell_call_result *ret_result)
 {
     struct cell_toolset *set = context;
-    struct bl_text id = bl_arena_printf(call->arena, "%s.%s", call->cell_id, call->id);
-    struct bl_nested_call nested = {
-        .id = id.data,
-        .name = call->tool,
-        .input_text = call->input_text,
-        .arena = call->arena,
-    };
-    struct bl_tool_result result = {0};
 
-    switch (bl_nested_run(&set->engine, &nested, &result)) {
-    case BL_NESTED_OK:
-        if (result.is_error)
-            refuse(ret_result, BL_CELL_CALL_FAILED, result.text);
-        else
-            answer(call, result.text, ret_result);
-        return;
-    case BL_NESTED_DENIED: refuse(ret_result, BL_CELL_CALL_DENIED, result.text); return;
-    case BL_NESTED_STEP_LIMIT: refuse(ret_result, BL_CELL_CALL_STEP_LIMIT, result.text); return;
-    case BL_NESTED_STOPPED: refuse(ret_result, BL_CELL_CALL_CANCELLED, result.text); return;
-    case BL_NESTED_INVALID:
-    case BL_NESTED_FAILED: refuse(ret_result, BL_CELL_CALL_FAILED, result.text); return;
-    }
+    bl_agent_cell_call(&set->engine, call, ret_result);
 }

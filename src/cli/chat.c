@@ -96,6 +96,16 @@ void chat_leave(struct chat *chat, int exit_code)
     bl_semaphore_give(&chat->ready);
 }
 
+/* The same, and what runs is stopped for it. */
+static void break_off(struct chat *chat, enum bl_stop_reason reason, const char *origin,
+                      int exit_code)
+{
+    chat_interrupt(chat, reason, origin);
+    if (chat->work.means.toolbox != NULL)
+        bl_toolbox_retire(chat->work.means.toolbox);
+    chat_leave(chat, exit_code);
+}
+
 /* ---- A turn ---------------------------------------------------------------------------------- */
 
 static void follow_usage(struct chat *chat, const struct bl_event *event)
@@ -246,10 +256,10 @@ static void take_signal(const struct chat_signal *each)
         chat_redraw(chat);
         return;
     }
-    chat_interrupt(chat, BL_STOP_SIGNAL, each->name);
     /* Nor is there time for a reader that does not read. */
     bl_scope_stop(&chat->work.patience, BL_STOP_SIGNAL, each->name);
-    chat_leave(chat, each->number == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE);
+    break_off(chat, BL_STOP_SIGNAL, each->name,
+              each->number == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE);
 }
 
 static int signal_main(void *argument)
@@ -345,18 +355,16 @@ static int open_terminal(struct chat *chat, struct bl_error *error)
 
 static void load_history(struct chat *chat)
 {
-    const char *data = cli_variable("XDG_DATA_HOME"), *home = cli_variable("HOME");
+    struct bl_arena *arena = &chat->work.arena;
+    const char *folder = bl_user_folder(arena, BL_USER_DATA, cli_variable);
     struct bl_error error = {0};
 
     chat->history = history_new();
-    if (data == NULL && home == NULL)
+    if (folder == NULL)
         return;
-    struct bl_text path =
-        data != NULL ? bl_arena_printf(&chat->work.arena, "%s/belay/history", data)
-                     : bl_arena_printf(&chat->work.arena, "%s/.local/share/belay/history", home);
+    struct bl_text path = bl_arena_printf(arena, "%s/history", folder);
     if (history_load(chat->history, path.data, &error) != 0)
-        run_means_warn(&chat->work.means,
-                       bl_arena_printf(&chat->work.arena, "no history: %s", error.message));
+        run_means_warn(&chat->work.means, bl_arena_printf(arena, "no history: %s", error.message));
 }
 
 /* The turn under way has the reason, and not that something above it has stopped. */
@@ -365,8 +373,7 @@ static void reader_gone(struct bl_stop_hook *hook, struct bl_scope *scope)
     struct chat *chat = BL_CONTAINER(hook, struct chat, reader_hook);
 
     (void)scope;
-    chat_interrupt(chat, BL_STOP_CLIENT_GONE, "stdout");
-    chat_leave(chat, CLI_EXIT_CLIENT_GONE);
+    break_off(chat, BL_STOP_CLIENT_GONE, "stdout", CLI_EXIT_CLIENT_GONE);
 }
 
 /* Where the answers go without a terminal. */

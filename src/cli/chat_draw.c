@@ -154,7 +154,10 @@ static void append_question(struct chat *chat, struct bl_buffer *out)
             text_wrap_add(&wrap, asked->rule, &plain);
             text_wrap_add(&wrap, BL_TEXT(", "), &plain);
         }
-        text_wrap_add(&wrap, BL_TEXT("Esc stops the turn"), &dim);
+        /* Without an input it is no call of a turn that is asked about, but a server. */
+        text_wrap_add(
+            &wrap, asked->input != NULL ? BL_TEXT("Esc stops the turn") : BL_TEXT("Esc no to all"),
+            &dim);
     }
     text_wrap_end_line(&wrap);
     text_wrap_done(&wrap);

@@ -263,14 +263,14 @@ void chat_ask_servers(struct chat *chat)
  * in its background. */
 static bool can_be_had(struct chat *chat, const char *id, struct bl_error *error)
 {
-    struct bl_store_session_view view;
+    struct bl_store_summary summary;
     struct bl_arena arena;
 
     bl_arena_init(&arena);
-    int code = bl_store_show(chat->work.store, &arena, id, &view, error);
-    if (code == 0 && view.summary.held_by != NULL)
+    int code = bl_store_summary(chat->work.store, &arena, id, &summary, error);
+    if (code == 0 && summary.held_by != NULL)
         code = bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "resume", id,
-                            "session %s is held by %s", id, view.summary.held_by);
+                            "session %s is held by %s", id, summary.held_by);
     bl_arena_done(&arena);
     return code == 0;
 }

@@ -90,6 +90,7 @@ extern const struct option cli_bootstrap_options[];
 
 int cli_cancel_run(struct cli_call *call);
 extern const char cli_cancel_help[];
+extern const struct option cli_cancel_options[];
 
 int cli_cell_run(struct cli_call *call);
 extern const char cli_cell_help[];
@@ -105,6 +106,7 @@ extern const struct option cli_feature_options[];
 
 int cli_ps_run(struct cli_call *call);
 extern const char cli_ps_help[];
+extern const struct option cli_ps_options[];
 
 int cli_route_run(struct cli_call *call);
 extern const char cli_route_help[];
@@ -127,6 +129,9 @@ extern const struct option cli_tools_options[]; /* of both */
 
 int cli_tools_run(struct cli_call *call);
 extern const char cli_tools_help[];
+
+int cli_watch_run(struct cli_call *call);
+extern const char cli_watch_help[];
 
 int cli_hold_run(struct cli_call *call);
 extern const char cli_hold_help[];
@@ -168,6 +173,9 @@ void cli_arguments_init(struct cli_arguments *arguments, int count, char **value
 int cli_arguments_next(struct cli_arguments *arguments, struct bl_error *error);
 /* An operand that nobody asked for: sets `*error`, returns BL_EINVAL. */
 int cli_arguments_refuse(const char *operand, struct bl_error *error);
+/* An option that this verb of a command does not have: the same. */
+int cli_option_refuse(const struct option *options, int option, const char *command,
+                      const char *verb, struct bl_error *error);
 /* Takes an option of the command's own, or an operand (CLI_ARGUMENT_OPERAND). Not 0: `*error` says
  * what is wrong; its target is the option's name unless it says another. */
 typedef int cli_take(void *context, int option, const char *value, struct bl_error *error);
@@ -214,6 +222,11 @@ int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int e
  * could not be written. */
 int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
                        const void *context);
+/* The same to a run's output, of any size. One that cannot be written is an error there, and in the
+ * exit code. */
+struct cli_stream;
+void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
+                         cli_payload *payload, const void *context);
 /* Member "error" of an envelope; `context` is a struct bl_error. */
 void cli_error_payload(struct bl_json_writer *writer, const void *context);
 /* Says what went wrong, in the format of the answer, and returns the exit code. */
@@ -247,6 +260,8 @@ int cli_print(const struct cli_call *call, struct bl_text text, int exit_code);
 void cli_complain(const struct cli_call *call, const struct bl_error *error);
 /* Writes to standard error, for commands whose standard output belongs to somebody else. */
 void cli_remark(struct bl_text text);
+/* Appends with U+FFFD for what is not UTF-8, and '?' for what would move a terminal's cursor. */
+void cli_put_printable(struct bl_buffer *out, struct bl_text text);
 /* True when standard output is a terminal whose user wants colours. */
 bool cli_colour_wanted(void);
 

@@ -1,6 +1,8 @@
 #include "cli.h"
+#include "stream.h"
 
-#define ENVELOPE_MAX ((size_t)64 * 1024 * 1024)
+#define ENVELOPE_MAX      ((size_t)64 * 1024 * 1024)
+#define LONG_ENVELOPE_MAX ((size_t)2 * 1024 * 1024 * 1024)
 
 static void write_common(struct bl_json_writer *writer, const struct cli_call *call, int exit_code)
 {
@@ -46,6 +48,25 @@ int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *
         exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
     bl_buffer_done(&line);
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
+}
+
+void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
+                         cli_payload *payload, const void *context)
+{
+    struct bl_error error = {0};
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, LONG_ENVELOPE_MAX);
+    int code = cli_envelope_write(&line, call, *exit_code, payload, context);
+    if (code != 0) {
+        bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
+                     "the answer cannot be written: %s", bl_error_text(code));
+        *exit_code = CLI_EXIT_FAILED;
+        bl_buffer_clear(&line);
+        cli_envelope_write(&line, call, *exit_code, cli_error_payload, &error);
+    }
+    cli_stream_write(stream, bl_buffer_text(&line));
+    bl_buffer_done(&line);
 }
 
 void cli_error_payload(struct bl_json_writer *writer, const void *context)

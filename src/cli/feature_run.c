@@ -15,7 +15,6 @@
 #include "feature_run.h"
 
 #define TEXT_MAX       ((size_t)64 * 1024 * 1024)
-#define ENVELOPE_MAX   ((size_t)512 * 1024 * 1024)
 #define STREAM_PENDING ((size_t)64 * 1024 * 1024)
 
 static bool is_text(const struct feature_runner *work)
@@ -327,24 +326,6 @@ static void payload(struct bl_json_writer *writer, const void *context)
     bl_json_write_end(writer);
 }
 
-static void write_envelope(struct feature_runner *work)
-{
-    struct bl_error error = {0};
-    struct bl_buffer line;
-
-    bl_buffer_init(&line, ENVELOPE_MAX);
-    int code = cli_envelope_write(&line, work->call, work->exit_code, payload, work);
-    if (code != 0) {
-        bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
-                     "the answer cannot be written: %s", bl_error_text(code));
-        work->exit_code = CLI_EXIT_FAILED;
-        bl_buffer_clear(&line);
-        cli_envelope_write(&line, work->call, work->exit_code, cli_error_payload, &error);
-    }
-    cli_stream_write(&work->stream, bl_buffer_text(&line));
-    bl_buffer_done(&line);
-}
-
 static void write_text(struct feature_runner *work)
 {
     const struct feature_preparation *preparation = work->preparation;
@@ -382,7 +363,7 @@ static void answer(struct feature_runner *work)
     if (is_text(work))
         write_text(work);
     else
-        write_envelope(work);
+        cli_envelope_stream(&work->stream, work->call, &work->exit_code, payload, work);
     if (!cli_stream_flush(&work->stream))
         answer_lost(work);
 }

@@ -353,7 +353,7 @@ static void put_task(struct bl_buffer *out, struct bl_arena *arena,
     if (task->reason != NULL) {
         put_head(out, "Stopped");
         put_safe(out, task->reason);
-        if (task->triggered_by != NULL) {
+        if (task->triggered_by != NULL && strcmp(task->triggered_by, task->reason) != 0) {
             bl_buffer_append(out, BL_TEXT(", by "));
             put_safe(out, task->triggered_by);
         }

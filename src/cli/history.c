@@ -138,16 +138,6 @@ static int open_locked(const char *path, int flags, bool *ret_locked)
     return -1;
 }
 
-/* The folders above the file, of the user alone. */
-static void make_folders(char *path)
-{
-    for (char *at = strchr(path + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(path, 0700);
-        *at = '/';
-    }
-}
-
 static int append_entry(struct bl_buffer *out, struct bl_text entry)
 {
     struct bl_json_writer writer;
@@ -177,7 +167,7 @@ static void append_to_file(struct history *history, struct bl_text entry)
     int fd = open_locked(history->path, flags, &locked);
 
     if (fd < 0 && errno == ENOENT) {
-        make_folders(history->path);
+        bl_folder_make_above(history->path, 0700);
         fd = open_locked(history->path, flags, &locked);
     }
     if (fd < 0)

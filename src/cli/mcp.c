@@ -193,6 +193,8 @@ static int serve(struct serving *serving, int *ret_exit_code, struct bl_error *e
         .context = command,
     };
 
+    if (!command->http)
+        serving_greet(serving, "MCP (docs/mcp.md)");
     return bl_mcp_serve(&options, ret_exit_code, error);
 }
 

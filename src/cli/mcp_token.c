@@ -10,6 +10,7 @@
 #include "cli.h"
 
 #define OPERATION    "read the token"
+#define ELSEWHERE    "name another one with --token-file"
 #define TOKEN_BYTES  32u
 #define TOKEN_DIGITS (2 * TOKEN_BYTES)
 /* 256 bits in base64, without what fills it up. */
@@ -18,21 +19,18 @@
 
 static int fail(const char *path, int failed, struct bl_error *error)
 {
-    return bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, OPERATION, path,
-                        "the token file '%.300s' cannot be used: %s", path,
-                        strerrordesc_np(failed));
+    bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, OPERATION, path,
+                 "the token file '%.300s' cannot be used: %s", path, strerrordesc_np(failed));
+    bl_error_hint(error, ELSEWHERE);
+    return bl_error_from_errno(failed);
 }
 
 int mcp_token_path(struct bl_arena *arena, const char **ret_path, struct bl_error *error)
 {
-    const char *state = cli_variable("XDG_STATE_HOME"), *home = cli_variable("HOME");
+    const char *folder = bl_user_folder(arena, BL_USER_STATE, cli_variable);
 
-    if (state != NULL && state[0] == '/') {
-        *ret_path = bl_arena_printf(arena, "%s/belay/mcp-token", state).data;
-        return 0;
-    }
-    if (home != NULL && home[0] == '/') {
-        *ret_path = bl_arena_printf(arena, "%s/.local/state/belay/mcp-token", home).data;
+    if (folder != NULL) {
+        *ret_path = bl_arena_printf(arena, "%s/mcp-token", folder).data;
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, OPERATION, "--token-file",
@@ -67,9 +65,12 @@ static int check_file(const char *path, int fd, struct bl_error *error)
 
     if (fstat(fd, &facts) != 0)
         return fail(path, errno, error);
-    if (!S_ISREG(facts.st_mode))
-        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, path,
-                            "the token file '%.300s' is not a regular file", path);
+    if (!S_ISREG(facts.st_mode)) {
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, path,
+                     "the token file '%.300s' is not a regular file", path);
+        bl_error_hint(error, ELSEWHERE);
+        return BL_EINVAL;
+    }
     if (facts.st_uid == geteuid() && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0)
         return 0;
     bl_error_set(error, BL_EACCES, BL_KIND_USAGE, OPERATION, path,
@@ -105,20 +106,6 @@ static int read_token(struct bl_arena *arena, const char *path, const char **ret
 
 /* ---- A new one ------------------------------------------------------------------------------- */
 
-/* The folders above the file. */
-static void make_folders(struct bl_arena *arena, const char *path)
-{
-    char *copy = bl_arena_alloc(arena, strlen(path) + 1);
-
-    memcpy(copy, path, strlen(path) + 1);
-    for (char *slash = strchr(copy + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        /* What cannot be made is told by the file that cannot be made in it. */
-        (void)mkdir(copy, 0700);
-        *slash = '/';
-    }
-}
-
 static bool write_token(int fd)
 {
     unsigned char bytes[TOKEN_BYTES];
@@ -137,7 +124,8 @@ static int make_token(struct bl_arena *arena, const char *path, struct bl_error 
 {
     char *draft = bl_arena_alloc(arena, strlen(path) + sizeof ".XXXXXX");
 
-    make_folders(arena, path);
+    /* What cannot be made is told by the file that cannot be made in it. */
+    bl_folder_make_above(path, 0700);
     memcpy(draft, path, strlen(path));
     memcpy(draft + strlen(path), ".XXXXXX", sizeof ".XXXXXX");
     int fd = mkostemp(draft, O_CLOEXEC);

@@ -71,11 +71,8 @@ int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
     return CLI_EXIT_FAILED;
 }
 
-/* Appends with U+FFFD for what is not UTF-8, and '?' for what would move a terminal's cursor. */
-static void append_printable(struct bl_buffer *out, const char *string)
+void cli_put_printable(struct bl_buffer *out, struct bl_text text)
 {
-    struct bl_text text = bl_text_from(string);
-
     while (text.size > 0) {
         uint32_t code_point;
         size_t size = bl_utf8_decode(text, &code_point);
@@ -93,6 +90,19 @@ static void append_printable(struct bl_buffer *out, const char *string)
     }
 }
 
+static void append_printable(struct bl_buffer *out, const char *string)
+{
+    cli_put_printable(out, bl_text_from(string));
+}
+
+/* An option or a file that the message is about, and does not name. */
+static bool must_name_target(const struct bl_error *error)
+{
+    bool named = strncmp(error->target, "--", 2) == 0 || error->kind == BL_KIND_FILESYSTEM;
+
+    return named && error->target[0] != '\0' && strstr(error->message, error->target) == NULL;
+}
+
 void cli_complain(const struct cli_call *call, const struct bl_error *error)
 {
     struct bl_buffer line;
@@ -102,6 +112,10 @@ void cli_complain(const struct cli_call *call, const struct bl_error *error)
     if (call->command != NULL)
         bl_buffer_printf(&line, " %s", call->command->name);
     append_printable(&line, ": ");
+    if (must_name_target(error)) {
+        append_printable(&line, error->target);
+        append_printable(&line, ": ");
+    }
     append_printable(&line, error->message);
     if (error->hint[0] != '\0') {
         append_printable(&line, "; ");

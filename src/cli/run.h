@@ -43,6 +43,7 @@ enum run_option {
     RUN_OPTION_ADD_DIR,
     RUN_OPTION_MCP_CONFIG,
     RUN_OPTION_TRUST_MCP,
+    RUN_OPTION_GRACE,
     RUN_OPTION_OWN = 1024, /* from here on a command's own */
     RUN_OPTION_CONTINUE = 'c',
     RUN_OPTION_RESUME = 'r',
@@ -98,6 +99,7 @@ enum run_option {
         {"max-budget-usd", required_argument, NULL, RUN_OPTION_MAX_BUDGET_USD},                    \
         {"cassette", required_argument, NULL, RUN_OPTION_CASSETTE},                                \
         {"timeout", required_argument, NULL, RUN_OPTION_TIMEOUT},                                  \
+        {"grace", required_argument, NULL, RUN_OPTION_GRACE},                                      \
         {"permission-mode", required_argument, NULL, RUN_OPTION_PERMISSION_MODE},                  \
         {"yolo", no_argument, NULL, RUN_OPTION_YOLO},                                              \
         {"allow", required_argument, NULL, RUN_OPTION_ALLOW},                                      \
@@ -187,7 +189,9 @@ enum run_option {
     "      --sandbox NAME          off, workspace, read-only; without it: workspace\n"             \
     "                              in mode auto where it works, else off\n"                        \
     "      --container NAME        what holds the processes of tools: auto, pidns,\n"              \
-    "                              cgroup2, subreaper\n"
+    "                              cgroup2, subreaper\n"                                           \
+    "      --grace DURATION        what a stopped tool has to clean up before it is\n"             \
+    "                              killed (200ms): up to 60s; 0: killed at once\n"
 
 #define RUN_SHARED_HELP                                                                            \
     RUN_MODEL_HELP                                                                                 \
@@ -228,6 +232,8 @@ struct run_options {
     struct bl_turn_limits limits;
     bool timed;
     int64_t timeout_ns;
+    bool graced; /* else tools have the usual grace */
+    uint32_t grace_ms;
     const char *continuation; /* NULL: none */
     const char *schema_path;
     bool mode_chosen; /* else the configuration may say it */

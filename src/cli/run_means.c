@@ -69,6 +69,8 @@ static int open_toolbox(struct run_means *means, struct bl_error *error)
         .container = options->container,
         .sandbox_chosen = options->sandbox_chosen,
         .sandbox = options->sandbox,
+        .grace_chosen = options->graced,
+        .grace_ms = options->grace_ms,
         .mcp = &preparation->servers,
         .mcp_trusted = options->trust_mcp,
     };

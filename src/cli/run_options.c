@@ -10,6 +10,7 @@
 
 #define MAX_TURNS_DEFAULT 8
 #define REQUEST_ID_MAX    128
+#define GRACE_NS_MAX      (60 * (int64_t)BL_NS_PER_S)
 
 static int refuse_value(const char *value, const char *expected, struct bl_error *error)
 {
@@ -99,6 +100,21 @@ static int parse_usd(const char *value, double *ret_usd, struct bl_error *error)
     return 0;
 }
 
+/* For a moment's cleaning up: who is stopped may not go on for as long as it likes. */
+static int parse_grace(const char *value, uint32_t *ret_ms, struct bl_error *error)
+{
+    int64_t ns;
+    int code = bl_duration_parse(bl_text_from(value), &ns, error);
+
+    if (code != 0)
+        return code;
+    if (ns < 0 || ns > GRACE_NS_MAX)
+        return refuse_value(value, "it is a duration from 0 to 60s, such as 200ms", error);
+    /* Rounded up: a grace that was asked for is never none. */
+    *ret_ms = (uint32_t)((ns + (int64_t)BL_NS_PER_MS - 1) / (int64_t)BL_NS_PER_MS);
+    return 0;
+}
+
 static int take_limit(int option, const char *value, struct run_options *options,
                       struct bl_error *error)
 {
@@ -120,6 +136,9 @@ static int take_limit(int option, const char *value, struct run_options *options
     case RUN_OPTION_TIMEOUT:
         options->timed = true;
         return bl_duration_parse(bl_text_from(value), &options->timeout_ns, error);
+    case RUN_OPTION_GRACE:
+        options->graced = true;
+        return parse_grace(value, &options->grace_ms, error);
     default: return BL_EINVAL;
     }
 }

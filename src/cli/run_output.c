@@ -3,9 +3,8 @@
 #include "run.h"
 
 /* A prompt of 64 MiB stands in an envelope twice, and each byte may take six. */
-#define ENVELOPE_MAX ((size_t)2 * 1024 * 1024 * 1024)
-#define EVENT_MAX    ((size_t)1024 * 1024 * 1024)
-#define LINE_SIZE    512
+#define EVENT_MAX ((size_t)1024 * 1024 * 1024)
+#define LINE_SIZE 512
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
@@ -91,20 +90,7 @@ static void run_payload(struct bl_json_writer *writer, const void *context)
 
 void run_write_envelope(struct run_work *work, cli_payload *payload, const void *context)
 {
-    struct bl_error error = {0};
-    struct bl_buffer line;
-
-    bl_buffer_init(&line, ENVELOPE_MAX);
-    int code = cli_envelope_write(&line, work->call, work->exit_code, payload, context);
-    if (code != 0) {
-        bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
-                     "the answer cannot be written: %s", bl_error_text(code));
-        work->exit_code = CLI_EXIT_FAILED;
-        bl_buffer_clear(&line);
-        cli_envelope_write(&line, work->call, work->exit_code, cli_error_payload, &error);
-    }
-    cli_stream_write(&work->stream, bl_buffer_text(&line));
-    bl_buffer_done(&line);
+    cli_envelope_stream(&work->stream, work->call, &work->exit_code, payload, context);
 }
 
 static void write_answers(struct run_work *work)

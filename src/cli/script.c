@@ -233,9 +233,6 @@ static int serve_until_stopped(struct serving *serving)
         bl_script_server_stop(server);
     }
     bl_nursery_done(&nursery);
-    if (code == BL_EBUSY)
-        snprintf(serving->error.message, sizeof serving->error.message, "port %u is taken",
-                 serving->port);
     return code;
 }
 

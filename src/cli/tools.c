@@ -366,8 +366,9 @@ static void append_server(struct bl_buffer *out, struct tools_offered *offered,
                                view->tool_count == 1 ? "" : "s",
                                view->protocol != NULL ? view->protocol : "no version");
     else
-        line = bl_arena_printf(&offered->arena, "%s%s" BL_TEXT_FORMAT, view->state,
-                               view->why.size > 0 ? ": " : "", BL_TEXT_ARG(view->why));
+        line = bl_arena_printf(&offered->arena, "%s%s" BL_TEXT_FORMAT "%s", view->state,
+                               view->why.size > 0 ? ": " : "", BL_TEXT_ARG(view->why),
+                               strcmp(view->state, "untrusted") == 0 ? " (--trust-mcp does)" : "");
     append_name(out, view->name);
     append_wrapped(out, printable(&offered->arena, line.data), NAME_WIDTH);
 }
@@ -391,11 +392,26 @@ static int print_tools(const struct cli_call *call, struct tools_offered *offere
     return exit_code;
 }
 
+/* The line of its server says it. */
+static bool is_listed(struct tools_offered *offered, struct bl_text notice)
+{
+    for (size_t i = 0; i < offered->view_count; i++) {
+        const struct bl_mcp_view *view = &offered->views[i];
+        struct bl_text head = bl_arena_printf(&offered->arena, "MCP server %s: ", view->name);
+        if (view->why.size > 0 && bl_text_starts_with(notice, head) &&
+            strstr(notice.data, view->why.data) != NULL)
+            return true;
+    }
+    return false;
+}
+
 /* Beside the list: what was left out. */
 static void remark_notices(struct tools_offered *offered)
 {
     BL_LIST_EACH (link, &offered->notices) {
         struct bl_text text = BL_CONTAINER(link, struct bl_notice, link)->text;
+        if (is_listed(offered, text))
+            continue;
         cli_remark(bl_arena_printf(&offered->arena, "belay tools: %s\n",
                                    printable(&offered->arena, text.data)));
     }

@@ -1,7 +1,10 @@
 #include "workplace.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <sys/stat.h>
+
+#define LARGE_SIZE (256 * 1024)
 
 /* One that is open. */
 struct workplace {
@@ -544,8 +547,29 @@ static int serving_main(void *argument)
     return 0;
 }
 
+/* Serves for hours: what was large goes back to the system when it is freed. Left to itself the
+ * allocator keeps such blocks, once it has seen a few, and what lies between them too. */
+static void give_memory_back(void)
+{
+    mallopt(M_MMAP_THRESHOLD, LARGE_SIZE);
+    mallopt(M_TRIM_THRESHOLD, LARGE_SIZE);
+}
+
+void serving_greet(const struct serving *serving, const char *protocol)
+{
+    char line[300];
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return;
+    int size = snprintf(line, sizeof line,
+                        "belay %s: this speaks %s: other programs start it; Ctrl-D ends it\n",
+                        serving->name, protocol);
+    cli_remark((struct bl_text){line, (size_t)size});
+}
+
 int serving_do(struct serving *serving)
 {
+    give_memory_back();
     bl_proc_adopt_orphans();
     cli_signals_block(&serving->signals);
     int code = cli_loop_run(serving->name, serving_main, serving, &serving->error);

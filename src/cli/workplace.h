@@ -45,6 +45,9 @@ struct serving {
     int exit_code;
 };
 
+/* Whoever has started it by hand on a terminal is told what speaks there. `protocol`: its name and
+ * the page about it. */
+void serving_greet(const struct serving *serving, const char *protocol);
 /* With signals, store and control socket around it, on a loop of its own. Returns the exit code of
  * the process. Standard output is left to whoever serves. */
 int serving_do(struct serving *serving);

@@ -215,9 +215,17 @@ static void put_end(struct bl_feature *feature)
     ledger_write(feature, true);
 }
 
+static void hurry(struct bl_activity *activity)
+{
+    struct bl_feature *feature = BL_CONTAINER(activity, struct bl_feature, activity);
+    feature->hurried = true;
+    seat_house_hurry(&feature->house);
+}
+
 static void begin_activity(struct bl_feature *feature)
 {
-    feature->activity = (struct bl_activity){.kind = "feature", .scope = &feature->scope};
+    feature->activity =
+        (struct bl_activity){.kind = "feature", .scope = &feature->scope, .hurry = hurry};
     bl_text_into(feature->activity.id, sizeof feature->activity.id, feature->row.run_id);
     bl_text_into(feature->activity.session, sizeof feature->activity.session, feature->plan->id);
     bl_text_into(feature->activity.phase, sizeof feature->activity.phase, "running");

@@ -106,30 +106,6 @@ int git_file_write(const char *path, struct bl_text text)
     return result;
 }
 
-int git_folders_make(const char *path)
-{
-    struct bl_arena arena = {0};
-    /* Mostly those above it are there; trying each would wait for whoever holds their locks. */
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return 0;
-    if (errno != ENOENT)
-        return -errno;
-    char *copy = bl_arena_alloc(&arena, strlen(path) + 1);
-    memcpy(copy, path, strlen(path) + 1);
-    int result = 0;
-    for (char *slash = strchr(copy + 1, '/'); result == 0; slash = strchr(slash + 1, '/')) {
-        if (slash != NULL)
-            *slash = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-            result = -errno;
-        if (slash == NULL)
-            break;
-        *slash = '/';
-    }
-    bl_arena_done(&arena);
-    return result;
-}
-
 /* ---- Environment ----------------------------------------------------------------------------- */
 
 /* What is the user's own choice of identity and configuration. All other variables of git speak of

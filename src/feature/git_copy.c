@@ -165,7 +165,7 @@ static int make_repository(struct copying *copying)
     static const char *const folders[] = {"objects/info", "refs"};
     for (size_t i = 0; i < BL_COUNT(folders); i++) {
         const char *path = git_text(arena, "%s/%s", copying->folder, folders[i]);
-        int result = git_folders_make(path);
+        int result = bl_folder_make(path, 0777);
         if (result != 0)
             return git_system_error(MAKE, path, -result, copying->error);
     }
@@ -315,7 +315,6 @@ int git_copy_make(struct feature_git *git, const char *commit, const char *path,
                               .path = path,
                               .commit = commit,
                               .error = error};
-    const char *slash = strrchr(path, '/');
     int code = bl_check();
     if (code == 0 && !git_is_id(git, bl_text_from(commit)))
         code = bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, MAKE, path,
@@ -323,7 +322,7 @@ int git_copy_make(struct feature_git *git, const char *commit, const char *path,
     if (code == 0 && access(path, F_OK) == 0)
         code = bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MAKE, path, "it exists already");
     if (code == 0) {
-        int result = git_folders_make(git_text(&arena, "%.*s", (int)(slash - path), path));
+        int result = bl_folder_make_above(path, 0777);
         code = result == 0 ? make_copy(&copying) : git_system_error(MAKE, path, -result, error);
         if (code != 0 && code != BL_ENOTSUP)
             git_copy_remove(git, path);

@@ -102,8 +102,6 @@ int git_file_write(const char *path, struct bl_text text);
 int git_file_make(const char *path, struct bl_text text);
 /* All of a small file; empty: it is not there, or too large. In the arena, with a NUL. */
 struct bl_text git_file_read(struct bl_arena *arena, const char *path);
-/* Makes a folder and those above it. 0 or -errno. */
-int git_folders_make(const char *path);
 #define git_text(arena, ...) (bl_arena_printf(arena, __VA_ARGS__).data)
 /* Shows a name in a message: control characters escaped, cut at 200 bytes. */
 const char *git_shown(struct bl_arena *arena, struct bl_text name);

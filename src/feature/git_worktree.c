@@ -214,7 +214,7 @@ static int exclude(struct making *making)
                 git_text(&making->arena, "%s" BL_TEXT_FORMAT "\n", lines, BL_TEXT_ARG(excluded[i]));
     if (strlen(lines) == before)
         return 0;
-    int result = git_folders_make(folder);
+    int result = bl_folder_make(folder, 0777);
     if (result != 0)
         return file_error(making, folder, result);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
@@ -254,9 +254,9 @@ static void forget_files(struct making *making)
 
 static int new_folder(struct making *making)
 {
-    int code =
-        file_error(making, making->git->folder,
-                   git_folders_make(git_text(&making->arena, "%s/worktrees", making->git->folder)));
+    int code = file_error(
+        making, making->git->folder,
+        bl_folder_make(git_text(&making->arena, "%s/worktrees", making->git->folder), 0777));
     for (int i = 0; code == 0 && i < NAMES_MAX; i++) {
         making->folder = folder_name(making->git, &making->arena, making->path, i);
         if (mkdir(making->folder, 0777) == 0)
@@ -290,11 +290,21 @@ static int write_files(struct making *making)
         code = put_file(making, git_text(arena, "%s/gitdir", making->folder),
                         git_text(arena, "%s/.git\n", making->path));
     if (code == 0)
-        code = file_error(making, making->path, git_folders_make(making->path));
+        code = file_error(making, making->path, bl_folder_make(making->path, 0777));
     if (code == 0)
         code = put_file(making, git_text(arena, "%s/.git", making->path),
                         git_text(arena, "gitdir: %s\n", making->folder));
     return code;
+}
+
+/* A git that outlived its belay by a moment has made the branch since it was looked for. */
+static bool has_branch_now(struct making *making)
+{
+    char id[GIT_ID_SIZE];
+    bool before = making->branch_there;
+    if (!before)
+        making->branch_there = git_ref_find(making->git, making->branch, id, NULL) == 0;
+    return !before && making->branch_there;
 }
 
 static int check_out(struct making *making)
@@ -310,9 +320,9 @@ static int check_out(struct making *making)
         git_write_call(&making->write, &making->arena, &call, making->branch_there ? old : new_one,
                        lock_places(&making->arena, making->git, making->folder, making->branch),
                        making->path, &answer, making->error);
-    if (code == 0 && answer.status != 0)
-        code = git_refuse(&call, &answer, making->error);
-    return code;
+    if (code != 0 || answer.status == 0)
+        return code;
+    return has_branch_now(making) ? check_out(making) : git_refuse(&call, &answer, making->error);
 }
 
 static int make_by_hand(struct making *making)
@@ -345,13 +355,14 @@ static int make_by_git(struct making *making)
                                                making->path, making->start);
     if (making->folder != NULL) /* its files are gone; git would not take the place */
         git_copy_remove(making->git, making->folder);
-    int code = file_error(making, making->path, git_folders_make(making->path));
+    int code = file_error(making, making->path, bl_folder_make(making->path, 0777));
     if (code == 0)
         code = git_write_call(&making->write, &making->arena, &call,
                               making->branch_there ? old : new_one, NULL, making->path, &answer,
                               making->error);
     if (code == 0 && answer.status != 0)
-        code = git_refuse(&call, &answer, making->error);
+        return has_branch_now(making) ? make_by_git(making)
+                                      : git_refuse(&call, &answer, making->error);
     if (code == 0)
         making->folder = find_linked(making->git, &making->arena, making->path);
     if (code == 0 && making->folder == NULL)
@@ -454,11 +465,9 @@ static int detach(struct git_write *write, struct bl_arena *arena, const char *f
     return code;
 }
 
-static int rename_folder(struct bl_arena *arena, const char *path, const char *new_path,
-                         struct bl_error *error)
+static int rename_folder(const char *path, const char *new_path, struct bl_error *error)
 {
-    const char *slash = strrchr(new_path, '/');
-    int result = git_folders_make(git_text(arena, "%.*s", (int)(slash - new_path), new_path));
+    int result = bl_folder_make_above(new_path, 0777);
     if (result != 0)
         return git_system_error(MOVE, new_path, -result, error);
     if (renameat2(AT_FDCWD, path, AT_FDCWD, new_path, RENAME_NOREPLACE) != 0)
@@ -488,7 +497,7 @@ static int move_worktree(struct git_write *write, struct bl_arena *arena, const 
                                 bl_text_from(git_text(arena, "%s/.git\n", new_path)));
     if (result != 0)
         return git_system_error(MOVE, folder, -result, error);
-    return there ? rename_folder(arena, path, new_path, error) : 0;
+    return there ? rename_folder(path, new_path, error) : 0;
 }
 
 int git_worktree_move(struct feature_git *git, const char *path, const char *new_path,

@@ -13,19 +13,11 @@ void feature_branch(const struct bl_feature *feature, const char *task, char out
 
 int feature_folder_make(const char *path, struct bl_error *error)
 {
-    char part[1024];
-    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+    int failed = -bl_folder_make_above(path, 0777);
+    if (failed == 0 && mkdir(path, 0700) != 0 && errno != EEXIST)
+        failed = errno;
+    if (failed == 0)
         return 0;
-    bl_text_into(part, sizeof part, path);
-    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            break;
-        *slash = '/';
-    }
-    if (mkdir(path, 0700) == 0 || errno == EEXIST)
-        return 0;
-    int failed = errno;
     return bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "make a folder",
                         path, "cannot make '%s': %s", path, strerror(failed));
 }

@@ -121,6 +121,7 @@ struct report_stop {
     uint32_t attempt; /* 0: not of a task */
     const char *reason;
     const char *triggered_by;
+    const char *cause;                /* both in one: "timeout, by timer"; "user" */
     const char *at;                   /* a time; "–" */
     const char *sentence;             /* "Stopped in 206 ms: …", or why there is no receipt */
     const char *receipt_id;           /* NULL: none */

@@ -452,9 +452,7 @@ static void put_stops(struct page *page, struct report *report)
         if (stop->attempt > 0)
             page_put(page, ", attempt %u", stop->attempt);
         page_put(page, ": ");
-        put_text(page, stop->reason);
-        page_put(page, ", by ");
-        put_text(page, stop->triggered_by);
+        put_text(page, stop->cause);
         page_put(page, " <span class=\"soft small\">");
         put_text(page, stop->at);
         page_put(page, "</span><br>");

@@ -394,8 +394,7 @@ static void make_marks(struct report *report, struct report_task *task)
         if (stop->attempt > 0 && strcmp(stop->what, task->view->id) == 0 &&
             view_time_read(stop->at, &at_ms))
             add_mark(report, task, REPORT_STOPPED, at_ms,
-                     bl_arena_printf(arena, "attempt %u stopped: %s, by %s", stop->attempt,
-                                     stop->reason, stop->triggered_by));
+                     bl_arena_printf(arena, "attempt %u stopped: %s", stop->attempt, stop->cause));
     }
 }
 

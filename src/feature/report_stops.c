@@ -93,6 +93,10 @@ static void fill_stop(struct report *report, struct report_stop *stop, struct bl
         stop->triggered_by = report_member(receipt, "origin");
     if (stop->triggered_by == NULL)
         stop->triggered_by = REPORT_UNKNOWN;
+    stop->cause =
+        strcmp(stop->reason, stop->triggered_by) == 0
+            ? stop->reason
+            : bl_arena_printf(&report->arena, "%s, by %s", stop->reason, stop->triggered_by).data;
     if (receipt != NULL)
         stop->sentence = receipt_sentence(&report->arena, receipt);
     else if (stop->receipt_id != NULL)

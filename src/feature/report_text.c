@@ -306,9 +306,7 @@ static void put_stops(struct page *page, struct report *report)
         if (stop->attempt > 0)
             page_put(page, ", attempt %u", stop->attempt);
         page_put(page, "\n    ");
-        page_clean(page, stop->reason, CLEAN_LINE);
-        page_put(page, ", by ");
-        page_clean(page, stop->triggered_by, CLEAN_LINE);
+        page_clean(page, stop->cause, CLEAN_LINE);
         page_put(page, "\n    ");
         put_wrapped(page, stop->sentence, 4, 4);
         if (stop->receipt != NULL) {

@@ -5,9 +5,9 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#define STACK_UNPOISON(stack) ASAN_UNPOISON_MEMORY_REGION(stack, STACK_SIZE)
+#define UNPOISON(memory, size) ASAN_UNPOISON_MEMORY_REGION(memory, size)
 #else
-#define STACK_UNPOISON(stack) (void)(stack)
+#define UNPOISON(memory, size) ((void)(memory), (void)(size))
 #endif
 
 /* Kernel 6.13; not in the headers of this distribution. */
@@ -49,6 +49,8 @@ void stacks_done(struct stacks *stacks)
     while (stacks->slabs != NULL) {
         struct stack_slab *slab = stacks->slabs;
         stacks->slabs = slab->next;
+        /* Whatever is mapped there next is no stack of ours. */
+        UNPOISON(slab->base, slab->carved * STACK_DISTANCE);
         munmap(slab->base, slab->count * STACK_DISTANCE);
         bl_free(slab);
     }
@@ -95,7 +97,7 @@ char *stack_take(struct stacks *stacks)
         if (stacks->trimmed > stacks->free_count)
             stacks->trimmed = stacks->free_count;
         stacks->in_use++;
-        STACK_UNPOISON(stack);
+        UNPOISON(stack, STACK_SIZE);
         return stack;
     }
     if (stacks->slabs == NULL || stacks->slabs->carved == stacks->slabs->count)
@@ -107,8 +109,6 @@ char *stack_take(struct stacks *stacks)
         return NULL;
     slab->carved++;
     stacks->in_use++;
-    /* Another loop's stacks may have been at this place. */
-    STACK_UNPOISON(guard + STACK_GUARD);
     return guard + STACK_GUARD;
 }
 

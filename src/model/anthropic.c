@@ -184,10 +184,10 @@ static void put_image(struct bl_json_writer *writer, const struct bl_block *bloc
     bl_json_write_end(writer);
 }
 
-static void put_text(struct bl_json_writer *writer, const struct bl_block *block)
+static void put_text(struct bl_json_writer *writer, struct bl_text text)
 {
     bl_json_put_string(writer, "type", "text");
-    bl_json_put_text(writer, "text", block->text);
+    bl_json_put_text(writer, "text", text);
 }
 
 /* One text; where there are images, a list of it and these. */
@@ -206,7 +206,7 @@ static void write_result_content(struct bl_json_writer *writer, const struct bl_
             bl_json_write_array(writer);
             if (bl_text_trim(result->text).size > 0) {
                 bl_json_write_object(writer);
-                put_text(writer, result);
+                put_text(writer, result->text);
                 bl_json_write_end(writer);
             }
         }
@@ -228,8 +228,15 @@ static void write_block(const struct model_build *build, struct bl_json_writer *
         return;
     }
     bl_json_write_object(writer);
+    /* An image that cannot stand in its result says whose it is. */
+    if (block->type == BL_BLOCK_IMAGE && block->id.size > 0) {
+        put_text(writer,
+                 model_image_owner(build->arena, block, plain_name(build->arena, block->id, true)));
+        bl_json_write_end(writer);
+        bl_json_write_object(writer);
+    }
     if (block->type == BL_BLOCK_TEXT) {
-        put_text(writer, block);
+        put_text(writer, block->text);
     } else if (block->type == BL_BLOCK_IMAGE) {
         put_image(writer, block);
     } else if (block->type == BL_BLOCK_CALL) {

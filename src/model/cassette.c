@@ -30,59 +30,6 @@ void cassette_free(struct bl_cassette *cassette)
     bl_free(cassette);
 }
 
-/* ---- Base64 ---------------------------------------------------------------------------------- */
-
-static const char standard_alphabet[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-static const char url_safe_alphabet[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-void cassette_base64_encode(struct bl_buffer *out, struct bl_text bytes, bool url_alphabet,
-                            bool padded)
-{
-    const char *alphabet = url_alphabet ? url_safe_alphabet : standard_alphabet;
-
-    for (size_t i = 0; i < bytes.size; i += 3) {
-        size_t count = bytes.size - i < 3 ? bytes.size - i : 3;
-        uint32_t bits = 0;
-        for (size_t j = 0; j < 3; j++)
-            bits = bits << 8 | (j < count ? (unsigned char)bytes.data[i + j] : 0u);
-        for (size_t j = 0; j < 4; j++) {
-            if (j <= count)
-                bl_buffer_append_byte(out, alphabet[bits >> (18 - 6 * j) & 63]);
-            else if (padded)
-                bl_buffer_append_byte(out, '=');
-        }
-    }
-}
-
-bool cassette_base64_decode(struct bl_arena *arena, struct bl_text text, struct bl_text *ret_bytes)
-{
-    char *out = bl_arena_alloc(arena, text.size / 4 * 3 + 1);
-    size_t size = 0;
-
-    if (text.size % 4 != 0)
-        return false;
-    for (size_t i = 0; i < text.size; i += 4) {
-        uint32_t bits = 0;
-        size_t padding = 0;
-        for (size_t j = 0; j < 4; j++) {
-            const char *at = memchr(standard_alphabet, text.data[i + j], 64);
-            bool last = i + 4 == text.size && j >= 2;
-            if (at == NULL && !(text.data[i + j] == '=' && last))
-                return false;
-            if (at != NULL && padding > 0)
-                return false;
-            padding += at == NULL;
-            bits = bits << 6 | (at != NULL ? (uint32_t)(at - standard_alphabet) : 0u);
-        }
-        for (size_t j = 0; j < 3 - padding; j++)
-            out[size++] = (char)(bits >> (16 - 8 * j) & 255);
-    }
-    *ret_bytes = (struct bl_text){out, size};
-    return true;
-}
-
 /* ---- Reading lines --------------------------------------------------------------------------- */
 
 /* A cassette while it is read. */
@@ -146,7 +93,7 @@ static int read_piece(struct loading *loading, const struct bl_json *piece, stru
         return 0;
     }
     if (bl_json_is(base64, BL_JSON_STRING) &&
-        cassette_base64_decode(&loading->cassette->arena, bl_json_text(base64), out))
+        bl_base64_decode(&loading->cassette->arena, bl_json_text(base64), out))
         return 0;
     return fail_line(loading, "each of pieces must have a text, or bytes as base64");
 }

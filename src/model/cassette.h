@@ -85,11 +85,4 @@ void cassette_take_status(struct cassette_take *take, int status);
 /* Kept if it is on the allow list. */
 void cassette_take_header(struct cassette_take *take, const char *name, struct bl_text value);
 
-/* ---- Base64 ---------------------------------------------------------------------------------- */
-
-void cassette_base64_encode(struct bl_buffer *out, struct bl_text bytes, bool url_alphabet,
-                            bool padded);
-/* False: it is none. */
-bool cassette_base64_decode(struct bl_arena *arena, struct bl_text text, struct bl_text *ret_bytes);
-
 #endif

@@ -260,7 +260,7 @@ static void write_piece(struct bl_json_writer *writer, uint64_t ms, struct bl_te
         bl_json_put_text(writer, "text", bytes);
     } else {
         bl_buffer_init(&encoded, LINE_SIZE_MAX);
-        cassette_base64_encode(&encoded, bytes, false, true);
+        bl_base64_encode(&encoded, bytes);
         bl_json_put_text(writer, "base64", bl_buffer_text(&encoded));
         bl_buffer_done(&encoded);
     }

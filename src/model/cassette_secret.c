@@ -47,8 +47,14 @@ static void add_encoded(struct bl_cassette *cassette, struct bl_text secret, uns
     for (unsigned i = 0; i < before; i++)
         bl_buffer_append_byte(&bytes, '\0');
     bl_buffer_append(&bytes, secret);
-    cassette_base64_encode(&encoded, bl_buffer_text(&bytes), url_alphabet, false);
-    size_t end = encoded.size - (bytes.size % 3 != 0);
+    bl_base64_encode(&encoded, bl_buffer_text(&bytes));
+    for (size_t i = 0; i < encoded.size && url_alphabet; i++)
+        encoded.data[i] = encoded.data[i] == '+'   ? '-'
+                          : encoded.data[i] == '/' ? '_'
+                                                   : encoded.data[i];
+    /* The last group's padding, and the character before it. */
+    size_t tail = bytes.size % 3;
+    size_t end = encoded.size - (tail == 0 ? 0 : 4 - tail);
     if (end >= mixed[before] + ENCODED_MIN)
         add(&cassette->encoded, &cassette->encoded_count,
             (struct bl_text){encoded.data + mixed[before], end - mixed[before]});

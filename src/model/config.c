@@ -230,17 +230,12 @@ static int read_project(struct bl_config *config, const char *directory, struct 
 
 static void name_files(struct bl_config *config)
 {
-    const char *folder = config->variable("XDG_CONFIG_HOME");
-    const char *home = config->variable("HOME");
+    const char *folder = bl_user_folder(&config->arena, BL_USER_CONFIG, config->variable);
 
-    if (folder == NULL || folder[0] != '/')
-        folder = home != NULL && home[0] == '/'
-                     ? bl_arena_printf(&config->arena, "%s/.config", home).data
-                     : NULL;
     if (folder == NULL)
         return;
-    config->user_file = bl_arena_printf(&config->arena, "%s/belay/config.yaml", folder).data;
-    config->prices_file = bl_arena_printf(&config->arena, "%s/belay/prices.yaml", folder).data;
+    config->user_file = bl_arena_printf(&config->arena, "%s/config.yaml", folder).data;
+    config->prices_file = bl_arena_printf(&config->arena, "%s/prices.yaml", folder).data;
 }
 
 /* ---- What is known when all is read ---------------------------------------------------------- */

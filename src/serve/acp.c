@@ -267,7 +267,7 @@ static void stop_all(struct acp *acp, enum bl_stop_reason reason, const char *or
     BL_LIST_EACH (link, &acp->sessions) {
         struct acp_session *session = BL_CONTAINER(link, struct acp_session, link);
         acp->was_busy = acp->was_busy || !bl_list_empty(&session->prompts);
-        acp_stop_prompts(session, reason, origin);
+        acp_stop_session(session, reason, origin);
     }
 }
 

@@ -129,7 +129,8 @@ void acp_inject(struct acp *acp, struct bl_rpc_call *call);
 void acp_cancel_session(struct acp_session *session);
 /* `$/cancel_request` with the id of that call. */
 void acp_cancel_call(struct acp *acp, struct bl_rpc_call *call);
-void acp_stop_prompts(struct acp_session *session, enum bl_stop_reason reason, const char *origin);
+/* The session ends: all prompts of it, and what outlives them. */
+void acp_stop_session(struct acp_session *session, enum bl_stop_reason reason, const char *origin);
 /* `_belay/cancel`: one call, sub-agent or cell. */
 void acp_cancel_work(void *acp, struct bl_rpc_call *call);
 

@@ -48,10 +48,11 @@ void acp_cancel_call(struct acp *acp, struct bl_rpc_call *call)
     bl_scope_stop(bl_rpc_call_scope(call), BL_STOP_USER, ACP_ORIGIN);
 }
 
-void acp_stop_prompts(struct acp_session *session, enum bl_stop_reason reason, const char *origin)
+void acp_stop_session(struct acp_session *session, enum bl_stop_reason reason, const char *origin)
 {
     BL_LIST_EACH (link, &session->prompts)
         bl_scope_stop(&BL_CONTAINER(link, struct acp_prompt, link)->scope, reason, origin);
+    bl_toolbox_retire(session->workplace->toolbox);
 }
 
 /* The client's name of a call under way becomes ours, which no other run shares. */

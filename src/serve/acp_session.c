@@ -144,7 +144,7 @@ static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const stru
 {
     struct bl_arena *arena = bl_rpc_call_arena(call);
     struct bl_error *error = bl_arena_zalloc(arena, sizeof *error);
-    struct bl_store_session_view view;
+    struct bl_store_summary summary;
 
     if (acp_session_find(acp, bl_text_from(wish->id)) != NULL) {
         acp_refuse_params(call, "/sessionId", "session %.64s is open here already", wish->id);
@@ -154,14 +154,14 @@ static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const stru
         refuse_unknown(call, wish->id);
         return false;
     }
-    int code = bl_store_show(acp->options->workplaces->store, arena, wish->id, &view, error);
+    int code = bl_store_summary(acp->options->workplaces->store, arena, wish->id, &summary, error);
     if (code == BL_ENOENT)
         refuse_unknown(call, wish->id);
     else if (code != 0)
         acp_fail(call, 0, error);
-    else if (strcmp(view.summary.directory, wish->directory) != 0)
+    else if (strcmp(summary.directory, wish->directory) != 0)
         acp_refuse_params(call, "/cwd", "session %.64s belongs to '%.100s'", wish->id,
-                          view.summary.directory);
+                          summary.directory);
     else
         return true;
     return false;
@@ -434,7 +434,7 @@ static void quieten(struct acp_session *session, enum bl_stop_reason reason, con
     struct bl_scope shield;
 
     session->closing = true;
-    acp_stop_prompts(session, reason, origin);
+    acp_stop_session(session, reason, origin);
     bl_shield_begin(&shield, TURN_NS_MAX);
     while (!bl_list_empty(&session->prompts) || session->users > 0) {
         if (bl_semaphore_take(&session->left) != 0)

@@ -65,7 +65,7 @@ static int64_t listener_pid(int fd)
 
 /* Connects, while there is time; BL_ENOENT: nobody is there. A socket that nobody answers is
  * removed. */
-static int connect_until(struct question *question, uint64_t deadline_ns, int *ret_fd)
+int ask_connect(struct question *question, uint64_t deadline_ns, int *ret_fd)
 {
     char path[SERVE_PATH_SIZE];
     struct stat status;
@@ -116,7 +116,7 @@ int ask_one(struct question *question)
     uint64_t deadline_ns = bl_time_add(bl_now_ns(), question->asking->place_ns);
     for (;;) {
         int fd;
-        int code = connect_until(question, deadline_ns, &fd);
+        int code = ask_connect(question, deadline_ns, &fd);
         if (code == 0)
             code = exchange(question, fd);
         if (code != 0 || !question->failed || question->failure.code != BL_RPC_BUSY)
@@ -258,7 +258,7 @@ bool question_has_pid(struct question *question, int64_t pid)
     bl_arena_done(&arena);
     if (own == pid)
         return true;
-    if (connect_until(question, 0, &fd) != 0)
+    if (ask_connect(question, 0, &fd) != 0)
         return false;
     close(fd);
     return question->pid == pid;

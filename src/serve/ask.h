@@ -33,6 +33,13 @@ int ask_begin(struct asking *asking, struct bl_arena *arena, struct bl_error *er
 int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error);
 void asking_done(struct asking *asking);
 int ask_one(struct question *question);
+int ask_connect(struct question *question, uint64_t deadline_ns, int *ret_fd);
+/* Asks all what runs, and finds whose id it is. BL_ENOENT: nobody's; BL_EEXIST: several things have
+ * it, and the hint has their whole names. On error too asking_done must be called. */
+int ask_whose(struct asking *asking, struct bl_arena *arena, const char *operation, const char *id,
+              struct question **ret_question, struct bl_error *error);
+int ask_not_found(const struct asking *asking, const char *operation, const char *id,
+                  struct bl_error *error);
 bool question_answered(const struct question *question);
 bool question_has_pid(struct question *question, int64_t pid);
 bool ask_ping(const struct question *silent);

@@ -21,6 +21,7 @@
 #define BACKLOG 64
 /* For answers that are under way when the control is stopped. */
 #define DRAIN_NS_MAX (1 * BL_NS_PER_S)
+#define DRAIN_NS     (2 * BL_NS_PER_MS)
 #define LINGER_NS    (200 * BL_NS_PER_MS)
 /* Its fibers end at their next wait. */
 #define END_NS_MAX (60 * BL_NS_PER_S)
@@ -65,7 +66,7 @@ static bool is_idle(const struct client *client)
 }
 
 /* Until it goes, or has nothing to ask. */
-static void look_after(const struct client *client, struct bl_rpc *rpc)
+static void look_after(struct client *client, struct bl_rpc *rpc)
 {
     struct bl_scope *outer = bl_scope_current();
     while (!bl_scope_stopped(outer) && !bl_rpc_gone(rpc) && !is_idle(client)) {
@@ -76,7 +77,31 @@ static void look_after(const struct client *client, struct bl_rpc *rpc)
         bl_rpc_wait_gone(rpc);
         bl_scope_enter(outer);
         bl_scope_done(&limit);
+        serve_watcher_settle(&client->asks.watcher);
     }
+}
+
+/* One who watches, and reads, has all of it at the end; one who takes nothing is not waited for.
+ * How long what is queued may still take. */
+static uint64_t let_finish(struct client *client, const struct bl_rpc *rpc)
+{
+    struct bl_scope shield;
+    size_t least = SIZE_MAX, waiting;
+    uint64_t taken_ns = bl_now_ns();
+    serve_watcher_settle(&client->asks.watcher);
+    if (bl_list_empty(&client->asks.watcher.link))
+        return LINGER_NS;
+    bl_shield_begin(&shield, DRAIN_NS_MAX);
+    while (!bl_rpc_gone(rpc) && (waiting = bl_rpc_queued(rpc)) > 0) {
+        if (waiting < least)
+            taken_ns = bl_now_ns();
+        least = waiting;
+        if (bl_now_ns() - taken_ns >= LINGER_NS || bl_sleep(DRAIN_NS) != 0)
+            break;
+    }
+    bl_shield_end(&shield);
+    bl_list_remove(&client->asks.watcher.link);
+    return 0;
 }
 
 static int client_main(void *argument)
@@ -98,8 +123,7 @@ static int client_main(void *argument)
     bl_nursery_init(&nursery, bl_scope_current());
     if (bl_rpc_open(&nursery, &options, &rpc, NULL) == 0) {
         look_after(client, rpc);
-        bl_list_remove(&client->asks.watcher.link);
-        bl_rpc_close(rpc, LINGER_NS);
+        bl_rpc_close(rpc, let_finish(client, rpc));
     }
     bl_nursery_done(&nursery);
     close(client->fd);
@@ -226,8 +250,10 @@ static void leave_trace(const struct bl_control *control)
 
 static void on_change(void *context, const struct bl_activity *activity)
 {
+    const struct bl_control *control = context;
     if (is_traced(activity))
-        leave_trace(context);
+        leave_trace(control);
+    serve_watchers_follow(&control->requests.watchers, &control->requests.activities->list);
 }
 
 static void on_event(void *context, const struct bl_event *event)

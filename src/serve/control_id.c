@@ -7,6 +7,14 @@ static struct bl_text member(const struct bl_json *activity, const char *key)
     return bl_json_text(bl_json_get(activity, bl_text_from(key)));
 }
 
+bool serve_is_meant(const struct bl_activity *activity, const char *id)
+{
+    char name[BL_ACTIVITY_NAME_SIZE];
+    bl_activity_name(activity, name);
+    return strcmp(activity->id, id) == 0 || strcmp(name, id) == 0 ||
+           strcmp(activity->session, id) == 0;
+}
+
 bool serve_is_named(const struct bl_json *activity, struct bl_text id)
 {
     return bl_text_equal(member(activity, "id"), id) || bl_text_equal(member(activity, "name"), id);

@@ -1,22 +1,39 @@
 /* Design notes.
  *
  * Whoever watches must not hold up the work: what a client does not read in time is left out, and
- * it is told how much that was as soon as it reads again. */
+ * it is told how much that was as soon as it reads again. That nothing of what it watches runs any
+ * more is not left out: if it cannot be told at once it is told later, by the fiber that looks
+ * after the client. */
+#include <string.h>
+
 #include "parts.h"
 
 #define EVENT_MAX ((size_t)16 << 20)
 /* What waits for one who watches, at most. */
 #define WAITING_MAX ((size_t)1 << 20)
 
+static bool is_one_of(const char *first, const char *second, struct bl_text id)
+{
+    return (first != NULL && bl_text_equal(bl_text_from(first), id)) ||
+           (second != NULL && bl_text_equal(bl_text_from(second), id));
+}
+
+/* What is in a run or a session. */
+static bool is_part(const struct bl_event *event, struct bl_text id)
+{
+    return is_one_of(event->agent, event->cell, id) || bl_text_equal(event->id, id);
+}
+
 static bool is_wanted(const struct serve_watcher *watcher, const struct bl_event *event)
 {
-    const char *const ids[] = {event->run, event->session, event->agent, event->cell};
-    if (watcher->id[0] == '\0')
+    struct bl_text id = bl_text_from(watcher->id);
+    if (id.size == 0 || is_one_of(event->run, event->session, id) || is_part(event, id))
         return true;
-    for (size_t i = 0; i < BL_COUNT(ids); i++)
-        if (ids[i] != NULL && strcmp(ids[i], watcher->id) == 0)
-            return true;
-    return bl_text_equal(event->id, bl_text_from(watcher->id));
+    /* A name in full: RUN/AGENT, RUN/CALL, SESSION/CELL. */
+    const char *slash = strrchr(watcher->id, '/');
+    return slash != NULL && is_part(event, bl_text_from(slash + 1)) &&
+           is_one_of(event->run, event->session,
+                     (struct bl_text){id.data, (size_t)(slash - watcher->id)});
 }
 
 static void tell_missed(struct serve_watcher *watcher)
@@ -31,6 +48,49 @@ static void tell_missed(struct serve_watcher *watcher)
     bl_rpc_notify(watcher->rpc, "missed", bl_buffer_text(&text));
     bl_buffer_done(&text);
     watcher->missed = 0;
+}
+
+/* After all that was told of it. */
+static void tell_ended(struct serve_watcher *watcher)
+{
+    struct bl_buffer text;
+    struct bl_json_writer writer;
+    if (watcher->missed > 0)
+        tell_missed(watcher);
+    bl_buffer_init(&text, 1024);
+    bl_json_writer_init(&writer, &text);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "id", watcher->id);
+    bl_json_write_end(&writer);
+    bl_rpc_notify(watcher->rpc, "ended", bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    watcher->ended = false;
+}
+
+static bool any_meant(const struct bl_list *activities, const char *id)
+{
+    BL_LIST_EACH (link, activities)
+        if (id[0] == '\0' || serve_is_meant(BL_CONTAINER(link, struct bl_activity, link), id))
+            return true;
+    return false;
+}
+
+void serve_watchers_follow(const struct bl_list *watchers, const struct bl_list *activities)
+{
+    BL_LIST_EACH (link, watchers) {
+        struct serve_watcher *watcher = BL_CONTAINER(link, struct serve_watcher, link);
+        bool running = any_meant(activities, watcher->id);
+        watcher->ended = (watcher->ended || watcher->running) && !running && watcher->id[0] != '\0';
+        watcher->running = running;
+        if (watcher->ended && bl_rpc_queued(watcher->rpc) <= WAITING_MAX)
+            tell_ended(watcher);
+    }
+}
+
+void serve_watcher_settle(struct serve_watcher *watcher)
+{
+    if (watcher->ended && !bl_list_empty(&watcher->link))
+        tell_ended(watcher);
 }
 
 void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *event)

@@ -363,6 +363,7 @@ void mcp_server_halt(struct mcp_server *server, enum bl_stop_reason reason, cons
         server->busy = true;
         bl_scope_stop(&BL_CONTAINER(link, struct mcp_work, all)->scope, reason, origin);
     }
+    mcp_cells_retire(server);
 }
 
 void mcp_server_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin)

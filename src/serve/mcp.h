@@ -71,6 +71,9 @@ bool mcp_request_check(struct mcp_request *request, struct mcp_reply *ret_reply)
 void mcp_request_serve(struct mcp_request *request, struct mcp_reply *ret_reply);
 /* Takes a notification other than a cancel, which is the carrier's business. */
 void mcp_notification(struct mcp_peer *peer, struct bl_text method, const struct bl_json *params);
+/* The schema of a tool's arguments, in the arena; NULL: there is no such tool. */
+const struct bl_json *mcp_tool_schema(const struct mcp_server *server, struct bl_arena *arena,
+                                      struct bl_text name);
 
 int mcp_server_open(const struct bl_mcp_server_options *options, struct mcp_server **ret_server,
                     struct bl_error *error);

@@ -5,6 +5,10 @@
 #include "mcp_core.h"
 #include "parts.h"
 
+/* What has ended in another process is in the store a moment later. */
+#define ELSEWHERE_NS_MAX (5 * BL_NS_PER_S)
+#define LOOK_NS          (10 * BL_NS_PER_MS)
+
 /* An answer about something that no store keeps. */
 struct mcp_memory {
     struct bl_list link;
@@ -73,6 +77,9 @@ static int look_up(struct mcp_request *request, const char *id, struct bl_text *
     }
     if (code != BL_ENOENT || bl_store_task_get(store, request->arena, id, &task, error) != 0)
         return code;
+    if (strcmp(task.status, "working") == 0)
+        return bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "cancel", id,
+                            "task %s works, and does not run in this process", id);
     *ret_json = task.receipt.size > 0 ? task.receipt : task.result;
     return 0;
 }
@@ -123,7 +130,8 @@ static bool is_ambiguous(struct mcp_request *request, const char *id, struct bl_
     return true;
 }
 
-static void stop_it(struct mcp_request *request, const char *id, const struct bl_stop *stop)
+/* Here. False: there is nothing of that id. */
+static bool stop_it(struct mcp_request *request, const char *id, const struct bl_stop *stop)
 {
     struct mcp_server *server = request->peer->server;
     size_t size = strlen(server->cells.session_id);
@@ -132,13 +140,58 @@ static void stop_it(struct mcp_request *request, const char *id, const struct bl
     struct bl_scope shield;
 
     if (mcp_work_stop_all(server, bl_text_from(ours ? id + size + 1 : id), stop))
-        return;
+        return true;
     bl_buffer_init(&receipt, MCP_ANSWER_MAX);
     bl_shield_begin(&shield, MCP_FOREVER_NS);
-    if (bl_activities_cancel(server->options.activities, id, stop->origin, &receipt) == 0)
+    int code = bl_activities_cancel(server->options.activities, id, stop->origin, &receipt);
+    if (code == 0)
         mcp_remember(server, id, bl_buffer_text(&receipt));
     bl_shield_end(&shield);
     bl_buffer_done(&receipt);
+    return code == 0;
+}
+
+/* Nobody guesses the id of a run, or of a task: who has it was given it. What else runs in other
+ * processes of this user is none of a client's business. */
+static bool is_known_elsewhere(struct mcp_request *request, const char *id)
+{
+    struct bl_store *store = request->peer->server->options.workplaces->store;
+    struct bl_store_task task;
+    struct bl_scope shield;
+
+    if (strncmp(id, "run_", 4) == 0)
+        return true;
+    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    int code = bl_store_task_get(store, request->arena, id, &task, NULL);
+    bl_shield_end(&shield);
+    return code == 0 && strcmp(task.status, "working") == 0;
+}
+
+/* In another process of this user. What came of it is in the store a moment later. `code` and
+ * `error` say what was known of it before; they stay, where nobody who answers has it. */
+static int cancel_elsewhere(struct mcp_request *request, const char *id, const char *origin,
+                            struct bl_text *ret_json, int code, struct bl_error *error)
+{
+    uint64_t until_ns;
+    struct bl_text receipt = {0};
+    struct bl_error *reason = bl_arena_zalloc(request->arena, sizeof *reason);
+
+    int stopped = bl_control_cancel(request->arena, id, origin, false, &receipt, reason);
+    if (stopped == BL_ENOENT) {
+        bl_error_hint(error, "%s", reason->hint);
+        return code;
+    }
+    if (stopped != 0) {
+        *error = *reason;
+        return stopped;
+    }
+    mcp_remember(request->peer->server, id, receipt);
+    until_ns = bl_time_add(bl_now_ns(), ELSEWHERE_NS_MAX);
+    do {
+        code = find_kept(request, id, ret_json, error);
+    } while (code == BL_EBUSY && receipt.size == 0 && bl_now_ns() < until_ns &&
+             bl_sleep(LOOK_NS) == 0);
+    return code;
 }
 
 /* Who asked, for the receipt. */
@@ -156,6 +209,26 @@ static struct bl_stop stop_of(const struct bl_json *arguments)
     return stop;
 }
 
+/* What is known of it, once it is quiet. */
+static int cancel(struct mcp_request *request, const char *id, const struct bl_stop *stop,
+                  struct bl_text *ret_json, struct bl_error *error)
+{
+    struct mcp_server *server = request->peer->server;
+    const struct mcp_memory *memory;
+    bool stopped = stop_it(request, id, stop);
+    int code = find_kept(request, id, ret_json, error);
+
+    if (code != 0 && !stopped && recall(server, bl_text_from(id)) == NULL &&
+        is_known_elsewhere(request, id))
+        code = cancel_elsewhere(request, id, stop->origin, ret_json, code, error);
+    memory = recall(server, bl_text_from(id));
+    if ((code != 0 || ret_json->size == 0) && memory != NULL) {
+        *ret_json = bl_arena_text(request->arena, bl_buffer_text(&memory->json));
+        code = 0;
+    }
+    return code;
+}
+
 void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *arguments,
                      struct mcp_reply *ret_reply)
 {
@@ -169,12 +242,10 @@ void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *argument
         mcp_answer_outcome(request, &outcome, ret_reply);
         return;
     }
-    stop_it(request, id, &stop);
-    int code = find_kept(request, id, &outcome.json, error);
-    const struct mcp_memory *memory = recall(request->peer->server, bl_text_from(id));
-    if ((code != 0 || outcome.json.size == 0) && memory != NULL) {
-        outcome.json = bl_arena_text(request->arena, bl_buffer_text(&memory->json));
-        code = 0;
+    int code = cancel(request, id, &stop, &outcome.json, error);
+    if (bl_scope_stopped(request->scope) && code == BL_ECANCELED) {
+        ret_reply->dropped = true;
+        return;
     }
     if (code == BL_ENOENT) {
         *error = (struct bl_error){0};

@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * All cells of a process are in one session of one host, made with the first of them. The call of
- * `exec` is a work that lives as long as its cell: after the first answer it goes on to watch it,
- * so that whatever ends the client or the server ends the cell, with its own reason.
+ * All cells of a process are in one session of one host (mcp_cells.c). The call of `exec` is a work
+ * that lives as long as its cell: after the first answer it goes on to watch it, so that whatever
+ * ends the client or the server ends the cell, with its own reason.
  *
  * For a client that takes tasks the first observation has no time of its own: the request waits for
  * the yield time, and makes a task of the work where that has passed. So the result of the task has
@@ -14,7 +14,6 @@
 
 #define TASK_YIELD_MS (BL_CELL_DEADLINE_MS_MAX + 60000u)
 #define TERMINATE_ID  "mcp"
-#define OPEN_NS_MAX   (60 * BL_NS_PER_S)
 
 struct mcp_exec {
     struct mcp_work work;
@@ -35,180 +34,6 @@ struct yield {
     struct bl_list link;
     const struct bl_json *items;
 };
-
-/* ---- Tools of cells -------------------------------------------------------------------------- */
-
-static void refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,
-                   struct bl_text message)
-{
-    *result = (struct bl_cell_call_result){.refusal = refusal, .message = message};
-}
-
-static void on_call(void *context, const struct bl_cell_call *call,
-                    struct bl_cell_call_result *ret_result)
-{
-    struct mcp_server *server = context;
-    struct bl_text id = bl_arena_printf(call->arena, "%s.%s", call->cell_id, call->id);
-    struct bl_nested_call nested = {
-        .id = id.data, .name = call->tool, .input_text = call->input_text, .arena = call->arena};
-    struct bl_tool_result result = {0};
-
-    switch (bl_nested_run(&server->cells.engine, &nested, &result)) {
-    case BL_NESTED_OK:
-        if (result.is_error)
-            break;
-        *ret_result = (struct bl_cell_call_result){
-            .ok = true, .json = mcp_json_string(call->arena, result.text)};
-        return;
-    case BL_NESTED_DENIED: refuse(ret_result, BL_CELL_CALL_DENIED, result.text); return;
-    case BL_NESTED_STEP_LIMIT: refuse(ret_result, BL_CELL_CALL_STEP_LIMIT, result.text); return;
-    case BL_NESTED_STOPPED: refuse(ret_result, BL_CELL_CALL_CANCELLED, result.text); return;
-    case BL_NESTED_INVALID:
-    case BL_NESTED_FAILED: break;
-    }
-    refuse(ret_result, BL_CELL_CALL_FAILED, result.text);
-}
-
-/* Those that its workplace has now: later ones would make another cell of the same call. */
-static void offer_tools(struct mcp_cells *cells)
-{
-    const struct bl_tools *all = bl_toolbox_tools(cells->workplace->toolbox);
-    struct bl_tool_offer *offers =
-        bl_arena_alloc(&cells->arena, (all->offer_count + 1) * sizeof *offers);
-
-    cells->tools = bl_arena_zalloc(&cells->arena, (all->offer_count + 1) * sizeof *cells->tools);
-    for (size_t i = 0; i < all->offer_count; i++) {
-        offers[i] = all->offers[i];
-        cells->tools[i] = (struct bl_cell_tool){
-            .name = bl_text_from(offers[i].name),
-            .description = bl_text_from(offers[i].description),
-            .schema = offers[i].schema,
-        };
-    }
-    cells->tool_count = all->offer_count;
-    cells->table = *all;
-    cells->table.ask = NULL;
-    cells->table.refresh = NULL;
-    cells->table.offers = offers;
-    cells->engine =
-        (struct bl_engine){.tools = &cells->table, .clock = bl_loop_clock(bl_loop_current())};
-}
-
-/* Cells without tools are of use as well: a workplace that cannot be had is no reason. */
-static void open_tools(struct mcp_server *server)
-{
-    const struct bl_workplaces *workplaces = server->options.workplaces;
-    struct bl_workplace_request request = {.directory = workplaces->directory,
-                                           .max_budget_usd = -1};
-    struct bl_error *error = bl_zalloc(sizeof *error);
-    struct mcp_cells *cells = &server->cells;
-
-    if (cells->workplace == NULL &&
-        workplaces->open(workplaces->context, &request, &cells->workplace, error) == 0) {
-        if (cells->workplace->toolbox != NULL) {
-            bl_toolbox_begin(cells->workplace->toolbox, &server->nursery,
-                             server->options.activities, cells->session_id);
-            offer_tools(cells);
-        }
-    }
-    bl_free(error);
-}
-
-static void close_tools(struct mcp_server *server)
-{
-    const struct bl_workplaces *workplaces = server->options.workplaces;
-    struct mcp_cells *cells = &server->cells;
-
-    if (cells->workplace == NULL)
-        return;
-    if (cells->workplace->toolbox != NULL)
-        bl_toolbox_end(cells->workplace->toolbox);
-    workplaces->close(workplaces->context, cells->workplace);
-    cells->workplace = NULL;
-}
-
-/* ---- Host and session ------------------------------------------------------------------------ */
-
-void mcp_cells_init(struct mcp_server *server)
-{
-    bl_lock_init(&server->cells.opening);
-    bl_arena_init(&server->cells.arena);
-    mcp_id_make(server->cells.session_id, "mcp-");
-}
-
-/* From the host; must not wait. Whoever watches a cell wants to know of its end. */
-static void on_event(void *context, const struct bl_cell_event *event)
-{
-    const struct mcp_server *server = context;
-
-    if (event->type != BL_CELL_EVENT_ENDED)
-        return;
-    BL_LIST_EACH (link, &server->works) {
-        struct mcp_work *work = BL_CONTAINER(link, struct mcp_work, all);
-        if (strcmp(work->id, event->cell_id) == 0 && strcmp(work->kind, "exec") == 0)
-            bl_scope_stop(&work->scope, BL_STOP_PARENT, "its cell has ended");
-    }
-}
-
-static int open_host(struct mcp_server *server, struct bl_cell_fault *fault)
-{
-    struct mcp_cells *cells = &server->cells;
-    struct bl_cell_host_options options = {.store = server->options.workplaces->store};
-    struct bl_cell_session_options session = {
-        .id = cells->session_id,
-        .directory = server->options.workplaces->directory,
-        .port = {.context = server, .call = on_call, .event = on_event},
-        .activities = server->options.activities,
-    };
-    struct bl_error *error = bl_zalloc(sizeof *error);
-    int code = 0;
-
-    if (cells->host == NULL)
-        code = bl_cell_host_start(&server->nursery, &options, &cells->host, error);
-    if (code != 0) {
-        *fault = (struct bl_cell_fault){.code = BL_CELL_WORKER_UNAVAILABLE};
-        bl_text_into(fault->message, sizeof fault->message,
-                     error->code != 0 ? error->message : bl_error_text(code));
-    }
-    bl_free(error);
-    if (code != 0)
-        return code;
-    open_tools(server);
-    if (cells->tools == NULL)
-        session.port.call = NULL;
-    return bl_cell_session_open(cells->host, &session, &cells->session, fault);
-}
-
-/* Once begun it is finished. */
-static int open_cells(struct mcp_server *server, struct bl_cell_fault *fault)
-{
-    struct mcp_cells *cells = &server->cells;
-    struct bl_scope shield;
-
-    if (cells->session != NULL)
-        return 0;
-    bl_shield_begin(&shield, OPEN_NS_MAX);
-    int code = bl_lock_take(&cells->opening);
-    if (code != 0)
-        *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
-                                        .message = "the host of cells does not answer"};
-    if (code == 0 && cells->session == NULL)
-        code = open_host(server, fault);
-    if (cells->opening.owner == bl_fiber_current())
-        bl_lock_give(&cells->opening);
-    bl_shield_end(&shield);
-    return code;
-}
-
-void mcp_cells_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin)
-{
-    struct mcp_cells *cells = &server->cells;
-
-    bl_cell_session_close(cells->session, false, reason, origin, NULL);
-    bl_cell_host_stop(cells->host, reason, origin);
-    close_tools(server);
-    bl_arena_done(&cells->arena);
-}
 
 /* ---- Outcomes -------------------------------------------------------------------------------- */
 
@@ -266,9 +91,11 @@ static void take_terminated(struct bl_arena *arena, const struct bl_cell_termina
 
 static int create(struct mcp_exec *exec)
 {
-    const struct mcp_cells *cells = &exec->work.server->cells;
-    int code = open_cells(exec->work.server, &exec->fault);
+    struct mcp_cells *cells = &exec->work.server->cells;
+    int code = mcp_cells_open(exec->work.server, &exec->fault);
 
+    if (code == 0)
+        code = mcp_cells_offer(exec->work.server);
     if (code == 0)
         code = bl_check();
     if (code != 0)
@@ -552,7 +379,7 @@ static void wait_main(struct mcp_work *work)
         .from_ns = exec->from_ns,
     };
 
-    int code = open_cells(work->server, &exec->fault);
+    int code = mcp_cells_open(work->server, &exec->fault);
     if (code == 0)
         code = bl_cell_observe(work->server->cells.session, &wish, &work->arena, &exec->seen,
                                &exec->fault);
@@ -587,7 +414,7 @@ void mcp_tool_terminate(struct mcp_request *request, const struct bl_json *argum
     struct bl_scope shield;
 
     bl_shield_begin(&shield, MCP_FOREVER_NS);
-    int code = open_cells(server, fault);
+    int code = mcp_cells_open(server, fault);
     if (code == 0)
         code = bl_cell_terminate(server->cells.session, &terminate, request->arena, ended, fault);
     bl_shield_end(&shield);

@@ -14,7 +14,6 @@
 #define MCP_TASK_NS_MAX  (3600 * BL_NS_PER_S)
 #define MCP_TASK_POLL_MS 500u
 #define MCP_CACHE_MS     3600000u
-#define MCP_TOOLS_MAX    5u
 #define MCP_FOREVER_NS   (BL_NEVER - 1)
 #define MCP_PROGRESS_NS  BL_NS_PER_S
 #define MCP_ANSWER_MAX   SIZE_MAX
@@ -27,6 +26,9 @@ struct mcp_cells {
     struct bl_lock opening;
     char session_id[MCP_ID_SIZE];
     struct bl_workplace *workplace; /* whose tools cells call; NULL: they have none */
+    struct bl_lock offering;        /* one starts the servers that some of these come from */
+    struct bl_toolbox_held *held;   /* the tools, once they are known */
+    bool offered;
     struct bl_arena arena;
     struct bl_tools table;
     struct bl_engine engine;
@@ -45,7 +47,9 @@ struct mcp_server {
     size_t remembered_count;
     bool busy;
     bool closing; /* nothing new is begun */
-    struct bl_json_schema *inputs[MCP_TOOLS_MAX];
+    const struct mcp_tool *tools;
+    size_t tool_count;
+    struct bl_json_schema **inputs; /* of the tools' arguments */
     struct mcp_cells cells;
 };
 
@@ -59,7 +63,6 @@ void mcp_server_halt(struct mcp_server *server, enum bl_stop_reason reason, cons
 /* What came of a call, whatever version it is told in. */
 struct mcp_outcome {
     struct bl_text json;    /* one JSON object; empty: `text` is all there is */
-    struct bl_text content; /* a JSON array of blocks, where it is not one of text; empty: it is */
     struct bl_text text;    /* for people: what is wrong */
     struct bl_text problem; /* the same as an error object; may be empty */
     struct bl_text receipt; /* of a stop from outside; empty: it came to its own end */
@@ -77,7 +80,7 @@ struct mcp_work {
     struct bl_list all;  /* of the server, until it has ended */
     struct bl_list link; /* of its peer; in no list: a task keeps it, or nobody */
     struct mcp_server *server;
-    const char *kind; /* run, exec, wait, fixture */
+    const char *kind; /* run, exec, wait */
     char id[MCP_ID_SIZE];
     void (*main)(struct mcp_work *work);
     struct bl_scope scope;
@@ -127,8 +130,6 @@ void mcp_id_make(char out[MCP_ID_SIZE], const char *prefix);
 
 /* Copies what was written into the arena, and frees the buffer. */
 struct bl_text mcp_take(struct bl_arena *arena, struct bl_buffer *buffer);
-/* A text as one JSON value. */
-struct bl_text mcp_json_string(struct bl_arena *arena, struct bl_text text);
 /* A number of the arguments, which fit their schema. */
 uint64_t mcp_count_argument(const struct bl_json *arguments, const char *name, uint64_t fallback);
 /* `path` (a pointer into the parameters; NULL: none) goes into the data. */
@@ -167,15 +168,13 @@ typedef void mcp_tool_serve(struct mcp_request *request, const struct bl_json *a
 
 struct mcp_tool {
     const char *name;
-    const char *title;
+    const char *title; /* NULL: none, as the last two */
     const char *description;
     const char *input;       /* JSON Schema */
     const char *output;      /* the same */
     const char *annotations; /* JSON object */
     mcp_tool_serve *serve;
 };
-
-extern const struct mcp_tool mcp_tools[MCP_TOOLS_MAX];
 
 int mcp_schemas_open(struct mcp_server *server, struct bl_error *error);
 void mcp_schemas_close(struct mcp_server *server);
@@ -186,6 +185,13 @@ mcp_tool_serve mcp_tool_run, mcp_tool_exec, mcp_tool_wait, mcp_tool_terminate, m
 
 /* In a fiber; with the server. */
 void mcp_cells_init(struct mcp_server *server);
+/* Has the session that cells are in. Once begun it is finished, whatever stops the caller. */
+int mcp_cells_open(struct mcp_server *server, struct bl_cell_fault *fault);
+/* Has the tools that they can call, with the first cell, which waits for MCP servers to start; a
+ * stop of it ends that, and leaves it to the next one. */
+int mcp_cells_offer(struct mcp_server *server);
+/* Nothing more is called from cells. */
+void mcp_cells_retire(struct mcp_server *server);
 void mcp_cells_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin);
 
 /* An answer that the store does not hold, for whoever asks again. */

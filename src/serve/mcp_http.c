@@ -93,7 +93,8 @@ static bool admit(void *context, struct bl_http_call *call)
     struct bl_text origin = bl_http_call_header(call, "origin");
 
     if (origin.size > 0 && !http_origin_known(options->origins, origin))
-        return refuse(call, 403, NULL, NULL, "this Origin may not ask here");
+        return refuse(call, 403, NULL, NULL,
+                      "this Origin may not ask here; belay mcp --origin HOST lets it");
     if (!is_our_path(bl_http_call_path(call)))
         return refuse(call, 404, NULL, NULL, "only /mcp is served here");
     if (options->token != NULL &&
@@ -169,23 +170,15 @@ static bool agrees(struct bl_arena *arena, struct bl_text header, const struct b
     return field == NULL || bl_text_equal(value, bl_json_text(field));
 }
 
-/* None of our own tools wants an argument in a header. */
 static bool arguments_agree(const struct http_carrier *carrier, struct bl_http_call *call,
                             const struct bl_rpc_message *message)
 {
-    const struct bl_tools *tools = carrier->options->fixtures;
-    const struct bl_json *schema;
-
-    if (tools == NULL || !bl_text_equal(message->method, BL_TEXT("tools/call")))
+    if (!bl_text_equal(message->method, BL_TEXT("tools/call")))
         return true;
-    for (size_t i = 0; i < tools->offer_count; i++) {
-        if (bl_text_equal(bl_json_text(name_of(message)), bl_text_from(tools->offers[i].name)) &&
-            bl_json_read(bl_http_call_arena(call), tools->offers[i].schema, NULL, &schema, NULL) ==
-                0)
-            return http_arguments_agree(call, schema,
-                                        bl_json_get(message->params, BL_TEXT("arguments")));
-    }
-    return true;
+    return http_arguments_agree(
+        call,
+        mcp_tool_schema(carrier->server, bl_http_call_arena(call), bl_json_text(name_of(message))),
+        bl_json_get(message->params, BL_TEXT("arguments")));
 }
 
 /* What of a header does not agree with the body; NULL: all do. */
@@ -535,7 +528,7 @@ static void close_carrier(struct http_carrier *carrier, const struct bl_stop *st
 static int check_options(const struct bl_mcp_server_options *options, struct bl_error *error)
 {
     /* Only the tools of a test may be served to whoever asks. */
-    if (options->fixtures != NULL || (options->token != NULL && options->token[0] != '\0'))
+    if (options->tools != NULL || (options->token != NULL && options->token[0] != '\0'))
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "mcp", NULL,
                  "HTTP is not served without a token");

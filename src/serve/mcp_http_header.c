@@ -120,32 +120,6 @@ bool http_accepts(struct bl_text accept, const char *type)
     return false;
 }
 
-/* Whole groups of four, padded. */
-static bool decode_base64(struct bl_arena *arena, struct bl_text text, struct bl_text *ret_bytes)
-{
-    size_t padding = 0, size = 0;
-
-    if (text.size % 4 != 0)
-        return false;
-    while (padding < 2 && padding < text.size && text.data[text.size - 1 - padding] == '=')
-        padding++;
-    char *bytes = bl_arena_alloc(arena, text.size / 4 * 3 + 1);
-    uint32_t group = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        int digit = i < text.size - padding ? bl_base64_value(text.data[i]) : 0;
-        if (digit < 0)
-            return false;
-        group = group << 6 | (uint32_t)digit;
-        if (i % 4 == 3) {
-            bytes[size++] = (char)(group >> 16 & 0xFF);
-            bytes[size++] = (char)(group >> 8 & 0xFF);
-            bytes[size++] = (char)(group & 0xFF);
-        }
-    }
-    *ret_bytes = (struct bl_text){bytes, size - padding};
-    return true;
-}
-
 bool http_header_value(struct bl_arena *arena, struct bl_text value, struct bl_text *ret_value)
 {
     static const struct bl_text head = BL_TEXT("=?base64?"), tail = BL_TEXT("?=");
@@ -160,7 +134,7 @@ bool http_header_value(struct bl_arena *arena, struct bl_text value, struct bl_t
         !bl_text_ends_with(value, tail))
         return true;
     struct bl_text inner = {value.data + head.size, value.size - head.size - tail.size};
-    return decode_base64(arena, inner, ret_value) && bl_utf8_valid(*ret_value);
+    return bl_base64_decode(arena, inner, ret_value) && bl_utf8_valid(*ret_value);
 }
 
 /* ---- Arguments that are headers too ---------------------------------------------------------- */

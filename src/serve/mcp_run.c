@@ -45,8 +45,8 @@ static bool read_timeout(struct mcp_request *request, struct mcp_run *run,
     else
         code = bl_duration_parse(bl_json_text(value), &run->timeout_ns, error);
     if (code != 0)
-        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/arguments/timeout", "%s",
-                 error->message);
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/arguments/timeout", "%s; %s",
+                 error->message, error->hint);
     return code == 0;
 }
 

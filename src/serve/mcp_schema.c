@@ -78,7 +78,7 @@ static const char cancel_input[] =
     "\"reason\":{\"type\":\"string\"}},"
     "\"required\":[\"id\"],\"additionalProperties\":false}";
 
-const struct mcp_tool mcp_tools[MCP_TOOLS_MAX] = {
+static const struct mcp_tool own_tools[] = {
     {"run", "Run an agent",
      "Gives a task to an agent, which works on it with its own tools, and answers with what came "
      "of it.",
@@ -99,17 +99,21 @@ const struct mcp_tool mcp_tools[MCP_TOOLS_MAX] = {
      mcp_tool_cancel},
 };
 
-/* ---- Compiled -------------------------------------------------------------------------------- */
+/* ---- Which tools there are ------------------------------------------------------------------- */
 
 int mcp_schemas_open(struct mcp_server *server, struct bl_error *error)
 {
+    bool own = server->options.tools == NULL;
     struct bl_arena arena;
     int code = 0;
 
+    server->tools = own ? own_tools : server->options.tools;
+    server->tool_count = own ? BL_COUNT(own_tools) : server->options.tool_count;
+    server->inputs = bl_zalloc(server->tool_count * sizeof *server->inputs);
     bl_arena_init(&arena);
-    for (size_t i = 0; i < MCP_TOOLS_MAX && code == 0; i++) {
+    for (size_t i = 0; i < server->tool_count && code == 0; i++) {
         const struct bl_json *source;
-        code = bl_json_read(&arena, bl_text_from(mcp_tools[i].input), NULL, &source, NULL);
+        code = bl_json_read(&arena, bl_text_from(server->tools[i].input), NULL, &source, NULL);
         if (code == 0)
             code = bl_json_schema_new(source, &server->inputs[i], error);
     }
@@ -121,8 +125,28 @@ int mcp_schemas_open(struct mcp_server *server, struct bl_error *error)
 
 void mcp_schemas_close(struct mcp_server *server)
 {
-    for (size_t i = 0; i < MCP_TOOLS_MAX; i++)
+    for (size_t i = 0; i < server->tool_count; i++)
         bl_json_schema_free(server->inputs[i]);
+    bl_free(server->inputs);
+}
+
+static const struct mcp_tool *find_tool(const struct mcp_server *server, struct bl_text name)
+{
+    for (size_t i = 0; i < server->tool_count; i++)
+        if (bl_text_equal(name, bl_text_from(server->tools[i].name)))
+            return &server->tools[i];
+    return NULL;
+}
+
+const struct bl_json *mcp_tool_schema(const struct mcp_server *server, struct bl_arena *arena,
+                                      struct bl_text name)
+{
+    const struct mcp_tool *tool = find_tool(server, name);
+    const struct bl_json *schema;
+
+    if (tool == NULL || bl_json_read(arena, bl_text_from(tool->input), NULL, &schema, NULL) != 0)
+        return NULL;
+    return schema;
 }
 
 /* ---- Listing --------------------------------------------------------------------------------- */
@@ -131,27 +155,20 @@ static void write_tool(struct bl_json_writer *writer, const struct mcp_tool *too
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "name", tool->name);
-    bl_json_put_string(writer, "title", tool->title);
+    if (tool->title != NULL)
+        bl_json_put_string(writer, "title", tool->title);
     bl_json_put_string(writer, "description", tool->description);
     bl_json_put_json(writer, "inputSchema", bl_text_from(tool->input));
-    bl_json_put_json(writer, "outputSchema", bl_text_from(tool->output));
-    bl_json_put_json(writer, "annotations", bl_text_from(tool->annotations));
-    bl_json_write_end(writer);
-}
-
-static void write_fixture(struct bl_json_writer *writer, const struct bl_tool_offer *offer)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "name", offer->name);
-    bl_json_put_string(writer, "description", offer->description);
-    bl_json_put_json(writer, "inputSchema", offer->schema);
+    if (tool->output != NULL)
+        bl_json_put_json(writer, "outputSchema", bl_text_from(tool->output));
+    if (tool->annotations != NULL)
+        bl_json_put_json(writer, "annotations", bl_text_from(tool->annotations));
     bl_json_write_end(writer);
 }
 
 void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
     const struct mcp_server *server = request->peer->server;
-    const struct bl_tools *fixtures = server->options.fixtures;
     struct bl_json_writer writer;
     struct bl_buffer out;
 
@@ -165,10 +182,8 @@ void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply)
     mcp_result_begin(&writer, server, request->version, "complete");
     bl_json_write_key(&writer, BL_TEXT("tools"));
     bl_json_write_array(&writer);
-    for (size_t i = 0; fixtures == NULL && i < MCP_TOOLS_MAX; i++)
-        write_tool(&writer, &mcp_tools[i]);
-    for (size_t i = 0; fixtures != NULL && i < fixtures->offer_count; i++)
-        write_fixture(&writer, &fixtures->offers[i]);
+    for (size_t i = 0; i < server->tool_count; i++)
+        write_tool(&writer, &server->tools[i]);
     bl_json_write_end(&writer);
     if (request->version == MCP_2026_07_28) {
         bl_json_put_uint64(&writer, "ttlMs", MCP_CACHE_MS);
@@ -176,92 +191,6 @@ void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply)
     }
     bl_json_write_end(&writer);
     *ret_reply = (struct mcp_reply){.result = mcp_take(request->arena, &out)};
-}
-
-/* ---- Fixtures -------------------------------------------------------------------------------- */
-
-static void ignore_output(const struct bl_tool_call *call BL_UNUSED, struct bl_text bytes BL_UNUSED)
-{
-}
-
-static void ignore_event(const struct bl_tool_call *call BL_UNUSED,
-                         struct bl_event *event BL_UNUSED)
-{
-}
-
-/* A call of one, which its request outlives. */
-struct fixture {
-    struct mcp_work work;
-    const struct bl_tool_offer *offer;
-    const struct bl_json *arguments;
-    struct bl_tool_result result;
-    struct bl_error error;
-};
-
-static struct bl_text fixture_content(struct bl_arena *arena, const struct bl_tool_result *result)
-{
-    struct bl_json_writer writer;
-    struct bl_buffer out;
-
-    bl_buffer_init(&out, MCP_ANSWER_MAX);
-    bl_json_writer_init(&writer, &out);
-    bl_json_write_array(&writer);
-    if (result->text.size > 0 || result->images == NULL) {
-        bl_json_write_object(&writer);
-        bl_json_put_string(&writer, "type", "text");
-        bl_json_put_text(&writer, "text", result->text);
-        bl_json_write_end(&writer);
-    }
-    for (const struct bl_list *link = result->images != NULL ? result->images->next : NULL;
-         link != NULL && link != result->images; link = link->next) {
-        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
-        bl_json_write_object(&writer);
-        bl_json_put_string(&writer, "type", "image");
-        bl_json_put_text(&writer, "data", block->text);
-        bl_json_put_text(&writer, "mimeType", block->name);
-        bl_json_write_end(&writer);
-    }
-    bl_json_write_end(&writer);
-    return mcp_take(arena, &out);
-}
-
-static void fixture_main(struct mcp_work *work)
-{
-    struct fixture *fixture = BL_CONTAINER(work, struct fixture, work);
-    const struct bl_tools *fixtures = work->server->options.fixtures;
-    struct bl_tool_call call = {
-        .id = work->id,
-        .name = fixture->offer->name,
-        .input_text = bl_json_value_text(&work->arena, fixture->arguments),
-        .input = fixture->arguments,
-        .scope = &work->scope,
-        .arena = &work->arena,
-        .output = ignore_output,
-        .tell = ignore_event,
-    };
-
-    int code = fixtures->call(fixtures->context, &call, &fixture->result, &fixture->error);
-    if (code != 0) {
-        bl_error_set(&fixture->error, code, BL_KIND_TOOL, "call", fixture->offer->name, "%s",
-                     bl_error_text(code));
-        mcp_outcome_error(&work->arena, &fixture->error, &work->outcome);
-        return;
-    }
-    work->outcome.content = fixture_content(&work->arena, &fixture->result);
-    work->outcome.is_error = fixture->result.is_error;
-}
-
-static void call_fixture(struct mcp_request *request, const struct bl_tool_offer *offer,
-                         const struct bl_json *arguments, struct mcp_reply *ret_reply)
-{
-    struct mcp_work *work =
-        mcp_work_new(request->peer->server, "fixture", sizeof(struct fixture), fixture_main);
-    struct fixture *fixture = BL_CONTAINER(work, struct fixture, work);
-
-    mcp_id_make(work->id, "call_");
-    fixture->offer = offer;
-    fixture->arguments = arguments;
-    mcp_work_serve(request, work, ret_reply);
 }
 
 /* ---- Calling --------------------------------------------------------------------------------- */
@@ -272,7 +201,7 @@ static bool check_arguments(struct mcp_request *request, const struct bl_json_sc
 {
     struct bl_list problems;
 
-    if (schema == NULL || bl_json_schema_check(schema, arguments, request->arena, &problems) == 0)
+    if (bl_json_schema_check(schema, arguments, request->arena, &problems) == 0)
         return true;
     const struct bl_json_problem *first = BL_CONTAINER(problems.next, struct bl_json_problem, link);
     struct bl_text path =
@@ -283,57 +212,32 @@ static bool check_arguments(struct mcp_request *request, const struct bl_json_sc
     return false;
 }
 
-static bool call_named_fixture(struct mcp_request *request, struct bl_text name,
-                               const struct bl_json *arguments, struct mcp_reply *ret_reply)
-{
-    const struct bl_tools *fixtures = request->peer->server->options.fixtures;
-
-    for (size_t i = 0; i < fixtures->offer_count; i++) {
-        const struct bl_tool_offer *offer = &fixtures->offers[i];
-        if (!bl_text_equal(name, bl_text_from(offer->name)))
-            continue;
-        if (check_arguments(request, offer->compiled, arguments, ret_reply))
-            call_fixture(request, offer, arguments, ret_reply);
-        return true;
-    }
-    return false;
-}
-
-static bool call_named(struct mcp_request *request, struct bl_text name,
-                       const struct bl_json *arguments, struct mcp_reply *ret_reply)
-{
-    const struct mcp_server *server = request->peer->server;
-
-    if (server->options.fixtures != NULL)
-        return call_named_fixture(request, name, arguments, ret_reply);
-    for (size_t i = 0; i < MCP_TOOLS_MAX; i++) {
-        if (!bl_text_equal(name, bl_text_from(mcp_tools[i].name)))
-            continue;
-        if (check_arguments(request, server->inputs[i], arguments, ret_reply))
-            mcp_tools[i].serve(request, arguments, ret_reply);
-        return true;
-    }
-    return false;
-}
-
 void mcp_call_tool(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
+    const struct mcp_server *server = request->peer->server;
     const struct bl_json *name = bl_json_get(request->message.params, BL_TEXT("name"));
     const struct bl_json *arguments = bl_json_get(request->message.params, BL_TEXT("arguments"));
 
     if (!bl_json_is(name, BL_JSON_STRING)) {
-        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/name", "'name' is a string");
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/name",
+                 "'name' must be a string, the name of a tool");
         return;
     }
     if (arguments != NULL && !bl_json_is(arguments, BL_JSON_OBJECT)) {
         mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/arguments",
-                 "'arguments' is an object");
+                 "'arguments' must be an object");
         return;
     }
     if (arguments == NULL)
         bl_json_read(request->arena, BL_TEXT("{}"), NULL, &arguments, NULL);
-    struct bl_text text = bl_json_text(name);
-    if (!call_named(request, text, arguments, ret_reply))
-        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/name", "there is no tool '%.*s'",
-                 (int)(text.size < 100 ? text.size : 100), text.data);
+    const struct mcp_tool *tool = find_tool(server, bl_json_text(name));
+    if (tool == NULL) {
+        struct bl_text cut = bl_utf8_cut(bl_json_text(name), 100);
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/name",
+                 "there is no tool '" BL_TEXT_FORMAT "'; tools/list has those that are there",
+                 BL_TEXT_ARG(cut));
+    } else if (check_arguments(request, server->inputs[tool - server->tools], arguments,
+                               ret_reply)) {
+        tool->serve(request, arguments, ret_reply);
+    }
 }

@@ -4,8 +4,13 @@
 
 #include "mcp_core.h"
 
-#define TRIES_MAX 5u
-#define TRY_NS    (100 * BL_NS_PER_MS)
+#define TASK_ORIGIN "tasks/cancel"
+#define TRIES_MAX   5u
+#define TRY_NS      (100 * BL_NS_PER_MS)
+/* Another process lists its work a moment after the store has the task, and the end of it a moment
+ * before. */
+#define ELSEWHERE_NS_MAX (2 * BL_NS_PER_S)
+#define LOOK_NS          (10 * BL_NS_PER_MS)
 
 static struct bl_store *store_of(const struct mcp_server *server)
 {
@@ -196,22 +201,60 @@ void mcp_task_update(struct mcp_request *request, struct mcp_reply *ret_reply)
         mcp_answer_empty(request, ret_reply);
 }
 
+static bool is_working(const struct bl_store_task *task)
+{
+    return strcmp(task->status, "working") == 0;
+}
+
+/* Another process of this user works on it: that is asked, and when all is quiet there it writes
+ * down what came of it. False: it is answered. */
+static bool cancel_elsewhere(struct mcp_request *request, struct bl_store_task *task,
+                             struct mcp_reply *ret_reply)
+{
+    bool cell = strcmp(task->kind, "exec") == 0 && task->session != NULL;
+    struct bl_text name = cell ? bl_arena_printf(request->arena, "%s/%s", task->session, task->id)
+                               : bl_arena_text(request->arena, bl_text_from(task->id));
+    uint64_t until_ns = bl_time_add(bl_now_ns(), ELSEWHERE_NS_MAX);
+    struct bl_error *error = bl_arena_alloc(request->arena, sizeof *error);
+    struct bl_text receipt;
+    int code = BL_ENOENT;
+
+    while (is_working(task) && code != BL_EEXIST && bl_now_ns() < until_ns) {
+        if (code != 0) {
+            *error = (struct bl_error){0};
+            code =
+                bl_control_cancel(request->arena, name.data, TASK_ORIGIN, false, &receipt, error);
+            if (code == 0)
+                until_ns = bl_time_add(bl_now_ns(), ELSEWHERE_NS_MAX);
+        }
+        if (bl_sleep(LOOK_NS) != 0) {
+            ret_reply->dropped = true;
+            return false;
+        }
+        if (!find_task(request, task, ret_reply))
+            return false;
+    }
+    if (!is_working(task))
+        return true;
+    mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL,
+             "another process works on it, and cannot be told to stop: %s; %s",
+             code == 0 ? "it is quiet there, and the store does not say so" : error->message,
+             error->hint[0] != '\0' ? error->hint : "'belay ps' shows what runs");
+    return false;
+}
+
 void mcp_task_cancel(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
-    static const struct bl_stop stop = {.reason = BL_STOP_USER, .origin = "tasks/cancel"};
+    static const struct bl_stop stop = {.reason = BL_STOP_USER, .origin = TASK_ORIGIN};
     struct bl_store_task task;
 
     if (!find_task(request, &task, ret_reply))
         return;
     /* One that has just ended is looked at once more. */
     bool stopped = mcp_work_stop_all(request->peer->server, bl_text_from(task.id), &stop);
-    bool working = !stopped && strcmp(task.status, "working") == 0;
+    bool working = !stopped && is_working(&task);
     if (working && !find_task(request, &task, ret_reply))
         return;
-    if (working && strcmp(task.status, "working") == 0) {
-        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL,
-                 "another process works on it; `belay cancel %s` stops it", task.id);
-        return;
-    }
-    mcp_answer_empty(request, ret_reply);
+    if (!working || cancel_elsewhere(request, &task, ret_reply))
+        mcp_answer_empty(request, ret_reply);
 }

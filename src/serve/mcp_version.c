@@ -42,17 +42,6 @@ struct bl_text mcp_take(struct bl_arena *arena, struct bl_buffer *buffer)
     return text;
 }
 
-struct bl_text mcp_json_string(struct bl_arena *arena, struct bl_text text)
-{
-    struct bl_json_writer writer;
-    struct bl_buffer out;
-
-    bl_buffer_init(&out, MCP_ANSWER_MAX);
-    bl_json_writer_init(&writer, &out);
-    bl_json_write_text(&writer, text);
-    return mcp_take(arena, &out);
-}
-
 uint64_t mcp_count_argument(const struct bl_json *arguments, const char *name, uint64_t fallback)
 {
     int64_t value;
@@ -69,11 +58,9 @@ void mcp_fail(struct mcp_request *request, struct mcp_reply *reply, int code, co
     va_list arguments;
 
     *reply = (struct mcp_reply){.code = code};
-    bl_buffer_init(&text, MCP_ANSWER_MAX);
     va_start(arguments, format);
-    bl_buffer_vprintf(&text, format, arguments);
+    reply->message = bl_arena_vprintf(request->arena, format, arguments);
     va_end(arguments);
-    reply->message = mcp_take(request->arena, &text);
     if (path == NULL)
         return;
     bl_buffer_init(&text, MCP_ANSWER_MAX);
@@ -271,10 +258,7 @@ struct bl_text mcp_call_result(struct bl_arena *arena, const struct mcp_server *
     bl_buffer_init(&out, MCP_ANSWER_MAX);
     bl_json_writer_init(&writer, &out);
     mcp_result_begin_with(&writer, server, version, "complete", "belay/error", outcome->problem);
-    if (outcome->content.size > 0)
-        bl_json_put_json(&writer, "content", outcome->content);
-    else
-        write_text_content(&writer, outcome->json.size > 0 ? outcome->json : outcome->text);
+    write_text_content(&writer, outcome->json.size > 0 ? outcome->json : outcome->text);
     if (outcome->json.size > 0)
         bl_json_put_json(&writer, "structuredContent", outcome->json);
     bl_json_put_boolean(&writer, "isError", outcome->is_error);

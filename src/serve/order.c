@@ -7,7 +7,7 @@
 /* What stands around method and parameters of the first request on a connection. */
 #define FRAME_SIZE (sizeof "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\",\"params\":}" - 1)
 
-/* ---- Cancel ---------------------------------------------------------------------------------- */
+/* ---- Whose id it is -------------------------------------------------------------------------- */
 
 static const struct bl_json *activities_of(const struct question *question)
 {
@@ -40,19 +40,22 @@ static struct question *find_id(const struct asking *asking, struct bl_text id,
     return named != NULL ? named : session;
 }
 
-static int several(const struct serve_names *names, const char *id, struct bl_error *error)
+static int several(const struct serve_names *names, const char *operation, const char *id,
+                   struct bl_error *error)
 {
     char text[240];
     serve_names_text(names, text, sizeof text);
-    bl_error_set(error, BL_EEXIST, BL_KIND_USAGE, "cancel", id,
-                 "%zu things that run have the id %s: nothing was stopped", names->count, id);
+    bl_error_set(error, BL_EEXIST, BL_KIND_USAGE, operation, id,
+                 "%zu things that run have the id %s%s", names->count, id,
+                 strcmp(operation, "cancel") == 0 ? ": nothing was stopped" : "");
     bl_error_hint(error, "name one in full: %s", text);
     return BL_EEXIST;
 }
 
-static int not_found(const struct asking *asking, const char *id, struct bl_error *error)
+int ask_not_found(const struct asking *asking, const char *operation, const char *id,
+                  struct bl_error *error)
 {
-    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "cancel", id, "nothing with the id %s runs",
+    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, operation, id, "nothing with the id %s runs",
                  id);
     BL_LIST_EACH (link, &asking->questions) {
         const struct question *question = BL_CONTAINER(link, struct question, link);
@@ -75,7 +78,26 @@ static int lost(const struct question *question, const char *id, struct bl_error
     return BL_EUNKNOWN;
 }
 
-static struct bl_text cancel_params(struct bl_arena *arena, const char *id, const char *origin)
+int ask_whose(struct asking *asking, struct bl_arena *arena, const char *operation, const char *id,
+              struct question **ret_question, struct bl_error *error)
+{
+    struct serve_names names = {0};
+    struct question *found = NULL;
+    int code = ask_ps(asking, arena, error);
+    if (code == 0)
+        found = find_id(asking, bl_text_from(id), &names);
+    if (code == BL_ENOENT || (code == 0 && found == NULL))
+        return ask_not_found(asking, operation, id, error);
+    if (code == 0 && names.count > 1)
+        return several(&names, operation, id, error);
+    *ret_question = found;
+    return code;
+}
+
+/* ---- Cancel ---------------------------------------------------------------------------------- */
+
+static struct bl_text cancel_params(struct bl_arena *arena, const char *id, const char *origin,
+                                    bool now)
 {
     struct bl_buffer text;
     struct bl_json_writer writer;
@@ -84,6 +106,7 @@ static struct bl_text cancel_params(struct bl_arena *arena, const char *id, cons
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "id", id);
     bl_json_put_string(&writer, "origin", origin != NULL ? origin : "belay cancel");
+    bl_json_put_boolean(&writer, "now", now);
     bl_json_write_end(&writer);
     struct bl_text kept = {0};
     if (bl_json_writer_done(&writer) == 0)
@@ -92,12 +115,12 @@ static struct bl_text cancel_params(struct bl_arena *arena, const char *id, cons
     return kept;
 }
 
-static int cancel_there(struct question *question, const char *id, const char *origin,
+static int cancel_there(struct question *question, const char *id, const char *origin, bool now,
                         struct bl_text *ret_receipt, struct bl_error *error)
 {
     struct asking *asking = question->asking;
     asking->method = "cancel";
-    asking->params = cancel_params(asking->arena, id, origin);
+    asking->params = cancel_params(asking->arena, id, origin, now);
     asking->place_ns = serve_patience_ns;
     if (asking->params.size == 0)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "cancel", id, "no id is that long");
@@ -108,7 +131,7 @@ static int cancel_there(struct question *question, const char *id, const char *o
     if (question->code != 0)
         return lost(question, id, error);
     if (question->failed && question->failure.code == BL_RPC_NOT_FOUND)
-        return not_found(asking, id, error);
+        return ask_not_found(asking, "cancel", id, error);
     if (question->failed)
         return bl_error_set(error, BL_EREFUSED, BL_KIND_DELIVERY, "cancel", id,
                             "process %lld refused: %s", (long long)question->pid,
@@ -119,21 +142,14 @@ static int cancel_there(struct question *question, const char *id, const char *o
     return 0;
 }
 
-int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin,
+int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin, bool now,
                       struct bl_text *ret_receipt, struct bl_error *error)
 {
     struct asking asking;
-    struct serve_names names = {0};
     struct question *found = NULL;
-    int code = ask_ps(&asking, arena, error);
+    int code = ask_whose(&asking, arena, "cancel", id, &found, error);
     if (code == 0)
-        found = find_id(&asking, bl_text_from(id), &names);
-    if (code == BL_ENOENT || (code == 0 && found == NULL))
-        code = not_found(&asking, id, error);
-    else if (code == 0 && names.count > 1)
-        code = several(&names, id, error);
-    else if (code == 0)
-        code = cancel_there(found, id, origin, ret_receipt, error);
+        code = cancel_there(found, id, origin, now, ret_receipt, error);
     asking_done(&asking);
     return code;
 }

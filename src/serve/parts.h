@@ -29,6 +29,8 @@ void serve_trace_name(const char *name, char out[SERVE_NAME_SIZE]);
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
+/* What an id stands for, of what runs in this process: by its id, its whole name or its session. */
+bool serve_is_meant(const struct bl_activity *activity, const char *id);
 /* What one of `activities` (as `ps` lists them) an id stands for: by its id or its whole name, or
  * by its session, which stands for all of that. */
 bool serve_is_named(const struct bl_json *activity, struct bl_text id);
@@ -51,9 +53,15 @@ struct serve_watcher {
     struct bl_rpc *rpc;
     char id[BL_ACTIVITY_NAME_SIZE]; /* of a run, a session, a sub-agent; empty: all */
     uint64_t missed; /* since the last one that was told: the client reads too slowly */
+    bool running;    /* something of that id runs */
+    bool ended;      /* nothing of it does any more, and it is yet to be told */
 };
 
 /* Tells all of them, without waiting for any. */
 void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *event);
+/* The same of what runs: something has begun, or ended. */
+void serve_watchers_follow(const struct bl_list *watchers, const struct bl_list *activities);
+/* Tells it what it is yet to be told, as soon as it reads. In a fiber; may wait. */
+void serve_watcher_settle(struct serve_watcher *watcher);
 
 #endif

@@ -73,14 +73,6 @@ static void answer_ps(struct serve_client *client, struct bl_rpc_call *call)
     answer_end(&answer, call, "more runs than an answer holds");
 }
 
-static bool is_meant(const struct bl_activity *activity, const char *id)
-{
-    char name[BL_ACTIVITY_NAME_SIZE];
-    bl_activity_name(activity, name);
-    return strcmp(activity->id, id) == 0 || strcmp(name, id) == 0 ||
-           strcmp(activity->session, id) == 0;
-}
-
 static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
 {
     const char *id = text_of(call, "id", "status takes {\"id\": text}");
@@ -89,7 +81,7 @@ static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
     if (id == NULL)
         return;
     BL_LIST_EACH (link, &client->requests->activities->list)
-        count += is_meant(BL_CONTAINER(link, struct bl_activity, link), id);
+        count += serve_is_meant(BL_CONTAINER(link, struct bl_activity, link), id);
     if (count == 0) {
         refuse_unknown(call);
         return;
@@ -99,7 +91,7 @@ static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
     bl_json_write_array(&answer.writer);
     BL_LIST_EACH (link, &client->requests->activities->list) {
         const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
-        if (is_meant(activity, id))
+        if (serve_is_meant(activity, id))
             bl_activity_write(&answer.writer, activity);
     }
     bl_json_write_end(&answer.writer);
@@ -119,7 +111,7 @@ static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
         return;
     BL_LIST_EACH (link, &client->requests->activities->list) {
         struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
-        if (found == NULL && activity->inject != NULL && is_meant(activity, id))
+        if (found == NULL && activity->inject != NULL && serve_is_meant(activity, id))
             found = activity;
     }
     if (found == NULL) {
@@ -152,12 +144,15 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
         bl_rpc_fail(call, BL_RPC_BUSY, "too many watch already", (struct bl_text){0});
         return;
     }
-    bl_text_into(client->watcher.id, sizeof client->watcher.id,
-                 id != NULL ? bl_json_text(id).data : "");
-    client->watcher.rpc = bl_rpc_call_rpc(call);
-    bl_rpc_answer(call, BL_TEXT("{}"));
-    bl_list_remove(&client->watcher.link);
-    bl_list_push_back(&client->requests->watchers, &client->watcher.link);
+    struct serve_watcher *watcher = &client->watcher;
+    bl_text_into(watcher->id, sizeof watcher->id, id != NULL ? bl_json_text(id).data : "");
+    watcher->rpc = bl_rpc_call_rpc(call);
+    watcher->running = watcher->ended = false;
+    bl_list_remove(&watcher->link);
+    bl_list_push_back(&client->requests->watchers, &watcher->link);
+    serve_watchers_follow(&client->requests->watchers, &client->requests->activities->list);
+    bl_rpc_answer(call, watcher->running ? BL_TEXT("{\"running\":true}")
+                                         : BL_TEXT("{\"running\":false}"));
 }
 
 /* ---- What takes its time --------------------------------------------------------------------- */

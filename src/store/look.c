@@ -102,13 +102,14 @@ int bl_store_turns(struct bl_store *store, struct bl_arena *arena, const char *s
     return code;
 }
 
-int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id,
-                  struct bl_store_session_view *ret_view, struct bl_error *error)
+static int show(struct bl_store *store, struct bl_arena *arena, const char *id, bool brief,
+                struct bl_store_session_view *ret_view, struct bl_error *error)
 {
     int code = bl_session_id_check(id, error);
     if (code != 0)
         return code;
     struct store_look *look = make_look(store, STORE_SHOW, id);
+    look->brief = brief;
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         const struct bl_store_session_view *view = &look->view;
         *ret_view = (struct bl_store_session_view){
@@ -120,6 +121,24 @@ int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id
         copy_summary(arena, &view->summary, &ret_view->summary);
     }
     store_job_leave(&look->job);
+    return code;
+}
+
+int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id,
+                  struct bl_store_session_view *ret_view, struct bl_error *error)
+{
+    return show(store, arena, id, false, ret_view, error);
+}
+
+int bl_store_summary(struct bl_store *store, struct bl_arena *arena, const char *id,
+                     struct bl_store_summary *ret_summary, struct bl_error *error)
+{
+    struct bl_store_session_view view;
+    int code = show(store, arena, id, true, &view, error);
+    if (code == 0) {
+        *ret_summary = view.summary;
+        bl_list_init(&ret_summary->link);
+    }
     return code;
 }
 

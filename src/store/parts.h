@@ -183,6 +183,7 @@ struct store_look {
     const char *directory; /* list; NULL: all */
     uint64_t limit;        /* list; 0: all */
     bool agents;           /* list; those of sub-agents, too */
+    bool brief;            /* show; the summary alone */
     const char *after_id;  /* list; NULL: from the first */
     int64_t after_updated_wall_ns;
     struct bl_text lines; /* import */

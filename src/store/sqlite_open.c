@@ -42,22 +42,6 @@ static int refuse_errno(const char *path, const char *what, struct bl_error *err
     return bl_error_from_errno(system_errno);
 }
 
-/* Makes the folders above `path` that are not there, for their owner alone. */
-static int make_folders(const char *path, struct bl_error *error)
-{
-    struct bl_arena arena = {0};
-    char *folder = (char *)(uintptr_t)bl_arena_text(&arena, bl_text_from(path)).data;
-    int code = 0;
-    for (char *slash = folder + 1; code == 0 && (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-            code = refuse_errno(folder, "the folder cannot be made", error);
-        *slash = '/';
-    }
-    bl_arena_done(&arena);
-    return code;
-}
-
 static uint32_t big_endian(const unsigned char *bytes)
 {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
@@ -278,9 +262,11 @@ static int find_file(const char *path, bool reading, struct bl_error *error)
     if (reading)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FILESYSTEM, operation, path,
                             "there is no store at %s", path);
-    int code = make_folders(path, error);
-    if (code != 0)
-        return code;
+    int made = bl_folder_make_above(path, 0700);
+    if (made != 0) {
+        errno = -made;
+        return refuse_errno(path, "its folder cannot be made", error);
+    }
     /* Only for its owner; what SQLite puts beside it gets the same mode. */
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)

@@ -189,9 +189,9 @@ int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_err
         code = read_summary(link, look, row, arena, &look->view.summary, error);
         sqlite_free(row);
     }
-    if (code == 0)
+    if (code == 0 && !look->brief)
         code = read_turns(link, session, arena, &turns, error);
-    if (code == 0)
+    if (code == 0 && !look->brief)
         code = read_attempts(link, session, arena, &attempts, error);
     look->view.turns = turns.items;
     look->view.turn_count = turns.count;

@@ -16,20 +16,15 @@ int64_t store_wall_ns(void)
 
 int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct bl_error *error)
 {
-    const char *data = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
-    /* One that is not absolute is to be ignored, says the specification of these folders. */
-    if (data != NULL && data[0] == '/')
-        *ret_path = bl_arena_printf(arena, "%s/belay/sessions.db", data).data;
-    else if (home != NULL && home[0] != '\0')
-        *ret_path = bl_arena_printf(arena, "%s/.local/share/belay/sessions.db", home).data;
-    else {
-        bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "open the store", NULL,
-                     "no place for the store: neither XDG_DATA_HOME nor HOME is set");
-        bl_error_hint(error, "name a file with --store or BELAY_STORE");
-        return BL_ENOENT;
+    const char *folder = bl_user_folder(arena, BL_USER_DATA, NULL);
+    if (folder != NULL) {
+        *ret_path = bl_arena_printf(arena, "%s/sessions.db", folder).data;
+        return 0;
     }
-    return 0;
+    bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "open the store", NULL,
+                 "no place for the store: neither XDG_DATA_HOME nor HOME is set");
+    bl_error_hint(error, "name a file with --store or BELAY_STORE");
+    return BL_ENOENT;
 }
 
 /* ---- Work on a thread, outside of the lanes ---- */

@@ -83,10 +83,19 @@ static void write_ms(struct bl_json_writer *writer, const char *key, uint64_t fr
     bl_json_write_uint64(writer, to_ns > from_ns ? (to_ns - from_ns) / BL_NS_PER_MS : 0);
 }
 
+/* Of a call to a model, say: its timers count too. What a feature and its tasks hold is listed
+ * beside them, each with its own. */
+static uint64_t next_deadline_ns(const struct bl_activity *activity)
+{
+    bool holds = strcmp(activity->kind, "feature") == 0 || strcmp(activity->kind, "task") == 0;
+
+    return holds ? bl_scope_deadline_ns(activity->scope)
+                 : bl_scope_next_deadline_ns(activity->scope);
+}
+
 void bl_activity_write(struct bl_json_writer *writer, const struct bl_activity *activity)
 {
-    /* Of a call to a model, say: its timers count too. */
-    uint64_t deadline_ns = bl_scope_next_deadline_ns(activity->scope);
+    uint64_t deadline_ns = next_deadline_ns(activity);
     uint64_t now_ns = bl_now_ns();
     char name[BL_ACTIVITY_NAME_SIZE];
 

@@ -433,14 +433,20 @@ void bl_toolbox_begin(struct bl_toolbox *toolbox, struct bl_nursery *nursery,
     mcp_box_begin(toolbox);
 }
 
-void bl_toolbox_end(struct bl_toolbox *toolbox)
+void bl_toolbox_retire(struct bl_toolbox *toolbox)
 {
-    struct bl_scope shield;
     BL_LIST_EACH (link, &toolbox->jobs) {
         struct job *job = BL_CONTAINER(link, struct job, link);
         if (!job->has_ended)
             bl_scope_stop(&job->scope, BL_STOP_SHUTDOWN, "session");
     }
+    mcp_box_retire(toolbox);
+}
+
+void bl_toolbox_end(struct bl_toolbox *toolbox)
+{
+    struct bl_scope shield;
+    bl_toolbox_retire(toolbox);
     bl_shield_begin(&shield, toolbox->grace_ms * BL_NS_PER_MS + END_NS_MAX);
     mcp_box_end(toolbox);
     BL_LIST_EACH_SAFE (link, &toolbox->jobs) {

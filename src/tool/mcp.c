@@ -406,6 +406,15 @@ void mcp_box_begin(struct bl_toolbox *toolbox)
     toolbox->mcp->untrusted_told = false;
 }
 
+void mcp_box_retire(struct bl_toolbox *toolbox)
+{
+    for (size_t i = 0; toolbox->mcp_nursery != NULL && i < toolbox->mcp->count; i++) {
+        const struct mcp_server *server = &toolbox->mcp->servers[i];
+        if (server->state == MCP_READY && server->process != NULL && bl_list_empty(&server->calls))
+            mcp_process_stop(server->process, true, toolbox->hurry ? 0 : toolbox->mcp_grace_ms);
+    }
+}
+
 static int end_main(void *argument)
 {
     mcp_server_end(argument);

@@ -150,6 +150,8 @@ int mcp_http_notify(struct mcp_server *server, const char *method, struct bl_tex
 /* Listens for what it tells by itself (before 2026-07-28), until it says that it has nothing of
  * that kind or the scope is stopped. */
 int mcp_http_listen(struct mcp_server *server);
+/* It can be the name of a header. */
+bool mcp_header_name_fits(struct bl_text name);
 /* A value as a header can carry it; in the arena. */
 struct bl_text mcp_header_value(struct bl_arena *arena, struct bl_text value);
 /* The value that the arguments have for that header. False: none. */

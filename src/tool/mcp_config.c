@@ -2,7 +2,6 @@
 #include <belay/value.h>
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "mcp.h"
 
@@ -108,16 +107,6 @@ static int read_list(struct file *file, const struct bl_json *value, const char 
     return code;
 }
 
-/* Of HTTP: a token. */
-static bool is_token(struct bl_text text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (!isalnum((unsigned char)text.data[i]) &&
-            strchr("!#$%&'*+-.^_`|~", text.data[i]) == NULL)
-            return false;
-    return text.size > 0 && memchr(text.data, '\0', text.size) == NULL;
-}
-
 static bool is_variable(struct bl_text text)
 {
     return text.size > 0 && memchr(text.data, '=', text.size) == NULL &&
@@ -135,7 +124,7 @@ static int read_pairs(struct file *file, const struct bl_json *value, const char
                                 bl_value_type(value));
     BL_JSON_MEMBERS (key, value) {
         const char *text;
-        if (!(headers ? is_token(bl_json_text(key)) : is_variable(bl_json_text(key))))
+        if (!(headers ? mcp_header_name_fits(bl_json_text(key)) : is_variable(bl_json_text(key))))
             return bl_value_fail_at(&file->reader, key, "this cannot be a name in %s", what);
         int code = read_line(file, key + 1, what, &text);
         if (code != 0)
@@ -352,16 +341,6 @@ static int read_file(struct file *file, struct bl_list *entries, struct bl_error
     return 0;
 }
 
-static const char *users_file(struct bl_arena *arena)
-{
-    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (folder != NULL && folder[0] == '/')
-        return bl_arena_printf(arena, "%s/belay/mcp.json", folder).data;
-    if (home != NULL && home[0] == '/')
-        return bl_arena_printf(arena, "%s/.config/belay/mcp.json", home).data;
-    return NULL;
-}
-
 int bl_mcp_config_read(struct bl_arena *arena, const struct bl_mcp_config_options *options,
                        struct bl_list *ret_entries, struct bl_error *error)
 {
@@ -369,9 +348,11 @@ int bl_mcp_config_read(struct bl_arena *arena, const struct bl_mcp_config_option
     struct file file = {.arena = arena, .options = options, .source = BL_MCP_OF_USER};
     int code = 0;
     bl_list_init(ret_entries);
-    file.path = users_file(arena);
-    if (file.path != NULL)
+    const char *folder = bl_user_folder(arena, BL_USER_CONFIG, NULL);
+    if (folder != NULL) {
+        file.path = bl_arena_printf(arena, "%s/mcp.json", folder).data;
         code = read_file(&file, ret_entries, told);
+    }
     if (code == 0) {
         file.path = bl_arena_printf(arena, "%s/.mcp.json", options->directory).data;
         file.source = BL_MCP_OF_WORKSPACE;
@@ -417,7 +398,8 @@ static int read_sent_pairs(struct bl_arena *arena, const struct bl_json *pairs, 
     BL_JSON_EACH (pair, pairs) {
         const struct bl_json *name = bl_json_get(pair, BL_TEXT("name"));
         const struct bl_json *value = bl_json_get(pair, BL_TEXT("value"));
-        bool fits = headers ? is_token(bl_json_text(name)) : is_variable(bl_json_text(name));
+        bool fits =
+            headers ? mcp_header_name_fits(bl_json_text(name)) : is_variable(bl_json_text(name));
         if (!fits || !is_line(value) || (headers && strchr(value->string, '\n') != NULL))
             return refuse(error, index, member, "must be a list of {\"name\",\"value\"}");
         list[count++] =

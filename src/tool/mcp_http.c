@@ -1,6 +1,7 @@
 /* Streamable HTTP, of both eras: one exchange for each request, answered by one JSON object or by a
  * stream of events. Before 2026-07-28 there are sessions, and a stream that was lost is taken up
  * again where it was; since then each request stands for itself. */
+#include <ctype.h>
 #include <stdio.h>
 
 #include "mcp.h"
@@ -15,6 +16,7 @@
 #define RESUMES_MAX     5u
 #define FAILED_BODY_MAX ((size_t)64 * 1024)
 #define SESSION_MAX     ((size_t)1024)
+#define HEADER_NAME_MAX ((size_t)128)
 #define OWN_HEADERS     8u
 
 struct mcp_http {
@@ -41,7 +43,17 @@ struct talk {
     struct bl_error *error;
 };
 
-/* ---- Header values --------------------------------------------------------------------------- */
+/* ---- Headers ------------------------------------------------------------------------------- */
+
+bool mcp_header_name_fits(struct bl_text name)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < name.size; i++)
+        if (!isalnum((unsigned char)name.data[i]) &&
+            memchr(marks, name.data[i], sizeof marks - 1) == NULL)
+            return false;
+    return name.size > 0 && name.size <= HEADER_NAME_MAX;
+}
 
 static bool is_plain_value(struct bl_text value)
 {
@@ -55,22 +67,16 @@ static bool is_plain_value(struct bl_text value)
 
 struct bl_text mcp_header_value(struct bl_arena *arena, struct bl_text value)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct bl_buffer out;
     if (is_plain_value(value))
         return bl_arena_text(arena, value);
-    char *out = bl_arena_alloc(arena, (value.size + 2) / 3 * 4 + 16);
-    size_t size = 9;
-    memcpy(out, "=?base64?", size);
-    for (size_t i = 0; i < value.size; i += 3) {
-        uint32_t bits = 0;
-        size_t count = value.size - i < 3 ? value.size - i : 3;
-        for (size_t byte = 0; byte < 3; byte++)
-            bits = bits << 8 | (byte < count ? (unsigned char)value.data[i + byte] : 0);
-        for (size_t digit = 0; digit < 4; digit++)
-            out[size++] = digit <= count ? digits[bits >> (18 - 6 * digit) & 63] : '=';
-    }
-    memcpy(out + size, "?=", 2);
-    return (struct bl_text){out, size + 2};
+    bl_buffer_init(&out, SIZE_MAX);
+    bl_buffer_append(&out, BL_TEXT("=?base64?"));
+    bl_base64_encode(&out, value);
+    bl_buffer_append(&out, BL_TEXT("?="));
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
 }
 
 bool mcp_header_find(struct bl_arena *arena, const struct mcp_header *header,

@@ -1,5 +1,4 @@
 /* What a server offers: all pages of it, within bounds, without what cannot be used. */
-#include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -28,15 +27,6 @@ struct found {
     bool bad_header; /* one of them is no name */
 };
 
-static bool is_token(struct bl_text text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (!isalnum((unsigned char)text.data[i]) &&
-            (text.data[i] == '\0' || strchr("!#$%&'*+-.^_`|~", text.data[i]) == NULL))
-            return false;
-    return text.size > 0 && text.size <= 128;
-}
-
 static void look_at_keyword(struct found *found, const struct bl_json *key)
 {
     struct bl_text name = bl_json_text(key);
@@ -46,7 +36,7 @@ static void look_at_keyword(struct found *found, const struct bl_json *key)
                          !bl_text_starts_with(bl_json_text(key + 1), BL_TEXT("#"));
     if (bl_text_equal(name, BL_TEXT("x-mcp-header"))) {
         found->headers++;
-        found->bad_header |= !is_token(bl_json_text(key + 1));
+        found->bad_header |= !mcp_header_name_fits(bl_json_text(key + 1));
     }
 }
 
@@ -280,8 +270,6 @@ static int ask_page(struct lister *lister, struct bl_text cursor, const struct b
 static struct bl_text next_cursor(struct lister *lister, const struct bl_json *page,
                                   unsigned number)
 {
-    const struct bl_toolbox *toolbox = lister->server->toolbox;
-    const char *name = lister->server->entry->name;
     struct bl_text none = {0}, next = bl_json_text(bl_json_get(page, BL_TEXT("nextCursor")));
     const char *why = NULL;
     if (next.size == 0)
@@ -298,7 +286,8 @@ static struct bl_text next_cursor(struct lister *lister, const struct bl_json *p
         bl_map_set(&lister->cursors, next, lister, NULL);
         return bl_arena_text(&lister->listing->arena, next);
     }
-    mcp_notice((struct bl_toolbox *)toolbox, "MCP server %s: %s; the rest is left out", name, why);
+    mcp_notice(lister->server->toolbox, "MCP server %s: %s; the rest is left out",
+               lister->server->entry->name, why);
     return none;
 }
 

@@ -1,18 +1,13 @@
 /* What a model is told of the result of a call. */
-#include <ctype.h>
 #include <stdio.h>
 
 #include "mcp.h"
-
-#define IMAGES_MAX     16u
-#define IMAGE_SIZE_MAX ((size_t)8 * 1024 * 1024)
 
 /* A result while it is read. */
 struct reader {
     struct bl_arena *arena;
     struct bl_buffer text;
     struct bl_list *images; /* NULL: none so far */
-    unsigned image_count;
 };
 
 /* A new line before each part. */
@@ -43,47 +38,22 @@ static const char *shown(struct reader *reader, struct bl_text text)
     return copy;
 }
 
-/* ---- Images ---------------------------------------------------------------------------------- */
-
-static bool is_base64(struct bl_text text)
-{
-    size_t padding = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        char byte = text.data[i];
-        bool digit = isalnum((unsigned char)byte) || byte == '+' || byte == '/';
-        padding += byte == '=';
-        if (byte != '=' && (!digit || padding > 0))
-            return false;
-    }
-    return text.size > 0 && text.size % 4 == 0 && padding <= 2;
-}
-
-/* Models take these. */
-static bool is_image_type(struct bl_text type)
-{
-    return bl_text_equal(type, BL_TEXT("image/png")) ||
-           bl_text_equal(type, BL_TEXT("image/jpeg")) ||
-           bl_text_equal(type, BL_TEXT("image/gif")) || bl_text_equal(type, BL_TEXT("image/webp"));
-}
-
 static void take_image(struct reader *reader, struct bl_text type, struct bl_text data)
 {
-    bool good = is_image_type(type) && is_base64(data) && data.size <= IMAGE_SIZE_MAX &&
-                reader->image_count < IMAGES_MAX;
-    note(reader, "[image: %s, %zu bytes%s]", shown(reader, type), data.size / 4 * 3,
-         good ? "" : "; left out");
-    if (!good)
+    struct bl_block *block = bl_arena_zalloc(reader->arena, sizeof *block);
+    block->type = BL_BLOCK_IMAGE;
+    block->name = bl_arena_text(reader->arena, type);
+    block->text = bl_arena_text(reader->arena, data);
+    const char *problem = bl_image_problem(block);
+    begin_part(reader);
+    bl_buffer_append(&reader->text, bl_image_note(reader->arena, block, problem));
+    if (problem != NULL)
         return;
     if (reader->images == NULL) {
         reader->images = bl_arena_alloc(reader->arena, sizeof *reader->images);
         bl_list_init(reader->images);
     }
-    struct bl_block *block = bl_arena_zalloc(reader->arena, sizeof *block);
-    block->type = BL_BLOCK_IMAGE;
-    block->name = bl_arena_text(reader->arena, type);
-    block->text = bl_arena_text(reader->arena, data);
     bl_list_push_back(reader->images, &block->link);
-    reader->image_count++;
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -94,7 +64,7 @@ static void take_resource(struct reader *reader, const struct bl_json *resource)
     struct bl_text type = bl_json_text(bl_json_get(resource, BL_TEXT("mimeType")));
     const struct bl_json *text = bl_json_get(resource, BL_TEXT("text"));
     struct bl_text blob = bl_json_text(bl_json_get(resource, BL_TEXT("blob")));
-    if (is_image_type(type) && blob.size > 0) {
+    if (bl_text_starts_with(type, BL_TEXT("image/")) && blob.size > 0) {
         take_image(reader, type, blob);
         return;
     }

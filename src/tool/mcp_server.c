@@ -142,7 +142,7 @@ static void undo_start(struct mcp_server *server)
     bl_shield_begin(&shield, END_NS_MAX);
     if (process != NULL) {
         process->users++;
-        mcp_process_stop(process, true, server->toolbox->hurry ? 0 : server->toolbox->grace_ms);
+        mcp_process_stop(process, true, server->toolbox->hurry ? 0 : server->toolbox->mcp_grace_ms);
         mcp_process_await(process);
         mcp_process_unref(process);
     }
@@ -334,7 +334,7 @@ void mcp_server_end(struct mcp_server *server)
     process = server->process;
     if (process != NULL) {
         process->users++;
-        mcp_process_stop(process, true, server->toolbox->hurry ? 0 : server->toolbox->grace_ms);
+        mcp_process_stop(process, true, server->toolbox->hurry ? 0 : server->toolbox->mcp_grace_ms);
         mcp_process_await(process);
         mcp_process_unref(process);
     }

@@ -128,7 +128,7 @@ static int start_warden(struct mcp_process *process, struct bl_error *error)
         .output = process->from[1],
         .error = process->errors_fd[1],
         .container = toolbox->sandbox_chosen ? toolbox->container : toolbox->container_given,
-        .grace_ms = toolbox->grace_ms,
+        .grace_ms = toolbox->mcp_grace_ms,
     };
     struct bl_scope shield;
     int code = make_arguments(process, &options.arguments, error);

@@ -28,14 +28,10 @@ static void describe(struct mcp_call *own, struct bl_text *ret_words, const char
 
 static void describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
 {
-    struct bl_buffer text;
     va_list arguments;
-    bl_buffer_init(&text, SIZE_MAX);
     va_start(arguments, format);
-    bl_buffer_vprintf(&text, format, arguments);
+    *ret_words = bl_arena_vprintf(own->call->arena, format, arguments);
     va_end(arguments);
-    *ret_words = bl_arena_text(own->call->arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
     bl_text_into(own->unit.detail, sizeof own->unit.detail, ret_words->data);
 }
 
@@ -58,7 +54,7 @@ static enum bl_fate kill_server(struct mcp_call *own, uint64_t from_ns, struct b
     struct mcp_process *process = own->process;
     const char *name = own->server->entry->name;
     uint64_t spent_ms = (bl_now_ns() - from_ns) / BL_NS_PER_MS;
-    uint32_t grace_ms = own->server->toolbox->grace_ms;
+    uint32_t grace_ms = own->server->toolbox->mcp_grace_ms;
     bool hurry = own->server->toolbox->hurry || spent_ms >= grace_ms;
     struct bl_scope shield;
     process->doomed = true;

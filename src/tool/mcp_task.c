@@ -45,7 +45,7 @@ void mcp_call_cancel_task(struct mcp_call *own)
     struct bl_error *error = bl_zalloc(sizeof *error);
     const struct bl_json *result;
     struct bl_scope shield;
-    bl_shield_begin(&shield, own->server->toolbox->grace_ms * BL_NS_PER_MS);
+    bl_shield_begin(&shield, own->server->toolbox->mcp_grace_ms * BL_NS_PER_MS);
     own->task_stopped = ask(own, "tasks/cancel", &result, NULL, error) == 0;
     bl_shield_end(&shield);
     bl_free(error);

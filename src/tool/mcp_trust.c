@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,17 +55,6 @@ void mcp_entry_seal(struct bl_mcp_entry *entry)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* NULL: there is no place for it. */
-static const char *trust_folder(struct bl_arena *arena)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (state != NULL && state[0] == '/')
-        return bl_arena_printf(arena, "%s/belay", state).data;
-    if (home != NULL && home[0] == '/')
-        return bl_arena_printf(arena, "%s/.local/state/belay", home).data;
-    return NULL;
-}
-
 static bool has_line(struct bl_text rest, const char *digest)
 {
     struct bl_text line;
@@ -84,7 +72,7 @@ bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
     const char *why;
     bool found = false;
     bl_arena_init(&arena);
-    const char *folder = trust_folder(&arena);
+    const char *folder = bl_user_folder(&arena, BL_USER_STATE, NULL);
     if (folder != NULL) {
         const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
         found = bl_file_load(path, FILE_MAX, &text, &why) == 0 &&
@@ -93,16 +81,6 @@ bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
     }
     bl_arena_done(&arena);
     return found;
-}
-
-/* The folder and those above it; what cannot be made the file will say. */
-static void make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
 }
 
 /* One line at the end, in one write: others may be adding theirs. */
@@ -125,22 +103,18 @@ int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error)
     if (bl_mcp_trusted(entry))
         return 0;
     bl_arena_init(&arena);
-    const char *folder = trust_folder(&arena);
+    const char *folder = bl_user_folder(&arena, BL_USER_STATE, NULL);
     if (folder == NULL) {
         code = bl_error_set(error, BL_ENOENT, BL_KIND_MCP, "remember an MCP server", entry->name,
                             "there is no folder for it: neither HOME nor XDG_STATE_HOME is set");
     } else {
-        char *path = bl_alloc(strlen(folder) + sizeof "/mcp-trust");
-        size_t size = strlen(folder);
-        memcpy(path, folder, size);
-        memcpy(path + size, "/mcp-trust", sizeof "/mcp-trust");
-        make_folders(path);
+        const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
+        bl_folder_make(folder, 0700); /* what cannot be made the file will say */
         int failed = add_line(path, bl_arena_printf(&arena, "%s %s\n", entry->digest, entry->name));
         if (failed != 0)
             code = bl_error_set(error, bl_error_from_errno(-failed), BL_KIND_FILESYSTEM,
                                 "remember an MCP server", path, "cannot write it: %s",
                                 strerror(-failed));
-        bl_free(path);
     }
     bl_arena_done(&arena);
     return code;

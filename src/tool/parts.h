@@ -116,6 +116,7 @@ struct bl_toolbox {
     bool sandbox_chosen; /* asked for by name: then MCP servers have it, too */
     bool hurry;          /* also those to come */
     uint32_t grace_ms;
+    uint32_t mcp_grace_ms;
     size_t output_max;
     const char *shell;          /* bash, or sh */
     const char *const *hidden;  /* variables that commands do not get; ends in NULL; may be NULL */
@@ -146,6 +147,8 @@ void mcp_box_free(struct bl_toolbox *toolbox);
 /* Between these they can be started; the end returns when nothing of them runs. */
 void mcp_box_begin(struct bl_toolbox *toolbox);
 void mcp_box_end(struct bl_toolbox *toolbox);
+/* Orders the end of those that work on no call. */
+void mcp_box_retire(struct bl_toolbox *toolbox);
 void mcp_box_hurry(struct bl_toolbox *toolbox);
 /* A tool of theirs by the name that the model knows; NULL: there is none. */
 const struct mcp_tool *mcp_box_find(const struct bl_toolbox *toolbox, const char *name);

@@ -27,7 +27,7 @@ struct path_walk {
     struct bl_arena *arena;
     struct bl_text at;   /* absolute, without links; "/" alone ends in '/' */
     struct bl_text rest; /* to be looked at */
-    char *target;        /* of the newest link; PATH_MAX bytes */
+    char *target;        /* of the newest link; PATH_MAX bytes, while it is under way */
     unsigned links;
     bool missing;            /* `at` does not exist */
     struct bl_text vanished; /* the first part of it that does not */
@@ -115,7 +115,8 @@ static int walk_part(struct path_walk *walk, struct bl_text part)
 static int walk_all(struct path_walk *walk)
 {
     int code = 0;
-    walk->target = bl_arena_alloc(walk->arena, PATH_MAX);
+    /* Not in the arena: that is a turn's, and lives as long as its session. */
+    walk->target = bl_alloc(PATH_MAX);
     while (code == 0 && walk->rest.size > 0) {
         const char *slash = memchr(walk->rest.data, '/', walk->rest.size);
         size_t size = slash != NULL ? (size_t)(slash - walk->rest.data) : walk->rest.size;
@@ -124,6 +125,7 @@ static int walk_all(struct path_walk *walk)
         walk->rest = (struct bl_text){walk->rest.data + size, walk->rest.size - size};
         code = walk_part(walk, part);
     }
+    bl_free(walk->target);
     return code;
 }
 

@@ -227,7 +227,8 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
         .notice_context = options->notice_context,
         .notice_given = options->notice,
         .notice_given_context = options->notice_context,
-        .grace_ms = options->grace_ms != 0 ? options->grace_ms : BL_GRACE_MS_DEFAULT,
+        .grace_ms = options->grace_chosen ? options->grace_ms : BL_GRACE_MS_DEFAULT,
+        .mcp_grace_ms = options->mcp_grace_ms != 0 ? options->mcp_grace_ms : BL_GRACE_MS_DEFAULT,
         .output_max = options->output_max != 0 ? options->output_max : OUTPUT_MAX_DEFAULT,
         .shell = tool_shell_find(),
     };

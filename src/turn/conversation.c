@@ -185,6 +185,9 @@ static const struct {
     {BL_TEXT("image/webp"), 8, BL_TEXT("WEBP")},
 };
 
+/* As many first bytes as show the type. */
+#define FIRST_SIZE ((size_t)12)
+
 /* Without what fills up the last four characters. */
 static struct bl_text base64_digits(struct bl_text data)
 {
@@ -235,22 +238,16 @@ struct bl_text bl_image_note(struct bl_arena *arena, const struct bl_block *imag
 
 /* The type that its first bytes show, where they show one: providers refuse an image that is said
  * to be another. */
-static struct bl_text true_type(const struct bl_block *image)
+static struct bl_text true_type(struct bl_arena *arena, const struct bl_block *image)
 {
-    char first[12];
+    struct bl_text start = {image->text.data, FIRST_SIZE / 3 * 4}, first;
 
-    for (size_t i = 0; i < sizeof first; i++) {
-        size_t at = i / 3 * 4 + i % 3;
-        int high = at < image->text.size ? bl_base64_value(image->text.data[at]) : -1;
-        int low = at + 1 < image->text.size ? bl_base64_value(image->text.data[at + 1]) : -1;
-        unsigned shift = (unsigned)(i % 3) * 2 + 2;
-        if (high < 0 || low < 0)
-            return image->name;
-        first[i] = (char)((unsigned)high << shift | (unsigned)low >> (6 - shift));
-    }
+    if (image->text.size < start.size || !bl_base64_decode(arena, start, &first) ||
+        first.size < FIRST_SIZE)
+        return image->name;
     for (size_t i = 0; i < BL_COUNT(image_types); i++) {
         struct bl_text mark = image_types[i].mark;
-        if (memcmp(first + image_types[i].offset, mark.data, mark.size) == 0)
+        if (memcmp(first.data + image_types[i].offset, mark.data, mark.size) == 0)
             return image_types[i].name;
     }
     return image->name;
@@ -286,7 +283,7 @@ struct bl_text turn_take_images(struct turn *turn, const struct bl_list *images,
     BL_LIST_EACH (link, images) {
         struct bl_block image = *BL_CONTAINER(link, struct bl_block, link);
         const char *problem = "this model takes none";
-        image.name = true_type(&image);
+        image.name = true_type(arena, &image);
         if (turn->engine->model->takes_images)
             problem = bl_image_problem(&image);
         if (problem == NULL && turn->image_count >= BL_IMAGES_MAX)

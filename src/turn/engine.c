@@ -344,17 +344,18 @@ static void end_otherwise(struct turn *turn)
 /* ---- The steps --------------------------------------------------------------------------------
  */
 
-/* The text of the newest answer, also of one that was cut. */
+/* The text of the newest answer, also of one that was cut; in the place of the one before. */
 static void take_output(struct turn *turn)
 {
-    struct turn_text output = {0};
+    struct turn_text *output = &turn->output;
 
+    output->size = 0;
     BL_LIST_EACH (link, &turn->answer.message->blocks) {
         const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
         if (block->type == BL_BLOCK_TEXT)
-            turn_text_append(turn->arena, &output, block->text);
+            turn_text_append(turn->arena, output, block->text);
     }
-    turn->result->output = turn_text_view(&output);
+    turn->result->output = turn_text_view(output);
     turn->result->truncated = turn->answer.ended && turn->answer.end == BL_ANSWER_MAX_TOKENS;
 }
 

@@ -50,6 +50,7 @@ struct turn {
     struct bl_turn_record *record; /* the session's after the commit, else freed */
     struct bl_arena *arena;        /* of the result */
     struct bl_turn_result *result;
+    struct turn_text output; /* what the result holds */
     struct bl_usage used;
     uint64_t started_ns;
     uint64_t steps;

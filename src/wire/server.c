@@ -451,8 +451,10 @@ static int listen_on(struct bl_http_server *server, struct bl_error *error)
     if (fd >= 0)
         close(fd);
     int code = why == EADDRINUSE ? BL_EBUSY : bl_error_from_errno(why);
-    bl_error_set(error, code, BL_KIND_RUNTIME, "listen", target, "%s", strerror(why));
+    bl_error_set(error, code, BL_KIND_RUNTIME, "listen", target, "cannot listen on %s: %s", target,
+                 strerror(why));
     bl_error_hint(error, why == EADDRINUSE ? "choose another port, or 0 for any that is free"
+                         : why == EACCES   ? "ports below 1024 are root's: choose another one"
                                            : "check the address and what this system permits");
     return code;
 }

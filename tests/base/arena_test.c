@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -247,6 +248,26 @@ static void an_older_allocation_is_copied_to_grow_and_stays_to_shrink(void **sta
     bl_arena_done(&arena);
 }
 
+static void a_large_allocation_that_moves_leaves_no_pages_behind(void **state BL_UNUSED)
+{
+    size_t size = (size_t)8 << 20, page = (size_t)sysconf(_SC_PAGESIZE), resident = 0;
+    static unsigned char pages[4096];
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    char *memory = bl_arena_alloc(&arena, size);
+    memset(memory, 'x', size);
+    uintptr_t inside = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    bl_arena_alloc(&arena, 1);
+    char *moved = bl_arena_resize(&arena, memory, size, 2 * size);
+    assert_true(moved != memory && moved[0] == 'x' && moved[size - 1] == 'x');
+    assert_int_equal(mincore((void *)inside, size - page, pages), 0);
+    for (size_t i = 0; i < size / page - 1; i++)
+        resident += pages[i] & 1;
+    assert_in_range(resident, 0, 1);
+    bl_arena_done(&arena);
+}
+
 static void resize_of_nothing_allocates(void **state BL_UNUSED)
 {
     struct bl_arena arena;
@@ -407,6 +428,7 @@ SUITE(arena, cmocka_unit_test(a_zeroed_struct_is_an_empty_arena),
       cmocka_unit_test(the_newest_allocation_grows_and_shrinks_in_place),
       cmocka_unit_test(the_newest_allocation_fills_its_chunk_to_the_last_byte),
       cmocka_unit_test(an_older_allocation_is_copied_to_grow_and_stays_to_shrink),
+      cmocka_unit_test(a_large_allocation_that_moves_leaves_no_pages_behind),
       cmocka_unit_test(resize_of_nothing_allocates),
       cmocka_unit_test(resizing_at_random_keeps_the_bytes),
       cmocka_unit_test(texts_are_copied_and_end_in_nul),

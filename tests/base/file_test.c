@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -100,8 +101,51 @@ static void the_root_of_a_repository_is_the_nearest_with_git(void **state BL_UNU
     remove_folder(&arena, git);
 }
 
-SUITE(file, cmocka_unit_test(as_much_is_read_as_fits),
-      cmocka_unit_test(what_cannot_be_opened_is_empty),
+static void folders_are_made_with_those_above_them(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    const char *first = make_folder(&arena, "first");
+    const char *deep = bl_arena_printf(&arena, "%s/second/third", first).data;
+    const char *file = bl_arena_printf(&arena, "%s/file", deep).data;
+
+    assert_int_equal(bl_folder_make_above(file, 0700), 0);
+    assert_int_equal(bl_folder_make(deep, 0700), 0);
+    assert_int_equal(rmdir(deep), 0);
+    assert_int_equal(bl_folder_make(deep, 0700), 0);
+    assert_int_equal(bl_folder_make("/dev/null/x/y", 0700), -ENOTDIR);
+    assert_int_equal(bl_folder_make_above("file", 0700), 0);
+    assert_int_equal(bl_folder_make_above("/file", 0700), 0);
+    rmdir(deep);
+    rmdir(bl_arena_printf(&arena, "%s/second", first).data);
+    rmdir(first);
+    remove_folder(&arena, first);
+}
+
+static const char *only_home(const char *name)
+{
+    return strcmp(name, "HOME") == 0 ? "/home/u" : NULL;
+}
+
+static const char *all_named(const char *name)
+{
+    return strcmp(name, "XDG_STATE_HOME") == 0 ? "/state" : "not/absolute";
+}
+
+static void the_users_folders_are_named_by_variables(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+
+    assert_string_equal(bl_user_folder(&arena, BL_USER_CONFIG, only_home), "/home/u/.config/belay");
+    assert_string_equal(bl_user_folder(&arena, BL_USER_DATA, only_home),
+                        "/home/u/.local/share/belay");
+    assert_string_equal(bl_user_folder(&arena, BL_USER_STATE, all_named), "/state/belay");
+    assert_null(bl_user_folder(&arena, BL_USER_DATA, all_named));
+    bl_arena_done(&arena);
+}
+
+SUITE(file, cmocka_unit_test(folders_are_made_with_those_above_them),
+      cmocka_unit_test(the_users_folders_are_named_by_variables),
+      cmocka_unit_test(as_much_is_read_as_fits), cmocka_unit_test(what_cannot_be_opened_is_empty),
       cmocka_unit_test(a_path_is_relative_to_the_directory),
       cmocka_unit_test(whole_files_are_loaded),
       cmocka_unit_test(what_is_no_regular_file_is_not_loaded),

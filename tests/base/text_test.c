@@ -185,7 +185,34 @@ static void a_string_goes_into_a_field_cut_at_a_character(void **state BL_UNUSED
     assert_string_equal(field, "");
 }
 
-SUITE(text, cmocka_unit_test(a_string_goes_into_a_field_cut_at_a_character),
+static void base64_goes_both_ways(void **state BL_UNUSED)
+{
+    static const char *const broken[] = {"a", "====", "ab=c", "a===", "ab*=", "aaaa=aaa"};
+    struct bl_random random;
+    struct bl_arena arena = {0};
+    struct bl_text back;
+    char bytes[64];
+
+    bl_random_seed(&random, 5);
+    for (unsigned long round = 0; round < suite_rounds(300, 30000); round++) {
+        struct bl_text text = {bytes, round % sizeof bytes};
+        struct bl_buffer encoded;
+        for (size_t i = 0; i < text.size; i++)
+            bytes[i] = (char)bl_random_next(&random);
+        bl_buffer_init(&encoded, 200);
+        bl_base64_encode(&encoded, text);
+        assert_true(bl_base64_decode(&arena, bl_buffer_text(&encoded), &back));
+        assert_true(bl_text_equal(text, back));
+        bl_buffer_done(&encoded);
+        bl_arena_reset(&arena);
+    }
+    for (size_t i = 0; i < BL_COUNT(broken); i++)
+        assert_false(bl_base64_decode(&arena, bl_text_from(broken[i]), &back));
+    bl_arena_done(&arena);
+}
+
+SUITE(text, cmocka_unit_test(base64_goes_both_ways),
+      cmocka_unit_test(a_string_goes_into_a_field_cut_at_a_character),
       cmocka_unit_test(texts_come_from_strings), cmocka_unit_test(equality_is_of_bytes),
       cmocka_unit_test(order_is_by_unsigned_bytes_and_shorter_first),
       cmocka_unit_test(prefixes_and_suffixes_are_found),

@@ -208,8 +208,8 @@ static int flooded(struct house *house)
     return 0;
 }
 
-/* What stands in its socket when it is stopped was written before. This thread waits for it:
- * nothing is read meanwhile. */
+/* What stands in its socket when it is stopped was written before. This thread waits for it, and
+ * the cell for this thread: nothing is read meanwhile. */
 static int unread(struct house *house)
 {
     int waiting = 0;
@@ -217,7 +217,10 @@ static int unread(struct house *house)
     CHECK_EQUAL(house_create(house, "c-1", "text(0);"), 0);
     CHECK(house_finish(house, "c-1") != NULL);
     house_warm(house, 1);
-    CHECK_EQUAL(house_create(house, "c-2", "for (let i = 0; i < 20; i++) text(i); for (;;);"), 0);
+    CHECK_EQUAL(house_create(house, "c-2",
+                             "const begin = Date.now() + 500; while (Date.now() < begin);"
+                             "for (let i = 0; i < 20; i++) text(i); for (;;);"),
+                0);
     bl_yield();
     bl_yield();
     const struct cell *cell = cell_find(house->session, "c-2");

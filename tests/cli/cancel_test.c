@@ -128,6 +128,20 @@ static void what_was_cut_off_is_not_stopped_again(void **state)
     assert_non_null(strstr(stage_text_at(answer, "/error/message"), "has begun and not come to"));
 }
 
+static void one_that_stands_still_is_named(void **state)
+{
+    (void)state;
+    start();
+    kill(held.pid, SIGSTOP);
+    RUN(&run, "cancel", "nightly", "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 1);
+    assert_string_equal(stage_text_at(answer, "/error/hint"),
+                        stage_printf("process %d does not answer, and may have it", (int)held.pid));
+    kill(held.pid, SIGCONT);
+    RUN(&run, "cancel", "nightly", "--json");
+    stage_answer(&run, "cancel", 0);
+}
+
 /* Connects to the one socket there is. */
 static FILE *connect_control(void)
 {
@@ -163,8 +177,10 @@ static const struct bl_json *ask_control(FILE *stream, const char *method, const
         const struct bl_json *answer = stage_json(line);
         if (bl_json_get(answer, BL_TEXT("id")) != NULL)
             return answer;
-        assert_string_equal(stage_text_at(answer, "/method"), "event");
-        (*notified)++;
+        if (strcmp(stage_text_at(answer, "/method"), "event") == 0)
+            (*notified)++;
+        else
+            assert_string_equal(stage_text_at(answer, "/method"), "ended");
     }
 }
 
@@ -202,6 +218,80 @@ static void the_control_socket_tells_injects_and_skips_the_grace(void **state)
     fclose(control);
     held_wait(&held);
     assert_int_equal(held_count(&held), 0);
+}
+
+/* A tool that does not hear SIGTERM, and has a minute after it. */
+static void start_stubborn(void)
+{
+    START(&held, "run", "hi", "--session", "nightly", "--yolo", "--sandbox", "off", "--grace",
+          "60s", "--output-format", "stream-json", "--provider",
+          stage_script("replies:\n"
+                       "  - tools: [{name: bash, input: {command: \"trap '' TERM; echo rea''dy;"
+                       " while :; do sleep 1; done\"}}]\n"
+                       "  - say: done\n"));
+    held_await(&held, "ready");
+}
+
+static void with_now_the_grace_is_skipped(void **state)
+{
+    double quiet_ms = 1e9;
+
+    (void)state;
+    start_stubborn();
+    RUN(&run, "cancel", "--now", "nightly", "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 0);
+    assert_string_equal(stage_text_at(answer, "/receipt/origin"), "belay cancel");
+    assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"), "killed");
+    assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+    assert_true(bl_json_double(bl_json_pointer(answer, BL_TEXT("/receipt/quiet_ms")), &quiet_ms));
+    print_message("quiet after %.0f ms, without the grace of 60 s\n", quiet_ms);
+    assert_true(quiet_ms < 20000);
+    held_wait(&held);
+    assert_int_equal(held_count(&held), 0);
+}
+
+static void with_now_one_that_waits_is_hurried(void **state)
+{
+    static struct held patient;
+
+    (void)state;
+    start_stubborn();
+    START(&patient, "cancel", "nightly", "--json");
+    do {
+        RUN(&run, "ps", "--json");
+    } while (strstr(run.out, "\"stopping\"") == NULL);
+    RUN(&run, "cancel", "nightly", "--now", "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 0);
+    double took_s = held_wait(&patient);
+    assert_true(took_s < 20);
+    assert_int_equal(patient.exit_code, 0);
+    assert_string_equal(stage_text_at(stage_json(held_out(&patient)), "/receipt/id"),
+                        stage_text_at(answer, "/receipt/id"));
+    held_end(&patient);
+    held_wait(&held);
+    assert_int_equal(held_count(&held), 0);
+}
+
+static void the_store_can_be_named(void **state)
+{
+    const char *other = stage_path("other.db");
+
+    (void)state;
+    RUN(&run, "run", "hi", "--session", "early", "--store", other, "--json", "--provider",
+        stage_script("replies: [{say: done}]\n"));
+    assert_int_equal(run.exit_code, 0);
+    RUN(&run, "cancel", "early", "--json");
+    stage_answer(&run, "cancel", 1);
+    RUN(&run, "cancel", "early", "--store", other, "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "cancel", 0), "/result/output"), "done");
+    /* One that is not there holds nothing; one that is none is said to be. */
+    RUN(&run, "cancel", "early", "--store", stage_path("missing.db"), "--json");
+    stage_answer(&run, "cancel", 1);
+    assert_false(stage_exists(stage_path("missing.db")));
+    RUN(&run, "cancel", "early", "--store", stage_file("text.db", "This is no store, but a text."),
+        "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 1);
+    assert_non_null(strstr(stage_text_at(answer, "/error/message"), "text.db"));
 }
 
 static void an_id_that_several_have_stops_none_of_them(void **state)
@@ -283,6 +373,9 @@ static void an_id_is_needed(void **state)
 SUITE(cancel, HELD(a_run_is_stopped_by_its_session), HELD(a_run_is_stopped_by_its_own_id),
       HELD(R1_a_cancel_from_another_shell_prints_the_receipt_and_again_the_same),
       HELD(of_ended_work_the_result_is_printed), HELD(what_was_cut_off_is_not_stopped_again),
+      HELD(one_that_stands_still_is_named),
       HELD(the_control_socket_tells_injects_and_skips_the_grace),
-      HELD(an_id_that_several_have_stops_none_of_them), HELD(a_call_is_stopped_and_its_run_goes_on),
+      HELD(with_now_the_grace_is_skipped), HELD(with_now_one_that_waits_is_hurried),
+      HELD(the_store_can_be_named), HELD(an_id_that_several_have_stops_none_of_them),
+      HELD(a_call_is_stopped_and_its_run_goes_on),
       HELD(what_does_not_run_is_exit_code_1_with_a_suggestion), HELD(an_id_is_needed));

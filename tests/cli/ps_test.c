@@ -114,6 +114,24 @@ static void a_killed_process_is_named_with_what_the_store_knows(void **state)
     assert_string_equal(run.out, "Nothing runs.\n");
 }
 
+static void what_became_of_it_is_looked_up_in_the_store_that_is_named(void **state)
+{
+    const char *other = stage_path("other.db");
+
+    (void)state;
+    START(&held, "run", "hi", "--session", "nightly", "--store", other, "--output-format",
+          "stream-json", "--provider", stage_script("replies: [{wedge: before_first_token}]\n"));
+    held_await(&held, "turn_started");
+    kill(held.pid, SIGKILL);
+    held_wait(&held);
+    RUN(&run, "ps", "--store", other, "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "ps", 0), "/processes/0/left/0/state"),
+                        "cut off");
+    RUN(&run, "ps", "--store");
+    assert_int_equal(run.exit_code, 2);
+}
+
 SUITE(ps, HELD(nothing_runs_at_first), HELD(a_run_and_its_call_are_listed_while_they_run),
       HELD(R2_a_hung_and_a_dead_process_are_named_and_the_socket_is_removed),
-      HELD(a_killed_process_is_named_with_what_the_store_knows));
+      HELD(a_killed_process_is_named_with_what_the_store_knows),
+      HELD(what_became_of_it_is_looked_up_in_the_store_that_is_named));

@@ -81,6 +81,52 @@ static void durations_that_are_none_are_refused(void **state)
     assert_false(stage_exists(stage_path("data/belay")));
 }
 
+static void graces_are_from_nothing_to_a_minute(void **state)
+{
+    static const char *const wrong[] = {"",    "abc",    "5x", "-1", "-1ms",
+                                        "61s", "60.001", "1h", "5 s"};
+    static const char *const right[] = {"0", "0.0001ms", "200ms", "60s", "1m"};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        RUN(&run, "run", stage_printf("--grace=%s", wrong[i]), "--json", "x");
+        const struct bl_json *answer = stage_answer(&run, "run", 2);
+        assert_string_equal(stage_text_at(answer, "/error/kind"), "usage");
+        assert_string_equal(stage_text_at(answer, "/error/target"), "--grace");
+    }
+    RUN(&run, "run", "--grace", "2m", "x");
+    check_refused("belay run: --grace: '2m' is no value for it; it is a duration from 0 to 60s, "
+                  "such as 200ms\n");
+    assert_false(stage_exists(stage_path("data/belay")));
+    for (size_t i = 0; i < BL_COUNT(right); i++) {
+        RUN(&run, "run", "--grace", right[i], "--json", "x");
+        stage_answer(&run, "run", 0);
+    }
+}
+
+/* What the tool cleans up takes longer than the usual grace. */
+static void a_stopped_tool_has_the_grace_that_was_said(void **state)
+{
+    const char *script = stage_script(
+        "replies: [{tools: [{name: bash, input: {command: \"trap 'sleep 0.4; touch clean; exit' "
+        "TERM; while :; do sleep 0.05; done\"}}]}]\nrepeat: true\n");
+    static const struct {
+        const char *grace;
+        bool cleans;
+    } cases[] = {{"0", false}, {"200ms", false}, {"60s", true}};
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        RUN(&run, "run", "--yolo", "--provider", script, "--timeout", "300ms", "--grace",
+            cases[i].grace, "--json", "x");
+        const struct bl_json *answer = stage_answer(&run, "run", 124);
+        assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"),
+                            cases[i].cleans ? "aborted" : "killed");
+        assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+        assert_int_equal(stage_exists(stage_path("work/clean")), cases[i].cleans);
+    }
+}
+
 static void choices_are_of_a_closed_set(void **state)
 {
     static const char *const wrong[][2] = {
@@ -250,7 +296,8 @@ static void a_workspace_that_is_gone_is_said(void **state)
 
 SUITE(run_options, STAGED(an_unknown_option_gets_a_suggestion),
       STAGED(numbers_are_plain_decimal_integers), STAGED(amounts_are_finite_and_not_negative),
-      STAGED(durations_that_are_none_are_refused), STAGED(choices_are_of_a_closed_set),
+      STAGED(durations_that_are_none_are_refused), STAGED(graces_are_from_nothing_to_a_minute),
+      STAGED(a_stopped_tool_has_the_grace_that_was_said), STAGED(choices_are_of_a_closed_set),
       STAGED(an_unknown_provider_is_refused_with_what_there_is),
       STAGED(providers_come_from_the_environment_too),
       STAGED(without_a_provider_the_built_in_one_answers_and_says_so),

@@ -148,7 +148,8 @@ static void a_port_that_is_taken_is_told(void **state)
     RUN(&run, "script", "serve", demo(), "--port", port);
     assert_int_equal(run.exit_code, 1);
     assert_string_equal(run.out, "");
-    assert_non_null(strstr(run.err, stage_printf("belay script: port %s is taken; ", port)));
+    assert_non_null(
+        strstr(run.err, stage_printf("belay script: cannot listen on 127.0.0.1:%s: ", port)));
     RUN(&run, "script", "serve", demo(), "--port", port, "--json");
     stage_answer(&run, "envelope", 1);
 }

@@ -101,6 +101,28 @@ static void servers_are_started_and_their_tools_listed(void **state)
                                  "'mcp__loud__shout'?\n");
 }
 
+static void a_server_that_is_off_is_named_once(void **state)
+{
+    (void)state;
+    stage_file(".mcp.json", "{\"mcpServers\":{\"loud\":{\"command\":\"sh\",\"args\":[\"-c\","
+                            "\"exit 3\"]},\"odd\":{\"command\":7}}}");
+    RUN(&run, "tools");
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out, "\nMCP servers:\nloud      untrusted: it comes with the "
+                                    "workspace, and nobody has agreed to it\n"
+                                    "          (--trust-mcp does)\n"));
+    /* What no line of the list says is remarked. */
+    assert_null(strstr(run.err, "loud"));
+    assert_int_equal(stage_lines_with(run.err, "odd"), 1);
+    RUN(&run, "tools", "--trust-mcp");
+    assert_non_null(strstr(run.out, "\nloud      failed: it ended by itself (exit code 3)\n"));
+    assert_null(strstr(run.err, "loud"));
+    RUN(&run, "tools", "--json");
+    const struct bl_json *answer = stage_answer(&run, "tools", 0);
+    assert_string_equal(stage_text_at(answer, "/servers/0/state"), "untrusted");
+    assert_int_equal(stage_size_at(answer, "/notices"), 2);
+}
+
 static void a_run_calls_the_tool_of_a_server_when_a_rule_allows_it(void **state)
 {
     const char *file = servers_file();
@@ -140,5 +162,6 @@ static void a_file_of_servers_that_cannot_be_read_is_an_error(void **state)
 SUITE(tools, STAGED(every_tool_has_a_description_and_a_schema),
       STAGED(one_tool_is_shown_with_its_schema), STAGED(an_unknown_tool_gets_a_suggestion),
       STAGED(servers_are_started_and_their_tools_listed),
+      STAGED(a_server_that_is_off_is_named_once),
       STAGED(a_run_calls_the_tool_of_a_server_when_a_rule_allows_it),
       STAGED(a_file_of_servers_that_cannot_be_read_is_an_error));

@@ -504,16 +504,19 @@ static void M12_an_address_that_is_not_loopback_is_a_usage_error(void **state)
 
     (void)state;
     RUN(&run, "mcp", "--http", "--address", "0.0.0.0");
-    check_usage(&run, "belay mcp: '0.0.0.0' is no loopback address; give 127.0.0.1 or ::1; others "
-                      "reach it through a tunnel of yours\n");
+    check_usage(
+        &run,
+        "belay mcp: --address: '0.0.0.0' is no loopback address; give 127.0.0.1 or ::1; others "
+        "reach it through a tunnel of yours\n");
     RUN(&run, "mcp", "--http", "--address", "example.test");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "mcp", "--address", "::1");
     check_usage(&run, "belay mcp: --address is about HTTP, and that is not asked for; add --http, "
                       "or leave it out\n");
     RUN(&run, "mcp", "--http", "65536");
-    check_usage(&run, "belay mcp: '65536' is no port; it is a number from 0 to 65535; 0 takes any "
-                      "that is free\n");
+    check_usage(
+        &run, "belay mcp: --http: '65536' is no port; it is a number from 0 to 65535; 0 takes any "
+              "that is free\n");
     RUN(&run, "mcp", "8080");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "acp", "hello");

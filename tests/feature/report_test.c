@@ -233,6 +233,11 @@ static void F50_every_stop_has_its_receipt(void **state)
         assert_int_equal(count_in(&scene.html, receipts[i]), 1);
         assert_int_equal(count_in(&scene.text, line), 1);
     }
+    /* Reason and origin once, where they are the same. */
+    assert_int_equal(count_in(&scene.text, "\n    user\n"), 1);
+    assert_int_equal(count_in(&scene.text, "\n    timeout, by timer\n"), 1);
+    assert_int_equal(count_in(&scene.html, "attempt 2: user <"), 1);
+    assert_int_equal(count_in(&scene.html, "by user"), 0);
     /* Both attempts are marked where they were stopped. */
     assert_int_equal(count_in(&scene.html, "<span class=\"mark stop\" style=\"left"), 2);
     assert_int_equal(count_in(&scene.html, "<span class=\"mark merge\" style=\"left"), 1);

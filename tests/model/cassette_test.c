@@ -510,32 +510,6 @@ static void a_full_disk_is_told_by_closing(void **state BL_UNUSED)
     close_cassette(cassette);
 }
 
-static void base64_goes_both_ways(void **state BL_UNUSED)
-{
-    static const char *const broken[] = {"a", "====", "ab=c", "a===", "ab*=", "aaaa=aaa"};
-    struct bl_random random;
-    struct bl_arena arena = {0};
-    struct bl_text back;
-    char bytes[64];
-
-    bl_random_seed(&random, 5);
-    for (unsigned long round = 0; round < suite_rounds(300, 30000); round++) {
-        struct bl_text text = {bytes, round % sizeof bytes};
-        struct bl_buffer encoded;
-        for (size_t i = 0; i < text.size; i++)
-            bytes[i] = (char)bl_random_next(&random);
-        bl_buffer_init(&encoded, 200);
-        cassette_base64_encode(&encoded, text, false, true);
-        assert_true(cassette_base64_decode(&arena, bl_buffer_text(&encoded), &back));
-        assert_true(bl_text_equal(text, back));
-        bl_buffer_done(&encoded);
-        bl_arena_reset(&arena);
-    }
-    for (size_t i = 0; i < BL_COUNT(broken); i++)
-        assert_false(cassette_base64_decode(&arena, bl_text_from(broken[i]), &back));
-    bl_arena_done(&arena);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 SUITE(cassette, TEST(what_was_recorded_is_played_in_the_same_pieces),
@@ -546,4 +520,4 @@ SUITE(cassette, TEST(what_was_recorded_is_played_in_the_same_pieces),
       TEST(a_secret_is_found_across_events), TEST(what_is_left_of_a_body_is_json),
       TEST(what_was_removed_matches_anything), TEST(what_is_no_cassette_is_refused_with_its_line),
       TEST(a_torn_last_line_is_told_where_it_is_missed), TEST(files_that_cannot_be_are_refused),
-      TEST(a_full_disk_is_told_by_closing), TEST(base64_goes_both_ways));
+      TEST(a_full_disk_is_told_by_closing));

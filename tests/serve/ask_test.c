@@ -25,14 +25,14 @@ static int nobody(void *argument)
             place_make_folder(&place);
         CHECK_EQUAL(bl_control_list(&arena, &processes, &error), 0);
         CHECK(bl_list_empty(&processes));
-        CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, &receipt, &error), BL_ENOENT);
+        CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, false, &receipt, &error), BL_ENOENT);
         CHECK(strcmp(error.message, "nothing with the id run_x runs") == 0);
         CHECK(strcmp(error.hint, "'belay ps' lists what runs, with its ids") == 0);
     }
     CHECK_EQUAL(chmod(place_path(&place, ""), 0755), 0);
     error = (struct bl_error){0};
     CHECK_EQUAL(bl_control_list(&arena, &processes, &error), BL_EACCES);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, &receipt, &error), BL_EACCES);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, false, &receipt, &error), BL_EACCES);
     bl_arena_done(&arena);
     place_remove(&place);
     return 0;
@@ -82,14 +82,14 @@ static int two(void *argument)
     role_await("run_a", "model");
     role_await("run_b", "model");
     CHECK_EQUAL(count_processes(&arena), 2);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_c", NULL, &receipt, &error), BL_ENOENT);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_b", "the test", &receipt, &error), 0);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_c", NULL, false, &receipt, &error), BL_ENOENT);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_b", "the test", false, &receipt, &error), 0);
     CHECK(bl_text_find(receipt, BL_TEXT("\"scope\":\"run_b\",\"reason\":\"user\",\"origin\":\"the "
                                         "test\"")) > 0);
     CHECK_EQUAL(role_end(second), 0);
     CHECK_EQUAL(count_processes(&arena), 1);
     /* By its session. */
-    CHECK_EQUAL(bl_control_cancel(&arena, "session-of-run_a", NULL, &receipt, &error), 0);
+    CHECK_EQUAL(bl_control_cancel(&arena, "session-of-run_a", NULL, false, &receipt, &error), 0);
     CHECK(
         bl_text_find(receipt, BL_TEXT("\"scope\":\"run_a\",\"reason\":\"user\",\"origin\":\"belay "
                                       "cancel\"")) > 0);
@@ -118,7 +118,7 @@ static int real_tool(void *argument)
     pid_t child = role_start("bash", "run_tool");
     role_await("run_tool", "tool bash");
     double start_ms = now_ms();
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_tool", NULL, &receipt, &error), 0);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_tool", NULL, false, &receipt, &error), 0);
     CHECK(now_ms() - start_ms < 10000);
     CHECK_EQUAL(bl_json_read(&arena, receipt, NULL, &value, NULL), 0);
 #define TEXT_AT(pointer) bl_json_text(bl_json_pointer(value, BL_TEXT(pointer)))
@@ -151,7 +151,7 @@ static int finished(void *argument)
     place_make(&place);
     pid_t child = role_start("finish", "run_f");
     role_await("run_f", NULL);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_f", NULL, &receipt, NULL), 0);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_f", NULL, false, &receipt, NULL), 0);
     CHECK_EQUAL(receipt.size, 0);
     CHECK_EQUAL(role_end(child), 0);
     bl_arena_done(&arena);
@@ -248,14 +248,14 @@ static int paused(void *argument)
     CHECK_EQUAL(count_states(&arena, &silent, NULL), 1);
     CHECK_EQUAL(silent, 1);
     CHECK(now_ms() - start_ms < 15000);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, &receipt, &error), BL_ENOENT);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, false, &receipt, &error), BL_ENOENT);
     CHECK(strstr(error.hint, "does not answer, and may have it") != NULL);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_t", NULL, &receipt, NULL), 0);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_t", NULL, false, &receipt, NULL), 0);
     CHECK(receipt.size > 0);
     CHECK_EQUAL(role_end(alive), 0);
     kill(still, SIGCONT);
     role_await("run_s", NULL);
-    CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, &receipt, NULL), 0);
+    CHECK_EQUAL(bl_control_cancel(&arena, "run_s", NULL, false, &receipt, NULL), 0);
     CHECK_EQUAL(role_end(still), 0);
     bl_arena_done(&arena);
     place_remove(&place);
@@ -300,7 +300,7 @@ static int stuck(void *argument)
     bl_scope_init(&later.scope, bl_scope_current());
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "later", kill_later, &later, NULL), 0);
     struct bl_scope *outer = bl_scope_enter(&later.scope);
-    int code = bl_control_cancel(&arena, "run_u", NULL, &receipt, &error);
+    int code = bl_control_cancel(&arena, "run_u", NULL, false, &receipt, &error);
     bl_scope_enter(outer);
     CHECK_EQUAL(code, later.stop_scope ? BL_ECANCELED : BL_EUNKNOWN);
     if (!later.stop_scope)
@@ -379,7 +379,7 @@ static int churn(void *argument)
             struct bl_text receipt = {0};
             snprintf(id, sizeof id, "run_%zu", i);
             role_await(id, NULL);
-            CHECK_EQUAL(bl_control_cancel(&arena, id, NULL, &receipt, NULL), 0);
+            CHECK_EQUAL(bl_control_cancel(&arena, id, NULL, false, &receipt, NULL), 0);
             CHECK(receipt.size > 0);
         }
         for (size_t i = 0; i < BL_COUNT(pids); i++)

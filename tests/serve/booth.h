@@ -3,6 +3,7 @@
 #ifndef BELAY_TESTS_SERVE_BOOTH_H
 #define BELAY_TESTS_SERVE_BOOTH_H
 
+#include "../../src/serve/mcp_core.h"
 #include "../../src/serve/mcp_http.h"
 #include "../wire/guest.h"
 
@@ -38,26 +39,39 @@ struct booth {
     uint64_t stopped_ns;
 };
 
-static int booth_call(void *context, const struct bl_tool_call *call,
-                      struct bl_tool_result *ret_result, struct bl_error *error)
+/* The work of a call of `hold`. */
+static void booth_hold_main(struct mcp_work *work)
 {
-    struct booth *booth = context;
-    int code = 0;
+    struct booth *booth = work->server->options.context;
 
-    (void)error;
-    if (strcmp(call->name, "hold") == 0) {
-        booth->holding++;
-        bl_semaphore_give(&booth->begun);
-        code = bl_semaphore_take(&booth->release);
-        booth->holding--;
-        if (code != 0) {
-            booth->stopped_ns = bl_now_ns();
-            bl_scope_stop_read(call->scope, &booth->stop);
-            bl_semaphore_give(&booth->stopped);
-        }
+    booth->holding++;
+    bl_semaphore_give(&booth->begun);
+    int code = bl_semaphore_take(&booth->release);
+    booth->holding--;
+    if (code != 0) {
+        booth->stopped_ns = bl_now_ns();
+        bl_scope_stop_read(&work->scope, &booth->stop);
+        bl_semaphore_give(&booth->stopped);
     }
-    ret_result->text = BL_TEXT("all is done");
-    return code;
+    work->outcome.text = BL_TEXT("all is done");
+}
+
+static void booth_hold(struct mcp_request *request, const struct bl_json *arguments BL_UNUSED,
+                       struct mcp_reply *ret_reply)
+{
+    struct mcp_work *work =
+        mcp_work_new(request->peer->server, "hold", sizeof(struct mcp_work), booth_hold_main);
+
+    mcp_id_make(work->id, "call_");
+    mcp_work_serve(request, work, ret_reply);
+}
+
+static void booth_quick(struct mcp_request *request, const struct bl_json *arguments BL_UNUSED,
+                        struct mcp_reply *ret_reply)
+{
+    struct mcp_outcome outcome = {.text = BL_TEXT("all is done")};
+
+    mcp_answer_outcome(request, &outcome, ret_reply);
 }
 
 static void booth_listening(void *context, uint16_t port)
@@ -82,21 +96,24 @@ static int booth_main(void *argument)
 BL_UNUSED static void booth_open(struct booth *booth)
 {
     static const char *const origins[] = {"https://page.test", "name.test", NULL};
-    static const struct bl_tool_offer offers[] = {
-        {.name = "quick", .description = "answers", .schema = BL_TEXT("{\"type\":\"object\"}")},
+    static const struct mcp_tool tools[] = {
+        {.name = "quick",
+         .description = "answers",
+         .input = "{\"type\":\"object\"}",
+         .serve = booth_quick},
         {.name = "near",
          .description = "wants headers",
-         .schema =
-             BL_TEXT("{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
-                     "\"x-mcp-header\":\"Region\"},\"size\":{\"type\":\"object\",\"properties\":{"
-                     "\"n\":{\"type\":\"integer\",\"x-mcp-header\":\"N\"}}}}}")},
-        {.name = "hold", .description = "waits", .schema = BL_TEXT("{\"type\":\"object\"}")},
+         .input = "{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
+                  "\"x-mcp-header\":\"Region\"},\"size\":{\"type\":\"object\",\"properties\":{"
+                  "\"n\":{\"type\":\"integer\",\"x-mcp-header\":\"N\"}}}}}",
+         .serve = booth_quick},
+        {.name = "hold",
+         .description = "waits",
+         .input = "{\"type\":\"object\"}",
+         .serve = booth_hold},
     };
-    static struct bl_tools tools;
 
     memset(booth, 0, sizeof *booth);
-    tools = (struct bl_tools){
-        .context = booth, .offers = offers, .offer_count = BL_COUNT(offers), .call = booth_call};
     bl_activities_init(&booth->activities);
     bl_semaphore_init(&booth->listening, 0);
     bl_semaphore_init(&booth->begun, 0);
@@ -110,7 +127,8 @@ BL_UNUSED static void booth_open(struct booth *booth)
                                                     .origins = origins,
                                                     .listening = booth_listening,
                                                     .context = booth,
-                                                    .fixtures = &tools};
+                                                    .tools = tools,
+                                                    .tool_count = BL_COUNT(tools)};
     bl_nursery_init(&booth->nursery, bl_scope_current());
     bl_scope_init(&booth->scope, &booth->nursery.scope);
     CHECK_EQUAL(bl_nursery_spawn(&booth->nursery, NULL, "booth", booth_main, booth, &booth->fiber),

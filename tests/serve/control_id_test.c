@@ -7,7 +7,7 @@
 static void names_are_kept_once_and_shown_as_far_as_there_is_room(void **state)
 {
     struct serve_names names = {0};
-    char text[64], more[20][16];
+    char text[64], more[20][24];
     (void)state;
     serve_names_add(&names, BL_TEXT("a/x"));
     serve_names_add(&names, BL_TEXT("a/x"));
@@ -67,7 +67,7 @@ static int same_id(void *argument)
         cells[i].scope = &scopes[i];
         bl_activity_begin(&served.activities, &cells[i]);
     }
-    CHECK_EQUAL(bl_control_cancel(&arena, "c1", NULL, &receipt, &error), BL_EEXIST);
+    CHECK_EQUAL(bl_control_cancel(&arena, "c1", NULL, false, &receipt, &error), BL_EEXIST);
     CHECK(strcmp(error.hint, "name one in full: one/c1, two/c1") == 0);
     /* Nor by one who asks the process itself. */
     int fd = client_connect();
@@ -139,6 +139,45 @@ static void now_skips_the_graces(void **state)
     run_in_loop(now, NULL);
 }
 
+static bool has_time_left(const char *kind, struct bl_scope *scope)
+{
+    struct bl_activity activity = {.kind = kind, .id = "x", .session = "s", .scope = scope};
+    struct bl_json_writer writer;
+    struct bl_buffer text;
+    bl_buffer_init(&text, 4096);
+    bl_json_writer_init(&writer, &text);
+    bl_activity_write(&writer, &activity);
+    bool none = bl_text_find(bl_buffer_text(&text), BL_TEXT("\"deadline_left_ms\":null")) >= 0;
+    bl_buffer_done(&text);
+    return !none;
+}
+
+/* A call of a run counts for it; the tasks of a feature are listed beside it. */
+static int time_left(void *argument)
+{
+    struct bl_scope outer, inner;
+    (void)argument;
+    bl_scope_init(&outer, bl_scope_current());
+    bl_scope_init(&inner, &outer);
+    bl_scope_set_deadline(&inner, bl_time_add(bl_now_ns(), 60 * BL_NS_PER_S));
+    CHECK(has_time_left("run", &outer));
+    CHECK(!has_time_left("feature", &outer));
+    CHECK(!has_time_left("task", &outer));
+    CHECK(has_time_left("task", &inner));
+    bl_scope_set_deadline(&outer, bl_time_add(bl_now_ns(), 90 * BL_NS_PER_S));
+    CHECK(has_time_left("feature", &outer));
+    bl_scope_done(&inner);
+    bl_scope_done(&outer);
+    return 0;
+}
+
+static void a_feature_without_a_deadline_has_no_time_left(void **state)
+{
+    (void)state;
+    run_in_loop(time_left, NULL);
+}
+
 SUITE(control_id, cmocka_unit_test(names_are_kept_once_and_shown_as_far_as_there_is_room),
       cmocka_unit_test(what_is_held_by_something_has_its_name_in_front),
-      cmocka_unit_test(an_id_that_two_have_stops_nothing), cmocka_unit_test(now_skips_the_graces));
+      cmocka_unit_test(an_id_that_two_have_stops_nothing), cmocka_unit_test(now_skips_the_graces),
+      cmocka_unit_test(a_feature_without_a_deadline_has_no_time_left));

@@ -25,7 +25,8 @@ static int watch(const char *params)
     snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"watch\"%s%s}\n",
              params[0] != '\0' ? ",\"params\":" : "", params);
     client_send(fd, bl_text_from(line));
-    CHECK(strcmp(client_line(fd), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}") == 0);
+    CHECK(strstr(client_line(fd), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"running\":") !=
+          NULL);
     return fd;
 }
 
@@ -54,7 +55,7 @@ static int events(void *argument)
     client_send(one,
                 BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"watch\",\"params\":{\"id\":"
                         "\"two\"}}\n"));
-    CHECK(strstr(client_line(one), "\"result\":{}") != NULL);
+    CHECK(strstr(client_line(one), "\"result\":{\"running\":false}") != NULL);
     close(all);
     tell("run_1", "one", "c");
     bl_sleep(10 * MS);
@@ -130,7 +131,7 @@ static int many(void *argument)
     CHECK(strstr(client_line(fd), "\"code\":-32000,\"message\":\"too many watch already\"") !=
           NULL);
     client_send(fds[0], BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"watch\"}\n"));
-    CHECK(strstr(client_line(fds[0]), "\"result\":{}") != NULL);
+    CHECK(strstr(client_line(fds[0]), "\"result\":{\"running\":false}") != NULL);
     close(fd);
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         close(fds[i]);
@@ -144,6 +145,186 @@ static void there_are_at_most_16_who_watch(void **state)
     run_in_loop(many, NULL);
 }
 
-SUITE(control_watch, cmocka_unit_test(there_are_at_most_16_who_watch),
+/* ---- The end of it --------------------------------------------------------------------------- */
+
+static void tell_part(const char *run, const char *session, const char *call, const char *text)
+{
+    const struct bl_event event = {.type = BL_EVENT_TOOL_OUTPUT,
+                                   .run = run,
+                                   .session = session,
+                                   .id = bl_text_from(call),
+                                   .text = bl_text_from(text)};
+    bl_activities_tell(&served.activities, &event);
+}
+
+static int ends(void *argument)
+{
+    struct bl_activity run = {.kind = "run", .id = "run_1", .session = "one"},
+                       call = {.kind = "call", .id = "c", .session = "one", .run = "run_1"};
+    (void)argument;
+    served_start(&served);
+    run.scope = call.scope = bl_scope_current();
+    bl_activity_begin(&served.activities, &run);
+    bl_activity_begin(&served.activities, &call);
+    int session = watch("{\"id\":\"one\"}"), part = watch("{\"id\":\"run_1/c\"}");
+    int none = watch("{\"id\":\"run_2\"}"), all = watch("");
+    tell_part("run_2", "two", "c", "of another");
+    tell_part("run_1", "one", "c", "of it");
+    bl_activity_end(&call, (struct bl_text){0});
+    CHECK(hears(part, "of it"));
+    CHECK(strstr(client_line(part), "\"method\":\"ended\",\"params\":{\"id\":\"run_1/c\"}") !=
+          NULL);
+    bl_activity_end(&run, (struct bl_text){0});
+    CHECK(hears(session, "of it"));
+    CHECK(strstr(client_line(session), "\"method\":\"ended\",\"params\":{\"id\":\"one\"}") != NULL);
+    /* Of each time anew; and of what never ran there is no end, nor of all. */
+    bl_activity_begin(&served.activities, &run);
+    bl_activity_end(&run, (struct bl_text){0});
+    CHECK(strstr(client_line(session), "\"method\":\"ended\"") != NULL);
+    tell("run_2", "two", "last");
+    CHECK(hears(none, "of another"));
+    CHECK(hears(none, "last"));
+    CHECK(hears(all, "of another"));
+    CHECK(hears(all, "of it"));
+    CHECK(hears(all, "last"));
+    close(session);
+    close(part);
+    close(none);
+    close(all);
+    served_stop(&served);
+    return 0;
+}
+
+static void the_end_of_what_is_watched_is_told(void **state)
+{
+    (void)state;
+    run_in_loop(ends, NULL);
+}
+
+/* ---- By the function ------------------------------------------------------------------------- */
+
+static struct {
+    unsigned events;
+    uint64_t missed;
+    int code;
+    bool over;
+    struct bl_error error;
+} heard;
+
+static void on_event(void *context, const struct bl_json *event)
+{
+    (void)context;
+    CHECK(bl_json_is(bl_json_get(event, BL_TEXT("type")), BL_JSON_STRING));
+    heard.events++;
+}
+
+static void on_missed(void *context, uint64_t count)
+{
+    (void)context;
+    heard.missed += count;
+}
+
+static int watch_main(void *argument)
+{
+    struct bl_arena arena = {0};
+    const struct bl_control_watch wish = {.id = argument, .event = on_event, .missed = on_missed};
+    heard.code = bl_control_watch(&arena, &wish, &heard.error);
+    heard.over = true;
+    bl_arena_done(&arena);
+    return 0;
+}
+
+/* Starts to watch, and waits until it is told something. */
+static void attach(struct bl_nursery *nursery, const char *id)
+{
+    memset(&heard, 0, sizeof heard);
+    bl_nursery_spawn(nursery, NULL, "watch", watch_main, (void *)(uintptr_t)id, NULL);
+    while (heard.events == 0 && !heard.over) {
+        tell("run_1", "one", "a");
+        bl_sleep(MS);
+    }
+}
+
+static void await_over(void)
+{
+    while (!heard.over)
+        bl_sleep(MS);
+}
+
+static int attached(void *argument)
+{
+    struct bl_activity run = {.kind = "run", .id = "run_1", .session = "one"},
+                       task = {.kind = "task", .id = "T1", .session = "FEAT"};
+    struct bl_nursery nursery;
+    (void)argument;
+    served_start(&served);
+    bl_nursery_init(&nursery, bl_scope_current());
+    run.scope = task.scope = bl_scope_current();
+    attach(&nursery, "run_1");
+    CHECK_EQUAL(heard.code, BL_ENOENT);
+    bl_activity_begin(&served.activities, &run);
+    bl_activity_begin(&served.activities, &task);
+    attach(&nursery, "FEAT/T1");
+    CHECK_EQUAL(heard.code, BL_ENOTSUP);
+    CHECK(strcmp(heard.error.hint, "'belay feature logs -f FEAT/T1' follows it") == 0);
+    attach(&nursery, "one");
+    CHECK(!heard.over);
+    bl_activity_end(&run, (struct bl_text){0});
+    await_over();
+    CHECK_EQUAL(heard.code, 0);
+    CHECK_EQUAL(heard.missed, 0);
+    /* Its process goes before it has ended. */
+    bl_activity_begin(&served.activities, &run);
+    attach(&nursery, "run_1");
+    CHECK(!heard.over);
+    served_stop(&served);
+    await_over();
+    CHECK_EQUAL(heard.code, BL_EUNKNOWN);
+    bl_nursery_done(&nursery);
+    bl_activity_end(&run, (struct bl_text){0});
+    bl_activity_end(&task, (struct bl_text){0});
+    return 0;
+}
+
+static void one_can_attach_to_what_runs_until_it_has_ended(void **state)
+{
+    (void)state;
+    run_in_loop(attached, NULL);
+}
+
+/* What it is to be told of the end comes after what it did not read. */
+static int behind(void *argument)
+{
+    static char text[1024];
+    struct bl_activity run = {.kind = "run", .id = "run_1", .session = "one"};
+    const char *line;
+    (void)argument;
+    served_start(&served);
+    run.scope = bl_scope_current();
+    bl_activity_begin(&served.activities, &run);
+    int fd = watch("{\"id\":\"run_1\"}");
+    memset(text, 'x', sizeof text - 1);
+    for (int i = 0; i < 4000; i++)
+        tell("run_1", "one", text);
+    bl_activity_end(&run, (struct bl_text){0});
+    while (strstr(line = client_line(fd), "\"method\":\"event\"") != NULL)
+        continue;
+    CHECK(strstr(line, "\"method\":\"missed\"") != NULL);
+    CHECK(strstr(client_line(fd), "\"method\":\"ended\"") != NULL);
+    close(fd);
+    served_stop(&served);
+    return 0;
+}
+
+static void the_end_is_told_to_one_who_reads_slowly_too(void **state)
+{
+    (void)state;
+    run_in_loop(behind, NULL);
+}
+
+SUITE(control_watch, cmocka_unit_test(the_end_of_what_is_watched_is_told),
+      cmocka_unit_test(the_end_is_told_to_one_who_reads_slowly_too),
+      cmocka_unit_test(one_can_attach_to_what_runs_until_it_has_ended),
+      cmocka_unit_test(there_are_at_most_16_who_watch),
       cmocka_unit_test(who_watches_is_told_what_happens_in_what_it_asked_for),
       cmocka_unit_test(who_watches_and_does_not_read_misses_some_and_is_told_so));

@@ -324,7 +324,7 @@ STORE_TEST(cells_of_a_session_and_its_turns_are_written_at_once)
     struct bl_nursery nursery;
     struct one_of_many many[AT_ONCE];
     struct bl_fiber *fibers[AT_ONCE];
-    char turn_id[16];
+    char turn_id[24];
     int result;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     store->writer.run = count_batches;

@@ -112,6 +112,7 @@ STORE_TEST(a_session_is_shown_with_its_attempts)
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
     struct bl_store_session_view view;
+    struct bl_store_summary summary;
     struct bl_error error = {0};
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
@@ -128,6 +129,10 @@ STORE_TEST(a_session_is_shown_with_its_attempts)
     CHECK(bl_text_equal(json_member(&arena, view.attempts[1], "prompt"), BL_TEXT("Do it.")));
     CHECK(bl_text_find(view.attempts[0], BL_TEXT("\"receipt\":{\"id\":\"rcp_made\"}")) > 0);
     CHECK(bl_text_find(view.attempts[1], BL_TEXT("\"ended_at\":null,\"result\":null")) > 0);
+    CHECK_EQUAL(bl_store_summary(store, &arena, "alpha", &summary, NULL), 0);
+    CHECK(strcmp(summary.directory, view.summary.directory) == 0);
+    CHECK_EQUAL(summary.turns, view.summary.turns);
+    CHECK_EQUAL(bl_store_summary(store, &arena, "alpah", &summary, NULL), BL_ENOENT);
     CHECK_EQUAL(bl_store_show(store, &arena, "alpah", &view, &error), BL_ENOENT);
     CHECK_EQUAL(error.kind, BL_KIND_SESSION);
     CHECK(strcmp(error.hint, "did you mean alpha?") == 0);

@@ -143,7 +143,7 @@ STORE_TEST(a_long_log_is_moved_into_the_file)
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     for (int i = 0; i < 24; i++) {
-        char turn_id[16];
+        char turn_id[24];
         struct bl_settlement settlement;
         snprintf(turn_id, sizeof turn_id, "turn_%d", i);
         CHECK_EQUAL(begin_turn(&holding, turn_id), 0);

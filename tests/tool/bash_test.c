@@ -327,6 +327,7 @@ static int hurried(void *argument)
     static struct box box;
     struct bl_nursery nursery;
     box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_chosen = true;
     box.options.grace_ms = 60000;
     box_open(&box);
     box.on_output = stop_it;
@@ -348,6 +349,7 @@ static int hurried_before(void *argument)
 {
     static struct box box;
     box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_chosen = true;
     box.options.grace_ms = 60000;
     box_open(&box);
     bl_toolbox_hurry(box.toolbox);
@@ -363,6 +365,24 @@ static int hurried_before(void *argument)
 }
 
 IN_CONTAINER(a_stop_that_comes_after_hurry_has_no_grace, hurried_before)
+
+static int without_grace(void *argument)
+{
+    static struct box box;
+    box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_chosen = true;
+    box_open(&box);
+    box.on_output = stop_it;
+    CHECK_EQUAL(box_bash(&box, "trap 'echo cleaned; exit' TERM; echo ready; sleep 60", 0),
+                BL_ECANCELED);
+    CHECK(strstr(box_text(&box), "cleaned") == NULL);
+    CHECK_EQUAL(marker_count(box.marker), 0);
+    check_receipt(&box, *(enum bl_mechanism *)argument, "killed");
+    box_done(&box);
+    return 0;
+}
+
+IN_CONTAINER(a_grace_of_none_is_a_kill_at_once, without_grace)
 
 /* The deadline falls on every moment of a start, a run and an end: the code, the text and the
  * receipt say the same, and nobody is left. */
@@ -515,6 +535,6 @@ SUITE(bash, IN_EACH(output_comes_first_and_then_how_it_ended),
       IN_EACH(a_time_limit_of_its_own_is_an_error_result_and_no_stop),
       IN_EACH(a_deadline_above_stops_it), IN_EACH(a_stop_in_the_middle_leaves_nobody_and_a_receipt),
       IN_EACH(hurry_cuts_a_long_grace), IN_EACH(a_stop_that_comes_after_hurry_has_no_grace),
-      IN_EACH(a_stop_at_any_moment_leaves_nobody),
+      IN_EACH(a_grace_of_none_is_a_kill_at_once), IN_EACH(a_stop_at_any_moment_leaves_nobody),
       IN_EACH(one_of_several_calls_can_be_stopped_alone),
       IN_EACH(the_sandbox_holds_it_in_the_workspace));

@@ -361,6 +361,7 @@ static int session_ends(void *argument)
 {
     static struct box box;
     box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_chosen = true;
     box.options.grace_ms = 50;
     box_open(&box);
     box_begin(&box);
@@ -400,6 +401,7 @@ static int hurried(void *argument)
     static struct box box;
     struct bl_nursery nursery;
     box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_chosen = true;
     box.options.grace_ms = 60000;
     box_open(&box);
     box_begin(&box);
@@ -423,10 +425,11 @@ static int calmed(void *argument)
     static struct box calm;
     struct box *box = &calm;
     box_init(box, *(enum bl_mechanism *)argument);
+    box->options.grace_chosen = true;
     box->options.grace_ms = 20000; /* a shell may be slow to answer */
     box_open(box);
     box_begin(box);
-    start(box, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done", "");
+    start(box, "trap 'echo bye; exit 0' TERM; echo ready; sleep 300 & wait", "");
     look_until(box, "job_1", "ready");
     bl_toolbox_hurry(box->toolbox);
     bl_toolbox_calm(box->toolbox);

@@ -32,7 +32,7 @@ struct house *house_new(enum bl_mechanism container)
     bl_buffer_init(&house.notices, SIZE_MAX);
     house.notice_count = 0;
     house.box.options.mcp = &house.entries;
-    house.box.options.grace_ms = HOUSE_GRACE_MS;
+    house.box.options.mcp_grace_ms = HOUSE_GRACE_MS;
     house.box.options.notice = take_notice;
     house.box.options.notice_context = &house;
     return &house;

@@ -136,7 +136,7 @@ PLAIN(M17_with_another_call_in_flight_that_one_finishes_first, finishes_first)
 static int stops_all(void *argument)
 {
     struct house *house = house_new(*(enum bl_mechanism *)argument);
-    house->box.options.grace_ms = 0; /* the usual one */
+    house->box.options.mcp_grace_ms = 0; /* the usual one */
     GUEST(house, "g", "--trace", house_path(house, "trace"));
     begin(house);
     visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
@@ -184,7 +184,7 @@ PLAIN(on_cancel_trust_keeps_the_server_and_the_receipt_says_unknown, trusts)
 static int hurries(void *argument)
 {
     struct house *house = house_new(*(enum bl_mechanism *)argument);
-    house->box.options.grace_ms = 5000;
+    house->box.options.mcp_grace_ms = 5000;
     GUEST(house, "g", "--stubborn", "yes", "--trace", house_path(house, "trace"));
     begin(house);
     visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");

@@ -132,7 +132,7 @@ static int results(void *argument)
     struct house *house = open_house("legacy");
     struct bl_tool_result *result = &house->box.result;
     CHECK_EQUAL(house_call(house, "mcp__g__image", "{}"), 0);
-    CHECK(strcmp(box_text(&house->box), "a dot\n[image: image/png, 9 bytes]") == 0);
+    CHECK(strcmp(box_text(&house->box), "a dot\n[image image/png, 8 bytes]") == 0);
     if (CHECK(result->images != NULL && !bl_list_empty(result->images))) {
         const struct bl_block *image = BL_CONTAINER(result->images->next, struct bl_block, link);
         CHECK_EQUAL(image->type, BL_BLOCK_IMAGE);

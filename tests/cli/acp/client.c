@@ -10,6 +10,7 @@
 
 #define PATIENCE_NS   (30 * BL_NS_PER_S)
 #define LINE_MAX_SIZE ((size_t)32 * 1024 * 1024)
+#define ID_MAX        1000000
 /* A trap's processes: the shell, what it waits for, and two children. */
 #define TRAPPED 4
 
@@ -31,23 +32,36 @@ void client_check_ms(double ms, double promised_ms)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
+/* Where the line that answers it is to be noted. */
+static size_t *answer_place(struct client *client, int64_t id)
+{
+    assert_in_range(id, 0, ID_MAX);
+    size_t capacity = client->answer_capacity, index = (size_t)id;
+    if (index >= capacity) {
+        client->answer_capacity = 2 * (index + 32);
+        client->answers =
+            realloc(client->answers, client->answer_capacity * sizeof *client->answers);
+        assert_non_null(client->answers);
+        memset(client->answers + capacity, 0,
+               (client->answer_capacity - capacity) * sizeof *client->answers);
+    }
+    return &client->answers[index];
+}
+
 static void check_line(struct client *client, const struct line *line)
 {
     const struct bl_json *id = bl_json_get(line->json, BL_TEXT("id"));
     bool answer = bl_json_get(line->json, BL_TEXT("method")) == NULL;
-    int64_t number, other;
+    int64_t number;
 
     if (!bl_json_is(line->json, BL_JSON_OBJECT) ||
         !bl_text_equal(bl_json_text(bl_json_get(line->json, BL_TEXT("jsonrpc"))), BL_TEXT("2.0")))
         fail_msg("no JSON-RPC: %.200s", line->text);
     if (!answer || !bl_json_int64(id, &number))
         return;
-    for (size_t i = 0; i < client->count; i++) {
-        const struct bl_json *before = client->lines[i].json;
-        if (bl_json_get(before, BL_TEXT("method")) == NULL &&
-            bl_json_int64(bl_json_get(before, BL_TEXT("id")), &other) && other == number)
-            fail_msg("answered twice: %.200s", line->text);
-    }
+    if (*answer_place(client, number) != 0)
+        fail_msg("answered twice: %.200s", line->text);
+    *answer_place(client, number) = client->count + 1;
 }
 
 static void keep_line(struct client *client, struct bl_text text)
@@ -64,18 +78,18 @@ static void keep_line(struct client *client, struct bl_text text)
     client->lines[client->count++] = line;
 }
 
-/* What has come meanwhile, or comes in so long. */
-static void read_some(struct client *client, int timeout_ms)
+/* What has come meanwhile, or comes in so long. False: nothing. */
+static bool read_some(struct client *client, int timeout_ms)
 {
     struct pollfd wanted = {.fd = client->from, .events = POLLIN};
     char data[16384];
     struct bl_text whole, line;
 
     if (client->ended || poll(&wanted, 1, timeout_ms) <= 0)
-        return;
+        return false;
     ssize_t size = read(client->from, data, sizeof data);
     if (size < 0 && errno == EINTR)
-        return;
+        return false;
     client->ended = size <= 0;
     if (size > 0)
         assert_int_equal(bl_buffer_append(&client->rest, (struct bl_text){data, (size_t)size}), 0);
@@ -83,7 +97,7 @@ static void read_some(struct client *client, int timeout_ms)
         whole = bl_buffer_text(&client->rest);
         const char *end = whole.size > 0 ? memchr(whole.data, '\n', whole.size) : NULL;
         if (end == NULL)
-            return;
+            return true;
         line = (struct bl_text){whole.data, (size_t)(end - whole.data)};
         keep_line(client, line);
         bl_buffer_consume(&client->rest, line.size + 1);
@@ -96,6 +110,12 @@ void client_listen(struct client *client, double ms)
 
     for (uint64_t now_ns; (now_ns = client_now_ns()) < until_ns && !client->ended;)
         read_some(client, (int)((until_ns - now_ns) / 1000000) + 1);
+}
+
+void client_drain(struct client *client)
+{
+    while (read_some(client, 0))
+        continue;
 }
 
 static void give_up(struct client *client, const char *what)
@@ -190,19 +210,13 @@ void client_notify(struct client *client, const char *method, const char *params
 size_t client_answer_line(struct client *client, int64_t id)
 {
     uint64_t until_ns = client_now_ns() + PATIENCE_NS;
-    int64_t number;
 
-    for (size_t i = 0;; i++) {
-        while (i >= client->count) {
-            if (client->ended || client_now_ns() > until_ns)
-                give_up(client, stage_printf("answer to %lld", (long long)id));
-            read_some(client, 100);
-        }
-        const struct bl_json *json = client->lines[i].json;
-        if (bl_json_get(json, BL_TEXT("method")) == NULL &&
-            bl_json_int64(bl_json_get(json, BL_TEXT("id")), &number) && number == id)
-            return i;
+    while (*answer_place(client, id) == 0) {
+        if (client->ended || client_now_ns() > until_ns)
+            give_up(client, stage_printf("answer to %lld", (long long)id));
+        read_some(client, 100);
     }
+    return *answer_place(client, id) - 1;
 }
 
 const struct bl_json *client_answer(struct client *client, int64_t id)
@@ -266,6 +280,7 @@ void client_end(struct client *client)
     close(client->from);
     bl_buffer_done(&client->rest);
     free(client->lines);
+    free(client->answers);
     *client = (struct client){.to = -1};
 }
 
@@ -301,19 +316,21 @@ const char *client_talk(struct client *client, const char *text)
     return client_stop_reason(client, client_prompt(client, text));
 }
 
-int64_t client_store_number(const char *sql)
+void client_store_each(const char *sql, void (*take)(void *context, const char *text),
+                       void *context)
 {
     sqlite3_stmt *statement;
     sqlite3 *db;
+    int code;
 
     assert_int_equal(sqlite3_open(stage_path("data/belay/sessions.db"), &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 10000);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    int64_t number = sqlite3_column_int64(statement, 0);
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW)
+        take(context, (const char *)sqlite3_column_text(statement, 0));
+    assert_int_equal(code, SQLITE_DONE);
     sqlite3_finalize(statement);
     sqlite3_close(db);
-    return number;
 }
 
 /* ---- Traps ----------------------------------------------------------------------------------- */

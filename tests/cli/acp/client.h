@@ -20,6 +20,8 @@ struct client {
     struct line *lines;
     size_t count;
     size_t capacity;
+    size_t *answers; /* by id: the number of the line, and 1; 0: none yet */
+    size_t answer_capacity;
     struct bl_buffer rest; /* of a line that is not whole yet */
     int64_t last_id;
     const char *session; /* of client_new */
@@ -58,6 +60,8 @@ const struct bl_json *client_result(struct client *client, int64_t id);
 int64_t client_refusal(struct client *client, int64_t id);
 /* Reads for so long, whatever comes. */
 void client_listen(struct client *client, double ms);
+/* What has come by now. */
+void client_drain(struct client *client);
 /* Waits for a line, from number `from` on, that holds the text: its number. */
 size_t client_await(struct client *client, size_t from, const char *text);
 /* How many of the lines from number `from` on hold the text. */
@@ -72,8 +76,9 @@ const char *client_stop_reason(struct client *client, int64_t prompt);
 /* A prompt from beginning to end; how it ended. */
 const char *client_talk(struct client *client, const char *text);
 
-/* One number from the store of the stage, which may be in use. */
-int64_t client_store_number(const char *sql);
+/* The first column of the rows, as texts, from the store of the stage, which may be in use. */
+void client_store_each(const char *sql, void (*take)(void *context, const char *text),
+                       void *context);
 
 /* Processes of tools: what a command of client_trap starts has a mark of its own, and nothing else
  * has it. The trap is a shell that ignores TERM, with a child in a session of its own and a

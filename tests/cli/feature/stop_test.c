@@ -200,6 +200,33 @@ static void F5_what_ignores_the_stop_is_killed_whole(void **state)
     held_end(&held);
 }
 
+static void a_cancel_of_all_of_it_can_skip_the_grace(void **state)
+{
+    static struct run run;
+    struct held held = {0};
+    double quiet_ms = 1e9;
+    (void)state;
+    field_tasks("A", field_player("player", "true"), field_coach("coach", ""), "", "");
+    stops_own("A", stage_printf("  player: {command: %s, grace: 60s}\n",
+                                field_seat("stubborn", stops_stubborn("plays"))));
+    FEATURE_START(&held, "run", "FEAT");
+    field_await_file(stage_path("plays-A"));
+    /* It has no deadline of its own; its task has. */
+    RUN(&run, "ps", "--json");
+    const struct bl_json *list = stage_answer(&run, "ps", 0);
+    assert_string_equal(stage_text_at(list, "/activities/0/kind"), "feature");
+    assert_true(stage_null_at(list, "/activities/0/deadline_left_ms"));
+    assert_true(stage_number_at(list, "/activities/1/deadline_left_ms") > 0);
+    RUN(&run, "cancel", "--now", "FEAT", "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 0);
+    assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+    assert_true(bl_json_double(bl_json_pointer(answer, BL_TEXT("/receipt/quiet_ms")), &quiet_ms));
+    assert_true(quiet_ms < 20000);
+    const struct bl_json *envelope = field_end_of(&held, 130);
+    assert_string_equal(stops_text(envelope, "A", "/state"), "cancelled");
+    held_end(&held);
+}
+
 /* ---- F6, F7 ---------------------------------------------------------------------------------- */
 
 static void F6_a_queued_task_is_cancelled_without_a_turn(void **state)
@@ -330,6 +357,7 @@ SUITE(stop, FIELD(F1_two_that_approve_are_completed), FIELD(F2_a_timer_stops_its
       FIELD(F3_its_processes_are_gone_and_those_beside_it_are_the_same),
       FIELD(F4_another_process_reads_it_while_its_sibling_runs),
       FIELD(F5_what_ignores_the_stop_is_killed_whole),
+      FIELD(a_cancel_of_all_of_it_can_skip_the_grace),
       FIELD(F6_a_queued_task_is_cancelled_without_a_turn),
       FIELD(F7_a_stop_during_the_player_keeps_the_coach_away),
       FIELD(F7_a_stop_while_paused_is_seen_at_loop_top),

@@ -1,0 +1,237 @@
+/* Watching other processes.
+ *
+ * Each has a connection of its own, over which it tells what happens until we go. It says when
+ * nothing of what is watched runs any more; what is told of that end may come a moment later. */
+#include <unistd.h>
+
+#include "ask.h"
+
+/* For what is told of an end after the end itself. */
+#define LINGER_NS (100 * BL_NS_PER_MS)
+
+/* One connection. In the arena. */
+struct attachment {
+    struct question *question;
+    const struct bl_control_watch *watch;
+    struct bl_semaphore over; /* it has ended, or the other side has gone */
+    bool ended;
+    int code;
+};
+
+/* ---- What comes ------------------------------------------------------------------------------ */
+
+static void on_notification(void *context, struct bl_text method, const struct bl_json *params)
+{
+    struct attachment *attachment = context;
+    const struct bl_control_watch *watch = attachment->watch;
+    int64_t count = 0;
+    if (bl_text_equal(method, BL_TEXT("event"))) {
+        watch->event(watch->context, params);
+    } else if (bl_text_equal(method, BL_TEXT("missed"))) {
+        if (bl_json_int64(bl_json_get(params, BL_TEXT("count")), &count) && count > 0)
+            watch->missed(watch->context, (uint64_t)count);
+    } else if (bl_text_equal(method, BL_TEXT("ended"))) {
+        attachment->ended = true;
+        bl_semaphore_give(&attachment->over);
+    }
+}
+
+static void on_gone(void *context, const char *why)
+{
+    struct attachment *attachment = context;
+    (void)why;
+    bl_semaphore_give(&attachment->over);
+}
+
+static struct bl_text watch_params(struct bl_arena *arena, const char *id)
+{
+    return id == NULL ? BL_TEXT("{}")
+                      : bl_arena_printf(arena, "{\"id\":" BL_TEXT_FORMAT "}",
+                                        BL_TEXT_ARG(bl_json_quote(arena, bl_text_from(id))));
+}
+
+/* ---- One process ----------------------------------------------------------------------------- */
+
+static int wait_gone(struct bl_rpc *rpc, uint64_t limit_ns)
+{
+    struct bl_scope limit, *outer = bl_scope_current();
+    bl_scope_init(&limit, outer);
+    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), limit_ns));
+    bl_scope_enter(&limit);
+    int code = bl_rpc_wait_gone(rpc);
+    bl_scope_enter(outer);
+    bl_scope_done(&limit);
+    return code;
+}
+
+static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
+{
+    struct question *question = attachment->question;
+    struct bl_arena *arena = question->asking->arena;
+    struct bl_scope limit, *outer = bl_scope_current();
+    bl_scope_init(&limit, outer);
+    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), serve_patience_ns));
+    bl_scope_enter(&limit);
+    int code = bl_rpc_ask(rpc, "watch", watch_params(arena, attachment->watch->id), arena,
+                          &question->result, &question->failure, NULL);
+    bl_scope_enter(outer);
+    bl_scope_done(&limit);
+    if (code == BL_EREFUSED && question->failure.code == BL_RPC_BUSY)
+        return BL_EBUSY;
+    return code;
+}
+
+static int follow(struct attachment *attachment, struct bl_rpc *rpc)
+{
+    int code = ask_to_be_told(attachment, rpc);
+    if (code != 0)
+        return code;
+    /* It may have ended since it was found. */
+    if (attachment->watch->id != NULL &&
+        !bl_json_boolean(bl_json_get(attachment->question->result, BL_TEXT("running")), true))
+        attachment->ended = true;
+    if (!attachment->ended)
+        code = bl_semaphore_take(&attachment->over);
+    if (code == 0 && attachment->ended)
+        wait_gone(rpc, LINGER_NS);
+    return code;
+}
+
+static int attach(struct attachment *attachment)
+{
+    int fd;
+    struct bl_nursery nursery;
+    struct bl_rpc *rpc = NULL;
+    int code = ask_connect(attachment->question, bl_time_add(bl_now_ns(), serve_patience_ns), &fd);
+    if (code != 0)
+        return code;
+    const struct bl_rpc_options options = {
+        .in = fd,
+        .out = fd,
+        .line_max = 2 * SERVE_ANSWER_MAX,
+        .take_ns = serve_patience_ns,
+        .notification = on_notification,
+        .gone = on_gone,
+        .context = attachment,
+    };
+    bl_semaphore_init(&attachment->over, 0);
+    bl_nursery_init(&nursery, bl_scope_current());
+    code = bl_rpc_open(&nursery, &options, &rpc, NULL);
+    if (code == 0)
+        code = follow(attachment, rpc);
+    bl_rpc_close(rpc, 0);
+    bl_nursery_done(&nursery);
+    close(fd);
+    return code;
+}
+
+static int attach_main(void *argument)
+{
+    struct attachment *attachment = argument;
+    attachment->code = attach(attachment);
+    return 0;
+}
+
+/* ---- What is watched ------------------------------------------------------------------------- */
+
+static struct attachment *attachment_new(struct question *question,
+                                         const struct bl_control_watch *watch)
+{
+    struct attachment *attachment = bl_arena_zalloc(question->asking->arena, sizeof *attachment);
+    attachment->question = question;
+    attachment->watch = watch;
+    return attachment;
+}
+
+/* Features have events of their own, in the store. */
+static bool is_of_feature(const struct question *question, struct bl_text id)
+{
+    BL_JSON_EACH (activity, bl_json_get(question->result, BL_TEXT("activities"))) {
+        struct bl_text kind = bl_json_text(bl_json_get(activity, BL_TEXT("kind")));
+        if ((bl_text_equal(kind, BL_TEXT("feature")) || bl_text_equal(kind, BL_TEXT("task"))) &&
+            (serve_is_named(activity, id) || serve_is_of_session(activity, id)))
+            return true;
+    }
+    return false;
+}
+
+static int busy(const struct question *question, struct bl_error *error)
+{
+    bl_error_set(error, BL_EBUSY, BL_KIND_DELIVERY, "watch", NULL,
+                 "process %lld is watched by as many as it takes", (long long)question->pid);
+    bl_error_hint(error, "let one of them go, and try again");
+    return BL_EBUSY;
+}
+
+static int watch_one(struct asking *asking, struct question *question,
+                     const struct bl_control_watch *watch, struct bl_error *error)
+{
+    if (is_of_feature(question, bl_text_from(watch->id))) {
+        bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "watch", watch->id,
+                     "%s is a feature or a task of one", watch->id);
+        bl_error_hint(error, "'belay feature logs -f %s' follows it", watch->id);
+        return BL_ENOTSUP;
+    }
+    struct attachment *attachment = attachment_new(question, watch);
+    int code = attach(attachment), stopped = bl_check();
+    if (stopped != 0)
+        return stopped;
+    if (code == BL_EBUSY)
+        return busy(question, error);
+    if (code == BL_ENOENT)
+        return ask_not_found(asking, "watch", watch->id, error);
+    if (attachment->ended)
+        return 0;
+    bl_error_set(error, BL_EUNKNOWN, BL_KIND_DELIVERY, "watch", watch->id,
+                 "process %lld has gone, or has let go of us, before %s had ended",
+                 (long long)question->pid, watch->id);
+    bl_error_hint(error, "'belay ps' shows what runs; who takes nothing for 2 s is let go");
+    return BL_EUNKNOWN;
+}
+
+/* Each for itself: one that is lost has gone. */
+static int watch_all(struct asking *asking, const struct bl_control_watch *watch,
+                     struct bl_error *error)
+{
+    struct bl_nursery nursery;
+    const struct question *refused = NULL;
+    struct bl_list *links = &asking->questions;
+    size_t count = 0;
+    int code = 0;
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct attachment **all = bl_arena_zalloc(asking->arena, asking->count * sizeof(void *));
+    BL_LIST_EACH (link, links) {
+        struct question *question = BL_CONTAINER(link, struct question, link);
+        if (code != 0 || !question_answered(question))
+            continue;
+        all[count] = attachment_new(question, watch);
+        code = bl_nursery_spawn(&nursery, NULL, "watch", attach_main, all[count], NULL);
+        count++;
+    }
+    if (code == 0)
+        code = bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    for (size_t i = 0; i < count; i++)
+        if (all[i]->code == BL_EBUSY)
+            refused = all[i]->question;
+    if (code == 0 && count == 0)
+        return bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "watch", NULL, "nothing runs");
+    return code == 0 && refused != NULL ? busy(refused, error) : code;
+}
+
+int bl_control_watch(struct bl_arena *arena, const struct bl_control_watch *watch,
+                     struct bl_error *error)
+{
+    struct asking asking;
+    struct question *question = NULL;
+    int code = watch->id != NULL ? ask_whose(&asking, arena, "watch", watch->id, &question, error)
+                                 : ask_ps(&asking, arena, error);
+    if (code == 0 && watch->id != NULL)
+        code = watch_one(&asking, question, watch, error);
+    else if (code == 0)
+        code = watch_all(&asking, watch, error);
+    else if (code == BL_ENOENT && watch->id == NULL)
+        bl_error_set(error, code, BL_KIND_SESSION, "watch", NULL, "nothing runs");
+    asking_done(&asking);
+    return code;
+}

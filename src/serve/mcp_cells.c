@@ -1,0 +1,183 @@
+/* The host of all cells of a process: one session of it, made with the first of them, and the tools
+ * that they call. */
+#include "mcp_core.h"
+
+#define OPEN_NS_MAX (60 * BL_NS_PER_S)
+
+/* ---- Tools of cells -------------------------------------------------------------------------- */
+
+static void on_call(void *context, const struct bl_cell_call *call,
+                    struct bl_cell_call_result *ret_result)
+{
+    struct mcp_server *server = context;
+
+    bl_agent_cell_call(&server->cells.engine, call, ret_result);
+}
+
+/* Those that its workplace has now: later ones would make another cell of the same call. */
+static void take_tools(struct mcp_cells *cells)
+{
+    const struct bl_tools *all = bl_toolbox_tools(cells->workplace->toolbox);
+    struct bl_tool_offer *offers =
+        bl_arena_alloc(&cells->arena, (all->offer_count + 1) * sizeof *offers);
+
+    cells->tools = bl_arena_zalloc(&cells->arena, (all->offer_count + 1) * sizeof *cells->tools);
+    for (size_t i = 0; i < all->offer_count; i++) {
+        offers[i] = all->offers[i];
+        cells->tools[i] = (struct bl_cell_tool){
+            .name = bl_text_from(offers[i].name),
+            .description = bl_text_from(offers[i].description),
+            .schema = offers[i].schema,
+        };
+    }
+    cells->held = bl_toolbox_hold(cells->workplace->toolbox);
+    cells->tool_count = all->offer_count;
+    cells->table = *all;
+    cells->table.ask = NULL;
+    cells->table.refresh = NULL;
+    cells->table.offers = offers;
+    cells->engine =
+        (struct bl_engine){.tools = &cells->table, .clock = bl_loop_clock(bl_loop_current())};
+}
+
+int mcp_cells_offer(struct mcp_server *server)
+{
+    struct mcp_cells *cells = &server->cells;
+
+    if (cells->offered || cells->workplace == NULL || cells->workplace->toolbox == NULL)
+        return 0;
+    int code = bl_lock_take(&cells->offering);
+    if (code != 0)
+        return code;
+    if (!cells->offered) {
+        bl_toolbox_refresh(cells->workplace->toolbox);
+        code = bl_check();
+    }
+    if (code == 0 && !cells->offered) {
+        take_tools(cells);
+        cells->offered = true;
+    }
+    bl_lock_give(&cells->offering);
+    return code;
+}
+
+/* Cells without tools are of use as well: a workplace that cannot be had is no reason. */
+static void open_tools(struct mcp_server *server)
+{
+    const struct bl_workplaces *workplaces = server->options.workplaces;
+    struct bl_workplace_request request = {.directory = workplaces->directory,
+                                           .max_budget_usd = -1};
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct mcp_cells *cells = &server->cells;
+
+    if (cells->workplace == NULL &&
+        workplaces->open(workplaces->context, &request, &cells->workplace, error) == 0 &&
+        cells->workplace->toolbox != NULL)
+        bl_toolbox_begin(cells->workplace->toolbox, &server->nursery, server->options.activities,
+                         cells->session_id);
+    bl_free(error);
+}
+
+static void close_tools(struct mcp_server *server)
+{
+    const struct bl_workplaces *workplaces = server->options.workplaces;
+    struct mcp_cells *cells = &server->cells;
+
+    if (cells->workplace == NULL)
+        return;
+    if (cells->workplace->toolbox != NULL)
+        bl_toolbox_end(cells->workplace->toolbox);
+    bl_toolbox_let_go(cells->held);
+    workplaces->close(workplaces->context, cells->workplace);
+    cells->workplace = NULL;
+}
+
+/* ---- Host and session ------------------------------------------------------------------------ */
+
+void mcp_cells_init(struct mcp_server *server)
+{
+    bl_lock_init(&server->cells.opening);
+    bl_lock_init(&server->cells.offering);
+    bl_arena_init(&server->cells.arena);
+    mcp_id_make(server->cells.session_id, "mcp-");
+}
+
+/* From the host; must not wait. Whoever watches a cell wants to know of its end. */
+static void on_event(void *context, const struct bl_cell_event *event)
+{
+    const struct mcp_server *server = context;
+
+    if (event->type != BL_CELL_EVENT_ENDED)
+        return;
+    BL_LIST_EACH (link, &server->works) {
+        struct mcp_work *work = BL_CONTAINER(link, struct mcp_work, all);
+        if (strcmp(work->id, event->cell_id) == 0 && strcmp(work->kind, "exec") == 0)
+            bl_scope_stop(&work->scope, BL_STOP_PARENT, "its cell has ended");
+    }
+}
+
+static int open_host(struct mcp_server *server, struct bl_cell_fault *fault)
+{
+    struct mcp_cells *cells = &server->cells;
+    struct bl_cell_host_options options = {.store = server->options.workplaces->store};
+    struct bl_cell_session_options session = {
+        .id = cells->session_id,
+        .directory = server->options.workplaces->directory,
+        .port = {.context = server, .call = on_call, .event = on_event},
+        .activities = server->options.activities,
+    };
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    int code = 0;
+
+    if (cells->host == NULL)
+        code = bl_cell_host_start(&server->nursery, &options, &cells->host, error);
+    if (code != 0) {
+        *fault = (struct bl_cell_fault){.code = BL_CELL_WORKER_UNAVAILABLE};
+        bl_text_into(fault->message, sizeof fault->message,
+                     error->code != 0 ? error->message : bl_error_text(code));
+    }
+    bl_free(error);
+    if (code != 0)
+        return code;
+    open_tools(server);
+    if (cells->workplace == NULL || cells->workplace->toolbox == NULL)
+        session.port.call = NULL;
+    return bl_cell_session_open(cells->host, &session, &cells->session, fault);
+}
+
+/* Once begun it is finished. */
+int mcp_cells_open(struct mcp_server *server, struct bl_cell_fault *fault)
+{
+    struct mcp_cells *cells = &server->cells;
+    struct bl_scope shield;
+
+    if (cells->session != NULL)
+        return 0;
+    bl_shield_begin(&shield, OPEN_NS_MAX);
+    int code = bl_lock_take(&cells->opening);
+    if (code != 0)
+        *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
+                                        .message = "the host of cells does not answer"};
+    if (code == 0 && cells->session == NULL)
+        code = open_host(server, fault);
+    if (cells->opening.owner == bl_fiber_current())
+        bl_lock_give(&cells->opening);
+    bl_shield_end(&shield);
+    return code;
+}
+
+void mcp_cells_retire(struct mcp_server *server)
+{
+    if (server->cells.workplace != NULL && server->cells.workplace->toolbox != NULL)
+        bl_toolbox_retire(server->cells.workplace->toolbox);
+}
+
+void mcp_cells_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin)
+{
+    struct mcp_cells *cells = &server->cells;
+
+    bl_cell_session_close(cells->session, false, reason, origin, NULL);
+    bl_cell_host_stop(cells->host, reason, origin);
+    close_tools(server);
+    bl_arena_done(&cells->arena);
+}

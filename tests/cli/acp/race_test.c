@@ -1,0 +1,241 @@
+/* Cancels at every moment of a turn: what is said after the answer, how often, and whether it is
+ * true. */
+#include <stdio.h>
+
+#include "client.h"
+
+#define YOLO       "--permission-mode", "yolo"
+#define ROUNDS_MAX 10000
+
+/* ---- What is said after ---------------------------------------------------------------------- */
+
+/* A turn with everything in it. */
+static const char busy_script[] =
+    "replies:\n"
+    "  - {when: go, thinking: hm, say: first words of it, pieces: 4, piece_delay: 2ms,\n"
+    "     tools: [{name: bash, input: {command: sleep 0.01; echo one}},\n"
+    "             {name: bash, input: {command: echo two}}]}\n"
+    "  - {when: go, say: and the last words of it, pieces: 5, piece_delay: 2ms}\n"
+    "repeat: true\n";
+
+/* Calls that were announced, and those that have had their last word, from line `from` on. */
+static void check_calls(const struct client *client, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const struct bl_json *update =
+            bl_json_pointer(client->lines[i].json, BL_TEXT("/params/update"));
+        struct bl_text kind = bl_json_text(bl_json_get(update, BL_TEXT("sessionUpdate")));
+        struct bl_text id = bl_json_text(bl_json_get(update, BL_TEXT("toolCallId")));
+        size_t last = 0;
+        if (!bl_text_equal(kind, BL_TEXT("tool_call")))
+            continue;
+        for (size_t j = i + 1; j < to; j++) {
+            const struct bl_json *later =
+                bl_json_pointer(client->lines[j].json, BL_TEXT("/params/update"));
+            struct bl_text status = bl_json_text(bl_json_get(later, BL_TEXT("status")));
+            if (bl_text_equal(bl_json_text(bl_json_get(later, BL_TEXT("toolCallId"))), id))
+                last += bl_text_equal(status, BL_TEXT("completed")) ||
+                        bl_text_equal(status, BL_TEXT("failed"));
+        }
+        if (last != 1)
+            fail_msg("%zu last words of the call %s", last, id.data);
+    }
+}
+
+/* Sessions that are used in turn: while one is at work, the silence of the others is listened to,
+ * so that each cancel has all of its seconds. */
+#define WATCHED_MAX 60
+
+struct watch {
+    struct client client;
+    size_t count;
+    double silence_ms;
+    size_t looked; /* lines */
+    struct watched {
+        const char *session;
+        bool answered; /* nothing may come */
+        uint64_t until_ns;
+    } all[WATCHED_MAX];
+};
+
+static void watch_begin(struct watch *watch)
+{
+    *watch = (struct watch){.count = suite_rounds(8, WATCHED_MAX),
+                            .silence_ms = (double)suite_rounds(200, 2000)};
+    CLIENT_START(&watch->client, YOLO, "--provider", stage_script(busy_script));
+    for (size_t i = 0; i < watch->count; i++)
+        watch->all[i].session = client_new(&watch->client);
+    /* What their opening has to say. */
+    client_listen(&watch->client, 100);
+    watch->looked = watch->client.count;
+    for (size_t i = 0; i < watch->count; i++)
+        watch->all[i].answered = true;
+}
+
+/* At the lines up to number `to`. */
+static void watch_look(struct watch *watch, size_t to)
+{
+    for (; watch->looked < to; watch->looked++) {
+        const struct line *line = &watch->client.lines[watch->looked];
+        struct bl_text session =
+            bl_json_text(bl_json_pointer(line->json, BL_TEXT("/params/sessionId")));
+        for (size_t i = 0; i < watch->count; i++) {
+            if (watch->all[i].answered &&
+                bl_text_equal(session, bl_text_from(watch->all[i].session)))
+                fail_msg("after the answer: %.300s", line->text);
+        }
+    }
+}
+
+/* Until its silence has lasted. */
+static void watch_wait(struct watch *watch, const struct watched *one)
+{
+    for (uint64_t now_ns; (now_ns = client_now_ns()) < one->until_ns;)
+        client_listen(&watch->client, (double)(one->until_ns - now_ns) / 1e6);
+    client_drain(&watch->client);
+    watch_look(watch, watch->client.count);
+}
+
+/* One prompt, and a cancel after so long. True: it came in time. */
+static bool watch_cancel(struct watch *watch, struct watched *one, double after_ms)
+{
+    struct client *client = &watch->client;
+    size_t from = client->count;
+
+    watch_wait(watch, one);
+    one->answered = false;
+    client->session = one->session;
+    int64_t prompt = client_prompt(client, "go");
+    client_listen(client, after_ms);
+    client_cancel(client);
+    size_t answer = client_answer_line(client, prompt);
+    const char *reason = client_stop_reason(client, prompt);
+    bool cancelled = strcmp(reason, "cancelled") == 0;
+    assert_true(cancelled || strcmp(reason, "end_turn") == 0);
+    check_calls(client, from, answer);
+    watch_look(watch, answer + 1);
+    one->answered = true;
+    one->until_ns = client->lines[answer].at_ns + (uint64_t)(watch->silence_ms * 1e6);
+    return cancelled;
+}
+
+static void A7_A8_after_the_answer_there_is_silence(void **state BL_UNUSED)
+{
+    unsigned long rounds = suite_rounds(15, 1000);
+    static struct watch watch;
+    struct bl_random random;
+    size_t cancelled = 0;
+
+    bl_random_seed(&random, 20261116);
+    watch_begin(&watch);
+    for (unsigned long i = 0; i < rounds; i++)
+        cancelled +=
+            watch_cancel(&watch, &watch.all[i % watch.count], (double)bl_random_below(&random, 40));
+    for (size_t i = 0; i < watch.count; i++)
+        watch_wait(&watch, &watch.all[i]);
+    assert_true(cancelled > rounds / 4);
+    client_end(&watch.client);
+}
+
+/* ---- Whether it is true ---------------------------------------------------------------------- */
+
+struct verdict {
+    const char *turn; /* NULL: there was none */
+    bool completed;
+};
+
+static void keep_turn(void *context, const char *id)
+{
+    bl_map_set(context, bl_text_from(id), context, NULL);
+}
+
+/* Each turn was answered with `end_turn` if and only if the session holds it as completed. */
+static void check_verdicts(const char *session, const struct verdict *verdicts, size_t count)
+{
+    size_t completed = 0;
+    struct bl_map held;
+
+    bl_map_init(&held);
+    client_store_each(
+        stage_printf("SELECT turn.id FROM turn JOIN session ON session.key = turn.session"
+                     " WHERE session.id = '%s' AND NOT interrupted",
+                     session),
+        keep_turn, &held);
+    for (size_t i = 0; i < count; i++) {
+        const char *turn = verdicts[i].turn;
+        bool there = turn != NULL && bl_map_has(&held, bl_text_from(turn));
+        if (there != verdicts[i].completed)
+            fail_msg("%s was answered as %s, and is %s the session", turn != NULL ? turn : "none",
+                     verdicts[i].completed ? "completed" : "cancelled", there ? "in" : "not in");
+        completed += there;
+    }
+    /* Nor does it hold one that nobody was told of. */
+    assert_int_equal(held.count, completed);
+    bl_map_done(&held);
+}
+
+/* A prompt, and a cancel that may come at any moment of its commit. */
+static struct verdict cancel_after(struct client *client, uint64_t ns)
+{
+    int64_t prompt = client_prompt(client, "go");
+    uint64_t until_ns = client_now_ns() + ns;
+
+    while (client_now_ns() < until_ns)
+        continue;
+    client_cancel(client);
+    const struct bl_json *result = client_result(client, prompt);
+    const char *reason = stage_text_at(result, "/stopReason");
+    struct verdict verdict = {
+        .turn = bl_json_text(bl_json_pointer(result, BL_TEXT("/_meta/belay~1turn"))).data,
+        .completed = strcmp(reason, "end_turn") == 0,
+    };
+    assert_true(verdict.completed || strcmp(reason, "cancelled") == 0);
+    assert_string_equal(stage_text_at(result, "/_meta/belay~1stop_reason"),
+                        verdict.completed ? "completed" : "cancelled");
+    bool late = bl_json_pointer(result, BL_TEXT("/_meta/belay~1late_cancel")) != NULL;
+    bool receipt = bl_json_pointer(result, BL_TEXT("/_meta/belay~1receipt")) != NULL;
+    assert_true(verdict.completed || (receipt && !late));
+    assert_true(verdict.turn != NULL || !verdict.completed);
+    return verdict;
+}
+
+/* How long a turn takes here that nobody cancels. */
+static uint64_t turn_ns(struct client *client)
+{
+    uint64_t shortest_ns = BL_NEVER;
+
+    for (int i = 0; i < 5; i++) {
+        uint64_t from_ns = client_now_ns();
+        assert_string_equal(client_talk(client, "go"), "end_turn");
+        uint64_t ns = client_now_ns() - from_ns;
+        shortest_ns = ns < shortest_ns ? ns : shortest_ns;
+    }
+    return shortest_ns;
+}
+
+static void A13_end_turn_means_that_the_session_holds_the_turn(void **state BL_UNUSED)
+{
+    unsigned long rounds = suite_rounds(40, ROUNDS_MAX), completed = 0;
+    static struct verdict verdicts[ROUNDS_MAX];
+    struct bl_random random;
+    struct client client;
+
+    bl_random_seed(&random, 13);
+    CLIENT_START(&client, YOLO, "--provider", stage_script("replies: [{say: done}]\nrepeat: true"));
+    client_new(&client);
+    uint64_t whole_ns = turn_ns(&client);
+    const char *session = client_new(&client);
+    for (unsigned long i = 0; i < rounds; i++) {
+        verdicts[i] = cancel_after(&client, bl_random_below(&random, whole_ns * 3 / 2));
+        completed += verdicts[i].completed;
+    }
+    client_close_input(&client);
+    client_exit(&client);
+    client_end(&client);
+    print_message("%lu of %lu turns completed\n", completed, rounds);
+    check_verdicts(session, verdicts, rounds);
+    assert_true(rounds < ROUNDS_MAX || (completed > 100 && rounds - completed > 100));
+}
+
+SUITE(race, STAGED(A7_A8_after_the_answer_there_is_silence),
+      STAGED(A13_end_turn_means_that_the_session_holds_the_turn));
