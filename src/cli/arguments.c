@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ID_SIZE_MAX 2048u
+
 void cli_arguments_init(struct cli_arguments *arguments, int count, char **values,
                         const char *short_options, const struct option *options)
 {
@@ -176,6 +178,22 @@ int cli_take_one(void *context, int option, const char *value, struct bl_error *
         return cli_arguments_refuse(value, error);
     *operand = value;
     return 0;
+}
+
+int cli_take_id(void *context, int option, const char *value, struct bl_error *error)
+{
+    size_t size = strlen(value);
+
+    if (size > 0 && size <= ID_SIZE_MAX && bl_utf8_valid(bl_text_from(value)))
+        return cli_take_one(context, option, value, error);
+    return cli_refuse_id("that is no id", error);
+}
+
+int cli_refuse_id(const char *problem, struct bl_error *error)
+{
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "ID", "%s", problem);
+    bl_error_hint(error, "'belay ps' lists what runs");
+    return BL_EINVAL;
 }
 
 int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,

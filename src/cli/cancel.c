@@ -3,7 +3,6 @@
 #include "cli.h"
 
 #define LINE_MAX_SIZE 4096u
-#define ID_SIZE_MAX   2048u
 
 const char cli_cancel_help[] =
     "Usage: belay cancel [OPTION]... ID\n"
@@ -217,18 +216,6 @@ static int print_text(const struct cli_call *call, struct cancelling *cancelling
     return exit_code;
 }
 
-static int check_id(const char *id, struct bl_error *error)
-{
-    size_t size = id != NULL ? strlen(id) : 0;
-
-    if (size > 0 && size <= ID_SIZE_MAX && bl_utf8_valid(bl_text_from(id)))
-        return 0;
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "ID",
-                 size == 0 ? "no id is given" : "that is no id");
-    bl_error_hint(error, "'belay ps' lists what runs");
-    return BL_EINVAL;
-}
-
 static int take(void *context, int option, const char *value, struct bl_error *error)
 {
     struct cancelling *cancelling = context;
@@ -236,7 +223,7 @@ static int take(void *context, int option, const char *value, struct bl_error *e
     switch (option) {
     case OPTION_NOW: cancelling->now = true; return 0;
     case OPTION_STORE: cancelling->store = value; return 0;
-    default: return cli_take_one(&cancelling->id, option, value, error);
+    default: return cli_take_id(&cancelling->id, option, value, error);
     }
 }
 
@@ -249,8 +236,8 @@ int cli_cancel_run(struct cli_call *call)
     int code = cli_arguments_read(call, false, take, &cancelling, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
-    if (code == 0)
-        code = check_id(cancelling.id, error);
+    if (code == 0 && cancelling.id == NULL)
+        code = cli_refuse_id("no id is given", error);
     if (code != 0)
         return cli_fail_usage(call, error);
     if (cancelling.store == NULL)

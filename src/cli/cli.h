@@ -184,6 +184,9 @@ extern const struct option cli_format_options[];
 /* No operand; and one at most, into the `const char *` (NULL before) that `context` points to. */
 cli_take cli_take_none;
 cli_take cli_take_one;
+/* The same for the id of something that runs; and the refusal of one. */
+cli_take cli_take_id;
+int cli_refuse_id(const char *problem, struct bl_error *error);
 /* Walks the whole command line; formats and help are seen to. 0; CLI_OPTION_HELP: help is asked
  * for; else what is wrong, a usage error. */
 int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,

@@ -9,7 +9,6 @@
 #include "cli.h"
 #include "stream.h"
 
-#define ID_SIZE_MAX   2048u
 #define LINE_MAX_SIZE ((size_t)64 * 1024 * 1024)
 /* What nobody reads in time is left out, and counted. */
 #define PENDING_MAX ((size_t)16 * 1024 * 1024)
@@ -190,26 +189,14 @@ static int watch_main(void *argument)
     return 0;
 }
 
-static int check_id(const char *id, struct bl_error *error)
-{
-    if (id == NULL ||
-        (id[0] != '\0' && strlen(id) <= ID_SIZE_MAX && bl_utf8_valid(bl_text_from(id))))
-        return 0;
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "ID", "that is no id");
-    bl_error_hint(error, "'belay ps' lists what runs");
-    return BL_EINVAL;
-}
-
 int cli_watch_run(struct cli_call *call)
 {
     struct watching watching = {.call = call};
     struct bl_error *error = &watching.error;
 
-    int code = cli_arguments_read(call, true, cli_take_one, &watching.id, error);
+    int code = cli_arguments_read(call, true, cli_take_id, &watching.id, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
-    if (code == 0)
-        code = check_id(watching.id, error);
     if (code != 0)
         return cli_fail_usage(call, error);
     if (call->format == CLI_FORMAT_JSON)

@@ -209,6 +209,15 @@ static int lock_folder(int folder)
     return BL_EBUSY;
 }
 
+/* Who was killed while it started a process has left its sockets to that one for a moment. */
+static bool listener_is_gone(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
+           kill(peer.pid, 0) != 0 && errno == ESRCH;
+}
+
 /* 0: nothing is there, or a socket that nobody answers. */
 static int check_free(const struct place *place)
 {
@@ -219,10 +228,14 @@ static int check_free(const struct place *place)
     if (!S_ISSOCK(status.st_mode))
         return BL_EEXIST;
     int code = connect_place(place, &fd);
-    if (code == 0)
-        close(fd);
-    else if (code == BL_ENOENT)
+    if (code == BL_ENOENT)
         return 0;
+    if (code == 0) {
+        bool gone = listener_is_gone(fd);
+        close(fd);
+        if (gone)
+            return 0;
+    }
     return code == BL_EACCES ? code : BL_EBUSY;
 }
 

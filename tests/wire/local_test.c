@@ -219,6 +219,28 @@ static void a_stale_socket_at_the_path_is_replaced(void **state)
     close(client), close(listener);
 }
 
+static void the_socket_of_one_that_died_is_replaced_though_another_still_holds_it(void **state)
+{
+    struct bl_local_file file;
+    int hold[2], listener, status;
+    char byte;
+    (void)state;
+    assert_int_equal(pipe(hold), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int code = bl_local_listen(path_of("a.sock"), 4, &listener, &file, NULL);
+        if (fork() == 0) {
+            close(hold[1]);
+            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 9);
+        }
+        _exit(code);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(bl_local_listen(path_of("a.sock"), 4, &listener, &file, NULL), 0);
+    close(hold[0]), close(hold[1]), close(listener);
+}
+
 static void what_is_no_socket_at_the_path_is_an_error_and_stays(void **state)
 {
     struct bl_local_file file;
@@ -373,6 +395,7 @@ SUITE(local, IN_PLACE(the_folder_is_below_the_runtime_folder_or_in_tmp),
       IN_PLACE(nobody_there_is_said_so), IN_PLACE(too_many_who_wait_are_asked_to_come_again),
       IN_PLACE(a_live_host_at_the_path_is_an_error),
       IN_PLACE(a_stale_socket_at_the_path_is_replaced),
+      IN_PLACE(the_socket_of_one_that_died_is_replaced_though_another_still_holds_it),
       IN_PLACE(what_is_no_socket_at_the_path_is_an_error_and_stays),
       IN_PLACE(a_path_that_cannot_be_is_an_error),
       IN_PLACE(a_path_that_is_too_long_for_an_address_works_all_the_same),
