@@ -35,9 +35,10 @@ struct workers {
     pthread_cond_t more;
     struct bl_list queued;
     struct bl_list finished;
+    uint32_t queued_count;
     uint32_t threads; /* started and not ended */
-    uint32_t idle;
-    uint32_t stuck; /* run a job that was abandoned */
+    uint32_t running; /* of these, who run a job; each of the others takes the next, or ends */
+    uint32_t stuck;   /* of these, who run one that was abandoned */
     uint32_t threads_max;
     bool closing;
     struct bl_loop *loop;
@@ -70,10 +71,9 @@ static struct job *next_job(struct workers *workers)
     while (bl_list_empty(&workers->queued)) {
         if (workers->closing || status == ETIMEDOUT)
             return NULL;
-        workers->idle++;
         status = pthread_cond_timedwait(&workers->more, &workers->lock, &until);
-        workers->idle--;
     }
+    workers->queued_count--;
     return BL_CONTAINER(bl_list_pop_front(&workers->queued), struct job, link);
 }
 
@@ -84,9 +84,11 @@ static void *worker_main(void *argument)
     pthread_mutex_lock(&workers->lock);
     while ((job = next_job(workers)) != NULL) {
         job->state = JOB_RUNNING;
+        workers->running++;
         pthread_mutex_unlock(&workers->lock);
         job->work.run(job->work.payload);
         pthread_mutex_lock(&workers->lock);
+        workers->running--;
         job->state = JOB_FINISHED;
         bl_list_push_back(&workers->finished, &job->link);
         atomic_store(&workers->has_finished, true);
@@ -118,19 +120,31 @@ static int start_thread(struct workers *workers)
     return 0;
 }
 
+/* Under the lock: a thread for each job in line, as far as there may be so many. One that was told
+ * of a job and has not come to it yet is not free for another. */
+static int start_missing(struct workers *workers)
+{
+    uint32_t able = workers->threads - workers->stuck;
+    if (workers->queued_count <= workers->threads - workers->running ||
+        able >= workers->threads_max)
+        return 0;
+    return start_thread(workers);
+}
+
 /* 0, or BL_ETHREADS when there is not one thread that could ever run it. */
 static int submit(struct workers *workers, struct job *job)
 {
-    int code = 0;
     pthread_mutex_lock(&workers->lock);
-    uint32_t able = workers->threads - workers->stuck;
-    if (workers->idle == 0 && able < workers->threads_max)
-        code = start_thread(workers);
-    if (code != 0 && able > 0)
+    bl_list_push_back(&workers->queued, &job->link);
+    workers->queued_count++;
+    int code = start_missing(workers);
+    if (code != 0 && workers->threads > workers->stuck)
         code = 0; /* it waits for its turn */
     if (code == 0) {
-        bl_list_push_back(&workers->queued, &job->link);
         pthread_cond_signal(&workers->more);
+    } else {
+        bl_list_remove(&job->link);
+        workers->queued_count--;
     }
     pthread_mutex_unlock(&workers->lock);
     return code;
@@ -180,10 +194,11 @@ static int leave_job(struct workers *workers, struct job *job, int code, bool *r
         job->caller = NULL;
         workers->stuck++;
         /* Those in line behind it must not wait for a thread that may never come back. */
-        if (!bl_list_empty(&workers->queued) && workers->idle == 0)
-            start_thread(workers);
+        start_missing(workers);
     } else {
         bl_list_remove(&job->link);
+        if (job->state == JOB_QUEUED)
+            workers->queued_count--;
         if (job->state == JOB_FINISHED)
             code = 0; /* in the same instant: it is done, and the payload whole */
     }

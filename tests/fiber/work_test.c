@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -236,6 +238,61 @@ static void work_that_no_thread_has_begun_is_taken_back(void **state)
     assert_int_equal(bl_loop_free(loop), 0);
 }
 
+struct meeting {
+    int ends[2];
+    bool met;
+};
+
+static void wait_there(void *payload)
+{
+    struct meeting *meeting = payload;
+    struct pollfd poll_fd = {.fd = meeting->ends[0], .events = POLLIN};
+    meeting->met = poll(&poll_fd, 1, 10000) == 1;
+}
+
+static void come_there(void *payload)
+{
+    struct meeting *meeting = payload;
+    CHECK_EQUAL(write(meeting->ends[1], "x", 1), 1);
+}
+
+static int call_wait(void *argument)
+{
+    bool abandoned;
+    return bl_work_call(&(struct bl_work){.run = wait_there, .payload = argument}, &abandoned);
+}
+
+/* One thread is idle when two calls come at once, and the first needs the second. */
+static int two_at_once(void *argument)
+{
+    struct sum sum = {1, 1, 0, pthread_self()};
+    struct meeting meeting;
+    struct bl_nursery nursery;
+    bool abandoned;
+    (void)argument;
+    CHECK_EQUAL(pipe2(meeting.ends, O_CLOEXEC), 0);
+    CHECK_EQUAL(call_add(&sum), 0);
+    bl_sleep(MS);
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "first", call_wait, &meeting, NULL), 0);
+    bl_yield();
+    struct bl_work second = {.run = come_there, .payload = &meeting};
+    CHECK_EQUAL(bl_work_call(&second, &abandoned), 0);
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    bl_nursery_done(&nursery);
+    CHECK(meeting.met);
+    close(meeting.ends[0]);
+    close(meeting.ends[1]);
+    return 0;
+}
+
+static void no_call_waits_for_the_end_of_another_while_there_may_be_a_thread_for_it(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        run_in_loop(two_at_once, NULL);
+}
+
 static void sleep_some(void *payload)
 {
     usleep(*(useconds_t *)payload);
@@ -265,4 +322,5 @@ SUITE(work, cmocka_unit_test(work_runs_on_another_thread),
       cmocka_unit_test(work_done_in_the_turn_of_a_stop_is_the_callers),
       cmocka_unit_test(the_limit_of_a_shield_abandons_the_call_and_the_loop_is_kept_for_the_thread),
       cmocka_unit_test(work_that_no_thread_has_begun_is_taken_back),
+      cmocka_unit_test(no_call_waits_for_the_end_of_another_while_there_may_be_a_thread_for_it),
       cmocka_unit_test(virtual_time_stands_still_while_a_thread_works));

@@ -298,6 +298,7 @@ struct race {
     unsigned long limit_ms;
     long lead_us, step_us;
     bool earlier;   /* where the last step went */
+    unsigned same;  /* how many before it went there, too */
     bool too_short; /* the limit, for a Coach to begin */
     unsigned approvals, timeouts;
     unsigned near; /* approvals at the last moment */
@@ -400,13 +401,19 @@ static void end_race(struct held *held, struct race *race, unsigned long number)
     held_end(held);
 }
 
+/* Closer with each change of direction, and farther again when the machine has changed its pace. */
 static void aim(struct race *race, bool earlier)
 {
-    if (race->too_short)
+    if (race->too_short) {
         race->limit_ms = race->limit_ms * 3 / 2;
-    race->too_short = false;
-    if (earlier != race->earlier && race->step_us > 1000)
+        race->too_short = false;
+        return;
+    }
+    race->same = earlier == race->earlier ? race->same + 1 : 0;
+    if (race->same == 0 && race->step_us > 1000)
         race->step_us /= 2;
+    else if (race->same > 2 && race->step_us < 64000)
+        race->step_us *= 2;
     race->earlier = earlier;
     race->lead_us += earlier ? race->step_us : -race->step_us;
 }
