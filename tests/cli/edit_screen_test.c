@@ -427,8 +427,8 @@ static void a_very_long_text_is_drawn_in_bounded_time(void **state)
             assert_true(scene.bytes.size < 4096);
         }
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-        /* 5 ms each are seen with sanitizers on a slow machine. */
-        assert_true(end.tv_sec - start.tv_sec < 5);
+        /* A quarter of a second each is seen with the thread sanitizer. */
+        assert_true(end.tv_sec - start.tv_sec < 30);
         assert_int_equal(scene.screen.height, 23);
         scene_end(&scene);
     }

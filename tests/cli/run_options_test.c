@@ -104,29 +104,6 @@ static void graces_are_from_nothing_to_a_minute(void **state)
     }
 }
 
-/* What the tool cleans up takes longer than the usual grace. */
-static void a_stopped_tool_has_the_grace_that_was_said(void **state)
-{
-    const char *script = stage_script(
-        "replies: [{tools: [{name: bash, input: {command: \"trap 'sleep 0.4; touch clean; exit' "
-        "TERM; while :; do sleep 0.05; done\"}}]}]\nrepeat: true\n");
-    static const struct {
-        const char *grace;
-        bool cleans;
-    } cases[] = {{"0", false}, {"200ms", false}, {"60s", true}};
-
-    (void)state;
-    for (size_t i = 0; i < BL_COUNT(cases); i++) {
-        RUN(&run, "run", "--yolo", "--provider", script, "--timeout", "300ms", "--grace",
-            cases[i].grace, "--json", "x");
-        const struct bl_json *answer = stage_answer(&run, "run", 124);
-        assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"),
-                            cases[i].cleans ? "aborted" : "killed");
-        assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
-        assert_int_equal(stage_exists(stage_path("work/clean")), cases[i].cleans);
-    }
-}
-
 static void choices_are_of_a_closed_set(void **state)
 {
     static const char *const wrong[][2] = {
@@ -297,7 +274,7 @@ static void a_workspace_that_is_gone_is_said(void **state)
 SUITE(run_options, STAGED(an_unknown_option_gets_a_suggestion),
       STAGED(numbers_are_plain_decimal_integers), STAGED(amounts_are_finite_and_not_negative),
       STAGED(durations_that_are_none_are_refused), STAGED(graces_are_from_nothing_to_a_minute),
-      STAGED(a_stopped_tool_has_the_grace_that_was_said), STAGED(choices_are_of_a_closed_set),
+      STAGED(choices_are_of_a_closed_set),
       STAGED(an_unknown_provider_is_refused_with_what_there_is),
       STAGED(providers_come_from_the_environment_too),
       STAGED(without_a_provider_the_built_in_one_answers_and_says_so),

@@ -267,6 +267,34 @@ static void a_tool_dies_with_all_it_started(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
+/* What the tool cleans up takes longer than the usual grace. */
+static void a_stopped_tool_has_the_grace_that_was_said(void **state)
+{
+    const char *script = stage_script(
+        "replies: [{tools: [{name: bash, input: {command: \"trap 'sleep 0.4; touch clean; exit' "
+        "TERM; echo rea''dy; while :; do sleep 0.05; done\"}}]}]\nrepeat: true\n");
+    static const struct {
+        const char *grace;
+        bool cleans;
+    } cases[] = {{"0", false}, {"200ms", false}, {"60s", true}};
+
+    (void)state;
+    HELD_NEEDS_SIGNALS;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        START(&held, "run", "hi", "--provider", script, FREE, "--output-format", "stream-json",
+              "--grace", cases[i].grace);
+        held_await(&held, "ready");
+        kill(held.pid, SIGTERM);
+        held_wait(&held);
+        const struct bl_json *answer = stage_result(&held, 143);
+        assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"),
+                            cases[i].cleans ? "aborted" : "killed");
+        assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+        assert_int_equal(stage_exists(stage_path("work/clean")), cases[i].cleans);
+        held_end(&held);
+    }
+}
+
 static void the_second_signal_cuts_the_grace(void **state)
 {
     double quiet_ms = 0;
@@ -475,9 +503,9 @@ SUITE(run_work, HELD(a_run_that_completes_is_in_its_session_once),
       HELD(without_a_continuation_there_is_one_turn),
       HELD(every_stop_signal_ends_in_one_result_line),
       HELD(a_signal_at_any_moment_ends_in_one_result_line), HELD(a_tool_dies_with_all_it_started),
-      HELD(the_second_signal_cuts_the_grace), HELD(without_a_place_for_its_socket_a_run_goes_on),
-      HELD(keep_commits_what_had_come), HELD(continue_and_resume_go_on_with_a_session),
-      HELD(a_request_is_run_once), HELD(a_request_that_was_killed_goes_on_where_it_stood),
-      HELD(a_session_has_one_writer), HELD(what_was_cut_off_is_an_event_too),
-      HELD(a_store_that_is_none_is_left_as_it_is),
+      HELD(a_stopped_tool_has_the_grace_that_was_said), HELD(the_second_signal_cuts_the_grace),
+      HELD(without_a_place_for_its_socket_a_run_goes_on), HELD(keep_commits_what_had_come),
+      HELD(continue_and_resume_go_on_with_a_session), HELD(a_request_is_run_once),
+      HELD(a_request_that_was_killed_goes_on_where_it_stood), HELD(a_session_has_one_writer),
+      HELD(what_was_cut_off_is_an_event_too), HELD(a_store_that_is_none_is_left_as_it_is),
       HELD(what_no_rule_allows_is_refused_and_recorded));
