@@ -107,7 +107,8 @@ static void check_graced(const struct held *held, const struct graced *times)
         field_time(field_await_phase((struct held *)held, "phase_ended", "B", "coach", 0)) -
         field_time(field_event(held, "cancel_requested", "B", 0));
     print_message("approved %.0f ms late; cut %.3f s after the fire\n", late_ms, cut);
-    field_window("the cut", cut + 0.001, grace_s, grace_s + 0.201);
+    /* The grace counts from the timer; on a slow machine the fire is told of a little later. */
+    field_window("the cut", cut + 0.001, stops_soak() ? grace_s : grace_s - 0.3, grace_s + 0.201);
     assert_int_equal(field_count(held, "verdict", "B"), 0);
     assert_string_equal(stops_text(envelope, "C", "/decision"), "timeout");
     assert_string_equal(stops_text(envelope, "C", "/state"), "timed_out");
