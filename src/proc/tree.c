@@ -74,28 +74,47 @@ void tree_add_children(struct tree *tree, pid_t pid)
     closedir(directory);
 }
 
-/* A leader takes its whole group along in one call, which is what catches a storm of forks: one
- * that has a signal pending does not fork. All of a group below us are below us, since its session
- * began there. */
-static void freeze_process(pid_t pid)
+/* Where signals for `pid` go: to its whole group in one call. That catches a storm of forks, and
+ * the child that is just being made: the kernel gives it what its group is sent meanwhile, where a
+ * signal for the parent alone would miss it. All of a group are below us when its session began
+ * there. */
+static pid_t target_of(pid_t pid)
 {
-    kill(getpgid(pid) == pid ? -pid : pid, SIGSTOP);
+    pid_t group = getpgid(pid);
+    return group > 1 && getsid(pid) != getsid(0) ? -group : pid;
 }
 
-void tree_complete(struct tree *tree, bool freeze, pid_t except)
+/* Adds the target of `pid`; false: it is there. */
+static bool add_target(struct tree *targets, pid_t pid)
+{
+    pid_t target = target_of(pid);
+    for (size_t i = 0; i < targets->count; i++)
+        if (targets->pids[i] == target)
+            return false;
+    tree_push(targets, target);
+    return true;
+}
+
+static void send_all(const struct tree *targets, int signal)
+{
+    for (size_t i = 0; i < targets->count; i++)
+        kill(targets->pids[i], signal);
+}
+
+void tree_complete(struct tree *tree, struct tree *frozen, pid_t except)
 {
     for (size_t i = 0; i < tree->count; i++) {
         pid_t pid = tree->pids[i];
-        if (freeze && pid != except)
-            freeze_process(pid);
+        if (frozen != NULL && pid != except && add_target(frozen, pid))
+            kill(frozen->pids[frozen->count - 1], SIGSTOP);
         tree_add_children(tree, pid);
     }
 }
 
-static void read_own(struct tree *tree, bool freeze, pid_t except)
+static void read_own(struct tree *tree, struct tree *frozen, pid_t except)
 {
     tree_add_children(tree, getpid());
-    tree_complete(tree, freeze, except);
+    tree_complete(tree, frozen, except);
 }
 
 void tree_done(struct tree *tree)
@@ -104,59 +123,78 @@ void tree_done(struct tree *tree)
     *tree = (struct tree){0};
 }
 
-/* The state letter stands behind the last ')' of the name, which may hold anything. */
-bool tree_is_zombie(pid_t pid)
+/* The state letter stands behind the last ')' of the name, which may hold anything. 'X': gone. */
+static char state_of(pid_t pid)
 {
     char path[32], data[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return true;
+        return 'X';
     ssize_t size = read(fd, data, sizeof data - 1);
     close(fd);
     if (size <= 0)
-        return true;
+        return 'X';
     data[size] = '\0';
     const char *end = strrchr(data, ')');
-    return end != NULL && end[1] == ' ' && (end[2] == 'Z' || end[2] == 'X');
+    return end != NULL && end[1] == ' ' ? end[2] : '?';
+}
+
+bool tree_is_zombie(pid_t pid)
+{
+    char state = state_of(pid);
+    return state == 'Z' || state == 'X';
+}
+
+static size_t count_living(const struct tree *tree, pid_t except)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < tree->count; i++)
+        if (tree->pids[i] != except && !tree_is_zombie(tree->pids[i]))
+            count++;
+    return count;
 }
 
 size_t tree_count(pid_t except)
 {
     struct tree tree = {0};
-    size_t count = 0;
-    read_own(&tree, false, except);
-    for (size_t i = 0; i < tree.count; i++)
-        if (tree.pids[i] != except && !tree_is_zombie(tree.pids[i]))
-            count++;
+    read_own(&tree, NULL, except);
+    size_t count = count_living(&tree, except);
     tree_done(&tree);
     return count;
 }
 
 size_t tree_signal(int signal, pid_t except)
 {
-    struct tree tree = {0};
-    size_t count = 0;
-    read_own(&tree, true, except);
-    for (size_t i = 0; i < tree.count; i++) {
-        if (tree.pids[i] == except)
-            continue;
-        if (!tree_is_zombie(tree.pids[i]))
-            count++;
-        kill(tree.pids[i], signal);
-    }
+    struct tree tree = {0}, targets = {0};
+    read_own(&tree, &targets, except);
+    size_t count = count_living(&tree, except);
+    /* One may have gone to another group before it stopped. */
     for (size_t i = 0; i < tree.count; i++)
         if (tree.pids[i] != except)
+            add_target(&targets, tree.pids[i]);
+    send_all(&targets, signal);
+    send_all(&targets, SIGCONT);
+    tree_done(&tree);
+    tree_done(&targets);
+    return count;
+}
+
+void tree_continue(pid_t except)
+{
+    struct tree tree = {0};
+    read_own(&tree, NULL, except);
+    for (size_t i = 0; i < tree.count; i++)
+        if (tree.pids[i] != except && state_of(tree.pids[i]) == 'T')
             kill(tree.pids[i], SIGCONT);
     tree_done(&tree);
-    return count;
 }
 
 void tree_kill(void)
 {
-    struct tree tree = {0};
-    read_own(&tree, true, 0);
-    for (size_t i = 0; i < tree.count; i++)
-        kill(tree.pids[i], SIGKILL);
+    struct tree tree = {0}, targets = {0};
+    read_own(&tree, &targets, 0);
+    send_all(&tree, SIGKILL);
     tree_done(&tree);
+    tree_done(&targets);
 }

@@ -350,6 +350,30 @@ static int give_way(const char *argument)
     return argument != NULL && chatty(argument) != 0 ? EXIT_USAGE : 42;
 }
 
+/* The same, but always in the middle of a fork, which takes its time: there is memory to copy. */
+static int forking(const char *argument)
+{
+    const size_t size = 32u << 20;
+    sigset_t set;
+    (void)argument;
+    char *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return EXIT_NO_MEMORY;
+    madvise(room, size, MADV_NOHUGEPAGE);
+    memset(room, 1, size);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    prctl(PR_SET_NAME, READY_NAME);
+    do {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        waitpid(child, NULL, 0);
+    } while (sigtimedwait(&set, NULL, &(struct timespec){0}) != SIGTERM);
+    return 42;
+}
+
 int main(int argument_count, char **arguments)
 {
     static const struct {
@@ -376,6 +400,7 @@ int main(int argument_count, char **arguments)
         {"memory", memory},
         {"tty", terminal},
         {"give-way", give_way},
+        {"forking", forking},
     };
     const char *mode = argument_count > 1 ? arguments[1] : "";
 

@@ -9,10 +9,11 @@
 #include "helpers.h"
 
 /* Far beyond what is seen (0.5 to 60 ms), far below the graces that must not be waited out. */
-#define SOON_MS      2000.0
-#define LONG_GRACE   10000
-#define SHORT_GRACE  200
-#define STORM_ROUNDS 3
+#define SOON_MS        2000.0
+#define LONG_GRACE     10000
+#define SHORT_GRACE    200
+#define STORM_ROUNDS   3
+#define FORKING_ROUNDS 8
 
 struct row {
     enum bl_mechanism container;
@@ -148,6 +149,32 @@ static void a_fork_storm_ends(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(stop_storm, &container);
+}
+
+/* One that is being forked when the tree is stopped, signalled and continued must not stay stopped,
+ * or its parent waits for it until the grace is over. */
+static int stop_forking(void *argument)
+{
+    for (int round = 0; round < FORKING_ROUNDS; round++) {
+        struct tool tool;
+        struct bl_warden_end end = {0};
+        TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "forking");
+        if (tool_start(&tool) == 0) {
+            tool_await(&tool, NULL, 1);
+            CHECK(tool_stop(&tool, LONG_GRACE, &end) < LONG_GRACE / 2);
+            CHECK_EQUAL(end.how, BL_END_STOPPED);
+            CHECK_EQUAL(end.strongest_signal, SIGTERM);
+            CHECK_EQUAL(end.status, 42);
+        }
+        tool_done(&tool);
+    }
+    return 0;
+}
+
+static void one_that_is_forking_has_its_grace(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_forking, &container);
 }
 
 /* ---- What an end says ---- */
@@ -343,6 +370,7 @@ SUITE(stop, IN_EACH(a_plain_tool_ends_when_asked),
       IN_EACH(nohup_in_the_background_does_not_hide_a_process), IN_EACH(two_hundred_children_end),
       IN_EACH(a_chain_of_twenty_ends), IN_EACH(one_that_is_stopped_is_woken_to_end),
       IN_EACH(one_that_is_blocked_on_a_fifo_ends), IN_EACH(a_fork_storm_ends),
+      IN_EACH(one_that_is_forking_has_its_grace),
       IN_EACH(the_exit_code_of_one_that_was_asked_to_end_is_kept),
       IN_EACH(the_first_rung_is_the_signal_that_was_asked_for),
       IN_EACH(without_a_grace_it_is_killed_at_once),

@@ -62,6 +62,8 @@ struct warden {
     bool killing;
     bool by_limit;
     uint64_t kill_at_ms; /* end of the grace */
+    uint64_t look_at_ms; /* for who is left stopped */
+    uint64_t look_after_ms;
     uint64_t give_up_at_ms;
     int strongest;
     size_t processes;
@@ -302,6 +304,8 @@ static void begin_stop(struct warden *warden, int signal, uint64_t grace_ms)
         if (grace_ms > 0) {
             warden->strongest = signal;
             warden->processes = tree_signal(signal, warden->init);
+            warden->look_after_ms = 1;
+            warden->look_at_ms = now_ms() + 1;
         } else {
             warden->processes = tree_count(warden->init);
         }
@@ -309,6 +313,16 @@ static void begin_stop(struct warden *warden, int signal, uint64_t grace_ms)
     calm();
     if (kill_at_ms < warden->kill_at_ms)
         warden->kill_at_ms = kill_at_ms;
+}
+
+/* Who was just being made when its group was stopped and continued begins its life stopped: the
+ * kernel hands it the one signal, and not the other, which nobody of the group had a use for. It
+ * would spend the grace so, and its parent in waiting for it. */
+static void look_again(struct warden *warden)
+{
+    tree_continue(warden->init);
+    warden->look_after_ms *= 2;
+    warden->look_at_ms = now_ms() + warden->look_after_ms;
 }
 
 /* What the command has left behind when it ended by itself, after a moment in which those who only
@@ -403,8 +417,11 @@ static int wait_ms(const struct warden *warden)
     uint64_t now = now_ms();
     if (warden->killing)
         return 1;
-    if (warden->asked)
-        return warden->kill_at_ms > now ? (int)(warden->kill_at_ms - now) : 0;
+    if (warden->asked) {
+        uint64_t next =
+            warden->look_at_ms < warden->kill_at_ms ? warden->look_at_ms : warden->kill_at_ms;
+        return next > now ? (int)(next - now) : 0;
+    }
     if (warden->settling)
         return 1;
     return warden->processes_max > 0 ? COUNT_PERIOD_MS : -1;
@@ -446,6 +463,8 @@ static void hold(struct warden *warden)
             settle(warden);
         if (warden->asked && !warden->killing && now_ms() >= warden->kill_at_ms)
             begin_kill(warden);
+        if (!warden->killing && now_ms() >= warden->look_at_ms)
+            look_again(warden);
         if (warden->processes_max > 0 && !warden->killing &&
             tree_count(warden->init) > warden->processes_max) {
             warden->by_limit = true;
@@ -505,6 +524,7 @@ int main(int count, char **arguments)
         .memory_bytes = number(arguments[WARDEN_ARGUMENT_MEMORY]),
         .processes_max = number(arguments[WARDEN_ARGUMENT_PROCESSES]),
         .status_fd = -1,
+        .look_at_ms = UINT64_MAX,
     };
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
