@@ -11,15 +11,34 @@ const Ajv2020 = require('ajv/dist/2020');
 const build = process.argv[2];
 const schemas = path.join(__dirname, '../../docs/schemas');
 
+const PATIENCE_MS = 300000;
+
 let queue = Promise.resolve();
 let passed = 0;
 let failed = 0;
+let hanging = false;
+
+/* One that does not come to an end fails, and does not keep the others from theirs. */
+async function limited(body) {
+    let timer;
+    const limit = new Promise((_, reject) => {
+        timer = setTimeout(() => {
+            hanging = true;
+            reject(new Error(`no end after ${PATIENCE_MS / 1000} s`));
+        }, PATIENCE_MS);
+    });
+    try {
+        await Promise.race([body(), limit]);
+    } finally {
+        clearTimeout(timer);
+    }
+}
 
 /* Tests run one after the other, in the order in which they are told. */
 function test(name, body) {
     queue = queue.then(async () => {
         try {
-            await body();
+            await limited(body);
             passed++;
             console.log(`ok    ${name}`);
         } catch (error) {
@@ -35,7 +54,7 @@ function skip(name, why) {
 
 /* Between tests: what they need, and what ends it. */
 function step(body) {
-    queue = queue.then(body);
+    queue = queue.then(() => limited(body));
 }
 
 /* When all tests are through, whichever they were. */
@@ -44,9 +63,11 @@ const endings = [];
 async function finish() {
     await queue;
     for (const end of endings)
-        await end();
+        await limited(end);
     console.log(`${passed} passed, ${failed} failed`);
     process.exitCode = failed > 0 ? 1 : 0;
+    if (hanging)
+        process.exit();
 }
 
 function expect(condition, message) {
