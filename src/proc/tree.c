@@ -77,11 +77,12 @@ void tree_add_children(struct tree *tree, pid_t pid)
 /* Where signals for `pid` go: to its whole group in one call. That catches a storm of forks, and
  * the child that is just being made: the kernel gives it what its group is sent meanwhile, where a
  * signal for the parent alone would miss it. All of a group are below us when its session began
- * there. */
+ * there. The session comes first: once it is another one, the group is never ours again. */
 static pid_t target_of(pid_t pid)
 {
+    bool began_below = getsid(pid) != getsid(0);
     pid_t group = getpgid(pid);
-    return group > 1 && getsid(pid) != getsid(0) ? -group : pid;
+    return began_below && group > 1 ? -group : pid;
 }
 
 /* Adds the target of `pid`; false: it is there. */

@@ -36,7 +36,7 @@ struct bl_warden {
     bool stopped; /* by us */
     bool losing;  /* a fiber is at sweeping after it; the others wait for what comes of that */
     bool reaped;
-    int status; /* as of waitpid; once ended */
+    struct bl_child_end lost; /* how the warden itself ended, when it went without a word */
     int failure;
     enum warden_stage failure_stage;
     bool start_known;
@@ -140,10 +140,9 @@ static uint32_t kill_group(const struct bl_warden *warden)
 static void warden_lost(struct bl_warden *warden)
 {
     struct bl_scope shield;
-    struct bl_child_end end;
     warden->losing = true;
     bl_shield_begin(&shield, PROOF_NS_MAX);
-    warden->reaped = bl_child_wait(warden->started.pidfd, &end) == 0;
+    warden->reaped = bl_child_wait(warden->started.pidfd, &warden->lost) == 0;
     bl_list_remove(&warden->link);
     if (warden->mechanism == BL_MECHANISM_CGROUP2)
         warden->end.survivors = sweep_cgroup(warden);
@@ -335,7 +334,10 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
         code = explain_failure(warden, options->arguments[0], error);
     } else if (code == 0 && !warden->start_known) {
         code = bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a command",
-                            options->arguments[0], "its warden was killed");
+                            options->arguments[0],
+                            warden->lost.by_signal ? "its warden was killed by signal %d"
+                                                   : "its warden gave up with code %d",
+                            warden->lost.status);
     }
     if (code != 0) {
         bl_warden_free(warden);

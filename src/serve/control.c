@@ -225,7 +225,8 @@ static void write_trace(struct bl_json_writer *writer, const struct bl_control *
 }
 
 /* In one piece: whoever reads it finds the old or the new one. What cannot be written is not: the
- * work does not depend on it. */
+ * work does not depend on it. The file's room is taken first: what has none yet ext4 brings to the
+ * disk in a rename over another file, and all that runs here would wait for that. */
 static void leave_trace(const struct bl_control *control)
 {
     char hidden[SERVE_NAME_SIZE + 8];
@@ -240,6 +241,7 @@ static void leave_trace(const struct bl_control *control)
                  : openat(control->folder, hidden,
                           O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) {
+        fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)text.size);
         bool whole = write(fd, text.data, text.size) == (ssize_t)text.size;
         close(fd);
         if (!whole || renameat(control->folder, hidden, control->folder, control->trace) != 0)
