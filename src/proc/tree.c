@@ -80,20 +80,20 @@ void tree_add_children(struct tree *tree, pid_t pid)
  * there. The session comes first: once it is another one, the group is never ours again. */
 static pid_t target_of(pid_t pid)
 {
-    bool began_below = getsid(pid) != getsid(0);
+    pid_t session = getsid(pid);
     pid_t group = getpgid(pid);
-    return began_below && group > 1 ? -group : pid;
+    return session > 0 && session != getsid(0) && group > 1 ? -group : pid;
 }
 
-/* Adds the target of `pid`; false: it is there. */
-static bool add_target(struct tree *targets, pid_t pid)
+/* Stops `pid` with its group, once, and notes where the signal went. */
+static void freeze(struct tree *frozen, pid_t pid)
 {
     pid_t target = target_of(pid);
-    for (size_t i = 0; i < targets->count; i++)
-        if (targets->pids[i] == target)
-            return false;
-    tree_push(targets, target);
-    return true;
+    for (size_t i = 0; i < frozen->count; i++)
+        if (frozen->pids[i] == target)
+            return;
+    kill(target, SIGSTOP);
+    tree_push(frozen, target);
 }
 
 static void send_all(const struct tree *targets, int signal)
@@ -102,20 +102,27 @@ static void send_all(const struct tree *targets, int signal)
         kill(targets->pids[i], signal);
 }
 
-void tree_complete(struct tree *tree, struct tree *frozen, pid_t except)
+/* Adds all that is below those in it. Each one but `except` is stopped before its children are
+ * read, so that none of these can come or go unseen. */
+static void complete_frozen(struct tree *tree, struct tree *frozen, pid_t except)
 {
     for (size_t i = 0; i < tree->count; i++) {
-        pid_t pid = tree->pids[i];
-        if (frozen != NULL && pid != except && add_target(frozen, pid))
-            kill(frozen->pids[frozen->count - 1], SIGSTOP);
-        tree_add_children(tree, pid);
+        if (tree->pids[i] != except)
+            freeze(frozen, tree->pids[i]);
+        tree_add_children(tree, tree->pids[i]);
     }
 }
 
-static void read_own(struct tree *tree, struct tree *frozen, pid_t except)
+void tree_complete(struct tree *tree)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        tree_add_children(tree, tree->pids[i]);
+}
+
+static void read_own(struct tree *tree)
 {
     tree_add_children(tree, getpid());
-    tree_complete(tree, frozen, except);
+    tree_complete(tree);
 }
 
 void tree_done(struct tree *tree)
@@ -159,7 +166,7 @@ static size_t count_living(const struct tree *tree, pid_t except)
 size_t tree_count(pid_t except)
 {
     struct tree tree = {0};
-    read_own(&tree, NULL, except);
+    read_own(&tree);
     size_t count = count_living(&tree, except);
     tree_done(&tree);
     return count;
@@ -167,35 +174,43 @@ size_t tree_count(pid_t except)
 
 size_t tree_signal(int signal, pid_t except)
 {
-    struct tree tree = {0}, targets = {0};
-    read_own(&tree, &targets, except);
+    struct tree tree = {0}, frozen = {0};
+    tree_add_children(&tree, getpid());
+    complete_frozen(&tree, &frozen, except);
     size_t count = count_living(&tree, except);
     /* One may have gone to another group before it stopped. */
     for (size_t i = 0; i < tree.count; i++)
         if (tree.pids[i] != except)
-            add_target(&targets, tree.pids[i]);
-    send_all(&targets, signal);
-    send_all(&targets, SIGCONT);
+            freeze(&frozen, tree.pids[i]);
+    send_all(&frozen, signal);
+    send_all(&frozen, SIGCONT);
     tree_done(&tree);
-    tree_done(&targets);
+    tree_done(&frozen);
     return count;
 }
 
-void tree_continue(pid_t except)
+void tree_continue(void)
 {
     struct tree tree = {0};
-    read_own(&tree, NULL, except);
+    read_own(&tree);
     for (size_t i = 0; i < tree.count; i++)
-        if (tree.pids[i] != except && state_of(tree.pids[i]) == 'T')
+        if (state_of(tree.pids[i]) == 'T')
             kill(tree.pids[i], SIGCONT);
     tree_done(&tree);
 }
 
-void tree_kill(void)
+void tree_kill(struct tree *tree)
 {
-    struct tree tree = {0}, targets = {0};
-    read_own(&tree, &targets, 0);
-    send_all(&tree, SIGKILL);
+    struct tree frozen = {0};
+    complete_frozen(tree, &frozen, 0);
+    send_all(tree, SIGKILL);
+    tree_done(&frozen);
+}
+
+void tree_kill_own(void)
+{
+    struct tree tree = {0};
+    tree_add_children(&tree, getpid());
+    tree_kill(&tree);
     tree_done(&tree);
-    tree_done(&targets);
 }

@@ -17,20 +17,22 @@ void tree_done(struct tree *tree);
 void tree_push(struct tree *tree, pid_t pid);
 /* Adds the children of `pid`, of all its threads. */
 void tree_add_children(struct tree *tree, pid_t pid);
-/* Adds all that is below those in it. With `frozen` (NULL: without) each one is stopped before its
- * children are read, so that none of these can come or go unseen; `except` (0: none) is not.
- * `frozen` takes what the signal was sent to: a process, or a group as a negative number. */
-void tree_complete(struct tree *tree, struct tree *frozen, pid_t except);
+/* Adds all that is below those in it. */
+void tree_complete(struct tree *tree);
+/* One round of killing those in it and all that is below, which are added: each is stopped before
+ * its children are read. */
+void tree_kill(struct tree *tree);
 bool tree_is_zombie(pid_t pid);
 
-/* Of everything below this process, `except` passed over: */
-/* how many there are, without zombies; */
+/* Of everything below this process: */
+/* how many there are, without zombies and `except` (0: nobody); */
 size_t tree_count(pid_t except);
-/* sends `signal`, and SIGCONT, to a frozen picture of it, and returns how many there were; */
+/* sends `signal`, and SIGCONT, to a frozen picture of it without `except`, and returns how many
+ * there were; */
 size_t tree_signal(int signal, pid_t except);
 /* sends SIGCONT to those who are stopped; */
-void tree_continue(pid_t except);
-/* one round of freezing and killing. */
-void tree_kill(void);
+void tree_continue(void);
+/* one round of killing. */
+void tree_kill_own(void);
 
 #endif

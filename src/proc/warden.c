@@ -85,15 +85,12 @@ static uint32_t sweep_orphans(void)
 {
     uint64_t give_up_ns = bl_now_ns() + BL_NS_PER_S;
     for (;;) {
-        struct tree tree = {0}, frozen = {0};
+        struct tree tree = {0};
         find_orphans(&tree);
         size_t orphans = tree.count;
-        tree_complete(&tree, &frozen, 0);
-        for (size_t i = 0; i < tree.count; i++)
-            kill(tree.pids[i], SIGKILL);
+        tree_kill(&tree);
         uint32_t left = (uint32_t)tree.count;
         tree_done(&tree);
-        tree_done(&frozen);
         if (orphans == 0 || bl_now_ns() >= give_up_ns)
             return left;
         bl_sleep(BL_NS_PER_MS);
@@ -390,7 +387,7 @@ uint32_t proc_warden_count(const struct bl_warden *warden)
     uint32_t count = 0;
     tree_add_children(&tree, warden->started.pid);
     size_t first = warden->mechanism == BL_MECHANISM_PIDNS ? tree.count : 0;
-    tree_complete(&tree, NULL, 0);
+    tree_complete(&tree);
     for (size_t i = first; i < tree.count; i++)
         count += !tree_is_zombie(tree.pids[i]);
     tree_done(&tree);

@@ -320,7 +320,7 @@ static void begin_stop(struct warden *warden, int signal, uint64_t grace_ms)
  * would spend the grace so, and its parent in waiting for it. */
 static void look_again(struct warden *warden)
 {
-    tree_continue(warden->init);
+    tree_continue();
     warden->look_after_ms *= 2;
     warden->look_at_ms = now_ms() + warden->look_after_ms;
 }
@@ -403,7 +403,7 @@ static void kill_round(struct warden *warden)
     if (warden->init != 0)
         kill(warden->init, SIGKILL);
     else if (warden->container != WARDEN_CGROUP2 || !cgroup_kill())
-        tree_kill();
+        tree_kill_own();
     calm();
 }
 
