@@ -492,6 +492,16 @@ const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
 /* Size of the part of `directory` that is the root of its repository; all of it without one. */
 size_t bl_repository_size(struct bl_arena *arena, const char *directory);
 
+/* ---- The runtime folder -----------------------------------------------------------------------
+ */
+
+/* $XDG_RUNTIME_DIR/belay, else /tmp/belay-UID: where sockets and records of running work are.
+ * BL_ELIMIT: the name is longer than a socket's may be. */
+int bl_runtime_folder(char *out, size_t out_size, struct bl_error *error);
+/* Opens it; `create`: made if it is not there (0700). BL_ENOENT: it is not; BL_EACCES: it is not
+ * ours, or others may look into it. */
+int bl_runtime_folder_open(bool create, int *ret_fd, struct bl_error *error);
+
 /* ---- Pattern --------------------------------------------------------------------------------- */
 
 /* A regular expression of the ECMAScript kind (Unicode mode), compiled to a program that runs in

@@ -62,12 +62,6 @@ void bl_frame_head(uint8_t out[BL_FRAME_HEAD_SIZE], uint32_t size);
 
 /* ---- Local sockets --------------------------------------------------------------------------- */
 
-/* $XDG_RUNTIME_DIR/belay, else /tmp/belay-UID: where sockets of ours are. BL_ELIMIT: the name is
- * longer than a socket's may be. */
-int bl_runtime_folder(char *out, size_t out_size, struct bl_error *error);
-/* Opens it; `create`: made if it is not there (0700). BL_ENOENT: it is not; BL_EACCES: it is not
- * ours, or others may look into it. */
-int bl_runtime_folder_open(bool create, int *ret_fd, struct bl_error *error);
 /* Which file a socket has: what is there under its name later may be another's. */
 struct bl_local_file {
     uint64_t device;
