@@ -394,6 +394,13 @@ const char *bl_unit_kind_noun(enum bl_unit_kind kind, bool several);
 const char *bl_fate_name(enum bl_fate fate);
 const char *bl_mechanism_name(enum bl_mechanism mechanism);
 
+/* A number of survivors that could not be established: JSON's null. Only a proof makes a number. */
+#define BL_SURVIVORS_UNKNOWN UINT32_MAX
+#define BL_UNVERIFIED_SIZE   120
+
+/* The sum of two such numbers; unknown with anything is unknown. */
+uint32_t bl_survivors_add(uint32_t left, uint32_t right);
+
 /* One unit of work. Embedded by whoever does it. What is known of its end is filled in before
  * bl_unit_end; texts are cut at a character. */
 struct bl_unit {
@@ -403,7 +410,8 @@ struct bl_unit {
     enum bl_fate fate;
     enum bl_mechanism mechanism;
     uint32_t processes; /* of its tree, when it was stopped */
-    uint32_t survivors;
+    uint32_t survivors; /* counted, or BL_SURVIVORS_UNKNOWN */
+    char unverified[BL_UNVERIFIED_SIZE]; /* why it is unknown; else empty */
     int signal; /* the strongest that was needed; 0: none */
     double ms;  /* from the stop to its end */
     char id[72];
@@ -418,6 +426,7 @@ void bl_unit_end(struct bl_unit *unit, enum bl_fate fate);
 /* The same, and no receipt names it: another unit stands for it. */
 void bl_unit_drop(struct bl_unit *unit);
 
+struct bl_json;
 struct bl_json_writer;
 
 /* Embedded by the owner of a scope. */
@@ -450,10 +459,21 @@ void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit);
 /* True when its scope was stopped and no unit is at work any more. */
 bool bl_receipt_ready(const struct bl_receipt *receipt);
 bool bl_receipt_cancel_observed(const struct bl_receipt *receipt);
+/* Of all its units: counted, or BL_SURVIVORS_UNKNOWN. */
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt);
 /* As one JSON object; the shape of docs/schemas/receipt.json. */
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer);
 /* One line for people: "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." */
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out);
+
+/* The members `survivors` (a number, or null) and, with null, `unverified` (why; NULL or empty: not
+ * known), into an open object. */
+void bl_survivors_write(struct bl_json_writer *writer, uint32_t survivors, const char *unverified);
+/* Reads them back from an object. A missing or malformed number is unknown. `*ret_unverified` (may
+ * be NULL) lives as long as the object. */
+uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified);
+/* The sentence for people: "Nothing left running.", "Still running: 2 processes." or "Could not
+ * verify: REASON." */
+int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_buffer *out);
 
 #endif

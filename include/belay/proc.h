@@ -65,8 +65,9 @@ struct bl_warden_end {
     enum bl_mechanism mechanism;
     uint32_t processes;   /* alive when the stop began */
     uint32_t left_behind; /* alive when the command had ended by itself; stopped or kept since */
-    uint32_t survivors;
-    int strongest_signal; /* that was needed; 0: none */
+    uint32_t survivors;   /* counted, or BL_SURVIVORS_UNKNOWN: the proof failed */
+    char unverified[BL_UNVERIFIED_SIZE]; /* why the proof failed; else empty */
+    int strongest_signal;                /* that was needed; 0: none */
 };
 
 struct bl_warden;

@@ -240,6 +240,13 @@ static bool is_cells(struct codec_problem *problem, const struct codec_field *fi
     return is_list(problem, cell_fields, value);
 }
 
+/* null: the proof failed, and `unverified` says why. */
+static bool is_survivors(struct codec_problem *problem, const struct codec_field *field,
+                         const struct bl_json *value)
+{
+    return bl_json_is(value, BL_JSON_NULL) || codec_is_number(problem, field, value);
+}
+
 static const struct codec_field receipt_fields[] = {
     {.name = "id", .check = codec_is_text, .least = 1},
     {.name = "scope", .check = codec_is_text, .least = 1},
@@ -250,7 +257,8 @@ static const struct codec_field receipt_fields[] = {
     {.name = "quiet_ms", .check = codec_is_measure},
     {.name = "mechanism", .check = codec_is_name, .names = mechanisms},
     {.name = "cancel_observed", .check = codec_is_boolean},
-    {.name = "survivors", .check = codec_is_number, .most = INTEGER_MAX},
+    {.name = "survivors", .check = is_survivors, .most = INTEGER_MAX},
+    {.name = "unverified", .check = codec_is_text, .least = 1, .optional = true},
     {.name = "background", .check = is_background},
     {.name = "units", .check = is_units},
     {0},

@@ -187,14 +187,14 @@ static void cancel_payload(struct bl_json_writer *writer, const void *context)
     bl_json_put_json(writer, "result", cancelling->result);
 }
 
-/* Something is left of it. */
+/* A stop has failed unless it is proved that nothing is left. */
 static int exit_code_of(struct cancelling *cancelling)
 {
     const struct bl_json *receipt = NULL;
 
     if (cancelling->receipt.size > 0 &&
         bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &receipt, NULL) == 0 &&
-        cli_receipt_number(receipt, BL_TEXT("survivors")) > 0)
+        bl_survivors_read(receipt, NULL) != 0)
         return CLI_EXIT_FAILED;
     return CLI_EXIT_OK;
 }

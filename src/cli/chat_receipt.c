@@ -77,7 +77,7 @@ bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *fram
         uint64_t count = cli_receipt_line(receipt, &line);
         mark[indent < sizeof mark - 1 ? indent : sizeof mark - 1] = '\0';
         chat_paragraph(frame, mark, bl_buffer_text(&line),
-                       cli_receipt_number(receipt, BL_TEXT("survivors")) > 0 ? &bad : &good);
+                       bl_survivors_read(receipt, NULL) != 0 ? &bad : &good);
         bl_buffer_done(&line);
         if (units && count > 1)
             write_units(bl_json_get(receipt, BL_TEXT("units")), frame, indent + 2, 0);

@@ -24,6 +24,9 @@ int hold_exit_code(const struct hold_outcome *outcome)
     }
     if (!outcome->started)
         return stop_exit_code(outcome);
+    /* Whatever the command said: what was asked for, that nothing is left, is not so. */
+    if (outcome->end.survivors != 0)
+        return HOLD_EXIT_FAILED;
     switch (outcome->end.how) {
     case BL_END_EXITED: return outcome->end.status;
     case BL_END_SIGNALED: return HOLD_EXIT_SIGNAL + outcome->end.status;
@@ -59,8 +62,7 @@ static void write_end(struct bl_json_writer *writer, const struct bl_warden_end 
     bl_json_write_int64(writer, end->processes);
     bl_json_write_key(writer, BL_TEXT("left_behind"));
     bl_json_write_int64(writer, end->left_behind);
-    bl_json_write_key(writer, BL_TEXT("survivors"));
-    bl_json_write_int64(writer, end->survivors);
+    bl_survivors_write(writer, end->survivors, end->unverified);
     bl_json_write_end(writer);
 }
 
@@ -133,10 +135,9 @@ static const char *plural(uint32_t count)
 
 static void append_rest(struct bl_buffer *line, const struct bl_warden_end *end)
 {
-    if (end->survivors == 0)
-        bl_buffer_append(line, BL_TEXT(" Nothing left running."));
-    else
-        bl_buffer_printf(line, " Still running: %u %s.", end->survivors, plural(end->survivors));
+    if (line->size > 0)
+        bl_buffer_append_byte(line, ' ');
+    bl_survivors_text(end->survivors, bl_text_from(end->unverified), line);
 }
 
 /* What there is to say of an end; nothing when it is as it should be. */

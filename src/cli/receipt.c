@@ -55,7 +55,8 @@ void cli_receipt_ms(const struct bl_json *object, struct bl_text key, char out[3
 
 uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out)
 {
-    uint64_t survivors = cli_receipt_number(receipt, BL_TEXT("survivors"));
+    struct bl_text unverified;
+    uint32_t survivors = bl_survivors_read(receipt, &unverified);
     const char *separator = ": ";
     struct sum sum = {0};
     char duration[32];
@@ -73,10 +74,7 @@ uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out)
     if (sum.processes > 0)
         bl_buffer_printf(out, "%s%" PRIu64 " process%s", separator, sum.processes,
                          sum.processes == 1 ? "" : "es");
-    if (survivors == 0)
-        bl_buffer_printf(out, ". Nothing left running.");
-    else
-        bl_buffer_printf(out, ". Still running: %" PRIu64 " process%s.", survivors,
-                         survivors == 1 ? "" : "es");
+    bl_buffer_append(out, BL_TEXT(". "));
+    bl_survivors_text(survivors, unverified, out);
     return sum.units;
 }

@@ -36,11 +36,12 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
 {
     struct unit_sum sum = {0};
     const char *separator = ": ";
-    int64_t survivors = -1;
+    struct bl_text unverified;
+    uint32_t survivors = bl_survivors_read(receipt, &unverified);
+    struct bl_buffer rest;
     double quiet_ms = -1;
     add_units(&sum, get(receipt, "units"), 0);
     bl_json_double(get(receipt, "quiet_ms"), &quiet_ms);
-    bl_json_int64(get(receipt, "survivors"), &survivors);
     struct bl_text text = bl_arena_printf(arena, "Stopped in %s",
                                           quiet_ms == 0 ? "less than 0.1 ms"
                                                         : report_seconds(arena, quiet_ms / 1000));
@@ -54,13 +55,12 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
     if (sum.processes > 0)
         text = bl_arena_printf(arena, "%s%s%" PRIu64 " process%s", text.data, separator,
                                sum.processes, sum.processes == 1 ? "" : "es");
-    if (survivors == 0)
-        return bl_arena_printf(arena, "%s. Nothing left running.", text.data).data;
-    if (survivors < 0)
-        return bl_arena_printf(arena, "%s. What is left is not known.", text.data).data;
-    return bl_arena_printf(arena, "%s. Still running: %" PRId64 " process%s.", text.data, survivors,
-                           survivors == 1 ? "" : "es")
-        .data;
+    bl_buffer_init(&rest, 4096);
+    bl_survivors_text(survivors, unverified, &rest);
+    text = bl_arena_printf(arena, "%s. " BL_TEXT_FORMAT, text.data,
+                           BL_TEXT_ARG(bl_buffer_text(&rest)));
+    bl_buffer_done(&rest);
+    return text.data;
 }
 
 static bool was_stopped(const struct bl_task_view *task)

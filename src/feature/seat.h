@@ -73,7 +73,7 @@ struct seat_outcome {
     bool usage_known;
     struct bl_spent spent;
     char session[72];      /* of an agent */
-    uint32_t survivors;    /* of a command: processes that could not be stopped */
+    uint32_t survivors;    /* of a command: counted, or BL_SURVIVORS_UNKNOWN */
     struct bl_error error; /* SEAT_FAILED, SEAT_UNSTARTED */
 };
 

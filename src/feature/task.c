@@ -186,6 +186,9 @@ void task_finish(struct feature_task *task)
     if (bl_receipt_elsewhere(&task->main.receipt))
         bl_receipt_fold(&task->main.receipt, &task->unit);
     task->unit.survivors = task->survivors;
+    if (task->survivors == BL_SURVIVORS_UNKNOWN)
+        bl_text_into(task->unit.unverified, sizeof task->unit.unverified,
+                     "the task's own receipt has the reason");
     bl_unit_end(&task->unit, approved ? BL_FATE_FINISHED : fate);
     if (task->feature->options.activities != NULL)
         bl_activity_end(&task->activity, bl_buffer_text(&task->receipt_json));

@@ -324,7 +324,7 @@ void task_decide_stopped(struct feature_task *task, struct task_stage *stage, en
     if (stage == &task->grace && facts.decision == BL_DECISION_TIMEOUT)
         facts.triggered_by = "timer";
     end_times(task);
-    task->survivors += bl_receipt_survivors(&stage->receipt);
+    task->survivors = bl_survivors_add(task->survivors, bl_receipt_survivors(&stage->receipt));
     row->phase = stage == &task->merge ? PHASE_MERGE : phase;
     bl_text_into(row->reason, sizeof row->reason, facts.reason);
     bl_text_into(row->triggered_by, sizeof row->triggered_by, facts.triggered_by);
@@ -385,8 +385,13 @@ void task_policy(struct feature_task *task)
         feature->person_cancelled = true;
     if (task->survivors > 0) {
         struct bl_error *error = bl_zalloc(sizeof *error);
-        bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, "stop a task", task->row.id,
-                     "%u processes of '%s' could not be stopped", task->survivors, task->row.id);
+        if (task->survivors == BL_SURVIVORS_UNKNOWN)
+            bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, "stop a task", task->row.id,
+                         "could not verify that the processes of '%s' have ended", task->row.id);
+        else
+            bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, "stop a task", task->row.id,
+                         "%u processes of '%s' could not be stopped", task->survivors,
+                         task->row.id);
         bl_error_hint(error, "its receipt says which container held them; look with ps");
         feature_fail(feature, error);
         bl_free(error);

@@ -224,7 +224,7 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
     if (outcome->usage_known)
         book(task, turn, seat, &outcome->spent);
     if (outcome->end != SEAT_STOPPED)
-        task->survivors += outcome->survivors;
+        task->survivors = bl_survivors_add(task->survivors, outcome->survivors);
 }
 
 static void take_result(struct feature_task *task, struct task_turn *turn,

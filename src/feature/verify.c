@@ -238,6 +238,10 @@ static const char *absence(struct verification *work, int code, bool timed_out, 
 {
     char duration[32];
     const char *name;
+    if (work->end.survivors == BL_SURVIVORS_UNKNOWN)
+        return bl_arena_printf(work->arena, "may have left processes running: %s",
+                               work->end.unverified)
+            .data;
     if (work->end.survivors > 0)
         return bl_arena_printf(work->arena, "%" PRIu32 " of its processes could not be stopped",
                                work->end.survivors)

@@ -182,10 +182,55 @@ bool bl_receipt_ready(const struct bl_receipt *receipt)
     return receipt->observed && bl_list_empty(&receipt->live);
 }
 
+#define REASON_UNKNOWN "the reason is not known"
+
+uint32_t bl_survivors_add(uint32_t left, uint32_t right)
+{
+    uint64_t sum = (uint64_t)left + right;
+    return sum >= BL_SURVIVORS_UNKNOWN ? BL_SURVIVORS_UNKNOWN : (uint32_t)sum;
+}
+
+void bl_survivors_write(struct bl_json_writer *writer, uint32_t survivors, const char *unverified)
+{
+    if (survivors != BL_SURVIVORS_UNKNOWN) {
+        bl_json_put_uint64(writer, "survivors", survivors);
+        return;
+    }
+    bl_json_write_key(writer, BL_TEXT("survivors"));
+    bl_json_write_null(writer);
+    if (unverified == NULL || unverified[0] == '\0')
+        unverified = REASON_UNKNOWN;
+    bl_json_put_string(writer, "unverified", unverified);
+}
+
+uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified)
+{
+    int64_t number;
+    if (ret_unverified != NULL)
+        *ret_unverified = bl_json_text(bl_json_get(object, BL_TEXT("unverified")));
+    if (!bl_json_int64(bl_json_get(object, BL_TEXT("survivors")), &number) || number < 0 ||
+        number >= BL_SURVIVORS_UNKNOWN)
+        return BL_SURVIVORS_UNKNOWN;
+    return (uint32_t)number;
+}
+
+int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_buffer *out)
+{
+    if (survivors == 0)
+        return bl_buffer_printf(out, "Nothing left running.");
+    if (survivors != BL_SURVIVORS_UNKNOWN)
+        return bl_buffer_printf(out, "Still running: %u process%s.", survivors,
+                                survivors == 1 ? "" : "es");
+    if (unverified.size == 0)
+        unverified = BL_TEXT(REASON_UNKNOWN);
+    return bl_buffer_printf(out, "Could not verify: " BL_TEXT_FORMAT ".", BL_TEXT_ARG(unverified));
+}
+
 /* What its units come to, with those below them. */
 struct sum {
     bool forced; /* something had to be killed, or is not known to have ended */
     uint32_t survivors;
+    const char *unverified; /* of the first unit that could not be verified; NULL: none */
     uint32_t processes;
     enum bl_mechanism mechanism;      /* the weakest among units that have processes */
     uint32_t plain[BL_UNIT_TASK + 1]; /* units of each kind that have none */
@@ -196,7 +241,9 @@ static void add_up(const struct bl_list *units, struct sum *sum)
     BL_LIST_EACH (link, units) {
         const struct bl_unit *unit = BL_CONTAINER(link, struct bl_unit, link);
         sum->forced |= unit->fate == BL_FATE_KILLED || unit->fate == BL_FATE_UNKNOWN;
-        sum->survivors += unit->survivors;
+        sum->survivors = bl_survivors_add(sum->survivors, unit->survivors);
+        if (unit->survivors == BL_SURVIVORS_UNKNOWN && sum->unverified == NULL)
+            sum->unverified = unit->unverified;
         sum->processes += unit->processes;
         if (unit->mechanism == BL_MECHANISM_NONE)
             sum->plain[unit->kind]++;
@@ -251,9 +298,10 @@ static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit
         bl_json_put_string(writer, "name", unit->name);
     bl_json_put_string(writer, "fate", bl_fate_name(unit->fate));
     write_ms(writer, "ms", unit->ms);
-    if (unit->mechanism != BL_MECHANISM_NONE) {
+    if (unit->mechanism != BL_MECHANISM_NONE)
         bl_json_put_uint64(writer, "processes", unit->processes);
-    }
+    if (unit->survivors != 0)
+        bl_survivors_write(writer, unit->survivors, unit->unverified);
     if (unit->signal != 0) {
         char name[24];
         const char *abbreviation = sigabbrev_np(unit->signal);
@@ -296,7 +344,7 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
     write_ms(writer, "quiet_ms", quiet_ms(receipt, &stop));
     bl_json_put_string(writer, "mechanism", bl_mechanism_name(sum.mechanism));
     bl_json_put_boolean(writer, "cancel_observed", bl_receipt_cancel_observed(receipt));
-    bl_json_put_uint64(writer, "survivors", sum.survivors);
+    bl_survivors_write(writer, sum.survivors, sum.unverified);
     bl_json_write_key(writer, BL_TEXT("background"));
     bl_json_write_array(writer);
     if (receipt->background != NULL)
@@ -326,10 +374,8 @@ int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
     if (code == 0 && sum.processes > 0)
         code = bl_buffer_printf(out, "%s%u process%s", separator, sum.processes,
                                 sum.processes == 1 ? "" : "es");
-    if (code == 0 && sum.survivors == 0)
-        code = bl_buffer_printf(out, ". Nothing left running.");
-    else if (code == 0)
-        code = bl_buffer_printf(out, ". Still running: %u process%s.", sum.survivors,
-                                sum.survivors == 1 ? "" : "es");
-    return code;
+    if (code == 0)
+        code = bl_buffer_append(out, BL_TEXT(". "));
+    return code != 0 ? code
+                     : bl_survivors_text(sum.survivors, bl_text_from(sum.unverified), out);
 }

@@ -131,6 +131,7 @@ void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end)
     unit->mechanism = end->mechanism;
     unit->processes = end->processes;
     unit->survivors = end->survivors;
+    bl_text_into(unit->unverified, sizeof unit->unverified, end->unverified);
     unit->signal = end->strongest_signal;
     bl_unit_end(unit, fate_of(end));
 }

@@ -127,7 +127,10 @@ static void fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
     if (end->left_behind > 0)
         size += note(notes + size, sizeof notes - size, "left behind and stopped: %" PRIu32 " %s\n",
                      end->left_behind, plural(end->left_behind));
-    if (end->survivors > 0)
+    if (end->survivors == BL_SURVIVORS_UNKNOWN)
+        size += note(notes + size, sizeof notes - size,
+                     "could not verify that nothing is left running: %s\n", end->unverified);
+    else if (end->survivors > 0)
         size += note(notes + size, sizeof notes - size, "could not be stopped: %" PRIu32 " %s\n",
                      end->survivors, plural(end->survivors));
     bl_buffer_init(&text, SIZE_MAX);

@@ -42,6 +42,7 @@ static enum bl_fate take_end(struct bl_unit *unit, const struct bl_warden_end *e
     if (first) {
         unit->processes = end->processes;
         unit->survivors = end->survivors;
+        bl_text_into(unit->unverified, sizeof unit->unverified, end->unverified);
         unit->signal = end->strongest_signal;
     }
     if (end->how == BL_END_LOST)
