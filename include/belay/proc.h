@@ -5,8 +5,8 @@
  * signal, a grace, SIGKILL to all) and says when nothing is left, by the proof of its container.
  *
  * Promises: when bl_warden_wait has returned an end, or bl_warden_stop has returned, no process of
- * the tree is alive, or `survivors` says how many are. Nothing survives us, however we end. A
- * command gets the descriptors 0, 1 and 2, and no other. */
+ * the tree is alive, or `survivors` says how many are, or that it could not be verified. Nothing
+ * survives us, however we end. A command gets the descriptors 0, 1 and 2, and no other. */
 #ifndef BELAY_PROC_H
 #define BELAY_PROC_H
 
@@ -55,9 +55,9 @@ struct bl_warden_end {
         BL_END_SIGNALED, /* status: the signal, not ours */
         BL_END_STOPPED,  /* by us: status as of the command, if it came to that */
         BL_END_LIMIT,    /* processes_max was passed, and the tree killed */
-        BL_END_LOST,     /* the warden itself was killed; what could be swept was. Without
-                            bl_proc_adopt_orphans `survivors` then knows of the command's own group
-                            alone (in cgroup2: of all), and is no proof */
+        BL_END_LOST,     /* the warden itself was killed, and its tree swept by this process.
+                            Without bl_proc_adopt_orphans that is no proof, except in cgroup2:
+                            `survivors` is unknown */
     } how;
     int status;
     bool by_signal; /* of status */
@@ -102,6 +102,28 @@ void bl_program_find(const char *name, const char *variable, char *out, size_t s
 /* Process-wide, so the program switches it on: makes this process a subreaper, so that the tree of
  * a warden that was killed comes here and is swept. Only where every child is a warden. */
 int bl_proc_adopt_orphans(void);
+
+/* Process-wide as well. Makes this process not dumpable, so that a tool of the same user can
+ * neither trace it nor copy its descriptors; there are no core dumps of it then. Its wardens are
+ * recorded in a file in the runtime folder, and from the first of them on a guard process sees to
+ * it that they end with this process, however they are attacked. On error it is not dumpable, and
+ * has neither. */
+int bl_proc_protect(struct bl_error *error);
+/* At the end of the program: the guard and the file go. */
+void bl_proc_protect_end(void);
+
+/* What became of the processes of another belay, which has ended without a word. */
+struct bl_wardens_end {
+    enum bl_mechanism mechanism; /* the weakest; none: it had started no processes */
+    uint32_t processes;          /* that its wardens stopped */
+    uint32_t survivors;          /* counted, or BL_SURVIVORS_UNKNOWN */
+    char unverified[BL_UNVERIFIED_SIZE];
+};
+
+/* Finds the wardens of the process that had this pid and start time (in clock ticks since boot) by
+ * its records, waits for those that are still at work, kills what they have not, and says what was
+ * proved. Blocks, for a few seconds at worst; for any thread. Asked again it answers the same. */
+void bl_wardens_settle(int64_t pid, int64_t started, struct bl_wardens_end *ret_end);
 
 /* ---- Running a command ----------------------------------------------------------------------- */
 

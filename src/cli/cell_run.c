@@ -312,7 +312,7 @@ int cell_run(struct cli_call *call, const struct cell_options *options)
     bl_buffer_init(&work.items, ITEMS_MAX);
     bl_buffer_init(&work.notifications, NOTIFICATIONS_MAX);
     cli_signals_block(&work.signals);
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     if (cli_loop_run("cell run", work_main, &work, &work.error) != 0) {
         work.exit_code = cli_fail(call, &work.error, cli_error_exit_code(&work.error));
     } else if (work.error.code != 0 && work.heard) {

@@ -217,7 +217,7 @@ int cell_serve(struct cli_call *call, const struct cell_options *options)
     struct serving serving = {.call = call, .options = options, .exit_code = CLI_EXIT_FAILED};
     struct bl_error *error = &serving.error;
 
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     cli_signals_block(&serving.signals);
     int code = cli_loop_run("cell serve", serve_main, &serving, error);
     if (code == 0 && error->code == 0)

@@ -506,7 +506,7 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     bl_buffer_init(&chat->menu, SIZE_MAX);
     bl_buffer_init(&chat->hint, SIZE_MAX);
     bl_buffer_init(&chat->told, SIZE_MAX);
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     bl_loop_catch_overflow();
     int code = bl_loop_new(NULL, &loop, &work->error);
     if (code == 0) {

@@ -209,6 +209,8 @@ const char *cli_variable(const char *name);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
+/* For commands that start processes: orphans come to us, and a tool cannot look into us. */
+void cli_processes_begin(void);
 /* Runs `main` as a fiber on a loop of its own, and returns what it returned. */
 int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
                  struct bl_error *error);

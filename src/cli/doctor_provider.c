@@ -246,7 +246,7 @@ int doctor_provider_run(struct cli_call *call, const char *provider, const char 
     int exit_code;
 
     cli_signals_block(&probe.signals);
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     if (cli_loop_run("doctor", probe_main, &probe, &error) != 0)
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     else if (!probe.begun && probe.signals.first == 0)

@@ -424,7 +424,7 @@ static int run_here(const struct feature_options *options)
     bl_activities_init(&work->activities);
     bl_id_make(work->run_id, "run_");
     cli_signals_block(&work->signals);
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     if (cli_loop_run("feature run", work_main, work, &work->error) != 0) {
         work->exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
     } else if (call->asked == CLI_FORMAT_TEXT) {

@@ -236,7 +236,7 @@ static int run_loop(struct hold_work *work)
 {
     struct bl_loop *loop;
 
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     bl_loop_catch_overflow();
     catch_pause();
     int code = bl_loop_new(NULL, &loop, &work->outcome->error);

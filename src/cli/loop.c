@@ -1,6 +1,15 @@
 #include <belay/fiber.h>
+#include <belay/proc.h>
 
 #include "cli.h"
+
+/* Without a runtime folder there are no records and no guard: stops work, and a later belay can say
+ * less of a process that was killed. */
+void cli_processes_begin(void)
+{
+    bl_proc_adopt_orphans();
+    bl_proc_protect(NULL);
+}
 
 int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
                  struct bl_error *error)

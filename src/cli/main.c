@@ -1,6 +1,10 @@
+#include <belay/proc.h>
+
 #include "cli.h"
 
 int main(int count, char **arguments)
 {
-    return cli_main(count, arguments);
+    int exit_code = cli_main(count, arguments);
+    bl_proc_protect_end();
+    return exit_code;
 }

@@ -356,7 +356,7 @@ static int run_loop(struct run_work *work)
 {
     struct bl_loop *loop;
 
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     bl_loop_catch_overflow();
     int code = bl_loop_new(NULL, &loop, &work->error);
     if (code != 0)

@@ -170,7 +170,7 @@ static int look(struct tools_offered *offered, const struct tools_options *optio
     bl_list_init(&notices);
     bl_personas_find(&offered->arena, directory, &personas, &notices);
     if (!bl_list_empty(&offered->servers)) {
-        bl_proc_adopt_orphans();
+        cli_processes_begin();
         return cli_loop_run("tools", look_main, &looking, error);
     }
     keep(offered, &personas);

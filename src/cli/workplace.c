@@ -570,7 +570,7 @@ void serving_greet(const struct serving *serving, const char *protocol)
 int serving_do(struct serving *serving)
 {
     give_memory_back();
-    bl_proc_adopt_orphans();
+    cli_processes_begin();
     cli_signals_block(&serving->signals);
     int code = cli_loop_run(serving->name, serving_main, serving, &serving->error);
 

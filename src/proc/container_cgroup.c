@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -358,4 +359,45 @@ void proc_cgroup_probe(struct bl_container_check *check)
                                "systemd.unified_cgroup_hierarchy=1");
     }
     bl_free(own);
+}
+
+/* ---- Cgroups of wardens ---------------------------------------------------------------------- */
+
+#define CGROUP_PREFIX      "belay-"
+#define CGROUP_RANDOM_SIZE 16u
+
+/* Belay and warden killed in the same instant leave their cgroup behind, empty once its processes
+ * have ended. Looked for once for each process; what is younger than a minute may be about to be
+ * used, and what is not empty cannot be removed. */
+static void remove_relics(const char *directory)
+{
+    static bool looked;
+    DIR *entries = looked ? NULL : opendir(directory);
+    struct dirent *entry;
+
+    looked = true;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        struct stat status;
+        if (strncmp(entry->d_name, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) == 0 &&
+            strlen(entry->d_name) == strlen(CGROUP_PREFIX) + CGROUP_RANDOM_SIZE &&
+            fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            status.st_mtime + 60 < time(NULL))
+            unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
+/* By chance: a warden of another PID namespace may have the number of ours. */
+void proc_cgroup_name(char *out, size_t out_size)
+{
+    char directory[4000];
+    uint64_t chance;
+
+    snprintf(out, out_size, "-");
+    if (!proc_cgroup_directory(directory, sizeof directory))
+        return;
+    remove_relics(directory);
+    bl_random_bytes(&chance, sizeof chance);
+    snprintf(out, out_size, "%s/" CGROUP_PREFIX "%016llx", directory, (unsigned long long)chance);
 }

@@ -4,6 +4,11 @@
 
 #include <belay/proc.h>
 
+#include "protocol.h"
+#include "tree.h"
+
+/* ---- Starting (start.c) ---- */
+
 /* What a started warden is to us. */
 struct proc_started {
     pid_t pid;
@@ -13,24 +18,79 @@ struct proc_started {
 };
 
 /* Starts the warden itself, not through fork: a parent of any size starts it as quickly.
- * `mechanism` is not BL_MECHANISM_NONE. */
+ * `mechanism` is not BL_MECHANISM_NONE; `record` is the number of its record, -1: none. */
 int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
-               const char *cgroup, struct proc_started *ret_started, struct bl_error *error);
+               const char *cgroup, int record, struct proc_started *ret_started,
+               struct bl_error *error);
+/* Starts the guard. It has no control: `control` is -1. */
+int proc_start_guard(int records, struct proc_started *ret_started, struct bl_error *error);
+
+/* ---- Records and the guard (guard.c) ---- */
+
+/* The number of a free record; -1: there are no records. Starts the guard with the first. */
+int proc_record_take(void);
+void proc_record_free(int number);
+/* Of the file, for a warden; -1: none. */
+int proc_records_fd(void);
+#define RECORDS_NAME_SIZE 64
+/* The name of the file of a process, by its pid and start time. */
+void proc_records_name(int64_t pid, int64_t started, char out[RECORDS_NAME_SIZE]);
+/* The guard, which is no orphan; 0: there is none. */
+pid_t proc_guard_pid(void);
+
+/* ---- Containers ---- */
+
 /* The container in force for what was asked: `auto` becomes cgroup2 where it works, else subreaper.
  * BL_ENOTSUP: it was asked for by name and is not available. */
 int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mechanism,
                            struct bl_error *error);
-/* As bl_warden_wait, for the tree of a command that was started with `background`, too. */
-int proc_warden_wait_tree(struct bl_warden *warden, struct bl_warden_end *ret_end);
-/* How many processes it holds now. */
-uint32_t proc_warden_count(const struct bl_warden *warden);
-/* Cuts the grace of a stop that is under way, and does not wait for what comes of it. */
-void proc_warden_hurry(struct bl_warden *warden);
 /* True when a PID namespace can be had here only in a user namespace: also for root, in a container
  * without CAP_SYS_ADMIN. Known once bl_container_check was asked about pidns; asks it if it was
  * not. */
 bool proc_container_needs_user(void);
 /* The directory in which this process may make cgroups; false: none. */
 bool proc_cgroup_directory(char *out, size_t size);
+/* A path for a new cgroup in it, with a random name; "-": none. */
+void proc_cgroup_name(char *out, size_t size);
+
+/* ---- Wardens (warden.c) ---- */
+
+/* As bl_warden_wait, for the tree of a command that was started with `background`, too. */
+int proc_warden_wait_tree(struct bl_warden *warden, struct bl_warden_end *ret_end);
+/* How many processes it holds now. */
+uint32_t proc_warden_count(const struct bl_warden *warden);
+/* Cuts the grace of a stop that is under way, and does not wait for what comes of it. */
+void proc_warden_hurry(struct bl_warden *warden);
+/* True: the process is a warden of ours, which is not an orphan. */
+bool proc_is_warden(pid_t pid);
+
+/* ---- Doing a warden's work (sweep.c) ---- */
+
+/* The machine's clock, and half a millisecond of rest, in a fiber or in any thread. */
+uint64_t proc_now_ns(void);
+void proc_pause(void);
+/* Where this process looks at others; opened once. */
+const struct tree_view *proc_view(void);
+bool proc_adopting(void);
+/* What was left, and what is known of it. */
+struct proc_rest {
+    uint32_t survivors; /* or BL_SURVIVORS_UNKNOWN */
+    char unverified[BL_UNVERIFIED_SIZE];
+};
+/* Kills and reaps what has come to this process until nothing has, for a second at most. */
+void proc_sweep_orphans(struct proc_rest *ret_rest);
+/* True: something alive has come to this process that no warden holds any more. */
+bool proc_orphans_seen(void);
+/* Kills what is in a cgroup, and removes it: that is the proof. */
+void proc_sweep_cgroup(const char *path, struct proc_rest *ret_rest);
+/* Kills what is below a process that cannot do it, for `limit_ns` at most. */
+void proc_kill_below(pid_t pid, const char *cgroup, uint64_t limit_ns);
+void proc_rest_unknown(struct proc_rest *rest, const char *format, ...) BL_PRINTF(2, 3);
+/* Words for what a warden could not verify. */
+void proc_rest_doubt(struct proc_rest *rest, enum warden_doubt doubt, int error);
+
+/* Children of ours that are probes, not orphans: while there are some, none is looked for. */
+void proc_probe_begin(void);
+void proc_probe_end(void);
 
 #endif

@@ -1,3 +1,4 @@
+#include "parts.h"
 #include "probe.h"
 
 #include <errno.h>
@@ -31,10 +32,13 @@ int proc_child_start(struct proc_child *child, uint64_t flags, int (*main)(void)
 {
     pid_t parent = getpid();
     int pidfd = -1;
-    long pid = clone_process(flags, &pidfd);
 
-    if (pid < 0)
+    proc_probe_begin();
+    long pid = clone_process(flags, &pidfd);
+    if (pid < 0) {
+        proc_probe_end();
         return -errno;
+    }
     if (pid == 0) {
         /* The parent may be gone already; from another PID namespace it has no number. */
         pid_t seen = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 ? getppid() : -1;
@@ -59,6 +63,7 @@ void proc_child_wait(struct proc_child *child, struct proc_child_end *ret_end)
     }
     while (waitid(P_PID, (id_t)child->pid, &info, WEXITED) < 0 && errno == EINTR)
         continue;
+    proc_probe_end();
     close(child->pidfd);
     ret_end->by_signal = info.si_code != CLD_EXITED;
     ret_end->status = info.si_status;

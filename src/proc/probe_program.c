@@ -1,3 +1,4 @@
+#include "parts.h"
 #include "probe.h"
 
 #include <errno.h>
@@ -110,9 +111,11 @@ int proc_program_run(const char *const *arguments, int limit_ms, struct bl_buffe
     *ret_end = (struct proc_child_end){0};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
+    proc_probe_begin();
     int result = spawn_program(arguments, ends[1], &pid);
     close(ends[1]);
     if (result != 0) {
+        proc_probe_end();
         close(ends[0]);
         return -result;
     }
@@ -123,6 +126,7 @@ int proc_program_run(const char *const *arguments, int limit_ms, struct bl_buffe
     kill(-pid, SIGKILL);
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0 && errno == EINTR)
         continue;
+    proc_probe_end();
     read_some(ends[0], output);
     close(ends[0]);
     if (pidfd >= 0)

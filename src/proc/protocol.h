@@ -10,7 +10,8 @@ enum {
     WARDEN_LIFELINE =
         3, /* the end of a pipe whose other end only belay has: end of file is the end */
     WARDEN_CONTROL = 4,
-    WARDEN_DESCRIPTORS = 5,
+    WARDEN_RECORDS = 5, /* the file of records (record.h); /dev/null: none */
+    WARDEN_DESCRIPTORS,
 };
 
 /* Containers, as in enum bl_mechanism. */
@@ -27,11 +28,13 @@ enum {
     WARDEN_USER_NS = 4,    /* the namespace needs one of users around it */
 };
 
-/* Arguments of a warden: numbers in decimal, then the command. */
+/* Arguments of a warden: numbers in decimal, then the command. The guard has the first two. */
 enum {
-    WARDEN_ARGUMENT_CONTAINER = 1,
-    WARDEN_ARGUMENT_GRACE_MS, /* for what is left behind */
-    WARDEN_ARGUMENT_MASK,     /* signals that the command starts with blocked, as bits */
+    WARDEN_ARGUMENT_CONTAINER = 1, /* "guard": it is not a warden, but the guard */
+    WARDEN_ARGUMENT_OWNER,         /* the pid of belay */
+    WARDEN_ARGUMENT_RECORD,        /* number of its record; -1: none */
+    WARDEN_ARGUMENT_GRACE_MS,      /* for what is left behind */
+    WARDEN_ARGUMENT_MASK,          /* signals that the command starts with blocked, as bits */
     WARDEN_ARGUMENT_MEMORY,
     WARDEN_ARGUMENT_PROCESSES,
     WARDEN_ARGUMENT_FLAGS,
@@ -47,8 +50,22 @@ enum warden_message_type {
     WARDEN_STARTED, /* a: pid of the command */
     WARDEN_FAILED,  /* a: errno, b: enum warden_stage */
     WARDEN_ENDED,   /* a: status as of waitpid, b: processes left behind */
-    WARDEN_QUIET,   /* a: processes, b: survivors, c: strongest signal, d: 1 by the limit; the last
-                       one */
+    WARDEN_QUIET, /* a: processes, b: survivors or WARDEN_UNKNOWN, c: strongest signal, d: 1 by the
+                     limit, e: enum warden_doubt, f: its errno; the last one. It counts when the
+                     warden has then exited with 0 */
+};
+
+/* A number of survivors that was not established. */
+#define WARDEN_UNKNOWN (-1)
+
+/* Why it was not. */
+enum warden_doubt {
+    WARDEN_DOUBT_NONE,
+    WARDEN_DOUBT_LOOK,     /* the tree could not be read; errno */
+    WARDEN_DOUBT_MOVING,   /* two counts in a row were of different processes */
+    WARDEN_DOUBT_UNREAPED, /* children that are dead and cannot be reaped, as when traced */
+    WARDEN_DOUBT_CGROUP,   /* the cgroup does not say whether it is empty; errno */
+    WARDEN_DOUBT_STUCK,    /* the warden was stopped or traced, and others killed its tree */
 };
 
 enum warden_stage {
@@ -57,12 +74,13 @@ enum warden_stage {
     WARDEN_STAGE_NAMESPACE,
     WARDEN_STAGE_LIMIT,
     WARDEN_STAGE_TERMINAL,
+    WARDEN_STAGE_PROC,
     WARDEN_STAGE_EXEC,
 };
 
 struct warden_message {
     int32_t type;
-    int32_t a, b, c, d;
+    int32_t a, b, c, d, e, f;
 };
 
 #endif

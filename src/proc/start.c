@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "parts.h"
-#include "protocol.h"
 
 /* The thread sanitizer takes a clone for a fork, and this process for the child from then on: it
  * would see nothing of it any more, and so races where there are none. By this name it does not
@@ -41,7 +40,8 @@ struct child {
     char *const *arguments;
     char *const *environment;
     const char *directory;
-    int fds[WARDEN_DESCRIPTORS]; /* what becomes 0, 1, 2, lifeline, control; -1: /dev/null */
+    int fds[WARDEN_DESCRIPTORS]; /* what becomes 0, 1, 2, lifeline, control, records; -1: /dev/null
+                                  */
     int failure;                 /* errno, written by the child */
     bool failed_in_directory;
 };
@@ -109,7 +109,8 @@ static uint64_t mask_bits(const sigset_t *mask)
 
 /* All in one arena: the numbers, then the command's own arguments. */
 static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_options *options,
-                               enum bl_mechanism mechanism, const char *cgroup, uint64_t mask)
+                               enum bl_mechanism mechanism, const char *cgroup, int record,
+                               uint64_t mask)
 {
     size_t count = 0;
     while (options->arguments[count] != NULL)
@@ -121,31 +122,45 @@ static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_op
     if (mechanism == BL_MECHANISM_PIDNS && proc_container_needs_user())
         flags |= WARDEN_USER_NS;
     arguments[0] = "warden";
-    arguments[WARDEN_ARGUMENT_CONTAINER] = bl_arena_printf(arena, "%d", (int)mechanism).data;
-    arguments[WARDEN_ARGUMENT_GRACE_MS] = bl_arena_printf(arena, "%u", options->grace_ms).data;
-    arguments[WARDEN_ARGUMENT_MASK] = bl_arena_printf(arena, "%llu", (unsigned long long)mask).data;
-    arguments[WARDEN_ARGUMENT_MEMORY] =
-        bl_arena_printf(arena, "%llu", (unsigned long long)options->memory_bytes).data;
-    arguments[WARDEN_ARGUMENT_PROCESSES] =
-        bl_arena_printf(arena, "%u", options->processes_max).data;
-    arguments[WARDEN_ARGUMENT_FLAGS] = bl_arena_printf(arena, "%d", flags).data;
+    const struct {
+        int place;
+        uint64_t number;
+    } numbers[] = {
+        {WARDEN_ARGUMENT_CONTAINER, (uint64_t)mechanism},
+        {WARDEN_ARGUMENT_OWNER, (uint64_t)getpid()},
+        {WARDEN_ARGUMENT_GRACE_MS, options->grace_ms},
+        {WARDEN_ARGUMENT_MASK, mask},
+        {WARDEN_ARGUMENT_MEMORY, options->memory_bytes},
+        {WARDEN_ARGUMENT_PROCESSES, options->processes_max},
+        {WARDEN_ARGUMENT_FLAGS, (uint64_t)flags},
+    };
+    for (size_t i = 0; i < BL_COUNT(numbers); i++)
+        arguments[numbers[i].place] =
+            bl_arena_printf(arena, "%llu", (unsigned long long)numbers[i].number).data;
+    arguments[WARDEN_ARGUMENT_RECORD] = bl_arena_printf(arena, "%d", record).data;
     arguments[WARDEN_ARGUMENT_CGROUP] = cgroup;
     memcpy(arguments + WARDEN_ARGUMENT_COMMAND, options->arguments, count * sizeof *arguments);
     return (char **)arguments;
 }
 
-/* The lifeline is made first: killed from here on, we leave a warden that finds its end. */
+/* The lifeline is made first: killed from here on, we leave a warden that finds its end. Packets
+ * carry their sender, as the kernel knows it. */
 static int open_ends(int lifeline[2], int control[2])
 {
     if (pipe2(lifeline, O_CLOEXEC) < 0)
         return errno;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0) {
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) == 0) {
+        if (setsockopt(control[0], SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) == 0)
+            return 0;
         int code = errno;
-        close(lifeline[0]);
-        close(lifeline[1]);
-        return code;
+        close(control[0]);
+        close(control[1]);
+        errno = code;
     }
-    return 0;
+    int code = errno;
+    close(lifeline[0]);
+    close(lifeline[1]);
+    return code;
 }
 
 static int clone_child(struct child *child, int *ret_pidfd, pid_t *ret_pid)
@@ -175,39 +190,23 @@ static int explain(struct bl_error *error, const struct child *child, int failur
     return child->failed_in_directory ? code : BL_ESYSTEM;
 }
 
-int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
-               const char *cgroup, struct proc_started *ret_started, struct bl_error *error)
+/* Starts a warden or the guard, with all signals blocked; adds our ends to its descriptors. */
+static int start_child(struct child *child, struct proc_started *ret_started,
+                       struct bl_error *error)
 {
-    struct bl_arena arena = {0};
     int lifeline[2], control[2];
-    sigset_t all, before;
-    char *path = bl_arena_alloc(&arena, PATH_SIZE);
-    struct child child = {.path = path, .directory = options->directory};
-    bl_program_find("belay-warden", "BELAY_WARDEN", path, PATH_SIZE);
     int failure = open_ends(lifeline, control);
-    if (failure != 0) {
-        int code = explain(error, &child, failure);
-        bl_arena_done(&arena);
-        return code;
-    }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    child.arguments = warden_arguments(&arena, options, mechanism, cgroup, mask_bits(&before));
-    child.environment =
-        options->environment != NULL ? (char *const *)options->environment : environ;
-    memcpy(child.fds,
-           (const int[]){options->input, options->output, options->error, lifeline[0], control[1]},
-           sizeof child.fds);
-    failure = clone_child(&child, &ret_started->pidfd, &ret_started->pid);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure != 0)
+        return explain(error, child, failure);
+    child->fds[WARDEN_LIFELINE] = lifeline[0];
+    child->fds[WARDEN_CONTROL] = control[1];
+    failure = clone_child(child, &ret_started->pidfd, &ret_started->pid);
     close(lifeline[0]);
     close(control[1]);
     ret_started->lifeline = lifeline[1];
     ret_started->control = control[0];
-    if (failure == 0 && child.failure == 0) {
-        bl_arena_done(&arena);
+    if (failure == 0 && child->failure == 0)
         return 0;
-    }
     /* The child has gone before it became a warden; `clone` has not, when it failed itself. */
     close(lifeline[1]);
     close(control[0]);
@@ -215,7 +214,60 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
         waitid(P_PIDFD, (id_t)ret_started->pidfd, &(siginfo_t){0}, WEXITED);
         close(ret_started->pidfd);
     }
-    int code = explain(error, &child, failure != 0 ? failure : child.failure);
+    return explain(error, child, failure != 0 ? failure : child->failure);
+}
+
+static const char *find_warden(struct bl_arena *arena)
+{
+    char *path = bl_arena_alloc(arena, PATH_SIZE);
+    bl_program_find("belay-warden", "BELAY_WARDEN", path, PATH_SIZE);
+    return path;
+}
+
+int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
+               const char *cgroup, int record, struct proc_started *ret_started,
+               struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    sigset_t all, before;
+    struct child child = {
+        .path = find_warden(&arena),
+        .directory = options->directory,
+        .environment = options->environment != NULL ? (char *const *)options->environment : environ,
+        .fds = {options->input, options->output, options->error, -1, -1, proc_records_fd()},
+    };
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    child.arguments =
+        warden_arguments(&arena, options, mechanism, cgroup, record, mask_bits(&before));
+    int code = start_child(&child, ret_started, error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bl_arena_done(&arena);
+    return code;
+}
+
+/* Its environment is empty: it needs none, and others could read it there. */
+int proc_start_guard(int records, struct proc_started *ret_started, struct bl_error *error)
+{
+    struct bl_arena arena = {0};
+    sigset_t all, before;
+    const char *arguments[] = {"warden-guard", "guard",
+                               bl_arena_printf(&arena, "%d", (int)getpid()).data, NULL};
+    struct child child = {
+        .path = find_warden(&arena),
+        .arguments = (char *const *)arguments,
+        .environment = (char *const[]){NULL},
+        .directory = "/",
+        .fds = {-1, -1, -1, -1, -1, records},
+    };
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = start_child(&child, ret_started, error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code == 0) {
+        close(ret_started->control);
+        ret_started->control = -1;
+    }
     bl_arena_done(&arena);
     return code;
 }

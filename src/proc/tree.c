@@ -1,21 +1,65 @@
 #include "tree.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-/* Out of memory here must not leave the tree alive: the lifeline's rule is the last word. */
+/* A look takes microseconds for each process. */
+#define LOOK_US_MAX  50000
+#define QUICK_PASSES 4
+
+/* ---- Where to look --------------------------------------------------------------------------- */
+
+int tree_view_open(struct tree_view *ret_view)
+{
+    char path[64];
+    *ret_view = (struct tree_view){-1, -1};
+    ret_view->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (ret_view->proc < 0)
+        return errno;
+    /* Orphans come to the main thread while it lives. */
+    snprintf(path, sizeof path, "%d/task/%d/children", (int)getpid(), (int)getpid());
+    ret_view->children = openat(ret_view->proc, path, O_RDONLY | O_CLOEXEC);
+    return 0;
+}
+
+void tree_view_close(struct tree_view *view)
+{
+    if (view->proc >= 0)
+        close(view->proc);
+    if (view->children >= 0)
+        close(view->children);
+    *view = (struct tree_view){-1, -1};
+}
+
+static uint64_t tree_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void tree_fail(struct tree *tree, int error)
+{
+    if (tree->error == 0)
+        tree->error = error;
+}
+
+/* Out of memory must not leave the tree alive: what cannot be noted is killed at once. */
 void tree_push(struct tree *tree, pid_t pid)
 {
     if (tree->count == tree->capacity) {
         size_t capacity = tree->capacity == 0 ? 64 : tree->capacity * 2;
         pid_t *pids = realloc(tree->pids, capacity * sizeof *pids);
         if (pids == NULL) {
+            tree_fail(tree, ENOMEM);
             kill(pid, SIGKILL);
             return;
         }
@@ -25,16 +69,23 @@ void tree_push(struct tree *tree, pid_t pid)
     tree->pids[tree->count++] = pid;
 }
 
-/* Adds the children that one thread has. The file is a list of numbers with a space after each. */
-static void read_children(struct tree *tree, const char *path)
+void tree_done(struct tree *tree)
+{
+    free(tree->pids);
+    *tree = (struct tree){0};
+}
+
+/* ---- Children -------------------------------------------------------------------------------- */
+
+/* A list of numbers with a space or a newline after each. */
+void tree_add_list(struct tree *tree, int fd)
 {
     char data[4096];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
     long number = 0;
+    off_t offset = 0;
     ssize_t size;
-    while ((size = read(fd, data, sizeof data)) > 0) {
+    while ((size = pread(fd, data, sizeof data, offset)) > 0) {
+        offset += size;
         for (ssize_t i = 0; i < size; i++) {
             if (data[i] >= '0' && data[i] <= '9') {
                 number = number * 10 + (data[i] - '0');
@@ -44,173 +95,334 @@ static void read_children(struct tree *tree, const char *path)
             }
         }
     }
-    close(fd);
+    /* ESRCH: the process has gone meanwhile, and its children with it to another parent. */
+    if (size < 0 && errno != ESRCH)
+        tree_fail(tree, errno);
 }
 
-/* Adds the children of all threads of `pid`. Most processes have one thread, and the number of
- * links of its task directory says so without reading it. */
-void tree_add_children(struct tree *tree, pid_t pid)
+/* An entry of /proc is gone with its process; where /proc hides other users' processes
+ * (hidepid=2), it is missing and the process is there. */
+static bool tree_is_gone(pid_t pid, int error)
+{
+    return (error == ENOENT || error == ESRCH) && kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+static void tree_read_thread(const struct tree_view *view, struct tree *tree, pid_t pid,
+                             const char *thread)
 {
     char path[64];
-    struct stat status;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    if (stat(path, &status) < 0)
-        return;
-    if (status.st_nlink <= 3) {
-        snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-        read_children(tree, path);
+    snprintf(path, sizeof path, "%d/task/%.16s/children", (int)pid, thread);
+    int fd = openat(view->proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        tree_add_list(tree, fd);
+        close(fd);
+    } else if ((errno != ENOENT && errno != ESRCH) || view->children < 0) {
+        tree_fail(tree, errno); /* a thread may end; a kernel without lists has none for any */
+    }
+}
+
+static void tree_read_threads(const struct tree_view *view, struct tree *tree, pid_t pid,
+                              const char *path)
+{
+    int fd = openat(view->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    if (directory == NULL) {
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        if (!tree_is_gone(pid, error))
+            tree_fail(tree, error);
         return;
     }
-    DIR *directory = opendir(path);
-    if (directory == NULL)
+    while ((entry = readdir(directory)) != NULL)
+        if (entry->d_name[0] != '.')
+            tree_read_thread(view, tree, pid, entry->d_name);
+    closedir(directory);
+}
+
+/* Most processes have one thread, and the number of links of its task directory says so without
+ * reading it. */
+void tree_add_children(const struct tree_view *view, struct tree *tree, pid_t pid)
+{
+    char path[64], thread[16];
+    struct stat status;
+    snprintf(path, sizeof path, "%d/task", (int)pid);
+    if (fstatat(view->proc, path, &status, 0) < 0) {
+        int error = errno;
+        if (!tree_is_gone(pid, error))
+            tree_fail(tree, error);
         return;
+    }
+    if (status.st_nlink <= 3) {
+        snprintf(thread, sizeof thread, "%d", (int)pid);
+        tree_read_thread(view, tree, pid, thread);
+        return;
+    }
+    tree_read_threads(view, tree, pid, path);
+}
+
+/* Processes that fork and exit all the time can be followed for ever. */
+static bool tree_is_late(struct tree *tree)
+{
+    if (tree->until_us != 0 && tree_now_us() >= tree->until_us)
+        tree_fail(tree, ETIME);
+    return tree->error == ETIME;
+}
+
+void tree_complete(const struct tree_view *view, struct tree *tree)
+{
+    for (size_t i = 0; i < tree->count && !tree_is_late(tree); i++)
+        tree_add_children(view, tree, tree->pids[i]);
+}
+
+/* ---- One process ----------------------------------------------------------------------------- */
+
+/* Fields of /proc/PID/stat, counted from 1. */
+enum {
+    STAT_STATE = 3,
+    STAT_PARENT = 4,
+    STAT_THREADS = 20,
+    STAT_STARTED = 22,
+    STAT_FIELDS,
+};
+
+/* Fields are counted after the last ')' of the name, which may hold anything. Returns 0 or the
+ * errno. */
+static int tree_read_stat(const struct tree_view *view, pid_t pid, char *ret_state,
+                          unsigned long long ret_fields[STAT_FIELDS])
+{
+    char path[32], data[1024];
+    snprintf(path, sizeof path, "%d/stat", (int)pid);
+    int fd = openat(view->proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    ssize_t size = read(fd, data, sizeof data - 1);
+    int error = size < 0 ? errno : ESRCH;
+    close(fd);
+    if (size <= 0)
+        return error;
+    data[size] = '\0';
+    char *at = strrchr(data, ')');
+    if (at == NULL || at[1] != ' ')
+        return EIO;
+    *ret_state = at[2];
+    at += 3;
+    for (int field = STAT_PARENT; field < STAT_FIELDS; field++)
+        ret_fields[field] = strtoull(at, &at, 10);
+    return 0;
+}
+
+enum tree_life tree_life_of(const struct tree_view *view, pid_t pid, char *ret_state)
+{
+    unsigned long long fields[STAT_FIELDS];
+    char state = '?';
+    int error = tree_read_stat(view, pid, &state, fields);
+    if (ret_state != NULL)
+        *ret_state = state;
+    if (error != 0)
+        return tree_is_gone(pid, error) ? TREE_DEAD : TREE_UNKNOWN;
+    bool ended = state == 'Z' || state == 'X' || state == 'x';
+    return ended && fields[STAT_THREADS] <= 1 ? TREE_DEAD : TREE_ALIVE;
+}
+
+unsigned long long tree_started(const struct tree_view *view, pid_t pid)
+{
+    unsigned long long fields[STAT_FIELDS];
+    char state;
+    return tree_read_stat(view, pid, &state, fields) == 0 ? fields[STAT_STARTED] : 0;
+}
+
+void tree_search_children(const struct tree_view *view, struct tree *tree, pid_t parent)
+{
+    unsigned long long fields[STAT_FIELDS];
     struct dirent *entry;
+    char state, *end;
+    int fd = openat(view->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (directory == NULL) {
+        tree_fail(tree, errno);
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
     while ((entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)pid, entry->d_name);
-        read_children(tree, path);
+        long pid = strtol(entry->d_name, &end, 10);
+        if (*end == '\0' && pid > 0 && tree_read_stat(view, (pid_t)pid, &state, fields) == 0 &&
+            fields[STAT_PARENT] == (unsigned long long)parent)
+            tree_push(tree, (pid_t)pid);
     }
     closedir(directory);
 }
+
+void tree_add_own(const struct tree_view *view, struct tree *tree)
+{
+    if (view->children >= 0)
+        tree_add_list(tree, view->children);
+    else
+        tree_search_children(view, tree, getpid());
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 /* Where signals for `pid` go: to its whole group in one call. That catches a storm of forks, and
  * the child that is just being made: the kernel gives it what its group is sent meanwhile, where a
  * signal for the parent alone would miss it. All of a group are below us when its session began
  * there. The session comes first: once it is another one, the group is never ours again. */
-static pid_t target_of(pid_t pid)
+static pid_t tree_target(pid_t pid)
 {
     pid_t session = getsid(pid);
     pid_t group = getpgid(pid);
     return session > 0 && session != getsid(0) && group > 1 ? -group : pid;
 }
 
-/* Stops `pid` with its group, once, and notes where the signal went. */
-static void freeze(struct tree *frozen, pid_t pid)
+/* Sends the signal to the group of `pid`, once, and notes where it went. */
+static void tree_send(struct tree *sent, pid_t pid, int signal)
 {
-    pid_t target = target_of(pid);
-    for (size_t i = 0; i < frozen->count; i++)
-        if (frozen->pids[i] == target)
+    pid_t target = tree_target(pid);
+    for (size_t i = sent->count; i > 0; i--)
+        if (sent->pids[i - 1] == target)
             return;
-    kill(target, SIGSTOP);
-    tree_push(frozen, target);
+    kill(target, signal);
+    tree_push(sent, target);
 }
 
-static void send_all(const struct tree *targets, int signal)
+static void tree_send_all(const struct tree *targets, int signal)
 {
     for (size_t i = 0; i < targets->count; i++)
         kill(targets->pids[i], signal);
 }
 
-/* Adds all that is below those in it. Each one but `except` is stopped before its children are
- * read, so that none of these can come or go unseen. */
-static void complete_frozen(struct tree *tree, struct tree *frozen, pid_t except)
+/* Those from the number `first` on, each alone too: it may have changed its group. */
+static void tree_kill_all(const struct tree *tree, size_t first)
 {
-    for (size_t i = 0; i < tree->count; i++) {
-        if (tree->pids[i] != except)
-            freeze(frozen, tree->pids[i]);
-        tree_add_children(tree, tree->pids[i]);
+    struct tree sent = {0};
+    for (size_t i = first; i < tree->count; i++) {
+        kill(tree->pids[i], SIGKILL);
+        tree_send(&sent, tree->pids[i], SIGKILL);
+    }
+    tree_done(&sent);
+}
+
+void tree_kill(const struct tree_view *view, struct tree *tree)
+{
+    size_t level = 0;
+    while (level < tree->count && !tree_is_late(tree)) {
+        size_t end = tree->count;
+        tree_kill_all(tree, level);
+        for (size_t i = level; i < end && !tree_is_late(tree); i++)
+            tree_add_children(view, tree, tree->pids[i]);
+        level = end;
     }
 }
 
-void tree_complete(struct tree *tree)
+static struct tree_count tree_count_living(const struct tree_view *view, struct tree *tree,
+                                           pid_t except)
 {
-    for (size_t i = 0; i < tree->count; i++)
-        tree_add_children(tree, tree->pids[i]);
-}
-
-static void read_own(struct tree *tree)
-{
-    tree_add_children(tree, getpid());
-    tree_complete(tree);
-}
-
-void tree_done(struct tree *tree)
-{
-    free(tree->pids);
-    *tree = (struct tree){0};
-}
-
-/* The state letter stands behind the last ')' of the name, which may hold anything. 'X': gone. */
-static char state_of(pid_t pid)
-{
-    char path[32], data[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 'X';
-    ssize_t size = read(fd, data, sizeof data - 1);
-    close(fd);
-    if (size <= 0)
-        return 'X';
-    data[size] = '\0';
-    const char *end = strrchr(data, ')');
-    return end != NULL && end[1] == ' ' ? end[2] : '?';
-}
-
-bool tree_is_zombie(pid_t pid)
-{
-    char state = state_of(pid);
-    return state == 'Z' || state == 'X';
-}
-
-static size_t count_living(const struct tree *tree, pid_t except)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < tree->count; i++)
-        if (tree->pids[i] != except && !tree_is_zombie(tree->pids[i]))
-            count++;
+    struct tree_count count = {0};
+    for (size_t i = 0; i < tree->count && !tree_is_late(tree); i++) {
+        if (tree->pids[i] == except)
+            continue;
+        switch (tree_life_of(view, tree->pids[i], NULL)) {
+        case TREE_ALIVE:
+            count.living++;
+            count.digest += (uint64_t)tree->pids[i] * 0x9e3779b97f4a7c15u;
+            break;
+        case TREE_DEAD: break;
+        case TREE_UNKNOWN: tree_fail(tree, EACCES); break;
+        }
+    }
+    count.error = tree->error;
     return count;
 }
 
-size_t tree_count(pid_t except)
+/* Processes that fork and exit all the time leave this process as many dead children as it does not
+ * reap, and one that looks at each is always too late. So the children are only signalled, the
+ * youngest first, since those alive are the last in the list; each with the group that it may lead,
+ * to which the child that it is just making belongs. One pass reaches all but those that ran on
+ * another processor meanwhile; the next ones reach these. `tree` has the children after it; `init`:
+ * those of the init of a namespace, to which its orphans come (0: this process's own). */
+static void tree_send_children(const struct tree_view *view, struct tree *tree, pid_t init,
+                               int signal)
 {
-    struct tree tree = {0};
-    read_own(&tree);
-    size_t count = count_living(&tree, except);
+    for (int pass = 0; pass < QUICK_PASSES; pass++) {
+        size_t before = tree->count;
+        tree->count = 0;
+        if (init != 0)
+            tree_add_children(view, tree, init);
+        else
+            tree_add_own(view, tree);
+        for (size_t i = tree->count; i > 0; i--) {
+            kill(-tree->pids[i - 1], signal);
+            kill(tree->pids[i - 1], signal);
+        }
+        if (tree->count == 0 || (pass > 0 && tree->count == before))
+            return;
+    }
+}
+
+/* ---- All below this process ------------------------------------------------------------------ */
+
+struct tree_count tree_count_own(const struct tree_view *view, pid_t except)
+{
+    struct tree tree = {.until_us = tree_now_us() + LOOK_US_MAX};
+    tree_add_own(view, &tree);
+    tree_complete(view, &tree);
+    struct tree_count count = tree_count_living(view, &tree, except);
     tree_done(&tree);
     return count;
 }
 
-size_t tree_signal(int signal, pid_t except)
+/* Each one but `except` is stopped before its children are read, so that none of these can come or
+ * go unseen. */
+struct tree_count tree_signal_own(const struct tree_view *view, int signal, pid_t except)
 {
-    struct tree tree = {0}, frozen = {0};
-    tree_add_children(&tree, getpid());
-    complete_frozen(&tree, &frozen, except);
-    size_t count = count_living(&tree, except);
+    struct tree tree = {.until_us = tree_now_us() + LOOK_US_MAX}, frozen = {0};
+    tree_freeze_own(view, except);
+    tree_add_own(view, &tree);
+    for (size_t i = 0; i < tree.count && !tree_is_late(&tree); i++) {
+        if (tree.pids[i] != except)
+            tree_send(&frozen, tree.pids[i], SIGSTOP);
+        tree_add_children(view, &tree, tree.pids[i]);
+    }
+    struct tree_count count = tree_count_living(view, &tree, except);
     /* One may have gone to another group before it stopped. */
     for (size_t i = 0; i < tree.count; i++)
         if (tree.pids[i] != except)
-            freeze(&frozen, tree.pids[i]);
-    send_all(&frozen, signal);
-    send_all(&frozen, SIGCONT);
+            tree_send(&frozen, tree.pids[i], SIGSTOP);
+    tree_send_all(&frozen, signal);
+    tree_send_all(&frozen, SIGCONT);
     tree_done(&tree);
     tree_done(&frozen);
     return count;
 }
 
-void tree_continue(void)
+void tree_continue_own(const struct tree_view *view)
 {
-    struct tree tree = {0};
-    read_own(&tree);
-    for (size_t i = 0; i < tree.count; i++)
-        if (state_of(tree.pids[i]) == 'T')
+    struct tree tree = {.until_us = tree_now_us() + LOOK_US_MAX};
+    tree_add_own(view, &tree);
+    tree_complete(view, &tree);
+    for (size_t i = 0; i < tree.count; i++) {
+        char state;
+        if (tree_life_of(view, tree.pids[i], &state) == TREE_ALIVE && state == 'T')
             kill(tree.pids[i], SIGCONT);
+    }
     tree_done(&tree);
 }
 
-void tree_kill(struct tree *tree)
-{
-    struct tree frozen = {0};
-    complete_frozen(tree, &frozen, 0);
-    send_all(tree, SIGKILL);
-    tree_done(&frozen);
-}
-
-void tree_kill_own(void)
+void tree_freeze_own(const struct tree_view *view, pid_t except)
 {
     struct tree tree = {0};
-    tree_add_children(&tree, getpid());
-    tree_kill(&tree);
+    tree_send_children(view, &tree, except, SIGSTOP);
     tree_done(&tree);
+}
+
+size_t tree_kill_own(const struct tree_view *view)
+{
+    struct tree tree = {.until_us = tree_now_us() + LOOK_US_MAX};
+    tree_send_children(view, &tree, 0, SIGKILL);
+    tree_kill(view, &tree);
+    size_t count = tree.count;
+    tree_done(&tree);
+    return count;
 }

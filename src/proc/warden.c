@@ -1,23 +1,30 @@
-#include <dirent.h>
+/* A warden as belay sees it.
+ *
+ * Design notes.
+ *
+ * What a warden says counts only when the kernel names it as the sender of the packet, and its last
+ * word (QUIET) only when it has then exited with 0 and nothing of its tree has come to this process
+ * as an orphan. A tool that got hold of the warden's descriptor can make neither. A warden that
+ * went in any other way is lost: its work is done from here (sweep.c), and what cannot be proved is
+ * unknown.
+ *
+ * This process is the second watcher of a stop. A tool can stop its warden (SIGSTOP), or trace it
+ * where it has the rights of root. So a warden that has not answered a little after the grace is
+ * looked at; when it is stopped or traced its tree is killed from here, and the warden last. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "parts.h"
-#include "protocol.h"
-#include "tree.h"
 
 /* What a warden needs at most beyond the grace: its own second of killing, and a slow machine. */
 #define PROOF_NS_MAX (10 * BL_NS_PER_S)
-
-#define CGROUP_PREFIX "belay-"
+/* After the grace, and again: when it has not answered it is looked at. */
+#define ANSWER_NS   (100 * BL_NS_PER_MS)
+#define TAKEOVER_NS (500 * BL_NS_PER_MS)
 
 /*   starting  --STARTED-->      running
  *   running   --ENDED-->        ended (its tree may be held on, with background)
@@ -29,12 +36,13 @@ struct bl_warden {
     struct bl_descriptor *control;
     enum bl_mechanism mechanism;
     char cgroup[4096]; /* that it makes; "-": none */
+    int record;        /* number of its record; -1: none */
     pid_t command;     /* 0: it was gone before it could be seen */
     bool background;
     bool ended;
     bool quiet;
     bool stopped; /* by us */
-    bool losing;  /* a fiber is at sweeping after it; the others wait for what comes of that */
+    bool closing; /* a fiber sees to its end; the others wait for what comes of that */
     bool reaped;
     struct bl_child_end lost; /* how the warden itself ended, when it went without a word */
     int failure;
@@ -47,18 +55,8 @@ struct bl_warden {
 /* A sweep must spare the wardens that live, and so needs to know them: a fact of this process, as
  * is being a subreaper. The loop's thread alone touches it. */
 static struct bl_list living = {&living, &living};
-static bool adopting;
 
-int bl_proc_adopt_orphans(void)
-{
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-        return bl_error_from_errno(errno);
-    adopting = true;
-    return 0;
-}
-
-/* True: a warden of ours, which is not an orphan. */
-static bool is_warden(pid_t pid)
+bool proc_is_warden(pid_t pid)
 {
     BL_LIST_EACH (link, &living)
         if (BL_CONTAINER(link, struct bl_warden, link)->started.pid == pid)
@@ -66,92 +64,100 @@ static bool is_warden(pid_t pid)
     return false;
 }
 
-/* Our children that are no wardens: what a killed warden had held has come to us. */
-static void find_orphans(struct tree *tree)
+/* ---- The end of a warden --------------------------------------------------------------------- */
+
+static void take_rest(struct bl_warden *warden, const struct proc_rest *rest)
 {
-    struct tree children = {0};
-    tree_add_children(&children, getpid());
-    for (size_t i = 0; i < children.count; i++) {
-        if (is_warden(children.pids[i]))
-            continue;
-        if (waitpid(children.pids[i], NULL, WNOHANG) == 0)
-            tree_push(tree, children.pids[i]);
-    }
-    tree_done(&children);
+    struct bl_warden_end *end = &warden->end;
+    end->survivors = bl_survivors_add(end->survivors, rest->survivors);
+    if (rest->survivors == BL_SURVIVORS_UNKNOWN && end->unverified[0] == '\0')
+        bl_text_into(end->unverified, sizeof end->unverified, rest->unverified);
 }
 
-/* Kills and reaps orphans until there are none, for a second at most. Returns how many are left. */
-static uint32_t sweep_orphans(void)
+/* True: it can do nothing by itself. */
+static bool is_stuck(const struct bl_warden *warden)
 {
-    uint64_t give_up_ns = bl_now_ns() + BL_NS_PER_S;
-    for (;;) {
-        struct tree tree = {0};
-        find_orphans(&tree);
-        size_t orphans = tree.count;
-        tree_kill(&tree);
-        uint32_t left = (uint32_t)tree.count;
-        tree_done(&tree);
-        if (orphans == 0 || bl_now_ns() >= give_up_ns)
-            return left;
-        bl_sleep(BL_NS_PER_MS);
+    char state;
+    return tree_life_of(proc_view(), warden->started.pid, &state) == TREE_ALIVE &&
+           (state == 'T' || state == 't');
+}
+
+/* Waits for the exit of the warden itself, and reaps it. One that is stuck is continued, and killed
+ * when that does not help. */
+static void reap_warden(struct bl_warden *warden)
+{
+    for (int tries = 0; !warden->reaped; tries++) {
+        struct bl_scope limit, *outer = bl_scope_current();
+        bl_scope_init(&limit, outer);
+        bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), ANSWER_NS));
+        bl_scope_enter(&limit);
+        int code = bl_child_wait(warden->started.pidfd, &warden->lost);
+        bl_scope_enter(outer);
+        bl_scope_done(&limit);
+        warden->reaped = code == 0;
+        if (code != BL_ETIMEDOUT && code != 0)
+            return;
+        if (code != 0 && is_stuck(warden))
+            kill(warden->started.pid, tries == 0 ? SIGCONT : SIGKILL);
+        else if (code != 0 && tries * ANSWER_NS >= PROOF_NS_MAX / 2)
+            kill(warden->started.pid, SIGKILL);
     }
 }
 
-/* A cgroup outlives its warden: it is killed, waited for and removed from here. Returns 0 only when
- * it is gone, else 1. */
-static uint32_t sweep_cgroup(const struct bl_warden *warden)
+/* The warden has gone without a word, or with one that does not count. In a namespace the kernel
+ * has killed all with the init; else we do what it would have done, where its tree comes to us. */
+static void sweep_after(struct bl_warden *warden)
 {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/cgroup.kill", warden->cgroup);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : 1;
-    bool killed = write(fd, "1", 1) == 1;
-    close(fd);
-    /* A cgroup can be removed when nobody is left in it: that is the proof. */
-    for (int i = 0; i < 1000 && killed; i++) {
-        if (rmdir(warden->cgroup) == 0 || errno == ENOENT)
-            return 0;
-        bl_sleep(BL_NS_PER_MS);
+    struct proc_rest rest;
+    warden->end.survivors = 0;
+    warden->end.unverified[0] = '\0';
+    proc_sweep_cgroup(warden->cgroup, &rest);
+    take_rest(warden, &rest);
+    if (proc_adopting()) {
+        proc_sweep_orphans(&rest);
+        take_rest(warden, &rest);
+    } else if (warden->mechanism != BL_MECHANISM_CGROUP2) {
+        if (warden->command > 0)
+            kill(-warden->command, SIGKILL);
+        proc_rest_unknown(&rest, "the warden was killed, and this program does not adopt orphans");
+        take_rest(warden, &rest);
     }
-    return 1;
-}
-
-/* Without being a subreaper we cannot know what is left; the command's own group can be killed, and
- * in a namespace it goes last but for the init. */
-static uint32_t kill_group(const struct bl_warden *warden)
-{
-    if (warden->command <= 0)
-        return 0;
-    kill(-warden->command, SIGKILL);
-    for (int i = 0; i < 1000; i++) {
-        if (kill(-warden->command, 0) < 0 && errno == ESRCH)
-            return 0;
-        bl_sleep(BL_NS_PER_MS);
-    }
-    return 1;
-}
-
-/* The warden has gone without a word. In a namespace the kernel has killed all; else we do what it
- * would have done, where its tree comes to us. */
-static void warden_lost(struct bl_warden *warden)
-{
-    struct bl_scope shield;
-    warden->losing = true;
-    bl_shield_begin(&shield, PROOF_NS_MAX);
-    warden->reaped = bl_child_wait(warden->started.pidfd, &warden->lost) == 0;
-    bl_list_remove(&warden->link);
-    if (warden->mechanism == BL_MECHANISM_CGROUP2)
-        warden->end.survivors = sweep_cgroup(warden);
-    else if (!adopting)
-        warden->end.survivors = kill_group(warden);
-    if (adopting)
-        warden->end.survivors += sweep_orphans();
-    bl_shield_end(&shield);
     warden->end.how = BL_END_LOST;
     warden->end.strongest_signal = SIGKILL;
+}
+
+/* Sees to the end of a warden. `believed`: it has said that all is quiet. */
+static void close_warden(struct bl_warden *warden, bool believed)
+{
+    struct bl_scope shield;
+    warden->closing = true;
+    bl_shield_begin(&shield, PROOF_NS_MAX);
+    reap_warden(warden);
+    bl_list_remove(&warden->link);
+    bool exited = warden->reaped && !warden->lost.by_signal && warden->lost.status == 0;
+    if (!believed || !exited || proc_orphans_seen())
+        sweep_after(warden);
+    bl_shield_end(&shield);
+    proc_record_free(warden->record);
+    warden->record = -1;
     warden->ended = warden->quiet = true;
 }
+
+/* The tree of a warden that cannot do it is killed from here; the warden is, too. */
+static void take_over(struct bl_warden *warden)
+{
+    struct bl_scope shield;
+    warden->closing = true;
+    bl_shield_begin(&shield, PROOF_NS_MAX);
+    proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
+    kill(warden->started.pid, SIGKILL);
+    bl_shield_end(&shield);
+    close_warden(warden, false);
+    if (warden->stopped)
+        warden->end.how = BL_END_STOPPED;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static void take_status(struct bl_warden *warden, int status)
 {
@@ -160,6 +166,27 @@ static void take_status(struct bl_warden *warden, int status)
     end->core_dumped = end->by_signal && WCOREDUMP(status);
     end->status = end->by_signal ? WTERMSIG(status) : WEXITSTATUS(status);
     end->how = warden->stopped ? BL_END_STOPPED : end->by_signal ? BL_END_SIGNALED : BL_END_EXITED;
+}
+
+static void take_quiet(struct bl_warden *warden, const struct warden_message *message)
+{
+    struct bl_warden_end *end = &warden->end;
+    struct proc_rest rest = {.survivors = (uint32_t)message->b};
+    if (message->b < 0)
+        proc_rest_doubt(&rest, (enum warden_doubt)message->e, message->f);
+    take_rest(warden, &rest);
+    end->processes = (uint32_t)message->a;
+    end->strongest_signal = message->c;
+    if (message->d != 0)
+        end->how = BL_END_LIMIT;
+    else if (!warden->ended)
+        end->how = BL_END_STOPPED;
+    /* Killed with its whole namespace, it had nobody left to say how it ended. */
+    if (!warden->ended && end->strongest_signal != 0) {
+        end->by_signal = true;
+        end->status = end->strongest_signal;
+    }
+    close_warden(warden, true);
 }
 
 static void take_message(struct bl_warden *warden, const struct warden_message *message)
@@ -180,25 +207,33 @@ static void take_message(struct bl_warden *warden, const struct warden_message *
         end->left_behind = (uint32_t)message->b;
         take_status(warden, message->a);
         break;
-    case WARDEN_QUIET:
-        warden->quiet = true;
-        end->processes = (uint32_t)message->a;
-        end->survivors = (uint32_t)message->b;
-        end->strongest_signal = message->c;
-        if (message->d != 0)
-            end->how = BL_END_LIMIT;
-        else if (!warden->ended)
-            end->how = BL_END_STOPPED;
-        /* Killed with its whole namespace, it had nobody left to say how it ended. */
-        if (!warden->ended && end->strongest_signal != 0) {
-            end->by_signal = true;
-            end->status = end->strongest_signal;
-        }
-        warden->ended = true;
-        break;
+    case WARDEN_QUIET: take_quiet(warden, message); break;
     case WARDEN_STOP:
     case WARDEN_SIGNAL: break;
     }
+}
+
+/* One packet. Returns its size; 0: the end; -1: errno. A packet of another sender than the warden
+ * is no message: its type is 0. */
+static ssize_t receive(const struct bl_warden *warden, struct warden_message *ret_message)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(struct ucred))];
+    } control = {0};
+    struct iovec bytes = {ret_message, sizeof *ret_message};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    ssize_t size = recvmsg(warden->started.control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *header = size > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    struct ucred sender = {0};
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS)
+        memcpy(&sender, CMSG_DATA(header), sizeof sender);
+    if (size > 0 && (sender.pid != warden->started.pid || size != (ssize_t)sizeof *ret_message))
+        ret_message->type = 0;
+    return size;
 }
 
 /* Takes what has come. Several fibers may wait for one warden: each looks at what is known after.
@@ -206,9 +241,9 @@ static void take_message(struct bl_warden *warden, const struct warden_message *
 static void take_messages(struct bl_warden *warden)
 {
     struct warden_message message;
-    while (!warden->quiet && !warden->losing) {
-        ssize_t size = recv(warden->started.control, &message, sizeof message, MSG_DONTWAIT);
-        if (size == (ssize_t)sizeof message)
+    while (!warden->quiet && !warden->closing) {
+        ssize_t size = receive(warden, &message);
+        if (size > 0)
             take_message(warden, &message);
         else if (size < 0 && (errno == EINTR || errno == ECONNRESET))
             /* A warden that left with a message of ours unread says so once, before its own. */
@@ -216,7 +251,7 @@ static void take_messages(struct bl_warden *warden)
         else if (size < 0 && errno == EAGAIN)
             return;
         else
-            warden_lost(warden);
+            close_warden(warden, false);
     }
 }
 
@@ -226,16 +261,46 @@ static int await(struct bl_warden *warden, const bool *done)
     int code = 0;
     take_messages(warden);
     while (code == 0 && !*done && !warden->quiet) {
-        code = warden->losing ? bl_sleep(BL_NS_PER_MS)
-                              : bl_descriptor_wait(warden->control, BL_READABLE, NULL);
+        code = warden->closing ? bl_sleep(BL_NS_PER_MS)
+                               : bl_descriptor_wait(warden->control, BL_READABLE, NULL);
         take_messages(warden);
     }
     return *done || warden->quiet ? 0 : code;
 }
 
+/* The same for an answer that should come within `first_ns`. A warden that is stuck then is
+ * continued once, unless that was tried (`continued`), and then does not keep anybody waiting. In a
+ * shield. */
+static int await_answer(struct bl_warden *warden, const bool *done, uint64_t first_ns,
+                        bool continued)
+{
+    uint64_t look_at_ns = bl_time_add(bl_now_ns(), bl_time_add(first_ns, ANSWER_NS));
+    struct bl_scope *outer = bl_scope_current();
+    for (;;) {
+        struct bl_scope limit;
+        bl_scope_init(&limit, outer);
+        bl_scope_set_deadline(&limit, look_at_ns);
+        bl_scope_enter(&limit);
+        int code = await(warden, done);
+        bl_scope_enter(outer);
+        bl_scope_done(&limit);
+        if (code == 0 || bl_scope_stopped(outer))
+            return code;
+        if (!warden->closing && is_stuck(warden)) {
+            if (continued) {
+                take_over(warden);
+                return 0;
+            }
+            kill(warden->started.pid, SIGCONT);
+            continued = true;
+        }
+        look_at_ns = bl_time_add(bl_now_ns(), ANSWER_NS);
+    }
+}
+
 static void send_message(struct bl_warden *warden, enum warden_message_type type, int a, int b)
 {
-    struct warden_message message = {(int32_t)type, a, b, 0, 0};
+    struct warden_message message = {.type = (int32_t)type, .a = a, .b = b};
     /* A warden that is gone is noticed by whoever waits for it. */
     if (send(warden->started.control, &message, sizeof message, MSG_NOSIGNAL) < 0)
         return;
@@ -250,6 +315,7 @@ static int explain_failure(const struct bl_warden *warden, const char *command,
         [WARDEN_STAGE_NAMESPACE] = "make a PID namespace",
         [WARDEN_STAGE_LIMIT] = "limit its memory",
         [WARDEN_STAGE_TERMINAL] = "take the terminal",
+        [WARDEN_STAGE_PROC] = "read /proc",
         [WARDEN_STAGE_EXEC] = "execute it",
     };
     int code = bl_error_from_errno(warden->failure);
@@ -271,40 +337,21 @@ static int explain_failure(const struct bl_warden *warden, const char *command,
     return code;
 }
 
-/* Belay and warden killed in the same instant leave their cgroup behind, empty once its processes
- * have ended. Looked for once for each process; what is younger than a minute may be about to be
- * used, and what is not empty cannot be removed. */
-static void remove_relics(const char *directory)
+/* What was started of a command that did not start must be gone, too. Returns `code`, or what
+ * became of that. */
+static int give_up_start(struct bl_warden *warden, int code, const char *command,
+                         struct bl_error *error)
 {
-    static bool looked;
-    DIR *entries = looked ? NULL : opendir(directory);
-    struct dirent *entry;
-    looked = true;
-    while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        struct stat status;
-        if (strncmp(entry->d_name, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) == 0 &&
-            strlen(entry->d_name) == strlen(CGROUP_PREFIX) + 16 &&
-            fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-            status.st_mtime + 60 < time(NULL))
-            unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
-    }
-    if (entries != NULL)
-        closedir(entries);
-}
-
-/* The name is by chance: a warden of another PID namespace may have the number of ours. */
-static void name_cgroup(struct bl_warden *warden)
-{
-    char directory[4000];
-    uint64_t chance;
-    memcpy(warden->cgroup, "-", 2);
-    if (warden->mechanism != BL_MECHANISM_CGROUP2 ||
-        !proc_cgroup_directory(directory, sizeof directory))
-        return;
-    remove_relics(directory);
-    bl_random_bytes(&chance, sizeof chance);
-    snprintf(warden->cgroup, sizeof warden->cgroup, "%s/" CGROUP_PREFIX "%016llx", directory,
-             (unsigned long long)chance);
+    struct bl_warden_end end = {0};
+    if (warden->control != NULL)
+        bl_warden_stop(warden, SIGKILL, 0, &end);
+    if (end.survivors != 0)
+        code = bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a command", command,
+                            "the start failed, and processes of it may be left: %s",
+                            end.survivors == BL_SURVIVORS_UNKNOWN ? end.unverified
+                                                                  : "they could not be killed");
+    bl_warden_free(warden);
+    return code;
 }
 
 /* bl_warden_start in one container. `*ret_refused`: the machine does not let it be made. */
@@ -315,17 +362,22 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
     bl_list_init(&warden->link);
     warden->mechanism = warden->end.mechanism = mechanism;
     warden->background = options->background;
-    name_cgroup(warden);
+    memcpy(warden->cgroup, "-", 2);
+    if (mechanism == BL_MECHANISM_CGROUP2)
+        proc_cgroup_name(warden->cgroup, sizeof warden->cgroup);
+    warden->record = proc_record_take();
     *ret_refused = false;
-    int code = proc_start(options, mechanism, warden->cgroup, &warden->started, error);
+    int code =
+        proc_start(options, mechanism, warden->cgroup, warden->record, &warden->started, error);
     if (code != 0) {
+        proc_record_free(warden->record);
         bl_free(warden);
         return code;
     }
     bl_list_push_back(&living, &warden->link);
     code = bl_descriptor_new(warden->started.control, &warden->control);
     if (code == 0)
-        code = await(warden, &warden->start_known);
+        code = await_answer(warden, &warden->start_known, 0, false);
     if (code == 0 && warden->start_failed) {
         *ret_refused = warden->failure_stage == WARDEN_STAGE_CGROUP;
         code = explain_failure(warden, options->arguments[0], error);
@@ -336,12 +388,11 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
                                                    : "its warden gave up with code %d",
                             warden->lost.status);
     }
-    if (code != 0) {
-        bl_warden_free(warden);
-        return code;
+    if (code == 0) {
+        *ret_warden = warden;
+        return 0;
     }
-    *ret_warden = warden;
-    return 0;
+    return give_up_start(warden, code, options->arguments[0], error);
 }
 
 int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **ret_warden,
@@ -385,11 +436,11 @@ uint32_t proc_warden_count(const struct bl_warden *warden)
 {
     struct tree tree = {0};
     uint32_t count = 0;
-    tree_add_children(&tree, warden->started.pid);
+    tree_add_children(proc_view(), &tree, warden->started.pid);
     size_t first = warden->mechanism == BL_MECHANISM_PIDNS ? tree.count : 0;
-    tree_complete(&tree);
+    tree_complete(proc_view(), &tree);
     for (size_t i = first; i < tree.count; i++)
-        count += !tree_is_zombie(tree.pids[i]);
+        count += tree_life_of(proc_view(), tree.pids[i], NULL) == TREE_ALIVE;
     tree_done(&tree);
     return count;
 }
@@ -399,19 +450,25 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
 {
     take_messages(warden);
     if (!warden->quiet) {
+        uint64_t grace_ns = grace_ms * BL_NS_PER_MS;
         struct bl_scope shield;
         if (!warden->ended)
             warden->stopped = true;
         send_message(warden, WARDEN_STOP, signal == 0 ? SIGTERM : signal, (int)grace_ms);
-        bl_shield_begin(&shield, grace_ms * BL_NS_PER_MS + PROOF_NS_MAX);
-        /* A warden that does not answer in all that time is stuck itself: it is killed. */
-        if (await(warden, &warden->quiet) != 0)
-            kill(warden->started.pid, SIGKILL);
+        if (!warden->reaped)
+            kill(warden->started.pid, SIGCONT);
+        bl_shield_begin(&shield, grace_ns + PROOF_NS_MAX);
+        int code = await_answer(warden, &warden->quiet, grace_ns, true);
         bl_shield_end(&shield);
-        if (!warden->quiet && !warden->losing)
-            warden_lost(warden);
+        /* A warden that does not answer in all that time is stuck in another way. */
+        if (code != 0 && !warden->closing)
+            take_over(warden);
     }
     *ret_end = warden->end;
+    if (!warden->quiet) {
+        ret_end->survivors = BL_SURVIVORS_UNKNOWN;
+        bl_text_into(ret_end->unverified, sizeof ret_end->unverified, "the stop timed out");
+    }
 }
 
 void proc_warden_hurry(struct bl_warden *warden)
@@ -438,14 +495,8 @@ void bl_warden_free(struct bl_warden *warden)
     if (warden->control != NULL && !warden->quiet)
         bl_warden_stop(warden, SIGTERM, 0, &end);
     close(warden->started.lifeline);
-    if (!warden->reaped) {
-        struct bl_scope shield;
-        struct bl_child_end child_end;
-        bl_shield_begin(&shield, PROOF_NS_MAX);
-        bl_child_wait(warden->started.pidfd, &child_end);
-        bl_shield_end(&shield);
-    }
-    bl_list_remove(&warden->link);
+    if (!warden->quiet) /* without a control it cannot be stopped: by its lifeline it ends */
+        close_warden(warden, false);
     bl_descriptor_free(warden->control);
     close(warden->started.control);
     close(warden->started.pidfd);

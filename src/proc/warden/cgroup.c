@@ -4,19 +4,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A warden has one. */
-static char cgroup_path[PATH_MAX];
-static int cgroup_fd = -1;
+/* A warden has one. What killing and proof need is opened when it is made: the command may lower
+ * the warden's limit of descriptors, or mount something over the path. */
+static struct {
+    char path[PATH_MAX];
+    int directory;
+    int kill;   /* -1: the kernel has no such file */
+    int freeze; /* the same */
+    int events;
+    int members;
+} cgroup = {.directory = -1};
 
 /* Returns 0 or the errno. */
-static int write_file(const char *name, const char *value)
+static int cgroup_write_file(const char *name, const char *value)
 {
-    int fd = openat(cgroup_fd, name, O_WRONLY | O_CLOEXEC);
+    int fd = openat(cgroup.directory, name, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return errno;
     int code = write(fd, value, strlen(value)) < 0 ? errno : 0;
@@ -24,53 +33,81 @@ static int write_file(const char *name, const char *value)
     return code;
 }
 
-int cgroup_open(const char *path, uint64_t memory_bytes, uint64_t processes_max, int *ret_limits)
+static void cgroup_limit(uint64_t memory_bytes, uint64_t processes_max, int *ret_limits)
 {
     char value[32];
-    int length = snprintf(cgroup_path, sizeof cgroup_path, "%s", path);
-    if (length < 0 || (size_t)length >= sizeof cgroup_path)
-        return -ENAMETOOLONG;
-    if (mkdir(cgroup_path, 0755) < 0)
-        return -errno;
-    cgroup_fd = open(cgroup_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (cgroup_fd < 0) {
-        int code = -errno;
-        rmdir(cgroup_path);
-        return code;
-    }
     *ret_limits = 0;
     snprintf(value, sizeof value, "%llu", (unsigned long long)memory_bytes);
-    if (memory_bytes > 0 && write_file("memory.max", value) == 0) {
-        write_file("memory.swap.max", "0");
+    if (memory_bytes > 0 && cgroup_write_file("memory.max", value) == 0) {
+        cgroup_write_file("memory.swap.max", "0");
         *ret_limits |= 1;
     }
     snprintf(value, sizeof value, "%llu", (unsigned long long)processes_max);
-    if (processes_max > 0 && write_file("pids.max", value) == 0)
+    if (processes_max > 0 && cgroup_write_file("pids.max", value) == 0)
         *ret_limits |= 2;
-    return cgroup_fd;
 }
 
-bool cgroup_kill(void)
+int cgroup_open(const char *path, uint64_t memory_bytes, uint64_t processes_max, int *ret_limits)
 {
-    return write_file("cgroup.kill", "1") == 0;
+    int length = snprintf(cgroup.path, sizeof cgroup.path, "%s", path);
+    if (length < 0 || (size_t)length >= sizeof cgroup.path)
+        return -ENAMETOOLONG;
+    if (mkdir(cgroup.path, 0755) < 0)
+        return -errno;
+    cgroup.directory = open(cgroup.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup.directory >= 0) {
+        cgroup.kill = openat(cgroup.directory, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+        cgroup.freeze = openat(cgroup.directory, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
+        cgroup.members = openat(cgroup.directory, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+        cgroup.events = openat(cgroup.directory, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    }
+    if (cgroup.directory < 0 || cgroup.events < 0) {
+        int code = -errno;
+        rmdir(cgroup.path);
+        return code;
+    }
+    cgroup_limit(memory_bytes, processes_max, ret_limits);
+    return cgroup.directory;
 }
 
-bool cgroup_populated(void)
+/* Its own file misses a process whose main thread has ended (seen on Linux 6.18): the signal goes
+ * to that thread. A signal for the process reaches the others. */
+static void cgroup_kill_members(void)
+{
+    struct tree members = {0};
+    if (cgroup.members >= 0)
+        tree_add_list(&members, cgroup.members);
+    for (size_t i = 0; i < members.count; i++)
+        if (members.pids[i] != getpid())
+            kill(members.pids[i], SIGKILL);
+    tree_done(&members);
+}
+
+void cgroup_kill(bool freeze)
+{
+    if (freeze && cgroup.freeze >= 0 && pwrite(cgroup.freeze, "1", 1, 0) < 0)
+        errno = 0;
+    if (cgroup.kill < 0 || pwrite(cgroup.kill, "1", 1, 0) < 0 || freeze)
+        cgroup_kill_members();
+}
+
+int cgroup_populated(void)
 {
     char data[256];
-    int fd = openat(cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t size = read(fd, data, sizeof data - 1);
-    close(fd);
-    if (size <= 0)
-        return false;
+    ssize_t size = pread(cgroup.events, data, sizeof data - 1, 0);
+    /* Only an empty one can be removed. */
+    if (size < 0 && errno == ENODEV)
+        return 0;
+    if (size < 0)
+        return -errno;
     data[size] = '\0';
-    return strstr(data, "populated 1") != NULL;
+    if (strstr(data, "populated 0") != NULL)
+        return 0;
+    return strstr(data, "populated 1") != NULL ? 1 : -EIO;
 }
 
 /* A belay inside may have made cgroups of its own, and was killed before it removed them. */
-static void remove_below(const char *path, int depth)
+static void cgroup_remove(const char *path, int depth)
 {
     char below[PATH_MAX];
     DIR *directory = depth > 0 ? opendir(path) : NULL;
@@ -79,7 +116,7 @@ static void remove_below(const char *path, int depth)
         int length = snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.' && length > 0 &&
             (size_t)length < sizeof below)
-            remove_below(below, depth - 1);
+            cgroup_remove(below, depth - 1);
     }
     if (directory != NULL)
         closedir(directory);
@@ -90,9 +127,12 @@ static void remove_below(const char *path, int depth)
 
 void cgroup_close(void)
 {
-    if (cgroup_fd < 0)
+    if (cgroup.directory < 0)
         return;
-    close(cgroup_fd);
-    cgroup_fd = -1;
-    remove_below(cgroup_path, 8);
+    const int fds[] = {cgroup.directory, cgroup.kill, cgroup.freeze, cgroup.events, cgroup.members};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    cgroup.directory = -1;
+    cgroup_remove(cgroup.path, 8);
 }

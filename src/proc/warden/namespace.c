@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool write_file(const char *path, const char *value)
+static bool namespace_write_file(const char *path, const char *value)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
@@ -24,18 +24,18 @@ static bool write_file(const char *path, const char *value)
 }
 
 /* The command stays who it was. */
-static bool map_user(uid_t uid, gid_t gid)
+static bool namespace_map_user(uid_t uid, gid_t gid)
 {
     char map[64];
     snprintf(map, sizeof map, "%u %u 1", uid, uid);
-    bool mapped =
-        write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", map);
+    bool mapped = namespace_write_file("/proc/self/setgroups", "deny") &&
+                  namespace_write_file("/proc/self/uid_map", map);
     snprintf(map, sizeof map, "%u %u 1", gid, gid);
-    return mapped && write_file("/proc/self/gid_map", map);
+    return mapped && namespace_write_file("/proc/self/gid_map", map);
 }
 
 /* All that this process is for: to reap, and to be the one whose death is the death of all. */
-static _Noreturn void reap_until_empty(pid_t command, int status_fd)
+static _Noreturn void namespace_reap(pid_t command, int status_fd)
 {
     for (;;) {
         int status;
@@ -56,19 +56,22 @@ _Noreturn void namespace_init(const struct start *start, int status_fd, uid_t ui
     prctl(PR_SET_NAME, "warden-init");
     if (write(status_fd, &alive, sizeof alive) < 0)
         exit(1);
-    if ((start->flags & WARDEN_USER_NS) != 0 && !map_user(uid, gid))
+    if ((start->flags & WARDEN_USER_NS) != 0 && !namespace_map_user(uid, gid))
         start_failed(start, errno, WARDEN_STAGE_NAMESPACE);
+    prctl(PR_SET_DUMPABLE, 0);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
         start_failed(start, errno, WARDEN_STAGE_NAMESPACE);
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (command < 0)
         start_failed(start, errno, WARDEN_STAGE_START);
-    if (command == 0)
+    if (command == 0) {
+        prctl(PR_SET_DUMPABLE, 1);
         start_command(start);
+    }
     /* The command's own copies decide when its streams end, and when it has started. */
     close(start->failure_fd);
     for (int fd = 0; fd < 3; fd++)
         close(fd);
-    reap_until_empty(command, status_fd);
+    namespace_reap(command, status_fd);
 }

@@ -1,0 +1,132 @@
+/* The guard: one process beside the wardens of a belay, and no ancestor of any tool.
+ *
+ * When belay is killed, each warden kills its tree and exits. A warden that was stopped or is
+ * traced by its own tool cannot. So the guard waits for belay's end too, gives the wardens a
+ * moment, and then does what is left: it kills the tree of each warden that is still there, and the
+ * warden last. It finds them in the file of records; the number of a process is believed only with
+ * its start time. What it did is no proof (it is not the parent of what it killed), so the record
+ * then says that nothing was proved, and the next belay says the same. */
+#include "warden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a healthy warden needs, about tenfold. */
+#define PATIENCE_US  30000
+#define ROUND_US     1000
+#define GIVE_UP_US   1000000
+#define EMPTY_ROUNDS 3
+
+static void guard_sleep(long us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+static bool guard_is_there(const struct tree_view *view, const struct record *record)
+{
+    return record->magic == RECORD_MAGIC && record->state == RECORD_HELD && record->pid > 1 &&
+           tree_started(view, record->pid) == record->started &&
+           tree_life_of(view, record->pid, NULL) != TREE_DEAD;
+}
+
+static void guard_write_cgroup(const struct record *record)
+{
+    char path[sizeof record->cgroup + 16];
+    snprintf(path, sizeof path, "%s/cgroup.kill", record->cgroup);
+    int fd = record->cgroup[0] == '/' ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    if (write(fd, "1", 1) < 0)
+        errno = 0;
+    close(fd);
+}
+
+/* Kills what is below the warden until three rounds find nobody, then the warden. It is continued
+ * in each round: where it was only stopped it reaps, and does its own work. */
+static void guard_take_over(const struct tree_view *view, struct record *record)
+{
+    uint64_t give_up_us = warden_now_us() + GIVE_UP_US;
+    for (int empty = 0; empty < EMPTY_ROUNDS && warden_now_us() < give_up_us;) {
+        struct tree tree = {0};
+        size_t living = 0;
+        kill(record->pid, SIGCONT);
+        guard_write_cgroup(record);
+        tree_add_children(view, &tree, record->pid);
+        tree_kill(view, &tree);
+        for (size_t i = 0; i < tree.count; i++)
+            living += tree_life_of(view, tree.pids[i], NULL) != TREE_DEAD;
+        empty = living == 0 && tree.error == 0 ? empty + 1 : 0;
+        tree_done(&tree);
+        guard_sleep(ROUND_US);
+        if (!guard_is_there(view, record))
+            return;
+    }
+    kill(record->pid, SIGKILL);
+}
+
+/* A warden that was killed with belay has left its cgroup. Others, it has left to nobody. */
+static void guard_empty_cgroup(const struct record *record)
+{
+    uint64_t give_up_us = warden_now_us() + GIVE_UP_US;
+    while (rmdir(record->cgroup) < 0 && errno == EBUSY && warden_now_us() < give_up_us) {
+        guard_write_cgroup(record);
+        guard_sleep(ROUND_US);
+    }
+}
+
+static void guard_settle(const struct tree_view *view, int number)
+{
+    struct record record;
+    if (!record_read(WARDEN_RECORDS, number, &record) || record.magic != RECORD_MAGIC ||
+        record.state != RECORD_HELD)
+        return;
+    if (!guard_is_there(view, &record)) {
+        if (record.cgroup[0] == '/')
+            guard_empty_cgroup(&record);
+        return;
+    }
+    guard_take_over(view, &record);
+    /* It may have come to its own end after all: then its word stands. */
+    if (!record_read(WARDEN_RECORDS, number, &record) || record.state != RECORD_HELD)
+        return;
+    record.state = RECORD_ENDED;
+    record.survivors = WARDEN_UNKNOWN;
+    record.doubt = WARDEN_DOUBT_STUCK;
+    record_write(WARDEN_RECORDS, number, &record);
+}
+
+/* Until none of the wardens is left, or they have had their moment. */
+static void guard_be_patient(const struct tree_view *view)
+{
+    uint64_t until_us = warden_now_us() + PATIENCE_US;
+    bool waiting = true;
+    while (waiting && warden_now_us() < until_us) {
+        struct record record;
+        waiting = false;
+        for (int i = 0; !waiting && record_read(WARDEN_RECORDS, i, &record); i++)
+            waiting = guard_is_there(view, &record);
+        if (waiting)
+            guard_sleep(ROUND_US);
+    }
+}
+
+int guard_run(const struct owner *owner)
+{
+    struct record record;
+    struct tree_view view;
+    if (tree_view_open(&view) != 0)
+        return 1;
+    struct pollfd fds[] = {{.fd = WARDEN_LIFELINE, .events = POLLIN},
+                           {.fd = owner->pidfd, .events = POLLIN}};
+    while (poll(fds, 2, -1) <= 0)
+        continue;
+    guard_be_patient(&view);
+    for (int i = 0; record_read(WARDEN_RECORDS, i, &record); i++)
+        guard_settle(&view, i);
+    return 0;
+}
