@@ -14,6 +14,7 @@
 #ifndef BELAY_STORE_H
 #define BELAY_STORE_H
 
+#include <belay/proc.h>
 #include <belay/turn.h>
 
 struct bl_store;
@@ -63,12 +64,13 @@ struct bl_store_recovery {
     char owner[160];             /* "pid 4711 on host, since …" */
     char cut_off[BL_ID_SIZE];    /* the attempt that was under way and is not in the session */
     char receipt_id[BL_ID_SIZE]; /* of that, written now: reason owner_died */
+    struct bl_wardens_end left;  /* with either: what became of the owner's processes */
     char last_turn[BL_ID_SIZE];  /* newest committed turn; empty: none */
     uint64_t turns_total;
 };
 
-/* For people, one sentence, in the arena: "The last owner of session x (pid …) died; its turn … was
- * cut off and is not in the session." */
+/* For people, in the arena: "The last owner of session x (pid …) died; its turn … was cut off and
+ * is not in the session. Nothing left running." */
 struct bl_text bl_store_recovery_text(struct bl_arena *arena, const char *session,
                                       const struct bl_store_recovery *recovery);
 
@@ -189,7 +191,9 @@ struct bl_store_owner {
     } life;
     int64_t pid;
     int64_t pid_started;
-    char text[160]; /* "pid 4711 on host, since …" */
+    char text[160];             /* "pid 4711 on host, since …" */
+    struct bl_wardens_end left; /* BL_OWNER_DEAD, and its lease was taken: what became of its
+                                   processes */
 };
 
 struct bl_store_feature_options {

@@ -116,39 +116,42 @@ static void drop_values(struct bl_cell_session *session)
 /* ---- What a dead host has left ----------------------------------------------------------------
  */
 
-/* By its number and start: nobody else has both. */
+/* By its number and start: nobody else has both. A worker is one process: its system calls do not
+ * let it make others. */
 static uint32_t count_survivors(const struct bl_store_cell *record)
 {
     uint64_t until_ns = bl_now_ns() + LAST_BREATH_NS;
-    uint32_t alive =
-        record->pid != 0 ? bl_store_process_alive(record->pid, record->pid_started) : 0;
-
+    uint32_t alive = bl_store_process_alive(record->pid, record->pid_started);
     while (alive > 0 && bl_now_ns() < until_ns && bl_sleep(BREATH_NS) == 0)
         alive = bl_store_process_alive(record->pid, record->pid_started);
     return alive;
 }
 
-static void write_lost_receipt(const struct bl_store_cell *record, const char *id,
-                               char ret_id[BL_ID_SIZE], struct bl_buffer *out)
+/* A cell whose worker is not on record was killed with its host before it had started: then the
+ * wardens of the host say whether anything is left. */
+static void write_lost_receipt(const struct bl_cell_session *session,
+                               const struct bl_store_cell *record, char ret_id[BL_ID_SIZE],
+                               struct bl_buffer *out)
 {
+    const struct bl_wardens_end *left = &bl_store_session_recovery(session->held)->left;
     struct bl_receipt receipt;
     struct bl_scope scope, *outer = bl_scope_current();
     struct bl_json_writer writer;
     struct bl_unit unit;
-    uint32_t survivors = count_survivors(record);
+    uint32_t survivors = record->pid != 0 ? count_survivors(record) : left->survivors;
 
     bl_scope_init(&scope, outer);
-    bl_receipt_open(&receipt, &scope, id);
+    bl_receipt_open(&receipt, &scope, record->id.data);
     bl_scope_enter(&scope);
-    bl_unit_begin(&unit, BL_UNIT_CELL, id, NULL);
+    bl_unit_begin(&unit, BL_UNIT_CELL, record->id.data, NULL);
     bl_scope_enter(outer);
     bl_scope_stop(&scope, BL_STOP_OWNER_DIED, "host_lost");
     unit.mechanism = record->pid != 0 ? BL_MECHANISM_SUBREAPER : BL_MECHANISM_NONE;
     unit.survivors = survivors;
+    if (survivors == BL_SURVIVORS_UNKNOWN)
+        bl_text_into(unit.unverified, sizeof unit.unverified, left->unverified);
     bl_text_into(unit.detail, sizeof unit.detail, "its host was lost");
-    bl_unit_end(&unit, record->pid == 0 ? BL_FATE_UNKNOWN
-                       : survivors > 0  ? BL_FATE_UNKNOWN
-                                        : BL_FATE_KILLED);
+    bl_unit_end(&unit, survivors != 0 ? BL_FATE_UNKNOWN : BL_FATE_KILLED);
     while (!bl_receipt_ready(&receipt) && bl_yield() == 0)
         continue;
     bl_json_writer_init(&writer, out);
@@ -168,7 +171,7 @@ static int close_lost(struct bl_cell_session *session, struct bl_arena *arena,
 
     bl_buffer_init(&receipt, SIZE_MAX);
     bl_buffer_init(&json, SIZE_MAX);
-    write_lost_receipt(record, record->id.data, receipt_id, &receipt);
+    write_lost_receipt(session, record, receipt_id, &receipt);
     record->generation++;
     bl_json_writer_init(&writer, &json);
     cell_terminated_write(&writer, record->id.data, record->generation, (struct bl_text){0},

@@ -75,6 +75,8 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
                  git_state_read(feature->git, arena, row->worktree.data, &state, error) == 0;
     bl_free(error);
     bool settled = task_row_settle(row, feature->plan->id, feature->epoch, known ? &state : NULL);
+    if (settled && row->state == BL_TASK_INTERRUPTED && feature->owner_died)
+        task_receipt_settle(task);
     if (settled)
         ledger_put_task(task);
     const struct bl_record *turn = last_turn(records, row);
@@ -135,7 +137,7 @@ void feature_take_records(struct bl_feature *feature, const struct bl_list *reco
 
 /* ---- The lease ------------------------------------------------------------------------------- */
 
-/* Kills whoever holds it; its wardens end with it. */
+/* Kills the holder; its wardens end with it. */
 static int take_over(const struct bl_store_owner *owner)
 {
     uint64_t end_ns = bl_now_ns() + TAKE_OVER_NS;
@@ -168,6 +170,10 @@ static int hold_lease(struct bl_feature *feature, struct bl_error *error)
         if (code == 0)
             code = bl_store_feature_hold(feature->options.store, &options, &feature->held, owner,
                                          error);
+    }
+    if (code == 0 && owner->life == BL_OWNER_DEAD) {
+        feature->owner_died = true;
+        feature->owner_left = owner->left;
     }
     bl_free(owner);
     if (code == 0)

@@ -292,6 +292,8 @@ struct bl_feature {
     struct feature_wave *waves;
     bool checked; /* the repository is fit for it */
     bool resumed;
+    bool owner_died;                  /* the one before */
+    struct bl_wardens_end owner_left; /* what became of its processes */
     bool plan_changed;
     size_t dirty_files;      /* of the user's checkout: not in the base */
     struct bl_buffer warned; /* what this run has warned of, a NUL behind each */
@@ -446,7 +448,10 @@ void checkpoint_set(struct task_row *row, const struct checkpoint *from);
  * none is under way. */
 void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,
                  const char *message);
-/* Writes a receipt into the buffer, and puts it on record. */
+/* Writes a receipt into the buffer, and puts it on record; false: it is too large. */
+bool feature_receipt_record(struct bl_feature *feature, const struct bl_receipt *receipt,
+                            struct bl_buffer *json);
+/* The same, and tells the event. */
 void feature_receipt_put(struct bl_feature *feature, const struct feature_task *task,
                          const struct bl_receipt *receipt, struct bl_buffer *json);
 /* The same for one that was stopped: the decision is the stop's. */
@@ -487,6 +492,7 @@ void feature_take_records(struct bl_feature *feature, const struct bl_list *reco
  * record. True: it was. */
 bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
                      const struct git_state *state);
+void task_receipt_settle(struct feature_task *task);
 /* The turn that such a row had under way, a record's JSON: cancelled, its running phase stopped. In
  * the arena. */
 struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json, const struct task_row *row);

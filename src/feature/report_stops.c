@@ -102,7 +102,8 @@ static void fill_stop(struct report *report, struct report_stop *stop, struct bl
     else if (stop->receipt_id != NULL)
         stop->sentence = "Its receipt is not on record.";
     else if (strcmp(stop->reason, "owner_died") == 0)
-        stop->sentence = "No receipt: belay itself was killed, and its wardens ended what ran.";
+        stop->sentence = "No receipt: belay was killed, and nothing on record says what became of "
+                         "its processes.";
     else
         stop->sentence = "No receipt: nothing of it was running.";
 }

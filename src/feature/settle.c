@@ -44,6 +44,39 @@ bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
     return true;
 }
 
+/* The receipt that the runner could not write: what became of its processes, as far as it is
+ * proved. All tasks of a runner have the same wardens on record. */
+void task_receipt_settle(struct feature_task *task)
+{
+    struct bl_feature *feature = task->feature;
+    const struct bl_wardens_end *left = &feature->owner_left;
+    struct bl_scope scope, *outer = bl_scope_current();
+    struct bl_receipt receipt;
+    struct bl_buffer json;
+    struct bl_unit unit;
+    char id[160];
+    snprintf(id, sizeof id, "%s/%s", feature->plan->id, task->row.id);
+    bl_scope_init(&scope, outer);
+    bl_receipt_open(&receipt, &scope, id);
+    bl_scope_enter(&scope);
+    bl_unit_begin(&unit, BL_UNIT_TASK, task->row.id, NULL);
+    bl_scope_enter(outer);
+    bl_scope_stop(&scope, BL_STOP_OWNER_DIED, "feature");
+    unit.mechanism = left->mechanism;
+    unit.processes = left->processes;
+    unit.survivors = left->survivors;
+    bl_text_into(unit.unverified, sizeof unit.unverified, left->unverified);
+    bl_unit_end(&unit, left->survivors == 0 ? BL_FATE_KILLED : BL_FATE_UNKNOWN);
+    while (!bl_receipt_ready(&receipt) && bl_yield() == 0)
+        continue;
+    bl_buffer_init(&json, 65536);
+    feature_receipt_record(feature, &receipt, &json);
+    bl_text_into(task->row.receipt, sizeof task->row.receipt, receipt.id);
+    bl_buffer_done(&json);
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+}
+
 /* ---- The turn that was cut off --------------------------------------------------------------- */
 
 /* A copy of an object in which one member has another value. */

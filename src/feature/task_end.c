@@ -201,19 +201,27 @@ static void make_checkpoint(struct feature_task *task, const struct stop_facts *
 
 /* ---- The receipt ----------------------------------------------------------------------------- */
 
-void feature_receipt_put(struct bl_feature *feature, const struct feature_task *task,
-                         const struct bl_receipt *receipt, struct bl_buffer *json)
+bool feature_receipt_record(struct bl_feature *feature, const struct bl_receipt *receipt,
+                            struct bl_buffer *json)
 {
     struct bl_json_writer writer;
-    struct event_draft draft;
     char name[64];
     bl_buffer_clear(json);
     bl_json_writer_init(&writer, json);
     bl_receipt_write(receipt, &writer);
     if (bl_json_writer_done(&writer) != 0)
-        return;
+        return false;
     snprintf(name, sizeof name, "receipt/%s", receipt->id);
     ledger_put(feature, name, bl_buffer_text(json));
+    return true;
+}
+
+void feature_receipt_put(struct bl_feature *feature, const struct feature_task *task,
+                         const struct bl_receipt *receipt, struct bl_buffer *json)
+{
+    struct event_draft draft;
+    if (!feature_receipt_record(feature, receipt, json))
+        return;
     struct bl_json_writer *event = event_begin(&draft, feature, "receipt", task, NULL);
     bl_json_put_json(event, "receipt", bl_buffer_text(json));
     event_end(&draft);

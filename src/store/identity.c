@@ -71,6 +71,27 @@ enum store_life store_identity_life(const struct store_identity *self,
     return read_start(other->pid, &started) && started == other->started ? STORE_ALIVE : STORE_DEAD;
 }
 
+void store_identity_settle(const struct store_identity *self, const struct store_identity *gone,
+                           struct bl_wardens_end *ret_end)
+{
+    const char *why = NULL;
+    *ret_end = (struct bl_wardens_end){.mechanism = BL_MECHANISM_NONE};
+    if (strcmp(self->host, gone->host) != 0)
+        why = "it ran on another machine";
+    else if (strcmp(self->boot, gone->boot) != 0)
+        return; /* the machine was restarted: no process of before is there */
+    else if (strcmp(self->pid_space, gone->pid_space) != 0)
+        why = "it ran in another PID namespace";
+    else if (self->pid == gone->pid && self->started == gone->started)
+        why = "this process lost its hold on the session";
+    if (why == NULL) {
+        bl_wardens_settle(gone->pid, gone->started, ret_end);
+        return;
+    }
+    ret_end->survivors = BL_SURVIVORS_UNKNOWN;
+    bl_text_into(ret_end->unverified, sizeof ret_end->unverified, why);
+}
+
 void store_identity_text(const struct store_identity *identity, int64_t since_wall_ns, char *out,
                          size_t out_size)
 {

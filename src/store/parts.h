@@ -32,6 +32,11 @@ enum store_life store_identity_life(const struct store_identity *self,
 void store_identity_text(const struct store_identity *identity, int64_t since_wall_ns, char *out,
                          size_t out_size);
 
+/* What became of the processes of a holder that is gone: only what is proved. May wait for them to
+ * end. From any thread. */
+void store_identity_settle(const struct store_identity *self, const struct store_identity *gone,
+                           struct bl_wardens_end *ret_end);
+
 /* Whoever asks for a lease, or after it. */
 struct store_claimant {
     struct store_identity self;
@@ -142,7 +147,8 @@ struct store_hold {
     struct bl_list records; /* struct bl_turn_record */
     struct bl_turn_record *summary;
     struct bl_store_recovery recovery;
-    struct bl_text *recorded; /* in the output, as what it points to */
+    struct store_identity before; /* the last holder */
+    struct bl_text *recorded;     /* in the output, as what it points to */
     size_t recorded_count;
 };
 

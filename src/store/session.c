@@ -170,10 +170,17 @@ struct bl_text bl_store_recovery_text(struct bl_arena *arena, const char *sessio
     struct bl_text died =
         bl_arena_printf(arena, "The last owner of session %s (%s) died", session, recovery->owner);
 
-    if (recovery->cut_off[0] != '\0')
-        return bl_arena_printf(
-            arena, BL_TEXT_FORMAT "; its turn %s was cut off and is not in the session.",
-            BL_TEXT_ARG(died), recovery->cut_off);
+    if (recovery->cut_off[0] != '\0') {
+        struct bl_buffer rest;
+        bl_buffer_init(&rest, 4096);
+        bl_survivors_text(recovery->left.survivors, bl_text_from(recovery->left.unverified), &rest);
+        died = bl_arena_printf(
+            arena,
+            BL_TEXT_FORMAT "; its turn %s was cut off and is not in the session. " BL_TEXT_FORMAT,
+            BL_TEXT_ARG(died), recovery->cut_off, BL_TEXT_ARG(bl_buffer_text(&rest)));
+        bl_buffer_done(&rest);
+        return died;
+    }
     if (recovery->last_turn[0] != '\0')
         return bl_arena_printf(arena,
                                BL_TEXT_FORMAT "; nothing was cut off, and its last turn, %s, is in "

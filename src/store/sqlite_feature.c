@@ -69,6 +69,8 @@ int sqlite_feature_hold(struct sqlite_link *link, struct store_feature_hold *hol
                                   &before, &hold->owner, error);
     if (taken <= 0)
         return taken < 0 ? taken : refuse_held(hold, error);
+    if (hold->owner.life == BL_OWNER_DEAD)
+        store_identity_settle(&hold->claimant.self, &before.holder, &hold->owner.left);
     hold->grip.epoch = before.epoch + 1;
     code = sqlite_change(link, error,
                          "UPDATE feature SET name = coalesce(?, name), run = ? WHERE key = ?",

@@ -305,16 +305,34 @@ static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct 
         return BL_EBUSY;
     }
     hold->recovery.owner_died = before.held;
+    hold->before = before.holder;
+    if (before.held)
+        store_identity_settle(&hold->claimant.self, &before.holder, &hold->recovery.left);
     hold->grip.epoch = before.epoch + 1;
     return 0;
 }
 
 /* ---- What a dead holder left ---- */
 
-/* The receipt of a stop that nobody could write down: its owner was gone. */
+static void write_unit(struct bl_json_writer *writer, const char *turn,
+                       const struct bl_wardens_end *end)
+{
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
+    bl_json_put_string(writer, "id", turn);
+    bl_json_put_string(writer, "fate",
+                       bl_fate_name(end->survivors == 0 ? BL_FATE_KILLED : BL_FATE_UNKNOWN));
+    if (end->mechanism != BL_MECHANISM_NONE)
+        bl_json_put_uint64(writer, "processes", end->processes);
+    bl_json_write_end(writer);
+}
+
+/* The receipt of a stop that nobody could write down: its owner was gone. It says what the wardens
+ * of that have left on record, and what was seen now. */
 static void write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
                           const char *run, const char *turn)
 {
+    const struct bl_wardens_end *end = &hold->recovery.left;
     static const char *const zeros[] = {"observed_ms", "quiet_ms"};
     char time[32];
     bl_time_format(hold->claimant.wall_ns, time);
@@ -328,20 +346,15 @@ static void write_receipt(struct bl_json_writer *writer, const struct store_hold
         bl_json_write_key(writer, bl_text_from(zeros[i]));
         bl_json_write_int64(writer, 0);
     }
-    bl_json_put_string(writer, "mechanism", bl_mechanism_name(BL_MECHANISM_NONE));
+    bl_json_put_string(writer, "mechanism", bl_mechanism_name(end->mechanism));
     bl_json_put_boolean(writer, "cancel_observed", false);
-    bl_json_write_key(writer, BL_TEXT("survivors"));
-    bl_json_write_int64(writer, 0);
+    bl_survivors_write(writer, end->survivors, end->unverified);
     bl_json_write_key(writer, BL_TEXT("background"));
     bl_json_write_array(writer);
     bl_json_write_end(writer);
     bl_json_write_key(writer, BL_TEXT("units"));
     bl_json_write_array(writer);
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
-    bl_json_put_string(writer, "id", turn);
-    bl_json_put_string(writer, "fate", bl_fate_name(BL_FATE_KILLED));
-    bl_json_write_end(writer);
+    write_unit(writer, turn, end);
     bl_json_write_end(writer);
     bl_json_write_end(writer);
 }
@@ -382,6 +395,8 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
     struct bl_arena *arena = &hold->job.output;
     struct bl_buffer receipt, events;
     struct bl_json_writer writer;
+    if (!hold->recovery.owner_died)
+        store_identity_settle(&hold->claimant.self, &hold->before, &hold->recovery.left);
     bl_id_make(hold->recovery.receipt_id, "rcp_");
     bl_text_into(hold->recovery.cut_off, sizeof hold->recovery.cut_off, turn);
     bl_buffer_init(&receipt, 65536);
@@ -550,7 +565,9 @@ static void forget_answer(struct store_hold *hold)
         bl_turn_record_free(BL_CONTAINER(each, struct bl_turn_record, link));
     bl_turn_record_free(hold->summary);
     hold->summary = NULL;
-    hold->recovery = (struct bl_store_recovery){0};
+    hold->recovery =
+        (struct bl_store_recovery){.left = {.survivors = BL_SURVIVORS_UNKNOWN,
+                                            .unverified = "the last holder is not on record"}};
     hold->recorded = NULL;
     hold->recorded_count = 0;
 }

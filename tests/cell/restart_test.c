@@ -175,6 +175,7 @@ int role_main(int argument_count, char **arguments)
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bl_proc_protect(NULL); /* as the program does: its wardens are on record */
     alarm(ROLE_LIFE_S);
     role_folder = arguments[3];
     if (strcmp(arguments[4], "-") != 0)

@@ -429,7 +429,8 @@ static void the_end_has_a_line_for_each_task(void **state)
     receipts[0].json = BL_TEXT("{\"id\":\"rcp_abc\",\"scope\":\"FEAT-AUTH/TASK-AUTH-005\","
                                "\"quiet_ms\":206,\"survivors\":0,\"units\":[]}");
     receipts[1].json = BL_TEXT("{\"id\":\"rcp_old\",\"scope\":\"run_old\",\"quiet_ms\":999}");
-    receipts[2].json = BL_TEXT("{\"id\":\"rcp_run\",\"scope\":\"run_new\",\"quiet_ms\":207}");
+    receipts[2].json = BL_TEXT("{\"id\":\"rcp_run\",\"scope\":\"run_new\",\"quiet_ms\":207,"
+                               "\"survivors\":0}");
     for (size_t i = 0; i < BL_COUNT(receipts); i++) {
         receipts[i].name = "receipt/x";
         bl_list_push_back(&view.receipts, &receipts[i].link);

@@ -422,7 +422,8 @@ static void a_session_has_one_writer(void **state)
     RUN(&run, "run", "hi", "--session", "s", "--provider", stage_script(hello));
     assert_int_equal(run.exit_code, 0);
     assert_non_null(strstr(run.err, "The last owner of session s (pid "));
-    assert_non_null(strstr(run.err, "was cut off and is not in the session.\n"));
+    assert_non_null(strstr(run.err, "was cut off and is not in the session. "
+                                    "Nothing left running.\n"));
     RUN(&run, "run", "hi", "--session", "s", "--provider", stage_script(hello));
     assert_string_equal(run.err, "");
 }
