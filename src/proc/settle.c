@@ -39,11 +39,19 @@ static void settle_await(int fd, int number, struct record *record)
 /* The warden is gone and has not written what it proved. */
 static void settle_unwritten(const struct record *record, struct proc_rest *ret_rest)
 {
-    if (record->mechanism == WARDEN_CGROUP2)
+    uint64_t until_ns = proc_now_ns() + END_NS_MAX;
+    bool gone = false;
+    if (record->mechanism == WARDEN_CGROUP2) {
         proc_sweep_cgroup(record->cgroup, ret_rest);
+        return;
+    }
     /* The init dies with its warden, and the namespace with its init. */
-    else if (record->mechanism != WARDEN_PIDNS ||
-             (record->init != 0 && tree_life_of(proc_view(), record->init, NULL) != TREE_DEAD))
+    while (record->mechanism == WARDEN_PIDNS && !gone && proc_now_ns() < until_ns) {
+        gone = record->init == 0 || tree_life_of(proc_view(), record->init, NULL) == TREE_DEAD;
+        if (!gone)
+            proc_pause();
+    }
+    if (!gone)
         proc_rest_unknown(ret_rest, "belay and a warden were killed at the same time");
 }
 

@@ -17,6 +17,8 @@
 /* A list of children that was read while some of them ended may miss others: only passes in a row
  * that neither reaped nor found anything are the end. */
 #define CLEAN_PASSES 2
+/* As in tree_kill_own: signals first. */
+#define QUICK_PASSES 4
 
 /* Facts about this process, like being a subreaper. */
 static struct {
@@ -119,24 +121,32 @@ static bool sweep_is_stranger(pid_t pid)
     return false;
 }
 
-/* Our children that are no wardens: what a warden had held has come to us. Returns how many of
- * these were reaped in passing. */
-static size_t sweep_find_orphans(struct tree *tree)
+/* Our children that are no wardens: what a warden had held has come to us. */
+static void sweep_list_orphans(struct tree *tree)
 {
     struct tree children = {0};
-    size_t reaped = 0;
     tree_add_own(proc_view(), &children);
+    tree->count = 0;
     tree->error = children.error;
     for (size_t i = 0; i < children.count; i++) {
         pid_t pid = children.pids[i];
-        if (pid == proc_guard_pid() || proc_is_warden(pid) || sweep_is_stranger(pid))
-            continue;
-        if (waitpid(pid, NULL, WNOHANG | __WALL) == 0)
+        if (pid != proc_guard_pid() && !proc_is_warden(pid) && !sweep_is_stranger(pid))
             tree_push(tree, pid);
+    }
+    tree_done(&children);
+}
+
+/* Takes those out that are dead. Returns how many these were. */
+static size_t sweep_reap(struct tree *tree)
+{
+    size_t alive = 0, reaped = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        if (waitpid(tree->pids[i], NULL, WNOHANG | __WALL) == 0)
+            tree->pids[alive++] = tree->pids[i];
         else
             reaped++;
     }
-    tree_done(&children);
+    tree->count = alive;
     return reaped;
 }
 
@@ -161,8 +171,12 @@ void proc_sweep_orphans(struct proc_rest *ret_rest)
     *ret_rest = (struct proc_rest){0};
     for (int clean = 0; clean < CLEAN_PASSES;) {
         struct tree tree = {0};
-        size_t found = sweep_find_orphans(&tree);
-        found += tree.count;
+        for (int pass = 0; pass < QUICK_PASSES; pass++) {
+            sweep_list_orphans(&tree);
+            tree_send_each(&tree, SIGKILL);
+        }
+        size_t found = tree.count;
+        sweep_reap(&tree);
         tree_kill(proc_view(), &tree);
         clean = found == 0 && tree.error == 0 ? clean + 1 : 0;
         bool over = proc_now_ns() >= give_up_ns;
@@ -179,13 +193,13 @@ void proc_sweep_orphans(struct proc_rest *ret_rest)
 bool proc_orphans_seen(void)
 {
     struct tree tree = {0};
-    if (!own.adopting || own.strangers.count > 0 || atomic_load(&own.probes) > 0)
+    if (!own.adopting || proc_view()->proc < 0 || own.strangers.count > 0 ||
+        atomic_load(&own.probes) > 0)
         return false;
-    size_t found = sweep_find_orphans(&tree);
-    found += tree.count;
-    bool failed = tree.error != 0;
+    sweep_list_orphans(&tree);
+    bool seen = tree.count > 0 || tree.error != 0;
     tree_done(&tree);
-    return found > 0 || failed;
+    return seen;
 }
 
 /* ---- Cgroups --------------------------------------------------------------------------------- */

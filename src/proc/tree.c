@@ -329,11 +329,22 @@ static struct tree_count tree_count_living(const struct tree_view *view, struct 
             count.digest += (uint64_t)tree->pids[i] * 0x9e3779b97f4a7c15u;
             break;
         case TREE_DEAD: break;
-        case TREE_UNKNOWN: tree_fail(tree, EACCES); break;
+        case TREE_UNKNOWN:
+            count.unseen++;
+            tree_fail(tree, EACCES);
+            break;
         }
     }
     count.error = tree->error;
     return count;
+}
+
+void tree_send_each(const struct tree *tree, int signal)
+{
+    for (size_t i = tree->count; i > 0; i--) {
+        kill(-tree->pids[i - 1], signal);
+        kill(tree->pids[i - 1], signal);
+    }
 }
 
 /* Processes that fork and exit all the time leave this process as many dead children as it does not
@@ -352,10 +363,7 @@ static void tree_send_children(const struct tree_view *view, struct tree *tree, 
             tree_add_children(view, tree, init);
         else
             tree_add_own(view, tree);
-        for (size_t i = tree->count; i > 0; i--) {
-            kill(-tree->pids[i - 1], signal);
-            kill(tree->pids[i - 1], signal);
-        }
+        tree_send_each(tree, signal);
         if (tree->count == 0 || (pass > 0 && tree->count == before))
             return;
     }

@@ -50,6 +50,9 @@ void tree_complete(const struct tree_view *view, struct tree *tree);
  * looks first. */
 void tree_kill(const struct tree_view *view, struct tree *tree);
 
+/* Sends a signal to those in it, the last first, each with the group that it may lead. */
+void tree_send_each(const struct tree *tree, int signal);
+
 enum tree_life {
     TREE_DEAD, /* gone, or a zombie without a thread that runs */
     TREE_ALIVE,
@@ -65,6 +68,7 @@ unsigned long long tree_started(const struct tree_view *view, pid_t pid);
 /* What a count came to. */
 struct tree_count {
     size_t living;
+    size_t unseen;   /* that are there, and could not be looked at: they may be dead */
     uint64_t digest; /* of which they are: two equal counts of the same processes have the same */
     int error;       /* as in struct tree: not 0, and there may be more */
 };

@@ -343,7 +343,96 @@ static void agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above(void
     run_in_virtual_loop(0, stopped_alone_main, NULL);
 }
 
-SUITE(receipt, cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
+static int unverified_main(void *argument)
+{
+    static const struct {
+        uint32_t survivors[2];
+        const char *line;
+        const char *json;
+    } cases[] = {
+        {{0, 0}, "Nothing left running.", "\"survivors\":0,"},
+        {{1, 2}, "Still running: 3 processes.", "\"survivors\":3,"},
+        {{BL_SURVIVORS_UNKNOWN, 0},
+         "Could not verify: why.",
+         "\"survivors\":null,\"unverified\":\"why\","},
+        {{2, BL_SURVIVORS_UNKNOWN},
+         "Could not verify: why.",
+         "\"survivors\":null,\"unverified\":\"why\","},
+    };
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_scope scope, *outer = bl_scope_current();
+        struct bl_receipt receipt;
+        struct bl_unit units[2];
+        struct bl_buffer out;
+        struct bl_json_writer writer;
+        bl_scope_init(&scope, outer);
+        bl_receipt_open(&receipt, &scope, "run_1");
+        bl_scope_enter(&scope);
+        for (size_t j = 0; j < 2; j++)
+            bl_unit_begin(&units[j], BL_UNIT_TOOL, "call", NULL);
+        bl_scope_enter(outer);
+        bl_scope_stop(&scope, BL_STOP_USER, "test");
+        for (size_t j = 0; j < 2; j++) {
+            units[j].mechanism = BL_MECHANISM_SUBREAPER;
+            units[j].survivors = cases[i].survivors[j];
+            if (units[j].survivors == BL_SURVIVORS_UNKNOWN)
+                bl_text_into(units[j].unverified, sizeof units[j].unverified, "why");
+            bl_unit_end(&units[j], BL_FATE_KILLED);
+        }
+        while (!bl_receipt_ready(&receipt) && bl_yield() == 0)
+            continue;
+        bl_buffer_init(&out, 65536);
+        CHECK_EQUAL(bl_receipt_line(&receipt, &out), 0);
+        bl_buffer_append_byte(&out, '\0');
+        CHECK(strstr(out.data, cases[i].line) != NULL);
+        bl_buffer_clear(&out);
+        bl_json_writer_init(&writer, &out);
+        bl_receipt_write(&receipt, &writer);
+        bl_buffer_append_byte(&out, '\0');
+        CHECK(strstr(out.data, cases[i].json) != NULL);
+        bl_buffer_done(&out);
+        bl_receipt_close(&receipt);
+        bl_scope_done(&scope);
+    }
+    return 0;
+}
+
+static void a_receipt_never_claims_more_than_was_proved(void **state)
+{
+    (void)state;
+    run_in_loop(unverified_main, NULL);
+}
+
+/* A document of another time, or of another program: what it does not say is not known. */
+static void a_number_that_is_not_there_is_unknown(void **state)
+{
+    static const struct {
+        const char *json;
+        uint32_t survivors;
+    } cases[] = {{"{\"survivors\":0}", 0},
+                 {"{\"survivors\":7}", 7},
+                 {"{\"survivors\":null}", BL_SURVIVORS_UNKNOWN},
+                 {"{\"survivors\":-1}", BL_SURVIVORS_UNKNOWN},
+                 {"{\"survivors\":\"0\"}", BL_SURVIVORS_UNKNOWN},
+                 {"{\"survivors\":4294967296}", BL_SURVIVORS_UNKNOWN},
+                 {"{}", BL_SURVIVORS_UNKNOWN}};
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_arena arena = {0};
+        const struct bl_json *value;
+        assert_int_equal(bl_json_read(&arena, bl_text_from(cases[i].json), NULL, &value, NULL), 0);
+        assert_int_equal(bl_survivors_read(value, NULL), cases[i].survivors);
+        bl_arena_done(&arena);
+    }
+    assert_int_equal(bl_survivors_add(3, 4), 7);
+    assert_int_equal(bl_survivors_add(BL_SURVIVORS_UNKNOWN, 4), BL_SURVIVORS_UNKNOWN);
+    assert_int_equal(bl_survivors_add(4, BL_SURVIVORS_UNKNOWN), BL_SURVIVORS_UNKNOWN);
+}
+
+SUITE(receipt, cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
+      cmocka_unit_test(a_number_that_is_not_there_is_unknown),
+      cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
       cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),
       cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked),
       cmocka_unit_test(units_of_an_agent_are_nested_in_the_receipt_and_count),

@@ -93,6 +93,16 @@ static int role_steady(void *argument)
     return 0;
 }
 
+/* The same, as the program does it: its wardens are on record. */
+static int role_recorded(void *argument)
+{
+    CHECK_EQUAL(bl_proc_adopt_orphans(), 0);
+    CHECK_EQUAL(bl_proc_protect(NULL), 0);
+    role_steady(argument);
+    bl_proc_protect_end();
+    return 0;
+}
+
 struct patient {
     struct bl_warden *warden;
     struct bl_warden_end end;
@@ -166,7 +176,10 @@ int kill_role(int argument_count, char **arguments)
     static const struct {
         const char *name;
         bl_fiber_main *main;
-    } roles[] = {{"busy", role_busy}, {"steady", role_steady}, {"adopt", role_adopt}};
+    } roles[] = {{"busy", role_busy},
+                 {"steady", role_steady},
+                 {"recorded", role_recorded},
+                 {"adopt", role_adopt}};
     struct role role;
     if (argument_count != 5 || bl_container_parse(arguments[3], &role.container, NULL) != 0)
         return 2;
@@ -385,7 +398,70 @@ static void belay_and_warden_killed_in_the_same_instant(void **state)
         remove_cgroups();
 }
 
-SUITE(kill, IN_EACH(nothing_survives_belay_killed_at_any_moment),
+/* Starts a belay with a tree of four, waits until that stands, and kills it; `with_warden`: both,
+ * the warden without a chance to see it. Returns what the records say. */
+static struct bl_wardens_end kill_recorded(enum bl_mechanism container, bool with_warden)
+{
+    struct bl_wardens_end end;
+    struct belay belay;
+    pid_t warden = 0;
+    double end_ms = now_ms() + 20000;
+
+    belay_start(&belay, "recorded", container);
+    belay_hear(&belay, &warden, sizeof warden);
+    int64_t started = (int64_t)tree_started(proc_view(), belay.pid);
+    while (marker_scan(belay.marker, NULL, '\0')->ready < 4 && now_ms() < end_ms)
+        nap_ms(2);
+    assert_int_equal(marker_scan(belay.marker, NULL, '\0')->ready, 4);
+    if (with_warden)
+        kill(warden, SIGSTOP);
+    kill(belay.pid, SIGKILL);
+    if (with_warden)
+        kill(warden, SIGKILL);
+    belay_end(&belay);
+    bl_wardens_settle(belay.pid, started, &end);
+    size_t left = marker_count(belay.marker);
+    print_message("           %s: %zu left, survivors %d, %s\n", bl_mechanism_name(container), left,
+                  (int)end.survivors, end.unverified);
+    assert_true(left <= end.survivors);
+    assert_int_equal(end.mechanism, container);
+    struct bl_wardens_end again;
+    bl_wardens_settle(belay.pid, started, &again);
+    assert_int_equal(again.survivors, end.survivors);
+    marker_kill(belay.marker);
+    return end;
+}
+
+static void finding_5_the_records_of_a_killed_belay_say_what_its_wardens_proved(void **state)
+{
+    struct bl_wardens_end end = kill_recorded(container_of_test(state), false);
+    assert_int_equal(end.survivors, 0);
+    assert_int_equal(end.processes, 4);
+}
+
+static void finding_5_without_a_warden_only_the_container_is_evidence(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    struct bl_wardens_end end = kill_recorded(container, true);
+    if (container == BL_MECHANISM_SUBREAPER)
+        assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
+    else
+        assert_int_equal(end.survivors, 0);
+}
+
+static void finding_5_a_process_without_records_is_unknown(void **state)
+{
+    struct bl_wardens_end end;
+    (void)state;
+    bl_wardens_settle(1, 1, &end);
+    assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
+    assert_string_equal(end.unverified, "no record of its processes was found");
+}
+
+SUITE(kill, IN_EACH(finding_5_the_records_of_a_killed_belay_say_what_its_wardens_proved),
+      IN_EACH(finding_5_without_a_warden_only_the_container_is_evidence),
+      cmocka_unit_test(finding_5_a_process_without_records_is_unknown),
+      IN_EACH(nothing_survives_belay_killed_at_any_moment),
       IN_EACH(the_tree_of_a_killed_warden_is_adopted_and_swept),
       IN_EACH(a_killed_warden_whose_tree_nobody_adopts_is_no_proof),
       IN_EACH(belay_and_warden_killed_in_the_same_instant));

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -121,9 +120,10 @@ int guard_run(const struct owner *owner)
     struct tree_view view;
     if (tree_view_open(&view) != 0)
         return 1;
-    struct pollfd fds[] = {{.fd = WARDEN_LIFELINE, .events = POLLIN},
-                           {.fd = owner->pidfd, .events = POLLIN}};
-    while (poll(fds, 2, -1) <= 0)
+    int fds[WARDEN_NEWS_MAX], watch = warden_watch_new();
+    warden_watch(watch, WARDEN_LIFELINE);
+    warden_watch(watch, owner->pidfd);
+    while (watch >= 0 && warden_news(watch, -1, fds) == 0)
         continue;
     guard_be_patient(&view);
     for (int i = 0; record_read(WARDEN_RECORDS, i, &record); i++)

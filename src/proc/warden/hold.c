@@ -26,7 +26,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -87,6 +86,12 @@ pid_t hold_command_pid(const struct hold *hold)
     pid_t pid = tree.count > 0 ? tree.pids[0] : 0;
     tree_done(&tree);
     return pid;
+}
+
+/* For people: those that could not be looked at are there, and count. */
+static size_t hold_number(struct tree_count count)
+{
+    return count.living + count.unseen;
 }
 
 static uint64_t hold_now_ms(void)
@@ -153,6 +158,16 @@ static void hold_reap(struct warden *warden)
         hold_command_over(warden, command_status);
 }
 
+/* Once belay is gone its descriptors say so for ever. */
+static void hold_enter_killing(struct warden *warden)
+{
+    const struct hold *hold = warden->hold;
+    const int fds[] = {WARDEN_LIFELINE, WARDEN_CONTROL, hold->owner.pidfd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        warden_unwatch(hold->watch, fds[i]);
+    hold_enter(warden, KILLING, KILL_MS_MAX);
+}
+
 static void hold_begin_kill(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
@@ -167,10 +182,10 @@ static void hold_begin_kill(struct warden *warden)
         hold_tell_ended(warden, 0);
     if (warden->state < ASKED) {
         hold_hurry();
-        warden->processes = tree_count_own(&hold->view, hold->init).living;
+        warden->processes = hold_number(tree_count_own(&hold->view, hold->init));
         hold_calm();
     }
-    hold_enter(warden, KILLING, KILL_MS_MAX);
+    hold_enter_killing(warden);
 }
 
 static void hold_begin_stop(struct warden *warden, int signal, uint64_t grace_ms)
@@ -186,7 +201,7 @@ static void hold_begin_stop(struct warden *warden, int signal, uint64_t grace_ms
     if (warden->state < ASKED) {
         hold_enter(warden, ASKED, grace_ms);
         hold_hurry();
-        warden->processes = tree_signal_own(&hold->view, signal, hold->init).living;
+        warden->processes = hold_number(tree_signal_own(&hold->view, signal, hold->init));
         hold_calm();
         warden->strongest = signal;
         warden->look_after_ms = 1;
@@ -213,14 +228,14 @@ static void hold_settle(struct warden *warden)
     struct tree_count left = {0};
     if (!warden->childless)
         left = tree_count_own(&hold->view, hold->init);
-    hold_tell_ended(warden, left.living);
+    hold_tell_ended(warden, hold_number(left));
     warden->state = KEEPING;
     if (warden->childless || (hold->options.flags & WARDEN_BACKGROUND) != 0)
         return;
-    if (left.living > 0 || left.error != 0)
+    if (hold_number(left) > 0 || left.error != 0)
         hold_begin_stop(warden, SIGTERM, hold->options.grace_ms);
     else
-        hold_enter(warden, KILLING, KILL_MS_MAX);
+        hold_enter_killing(warden);
 }
 
 /* The init's word comes through a pipe; -1 only says that it lives. */
@@ -232,6 +247,7 @@ static void hold_read_status(struct warden *warden)
     if (size == (ssize_t)sizeof status && status != -1) {
         hold_command_over(warden, status);
     } else if (size <= 0) {
+        warden_unwatch(hold->watch, hold->status_fd);
         close(hold->status_fd);
         hold->status_fd = -1;
     }
@@ -316,29 +332,26 @@ static int hold_wait_ms(const struct warden *warden)
     return warden->hold->options.processes_max > 0 ? COUNT_PERIOD_MS : -1;
 }
 
+static void hold_hear(struct warden *warden, int fd)
+{
+    struct signalfd_siginfo info[16];
+    struct hold *hold = warden->hold;
+    if (fd == WARDEN_CONTROL)
+        hold_read_control(warden);
+    else if (fd == hold->status_fd)
+        hold_read_status(warden);
+    else if (fd != hold->child_fd)
+        hold_begin_kill(warden); /* the lifeline, or belay's end */
+    else if (read(fd, info, sizeof info) < 0 && errno != EAGAIN)
+        return;
+}
+
 static void hold_wait_for_news(struct warden *warden)
 {
-    struct hold *hold = warden->hold;
-    struct pollfd fds[] = {{.fd = WARDEN_LIFELINE, .events = POLLIN},
-                           {.fd = hold->owner.pidfd, .events = POLLIN},
-                           {.fd = WARDEN_CONTROL, .events = POLLIN},
-                           {.fd = hold->status_fd, .events = POLLIN},
-                           {.fd = hold->child_fd, .events = POLLIN}};
-    /* Once belay is gone its descriptors say so for ever. */
-    if (warden->state == KILLING)
-        fds[0].fd = fds[1].fd = fds[2].fd = -1;
-    poll(fds, sizeof fds / sizeof *fds, hold_wait_ms(warden));
-    if (fds[0].revents != 0 || fds[1].revents != 0)
-        hold_begin_kill(warden);
-    if (fds[2].revents != 0)
-        hold_read_control(warden);
-    if (fds[3].revents != 0)
-        hold_read_status(warden);
-    if (fds[4].revents != 0) {
-        struct signalfd_siginfo info[16];
-        if (read(hold->child_fd, info, sizeof info) < 0 && errno != EAGAIN)
-            return;
-    }
+    int fds[WARDEN_NEWS_MAX];
+    int count = warden_news(warden->hold->watch, hold_wait_ms(warden), fds);
+    for (int i = 0; i < count; i++)
+        hold_hear(warden, fds[i]);
     hold_reap(warden);
 }
 

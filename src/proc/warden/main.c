@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -39,6 +40,33 @@ uint64_t warden_now_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int warden_watch_new(void)
+{
+    return epoll_create1(EPOLL_CLOEXEC);
+}
+
+void warden_watch(int watch, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    if (fd >= 0)
+        epoll_ctl(watch, EPOLL_CTL_ADD, fd, &event);
+}
+
+void warden_unwatch(int watch, int fd)
+{
+    if (fd >= 0)
+        epoll_ctl(watch, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int warden_news(int watch, int timeout_ms, int ret_fds[WARDEN_NEWS_MAX])
+{
+    struct epoll_event events[WARDEN_NEWS_MAX];
+    int count = epoll_wait(watch, events, WARDEN_NEWS_MAX, timeout_ms);
+    for (int i = 0; i < count; i++)
+        ret_fds[i] = events[i].data.fd;
+    return count < 0 ? 0 : count;
 }
 
 static uint64_t warden_number(const char *text)
@@ -117,6 +145,7 @@ static int warden_start(struct hold *hold, struct start *start, enum warden_stag
             flags |= CLONE_NEWUSER;
         if (pipe2(status_ends, O_CLOEXEC | O_NONBLOCK) < 0)
             return errno;
+        warden_watch(hold->watch, status_ends[0]);
     }
     uid_t uid = geteuid();
     gid_t gid = getegid();
@@ -140,12 +169,17 @@ static int warden_start(struct hold *hold, struct start *start, enum warden_stag
 static bool warden_await_start(const struct hold *hold, int failure_fd,
                                struct warden_message *ret_failure)
 {
-    struct pollfd fds[] = {{.fd = failure_fd, .events = POLLIN},
-                           {.fd = WARDEN_LIFELINE, .events = POLLIN},
-                           {.fd = hold->owner.pidfd, .events = POLLIN}};
-    while (poll(fds, 3, -1) < 0 && errno == EINTR)
-        continue;
-    return fds[0].revents == 0 || read(failure_fd, ret_failure, sizeof *ret_failure) <= 0;
+    bool spoken = false, alone = false;
+    while (!spoken && !alone) {
+        int fds[WARDEN_NEWS_MAX];
+        int count = warden_news(hold->watch, -1, fds);
+        for (int i = 0; i < count; i++) {
+            spoken |= fds[i] == failure_fd;
+            alone |= fds[i] == WARDEN_LIFELINE || fds[i] == hold->owner.pidfd;
+        }
+    }
+    warden_unwatch(hold->watch, failure_fd);
+    return !spoken || read(failure_fd, ret_failure, sizeof *ret_failure) <= 0;
 }
 
 /* From here on the command's streams are its own: a reader sees their end when the command's tree
@@ -188,8 +222,12 @@ static int warden_prepare(struct hold *hold)
     if (code != 0)
         return code;
     hold->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (hold->child_fd < 0)
+    hold->watch = warden_watch_new();
+    if (hold->child_fd < 0 || hold->watch < 0)
         return errno;
+    const int fds[] = {WARDEN_LIFELINE, WARDEN_CONTROL, hold->owner.pidfd, hold->child_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        warden_watch(hold->watch, fds[i]);
     hold->record = (struct record){
         .magic = RECORD_MAGIC,
         .state = RECORD_HELD,
@@ -228,6 +266,7 @@ static int warden_main(char **arguments, const struct owner *owner)
         .arguments = arguments + WARDEN_ARGUMENT_COMMAND,
         .failure_fd = failure_ends[1],
     };
+    warden_watch(hold.watch, failure_ends[0]);
     if (code == 0)
         code = warden_start(&hold, &start, &stage);
     close(failure_ends[1]);

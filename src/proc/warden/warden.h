@@ -21,6 +21,15 @@ struct owner {
 
 /* Belay has ended, by either sign. */
 bool owner_ended(const struct owner *owner);
+/* What a warden or the guard waits for is watched by a descriptor that is made before the command
+ * starts: poll fails when the limit of descriptors was lowered below the number it is given. */
+int warden_watch_new(void);
+void warden_watch(int watch, int fd);
+void warden_unwatch(int watch, int fd);
+/* Waits for the first of them, for `timeout_ms` at most (-1: no limit). The number of those that
+ * have something to say, which are in `ret_fds`. */
+#define WARDEN_NEWS_MAX 8
+int warden_news(int watch, int timeout_ms, int ret_fds[WARDEN_NEWS_MAX]);
 /* Microseconds of the monotonic clock. */
 uint64_t warden_now_us(void);
 
@@ -82,6 +91,7 @@ struct hold {
     struct record record;
     pid_t child;   /* the command, or the init of its namespace; 0: it was not started */
     pid_t init;    /* 0: no namespace */
+    int watch;     /* for all that it waits for */
     int child_fd;  /* signalfd: a child has ended */
     int status_fd; /* the init's word on the command; -1: no namespace */
 };
