@@ -124,11 +124,11 @@ static bool is_exact(struct bl_text text)
     for (size_t i = 0; i < text.size; i++)
         if (text.data[i] == '*' || iscntrl((unsigned char)text.data[i]))
             return false;
-    return bl_text_trim(text).size == text.size;
+    return bl_text_trim(text).size == text.size && permission_balanced(text);
 }
 
 /* Program and subcommand, or the program alone before an option. */
-static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text part)
+static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text part, bool alone)
 {
     struct bl_text word = shell_first_word(part), program = shell_without_path(word), second = {0};
     if (!is_plain(word) || word.data[0] == '-')
@@ -138,7 +138,8 @@ static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text par
             (struct bl_text){part.data + word.size + 1, part.size - word.size - 1});
     bool option = second.size > 0 && second.data[0] == '-';
     /* Options before the subcommand of git can have it run anything. */
-    if (is_cautious(program) || (option && bl_text_equal(program, BL_TEXT("git"))))
+    if (command_guard(arena, part, alone) != COMMAND_GUARD_NONE || is_cautious(program) ||
+        (option && bl_text_equal(program, BL_TEXT("git"))))
         return is_exact(part) ? part : (struct bl_text){0};
     size_t size = word.size + (is_plain(second) && !option ? 1 + second.size : 0);
     return bl_arena_printf(arena, BL_TEXT_FORMAT " *", (int)size, part.data);
@@ -152,7 +153,7 @@ struct bl_text command_pattern(struct bl_arena *arena, struct bl_text command)
     if (parts.complex != NULL)
         return pattern;
     for (size_t i = 0; i < parts.count; i++) {
-        struct bl_text own = pattern_of_part(arena, parts.parts[i]);
+        struct bl_text own = pattern_of_part(arena, parts.parts[i], parts.count == 1);
         if (own.size == 0 || own.size > PATTERN_MAX || (i > 0 && !bl_text_equal(own, pattern)))
             return (struct bl_text){0};
         pattern = own;

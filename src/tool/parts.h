@@ -39,6 +39,8 @@ struct permission_denials permission_denials(const struct bl_permissions *permis
                                              const char *tool, struct bl_arena *arena);
 bool permission_denials_have(const struct permission_denials *denials, struct bl_text path,
                              struct bl_text absolute);
+/* Parentheses in pairs, as a rule has them. */
+bool permission_balanced(struct bl_text text);
 /* The sandbox's network was opened, and not denied. */
 bool permission_network(const struct bl_permissions *permissions);
 
@@ -54,13 +56,28 @@ bool glob_match_path(struct bl_text glob, struct bl_text path);
 /* A command as a shell would take it apart. */
 struct command_parts {
     const char *complex;   /* what a pattern cannot look into; NULL: nothing of that kind */
-    struct bl_text *parts; /* simple commands, blanks squeezed, without comments and redirections
-                              that write nothing */
+    bool opaque;           /* it is not even clear where the commands in it begin */
+    struct bl_text *parts; /* simple commands, lines joined, blanks squeezed, without comments and
+                              redirections */
     size_t count;
 };
 
 /* In the arena. */
 void command_split(struct bl_arena *arena, struct bl_text command, struct command_parts *ret_parts);
+/* What a star in an allowing pattern may stand for in a simple command. */
+enum command_guard {
+    COMMAND_GUARD_NONE,  /* for any argument */
+    COMMAND_GUARD_NAMED, /* for arguments after the name of the command that the program runs */
+    COMMAND_GUARD_WORD,  /* for arguments, not for the command's own name, which is not literal */
+    COMMAND_GUARD_EXACT, /* for nothing: its arguments may be evaluated or run */
+};
+
+/* For a part of a command that is not complex. `alone`: there is no other part. */
+enum command_guard command_guard(struct bl_arena *arena, struct bl_text part, bool alone);
+/* Whether a pattern that fits the part may allow it. */
+bool command_guard_lets(enum command_guard guard, struct bl_text part, struct bl_text glob);
+/* What is guarded, for people: "a program that runs other commands". */
+const char *command_guard_text(enum command_guard guard);
 /* True when something that the command seems to run fits the pattern: itself, its parts, what is
  * inside quotes and substitutions. Rather too often than not often enough. */
 bool command_mentions(struct bl_arena *arena, struct bl_text command,

@@ -103,6 +103,18 @@ static bool is_tool_name(char byte)
     return isalnum((unsigned char)byte) || strchr("_-.*", byte) != NULL;
 }
 
+bool permission_balanced(struct bl_text text)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] == ')' && open-- == 0)
+            return false;
+        if (text.data[i] == '(')
+            open++;
+    }
+    return open == 0;
+}
+
 /* Finds tool and pattern in `text`, into `*ret_rule`. */
 static int parse_rule(struct bl_text text, const char *shown, struct rule *ret_rule,
                       struct bl_error *error)
@@ -225,6 +237,7 @@ struct decision {
     struct bl_arena arena;
     struct command_parts parts;
     struct bl_text unmatched; /* the first part that no rule allows */
+    enum command_guard guard; /* why a rule that fits it does not */
     bool patterns;            /* some rule allows the tool by a pattern */
 };
 
@@ -254,15 +267,40 @@ static const struct rule *find_denial(struct decision *decision)
     return NULL;
 }
 
-static bool allows(const struct rule *rule, const struct decision *decision, struct bl_text subject)
+/* The part of a command, or the whole of another subject, for an allowing rule. */
+struct permission_part {
+    struct bl_text text;
+    enum command_guard guard;
+};
+
+/* Sets the decision's guard when that alone keeps a rule from allowing it. */
+static bool permission_allows(const struct rule *rule, struct decision *decision,
+                              const struct permission_part *part)
 {
     const struct permission_question *question = decision->question;
     if (!rule->allow || !is_about(rule, question->tool))
         return false;
     if (!rule->has_glob)
         return true;
-    return question->kind == SUBJECT_PATH ? path_fits(rule->glob, subject, question->other)
-                                          : glob_match(rule->glob, subject);
+    if (question->kind == SUBJECT_PATH)
+        return path_fits(rule->glob, part->text, question->other);
+    if (!glob_match(rule->glob, part->text))
+        return false;
+    if (command_guard_lets(part->guard, part->text, rule->glob))
+        return true;
+    decision->guard = part->guard;
+    return false;
+}
+
+static bool permission_allows_part(struct decision *decision, const struct permission_part *part)
+{
+    decision->guard = COMMAND_GUARD_NONE;
+    for (const struct rule *rule = first_rule(decision->permissions); rule != NULL;
+         rule = next_rule(rule))
+        if (permission_allows(rule, decision, part))
+            return true;
+    decision->unmatched = part->text;
+    return false;
 }
 
 /* One rule without a pattern, or one rule for each part. */
@@ -280,17 +318,14 @@ static bool find_allowance(struct decision *decision)
             return true;
         decision->patterns = true;
     }
-    if (decision->parts.complex != NULL || count == 0)
+    if (decision->parts.complex != NULL || count == 0 || !decision->patterns)
         return false;
     for (size_t i = 0; i < count; i++) {
-        bool found = false;
-        for (const struct rule *rule = first_rule(decision->permissions); rule != NULL;
-             rule = next_rule(rule))
-            found = found || allows(rule, decision, parts[i]);
-        if (!found) {
-            decision->unmatched = parts[i];
+        struct permission_part part = {.text = parts[i]};
+        if (command)
+            part.guard = command_guard(&decision->arena, parts[i], count == 1);
+        if (!permission_allows_part(decision, &part))
             return false;
-        }
     }
     return true;
 }
@@ -340,6 +375,11 @@ static void explain_rules(const struct decision *decision, struct bl_buffer *out
     bl_buffer_append(out, bl_text_from(before));
     if (decision->parts.complex != NULL) {
         bl_buffer_printf(out, "it holds %s, which a pattern cannot allow", decision->parts.complex);
+    } else if (decision->guard != COMMAND_GUARD_NONE) {
+        bl_buffer_printf(out, "it uses %s, which a star cannot stand for: '",
+                         command_guard_text(decision->guard));
+        show(out, decision->unmatched, 80);
+        bl_buffer_append_byte(out, '\'');
     } else {
         bl_buffer_append(out, BL_TEXT("no rule allows '"));
         show(out, decision->unmatched, 80);

@@ -1,13 +1,22 @@
 /* Design notes.
  *
- * A pattern that allows `git *` must not let `git log; rm -rf ~` through, and whoever writes the
- * command may be trying. So for allowing, a command is taken apart as bash does it, byte by byte,
- * and whatever is not plainly a list of simple commands is called complex, which no pattern allows:
- * what is not understood is never guessed at. Patterns then see each simple command as it was
- * written, quotes included, with blanks squeezed and without comments and harmless redirections. */
+ * A pattern that allows `git *` must not let `git log; rm -rf ~` through, and the author of the
+ * command may be an attacker. So for allowing, a command is taken apart as bash does it, byte by
+ * byte, and anything that is not plainly a list of simple commands is called complex, which no
+ * pattern allows: the splitter never guesses. Patterns then see each simple command as it was
+ * written, quotes included, with lines joined, blanks squeezed, and without comments and harmless
+ * redirections. guard.c decides which of these commands a star may stand for.
+ *
+ * A backslash before a newline joins two lines before bash looks at anything else: "$\<newline>("
+ * is "$(". So lines are joined first. The joining has to know quotes and comments; beyond the first
+ * construct whose quoting it does not know ($'…', a here-document, a substitution) it may be wrong,
+ * but that construct has made the command complex. */
 #include <ctype.h>
 
 #include "shell.h"
+
+/* A larger number before a redirection is a word to bash, and no descriptor. */
+#define DESCRIPTOR_DIGITS 4u
 
 struct splitter {
     struct bl_arena *arena;
@@ -17,7 +26,8 @@ struct splitter {
     size_t part_start;
     size_t word_start;
     bool in_word;
-    bool gap; /* a blank is due before the next word */
+    bool gap;  /* a blank is due before the next word */
+    bool drop; /* the next word is the target of a redirection */
     struct command_parts *parts;
     size_t capacity;
 };
@@ -25,10 +35,18 @@ struct splitter {
 static const char substitution[] = "command substitution";
 static const char redirection[] = "a redirection to a file";
 
+/* No pattern can allow it, though it is clear where its commands begin. */
 static void mark_complex(struct splitter *splitter, const char *what)
 {
     if (splitter->parts->complex == NULL)
         splitter->parts->complex = what;
+}
+
+/* Nor is that clear any more. */
+static void shell_mark_opaque(struct splitter *splitter, const char *what)
+{
+    mark_complex(splitter, what);
+    splitter->parts->opaque = true;
 }
 
 static char peek(const struct splitter *splitter, size_t ahead)
@@ -56,8 +74,20 @@ static void keep(struct splitter *splitter, size_t count)
     skip(splitter, count);
 }
 
+/* Takes the last word back, and the blank before it. */
+static void shell_drop_word(struct splitter *splitter)
+{
+    splitter->size = splitter->word_start;
+    if (splitter->size > splitter->part_start)
+        splitter->size--;
+}
+
 static void end_word(struct splitter *splitter)
 {
+    if (splitter->drop && splitter->in_word) {
+        shell_drop_word(splitter);
+        splitter->drop = false;
+    }
     splitter->in_word = false;
     splitter->gap = true;
 }
@@ -79,9 +109,8 @@ bool shell_is_assignment(struct bl_text word)
         i++;
     if (i == 0 || isdigit((unsigned char)word.data[0]) || i == word.size)
         return false;
-    if (word.data[i] == '[')
-        return memchr(word.data, '=', word.size) != NULL;
-    return word.data[i] == '=' ||
+    /* The subscript may hold blanks, so that the '=' is in no word of ours. */
+    return word.data[i] == '[' || word.data[i] == '=' ||
            (word.data[i] == '+' && i + 1 < word.size && word.data[i + 1] == '=');
 }
 
@@ -110,16 +139,21 @@ struct bl_text shell_first_word(struct bl_text text)
 
 static void end_part(struct splitter *splitter)
 {
+    /* What follows them up to a separator need not be a command. */
+    static const char *const patterns[] = {"[[", "]]", "case", "esac", NULL};
     struct command_parts *parts = splitter->parts;
+    end_word(splitter);
     struct bl_text part = {splitter->out + splitter->part_start,
                            splitter->size - splitter->part_start};
     splitter->part_start = splitter->size;
-    splitter->in_word = splitter->gap = false;
+    splitter->gap = splitter->drop = false;
     if (part.size == 0)
         return;
     struct bl_text word = shell_first_word(part);
     if (shell_is_reserved(word))
         mark_complex(splitter, "a control structure");
+    if (shell_is_listed(word, patterns))
+        shell_mark_opaque(splitter, "a control structure");
     if (shell_is_assignment(word))
         mark_complex(splitter, "an assignment");
     if (parts->count == splitter->capacity) {
@@ -131,22 +165,38 @@ static void end_part(struct splitter *splitter)
     parts->parts[parts->count++] = part;
 }
 
+size_t shell_expansion_size(struct bl_text text)
+{
+    size_t size = 1;
+    if (text.size < 2 || text.data[0] != '$')
+        return 0;
+    if (text.data[1] == '{') {
+        const char *end = memchr(text.data, '}', text.size);
+        return end == NULL ? text.size : (size_t)(end + 1 - text.data);
+    }
+    if (isdigit((unsigned char)text.data[1]) || memchr("@*#?-$!", text.data[1], 7) != NULL)
+        return 2;
+    while (size < text.size && shell_is_name(text.data[size]))
+        size++;
+    return size > 1 ? size : 0;
+}
+
 /* At a '$': only $NAME, ${NAME} and the like are plain. */
 static void take_dollar(struct splitter *splitter, bool quoted)
 {
     char next = peek(splitter, 1);
     if (next == '(') {
-        mark_complex(splitter, substitution);
+        shell_mark_opaque(splitter, substitution);
     } else if (next == '[') {
-        mark_complex(splitter, "arithmetic");
+        shell_mark_opaque(splitter, "arithmetic");
     } else if (next == '{') {
         size_t i = 2;
         while (shell_is_name(peek(splitter, i)))
             i++;
         if (i == 2 || peek(splitter, i) != '}')
-            mark_complex(splitter, "an expansion with an operator");
+            shell_mark_opaque(splitter, "an expansion with an operator");
     } else if (!quoted && (next == '\'' || next == '"')) {
-        mark_complex(splitter, "$'…' quoting");
+        shell_mark_opaque(splitter, "$'…' quoting");
     }
     keep(splitter, 1);
 }
@@ -155,7 +205,7 @@ static void take_single_quotes(struct splitter *splitter)
 {
     const char *end = memchr(splitter->rest.data + 1, '\'', splitter->rest.size - 1);
     if (end == NULL) {
-        mark_complex(splitter, "a quote that does not end");
+        shell_mark_opaque(splitter, "a quote that does not end");
         keep(splitter, splitter->rest.size);
     } else {
         keep(splitter, (size_t)(end + 1 - splitter->rest.data));
@@ -172,13 +222,13 @@ static void take_double_quotes(struct splitter *splitter)
             return;
         }
         if (byte == '`')
-            mark_complex(splitter, substitution);
+            shell_mark_opaque(splitter, substitution);
         if (byte == '$')
             take_dollar(splitter, true);
         else
             keep(splitter, byte == '\\' && splitter->rest.size > 1 ? 2 : 1);
     }
-    mark_complex(splitter, "a quote that does not end");
+    shell_mark_opaque(splitter, "a quote that does not end");
 }
 
 static void take_escape(struct splitter *splitter)
@@ -186,8 +236,6 @@ static void take_escape(struct splitter *splitter)
     if (splitter->rest.size == 1) {
         mark_complex(splitter, "an escape that does not end");
         keep(splitter, 1);
-    } else if (peek(splitter, 1) == '\n') {
-        skip(splitter, 2); /* the line goes on */
     } else {
         keep(splitter, 2);
     }
@@ -201,17 +249,22 @@ static bool is_number(struct bl_text text)
     return text.size > 0;
 }
 
-/* A number just before the operator says which descriptor; it is no word of the command. */
-static void drop_descriptor(struct splitter *splitter)
+/* What touches the operator may belong to it, and be no word of the command: the number of a
+ * descriptor; or {NAME}, which bash assigns one to, and evaluates the subscript of. */
+static void shell_take_descriptor(struct splitter *splitter)
 {
     struct bl_text word = {splitter->out + splitter->word_start,
                            splitter->size - splitter->word_start};
-    if (splitter->in_word && is_number(word)) {
-        splitter->size = splitter->word_start;
-        if (splitter->size > splitter->part_start)
-            splitter->size--; /* and the blank before it */
-    }
-    end_word(splitter);
+    bool number = splitter->in_word && is_number(word) && word.size <= DESCRIPTOR_DIGITS;
+    bool named = splitter->in_word && word.data[0] == '{';
+    if (named || (splitter->in_word && is_number(word) && !number))
+        mark_complex(splitter, redirection);
+    if (named || number)
+        shell_drop_word(splitter);
+    else
+        end_word(splitter);
+    splitter->in_word = false;
+    splitter->gap = true;
 }
 
 /* What a redirection goes to, when it is written without quotes and expansions; else empty. */
@@ -230,15 +283,15 @@ static struct bl_text plain_target(const struct splitter *splitter, size_t from)
 /* At '<', '>' or "&>". */
 static void take_redirection(struct splitter *splitter)
 {
-    drop_descriptor(splitter);
+    shell_take_descriptor(splitter);
     size_t size = peek(splitter, 0) == '&' ? 2 : 1;
     bool input = peek(splitter, size - 1) == '<', number = false, plain = true;
     char next = peek(splitter, size);
     if (next == '(') {
-        mark_complex(splitter, "process substitution");
+        shell_mark_opaque(splitter, "process substitution");
         plain = false;
     } else if (input && next == '<') {
-        mark_complex(splitter, "a here-document");
+        shell_mark_opaque(splitter, "a here-document");
         plain = false;
     } else if (next == '&' && size == 1) {
         number = true;
@@ -256,6 +309,7 @@ static void take_redirection(struct splitter *splitter)
         (input && !number && target.size > 0 && !bl_text_starts_with(target, BL_TEXT("/dev/")));
     if (!harmless)
         mark_complex(splitter, input ? "a redirection" : redirection);
+    splitter->drop = !harmless && next != '(';
     skip(splitter, harmless ? size + target.size : size);
 }
 
@@ -287,12 +341,12 @@ static void take_byte(struct splitter *splitter)
     case '"': take_double_quotes(splitter); break;
     case '$': take_dollar(splitter, false); break;
     case '`':
-        mark_complex(splitter, substitution);
+        shell_mark_opaque(splitter, substitution);
         keep(splitter, 1);
         break;
     case '(':
     case ')':
-        mark_complex(splitter, "a subshell or a function");
+        shell_mark_opaque(splitter, "a subshell or a function");
         keep(splitter, 1);
         break;
     case '<':
@@ -316,13 +370,75 @@ static void take_byte(struct splitter *splitter)
     }
 }
 
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+/* The place of a byte, for the joining of lines. */
+enum shell_place {
+    LINE_PLAIN,
+    LINE_SINGLE, /* in '…' */
+    LINE_DOUBLE, /* in "…" */
+    LINE_COMMENT,
+};
+
+static enum shell_place shell_line_next(enum shell_place state, char byte, bool in_word)
+{
+    switch (state) {
+    case LINE_SINGLE: return byte == '\'' ? LINE_PLAIN : state;
+    case LINE_DOUBLE: return byte == '"' ? LINE_PLAIN : state;
+    case LINE_COMMENT: return byte == '\n' ? LINE_PLAIN : state;
+    case LINE_PLAIN: break;
+    }
+    return byte == '\''              ? LINE_SINGLE
+           : byte == '"'             ? LINE_DOUBLE
+           : byte == '#' && !in_word ? LINE_COMMENT
+                                     : LINE_PLAIN;
+}
+
+/* Without each backslash that is followed by a newline, and that newline, where bash takes them
+ * out: everywhere but in single quotes and comments. */
+static struct bl_text shell_join_lines(struct bl_arena *arena, struct bl_text text)
+{
+    char *out = bl_arena_alloc(arena, text.size + 1);
+    enum shell_place state = LINE_PLAIN;
+    bool in_word = false;
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+        bool escape = byte == '\\' && (state == LINE_PLAIN || state == LINE_DOUBLE);
+        if (escape && i + 1 < text.size) {
+            i++;
+            if (text.data[i] == '\n')
+                continue;
+            out[size++] = byte;
+            out[size++] = text.data[i];
+            in_word = true;
+            continue;
+        }
+        state = shell_line_next(state, byte, in_word);
+        in_word = state != LINE_PLAIN || memchr(" \t\n;|&<>()", byte, 10) == NULL;
+        out[size++] = byte;
+    }
+    return (struct bl_text){out, size};
+}
+
+/* Bash uses some of them inside itself; terminals obey others. */
+static bool shell_has_control_bytes(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (iscntrl((unsigned char)text.data[i]) && text.data[i] != '\n' && text.data[i] != '\t')
+            return true;
+    return false;
+}
+
 void command_split(struct bl_arena *arena, struct bl_text command, struct command_parts *ret_parts)
 {
     *ret_parts = (struct command_parts){0};
     struct splitter splitter = {.arena = arena,
-                                .rest = command,
+                                .rest = shell_join_lines(arena, command),
                                 .out = bl_arena_alloc(arena, command.size + 1),
                                 .parts = ret_parts};
+    if (shell_has_control_bytes(command))
+        mark_complex(&splitter, "a control character");
     while (splitter.rest.size > 0)
         take_byte(&splitter);
     end_part(&splitter);

@@ -1,11 +1,4 @@
-#include <fcntl.h>
-#include <ftw.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../../src/tool/parts.h"
 #include "suite.h"
@@ -126,6 +119,11 @@ static void what_a_pattern_cannot_look_into_is_complex(void **state)
         "A+=1 b",
         "a[1]=2 b",
         "A=1",
+        "a[0 1]=2",
+        "echo {x}>/dev/null",
+        "echo 99999999999>/dev/null",
+        "echo \r",
+        "echo \x01",
         "echo 'a",
         "echo \"a",
         "echo a\\",
@@ -141,133 +139,6 @@ static void what_a_pattern_cannot_look_into_is_complex(void **state)
             fail_msg("not complex: %s", commands[i]);
         bl_arena_done(&arena);
     }
-}
-
-/* ---- By the word of the shell itself ---- */
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void)status, (void)type, (void)place;
-    return remove(path);
-}
-
-static void write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
-}
-
-/* Runs it with a PATH of `ok` and `bad` alone, in an empty folder, with a limit on its time. */
-static void run_in_bash(const char *folder, const char *command)
-{
-    char path[128], variables[128], directory[128];
-    int status;
-    snprintf(path, sizeof path, "PATH=%s/bin", folder);
-    snprintf(variables, sizeof variables, "BASH_ENV=%s/setup", folder);
-    snprintf(directory, sizeof directory, "%s/work", folder);
-    char *const arguments[] = {"timeout", "-s", "KILL", "5", "bash", "-c", (char *)command, NULL};
-    char *const environment[] = {path, variables, NULL};
-    pid_t child = fork();
-    if (child == 0) {
-        int null = open("/dev/null", O_RDWR);
-        if (chdir(directory) != 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-            _exit(126);
-        execve("/usr/bin/timeout", arguments, environment);
-        _exit(127);
-    }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 126);
-}
-
-/* Bytes that shells are made of, and ways to get a command past somebody who does not know them. */
-static const char *const plain_tokens[] = {
-    "ok", "ok ", "ok ", " ok ",     "bad", " ", " ",  "\t",          "\n",    "\n", ";",
-    "&&", "||",  "|",   "&",        "|&",  "'", "\"", "\\",          "$",     "`",  "(",
-    ")",  "{",   "}",   "#",        " #",  "!", "=",  ">",           "<",     ">&", "1",
-    "-",  "*",   "$(",  "${",       "<<",  "x", "$'", "[",           "]]",    "\r", "$\"",
-    "&>", "~",   ",",   "\xC3\xA9", ";;",  "@", "\v", " /dev/null ", " 2>&1 "};
-static const char *const sly_tokens[] = {
-    "$(bad)",      "`bad`",    "\"$(bad)\"", "\"`bad`\"", "$((`bad`))",
-    "${x:-`bad`}", "${x}",     "$[`bad`]",   "<(bad)",    ">(bad)",
-    "\nbad\n",     "; bad ",   "& bad ",     "| bad ",    "&& bad ",
-    "|| bad ",     "|&bad ",   "# '\n",      "# \"\n",    "#'\n",
-    " # ",         "'",        "'",          "\"",        "\"",
-    "\\'",         "\\\"",     "\\\\",       "\\\n",      "\\;",
-    "\\\\\"",      "$'\\'",    "$'",         "' ",        "\" ",
-    "<<E\n",       "\nE\n",    "<<<x",       "> f",       ">f",
-    ">&f",         "2>f",      "&>f",        ">|f",       "<>f",
-    ">/dev/null",  "2>&1",     "(bad)",      "{ bad;}",   "if bad; then ok; fi",
-    "! bad",       "then bad", "time bad",   "x=1 bad",   "ok ",
-    "\nok ",       "; ok ",    "| ok "};
-
-static void make_random_command(struct bl_random *random, char *out, size_t size)
-{
-    size_t used = (size_t)snprintf(out, size, "ok ");
-    uint64_t sly = bl_random_below(random, 4);
-    for (uint64_t count = 1 + bl_random_below(random, 7); count > 0; count--) {
-        const char *token = bl_random_below(random, 4) < sly
-                                ? sly_tokens[bl_random_below(random, BL_COUNT(sly_tokens))]
-                                : plain_tokens[bl_random_below(random, BL_COUNT(plain_tokens))];
-        if (used + strlen(token) + 1 < size)
-            used += (size_t)snprintf(out + used, size - used, "%s", token);
-    }
-}
-
-static bool is_allowed(const char *command)
-{
-    struct bl_arena arena = {0};
-    struct command_parts parts;
-    command_split(&arena, bl_text_from(command), &parts);
-    bool allowed = parts.complex == NULL && parts.count > 0;
-    for (size_t i = 0; i < parts.count && allowed; i++)
-        allowed = glob_match(BL_TEXT("ok *"), parts.parts[i]);
-    bl_arena_done(&arena);
-    return allowed;
-}
-
-/* Commands by chance, from what shells are made of: those that a pattern for `ok` allows are given
- * to bash, which must run nothing but `ok`, and make no file. */
-static void what_is_allowed_makes_bash_run_nothing_else(void **state)
-{
-    (void)state;
-    struct bl_random random;
-    char folder[] = "/tmp/belay-command-XXXXXX", path[128], command[256];
-    if (access("/usr/bin/timeout", X_OK) != 0 || strcmp(tool_shell_find(), "bash") != 0)
-        skip();
-    assert_non_null(mkdtemp(folder));
-    static const struct {
-        const char *name, *text;
-    } files[] = {{"bin/ok", "#!/bin/sh\nexit 0\n"},
-                 {"bin/bad", "#!/bin/sh\n: > bad-ran\n"},
-                 {"setup", "command_not_found_handle() { : > other-ran; }\n"}};
-    snprintf(path, sizeof path, "%s/bin", folder);
-    assert_int_equal(mkdir(path, 0755), 0);
-    snprintf(path, sizeof path, "%s/work", folder);
-    assert_int_equal(mkdir(path, 0755), 0);
-    for (size_t i = 0; i < BL_COUNT(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-        write_file(path, files[i].text);
-    }
-    snprintf(path, sizeof path, "%s/bin/bash", folder);
-    assert_int_equal(symlink("/bin/bash", path), 0);
-    snprintf(path, sizeof path, "%s/work", folder);
-    bl_random_seed(&random, 77);
-    unsigned long run = 0, made = 0;
-    for (unsigned long rounds = suite_rounds(400, 40000); run < rounds; made++) {
-        make_random_command(&random, command, sizeof command);
-        if (!is_allowed(command))
-            continue;
-        run_in_bash(folder, command);
-        run++;
-        /* Only an empty folder can be removed. */
-        if (rmdir(path) != 0 || mkdir(path, 0755) != 0)
-            fail_msg("bash ran something else, or made a file: %s", command);
-    }
-    print_message("           %lu of %lu commands were allowed\n", run, made);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- Mentions ---- */
@@ -422,8 +293,10 @@ static void a_pattern_that_is_made_allows_what_it_was_made_for(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "git", "rm",   "-rf",  "'a b'", "a.c",  "$X", ";", "&&",  "|",   "*",     ">",  "#",  "\\",
-        "(",   "make", "bash", "-c",    "2>&1", ")",  "=", "A=1", "./x", "\"y\"", "\n", "./", "/"};
+        "git", "rm",   "-rf",  "'a b'", "a.c",   "$X",     ";",    "&&",  "|",
+        "*",   ">",    "#",    "\\",    "(",     "make",   "bash", "-c",  "2>&1",
+        ")",   "=",    "A=1",  "./x",   "\"y\"", "\n",     "./",   "/",   "printf",
+        "-v",  "read", "test", "find",  "-exec", "export", "env",  "':('"};
     struct bl_random random;
     unsigned long rounds = suite_rounds(5000, 500000), made = 0;
     bl_random_seed(&random, 11);
@@ -458,7 +331,6 @@ SUITE(command, cmocka_unit_test(lists_and_pipelines_become_simple_commands),
       cmocka_unit_test(comments_are_no_part_of_a_command),
       cmocka_unit_test(redirections_that_write_nothing_are_no_part_of_a_command),
       cmocka_unit_test(what_a_pattern_cannot_look_into_is_complex),
-      cmocka_unit_test(what_is_allowed_makes_bash_run_nothing_else),
       cmocka_unit_test(a_command_is_found_wherever_it_hides),
       cmocka_unit_test(what_only_speaks_of_a_command_is_left_alone),
       cmocka_unit_test(long_commands_are_judged_in_no_time),
