@@ -6,6 +6,7 @@
  * against that is the sandbox. */
 #include <ctype.h>
 
+#include "search.h"
 #include "shell.h"
 
 /* Of a pattern that is made for a command: people are to read it. */
@@ -13,29 +14,92 @@
 
 /* ---- Mentions -------------------------------------------------------------------------------- */
 
-bool shell_runs_others(struct bl_text word)
+bool shell_runs_others(struct bl_text program)
 {
     static const char *const words[] = {
-        "ash",    "bash",    "builtin",  "busybox", "chroot",  "command", "dash", "doas",
-        "env",    "eval",    "exec",     "find",    "flock",   "ionice",  "ksh",  "nice",
-        "nohup",  "nsenter", "parallel", "script",  "setpriv", "setsid",  "sh",   "ssh",
-        "stdbuf", "strace",  "su",       "sudo",    "taskset", "timeout", "trap", "unshare",
-        "watch",  "xargs",   "zsh",      NULL};
-    return shell_is_listed(word, words);
+        "ash",     "bash",     "builtin",     "busybox", "chroot",  "chrt",      "command",
+        "compgen", "coproc",   "dash",        "doas",    "entr",    "env",       "eval",
+        "exec",    "expect",   "fakeroot",    "fc",      "find",    "fish",      "flock",
+        "ionice",  "jobs",     "ksh",         "mapfile", "nice",    "nohup",     "nsenter",
+        "numactl", "parallel", "prlimit",     "proot",   "runuser", "readarray", "script",
+        "setarch", "setpriv",  "setsid",      "sh",      "ssh",     "stdbuf",    "strace",
+        "su",      "sudo",     "systemd-run", "taskset", "time",    "timeout",   "trap",
+        "unshare", "watch",    "xargs",       "zsh",     NULL};
+    return shell_is_listed(program, words);
+}
+
+/* How the expansions of a command are read, where it has any: nobody knows their values. */
+enum command_reading {
+    READ_AS_WRITTEN,
+    READ_AS_NOTHING, /* r${x}m */
+    READ_AS_BLANK,   /* rm${IFS}x */
+    READING_COUNT,
+};
+
+/* What is looked for, and where to write while looking. */
+struct command_search {
+    struct bl_text glob;
+    struct bl_text name; /* its first word; empty: that is a pattern, too */
+    char *scratch;       /* of the size of the command */
+    char *other;         /* the same, and the name */
+};
+
+static int command_digit(char byte)
+{
+    byte = (char)tolower((unsigned char)byte);
+    return byte >= '0' && byte <= '9'   ? byte - '0'
+           : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
+                                        : 16;
+}
+
+/* The byte that an escape of $'…' stands for; the text begins after the backslash. */
+static char command_escape(struct bl_text text, size_t *ret_size)
+{
+    bool hex = memchr("xuU", text.data[0], 3) != NULL;
+    size_t at = hex ? 1 : 0, digits = text.data[0] == 'U'   ? 8
+                                      : text.data[0] == 'u' ? 4
+                                      : hex                 ? 2
+                                                            : 3;
+    int base = hex ? 16 : 8, value = 0;
+    *ret_size = 1;
+    if (at == text.size || command_digit(text.data[at]) >= base)
+        return memchr("tn", text.data[0], 2) != NULL ? ' ' : text.data[0];
+    for (; digits > 0 && at < text.size && command_digit(text.data[at]) < base; digits--)
+        value = (value * base + command_digit(text.data[at++])) & 0xff;
+    *ret_size = at;
+    return (char)value;
 }
 
 /* Without quotes and escapes, blanks squeezed; into `out`, which has the room. */
-static struct bl_text unquote(struct bl_text text, char *out)
+static struct bl_text command_unquote(struct bl_text text, enum command_reading reading, char *out)
 {
-    size_t size = 0;
+    size_t size = 0, escape = 0;
+    bool ansi = false;
     for (size_t i = 0; i < text.size; i++) {
-        char byte = text.data[i];
-        if (byte == '\\' && i + 1 < text.size && text.data[i + 1] == '\n')
+        struct bl_text rest = {text.data + i, text.size - i};
+        size_t expansion = reading == READ_AS_WRITTEN ? 0 : shell_expansion_size(rest);
+        char byte = rest.data[0], next = rest.size > 1 ? rest.data[1] : '\0';
+        bool blank = shell_is_blank(byte) || byte == '\n';
+        if (byte == '$' && (next == '\'' || next == '"')) {
+            ansi = next == '\'';
             i++;
-        else if (shell_is_blank(byte) || byte == '\n')
-            size += size > 0 && out[size - 1] != ' ' ? (out[size] = ' ', 1) : 0;
-        else if (byte != '\'' && byte != '"' && byte != '\\')
+            continue;
+        }
+        if (expansion > 0)
+            i += expansion - 1;
+        if (byte == '\\' && next == '\n') {
+            i++;
+        } else if (byte == '\\' && ansi && next != '\0') {
+            byte = command_escape((struct bl_text){rest.data + 1, rest.size - 1}, &escape);
             out[size++] = byte;
+            i += escape;
+        } else if (blank || (reading == READ_AS_BLANK && (expansion > 0 || byte == ','))) {
+            size += size > 0 && out[size - 1] != ' ' ? (out[size] = ' ', 1) : 0;
+        } else if (byte == '\'' || byte == '"') {
+            ansi = false;
+        } else if (byte != '\\' && expansion == 0) {
+            out[size++] = byte;
+        }
     }
     return bl_text_trim((struct bl_text){out, size});
 }
@@ -48,45 +112,107 @@ struct bl_text shell_without_path(struct bl_text text)
     return (struct bl_text){text.data + size, text.size - size};
 }
 
+/* The first word may be the name that is looked for: by a glob; or, where it is the command, by an
+ * expansion. Fits it then? */
+static bool command_disguised(const struct command_search *search, struct bl_text text,
+                              bool is_command)
+{
+    struct bl_text word = shell_first_word(text), name = search->name;
+    bool expands = is_command && word.size > 0 && word.data[0] == '$';
+    bool glob = memchr(word.data, '?', word.size) != NULL ||
+                memchr(word.data, '*', word.size) != NULL ||
+                memchr(word.data, '[', word.size) != NULL;
+    if (name.size == 0 || !(expands || (glob && wild_match(word, name, 0))))
+        return false;
+    memcpy(search->other, name.data, name.size);
+    memcpy(search->other + name.size, text.data + word.size, text.size - word.size);
+    return glob_match(search->glob,
+                      (struct bl_text){search->other, name.size + text.size - word.size});
+}
+
+/* After these words there is no command. */
+static bool command_has_operand(struct bl_text word)
+{
+    static const char *const words[] = {"[[", "case", "for", "function", "in", "select", NULL};
+    return shell_is_listed(word, words);
+}
+
 /* Does `text`, or what it leads to, fit? Steps over assignments and the words of control
- * structures, and through programs that run others. */
-static bool run_fits(struct bl_text text, struct bl_text glob, char *scratch)
+ * structures, and through programs that run others. `is_command`: it begins with a command for
+ * certain. */
+static bool command_leads(const struct command_search *search, struct bl_text text, bool is_command)
 {
     bool carried = false;
-    if (glob_match(glob, bl_text_trim(text)))
-        return true;
-    text = unquote(text, scratch);
     while (text.size > 0) {
+        struct bl_text first = shell_first_word(text);
         struct bl_text bare = shell_without_path(text), word = shell_first_word(bare);
-        if (glob_match(glob, text) || glob_match(glob, bare))
+        bool assigns = shell_is_assignment(first), reserved = shell_is_reserved(word);
+        if (glob_match(search->glob, text) || glob_match(search->glob, bare) ||
+            command_disguised(search, bare, is_command))
             return true;
+        /* What is assigned may be a command: GIT_PAGER='rm x' git log. */
+        const char *sign = assigns ? memchr(first.data, '=', first.size) : NULL;
+        if (sign != NULL) {
+            size_t size = (size_t)(sign + 1 - text.data);
+            struct bl_text value = {text.data + size, text.size - size};
+            if (glob_match(search->glob, value) ||
+                glob_match(search->glob, shell_without_path(value)))
+                return true;
+        }
         carried = carried || shell_runs_others(word);
-        if (!carried && !shell_is_assignment(shell_first_word(text)) && !shell_is_reserved(word))
+        is_command = is_command && (assigns || reserved) && !command_has_operand(word);
+        if (!carried && !assigns && !reserved)
             return false;
         /* What begins with a star has had its chance to match the rest. */
-        size_t size = shell_first_word(text).size + 1;
-        if (size > text.size || glob.data[0] == '*')
+        size_t size = first.size + 1;
+        if (size > text.size || search->glob.data[0] == '*')
             return false;
         text = (struct bl_text){text.data + size, text.size - size};
     }
     return false;
 }
 
+static bool command_fits(const struct command_search *search, struct bl_text text, bool is_command)
+{
+    bool varies =
+        memchr(text.data, '$', text.size) != NULL || memchr(text.data, ',', text.size) != NULL;
+    if (glob_match(search->glob, bl_text_trim(text)))
+        return true;
+    for (int reading = 0; reading < (varies ? READING_COUNT : 1); reading++) {
+        struct bl_text read = command_unquote(text, (enum command_reading)reading, search->scratch);
+        if (command_leads(search, read, is_command && reading == READ_AS_WRITTEN))
+            return true;
+    }
+    return false;
+}
+
+/* The first word of a pattern, where it is plain. */
+static struct bl_text command_glob_name(struct bl_text glob)
+{
+    struct bl_text word = shell_first_word(glob);
+    return memchr(word.data, '*', word.size) == NULL ? word : (struct bl_text){0};
+}
+
 bool command_mentions(struct bl_arena *arena, struct bl_text command,
                       const struct command_parts *parts, struct bl_text glob)
 {
     struct bl_arena_mark mark = bl_arena_mark(arena);
-    char *scratch = bl_arena_alloc(arena, command.size + 1);
-    bool found = run_fits(command, glob, scratch);
+    struct command_search search = {
+        .glob = glob,
+        .name = command_glob_name(glob),
+        .scratch = bl_arena_alloc(arena, command.size + 1),
+        .other = bl_arena_alloc(arena, command.size + glob.size + 1),
+    };
+    bool found = command_fits(&search, command, false);
     for (size_t i = 0; i < parts->count && !found; i++)
-        found = run_fits(parts->parts[i], glob, scratch);
+        found = command_fits(&search, parts->parts[i], !parts->opaque);
     /* Between all that may separate commands, in quotes or not. */
     for (size_t from = 0; from < command.size && !found;) {
         size_t to = from;
-        while (to < command.size && memchr(";|&\n()`{}<>", command.data[to], 11) == NULL)
+        while (to < command.size && memchr(";|&\n()`{}<>!", command.data[to], 12) == NULL)
             to++;
-        found =
-            to > from && run_fits((struct bl_text){command.data + from, to - from}, glob, scratch);
+        found = to > from &&
+                command_fits(&search, (struct bl_text){command.data + from, to - from}, false);
         from = to + 1;
     }
     bl_arena_rewind(arena, mark);
@@ -97,7 +223,7 @@ bool command_mentions(struct bl_arena *arena, struct bl_text command,
 
 /* Programs for which "whatever follows" is too much to say: they run what they are told to, or
  * destroy it. Of them a pattern names the command as it stands. */
-static bool is_cautious(struct bl_text word)
+static bool command_is_cautious(struct bl_text word)
 {
     static const char *const words[] = {
         "awk",    "bun",    "chmod",   "chown",     "cp",      "curl",    "dd",    "deno",
@@ -138,7 +264,7 @@ static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text par
             (struct bl_text){part.data + word.size + 1, part.size - word.size - 1});
     bool option = second.size > 0 && second.data[0] == '-';
     /* Options before the subcommand of git can have it run anything. */
-    if (command_guard(arena, part, alone) != COMMAND_GUARD_NONE || is_cautious(program) ||
+    if (command_guard(arena, part, alone) != COMMAND_GUARD_NONE || command_is_cautious(program) ||
         (option && bl_text_equal(program, BL_TEXT("git"))))
         return is_exact(part) ? part : (struct bl_text){0};
     size_t size = word.size + (is_plain(second) && !option ? 1 + second.size : 0);

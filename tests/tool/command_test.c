@@ -198,6 +198,36 @@ static void a_command_is_found_wherever_it_hides(void **state)
         "rm -rf x # harmless",
         "rm -rf 'x",
         "cat << E\n$(rm -rf x)\nE",
+        "bash << E\nrm -rf x\nE",
+        ">out rm -rf x",
+        "2> err rm -rf x",
+        "> 'a file' rm -rf x",
+        "rm 2>err -rf x",
+        "rm >\"$F\" -rf x",
+        "{fd}>out rm -rf x",
+        "echo \"$\\\n(rm -rf x)\"",
+        "printf -v 'a[$(rm -rf x)]' y",
+        "$'rm' -rf x",
+        "$'\\x72m' -rf x",
+        "$'\\162\\u006d' -rf x",
+        "$\"rm\" -rf x",
+        "r${x}m -rf x",
+        "r$@m -rf x",
+        "rm${IFS}-rf${IFS}x",
+        "rm$IFS-rf x",
+        "{rm,-rf,x}",
+        "/bin/r? -rf x",
+        "/b*/[r]m -rf x",
+        "x=rm; $x -rf x",
+        "if true; then \"$x\" -rf x; fi",
+        "GIT_PAGER='rm -rf x' git log",
+        "PATH=/tmp rm -rf x",
+        "git -c alias.y='!rm -rf x' y",
+        "coproc rm -rf x",
+        "trap 'rm -rf x' EXIT",
+        "mapfile -C 'rm -rf x' y",
+        "systemd-run --user rm -rf x",
+        "awk 'BEGIN { system(\"rm -rf x\") }'",
     };
     for (size_t i = 0; i < BL_COUNT(commands); i++)
         if (!mentions(commands[i], "rm -rf *"))
@@ -217,6 +247,15 @@ static void what_only_speaks_of_a_command_is_left_alone(void **state)
     assert_false(mentions("rmdir x", "rm *"));
     assert_false(mentions("rm x", "rm -rf *"));
     assert_false(mentions("", "rm *"));
+    /* An expansion that is no command. */
+    assert_false(mentions("x=$(basename $f)", "rm *"));
+    assert_false(mentions("[[ -n $a && $b == c ]] && make", "rm *"));
+    assert_false(mentions("case $x in a) make;; esac", "rm *"));
+    assert_false(mentions("for x in $y; do make $x; done", "rm *"));
+    assert_false(mentions("cat > f << E\n$x y\nE", "rm *"));
+    assert_false(mentions("echo $(( $a | $b ))", "rm *"));
+    assert_false(mentions("make CC=$x -j$n", "rm *"));
+    assert_false(mentions("A=1 make", "rm *"));
 }
 
 static void long_commands_are_judged_in_no_time(void **state)
