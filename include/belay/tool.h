@@ -105,7 +105,8 @@ struct bl_permissions *bl_permissions_new(enum bl_permission_mode mode);
 void bl_permissions_free(struct bl_permissions *permissions); /* NULL is fine */
 void bl_permissions_set_mode(struct bl_permissions *permissions, enum bl_permission_mode mode);
 enum bl_permission_mode bl_permissions_mode(const struct bl_permissions *permissions);
-/* BL_EINVAL: not a rule; the error shows where. */
+/* BL_EINVAL, kind usage: not a rule, and the error shows where; or a rule about a tool that does
+ * not exist: the error has the name BL_UNKNOWN_TOOL and suggests another. */
 int bl_permissions_add(struct bl_permissions *permissions, bool allow, const char *rule,
                        struct bl_error *error);
 
@@ -115,6 +116,18 @@ enum bl_permit bl_permissions_decide(const struct bl_permissions *permissions, c
                                      struct bl_text subject, char *ret_reason, size_t reason_size);
 /* The name of a tool against a pattern with stars. */
 bool bl_tool_name_fits(const char *pattern, const char *name);
+
+/* The agent's own tools, which rules name as well as those of the toolbox. */
+#define BL_TOOL_TASK "task"
+#define BL_TOOL_EXEC "exec"
+#define BL_TOOL_WAIT "wait"
+/* The finer name of the error for a tool that does not exist. */
+#define BL_UNKNOWN_TOOL "unknown_tool"
+
+/* Checks a name or pattern of names, as rules, hooks and personas have it: a tool of the toolbox,
+ * the agent or an MCP server (mcp__SERVER__TOOL) can fit it. BL_EINVAL, kind usage, name
+ * BL_UNKNOWN_TOOL, with a suggestion. */
+int bl_tool_name_check(const char *pattern, struct bl_error *error);
 
 /* The rule of that number, in the order they were added; NULL: there are no more. */
 const char *bl_permissions_rule(const struct bl_permissions *permissions, size_t number,

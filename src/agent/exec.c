@@ -16,7 +16,7 @@
 struct bl_tool_offer exec_offer(void)
 {
     return (struct bl_tool_offer){
-        .name = "exec",
+        .name = BL_TOOL_EXEC,
         .description =
             "Runs JavaScript (a module: strict, top-level await) in a cell, a process of its own "
             "without files, network or imports, and answers with what it prints. Tools are called "
@@ -44,7 +44,7 @@ struct bl_tool_offer exec_offer(void)
 struct bl_tool_offer wait_offer(void)
 {
     return (struct bl_tool_offer){
-        .name = "wait",
+        .name = BL_TOOL_WAIT,
         .description =
             "Waits for a cell that `exec` has left running, and answers with what it has printed "
             "since; or ends it. Of a cell that has ended the result can be had again.",

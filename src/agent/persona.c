@@ -143,7 +143,13 @@ static int read_tools(struct bl_value_reader *reader, const struct bl_json *valu
         }
         if (count == TOOLS_MAX)
             return bl_value_fail_at(reader, place, "there are more than %u tools", TOOLS_MAX);
-        tools[count++] = bl_arena_text(draft->arena, name).data;
+        tools[count] = bl_arena_text(draft->arena, name).data;
+        struct bl_error detail = {0};
+        if (bl_tool_name_check(tools[count++], &detail) != 0) {
+            int code = bl_value_fail_at(reader, place, "%s", detail.message);
+            bl_error_hint(reader->error, "%s", detail.hint);
+            return code;
+        }
     }
     draft->persona->tools = tools;
     return 0;

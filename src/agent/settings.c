@@ -73,10 +73,12 @@ static int read_rules(struct bl_value_reader *reader, const struct bl_json *key,
         if (texts->count == RULES_MAX)
             return bl_value_fail_at(reader, element, "there are more than %u rules", RULES_MAX);
         if (bl_permissions_add(reading->scratch, allow, rule, &detail) != 0) {
-            code = bl_value_fail_at(reader, element, "that is not a rule: %s",
-                                    why_no_rule(&detail, bl_json_text(element)));
-            bl_error_hint(reader->error, "a rule is TOOL or TOOL(PATTERN), as bash or "
-                                         "'bash(git *)'");
+            bool unknown = strcmp(detail.name, BL_UNKNOWN_TOOL) == 0;
+            code = unknown ? bl_value_fail_at(reader, element, "unknown tool in a rule of %s",
+                                              key->string)
+                           : bl_value_fail_at(reader, element, "that is not a rule: %s",
+                                              why_no_rule(&detail, bl_json_text(element)));
+            bl_error_hint(reader->error, "%s", detail.hint);
             return code;
         }
         add(reading->arena, texts, rule);
@@ -140,11 +142,17 @@ static int read_pattern(struct bl_value_reader *reader, const struct bl_json *ke
 {
     int code = bl_value_read_line(reader, key + 1, key->string, &hook->pattern);
 
+    struct bl_error detail = {0};
     hook->tools = key;
-    if (code != 0 || is_name(hook->pattern, "_-.*"))
+    if (code != 0)
         return code;
-    code = bl_value_fail_at(reader, key + 1, "tools is no pattern of a tool's name");
-    bl_error_hint(reader->error, "like bash, edit or mcp__*; another tool is another hook");
+    if (!is_name(hook->pattern, "_-.*")) {
+        code = bl_value_fail_at(reader, key + 1, "tools is no pattern of a tool's name");
+        bl_error_hint(reader->error, "like bash, edit or mcp__*; another tool is another hook");
+    } else if (bl_tool_name_check(hook->pattern, &detail) != 0) {
+        code = bl_value_fail_at(reader, key + 1, "unknown tool in tools");
+        bl_error_hint(reader->error, "%s", detail.hint);
+    }
     return code;
 }
 

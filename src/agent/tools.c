@@ -5,9 +5,6 @@
 
 #include "parts.h"
 
-#define TASK "task"
-#define EXEC "exec"
-#define WAIT "wait"
 /* More than the deadlines of all hooks of one moment come to. */
 #define HOOKS_NS_MAX (3600 * BL_NS_PER_S)
 
@@ -199,7 +196,8 @@ enum own_tool {
 
 static enum own_tool own_tool(const char *name)
 {
-    static const char *const names[] = {[OWN_TASK] = TASK, [OWN_EXEC] = EXEC, [OWN_WAIT] = WAIT};
+    static const char *const names[] = {
+        [OWN_TASK] = BL_TOOL_TASK, [OWN_EXEC] = BL_TOOL_EXEC, [OWN_WAIT] = BL_TOOL_WAIT};
     size_t which = 0;
 
     while (which < OWN_COUNT && strcmp(names[which], name) != 0)
@@ -349,7 +347,7 @@ struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox 
         memcpy(offers, box->offers, count * sizeof *offers);
     if (any && personas != NULL && !bl_list_empty(personas))
         offers[count++] = (struct bl_tool_offer){
-            .name = TASK,
+            .name = BL_TOOL_TASK,
             .description = task_description(arena, personas).data,
             .schema = task_schema_text(arena, personas),
             .parallel = true,

@@ -221,9 +221,17 @@ static int add_rules(const struct run_options *options, struct bl_permissions *p
 {
     int code = 0;
 
-    for (size_t i = 0; i < options->rule_count && code == 0; i++)
-        code =
-            bl_permissions_add(permissions, options->rules[i].allow, options->rules[i].text, error);
+    for (size_t i = 0; i < options->rule_count && code == 0; i++) {
+        const struct run_rule *rule = &options->rules[i];
+        struct bl_error detail = {0};
+        code = bl_permissions_add(permissions, rule->allow, rule->text, &detail);
+        if (code == 0)
+            continue;
+        bl_error_set(error, code, detail.kind, detail.operation, detail.target,
+                     "%.460s given with --%s", detail.message, rule->allow ? "allow" : "deny");
+        bl_error_name_set(error, detail.name);
+        bl_error_hint(error, "%s", detail.hint);
+    }
     return code;
 }
 

@@ -32,6 +32,8 @@ void mcp_entry_seal(struct bl_mcp_entry *entry);
 
 /* ---- mcp_name.c ------------------------------------------------------------------------------ */
 
+/* A tool of a server can have a name that fits the pattern: mcp__SERVER__TOOL, or with stars. */
+bool mcp_name_is_possible(struct bl_text pattern);
 /* "mcp__server__tool" with what models cannot take replaced. False: it is too long. */
 bool mcp_name_plain(char out[MCP_NAME_SIZE], const char *server, struct bl_text tool);
 /* The same, cut, with 8 hex digits that stand for the two; another one for each `salt`. */

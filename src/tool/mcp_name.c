@@ -29,6 +29,26 @@ static size_t put_all(char out[MCP_NAME_SIZE], const char *server, struct bl_tex
     return put(out, size, tool);
 }
 
+bool mcp_name_is_possible(struct bl_text pattern)
+{
+    const char *star = memchr(pattern.data, '*', pattern.size);
+    struct bl_text prefix = BL_TEXT(PREFIX);
+    struct bl_text literal = {pattern.data,
+                              star == NULL ? pattern.size : (size_t)(star - pattern.data)};
+    if (star != NULL)
+        return bl_text_starts_with(literal, prefix) || bl_text_starts_with(prefix, literal);
+    if (!bl_text_starts_with(pattern, prefix) || pattern.size >= MCP_NAME_SIZE)
+        return false;
+    /* A server and a tool, neither of them empty. */
+    const char *server = pattern.data + prefix.size, *end = pattern.data + pattern.size;
+    const char *between = end - server > 1 ? memmem(server + 1, (size_t)(end - server - 1), BETWEEN,
+                                                    sizeof BETWEEN - 1)
+                                           : NULL;
+    /* One of the full length may have been cut, and lack what is between. */
+    return pattern.size == MCP_NAME_SIZE - 1 ||
+           (between != NULL && between + sizeof BETWEEN - 1 < end);
+}
+
 bool mcp_name_plain(char out[MCP_NAME_SIZE], const char *server, struct bl_text tool)
 {
     size_t whole = sizeof PREFIX - 1 + strlen(server) + sizeof BETWEEN - 1 + tool.size;

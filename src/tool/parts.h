@@ -120,6 +120,14 @@ extern const struct tool_entry tool_todo;  /* todo.c */
 
 #define TOOL_COUNT 8
 
+extern const struct tool_entry *const tool_entries[TOOL_COUNT]; /* toolbox.c */
+
+/* name.c: a tool of the toolbox, the agent or an MCP server can have a name that fits the pattern;
+ * `with_subject`: one that rules may have patterns about. */
+bool tool_name_is_known(struct bl_text pattern, bool with_subject);
+/* Suggests a name; `further` is one more that would do, or NULL. */
+void tool_name_hint(struct bl_error *error, struct bl_text pattern, const char *further);
+
 struct bl_toolbox {
     struct bl_tools tools;
     const char *workspace;

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 
 #define RULE_MAX ((size_t)4096)
+/* Of the name of a tool in an error. */
+#define NAME_SHOWN_MAX ((size_t)64)
+/* The word that opens the network of the sandbox. */
+#define NETWORK "network"
 
 struct rule {
     struct rule *next;
@@ -115,6 +119,37 @@ bool permission_balanced(struct bl_text text)
     return open == 0;
 }
 
+/* No tool has the name. */
+static int permission_unknown_tool(const struct rule *rule, const char *shown,
+                                   struct bl_error *error)
+{
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read a rule", shown,
+                 "unknown tool '" BL_TEXT_FORMAT "' in rule '%s'",
+                 BL_TEXT_ARG(bl_utf8_cut(rule->tool, NAME_SHOWN_MAX)), shown);
+    bl_error_name_set(error, BL_UNKNOWN_TOOL);
+    tool_name_hint(error, rule->tool, NETWORK);
+    return BL_EINVAL;
+}
+
+/* Finds the pattern after the tool of that many bytes. */
+static int permission_parse_pattern(struct bl_text text, const char *shown, struct rule *rule,
+                                    struct bl_error *error)
+{
+    size_t size = rule->tool.size;
+    if (text.data[size] != '(')
+        return not_a_rule(shown, size, "this cannot stand in the name of a tool", error);
+    if (text.data[text.size - 1] != ')')
+        return not_a_rule(shown, text.size, "there is no ')' at the end", error);
+    struct bl_text glob = {text.data + size + 1, text.size - size - 2};
+    if (bl_text_trim(glob).size == 0)
+        return not_a_rule(shown, size + 1, "the pattern is empty", error);
+    if (!permission_balanced(glob))
+        return not_a_rule(shown, size + 1, "the parentheses do not match", error);
+    rule->has_glob = true;
+    rule->glob = bl_text_trim(glob);
+    return 0;
+}
+
 /* Finds tool and pattern in `text`, into `*ret_rule`. */
 static int parse_rule(struct bl_text text, const char *shown, struct rule *ret_rule,
                       struct bl_error *error)
@@ -125,19 +160,14 @@ static int parse_rule(struct bl_text text, const char *shown, struct rule *ret_r
     if (size == 0)
         return not_a_rule(shown, 0, "it begins with the name of a tool", error);
     ret_rule->tool = (struct bl_text){text.data, size};
-    if (size == text.size)
-        return 0;
-    if (text.data[size] != '(')
-        return not_a_rule(shown, size, "this cannot stand in the name of a tool", error);
-    if (text.data[text.size - 1] != ')')
-        return not_a_rule(shown, text.size, "there is no ')' at the end", error);
-    struct bl_text glob = {text.data + size + 1, text.size - size - 2};
-    if (bl_text_trim(glob).size == 0)
-        return not_a_rule(shown, size + 1, "the pattern is empty", error);
-    if (bl_text_equal(ret_rule->tool, BL_TEXT("network")))
-        return not_a_rule(shown, size, "network takes no pattern", error);
-    ret_rule->has_glob = true;
-    ret_rule->glob = bl_text_trim(glob);
+    int code = size < text.size ? permission_parse_pattern(text, shown, ret_rule, error) : 0;
+    bool network = bl_text_equal(ret_rule->tool, BL_TEXT(NETWORK));
+    if (code != 0)
+        return code;
+    if (!network && !tool_name_is_known(ret_rule->tool, false))
+        return permission_unknown_tool(ret_rule, shown, error);
+    if (ret_rule->has_glob && (network || !tool_name_is_known(ret_rule->tool, true)))
+        return not_a_rule(shown, size, "this tool takes no pattern", error);
     return 0;
 }
 
@@ -221,9 +251,9 @@ bool permission_network(const struct bl_permissions *permissions)
 {
     bool open = false;
     for (const struct rule *rule = first_rule(permissions); rule != NULL; rule = next_rule(rule)) {
-        if (!rule->allow && !rule->has_glob && glob_match(rule->tool, BL_TEXT("network")))
+        if (!rule->allow && !rule->has_glob && glob_match(rule->tool, BL_TEXT(NETWORK)))
             return false;
-        open = open || (rule->allow && bl_text_equal(rule->tool, BL_TEXT("network")));
+        open = open || (rule->allow && bl_text_equal(rule->tool, BL_TEXT(NETWORK)));
     }
     return open;
 }

@@ -4,7 +4,7 @@
 /* Of a path in a rule that is made for it. */
 #define RULE_PATH_MAX ((size_t)1000)
 
-static const struct tool_entry *const entries[TOOL_COUNT] = {
+const struct tool_entry *const tool_entries[TOOL_COUNT] = {
     &tool_bash, &tool_read, &tool_write, &tool_edit, &tool_glob, &tool_grep, &tool_ls, &tool_todo,
 };
 
@@ -12,7 +12,7 @@ static const struct tool_entry *const entries[TOOL_COUNT] = {
 static size_t find_entry(const char *name)
 {
     for (size_t i = 0; i < TOOL_COUNT; i++)
-        if (strcmp(entries[i]->name, name) == 0)
+        if (strcmp(tool_entries[i]->name, name) == 0)
             return i;
     return SIZE_MAX;
 }
@@ -23,7 +23,7 @@ static size_t find_entry(const char *name)
  * else `*ret_text` says what is wrong. */
 static bool input_fits(size_t index, const struct bl_tool_call *call, struct bl_text *ret_text)
 {
-    const struct tool_entry *entry = entries[index];
+    const struct tool_entry *entry = tool_entries[index];
     const char *wrong = entry->check != NULL ? entry->check(call->input) : NULL;
     if (wrong != NULL)
         *ret_text = bl_arena_printf(call->arena, "The input of %s: %s; it was not run.",
@@ -119,7 +119,7 @@ static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *c
         return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
     }
     if (index == SIZE_MAX || !input_fits(index, call, &text) ||
-        !make_question(toolbox, entries[index], call, &question))
+        !make_question(toolbox, tool_entries[index], call, &question))
         return BL_PERMIT_ALLOWED;
     /* These tools are not in the sandbox, and are held to what was asked of it all the same. */
     if (question.kind == SUBJECT_PATH && !question.reads &&
@@ -136,8 +136,8 @@ static struct bl_text exact_path(struct bl_text path)
     for (size_t i = 0; i < path.size; i++)
         if (path.data[i] == '*' || (unsigned char)path.data[i] < 0x20 || path.data[i] == 0x7f)
             return (struct bl_text){0};
-    bool trimmed = bl_text_trim(path).size != path.size;
-    return trimmed || path.size > RULE_PATH_MAX || bl_text_starts_with(path, BL_TEXT("~/"))
+    bool odd = bl_text_trim(path).size != path.size || !permission_balanced(path);
+    return odd || path.size > RULE_PATH_MAX || bl_text_starts_with(path, BL_TEXT("~/"))
                ? (struct bl_text){0}
                : path;
 }
@@ -150,7 +150,7 @@ struct bl_text bl_toolbox_rule(struct bl_toolbox *toolbox, const struct bl_tool_
     if (mcp_box_find(toolbox, call->name) != NULL)
         return bl_arena_text(call->arena, bl_text_from(call->name));
     if (index == SIZE_MAX || !input_fits(index, call, &text) ||
-        !make_question(toolbox, entries[index], call, &question))
+        !make_question(toolbox, tool_entries[index], call, &question))
         return none;
     switch (question.kind) {
     case SUBJECT_COMMAND: pattern = command_pattern(call->arena, question.subject); break;
@@ -168,7 +168,7 @@ static struct bl_text unknown_tool(const struct bl_tool_call *call)
         bl_arena_printf(call->arena, "There is no tool '%.64s'. There are:", call->name);
     for (size_t i = 0; i < TOOL_COUNT; i++)
         text = bl_arena_printf(call->arena, BL_TEXT_FORMAT "%s%s", BL_TEXT_ARG(text),
-                               i == 0 ? " " : ", ", entries[i]->name);
+                               i == 0 ? " " : ", ", tool_entries[i]->name);
     return text;
 }
 
@@ -188,14 +188,14 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
     if (!input_fits(index, call, &ret_result->text))
         return 0;
     settle_sandbox(toolbox, NULL);
-    return entries[index]->call(toolbox, call, ret_result, error);
+    return tool_entries[index]->call(toolbox, call, ret_result, error);
 }
 
 /* ---- The toolbox ----------------------------------------------------------------------------- */
 
 static int compile_schema(struct bl_toolbox *toolbox, size_t index, struct bl_error *error)
 {
-    struct bl_text text = bl_text_from(entries[index]->schema);
+    struct bl_text text = bl_text_from(tool_entries[index]->schema);
     const struct bl_json *source;
     struct bl_arena arena;
     bl_arena_init(&arena);
@@ -244,11 +244,12 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
     for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
         code = compile_schema(toolbox, i, error);
         toolbox->offers[i] = (struct bl_tool_offer){
-            .name = entries[i]->name,
-            .description = entries[i]->description != NULL ? entries[i]->description
-                                                           : entries[i]->describe(toolbox),
-            .parallel = entries[i]->parallel,
-            .schema = bl_text_from(entries[i]->schema),
+            .name = tool_entries[i]->name,
+            .description = tool_entries[i]->description != NULL
+                               ? tool_entries[i]->description
+                               : tool_entries[i]->describe(toolbox),
+            .parallel = tool_entries[i]->parallel,
+            .schema = bl_text_from(tool_entries[i]->schema),
             .compiled = toolbox->schemas[i],
         };
     }

@@ -179,6 +179,8 @@ static void every_mistake_is_a_notice_with_its_place(void **state)
         {FRONT("description: D\ntools: 7"), ":3:8: tools must be a list of names, is an integer"},
         {FRONT("description: D\ntools:\n- read\n- a b"),
          ":5:3: that is no name of a tool; like read, bash or mcp__server__*"},
+        {FRONT("description: D\ntools: [read, Bash]"),
+         ":3:15: unknown tool 'Bash'; did you mean 'bash'?"},
         {FRONT("description: D\ntools: [[]]"),
          ":3:9: that is no name of a tool; like read, bash or mcp__server__*"},
         {FRONT("description: D\nmax_steps: 0"),

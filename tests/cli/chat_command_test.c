@@ -68,6 +68,7 @@ static void a_wrong_command_is_said_and_a_path_is_none(void **state)
     guest_say(&guest, "/cancel nothing\r", "nothing with the id 'nothing' runs");
     guest_say(&guest, "/permissions sometimes\r", "! ");
     guest_say(&guest, "/permissions allow bash(\r", "! ");
+    guest_say(&guest, "/permissions deny bsh(rm *)\r", "unknown tool 'bsh' in rule 'bsh(rm *)'");
     guest_say(&guest, "/etc/hosts has how many?\r", "Two entries.");
     guest_await_idle(&guest);
     guest_leave(&guest);

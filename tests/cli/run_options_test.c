@@ -215,6 +215,18 @@ static void rules_that_are_none_are_refused(void **state)
     assert_string_equal(stage_text_at(stage_answer(&run, "run", 2), "/error/kind"), "usage");
     RUN(&run, "run", "--deny", "", "x", "--json");
     stage_answer(&run, "run", 2);
+    static const char *const options[] = {"--allow", "--deny"};
+    for (size_t i = 0; i < BL_COUNT(options); i++) {
+        char message[128];
+        snprintf(message, sizeof message, "unknown tool 'bsh' in rule 'bsh(rm *)' given with %s",
+                 options[i]);
+        RUN(&run, "run", options[i], "bsh(rm *)", "x", "--json");
+        const struct bl_json *answer = stage_answer(&run, "run", 2);
+        assert_string_equal(stage_text_at(answer, "/error/message"), message);
+        assert_string_equal(stage_text_at(answer, "/error/hint"), "did you mean 'bash'?");
+        RUN(&run, "run", options[i], "Bash(rm *)", "x", "--json");
+        stage_answer(&run, "run", 2);
+    }
     RUN(&run, "run", "--allow", "bash(git *)", "--allow", "bash(make)", "--deny", "bash(rm *)", "x",
         "--json");
     stage_answer(&run, "run", 0);

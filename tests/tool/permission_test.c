@@ -36,7 +36,6 @@ static const struct row rows[] = {
     {AUTO, false, {"+b*"}, "ls", true},
     {AUTO, false, {"+*"}, "ls", true},
     {AUTO, false, {"+read"}, "ls", false},
-    {AUTO, false, {"+bas"}, "ls", false},
     {AUTO, false, {"+mcp__x__*"}, "ls", false},
     {READ, false, {"+bash"}, "ls", false},
     {READ, true, {"+bash(*)"}, "ls", false},
@@ -350,7 +349,14 @@ static void what_is_not_a_rule_is_refused_and_shown(void **state)
         {"bash( )", "'bash( )' is not a rule: the pattern is empty (at character 6)"},
         {"ba sh",
          "'ba sh' is not a rule: this cannot stand in the name of a tool (at character 3)"},
-        {"network(x)", "'network(x)' is not a rule: network takes no pattern (at character 8)"},
+        {"network(x)", "'network(x)' is not a rule: this tool takes no pattern (at character 8)"},
+        {"todo(x)", "'todo(x)' is not a rule: this tool takes no pattern (at character 5)"},
+        {"mcp__a__b(x)",
+         "'mcp__a__b(x)' is not a rule: this tool takes no pattern (at character 10)"},
+        {"bash(rm (x)",
+         "'bash(rm (x)' is not a rule: the parentheses do not match (at character 6)"},
+        {"bash(rm) x)",
+         "'bash(rm) x)' is not a rule: the parentheses do not match (at character 6)"},
     };
     struct bl_permissions *permissions = bl_permissions_new(ASK);
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -365,6 +371,41 @@ static void what_is_not_a_rule_is_refused_and_shown(void **state)
     memset(rule, 'x', 5000);
     assert_int_equal(bl_permissions_add(permissions, true, rule, &error), BL_EINVAL);
     bl_free(rule);
+    bl_permissions_free(permissions);
+}
+
+static void a_rule_for_an_unknown_tool_is_refused_with_a_suggestion(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *message, *hint;
+    } cases[] = {
+        {"bsh(rm *)", "unknown tool 'bsh' in rule 'bsh(rm *)'", "did you mean 'bash'?"},
+        {"Bash(rm *)", "unknown tool 'Bash' in rule 'Bash(rm *)'", "did you mean 'bash'?"},
+        {"READ", "unknown tool 'READ' in rule 'READ'", "did you mean 'read'?"},
+        {"netwrk", "unknown tool 'netwrk' in rule 'netwrk'", "did you mean 'network'?"},
+        {"Bash*", "unknown tool 'Bash*' in rule 'Bash*'", "did you mean 'bash'?"},
+        {"qqqqqqqq", "unknown tool 'qqqqqqqq' in rule 'qqqqqqqq'",
+         "run belay tools to list the tools"},
+        {"mcp__git", "unknown tool 'mcp__git' in rule 'mcp__git'",
+         "tools of an MCP server are named mcp__SERVER__TOOL or mcp__SERVER__*"},
+    };
+    static const char *const known[] = {
+        "bash",      "task(worker)", "exec",   "wait",         "network",
+        "*",         "b*(x)",        "mcp__*", "mcp__a__*",    "mcp__a__delete_b",
+        "*__delete", "m*",           "todo",   "*(secrets/**)"};
+    struct bl_permissions *permissions = bl_permissions_new(ASK);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_error error = {0};
+        assert_int_equal(bl_permissions_add(permissions, i % 2 == 0, cases[i].rule, &error),
+                         BL_EINVAL);
+        assert_string_equal(error.message, cases[i].message);
+        assert_string_equal(error.hint, cases[i].hint);
+        assert_int_equal(error.kind, BL_KIND_USAGE);
+        assert_string_equal(error.name, "unknown_tool");
+    }
+    for (size_t i = 0; i < BL_COUNT(known); i++)
+        assert_int_equal(bl_permissions_add(permissions, false, known[i], NULL), 0);
     bl_permissions_free(permissions);
 }
 
@@ -411,5 +452,7 @@ SUITE(permission, cmocka_unit_test(every_row_of_the_table_holds),
       cmocka_unit_test(what_reads_is_allowed_unless_it_is_denied),
       cmocka_unit_test(what_no_rule_names_is_decided_by_the_mode),
       cmocka_unit_test(a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path),
-      cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown), cmocka_unit_test(modes_have_names),
+      cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown),
+      cmocka_unit_test(a_rule_for_an_unknown_tool_is_refused_with_a_suggestion),
+      cmocka_unit_test(modes_have_names),
       cmocka_unit_test(the_network_is_opened_by_its_name_and_denied_by_a_star_too));
