@@ -87,7 +87,8 @@ bool bl_permission_mode_wider(enum bl_permission_mode mode, enum bl_permission_m
 
 /* TOOL or TOOL(GLOB), as "bash(git *)", "mcp__name__*"; deny wins; rules hold in every mode. A star
  * stands for any bytes, and " *" at the end for no argument, too. Of a command each part of a list
- * or pipeline must fit an allowing rule; one that holds what a pattern cannot look into
+ * or pipeline must fit an allowing rule, whose star stands for arguments and never for another
+ * command; one that holds what a pattern cannot look into
  * (substitutions, control structures, assignments, redirections to files) fits only a rule without
  * a pattern. A denying rule fits wherever the command seems to be run: a guard rail, no wall.
  * "network" opens the sandbox's network.
