@@ -271,6 +271,15 @@ static void long_commands_are_judged_in_no_time(void **state)
     assert_false(mentions(command, "rm *q*x"));
     memset(command, '"', size);
     assert_false(mentions(command, "*rm*"));
+    static const char *const repeated[] = {"*", "[", "${", "$a", ",", "sudo r? ", "a*[b", "$'\\"};
+    for (size_t i = 0; i < BL_COUNT(repeated); i++) {
+        for (size_t j = 0; j < size; j++)
+            command[j] = repeated[i][j % strlen(repeated[i])];
+        struct bl_arena arena = {0};
+        mentions(command, "rm *q*x");
+        command_guard(&arena, (struct bl_text){command, size}, true);
+        bl_arena_done(&arena);
+    }
     bl_free(command);
 }
 
