@@ -1,0 +1,37 @@
+#include "place.h"
+
+#include <fcntl.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+size_t place_read(const char *path, char *out, size_t size)
+{
+    size_t total = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* A read gives a page at most. */
+    for (ssize_t got = 1; fd >= 0 && got > 0 && total < size - 1;) {
+        got = read(fd, out + total, size - 1 - total);
+        total += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    out[total] = '\0';
+    return total;
+}
+
+bool place_find_mount(const char *type, const char *option, char *out, size_t size)
+{
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    bool found = false;
+    for (struct mntent *entry; mounts != NULL && !found && (entry = getmntent(mounts)) != NULL;) {
+        found = strcmp(entry->mnt_type, type) == 0 &&
+                (option == NULL || hasmntopt(entry, option) != NULL);
+        if (found)
+            snprintf(out, size, "%s", entry->mnt_dir);
+    }
+    if (mounts != NULL)
+        endmntent(mounts);
+    return found;
+}
