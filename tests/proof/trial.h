@@ -1,0 +1,67 @@
+/* One trial: `belay hold` around a hostile tree, a stop, and what belay and the observer say then.
+ * As root or as an ordinary user, in a container, maybe with mounts of its own. */
+#ifndef BELAY_TESTS_PROOF_TRIAL_H
+#define BELAY_TESTS_PROOF_TRIAL_H
+
+#include "suite.h"
+
+#include "observer.h"
+
+#define TRIAL_WORDS_MAX 12u
+#define TRIAL_TEXT_MAX  65536u
+
+enum trial_user {
+    USER_root,
+    USER_user, /* an ordinary one */
+};
+
+enum trial_stop {
+    TRIAL_DEADLINE,    /* --timeout */
+    TRIAL_SIGNAL,      /* SIGTERM when the tree stands */
+    TRIAL_OWN_END,     /* the command ends by itself, and may leave something behind */
+    TRIAL_KILL_BELAY,  /* kill -9 when the tree stands */
+    TRIAL_KILL_WARDEN, /* kill -9 of the warden when the tree stands */
+};
+
+struct trial {
+    const char *container;
+    enum trial_user user;
+    enum trial_stop stop;
+    unsigned timeout_ms; /* of TRIAL_DEADLINE */
+    unsigned grace_ms;
+    bool text;                          /* without --json */
+    bool own_mounts;                    /* a mount namespace around belay */
+    bool hidden_pids;                   /* with hidepid=2 in it */
+    unsigned limit_ms;                  /* from the stop to the end; then belay is killed */
+    const char *words[TRIAL_WORDS_MAX]; /* of hostile */
+
+    /* What came of it. */
+    bool ready;
+    bool attacked;
+    bool hung; /* it did not end within the limit */
+    double
+        stop_ms;   /* from the stop to belay's end; without belay, to the end of the last process */
+    int exit_code; /* 128 + signal when it died by one */
+    struct observed left; /* at belay's end; without belay, at the limit */
+    bool reported;        /* there was an envelope of a command that was started */
+    bool verified;        /* `survivors` is a number everywhere */
+    int64_t survivors;    /* the smallest of end and receipt */
+    int64_t left_behind;
+    char out[4096];
+    char err[TRIAL_TEXT_MAX];
+};
+
+/* Runs it, and kills what the observer finds after it. Fails the test when the trial itself could
+ * not be made, or when the envelope does not fit its schema. */
+void trial_run(struct trial *trial);
+/* Prints what came of it, for a test that is about to fail. */
+void trial_print(const struct trial *trial);
+/* Skips the test where the user or the container is not to be had, and says why. */
+void trial_require(const char *container, enum trial_user user);
+/* The same as a question. */
+bool trial_available(const char *container, enum trial_user user);
+/* A copy of hostile that belongs to another ordinary user and is setuid; removed by trial_close. */
+const char *trial_setuid_copy(void);
+void trial_close(void);
+
+#endif
