@@ -190,9 +190,13 @@ void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end);
 
 /* ---- Environment and sandbox ----------------------------------------------------------------- */
 
-/* Copies an environment (NULL: ours) without secrets: *_API_KEY, *_TOKEN, *_SECRET and those named
- * in `secrets` (ends in NULL; may be NULL), except what `allow` names. Ends in NULL; in the arena.
- */
+/* Names of variables that are taken for secrets, whatever their case; ends in NULL. "*_TOKEN" fits
+ * TOKEN and names that end in _TOKEN; "*_SECRET_*" fits SECRET and names with that word anywhere,
+ * except names that end in _FILE, _DIR or _PATH, which hold a path. */
+extern const char *const bl_environment_secrets[];
+/* Copies an environment (NULL: ours) without secrets: names that fit the table above, values that
+ * hold a URL with a password, and names in `secrets` (ends in NULL; may be NULL). Names in `allow`
+ * are kept. Ends in NULL; in the arena. */
 const char *const *bl_environment_scrub(struct bl_arena *arena, const char *const *environment,
                                         const char *const *secrets, const char *const *allow);
 

@@ -3,8 +3,45 @@
 #include <strings.h>
 #include <unistd.h>
 
+const char *const bl_environment_secrets[] = {
+    /* Keys, tokens, passwords. */
+    "*_KEY",
+    "*_APIKEY",
+    "*_API_KEY_*",
+    "*_ACCESS_KEY_*",
+    "*_PRIVATE_KEY_*",
+    "*_SECRET_*",
+    "*_SECRETS",
+    "*_TOKEN_*",
+    "*_AUTHTOKEN",
+    "*_PASSWORD_*",
+    "*_PASSWD",
+    "*_PASSPHRASE",
+    "*_PASS",
+    "*_PAT",
+    "*_CREDENTIAL",
+    "*_CREDENTIALS_*",
+    "*_AUTH",
+    "DOCKER_AUTH_CONFIG",
+    "MYSQL_PWD",
+    "PGPASSWORD",
+    "SSHPASS",
+    /* Addresses that hold a password or are one. */
+    "*_CONNECTION_STRING",
+    "*_DATABASE_URL",
+    "*_DSN",
+    "*_WEBHOOK_URL",
+    /* Doors to agents and services that act for the user. */
+    "DBUS_SESSION_BUS_ADDRESS",
+    "GNOME_KEYRING_CONTROL",
+    "GPG_AGENT_INFO",
+    "KRB5CCNAME",
+    "SSH_AUTH_SOCK",
+    NULL,
+};
+
 /* In an entry "NAME=value" the name ends at the first '='. */
-static bool name_of(const char *entry, struct bl_text *ret_name)
+static bool environment_name(const char *entry, struct bl_text *ret_name)
 {
     const char *equals = strchr(entry, '=');
 
@@ -15,40 +52,84 @@ static bool name_of(const char *entry, struct bl_text *ret_name)
 }
 
 /* Letters count alike: `openai_api_key` is as secret as its big sister. */
-static bool same_letters(struct bl_text a, struct bl_text b)
+static bool environment_same(struct bl_text a, struct bl_text b)
 {
     return a.size == b.size && strncasecmp(a.data, b.data, a.size) == 0;
 }
 
-/* API_KEY, TOKEN, SECRET, or something that ends in one of these after an underscore. */
-static bool looks_secret(struct bl_text name)
+static bool environment_ends(struct bl_text name, struct bl_text ending)
 {
-    static const struct bl_text endings[] = {BL_TEXT("_API_KEY"), BL_TEXT("_TOKEN"),
-                                             BL_TEXT("_SECRET")};
+    return name.size >= ending.size &&
+           strncasecmp(name.data + name.size - ending.size, ending.data, ending.size) == 0;
+}
 
-    for (size_t i = 0; i < BL_COUNT(endings); i++) {
-        struct bl_text ending = endings[i];
-        if (name.size >= ending.size) {
-            struct bl_text end = {name.data + name.size - ending.size, ending.size};
-            if (same_letters(end, ending))
-                return true;
-        }
-        if (same_letters(name, (struct bl_text){ending.data + 1, ending.size - 1}))
+/* Does it say where a secret is, and not what it is? `DB_PASSWORD_FILE` holds a path. */
+static bool environment_names_place(struct bl_text name)
+{
+    return environment_ends(name, BL_TEXT("_FILE")) || environment_ends(name, BL_TEXT("_DIR")) ||
+           environment_ends(name, BL_TEXT("_PATH"));
+}
+
+/* Do these words stand in the name as whole words: between its ends and underscores? */
+static bool environment_has_words(struct bl_text name, struct bl_text words, bool at_start,
+                                  bool at_end)
+{
+    for (size_t at = 0; at + words.size <= name.size; at++) {
+        size_t end = at + words.size;
+        bool starts = at == 0 || (!at_start && name.data[at - 1] == '_');
+        bool ends = end == name.size || (!at_end && name.data[end] == '_');
+        if (starts && ends && strncasecmp(name.data + at, words.data, words.size) == 0)
+            return end == name.size || !environment_names_place(name);
+    }
+    return false;
+}
+
+/* A leading "*_" stands for any words or none, and so does "_*" at the end. */
+static bool environment_fits(struct bl_text name, const char *pattern)
+{
+    struct bl_text words = bl_text_from(pattern);
+    bool open_start = words.data[0] == '*';
+    bool open_end = words.data[words.size - 1] == '*';
+
+    if (open_start)
+        words = (struct bl_text){words.data + 2, words.size - 2};
+    if (open_end)
+        words.size -= 2;
+    return environment_has_words(name, words, !open_start, !open_end);
+}
+
+/* `scheme://user:password@host`, anywhere in the value. */
+static bool environment_holds_password(const char *value)
+{
+    for (const char *at = value; (at = strstr(at, "://")) != NULL;) {
+        at += 3;
+        const char *end = at + strcspn(at, "/?# \t\n");
+        const char *host = memrchr(at, '@', (size_t)(end - at));
+        const char *colon = host != NULL ? memchr(at, ':', (size_t)(host - at)) : NULL;
+        if (colon != NULL && colon + 1 < host)
             return true;
     }
     return false;
 }
 
-static bool is_named_secret(const char *const *names, struct bl_text name)
+static bool environment_looks_secret(struct bl_text name)
+{
+    for (const char *const *pattern = bl_environment_secrets; *pattern != NULL; pattern++)
+        if (environment_fits(name, *pattern))
+            return true;
+    return environment_holds_password(name.data + name.size + 1);
+}
+
+static bool environment_is_named(const char *const *names, struct bl_text name)
 {
     for (; names != NULL && *names != NULL; names++)
-        if (same_letters(name, bl_text_from(*names)))
+        if (environment_same(name, bl_text_from(*names)))
             return true;
     return false;
 }
 
 /* To the letter: what lets a secret through is not guessed. */
-static bool is_allowed(const char *const *names, struct bl_text name)
+static bool environment_is_allowed(const char *const *names, struct bl_text name)
 {
     for (; names != NULL && *names != NULL; names++)
         if (bl_text_equal(name, bl_text_from(*names)))
@@ -71,9 +152,10 @@ const char *const *bl_environment_scrub(struct bl_arena *arena, const char *cons
     const char **result = bl_arena_alloc(arena, (count + 1) * sizeof *result);
     for (size_t i = 0; i < count; i++) {
         struct bl_text name;
-        if (!name_of(environment[i], &name))
+        if (!environment_name(environment[i], &name))
             continue;
-        if ((looks_secret(name) || is_named_secret(secrets, name)) && !is_allowed(allow, name))
+        if ((environment_looks_secret(name) || environment_is_named(secrets, name)) &&
+            !environment_is_allowed(allow, name))
             continue;
         result[kept++] = bl_arena_text(arena, bl_text_from(environment[i])).data;
     }

@@ -1,5 +1,6 @@
 #include "suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -45,18 +46,64 @@ static void big_and_small_letters_count_alike(void **state)
 
 static void names_that_only_resemble_a_secret_stay(void **state)
 {
-    const char *const *kept = LIST("TOKENS=1", "MYTOKEN=2", "TOKEN_FILE=3", "SECRETS_DIR=4",
-                                   "APIKEY=5", "MYAPI_KEY=6", "KEY=7", "X=A_TOKEN", "Y=A_TOKEN=z");
+    const char *const *kept = LIST(
+        "TOKENS=1", "MYTOKEN=2", "TOKEN_FILE=3", "SECRETS_DIR=4", "MONKEY=5", "PATH=/bin", "PWD=/",
+        "OLDPWD=/", "KEYBOARD=de", "XAUTHORITY=/x", "TOKENIZERS_PARALLELISM=1", "SSH_ASKPASS=/x",
+        "COMPASS=1", "AUTHOR=me", "GIT_AUTHOR_NAME=me", "AWS_REGION=eu", "DB_PASSWORD_FILE=/x",
+        "X=A_TOKEN", "Y=A_TOKEN=z", "PATTERN=1", "KEY_REPEAT=1", "DISPLAY=:0", "LS_COLORS=*.key=1");
 
     (void)state;
     check(kept, NULL, NULL, kept);
 }
 
+static void common_secrets_are_known_by_their_names(void **state)
+{
+    (void)state;
+    check(LIST("AWS_SECRET_ACCESS_KEY=a", "AWS_ACCESS_KEY_ID=b", "AWS_SESSION_TOKEN=c",
+               "AWS_CONTAINER_CREDENTIALS_FULL_URI=d", "DB_PASSWORD=e", "PGPASSWORD=f",
+               "MYSQL_PWD=g", "GH_PAT=h", "OPENAI_KEY=i", "SSH_AUTH_SOCK=/j", "SECRET_KEY_BASE=k",
+               "GOOGLE_APPLICATION_CREDENTIALS=/l", "DATABASE_URL=m", "SENTRY_DSN=n",
+               "npm_config__auth=o", "DBUS_SESSION_BUS_ADDRESS=p", "GPG_AGENT_INFO=q",
+               "BORG_PASSPHRASE=r", "GITHUB_TOKEN_RO=s", "APIKEY=t", "A=1"),
+          NULL, NULL, LIST("A=1"));
+}
+
+static void a_url_with_a_password_is_a_secret_whatever_its_name(void **state)
+{
+    (void)state;
+    check(LIST("HTTPS_PROXY=http://me:pw@proxy:3128", "REDIS=redis://:pw@host/0",
+               "TWO=http://a http://me:p@b", "P=http://proxy:3128", "Q=ssh://git@host/x",
+               "R=http://host/a:b@c", "S=http://me:@host"),
+          NULL, NULL,
+          LIST("P=http://proxy:3128", "Q=ssh://git@host/x", "R=http://host/a:b@c",
+               "S=http://me:@host"));
+}
+
+/* The table of docs/agents.md and that of the code are the same. */
+static void the_documentation_lists_every_pattern(void **state)
+{
+    char path[4096], quoted[64];
+    const char *root = getenv("BELAY_SOURCE_ROOT");
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/docs/agents.md", root != NULL ? root : ".");
+    struct bl_text docs = suite_read_file(path);
+    size_t start = (size_t)bl_text_find(docs, BL_TEXT("### Secrets"));
+    assert_true(start < docs.size);
+    struct bl_text section = {docs.data + start, docs.size - start};
+    for (const char *const *pattern = bl_environment_secrets; *pattern != NULL; pattern++) {
+        snprintf(quoted, sizeof quoted, "`%s`", *pattern);
+        if (bl_text_find(section, bl_text_from(quoted)) < 0)
+            fail_msg("docs/agents.md does not list %s", *pattern);
+    }
+    bl_free((void *)docs.data);
+}
+
 static void named_secrets_go_as_well(void **state)
 {
     (void)state;
-    check(LIST("MY_PASSWORD=a", "my_password=b", "MY_PASSWORD_FILE=c", "MY=d"), LIST("MY_PASSWORD"),
-          NULL, LIST("MY_PASSWORD_FILE=c", "MY=d"));
+    check(LIST("MY_WORD=a", "my_word=b", "MY_WORD_FILE=c", "MY=d"), LIST("MY_WORD"), NULL,
+          LIST("MY_WORD_FILE=c", "MY=d"));
 }
 
 static void what_is_allowed_wins(void **state)
@@ -118,6 +165,9 @@ SUITE(environment, cmocka_unit_test(secrets_are_known_by_the_ends_of_their_names
       cmocka_unit_test(the_bare_words_are_secrets_too),
       cmocka_unit_test(big_and_small_letters_count_alike),
       cmocka_unit_test(names_that_only_resemble_a_secret_stay),
+      cmocka_unit_test(common_secrets_are_known_by_their_names),
+      cmocka_unit_test(a_url_with_a_password_is_a_secret_whatever_its_name),
+      cmocka_unit_test(the_documentation_lists_every_pattern),
       cmocka_unit_test(named_secrets_go_as_well), cmocka_unit_test(what_is_allowed_wins),
       cmocka_unit_test(allowing_is_to_the_letter), cmocka_unit_test(malformed_entries_are_dropped),
       cmocka_unit_test(doubles_stay_and_secret_doubles_go), cmocka_unit_test(nothing_gives_nothing),
