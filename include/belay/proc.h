@@ -200,6 +200,14 @@ extern const char *const bl_environment_secrets[];
 const char *const *bl_environment_scrub(struct bl_arena *arena, const char *const *environment,
                                         const char *const *secrets, const char *const *allow);
 
+/* Removes the values of secrets from what /proc/PID/environ shows of this process. `environ` and
+ * getenv(3) still have them. To be called once, first thing in main: pointers into the environment
+ * from before point to overwritten memory afterwards. */
+void bl_environment_hide(void);
+/* The same for further names, once they are known; ends in NULL; may be NULL. Pointers from
+ * getenv(3) stay valid. Does nothing before bl_environment_hide. */
+void bl_environment_hide_named(const char *const *secrets);
+
 enum bl_sandbox {
     BL_SANDBOX_OFF,
     BL_SANDBOX_WORKSPACE, /* root read-only, the workspace (and further folders) and a private /tmp

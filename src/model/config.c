@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include <belay/proc.h>
+
 #include <stdio.h>
 
 /* What is shorter is no secret, and removing it wherever it stands would garble a text. */
@@ -357,6 +359,7 @@ int bl_config_read(const struct bl_config_options *options, struct bl_config **r
         return code;
     }
     finish(config);
+    bl_environment_hide_named(config->variables);
     *ret_config = config;
     return 0;
 }

@@ -1,3 +1,12 @@
+/* Which variables are secrets, and keeping those out of what is started and out of /proc.
+ *
+ * Design notes.
+ *
+ * /proc/PID/environ shows the memory in which the kernel put the strings at the start, whatever
+ * `environ` points to later. bl_environment_hide therefore moves all strings to the heap, and
+ * overwrites secret values where they were. All strings move, not only the secret ones: the name of
+ * another secret may become known later (a configuration names it), when pointers from getenv(3)
+ * are in use; the old memory can then be overwritten without touching those. */
 #include <belay/proc.h>
 
 #include <strings.h>
@@ -161,4 +170,47 @@ const char *const *bl_environment_scrub(struct bl_arena *arena, const char *cons
     }
     result[kept] = NULL;
     return result;
+}
+
+/* ---- /proc/PID/environ ----------------------------------------------------------------------- */
+
+/* The strings that the kernel shows; NULL: they are still those of `environ`. */
+static char **environment_shown;
+
+static void environment_overwrite(const char *const *secrets, bool by_look)
+{
+    for (char **entry = environment_shown; entry != NULL && *entry != NULL; entry++) {
+        struct bl_text name;
+        if (!environment_name(*entry, &name))
+            continue;
+        if (environment_is_named(secrets, name) || (by_look && environment_looks_secret(name)))
+            explicit_bzero(*entry + name.size + 1, strlen(*entry + name.size + 1));
+    }
+}
+
+void bl_environment_hide(void)
+{
+    size_t count = 0, size = 0, at = 0;
+
+    if (environment_shown != NULL || environ == NULL)
+        return;
+    for (; environ[count] != NULL; count++)
+        size += strlen(environ[count]) + 1;
+    /* Neither is ever freed: getenv hands out pointers into them until the process ends. */
+    char **entries = bl_alloc((count + 1) * sizeof *entries);
+    char *strings = bl_alloc(size + 1);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(environ[i]) + 1;
+        entries[i] = memcpy(strings + at, environ[i], length);
+        at += length;
+    }
+    entries[count] = NULL;
+    environment_shown = environ;
+    environ = entries;
+    environment_overwrite(NULL, true);
+}
+
+void bl_environment_hide_named(const char *const *secrets)
+{
+    environment_overwrite(secrets, false);
 }
