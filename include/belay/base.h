@@ -86,6 +86,11 @@ struct bl_text bl_utf8_cut(struct bl_text text, size_t size);
 /* Code points in a valid text (each stray byte of a broken one counts as one). */
 size_t bl_utf8_count(struct bl_text text);
 
+/* Code points that terminals obey or that make a text look like another one: controls of both sets,
+ * line and paragraph separators, marks that change the direction of writing, the byte order mark.
+ */
+bool bl_utf8_unsafe(uint32_t code_point);
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* The one table: code, what it means in a sentence. Codes start at -1001, so that a stray -errno is
@@ -244,6 +249,15 @@ bool bl_base64_valid(struct bl_text text); /* and not empty */
 int bl_base64_encode(struct bl_buffer *out, struct bl_text bytes);
 /* False: it is none. */
 bool bl_base64_decode(struct bl_arena *arena, struct bl_text text, struct bl_text *ret_bytes);
+
+enum bl_show {
+    BL_SHOW_LINE,  /* LF and tab are escaped */
+    BL_SHOW_LINES, /* LF and tab stand, and CR LF becomes LF */
+};
+
+/* Appends a text of unknown origin so that it can be seen and does nothing: what bl_utf8_unsafe
+ * names is escaped (\n, \x1b, \u202e), and a byte that is not UTF-8 becomes U+FFFD. */
+int bl_text_show(struct bl_buffer *out, struct bl_text text, enum bl_show form);
 
 /* ---- List ------------------------------------------------------------------------------------ */
 

@@ -47,14 +47,6 @@ void bl_log_write(const struct bl_log *log, enum bl_log_level level, const char 
     log->write(log->context, &record);
 }
 
-/* Controls of both sets, line and paragraph separators, and marks of direction. */
-static bool is_unsafe(uint32_t code_point)
-{
-    return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0) || code_point == 0x200E ||
-           code_point == 0x200F || (code_point >= 0x2028 && code_point <= 0x202E) ||
-           (code_point >= 0x2066 && code_point <= 0x2069);
-}
-
 /* Appends one code point, escaped if need be; inside quotes the quote and the backslash too. */
 static int put_code_point(struct bl_buffer *out, struct bl_text bytes, uint32_t code_point,
                           bool quoted)
@@ -67,7 +59,7 @@ static int put_code_point(struct bl_buffer *out, struct bl_text bytes, uint32_t 
         return bl_buffer_append(out, BL_TEXT("\\r"));
     if (code_point == '\t')
         return bl_buffer_append(out, BL_TEXT("\\t"));
-    if (is_unsafe(code_point))
+    if (bl_utf8_unsafe(code_point))
         return bl_buffer_printf(out, "\\u%04" PRIx32, code_point);
     return bl_buffer_append(out, bytes);
 }
@@ -100,7 +92,7 @@ static bool needs_quotes(struct bl_text text)
         uint32_t code_point;
         size_t length = bl_utf8_decode(text, &code_point);
         if (length == 0 || code_point == ' ' || code_point == '"' || code_point == '=' ||
-            is_unsafe(code_point))
+            bl_utf8_unsafe(code_point))
             return true;
         text = (struct bl_text){text.data + length, text.size - length};
     }

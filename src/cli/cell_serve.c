@@ -43,10 +43,7 @@ static void say(void *context, struct bl_text text)
         return;
     bl_buffer_init(&line, LINE_MAX_SIZE);
     bl_buffer_append(&line, BL_TEXT("belay cell: "));
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-        bl_buffer_append_byte(&line, byte < 0x20 || byte == 0x7f ? '?' : text.data[i]);
-    }
+    bl_text_show(&line, text, BL_SHOW_LINE);
     bl_buffer_append_byte(&line, '\n');
     cli_stream_write(&serving->remarks, bl_buffer_text(&line));
     bl_buffer_done(&line);

@@ -167,25 +167,15 @@ void cell_failure(const struct bl_cell_error *cause, const char *cell_id, struct
         bl_error_hint(error, "%s", meaning);
 }
 
-/* Without what would move a terminal's cursor: messages are the code's own. */
-static void append_printable(struct bl_buffer *out, struct bl_text text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-        bool control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
-        bl_buffer_append_byte(out, control ? '?' : text.data[i]);
-    }
-}
-
 void cell_failure_text(const struct bl_cell_error *cause, struct bl_buffer *out)
 {
     const char *meaning = error_meaning(cause->kind);
     struct bl_text stack = cause->stack;
 
-    append_printable(out, cause->name);
+    bl_text_show(out, cause->name, BL_SHOW_LINES);
     if (cause->name.size > 0 && cause->message.size > 0)
         bl_buffer_append(out, BL_TEXT(": "));
-    append_printable(out, cause->message);
+    bl_text_show(out, cause->message, BL_SHOW_LINES);
     if (cause->name.size == 0 && cause->message.size == 0)
         bl_buffer_append(out, bl_text_from(bl_cell_error_kind_name(cause->kind)));
     if (meaning != NULL)
@@ -193,7 +183,7 @@ void cell_failure_text(const struct bl_cell_error *cause, struct bl_buffer *out)
     bl_buffer_append_byte(out, '\n');
     if (stack.size == 0)
         return;
-    append_printable(out, stack);
+    bl_text_show(out, stack, BL_SHOW_LINES);
     if (!bl_text_ends_with(stack, BL_TEXT("\n")))
         bl_buffer_append_byte(out, '\n');
 }
@@ -215,7 +205,7 @@ static void note_image(const struct bl_cell_item *item, struct bl_buffer *notes)
     while (bl_text_ends_with(rest, BL_TEXT("=")))
         rest.size--;
     bl_buffer_append_byte(notes, '[');
-    append_printable(notes, head);
+    bl_text_show(notes, head, BL_SHOW_LINES);
     bl_buffer_printf(notes, ", %zu bytes: --json has it]\n",
                      rest.size / 4 * 3 + rest.size % 4 * 3 / 4);
 }

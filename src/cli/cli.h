@@ -265,8 +265,6 @@ int cli_print(const struct cli_call *call, struct bl_text text, int exit_code);
 void cli_complain(const struct cli_call *call, const struct bl_error *error);
 /* Writes to standard error, for commands whose standard output belongs to somebody else. */
 void cli_remark(struct bl_text text);
-/* Appends with U+FFFD for what is not UTF-8, and '?' for what would move a terminal's cursor. */
-void cli_put_printable(struct bl_buffer *out, struct bl_text text);
 /* True when standard output is a terminal whose user wants colours. */
 bool cli_colour_wanted(void);
 

@@ -12,15 +12,7 @@
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Terminals obey it, or it makes a text look like another one. */
-static bool is_unsafe(uint32_t character)
-{
-    return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
-           (character >= 0x2028 && character <= 0x202e) ||
-           (character >= 0x2066 && character <= 0x2069);
-}
-
-/* On one line: blanks for white space, escapes for other controls, U+FFFD for what is no UTF-8. */
+/* On one line: blanks for white space. */
 void feature_put_safe(struct bl_buffer *out, struct bl_text text)
 {
     struct bl_text rest = bl_text_trim(text);
@@ -29,17 +21,14 @@ void feature_put_safe(struct bl_buffer *out, struct bl_text text)
     if (cut)
         rest = bl_text_trim(bl_utf8_cut(rest, PIECE_MAX));
     while (rest.size > 0) {
-        uint32_t character;
-        size_t size = bl_utf8_decode(rest, &character);
-        if (size == 0)
-            bl_buffer_append(out, BL_TEXT("\xEF\xBF\xBD"));
-        else if (character == '\n' || character == '\t' || character == '\r')
+        size_t size = 0;
+        while (size < rest.size && memchr("\n\t\r", rest.data[size], 3) == NULL)
+            size++;
+        bl_text_show(out, (struct bl_text){rest.data, size}, BL_SHOW_LINE);
+        if (size < rest.size) {
             bl_buffer_append_byte(out, ' ');
-        else if (is_unsafe(character))
-            bl_buffer_printf(out, character < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)character);
-        else
-            bl_buffer_append(out, (struct bl_text){rest.data, size});
-        size = size == 0 ? 1 : size;
+            size++;
+        }
         rest.data += size;
         rest.size -= size;
     }

@@ -96,26 +96,6 @@ static void print_line(struct logs *logs, struct bl_text json)
     bl_buffer_done(&line);
 }
 
-/* As it is, but for what terminals obey. */
-static void put_line(struct bl_buffer *out, struct bl_text line)
-{
-    if (bl_text_ends_with(line, BL_TEXT("\r")))
-        line.size--;
-    while (line.size > 0) {
-        uint32_t character;
-        size_t size = bl_utf8_decode(line, &character);
-        if (size == 0)
-            bl_buffer_append(out, BL_TEXT("\xEF\xBF\xBD"));
-        else if (character != '\t' && (character < 0x20 || (character >= 0x7f && character < 0xa0)))
-            bl_buffer_printf(out, "\\x%02x", (unsigned)character);
-        else
-            bl_buffer_append(out, (struct bl_text){line.data, size});
-        size = size == 0 ? 1 : size;
-        line.data += size;
-        line.size -= size;
-    }
-}
-
 /* Each line of it behind a mark, so that nobody takes it for an event. */
 static void print_output_text(struct logs *logs, const struct bl_json *value)
 {
@@ -125,7 +105,9 @@ static void print_output_text(struct logs *logs, const struct bl_json *value)
     bl_buffer_init(&out, LINES_MAX);
     while (bl_text_split(&rest, '\n', &line)) {
         bl_buffer_append(&out, BL_TEXT("    | "));
-        put_line(&out, line);
+        if (bl_text_ends_with(line, BL_TEXT("\r")))
+            line.size--;
+        bl_text_show(&out, line, BL_SHOW_LINES);
         bl_buffer_append_byte(&out, '\n');
     }
     print(logs, bl_buffer_text(&out));

@@ -71,28 +71,9 @@ int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
     return CLI_EXIT_FAILED;
 }
 
-void cli_put_printable(struct bl_buffer *out, struct bl_text text)
-{
-    while (text.size > 0) {
-        uint32_t code_point;
-        size_t size = bl_utf8_decode(text, &code_point);
-        struct bl_text part = {text.data, size};
-        if (size == 0) {
-            size = 1;
-            part = BL_TEXT("\xef\xbf\xbd");
-        } else if (code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0)) {
-            part = BL_TEXT("?");
-        }
-        if (bl_buffer_append(out, part) != 0)
-            return;
-        text.data += size;
-        text.size -= size;
-    }
-}
-
 static void append_printable(struct bl_buffer *out, const char *string)
 {
-    cli_put_printable(out, bl_text_from(string));
+    bl_text_show(out, bl_text_from(string), BL_SHOW_LINE);
 }
 
 /* An option or a file that the message is about, and does not name. */

@@ -157,15 +157,6 @@ static int64_t number_of(const struct bl_json *line, const char *key)
     return number;
 }
 
-/* Without what would move a terminal's cursor: it comes from clients. */
-static void append_printable(struct bl_buffer *out, struct bl_text text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-        bl_buffer_append_byte(out, byte < 0x20 || byte == 0x7f ? '?' : text.data[i]);
-    }
-}
-
 /* "3 anthropic /v1/messages claude-x: 200, 12 tokens in, 7 out". */
 static void append_request(struct bl_buffer *out, const struct bl_json *line)
 {
@@ -173,10 +164,10 @@ static void append_request(struct bl_buffer *out, const struct bl_json *line)
 
     bl_buffer_printf(out, "%lld " BL_TEXT_FORMAT " ", (long long)number_of(line, "n"),
                      BL_TEXT_ARG(bl_json_text(bl_json_get(line, BL_TEXT("format")))));
-    append_printable(out, bl_json_text(bl_json_get(line, BL_TEXT("path"))));
+    bl_text_show(out, bl_json_text(bl_json_get(line, BL_TEXT("path"))), BL_SHOW_LINE);
     if (model.size > 0)
         bl_buffer_append_byte(out, ' ');
-    append_printable(out, model);
+    bl_text_show(out, model, BL_SHOW_LINE);
     bl_buffer_printf(
         out, ": %lld, %lld tokens in, %lld out%s\n", (long long)number_of(line, "status"),
         (long long)number_of(line, "input_tokens"), (long long)number_of(line, "output_tokens"),

@@ -9,10 +9,7 @@ static void append_line(struct bl_buffer *out, struct bl_text text, size_t size_
 {
     struct bl_text cut = bl_utf8_cut(text, size_max);
 
-    for (size_t i = 0; i < cut.size; i++) {
-        unsigned char byte = (unsigned char)cut.data[i];
-        bl_buffer_append_byte(out, byte < 0x20 || byte == 0x7f ? ' ' : cut.data[i]);
-    }
+    bl_text_show(out, cut, BL_SHOW_LINE);
     if (cut.size < text.size)
         bl_buffer_append(out, BL_TEXT("…"));
     bl_buffer_append_byte(out, '\n');

@@ -325,19 +325,15 @@ static void append_name(struct bl_buffer *out, const char *name)
         bl_buffer_printf(out, "\n%*s", NAME_WIDTH, "");
 }
 
-/* What comes from servers does not move a terminal's cursor. */
 static const char *printable(struct bl_arena *arena, const char *text)
 {
-    struct bl_text copy = bl_arena_text(arena, bl_text_from(text));
-    char *bytes = bl_arena_alloc(arena, copy.size + 1);
+    struct bl_buffer out;
 
-    memcpy(bytes, copy.data, copy.size + 1);
-    for (size_t i = 0; i < copy.size; i++) {
-        unsigned char byte = (unsigned char)bytes[i];
-        if ((byte < 0x20 && byte != '\n') || byte == 0x7f)
-            bytes[i] = ' ';
-    }
-    return bytes;
+    bl_buffer_init(&out, SIZE_MAX / 2);
+    bl_text_show(&out, bl_text_from(text), BL_SHOW_LINES);
+    const char *shown = bl_arena_text(arena, bl_buffer_text(&out)).data;
+    bl_buffer_done(&out);
+    return shown;
 }
 
 static int print_tool(const struct cli_call *call, struct tools_offered *offered,

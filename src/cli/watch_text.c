@@ -36,7 +36,7 @@ static void put_piece(struct bl_buffer *out, const char *before, struct bl_text 
     if (text.size == 0)
         return;
     bl_buffer_append(out, bl_text_from(before));
-    cli_put_printable(out, cut);
+    bl_text_show(out, cut, BL_SHOW_LINE);
     if (cut.size < text.size)
         bl_buffer_append(out, BL_TEXT("…"));
 }
@@ -183,15 +183,15 @@ static void put_head(const struct watch_text *text, const struct bl_json *event,
     struct bl_text agent = member(event, "agent");
 
     if (time.size >= TIME_BEGIN + TIME_SIZE) {
-        cli_put_printable(out, (struct bl_text){time.data + TIME_BEGIN, TIME_SIZE});
+        bl_text_show(out, (struct bl_text){time.data + TIME_BEGIN, TIME_SIZE}, BL_SHOW_LINE);
         bl_buffer_append_byte(out, ' ');
     }
     if (text->all) {
-        cli_put_printable(out, member(event, "session"));
+        bl_text_show(out, member(event, "session"), BL_SHOW_LINE);
         bl_buffer_append(out, agent.size > 0 ? BL_TEXT(" ") : BL_TEXT(": "));
     }
     if (agent.size > 0) {
-        cli_put_printable(out, agent);
+        bl_text_show(out, agent, BL_SHOW_LINE);
         bl_buffer_append(out, BL_TEXT(": "));
     }
 }
@@ -199,7 +199,7 @@ static void put_head(const struct watch_text *text, const struct bl_json *event,
 static void put_said(struct bl_buffer *out, struct bl_text line)
 {
     bl_buffer_append(out, BL_TEXT("  "));
-    cli_put_printable(out, line);
+    bl_text_show(out, line, BL_SHOW_LINE);
     bl_buffer_append_byte(out, '\n');
 }
 

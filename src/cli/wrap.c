@@ -72,15 +72,6 @@ static void change_style(struct bl_buffer *out, struct text_style *from,
 
 /* ---- What others wrote ----------------------------------------------------------------------- */
 
-/* Terminals obey it, or it makes a text look like another one: controls of both kinds, the line and
- * paragraph separators, and what embeds or overrides a direction of writing. */
-static bool is_unsafe(uint32_t character)
-{
-    return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
-           (character >= 0x2028 && character <= 0x202e) ||
-           (character >= 0x2066 && character <= 0x2069);
-}
-
 /* The longest beginning that may be shown as it is; it holds no white space but blanks. */
 static size_t safe_run(struct bl_text text)
 {
@@ -93,7 +84,7 @@ static size_t safe_run(struct bl_text text)
         if (byte >= 0x80)
             length =
                 bl_utf8_decode((struct bl_text){text.data + size, text.size - size}, &character);
-        if (length == 0 || is_unsafe(character))
+        if (length == 0 || bl_utf8_unsafe(character))
             break;
         size += length;
     }

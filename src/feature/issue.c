@@ -51,38 +51,9 @@ struct issue *issue_add(struct bl_arena *arena, struct bl_list *issues,
 
 /* ---- Text from outside ----------------------------------------------------------------------- */
 
-static void show_control(uint32_t code_point, struct bl_buffer *out)
-{
-    if (code_point == '\r')
-        bl_buffer_append(out, BL_TEXT("\\r"));
-    else
-        bl_buffer_printf(out, code_point < 0x80 ? "\\x%02" PRIx32 : "\\u%04" PRIx32, code_point);
-}
-
 void text_show(struct bl_text text, struct bl_buffer *out)
 {
-    size_t plain = 0; /* bytes that go out as they are */
-    while (plain < text.size) {
-        uint32_t code_point = BL_UTF8_REPLACEMENT;
-        struct bl_text rest = {text.data + plain, text.size - plain};
-        size_t size = bl_utf8_decode(rest, &code_point);
-        bool control = (code_point < 0x20 && code_point != '\n' && code_point != '\t') ||
-                       (code_point >= 0x7F && code_point < 0xA0);
-        if (size > 0 && !control) {
-            plain += size;
-            continue;
-        }
-        bl_buffer_append(out, (struct bl_text){text.data, plain});
-        if (size == 0)
-            bl_buffer_append(out, BL_TEXT("\xEF\xBF\xBD"));
-        else
-            show_control(code_point, out);
-        size = size == 0 ? 1 : size;
-        text.data += plain + size;
-        text.size -= plain + size;
-        plain = 0;
-    }
-    bl_buffer_append(out, (struct bl_text){text.data, plain});
+    bl_text_show(out, text, BL_SHOW_LINES);
 }
 
 /* ---- As JSON --------------------------------------------------------------------------------- */

@@ -5,33 +5,9 @@
 
 /* ---- Plain text ------------------------------------------------------------------------------ */
 
-/* Controls of both sets, and what turns the direction of a line or ends it. */
-static bool is_unsafe(uint32_t code_point)
-{
-    return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
-           (code_point >= 0x200e && code_point <= 0x200f) ||
-           (code_point >= 0x2028 && code_point <= 0x202e) ||
-           (code_point >= 0x2066 && code_point <= 0x2069) || code_point == 0xfeff;
-}
-
 void plan_escape(struct bl_buffer *out, struct bl_text text)
 {
-    while (text.size > 0) {
-        uint32_t code_point;
-        size_t length = bl_utf8_decode(text, &code_point);
-        if (length == 0)
-            bl_buffer_append(out, BL_TEXT("\xef\xbf\xbd"));
-        else if (code_point == '\n')
-            bl_buffer_append(out, BL_TEXT("\\n"));
-        else if (code_point == '\t')
-            bl_buffer_append(out, BL_TEXT("\\t"));
-        else if (is_unsafe(code_point))
-            bl_buffer_printf(out, "\\u%04" PRIx32, code_point);
-        else
-            bl_buffer_append(out, (struct bl_text){text.data, length});
-        length = length > 0 ? length : 1;
-        text = (struct bl_text){text.data + length, text.size - length};
-    }
+    bl_text_show(out, text, BL_SHOW_LINE);
 }
 
 static void put(struct bl_buffer *out, const char *string)

@@ -159,23 +159,9 @@ void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_wr
 
 /* ---- A task in words ------------------------------------------------------------------------- */
 
-static bool is_direction(uint32_t code_point)
+static const char *html_reference(char byte)
 {
-    return code_point == 0x061c || code_point == 0x200e || code_point == 0x200f ||
-           (code_point >= 0x202a && code_point <= 0x202e) ||
-           (code_point >= 0x2066 && code_point <= 0x2069);
-}
-
-static bool is_harmful(uint32_t code_point)
-{
-    return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
-           is_direction(code_point) || code_point == 0x2028 || code_point == 0x2029 ||
-           code_point == 0xfeff;
-}
-
-static const char *html_reference(uint32_t code_point)
-{
-    switch (code_point) {
+    switch (byte) {
     case '<': return "&lt;";
     case '>': return "&gt;";
     case '&': return "&amp;";
@@ -185,27 +171,20 @@ static const char *html_reference(uint32_t code_point)
     }
 }
 
+/* Between characters that HTML reads the text is shown as anywhere else. */
 int clean_append(struct bl_buffer *out, struct bl_text text, enum clean_form form)
 {
     bool lines = form == CLEAN_LINES || form == CLEAN_HTML_LINES;
     bool html = form == CLEAN_HTML_LINE || form == CLEAN_HTML_LINES;
     int code = 0;
     while (text.size > 0 && code == 0) {
-        uint32_t code_point = 0;
-        size_t size = bl_utf8_decode(text, &code_point);
-        const char *reference = html && size > 0 ? html_reference(code_point) : NULL;
-        bool stands = lines && (code_point == '\n' || code_point == '\t');
-        if (size == 0) {
-            size = 1;
-            code = bl_buffer_append(out, BL_TEXT("\xef\xbf\xbd"));
-        } else if (reference != NULL) {
-            code = bl_buffer_append(out, bl_text_from(reference));
-        } else if (is_harmful(code_point) && !stands) {
-            code = code_point < 0x100 ? bl_buffer_printf(out, "\\x%02x", (unsigned)code_point)
-                                      : bl_buffer_printf(out, "\\u%04x", (unsigned)code_point);
-        } else {
-            code = bl_buffer_append(out, (struct bl_text){text.data, size});
-        }
+        size_t size = 0;
+        while (size < text.size && !(html && html_reference(text.data[size]) != NULL))
+            size++;
+        code = bl_text_show(out, (struct bl_text){text.data, size},
+                            lines ? BL_SHOW_LINES : BL_SHOW_LINE);
+        if (code == 0 && size < text.size)
+            code = bl_buffer_append(out, bl_text_from(html_reference(text.data[size++])));
         text.data += size;
         text.size -= size;
     }

@@ -98,7 +98,7 @@ static void an_error_is_told_with_its_place(void **state)
     RUN(&run, "cell", "run", path);
     assert_int_equal(run.exit_code, 1);
     assert_string_equal(run.out, "before\n");
-    has(run.err, "TypeError: no?\n");
+    has(run.err, "TypeError: no\\x1b\n");
     has(run.err, "at f (cell.mjs:2:");
     RUN(&run, "cell", "run", path, "--json");
     const struct bl_json *answer = stage_answer(&run, "cell-run", 1);

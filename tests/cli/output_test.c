@@ -60,8 +60,9 @@ static void control_characters_do_not_reach_the_terminal(void **state)
     (void)state;
     RUN(&run, "a\n\x1b[31mb\xff");
     assert_int_equal(run.exit_code, 2);
-    assert_string_equal(run.err, "belay: unknown command 'a??[31mb\xef\xbf\xbd'; 'belay --help' "
-                                 "lists the commands\n");
+    assert_string_equal(run.err,
+                        "belay: unknown command 'a\\n\\x1b[31mb\xef\xbf\xbd'; 'belay --help' "
+                        "lists the commands\n");
 }
 
 /* Runs the doctor on a terminal; true when it used colours, -1: there is no terminal to be had. */

@@ -101,7 +101,7 @@ static void hostile_names_are_shown_escaped(void **state BL_UNUSED)
 
     plans_make(&place);
     expect_text(&place, place.repository, "a\033[2J\xff\n",
-                "a\\u001b[2J\xef\xbf\xbd\\n: E01 there is no such file: a feature is named by its "
+                "a\\x1b[2J\xef\xbf\xbd\\n: E01 there is no such file: a feature is named by its "
                 "id or by a path.\n");
     place_done(&place);
 }

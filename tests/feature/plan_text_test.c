@@ -181,7 +181,7 @@ static void hostile_text_is_shown_escaped(void **state BL_UNUSED)
     bl_buffer_init(&out, 1 << 20);
     assert_int_equal(bl_plan_text(loaded.plan, &out), 0);
     check_plain(bl_buffer_text(&out));
-    expect_in(bl_buffer_text(&out), "FEAT-A: a\\u001b[2Jb\\nc\\u009b\\u202e<script>\n");
+    expect_in(bl_buffer_text(&out), "FEAT-A: a\\x1b[2Jb\\nc\\u009b\\u202e<script>\n");
     /* JSON has it as it is, in JSON's own escapes. */
     const struct bl_json *json = write_plan(&loaded);
     expect_at(json, "/tasks/0/name", "\"x\\ry\x7f\"");

@@ -567,7 +567,7 @@ static void people_are_told_how_a_task_ended_and_why(void **state)
     task.message = "60 s left, \x1b[1m120 s\nneeded\xff";
     task.decision = BL_DECISION_TIMEOUT_BUDGET;
     check_words(&task, "timed out, too little time left for a turn: 60 s left, \\x1b[1m120 "
-                       "s\\x0aneeded\xef\xbf\xbd");
+                       "s\\nneeded\xef\xbf\xbd");
     task = (struct bl_task_view){.state = BL_TASK_FAILED, .decision = BL_DECISION_STALLED};
     check_words(&task, "failed, stalled");
     task = (struct bl_task_view){
