@@ -106,69 +106,6 @@ int git_file_write(const char *path, struct bl_text text)
     return result;
 }
 
-/* ---- Environment ----------------------------------------------------------------------------- */
-
-/* What is the user's own choice of identity and configuration. All other variables of git speak of
- * some repository, or change what it prints. */
-static bool keeps_variable(struct bl_text entry)
-{
-    static const char *const kept[] = {
-        "GIT_AUTHOR_NAME=",
-        "GIT_AUTHOR_EMAIL=",
-        "GIT_COMMITTER_NAME=",
-        "GIT_COMMITTER_EMAIL=",
-        "GIT_CONFIG_GLOBAL=",
-        "GIT_CONFIG_SYSTEM=",
-        "GIT_CONFIG_NOSYSTEM=",
-        "GIT_CONFIG_COUNT=",
-        "GIT_CONFIG_KEY_",
-        "GIT_CONFIG_VALUE_",
-        "GIT_EXEC_PATH=",
-        "GIT_CEILING_DIRECTORIES=",
-        "GIT_DISCOVERY_ACROSS_FILESYSTEM=",
-    };
-    static const char *const dropped[] = {"LC_ALL=", "LANGUAGE=", "SSH_ASKPASS="};
-    if (bl_text_starts_with(entry, BL_TEXT("GIT_"))) {
-        for (size_t i = 0; i < BL_COUNT(kept); i++)
-            if (bl_text_starts_with(entry, bl_text_from(kept[i])))
-                return true;
-        return false;
-    }
-    for (size_t i = 0; i < BL_COUNT(dropped); i++)
-        if (bl_text_starts_with(entry, bl_text_from(dropped[i])))
-            return false;
-    return true;
-}
-
-static bool is_set(struct feature_git *git, const char *name)
-{
-    for (size_t i = 0; i < git->environment_count; i++) {
-        struct bl_text entry = bl_text_from(git->environment[i]);
-        if (bl_text_starts_with(entry, bl_text_from(name)) && entry.size > strlen(name))
-            return true;
-    }
-    return false;
-}
-
-static void make_environment(struct feature_git *git)
-{
-    static const char *const fixed[] = {"LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
-                                        "GIT_EDITOR=:", "GIT_PAGER=cat", "GIT_MERGE_AUTOEDIT=no"};
-    const char *const *ours = bl_environment_scrub(&git->arena, NULL, NULL, NULL);
-    size_t count = 0, at = 0;
-    while (ours[count] != NULL)
-        count++;
-    /* Four more for an identity. */
-    const char **all = bl_arena_alloc(&git->arena, (count + BL_COUNT(fixed) + 4) * sizeof *all);
-    for (size_t i = 0; i < count; i++)
-        if (keeps_variable(bl_text_from(ours[i])))
-            all[at++] = ours[i];
-    for (size_t i = 0; i < BL_COUNT(fixed); i++)
-        all[at++] = fixed[i];
-    git->environment = all;
-    git->environment_count = at;
-}
-
 /* ---- Configuration --------------------------------------------------------------------------- */
 
 /* What is looked for in it. */
@@ -182,14 +119,14 @@ static const char *const roles[2] = {"AUTHOR", "COMMITTER"};
 /* Whoever is not known commits as belay. */
 static void set_identity(struct feature_git *git, const struct configured *found)
 {
-    bool email_known = found->user_email || is_set(git, "EMAIL=");
+    bool email_known = found->user_email || git_environment_has(git, "EMAIL=");
     const char **all = (const char **)git->environment;
     for (size_t role = 0; role < 2; role++) {
         char variable[40];
         snprintf(variable, sizeof variable, "GIT_%s_NAME=", roles[role]);
-        bool name = found->user_name || found->name[role] || is_set(git, variable);
+        bool name = found->user_name || found->name[role] || git_environment_has(git, variable);
         snprintf(variable, sizeof variable, "GIT_%s_EMAIL=", roles[role]);
-        bool email = email_known || found->email[role] || is_set(git, variable);
+        bool email = email_known || found->email[role] || git_environment_has(git, variable);
         if (name && email)
             continue;
         size_t kept = 0;
@@ -399,7 +336,7 @@ static int open_all(struct feature_git *git, struct bl_error *error)
     if (strpbrk(git->repository, "\r\n") != NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, "repository",
                             "its path has a line break, which git's own files cannot hold");
-    make_environment(git);
+    git_environment_make(git);
     int code = check_version(git, &arena, error);
     if (code == 0)
         code = find_folders(git, &arena, error);

@@ -45,6 +45,10 @@ struct git_answer {
     bool cut;              /* there was more output than GIT_OUTPUT_MAX */
 };
 
+/* What every program gets: ours, without secrets and without what speaks of a repository. */
+void git_environment_make(struct feature_git *git);
+/* `name` ends in '=': is it set, and not empty? */
+bool git_environment_has(struct feature_git *git, const char *name);
 /* Runs git with arguments that end in NULL. 0: it came to an exit code, of which ever kind. */
 int git_call(struct feature_git *git, struct bl_arena *arena, const struct git_call *call,
              const char *const *arguments, struct git_answer *ret_answer, struct bl_error *error);
@@ -52,7 +56,9 @@ int git_call(struct feature_git *git, struct bl_arena *arena, const struct git_c
 /* The error that an answer stands for, with git's words. Returns its code. */
 int git_refuse(const struct git_call *call, const struct git_answer *answer,
                struct bl_error *error);
-/* The same for a call of the system that failed; `target` is the path. */
+/* It failed because a lock of git's is held. */
+bool git_is_busy(const struct git_answer *answer);
+/* The error of a call of the system that failed; `target` is the path. */
 int git_system_error(const char *operation, const char *target, int system_errno,
                      struct bl_error *error);
 

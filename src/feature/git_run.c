@@ -1,43 +1,85 @@
-/* Programs of git, and the queue of those that write.
+/* One program of git.
  *
  * Design notes.
  *
  * A program writes into files in memory that cannot grow beyond their limit, so nobody has to read
  * while it runs, and it can fill no memory. Its git directory and work tree are told by the
  * environment: what stands in a worktree of ours (a `.git` that a Player removed or made) never
- * sends git to the user's checkout, which lies around it.
- *
- * The turn in the queue is a lock in the process and flock on `belay.lock` between processes. While
- * a turn lasts, that file says since when; so whoever finds that text there knows that its writer
- * was killed in the middle, and when. */
+ * sends git to the user's checkout, which lies around it. */
 #include "git_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "verdict.h"
+#define READ_GRACE_MS  200
+#define WRITE_GRACE_MS 1000
 
-#define READ_GRACE_MS   200
-#define WRITE_GRACE_MS  1000
-#define LOCK_TRY_NS     (2 * BL_NS_PER_MS)
-#define LOCK_TRY_NS_MAX (50 * BL_NS_PER_MS)
-/* A lock file younger than that may belong to a git that is not in /proc any more, and about to
- * take it away. */
-#define STALE_AGE_NS ((int64_t)(200 * BL_NS_PER_MS))
-/* The clocks of files are a little coarser than ours. */
-#define CLOCK_SLACK_NS ((int64_t)BL_NS_PER_S)
-/* Without a stop a write takes what it takes: ten years. */
-#define WRITE_NS_MAX     (10ull * 365 * 86400 * BL_NS_PER_S)
-#define PLACE_SIZE       4096
-#define PROCESS_NAME_MAX 32
+/* ---- Environment ----------------------------------------------------------------------------- */
+
+/* What is the user's own choice of identity and configuration. All other variables of git speak of
+ * some repository, or change what it prints. */
+static bool keeps_variable(struct bl_text entry)
+{
+    static const char *const kept[] = {
+        "GIT_AUTHOR_NAME=",
+        "GIT_AUTHOR_EMAIL=",
+        "GIT_COMMITTER_NAME=",
+        "GIT_COMMITTER_EMAIL=",
+        "GIT_CONFIG_GLOBAL=",
+        "GIT_CONFIG_SYSTEM=",
+        "GIT_CONFIG_NOSYSTEM=",
+        "GIT_CONFIG_COUNT=",
+        "GIT_CONFIG_KEY_",
+        "GIT_CONFIG_VALUE_",
+        "GIT_EXEC_PATH=",
+        "GIT_CEILING_DIRECTORIES=",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM=",
+    };
+    static const char *const dropped[] = {"LC_ALL=", "LANGUAGE=", "SSH_ASKPASS="};
+    if (bl_text_starts_with(entry, BL_TEXT("GIT_"))) {
+        for (size_t i = 0; i < BL_COUNT(kept); i++)
+            if (bl_text_starts_with(entry, bl_text_from(kept[i])))
+                return true;
+        return false;
+    }
+    for (size_t i = 0; i < BL_COUNT(dropped); i++)
+        if (bl_text_starts_with(entry, bl_text_from(dropped[i])))
+            return false;
+    return true;
+}
+
+bool git_environment_has(struct feature_git *git, const char *name)
+{
+    for (size_t i = 0; i < git->environment_count; i++) {
+        struct bl_text entry = bl_text_from(git->environment[i]);
+        if (bl_text_starts_with(entry, bl_text_from(name)) && entry.size > strlen(name))
+            return true;
+    }
+    return false;
+}
+
+void git_environment_make(struct feature_git *git)
+{
+    static const char *const fixed[] = {"LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
+                                        "GIT_EDITOR=:", "GIT_PAGER=cat", "GIT_MERGE_AUTOEDIT=no"};
+    const char *const *ours = bl_environment_scrub(&git->arena, NULL, NULL, NULL);
+    size_t count = 0, at = 0;
+    while (ours[count] != NULL)
+        count++;
+    /* Four more for an identity. */
+    const char **all = bl_arena_alloc(&git->arena, (count + BL_COUNT(fixed) + 4) * sizeof *all);
+    for (size_t i = 0; i < count; i++)
+        if (keeps_variable(bl_text_from(ours[i])))
+            all[at++] = ours[i];
+    for (size_t i = 0; i < BL_COUNT(fixed); i++)
+        all[at++] = fixed[i];
+    git->environment = all;
+    git->environment_count = at;
+}
 
 /* ---- One program ----------------------------------------------------------------------------- */
 
@@ -211,7 +253,7 @@ static bool says(struct bl_text words, const char *what)
     return bl_text_find(words, bl_text_from(what)) >= 0;
 }
 
-static bool is_busy(const struct git_answer *answer)
+bool git_is_busy(const struct git_answer *answer)
 {
     return answer->status != 0 && says(answer->words, ".lock'") &&
            says(answer->words, "File exists");
@@ -224,11 +266,11 @@ int git_refuse(const struct git_call *call, const struct git_answer *answer, str
                 says(answer->words, "Disk quota exceeded") ||
                 says(answer->words, "Out of diskspace");
     int code = full                                       ? BL_ENOSPC
-               : is_busy(answer)                          ? BL_EBUSY
+               : git_is_busy(answer)                      ? BL_EBUSY
                : says(answer->words, "Permission denied") ? BL_EACCES
                                                           : BL_ESYSTEM;
     bl_buffer_init(&shown, 4 * GIT_WORDS_MAX);
-    text_show(bl_utf8_cut(bl_text_trim(answer->words), 480), &shown);
+    bl_text_show(&shown, bl_utf8_cut(bl_text_trim(answer->words), 480), BL_SHOW_LINES);
     for (size_t i = 0; i < shown.size; i++)
         if (shown.data[i] == '\n')
             shown.data[i] = ' ';
@@ -240,7 +282,7 @@ int git_refuse(const struct git_call *call, const struct git_answer *answer, str
                      call->directory, BL_TEXT_FORMAT, BL_TEXT_ARG(shown));
     if (full)
         bl_error_hint(error, "make room on that disk, then resume");
-    if (is_busy(answer))
+    if (git_is_busy(answer))
         bl_error_hint(error, "some other git holds that lock; if none runs, remove the file");
     bl_buffer_done(&shown);
     return code;
@@ -253,251 +295,4 @@ int git_system_error(const char *operation, const char *target, int system_errno
     bool file = code == BL_ENOSPC || code == BL_EACCES;
     return bl_error_set(error, code, file ? BL_KIND_FILESYSTEM : BL_KIND_FEATURE, operation, target,
                         "%s", strerrordesc_np(system_errno));
-}
-
-/* ---- Locks that the dead left ---------------------------------------------------------------- */
-
-static bool is_inside(const char *path, const char *folder)
-{
-    size_t size = folder != NULL ? strlen(folder) : 0;
-    return size > 0 && strncmp(path, folder, size) == 0 &&
-           (path[size] == '\0' || path[size] == '/');
-}
-
-static bool is_git(struct bl_text name)
-{
-    name = bl_text_trim(name);
-    return bl_text_equal(name, BL_TEXT("git")) || bl_text_starts_with(name, BL_TEXT("git-"));
-}
-
-/* Does this process stand in the repository? Of our own kind it counts also when it does not let us
- * look; one of another user cannot have made a lock file of ours. */
-static bool stands_here(const struct feature_git *git, const char *worktree, int processes,
-                        const char *process, char *place)
-{
-    char path[300];
-    struct stat status;
-    snprintf(path, sizeof path, "%s/cwd", process);
-    ssize_t size = readlinkat(processes, path, place, PLACE_SIZE - 1);
-    if (size < 0)
-        return (errno == EACCES || errno == EPERM) &&
-               fstatat(processes, process, &status, 0) == 0 && status.st_uid == geteuid();
-    place[size] = '\0';
-    return is_inside(place, git->repository) || is_inside(place, git->folder) ||
-           is_inside(place, worktree);
-}
-
-/* Is a git at work in this repository? */
-static bool git_lives(const struct feature_git *git, const char *worktree)
-{
-    DIR *processes = opendir("/proc");
-    char *place = bl_alloc(PLACE_SIZE);
-    bool lives = processes == NULL;
-    struct dirent *entry;
-    while (!lives && (entry = readdir(processes)) != NULL) {
-        char path[300], name[PROCESS_NAME_MAX];
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
-            continue;
-        snprintf(path, sizeof path, "%s/comm", entry->d_name);
-        if (is_git(bl_file_read(dirfd(processes), path, name, sizeof name)))
-            lives = stands_here(git, worktree, dirfd(processes), entry->d_name, place);
-    }
-    if (processes != NULL)
-        closedir(processes);
-    bl_free(place);
-    return lives;
-}
-
-static int64_t changed_wall_ns(const struct stat *status)
-{
-    return (int64_t)status->st_mtim.tv_sec * (int64_t)BL_NS_PER_S + status->st_mtim.tv_nsec;
-}
-
-bool git_lock_clear(struct feature_git *git, const char *path, const char *worktree)
-{
-    struct stat before, after;
-    if (lstat(path, &before) != 0)
-        return true;
-    int64_t age_ns = bl_clock_wall_ns(&bl_clock_system) - changed_wall_ns(&before);
-    if (!S_ISREG(before.st_mode) || before.st_uid != geteuid() || age_ns < STALE_AGE_NS ||
-        git_lives(git, worktree))
-        return false;
-    if (lstat(path, &after) != 0)
-        return true;
-    /* Another lock by now: it is somebody's who lives. */
-    if (before.st_ino != after.st_ino || changed_wall_ns(&before) != changed_wall_ns(&after))
-        return false;
-    return unlink(path) == 0;
-}
-
-bool git_locks_clear(struct feature_git *git, const char *const *places, const char *worktree)
-{
-    bool clear = true;
-    for (; places != NULL && *places != NULL; places++)
-        clear = git_lock_clear(git, *places, worktree) && clear;
-    return clear;
-}
-
-/* A writer was killed in the middle. What it may have left beside its own places is the lock of
- * packed refs, which deleting a branch needs: that goes if it was made in that writer's time. */
-static void clear_after_death(struct feature_git *git, int64_t begun_wall_ns)
-{
-    struct stat status;
-    struct bl_arena arena = {0};
-    const char *path = git_text(&arena, "%s/packed-refs.lock", git->folder);
-    int64_t last_ns = begun_wall_ns + (int64_t)(GIT_BUSY_NS + GIT_SHIELD_NS) + CLOCK_SLACK_NS;
-    for (int tries = 0; tries < 20 && lstat(path, &status) == 0; tries++) {
-        int64_t made_ns = changed_wall_ns(&status);
-        if (made_ns < begun_wall_ns - CLOCK_SLACK_NS || made_ns > last_ns ||
-            git_lock_clear(git, path, NULL) || bl_sleep(LOCK_TRY_NS_MAX) != 0)
-            break;
-    }
-    bl_arena_done(&arena);
-}
-
-/* ---- The queue ------------------------------------------------------------------------------- */
-
-static int open_lock(struct feature_git *git, struct bl_error *error)
-{
-    struct stat status;
-    if (git->lock >= 0 && fstat(git->lock, &status) == 0 && status.st_nlink > 0)
-        return 0;
-    if (git->lock >= 0)
-        close(git->lock);
-    struct bl_arena arena = {0};
-    const char *path = git_text(&arena, "%s/belay.lock", git->folder);
-    git->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    int code = git->lock >= 0 ? 0 : git_system_error("write to the repository", path, errno, error);
-    bl_arena_done(&arena);
-    return code;
-}
-
-static struct bl_text read_lock(struct feature_git *git, char *out, size_t size)
-{
-    ssize_t count = pread(git->lock, out, size - 1, 0);
-    out[count > 0 ? count : 0] = '\0';
-    return bl_text_trim((struct bl_text){out, count > 0 ? (size_t)count : 0});
-}
-
-static int take_lock(struct feature_git *git, const char *operation, struct bl_error *error)
-{
-    char owner[64];
-    uint64_t pause_ns = LOCK_TRY_NS, end_ns = bl_now_ns() + GIT_BUSY_NS;
-    for (;;) {
-        int code = open_lock(git, error);
-        if (code != 0)
-            return code;
-        if (flock(git->lock, LOCK_EX | LOCK_NB) == 0) {
-            struct stat status;
-            if (fstat(git->lock, &status) == 0 && status.st_nlink > 0)
-                return 0;
-            continue; /* it was deleted before we had it */
-        }
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return git_system_error(operation, git->folder, errno, error);
-        if (bl_now_ns() >= end_ns) {
-            struct bl_text text = read_lock(git, owner, sizeof owner);
-            struct bl_text pid = {0};
-            bl_text_split(&text, ' ', &pid);
-            bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, operation, git->folder,
-                         "another belay (pid " BL_TEXT_FORMAT
-                         ") has been writing to this repository for 10 s",
-                         BL_TEXT_ARG(pid));
-            return BL_EBUSY;
-        }
-        code = bl_sleep(pause_ns);
-        if (code != 0)
-            return code;
-        pause_ns = pause_ns * 2 < LOCK_TRY_NS_MAX ? pause_ns * 2 : LOCK_TRY_NS_MAX;
-    }
-}
-
-/* On the loop's stack: from now on the write has that long. */
-static void stop_came(struct bl_stop_hook *hook, struct bl_scope *scope)
-{
-    struct git_write *write = BL_CONTAINER(hook, struct git_write, hook);
-    (void)scope;
-    bl_scope_set_deadline(&write->shield,
-                          bl_clock_now_ns(bl_loop_clock(write->loop)) + GIT_SHIELD_NS);
-}
-
-/* Says that a write has begun, and sees to what one before it left. */
-static void mark_begun(struct feature_git *git)
-{
-    char text[64];
-    struct bl_text left = read_lock(git, text, sizeof text), part;
-    int64_t begun_wall_ns;
-    if (left.size > 0 && bl_text_split(&left, ' ', &part) &&
-        bl_text_to_int64(left, &begun_wall_ns) == 0)
-        clear_after_death(git, begun_wall_ns);
-    int size = snprintf(text, sizeof text, "%d %" PRId64 "\n", (int)getpid(),
-                        bl_clock_wall_ns(&bl_clock_system));
-    /* It is a help for the next one: without it all goes on. */
-    if (pwrite(git->lock, text, (size_t)size, 0) != size || ftruncate(git->lock, size) != 0)
-        return;
-}
-
-int git_write_begin(struct git_write *write, struct feature_git *git, const char *operation,
-                    struct bl_error *error)
-{
-    int code = bl_check();
-    if (code == 0)
-        code = bl_lock_take(&git->queue);
-    if (code != 0)
-        return code;
-    code = take_lock(git, operation, error);
-    if (code != 0) {
-        bl_lock_give(&git->queue);
-        return code;
-    }
-    write->git = git;
-    write->loop = bl_loop_current();
-    write->outer = bl_scope_current();
-    bl_shield_begin(&write->shield, WRITE_NS_MAX);
-    bl_stop_hook_add(&write->hook, write->outer, stop_came);
-    mark_begun(git);
-    return 0;
-}
-
-void git_write_end(struct git_write *write)
-{
-    struct feature_git *git = write->git;
-    bl_stop_hook_remove(&write->hook);
-    bl_shield_end(&write->shield);
-    /* Emptied, also when the file is gone from its place; the next one then makes it anew. */
-    while (ftruncate(git->lock, 0) != 0 && errno == EINTR)
-        continue;
-    flock(git->lock, LOCK_UN);
-    bl_lock_give(&git->queue);
-}
-
-/* While no program runs a stop ends it at once: so the pause is outside of the shield. */
-static int pause_outside(struct git_write *write, uint64_t pause_ns)
-{
-    bl_scope_enter(write->outer);
-    int code = bl_sleep(pause_ns);
-    bl_scope_enter(&write->shield);
-    return code;
-}
-
-int git_write_call(struct git_write *write, struct bl_arena *arena, const struct git_call *call,
-                   const char *const *arguments, const char *const *places, const char *worktree,
-                   struct git_answer *ret_answer, struct bl_error *error)
-{
-    uint64_t pause_ns = LOCK_TRY_NS, end_ns = bl_now_ns() + GIT_BUSY_NS;
-    for (;;) {
-        int code = git_call(write->git, arena, call, arguments, ret_answer, error);
-        if (code == BL_ETIMEDOUT || code == BL_ECANCELED) {
-            /* The shield's limit; what was asked for is the stop around it. */
-            int outer = bl_scope_check(write->outer);
-            return outer != 0 ? outer : code;
-        }
-        if (code != 0 || !is_busy(ret_answer) || bl_now_ns() >= end_ns)
-            return code;
-        git_locks_clear(write->git, places, worktree);
-        code = pause_outside(write, pause_ns);
-        if (code != 0)
-            return code;
-        pause_ns = pause_ns * 2 < LOCK_TRY_NS_MAX ? pause_ns * 2 : LOCK_TRY_NS_MAX;
-    }
 }
