@@ -274,20 +274,20 @@ static int clean_tasks(struct cleaning *cleaning, struct bl_error *error)
 static int find_keeper(struct cleaning *cleaning, const char *commit, char ret_id[GIT_ID_SIZE],
                        struct bl_error *error)
 {
-    struct git_call call = {.operation = OPERATION,
-                            .directory = cleaning->git->repository,
-                            .folder = cleaning->git->own_folder};
-    struct git_answer answer;
+    struct bl_git_call call = {.operation = OPERATION,
+                               .directory = cleaning->git->repository,
+                               .folder = cleaning->git->own_folder};
+    struct bl_git_answer answer;
     struct bl_text line, id;
     ret_id[0] = '\0';
-    int code = git_call(cleaning->git, cleaning->arena, &call,
-                        GIT_ARGUMENTS("for-each-ref", "--format=%(objectname) %(refname)",
-                                      "--contains", commit, "refs/heads", "refs/remotes"),
-                        &answer, error);
+    int code = bl_git_run(&cleaning->git->runner, cleaning->arena, &call,
+                          BL_GIT_ARGUMENTS("for-each-ref", "--format=%(objectname) %(refname)",
+                                           "--contains", commit, "refs/heads", "refs/remotes"),
+                          &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     while (bl_text_split(&answer.output, '\n', &line))
         if (bl_text_split(&line, ' ', &id) && !bl_text_starts_with(line, BL_TEXT(BRANCHES)) &&
             git_id_take(cleaning->git, id, ret_id))

@@ -116,27 +116,21 @@ struct configured {
 
 static const char *const roles[2] = {"AUTHOR", "COMMITTER"};
 
-/* Whoever is not known commits as belay. */
+/* A user without an identity commits as belay. */
 static void set_identity(struct feature_git *git, const struct configured *found)
 {
-    bool email_known = found->user_email || git_environment_has(git, "EMAIL=");
-    const char **all = (const char **)git->environment;
+    struct bl_git *runner = &git->runner;
+    bool email_known = found->user_email || bl_git_variable_has(runner, "EMAIL");
     for (size_t role = 0; role < 2; role++) {
-        char variable[40];
-        snprintf(variable, sizeof variable, "GIT_%s_NAME=", roles[role]);
-        bool name = found->user_name || found->name[role] || git_environment_has(git, variable);
-        snprintf(variable, sizeof variable, "GIT_%s_EMAIL=", roles[role]);
-        bool email = email_known || found->email[role] || git_environment_has(git, variable);
-        if (name && email)
+        char name[40], email[40];
+        snprintf(name, sizeof name, "GIT_%s_NAME", roles[role]);
+        snprintf(email, sizeof email, "GIT_%s_EMAIL", roles[role]);
+        bool named = found->user_name || found->name[role] || bl_git_variable_has(runner, name);
+        bool reached = email_known || found->email[role] || bl_git_variable_has(runner, email);
+        if (named && reached)
             continue;
-        size_t kept = 0;
-        snprintf(variable, sizeof variable, "GIT_%s_", roles[role]);
-        for (size_t i = 0; i < git->environment_count; i++)
-            if (strncmp(all[i], variable, strlen(variable)) != 0)
-                all[kept++] = all[i];
-        all[kept++] = git_text(&git->arena, "GIT_%s_NAME=belay", roles[role]);
-        all[kept++] = git_text(&git->arena, "GIT_%s_EMAIL=belay@localhost", roles[role]);
-        git->environment_count = kept;
+        bl_git_variable_set(runner, name, "belay");
+        bl_git_variable_set(runner, email, "belay@localhost");
     }
 }
 
@@ -214,16 +208,17 @@ static void take_setting(struct feature_git *git, struct configured *found, stru
 static int read_configuration(struct feature_git *git, struct bl_arena *arena,
                               struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = OPERATION, .directory = git->repository, .folder = git->own_folder};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     struct configured found = {0};
     struct bl_buffer copy;
-    int code = git_call(git, arena, &call, GIT_ARGUMENTS("config", "--list", "-z"), &answer, error);
+    int code = bl_git_run(&git->runner, arena, &call, BL_GIT_ARGUMENTS("config", "--list", "-z"),
+                          &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     git->plain_refs = git->plain_worktrees = true;
     bl_buffer_init(&copy, SMALL_FILE_MAX);
     bl_buffer_printf(&copy,
@@ -250,13 +245,13 @@ static int read_configuration(struct feature_git *git, struct bl_arena *arena,
 
 static int check_version(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
 {
-    struct git_call call = {.operation = OPERATION, .directory = git->repository};
-    struct git_answer answer;
-    int code = git_call(git, arena, &call, GIT_ARGUMENTS("version"), &answer, error);
+    struct bl_git_call call = {.operation = OPERATION, .directory = git->repository};
+    struct bl_git_answer answer;
+    int code = bl_git_run(&git->runner, arena, &call, BL_GIT_ARGUMENTS("version"), &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     static const struct bl_text prefix = BL_TEXT("git version ");
     char *rest = NULL;
     long major = 0, minor = 0;
@@ -272,11 +267,11 @@ static int check_version(struct feature_git *git, struct bl_arena *arena, struct
     return BL_ENOTSUP;
 }
 
-static int no_repository(struct feature_git *git, const struct git_call *call,
-                         const struct git_answer *answer, struct bl_error *error)
+static int no_repository(struct feature_git *git, const struct bl_git_call *call,
+                         const struct bl_git_answer *answer, struct bl_error *error)
 {
     if (bl_text_find(answer->words, BL_TEXT("not a git repository")) < 0)
-        return git_refuse(call, answer, error);
+        return bl_git_refuse(call, answer, error);
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, git->repository,
                  "there is no git repository");
     bl_error_hint(error, "a feature is built on branches: `git init`, commit, then run it again");
@@ -286,14 +281,15 @@ static int no_repository(struct feature_git *git, const struct git_call *call,
 /* Bare or not, format, and where its folders are, by one program. */
 static int find_folders(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
 {
-    struct git_call call = {.operation = OPERATION, .directory = git->repository};
-    struct git_answer answer;
+    struct bl_git_call call = {.operation = OPERATION, .directory = git->repository};
+    struct bl_git_answer answer;
     struct bl_text lines[6] = {0};
-    int code = git_call(git, arena, &call,
-                        GIT_ARGUMENTS("rev-parse", "--path-format=absolute", "--is-bare-repository",
-                                      "--is-inside-work-tree", "--show-object-format", "--git-dir",
-                                      "--git-common-dir", "--show-cdup"),
-                        &answer, error);
+    int code =
+        bl_git_run(&git->runner, arena, &call,
+                   BL_GIT_ARGUMENTS("rev-parse", "--path-format=absolute", "--is-bare-repository",
+                                    "--is-inside-work-tree", "--show-object-format", "--git-dir",
+                                    "--git-common-dir", "--show-cdup"),
+                   &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0)
@@ -336,7 +332,6 @@ static int open_all(struct feature_git *git, struct bl_error *error)
     if (strpbrk(git->repository, "\r\n") != NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, "repository",
                             "its path has a line break, which git's own files cannot hold");
-    git_environment_make(git);
     int code = check_version(git, &arena, error);
     if (code == 0)
         code = find_folders(git, &arena, error);
@@ -355,6 +350,7 @@ int git_open(const char *repository, struct feature_git **ret_git, struct bl_err
     git->id_size = 40;
     bl_lock_init(&git->queue);
     bl_list_init(&git->sights);
+    bl_git_init(&git->runner);
     git->repository = bl_arena_text(&git->arena, bl_text_from(repository)).data;
     int code = open_all(git, error);
     if (code != 0) {
@@ -372,6 +368,7 @@ void git_close(struct feature_git *git)
     if (git->lock >= 0)
         close(git->lock);
     git_sights_done(git);
+    bl_git_done(&git->runner);
     bl_arena_done(&git->arena);
     bl_free(git);
 }
@@ -388,6 +385,6 @@ const char *git_folder(const struct feature_git *git)
 
 void git_share(const struct feature_git *git, uint64_t *ret_ns, uint64_t *ret_programs)
 {
-    *ret_ns = git->spent_ns;
-    *ret_programs = git->programs;
+    *ret_ns = git->runner.spent_ns;
+    *ret_programs = git->runner.programs;
 }

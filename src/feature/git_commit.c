@@ -259,7 +259,7 @@ static bool check_markers(struct committing *committing)
 static struct bl_text pathspecs(struct committing *committing)
 {
     struct bl_buffer out;
-    bl_buffer_init(&out, GIT_OUTPUT_MAX);
+    bl_buffer_init(&out, BL_GIT_OUTPUT_MAX);
     bl_buffer_append(&out, (struct bl_text){":/", 3});
     for (size_t i = 0; i < committing->status.count; i++) {
         const struct git_entry *entry = &committing->status.entries[i];
@@ -274,15 +274,15 @@ static struct bl_text pathspecs(struct committing *committing)
 }
 
 static int run(struct committing *committing, struct git_write *write, struct bl_text input,
-               const char *const *arguments, struct git_answer *ret_answer)
+               const char *const *arguments, struct bl_git_answer *ret_answer)
 {
     struct bl_arena *arena = committing->arena;
     const char *folder = committing->status.folder;
-    struct git_call call = {.operation = OPERATION,
-                            .directory = committing->order->worktree,
-                            .folder = folder,
-                            .input = input,
-                            .writes = true};
+    struct bl_git_call call = {.operation = OPERATION,
+                               .directory = committing->order->worktree,
+                               .folder = folder,
+                               .input = input,
+                               .writes = true};
     const char *places[] = {
         git_text(arena, "%s/index.lock", folder),
         git_text(arena, "%s/HEAD.lock", folder),
@@ -294,30 +294,30 @@ static int run(struct committing *committing, struct git_write *write, struct bl
     /* "nothing to commit" is said with 1, and without a word on standard error. */
     if (code == 0 && ret_answer->status != 0 &&
         !(ret_answer->status == 1 && bl_text_trim(ret_answer->words).size == 0))
-        code = git_refuse(&call, ret_answer, committing->error);
+        code = bl_git_refuse(&call, ret_answer, committing->error);
     return code;
 }
 
 static int add_all(struct committing *committing, struct git_write *write)
 {
-    struct git_answer answer;
+    struct bl_git_answer answer;
     return run(committing, write, pathspecs(committing),
-               GIT_ARGUMENTS("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"),
+               BL_GIT_ARGUMENTS("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"),
                &answer);
 }
 
 static int commit(struct committing *committing, struct git_write *write)
 {
-    struct git_answer answer = {0};
+    struct bl_git_answer answer = {0};
     struct bl_text message = bl_text_from(committing->order->message);
     int code = 0;
     /* Without new files one program does both. */
     if (committing->untracked)
         code = add_all(committing, write);
     const char *const *staged =
-        GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-F", "-");
+        BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-F", "-");
     const char *const *all =
-        GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-F", "-");
+        BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-F", "-");
     if (code == 0)
         code = run(committing, write, message, committing->untracked ? staged : all, &answer);
     /* The files are as they are committed, and the index is not: a git that was killed between the

@@ -132,7 +132,7 @@ static int put_file(struct copying *copying, const char *name, struct bl_text te
 {
     const char *path = git_text(copying->arena, "%s/%s", copying->folder, name);
     int result = git_file_make(path, text);
-    return result == 0 ? 0 : git_system_error(MAKE, path, -result, copying->error);
+    return result == 0 ? 0 : bl_git_fail(MAKE, path, -result, copying->error);
 }
 
 /* Where the objects are, and where those of the source are besides: git does not follow every chain
@@ -167,7 +167,7 @@ static int make_repository(struct copying *copying)
         const char *path = git_text(arena, "%s/%s", copying->folder, folders[i]);
         int result = bl_folder_make(path, 0777);
         if (result != 0)
-            return git_system_error(MAKE, path, -result, copying->error);
+            return bl_git_fail(MAKE, path, -result, copying->error);
     }
     int code = put_alternates(copying);
     if (code == 0)
@@ -181,13 +181,15 @@ static int make_repository(struct copying *copying)
     return code;
 }
 
-static int ask(struct copying *copying, const char *const *arguments, struct git_answer *ret_answer)
+static int ask(struct copying *copying, const char *const *arguments,
+               struct bl_git_answer *ret_answer)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = MAKE, .directory = copying->path, .folder = copying->folder};
-    int code = git_call(copying->git, copying->arena, &call, arguments, ret_answer, copying->error);
+    int code = bl_git_run(&copying->git->runner, copying->arena, &call, arguments, ret_answer,
+                          copying->error);
     if (code == 0 && ret_answer->status != 0)
-        code = git_refuse(&call, ret_answer, copying->error);
+        code = bl_git_refuse(&call, ret_answer, copying->error);
     return code;
 }
 
@@ -266,14 +268,14 @@ static int fill_module(struct copying *copying, struct bl_text name, const char 
  * and stays an empty folder. */
 static int fill_modules(struct copying *copying)
 {
-    struct git_answer index, settings;
+    struct bl_git_answer index, settings;
     struct bl_text entry;
     if (access(git_text(copying->arena, "%s/.gitmodules", copying->path), F_OK) != 0)
         return 0;
-    int code = ask(copying, GIT_ARGUMENTS("ls-files", "-s", "-z"), &index);
+    int code = ask(copying, BL_GIT_ARGUMENTS("ls-files", "-s", "-z"), &index);
     if (code != 0 || bl_text_find(index.output, BL_TEXT("160000 ")) < 0)
         return code;
-    code = ask(copying, GIT_ARGUMENTS("config", "-f", ".gitmodules", "-z", "--list"), &settings);
+    code = ask(copying, BL_GIT_ARGUMENTS("config", "-f", ".gitmodules", "-z", "--list"), &settings);
     while (code == 0 && git_part_next(&index.output, &entry)) {
         struct bl_text mode = {0}, commit = {0}, stage = {0};
         bl_text_split(&entry, ' ', &mode);
@@ -292,13 +294,13 @@ static int fill_modules(struct copying *copying)
 
 static int make_copy(struct copying *copying)
 {
-    struct git_answer answer;
+    struct bl_git_answer answer;
     copying->folder = git_text(copying->arena, "%s/.git", copying->path);
     if (mkdir(copying->path, 0777) != 0)
-        return git_system_error(MAKE, copying->path, errno, copying->error);
+        return bl_git_fail(MAKE, copying->path, errno, copying->error);
     int code = make_repository(copying);
     if (code == 0)
-        code = ask(copying, GIT_ARGUMENTS("read-tree", "-m", "-u", copying->commit), &answer);
+        code = ask(copying, BL_GIT_ARGUMENTS("read-tree", "-m", "-u", copying->commit), &answer);
     if (code == 0)
         code = fill_modules(copying);
     return code;
@@ -323,7 +325,7 @@ int git_copy_make(struct feature_git *git, const char *commit, const char *path,
         code = bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MAKE, path, "it exists already");
     if (code == 0) {
         int result = bl_folder_make_above(path, 0777);
-        code = result == 0 ? make_copy(&copying) : git_system_error(MAKE, path, -result, error);
+        code = result == 0 ? make_copy(&copying) : bl_git_fail(MAKE, path, -result, error);
         if (code != 0 && code != BL_ENOTSUP)
             git_copy_remove(git, path);
     }
@@ -339,7 +341,7 @@ static int remove_added(struct copying *copying, const char *path)
 {
     char *full = (char *)git_text(copying->arena, "%s/%s", copying->path, path);
     if (unlink(full) != 0 && errno != ENOENT && errno != ENOTDIR)
-        return git_system_error(PROTECT, full, errno, copying->error);
+        return bl_git_fail(PROTECT, full, errno, copying->error);
     size_t top = strlen(copying->path);
     for (char *slash = strrchr(full, '/'); slash != NULL && (size_t)(slash - full) > top;
          slash = strrchr(full, '/')) {
@@ -352,29 +354,29 @@ static int remove_added(struct copying *copying, const char *path)
 
 static int restore(struct copying *copying, struct bl_text paths)
 {
-    struct git_call call = {.operation = PROTECT,
-                            .directory = copying->path,
-                            .folder = copying->folder,
-                            .input = paths,
-                            .writes = true};
-    struct git_answer answer;
+    struct bl_git_call call = {.operation = PROTECT,
+                               .directory = copying->path,
+                               .folder = copying->folder,
+                               .input = paths,
+                               .writes = true};
+    struct bl_git_answer answer;
     if (paths.size == 0)
         return 0;
-    int code = git_call(copying->git, copying->arena, &call,
-                        GIT_ARGUMENTS("--literal-pathspecs", "checkout", "-q", copying->commit,
-                                      "--pathspec-from-file=-", "--pathspec-file-nul"),
-                        &answer, copying->error);
+    int code = bl_git_run(&copying->git->runner, copying->arena, &call,
+                          BL_GIT_ARGUMENTS("--literal-pathspecs", "checkout", "-q", copying->commit,
+                                           "--pathspec-from-file=-", "--pathspec-file-nul"),
+                          &answer, copying->error);
     if (code == 0 && answer.status != 0)
-        code = git_refuse(&call, &answer, copying->error);
+        code = bl_git_refuse(&call, &answer, copying->error);
     return code;
 }
 
 /* Files that git does not track in the copy, ignored ones too: what was carried in. */
 static int remove_untracked(struct copying *copying, const char *const *patterns)
 {
-    struct git_answer answer;
+    struct bl_git_answer answer;
     struct bl_text path;
-    int code = ask(copying, GIT_ARGUMENTS("ls-files", "-o", "-z"), &answer);
+    int code = ask(copying, BL_GIT_ARGUMENTS("ls-files", "-o", "-z"), &answer);
     while (code == 0 && git_part_next(&answer.output, &path))
         if (path.size > 0 && !bl_text_ends_with(path, BL_TEXT("/")) &&
             git_path_fits(patterns, path.data))
@@ -388,18 +390,18 @@ int git_copy_protect(struct feature_git *git, const char *path, const char *base
     struct bl_arena arena = {0};
     struct copying copying = {
         .git = git, .arena = &arena, .path = path, .commit = base, .error = error};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     struct bl_buffer changed;
     struct bl_text state, name;
     if (patterns == NULL || patterns[0] == NULL)
         return 0;
     copying.folder = git_text(&arena, "%s/.git", path);
-    bl_buffer_init(&changed, GIT_OUTPUT_MAX);
+    bl_buffer_init(&changed, BL_GIT_OUTPUT_MAX);
     int code = remove_untracked(&copying, patterns);
     if (code == 0)
         code = ask(
             &copying,
-            GIT_ARGUMENTS("diff-index", "-r", "-z", "--name-status", "--no-renames", base, "--"),
+            BL_GIT_ARGUMENTS("diff-index", "-r", "-z", "--name-status", "--no-renames", base, "--"),
             &answer);
     while (code == 0 && git_part_next(&answer.output, &state) &&
            git_part_next(&answer.output, &name)) {

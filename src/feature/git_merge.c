@@ -32,20 +32,20 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
                          struct git_merge_result *ret_result, struct bl_error *error)
 {
     struct feature_git *git = write->git;
-    struct git_call call = {.operation = MERGE,
-                            .directory = git->repository,
-                            .folder = git->own_folder,
-                            .writes = true};
-    struct git_answer answer;
+    struct bl_git_call call = {.operation = MERGE,
+                               .directory = git->repository,
+                               .folder = git->own_folder,
+                               .writes = true};
+    struct bl_git_answer answer;
     char tree[GIT_ID_SIZE];
     int code = git_write_call(write, arena, &call,
-                              GIT_ARGUMENTS("merge-tree", "--write-tree", "-z", "--name-only",
-                                            "--no-messages", ours, theirs),
+                              BL_GIT_ARGUMENTS("merge-tree", "--write-tree", "-z", "--name-only",
+                                               "--no-messages", ours, theirs),
                               NULL, NULL, &answer, error);
     if (code != 0)
         return code;
     if (answer.status > 1)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     if (take_tree(git, arena, answer.output, tree, &ret_result->conflicts) != 0)
         return bl_error_set(error, BL_EPARSE, BL_KIND_FEATURE, MERGE, git->repository,
                             "git merge-tree gave no tree");
@@ -53,12 +53,13 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
     if (!ret_result->clean)
         return 0;
     call.input = bl_text_from(message);
-    code = git_write_call(write, arena, &call,
-                          GIT_ARGUMENTS("commit-tree", tree, "-p", ours, "-p", theirs, "-F", "-"),
-                          NULL, NULL, &answer, error);
+    code =
+        git_write_call(write, arena, &call,
+                       BL_GIT_ARGUMENTS("commit-tree", tree, "-p", ours, "-p", theirs, "-F", "-"),
+                       NULL, NULL, &answer, error);
     if (code == 0 &&
         (answer.status != 0 || !git_id_take(git, bl_text_trim(answer.output), ret_result->commit)))
-        code = git_refuse(&call, &answer, error);
+        code = bl_git_refuse(&call, &answer, error);
     return code;
 }
 
@@ -82,21 +83,21 @@ int git_merge_commits(struct feature_git *git, struct bl_arena *arena, const cha
 static int merge_into(struct git_write *write, struct bl_arena *arena, const char *worktree,
                       const char *folder, const char *commit, struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = INTO, .directory = worktree, .folder = folder, .writes = true};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     const char *under_way = git_text(arena, "%s/MERGE_HEAD", folder);
     const char *places[] = {git_text(arena, "%s/index.lock", folder),
                             git_text(arena, "%s/HEAD.lock", folder), NULL};
     if (access(under_way, F_OK) == 0)
         return 0;
     int code = git_write_call(write, arena, &call,
-                              GIT_ARGUMENTS("merge", "-q", "--no-ff", "--no-commit", "--no-edit",
-                                            "--no-stat", "--no-verify", commit),
+                              BL_GIT_ARGUMENTS("merge", "-q", "--no-ff", "--no-commit", "--no-edit",
+                                               "--no-stat", "--no-verify", commit),
                               places, worktree, &answer, error);
     /* Conflicts are what it is for; one that could not begin has left no sign of itself. */
     if (code == 0 && answer.status != 0 && access(under_way, F_OK) != 0)
-        code = git_refuse(&call, &answer, error);
+        code = bl_git_refuse(&call, &answer, error);
     return code;
 }
 
@@ -126,9 +127,9 @@ int git_merge_into(struct feature_git *git, const char *worktree, const char *co
 static int check_deletion(struct feature_git *git, struct bl_arena *arena, const char *ref,
                           const char *old, struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = SWAP, .directory = git->repository, .folder = git->own_folder};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     struct bl_list worktrees;
     struct bl_text line;
     git_worktrees_list(git, arena, &worktrees);
@@ -138,14 +139,14 @@ static int check_deletion(struct feature_git *git, struct bl_arena *arena, const
             return bl_error_set(error, BL_EREFUSED, BL_KIND_FEATURE, SWAP, ref,
                                 "it is checked out in %s", worktree->path);
     }
-    int code = git_call(
-        git, arena, &call,
-        GIT_ARGUMENTS("for-each-ref", "--format=%(refname)", "--count=2", "--contains", old),
+    int code = bl_git_run(
+        &git->runner, arena, &call,
+        BL_GIT_ARGUMENTS("for-each-ref", "--format=%(refname)", "--count=2", "--contains", old),
         &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     while (bl_text_split(&answer.output, '\n', &line))
         if (!bl_text_equal(line, bl_text_from(ref)))
             return 0;
@@ -157,14 +158,14 @@ static int swap(struct git_write *write, struct bl_arena *arena, const char *ref
                 const char *new_id, const char *reason, struct bl_error *error)
 {
     struct feature_git *git = write->git;
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = SWAP, .directory = git->repository, .folder = git->own_folder, .writes = true};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     char now[GIT_ID_SIZE];
     const char *places[] = {git_text(arena, "%s/%s.lock", git->folder, ref), NULL};
-    const char *const *removes = GIT_ARGUMENTS("update-ref", "--no-deref", "-d", ref, old);
-    const char *const *moves = GIT_ARGUMENTS("update-ref", "--no-deref", "--create-reflog", "-m",
-                                             reason, ref, new_id, old != NULL ? old : "");
+    const char *const *removes = BL_GIT_ARGUMENTS("update-ref", "--no-deref", "-d", ref, old);
+    const char *const *moves = BL_GIT_ARGUMENTS("update-ref", "--no-deref", "--create-reflog", "-m",
+                                                reason, ref, new_id, old != NULL ? old : "");
     int code = new_id == NULL ? check_deletion(git, arena, ref, old, error) : 0;
     if (code == 0)
         code = git_write_call(write, arena, &call, new_id != NULL ? moves : removes, places, NULL,
@@ -179,7 +180,7 @@ static int swap(struct git_write *write, struct bl_arena *arena, const char *ref
         return bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, SWAP, ref,
                             "it is at %.12s, not at %.12s", code == 0 ? now : "no commit",
                             old != NULL ? old : "no commit");
-    return git_refuse(&call, &answer, error);
+    return bl_git_refuse(&call, &answer, error);
 }
 
 int git_ref_swap(struct feature_git *git, const char *ref, const char *old, const char *new_id,

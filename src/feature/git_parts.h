@@ -2,20 +2,18 @@
 #ifndef BELAY_FEATURE_GIT_PARTS_H
 #define BELAY_FEATURE_GIT_PARTS_H
 
+#include <belay/git.h>
+
 #include "git.h"
 
-#define GIT_OUTPUT_MAX ((size_t)64 << 20) /* of one program */
-#define GIT_WORDS_MAX  ((size_t)64 << 10) /* of what it says on standard error */
-#define GIT_BUSY_NS    (10 * BL_NS_PER_S) /* a lock of others is waited for that long */
-#define GIT_SHIELD_NS  (5 * BL_NS_PER_S)  /* a write goes on for that long after a stop */
+#define GIT_BUSY_NS   (10 * BL_NS_PER_S) /* a lock of others is waited for that long */
+#define GIT_SHIELD_NS (5 * BL_NS_PER_S)  /* a write goes on for that long after a stop */
 
 struct feature_git {
     struct bl_arena arena;
     const char *repository;
-    const char *own_folder;         /* git directory of the repository's own work tree */
-    const char *folder;             /* the common one */
-    const char *const *environment; /* what every program gets */
-    size_t environment_count;
+    const char *own_folder;     /* git directory of the repository's own work tree */
+    const char *folder;         /* the common one */
     size_t id_size;             /* digits of an object's name */
     bool plain_refs;            /* refs are files */
     bool plain_worktrees;       /* worktrees need no more than the four files */
@@ -23,44 +21,8 @@ struct feature_git {
     int lock;                   /* belay.lock; -1: not open yet */
     struct bl_list sights;      /* of worktrees that were clean */
     struct bl_lock queue;
-    uint64_t spent_ns;
-    uint64_t programs;
+    struct bl_git runner;
 };
-
-/* ---- One program ----------------------------------------------------------------------------- */
-
-struct git_call {
-    const char *operation; /* for errors: "commit the work" */
-    const char *directory; /* where it runs: the top of the work tree */
-    const char *folder;    /* its git directory; NULL: git looks for it */
-    struct bl_text input;
-    bool writes; /* takes locks; stopped gently */
-};
-
-/* In the arena of the call. */
-struct git_answer {
-    int status;            /* its exit code */
-    struct bl_text output; /* a NUL follows */
-    struct bl_text words;  /* of standard error; the same */
-    bool cut;              /* there was more output than GIT_OUTPUT_MAX */
-};
-
-/* What every program gets: ours, without secrets and without what speaks of a repository. */
-void git_environment_make(struct feature_git *git);
-/* `name` ends in '=': is it set, and not empty? */
-bool git_environment_has(struct feature_git *git, const char *name);
-/* Runs git with arguments that end in NULL. 0: it came to an exit code, of which ever kind. */
-int git_call(struct feature_git *git, struct bl_arena *arena, const struct git_call *call,
-             const char *const *arguments, struct git_answer *ret_answer, struct bl_error *error);
-#define GIT_ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-/* The error that an answer stands for, with git's words. Returns its code. */
-int git_refuse(const struct git_call *call, const struct git_answer *answer,
-               struct bl_error *error);
-/* It failed because a lock of git's is held. */
-bool git_is_busy(const struct git_answer *answer);
-/* The error of a call of the system that failed; `target` is the path. */
-int git_system_error(const char *operation, const char *target, int system_errno,
-                     struct bl_error *error);
 
 /* ---- The queue of writes --------------------------------------------------------------------- */
 
@@ -82,9 +44,9 @@ void git_write_end(struct git_write *write);
 /* A program in the turn; while a lock of git's is busy it is tried again. `places`: lock files that
  * are removed where nobody can hold them any more; end in NULL; may be NULL. `worktree`: where else
  * such a holder would stand; may be NULL. */
-int git_write_call(struct git_write *write, struct bl_arena *arena, const struct git_call *call,
+int git_write_call(struct git_write *write, struct bl_arena *arena, const struct bl_git_call *call,
                    const char *const *arguments, const char *const *places, const char *worktree,
-                   struct git_answer *ret_answer, struct bl_error *error);
+                   struct bl_git_answer *ret_answer, struct bl_error *error);
 /* Removes a lock file that a dead git of ours left; false: it is there, and somebody may live. Only
  * in a turn of the queue. */
 bool git_lock_clear(struct feature_git *git, const char *path, const char *worktree);

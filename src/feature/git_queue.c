@@ -140,7 +140,7 @@ static int open_lock(struct feature_git *git, struct bl_error *error)
     struct bl_arena arena = {0};
     const char *path = git_text(&arena, "%s/belay.lock", git->folder);
     git->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    int code = git->lock >= 0 ? 0 : git_system_error("write to the repository", path, errno, error);
+    int code = git->lock >= 0 ? 0 : bl_git_fail("write to the repository", path, errno, error);
     bl_arena_done(&arena);
     return code;
 }
@@ -167,7 +167,7 @@ static int take_lock(struct feature_git *git, const char *operation, struct bl_e
             continue; /* it was deleted before we had it */
         }
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return git_system_error(operation, git->folder, errno, error);
+            return bl_git_fail(operation, git->folder, errno, error);
         if (bl_now_ns() >= end_ns) {
             struct bl_text text = read_lock(git, owner, sizeof owner);
             struct bl_text pid = {0};
@@ -253,19 +253,19 @@ static int pause_outside(struct git_write *write, uint64_t pause_ns)
     return code;
 }
 
-int git_write_call(struct git_write *write, struct bl_arena *arena, const struct git_call *call,
+int git_write_call(struct git_write *write, struct bl_arena *arena, const struct bl_git_call *call,
                    const char *const *arguments, const char *const *places, const char *worktree,
-                   struct git_answer *ret_answer, struct bl_error *error)
+                   struct bl_git_answer *ret_answer, struct bl_error *error)
 {
     uint64_t pause_ns = LOCK_TRY_NS, end_ns = bl_now_ns() + GIT_BUSY_NS;
     for (;;) {
-        int code = git_call(write->git, arena, call, arguments, ret_answer, error);
+        int code = bl_git_run(&write->git->runner, arena, call, arguments, ret_answer, error);
         if (code == BL_ETIMEDOUT || code == BL_ECANCELED) {
             /* The shield's limit; what was asked for is the stop around it. */
             int outer = bl_scope_check(write->outer);
             return outer != 0 ? outer : code;
         }
-        if (code != 0 || !git_is_busy(ret_answer) || bl_now_ns() >= end_ns)
+        if (code != 0 || !bl_git_is_busy(ret_answer) || bl_now_ns() >= end_ns)
             return code;
         git_locks_clear(write->git, places, worktree);
         code = pause_outside(write, pause_ns);

@@ -66,11 +66,12 @@ static int find_in_files(struct feature_git *git, struct bl_arena *arena, const 
 static int ask_for_commit(struct feature_git *git, struct bl_arena *arena, const char *revision,
                           char ret_id[GIT_ID_SIZE], struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = "look up a commit", .directory = git->repository, .folder = git->own_folder};
-    struct git_answer answer;
-    int code = git_call(git, arena, &call, GIT_ARGUMENTS("rev-parse", "-q", "--verify", revision),
-                        &answer, error);
+    struct bl_git_answer answer;
+    int code =
+        bl_git_run(&git->runner, arena, &call,
+                   BL_GIT_ARGUMENTS("rev-parse", "-q", "--verify", revision), &answer, error);
     if (code != 0)
         return code;
     if (answer.status == 0 && git_id_take(git, bl_text_trim(answer.output), ret_id))
@@ -78,7 +79,7 @@ static int ask_for_commit(struct feature_git *git, struct bl_arena *arena, const
     /* Quiet about what it does not know; anything else it complains of. */
     if (answer.status == 1 || bl_text_trim(answer.words).size == 0)
         return BL_ENOENT;
-    return git_refuse(&call, &answer, error);
+    return bl_git_refuse(&call, &answer, error);
 }
 
 int git_ref_find(struct feature_git *git, const char *ref, char ret_id[GIT_ID_SIZE],
@@ -113,18 +114,19 @@ int git_commit_find(struct feature_git *git, const char *revision, char ret_id[G
 int git_refs_list(struct feature_git *git, struct bl_arena *arena, const char *prefix,
                   struct bl_list *ret_refs, struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = "list branches", .directory = git->repository, .folder = git->own_folder};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     struct bl_text line;
     bl_list_init(ret_refs);
-    int code = git_call(git, arena, &call,
-                        GIT_ARGUMENTS("for-each-ref", "--format=%(objectname) %(refname)", prefix),
-                        &answer, error);
+    int code =
+        bl_git_run(&git->runner, arena, &call,
+                   BL_GIT_ARGUMENTS("for-each-ref", "--format=%(objectname) %(refname)", prefix),
+                   &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     while (bl_text_split(&answer.output, '\n', &line)) {
         struct bl_text id;
         struct git_ref *ref = bl_arena_zalloc(arena, sizeof *ref);
@@ -139,15 +141,16 @@ int git_refs_list(struct feature_git *git, struct bl_arena *arena, const char *p
 bool git_is_ancestor(struct feature_git *git, const char *ancestor, const char *of)
 {
     struct bl_arena arena = {0};
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = "compare commits", .directory = git->repository, .folder = git->own_folder};
-    struct git_answer answer = {.status = 1};
+    struct bl_git_answer answer = {.status = 1};
     if (strcmp(ancestor, of) == 0)
         return true;
     if (ancestor[0] == '-' || of[0] == '-')
         return false;
-    int code = git_call(git, &arena, &call,
-                        GIT_ARGUMENTS("merge-base", "--is-ancestor", ancestor, of), &answer, NULL);
+    int code =
+        bl_git_run(&git->runner, &arena, &call,
+                   BL_GIT_ARGUMENTS("merge-base", "--is-ancestor", ancestor, of), &answer, NULL);
     bl_arena_done(&arena);
     return code == 0 && answer.status == 0;
 }
@@ -235,8 +238,8 @@ static void take_records(struct feature_git *git, struct bl_arena *arena, struct
 int git_status_read(struct feature_git *git, struct bl_arena *arena, const char *worktree,
                     struct git_status *ret_status, struct bl_error *error)
 {
-    struct git_call call = {.operation = "look at a work tree", .directory = worktree};
-    struct git_answer answer;
+    struct bl_git_call call = {.operation = "look at a work tree", .directory = worktree};
+    struct bl_git_answer answer;
     *ret_status = (struct git_status){0};
     if (git_folder_find(git, arena, worktree, &call.folder) != 0)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, call.operation, worktree,
@@ -245,15 +248,15 @@ int git_status_read(struct feature_git *git, struct bl_arena *arena, const char 
     if (git_sight_holds(git, worktree, call.folder, &ret_status->branch, ret_status->head))
         return 0;
     ret_status->looked = git_sight_look(git, worktree, call.folder, &ret_status->look);
-    int code = git_call(git, arena, &call,
-                        GIT_ARGUMENTS("status", "--porcelain=v2", "--branch", "-z",
-                                      "--untracked-files=all", "--ignore-submodules=none",
-                                      "--no-renames", "--no-ahead-behind"),
-                        &answer, error);
+    int code = bl_git_run(&git->runner, arena, &call,
+                          BL_GIT_ARGUMENTS("status", "--porcelain=v2", "--branch", "-z",
+                                           "--untracked-files=all", "--ignore-submodules=none",
+                                           "--no-renames", "--no-ahead-behind"),
+                          &answer, error);
     if (code != 0)
         return code;
     if (answer.status != 0 && !answer.cut)
-        return git_refuse(&call, &answer, error);
+        return bl_git_refuse(&call, &answer, error);
     ret_status->cut = answer.cut;
     take_records(git, arena, answer.output, ret_status);
     ret_status->merging = access(git_text(arena, "%s/MERGE_HEAD", call.folder), F_OK) == 0;
@@ -295,19 +298,20 @@ int git_state_read(struct feature_git *git, struct bl_arena *arena, const char *
 int git_changed_paths(struct feature_git *git, struct bl_arena *arena, const char *from,
                       const char *to, const char *const **ret_paths, struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = "compare commits", .directory = git->repository, .folder = git->own_folder};
-    struct git_answer answer = {0};
+    struct bl_git_answer answer = {0};
     size_t count = 0;
     if (strcmp(from, to) != 0) {
-        int code = git_call(git, arena, &call,
-                            GIT_ARGUMENTS("diff-tree", "-r", "-z", "--name-only", "--no-renames",
-                                          "--ignore-submodules=none", from, to),
-                            &answer, error);
+        int code =
+            bl_git_run(&git->runner, arena, &call,
+                       BL_GIT_ARGUMENTS("diff-tree", "-r", "-z", "--name-only", "--no-renames",
+                                        "--ignore-submodules=none", from, to),
+                       &answer, error);
         if (code != 0)
             return code;
         if (answer.status != 0)
-            return git_refuse(&call, &answer, error);
+            return bl_git_refuse(&call, &answer, error);
     }
     for (size_t i = 0; i < answer.output.size; i++)
         count += answer.output.data[i] == '\0';
@@ -346,20 +350,21 @@ static void put_valid(struct bl_text text, size_t size_max, struct bl_buffer *ou
 int git_diff_text(struct feature_git *git, struct bl_arena *arena, const char *from, const char *to,
                   size_t size_max, struct bl_text *ret_text, struct bl_error *error)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = "compare commits", .directory = git->repository, .folder = git->own_folder};
     struct bl_arena own = {0};
-    struct git_answer answer = {0};
+    struct bl_git_answer answer = {0};
     struct bl_buffer out;
     size_t used;
     int code = 0;
     if (strcmp(from, to) != 0)
-        code = git_call(git, &own, &call,
-                        GIT_ARGUMENTS("diff-tree", "-r", "-p", "--stat=100", "--no-color",
-                                      "--no-ext-diff", "--no-textconv", "--find-renames", from, to),
-                        &answer, error);
+        code = bl_git_run(&git->runner, &own, &call,
+                          BL_GIT_ARGUMENTS("diff-tree", "-r", "-p", "--stat=100", "--no-color",
+                                           "--no-ext-diff", "--no-textconv", "--find-renames", from,
+                                           to),
+                          &answer, error);
     if (code == 0 && answer.status != 0 && !answer.cut)
-        code = git_refuse(&call, &answer, error);
+        code = bl_git_refuse(&call, &answer, error);
     if (code == 0) {
         bl_buffer_init(&out, size_max);
         put_valid(answer.output, size_max, &out, &used);

@@ -180,7 +180,7 @@ struct making {
 
 static int file_error(struct making *making, const char *path, int result)
 {
-    return result == 0 ? 0 : git_system_error(MAKE, path, -result, making->error);
+    return result == 0 ? 0 : bl_git_fail(MAKE, path, -result, making->error);
 }
 
 static int put_file(struct making *making, const char *path, const char *text)
@@ -267,7 +267,7 @@ static int new_folder(struct making *making)
             access(git_text(&making->arena, "%s/gitdir", making->folder), F_OK) != 0)
             return 0;
         if (errno != EEXIST && errno != ENOENT)
-            code = git_system_error(MAKE, making->folder, errno, making->error);
+            code = bl_git_fail(MAKE, making->folder, errno, making->error);
     }
     return code != 0 ? code
                      : bl_error_set(making->error, BL_ELIMIT, BL_KIND_FEATURE, MAKE, making->path,
@@ -309,20 +309,21 @@ static bool has_branch_now(struct making *making)
 
 static int check_out(struct making *making)
 {
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = MAKE, .directory = making->path, .folder = making->folder, .writes = true};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     const char *name = short_branch(making->branch);
-    const char *const *old = GIT_ARGUMENTS("checkout", "-q", name, "--");
+    const char *const *old = BL_GIT_ARGUMENTS("checkout", "-q", name, "--");
     const char *const *new_one =
-        GIT_ARGUMENTS("checkout", "-q", "--no-track", "-b", name, making->start, "--");
+        BL_GIT_ARGUMENTS("checkout", "-q", "--no-track", "-b", name, making->start, "--");
     int code =
         git_write_call(&making->write, &making->arena, &call, making->branch_there ? old : new_one,
                        lock_places(&making->arena, making->git, making->folder, making->branch),
                        making->path, &answer, making->error);
     if (code != 0 || answer.status == 0)
         return code;
-    return has_branch_now(making) ? check_out(making) : git_refuse(&call, &answer, making->error);
+    return has_branch_now(making) ? check_out(making)
+                                  : bl_git_refuse(&call, &answer, making->error);
 }
 
 static int make_by_hand(struct making *making)
@@ -344,15 +345,15 @@ static int make_by_hand(struct making *making)
 
 static int make_by_git(struct making *making)
 {
-    struct git_call call = {.operation = MAKE,
-                            .directory = making->git->repository,
-                            .folder = making->git->own_folder,
-                            .writes = true};
-    struct git_answer answer;
+    struct bl_git_call call = {.operation = MAKE,
+                               .directory = making->git->repository,
+                               .folder = making->git->own_folder,
+                               .writes = true};
+    struct bl_git_answer answer;
     const char *name = short_branch(making->branch);
-    const char *const *old = GIT_ARGUMENTS("worktree", "add", "-q", making->path, name);
-    const char *const *new_one = GIT_ARGUMENTS("worktree", "add", "-q", "--no-track", "-b", name,
-                                               making->path, making->start);
+    const char *const *old = BL_GIT_ARGUMENTS("worktree", "add", "-q", making->path, name);
+    const char *const *new_one = BL_GIT_ARGUMENTS("worktree", "add", "-q", "--no-track", "-b", name,
+                                                  making->path, making->start);
     if (making->folder != NULL) /* its files are gone; git would not take the place */
         git_copy_remove(making->git, making->folder);
     int code = file_error(making, making->path, bl_folder_make(making->path, 0777));
@@ -362,7 +363,7 @@ static int make_by_git(struct making *making)
                               making->error);
     if (code == 0 && answer.status != 0)
         return has_branch_now(making) ? make_by_git(making)
-                                      : git_refuse(&call, &answer, making->error);
+                                      : bl_git_refuse(&call, &answer, making->error);
     if (code == 0)
         making->folder = find_linked(making->git, &making->arena, making->path);
     if (code == 0 && making->folder == NULL)
@@ -446,9 +447,9 @@ static int detach(struct git_write *write, struct bl_arena *arena, const char *f
                   struct bl_error *error)
 {
     struct feature_git *git = write->git;
-    struct git_call call = {
+    struct bl_git_call call = {
         .operation = MOVE, .directory = git->repository, .folder = folder, .writes = true};
-    struct git_answer answer;
+    struct bl_git_answer answer;
     char id[GIT_ID_SIZE];
     const char *branch = read_branch(arena, folder);
     int code = branch != NULL ? git_ref_find(git, branch, id, error) : BL_ENOENT;
@@ -458,10 +459,10 @@ static int detach(struct git_write *write, struct bl_arena *arena, const char *f
     if (code == 0)
         code = git_write_call(
             write, arena, &call,
-            GIT_ARGUMENTS("update-ref", "--no-deref", "-m", "belay: moved aside", "HEAD", id),
+            BL_GIT_ARGUMENTS("update-ref", "--no-deref", "-m", "belay: moved aside", "HEAD", id),
             places, NULL, &answer, error);
     if (code == 0 && answer.status != 0)
-        code = git_refuse(&call, &answer, error);
+        code = bl_git_refuse(&call, &answer, error);
     return code;
 }
 
@@ -469,9 +470,9 @@ static int rename_folder(const char *path, const char *new_path, struct bl_error
 {
     int result = bl_folder_make_above(new_path, 0777);
     if (result != 0)
-        return git_system_error(MOVE, new_path, -result, error);
+        return bl_git_fail(MOVE, new_path, -result, error);
     if (renameat2(AT_FDCWD, path, AT_FDCWD, new_path, RENAME_NOREPLACE) != 0)
-        return git_system_error(MOVE, path, errno, error);
+        return bl_git_fail(MOVE, path, errno, error);
     return 0;
 }
 
@@ -496,7 +497,7 @@ static int move_worktree(struct git_write *write, struct bl_arena *arena, const 
     int result = git_file_write(git_text(arena, "%s/gitdir", folder),
                                 bl_text_from(git_text(arena, "%s/.git\n", new_path)));
     if (result != 0)
-        return git_system_error(MOVE, folder, -result, error);
+        return bl_git_fail(MOVE, folder, -result, error);
     return there ? rename_folder(path, new_path, error) : 0;
 }
 
@@ -517,15 +518,15 @@ int git_worktree_move(struct feature_git *git, const char *path, const char *new
 static int remove_by_git(struct git_write *write, struct bl_arena *arena, const char *path,
                          struct bl_error *error)
 {
-    struct git_call call = {.operation = REMOVE,
-                            .directory = write->git->repository,
-                            .folder = write->git->own_folder,
-                            .writes = true};
-    struct git_answer answer;
-    int code = git_write_call(write, arena, &call, GIT_ARGUMENTS("worktree", "remove", path), NULL,
-                              path, &answer, error);
+    struct bl_git_call call = {.operation = REMOVE,
+                               .directory = write->git->repository,
+                               .folder = write->git->own_folder,
+                               .writes = true};
+    struct bl_git_answer answer;
+    int code = git_write_call(write, arena, &call, BL_GIT_ARGUMENTS("worktree", "remove", path),
+                              NULL, path, &answer, error);
     if (code == 0 && answer.status != 0)
-        code = git_refuse(&call, &answer, error);
+        code = bl_git_refuse(&call, &answer, error);
     return code;
 }
 
@@ -542,7 +543,7 @@ static int remove_worktree(struct git_write *write, struct bl_arena *arena, cons
     const char *lock = git_text(arena, "%s/locked", folder);
     const char *note = read_note(arena, folder);
     if (note != NULL && unlink(lock) != 0 && errno != ENOENT)
-        return git_system_error(REMOVE, lock, errno, error);
+        return bl_git_fail(REMOVE, lock, errno, error);
     int code = remove_by_git(write, arena, path, error);
     if (code != 0 && note != NULL && access(folder, F_OK) == 0)
         git_file_write(lock, bl_text_from(note));

@@ -554,11 +554,11 @@ static void bad_input_disk_full_and_words_of_git(void **state)
          "fatal: \\x1b[31mred \xEF\xBF\xBD"},
         {"", BL_ESYSTEM, BL_KIND_FEATURE, "exit code 128"},
     };
-    struct git_call call = {.operation = "commit the work", .directory = "/r"};
+    struct bl_git_call call = {.operation = "commit the work", .directory = "/r"};
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct bl_error error = {0};
-        struct git_answer answer = {.status = 128, .words = bl_text_from(cases[i].words)};
-        assert_int_equal(git_refuse(&call, &answer, &error), cases[i].code);
+        struct bl_git_answer answer = {.status = 128, .words = bl_text_from(cases[i].words)};
+        assert_int_equal(bl_git_refuse(&call, &answer, &error), cases[i].code);
         assert_int_equal(error.kind, cases[i].kind);
         if (strstr(error.message, cases[i].message) == NULL)
             fail_msg("'%s' is not in '%s'", cases[i].message, error.message);
@@ -571,7 +571,7 @@ static void sources_name_nothing_that_destroys(void **state)
 {
     (void)state;
     static const char *const files[] = {"git.c",          "git_commit.c", "git_copy.c",
-                                        "git_merge.c",    "git_read.c",   "git_run.c",
+                                        "git_merge.c",    "git_read.c",   "git_queue.c",
                                         "git_worktree.c", "clean.c"};
     static const char *const words[] = {"--hard",    "\"clean\"", "\"stash\"",
                                         "\"-D\"",    "--force",   "\"reset\"",

@@ -6,7 +6,7 @@
  * while it runs, and it can fill no memory. Its git directory and work tree are told by the
  * environment: what stands in a worktree of ours (a `.git` that a Player removed or made) never
  * sends git to the user's checkout, which lies around it. */
-#include "git_parts.h"
+#include <belay/git.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <belay/proc.h>
+
 #define READ_GRACE_MS  200
 #define WRITE_GRACE_MS 1000
 
@@ -22,7 +24,7 @@
 
 /* What is the user's own choice of identity and configuration. All other variables of git speak of
  * some repository, or change what it prints. */
-static bool keeps_variable(struct bl_text entry)
+static bool run_keeps_variable(struct bl_text entry)
 {
     static const char *const kept[] = {
         "GIT_AUTHOR_NAME=",
@@ -52,28 +54,46 @@ static bool keeps_variable(struct bl_text entry)
     return true;
 }
 
-bool git_environment_has(struct feature_git *git, const char *name)
+/* The entry of a variable, or behind the last one. */
+static size_t run_variable_find(const struct bl_git *git, const char *name)
 {
-    for (size_t i = 0; i < git->environment_count; i++) {
-        struct bl_text entry = bl_text_from(git->environment[i]);
-        if (bl_text_starts_with(entry, bl_text_from(name)) && entry.size > strlen(name))
-            return true;
-    }
-    return false;
+    size_t size = strlen(name), at = 0;
+    while (at < git->environment_count &&
+           !(strncmp(git->environment[at], name, size) == 0 && git->environment[at][size] == '='))
+        at++;
+    return at;
 }
 
-void git_environment_make(struct feature_git *git)
+bool bl_git_variable_has(const struct bl_git *git, const char *name)
+{
+    size_t at = run_variable_find(git, name);
+    return at < git->environment_count && git->environment[at][strlen(name) + 1] != '\0';
+}
+
+void bl_git_variable_set(struct bl_git *git, const char *name, const char *value)
+{
+    size_t at = run_variable_find(git, name);
+    if (at == git->environment_count) {
+        const char **all = bl_arena_alloc(&git->arena, (at + 1) * sizeof *all);
+        memcpy(all, git->environment, at * sizeof *all);
+        git->environment = all;
+        git->environment_count++;
+    }
+    git->environment[at] = bl_arena_printf(&git->arena, "%s=%s", name, value).data;
+}
+
+void bl_git_init(struct bl_git *git)
 {
     static const char *const fixed[] = {"LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
                                         "GIT_EDITOR=:", "GIT_PAGER=cat", "GIT_MERGE_AUTOEDIT=no"};
+    *git = (struct bl_git){0};
     const char *const *ours = bl_environment_scrub(&git->arena, NULL, NULL, NULL);
     size_t count = 0, at = 0;
     while (ours[count] != NULL)
         count++;
-    /* Four more for an identity. */
-    const char **all = bl_arena_alloc(&git->arena, (count + BL_COUNT(fixed) + 4) * sizeof *all);
+    const char **all = bl_arena_alloc(&git->arena, (count + BL_COUNT(fixed)) * sizeof *all);
     for (size_t i = 0; i < count; i++)
-        if (keeps_variable(bl_text_from(ours[i])))
+        if (run_keeps_variable(bl_text_from(ours[i])))
             all[at++] = ours[i];
     for (size_t i = 0; i < BL_COUNT(fixed); i++)
         all[at++] = fixed[i];
@@ -81,9 +101,14 @@ void git_environment_make(struct feature_git *git)
     git->environment_count = at;
 }
 
+void bl_git_done(struct bl_git *git)
+{
+    bl_arena_done(&git->arena);
+}
+
 /* ---- One program ----------------------------------------------------------------------------- */
 
-static const char *const settings[] = {
+static const char *const run_settings[] = {
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.commentChar=#",
@@ -100,32 +125,33 @@ static const char *const settings[] = {
     "advice.addIgnoredFile=false",
 };
 
-static const char *const *all_arguments(struct bl_arena *arena, const char *const *arguments)
+static const char *const *run_arguments(struct bl_arena *arena, const char *const *arguments)
 {
     size_t count = 0, at = 0;
     while (arguments[count] != NULL)
         count++;
-    const char **all = bl_arena_alloc(arena, (count + 2 + 2 * BL_COUNT(settings)) * sizeof *all);
+    const char **all =
+        bl_arena_alloc(arena, (count + 2 + 2 * BL_COUNT(run_settings)) * sizeof *all);
     all[at++] = "git";
-    for (size_t i = 0; i < BL_COUNT(settings); i++) {
+    for (size_t i = 0; i < BL_COUNT(run_settings); i++) {
         all[at++] = "-c";
-        all[at++] = settings[i];
+        all[at++] = run_settings[i];
     }
     for (size_t i = 0; i <= count; i++)
         all[at++] = arguments[i];
     return all;
 }
 
-static const char *const *full_environment(struct feature_git *git, struct bl_arena *arena,
-                                           const struct git_call *call)
+static const char *const *run_environment(struct bl_git *git, struct bl_arena *arena,
+                                          const struct bl_git_call *call)
 {
     size_t at = git->environment_count;
     const char **all = bl_arena_alloc(arena, (at + 4) * sizeof *all);
     for (size_t i = 0; i < at; i++)
         all[i] = git->environment[i];
     if (call->folder != NULL) {
-        all[at++] = git_text(arena, "GIT_DIR=%s", call->folder);
-        all[at++] = git_text(arena, "GIT_WORK_TREE=%s", call->directory);
+        all[at++] = bl_arena_printf(arena, "GIT_DIR=%s", call->folder).data;
+        all[at++] = bl_arena_printf(arena, "GIT_WORK_TREE=%s", call->directory).data;
     }
     if (!call->writes)
         all[at++] = "GIT_OPTIONAL_LOCKS=0";
@@ -134,7 +160,7 @@ static const char *const *full_environment(struct feature_git *git, struct bl_ar
 }
 
 /* A file in memory that takes that much, and no more. */
-static int open_sink(size_t size)
+static int run_open_sink(size_t size)
 {
     int fd = memfd_create("git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && (ftruncate(fd, (off_t)size) != 0 ||
@@ -145,7 +171,7 @@ static int open_sink(size_t size)
     return fd;
 }
 
-static int open_source(struct bl_text input)
+static int run_open_source(struct bl_text input)
 {
     int fd = memfd_create("git", MFD_CLOEXEC);
     size_t at = 0;
@@ -161,7 +187,7 @@ static int open_source(struct bl_text input)
 }
 
 /* What was written is what its offset, which we share, has passed. */
-static struct bl_text read_sink(struct bl_arena *arena, int fd)
+static struct bl_text run_read_sink(struct bl_arena *arena, int fd)
 {
     off_t end = lseek(fd, 0, SEEK_CUR);
     size_t size = end > 0 ? (size_t)end : 0, at = 0;
@@ -176,7 +202,7 @@ static struct bl_text read_sink(struct bl_arena *arena, int fd)
     return (struct bl_text){data, at};
 }
 
-static int run_program(struct feature_git *git, struct bl_arena *arena, const struct git_call *call,
+static int run_program(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
                        const char *const *arguments, const int files[3],
                        struct bl_warden_end *ret_end, struct bl_error *error)
 {
@@ -185,8 +211,8 @@ static int run_program(struct feature_git *git, struct bl_arena *arena, const st
     struct bl_command command = {
         .options =
             {
-                .arguments = all_arguments(arena, arguments),
-                .environment = full_environment(git, arena, call),
+                .arguments = run_arguments(arena, arguments),
+                .environment = run_environment(git, arena, call),
                 .directory = call->directory,
                 .input = files[0],
                 .output = files[1],
@@ -195,7 +221,7 @@ static int run_program(struct feature_git *git, struct bl_arena *arena, const st
             },
         .kind = BL_UNIT_COMMAND,
         .id = id,
-        .name = git_text(arena, "git %s", arguments[0]),
+        .name = bl_arena_printf(arena, "git %s", arguments[0]).data,
     };
     uint64_t begun_ns = bl_now_ns();
     git->programs++;
@@ -204,7 +230,7 @@ static int run_program(struct feature_git *git, struct bl_arena *arena, const st
     return code;
 }
 
-static int explain_start(const struct git_call *call, int code, struct bl_error *error)
+static int run_explain(const struct bl_git_call *call, int code, struct bl_error *error)
 {
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT || error == NULL)
         return code;
@@ -217,28 +243,29 @@ static int explain_start(const struct git_call *call, int code, struct bl_error 
     return code;
 }
 
-int git_call(struct feature_git *git, struct bl_arena *arena, const struct git_call *call,
-             const char *const *arguments, struct git_answer *ret_answer, struct bl_error *error)
+int bl_git_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
+               const char *const *arguments, struct bl_git_answer *ret_answer,
+               struct bl_error *error)
 {
     struct bl_warden_end end;
     if (access(call->directory, X_OK) != 0)
-        return git_system_error(call->operation, call->directory, errno, error);
-    int files[3] = {call->input.size > 0 ? open_source(call->input) : -1, open_sink(GIT_OUTPUT_MAX),
-                    open_sink(GIT_WORDS_MAX)};
+        return bl_git_fail(call->operation, call->directory, errno, error);
+    int files[3] = {call->input.size > 0 ? run_open_source(call->input) : -1,
+                    run_open_sink(BL_GIT_OUTPUT_MAX), run_open_sink(BL_GIT_WORDS_MAX)};
     int code = 0;
     if (files[1] < 0 || files[2] < 0 || (call->input.size > 0 && files[0] < 0))
         code = bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, call->operation, "git",
                             "no files for its input and output");
     if (code == 0)
-        code = explain_start(call, run_program(git, arena, call, arguments, files, &end, error),
-                             error);
+        code =
+            run_explain(call, run_program(git, arena, call, arguments, files, &end, error), error);
     if (code == 0) {
-        *ret_answer = (struct git_answer){
+        *ret_answer = (struct bl_git_answer){
             .status = end.how == BL_END_EXITED ? end.status : 128 + end.status,
-            .output = read_sink(arena, files[1]),
-            .words = read_sink(arena, files[2]),
+            .output = run_read_sink(arena, files[1]),
+            .words = run_read_sink(arena, files[2]),
         };
-        ret_answer->cut = ret_answer->output.size >= GIT_OUTPUT_MAX;
+        ret_answer->cut = ret_answer->output.size >= BL_GIT_OUTPUT_MAX;
     }
     for (int i = 0; i < 3; i++)
         if (files[i] >= 0)
@@ -248,28 +275,29 @@ int git_call(struct feature_git *git, struct bl_arena *arena, const struct git_c
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static bool says(struct bl_text words, const char *what)
+static bool run_says(struct bl_text words, const char *what)
 {
     return bl_text_find(words, bl_text_from(what)) >= 0;
 }
 
-bool git_is_busy(const struct git_answer *answer)
+bool bl_git_is_busy(const struct bl_git_answer *answer)
 {
-    return answer->status != 0 && says(answer->words, ".lock'") &&
-           says(answer->words, "File exists");
+    return answer->status != 0 && run_says(answer->words, ".lock'") &&
+           run_says(answer->words, "File exists");
 }
 
-int git_refuse(const struct git_call *call, const struct git_answer *answer, struct bl_error *error)
+int bl_git_refuse(const struct bl_git_call *call, const struct bl_git_answer *answer,
+                  struct bl_error *error)
 {
     struct bl_buffer shown;
-    bool full = says(answer->words, "No space left on device") ||
-                says(answer->words, "Disk quota exceeded") ||
-                says(answer->words, "Out of diskspace");
-    int code = full                                       ? BL_ENOSPC
-               : git_is_busy(answer)                      ? BL_EBUSY
-               : says(answer->words, "Permission denied") ? BL_EACCES
-                                                          : BL_ESYSTEM;
-    bl_buffer_init(&shown, 4 * GIT_WORDS_MAX);
+    bool full = run_says(answer->words, "No space left on device") ||
+                run_says(answer->words, "Disk quota exceeded") ||
+                run_says(answer->words, "Out of diskspace");
+    int code = full                                           ? BL_ENOSPC
+               : bl_git_is_busy(answer)                       ? BL_EBUSY
+               : run_says(answer->words, "Permission denied") ? BL_EACCES
+                                                              : BL_ESYSTEM;
+    bl_buffer_init(&shown, 4 * BL_GIT_WORDS_MAX);
     bl_text_show(&shown, bl_utf8_cut(bl_text_trim(answer->words), 480), BL_SHOW_LINES);
     for (size_t i = 0; i < shown.size; i++)
         if (shown.data[i] == '\n')
@@ -282,14 +310,13 @@ int git_refuse(const struct git_call *call, const struct git_answer *answer, str
                      call->directory, BL_TEXT_FORMAT, BL_TEXT_ARG(shown));
     if (full)
         bl_error_hint(error, "make room on that disk, then resume");
-    if (git_is_busy(answer))
+    if (bl_git_is_busy(answer))
         bl_error_hint(error, "some other git holds that lock; if none runs, remove the file");
     bl_buffer_done(&shown);
     return code;
 }
 
-int git_system_error(const char *operation, const char *target, int system_errno,
-                     struct bl_error *error)
+int bl_git_fail(const char *operation, const char *target, int system_errno, struct bl_error *error)
 {
     int code = bl_error_from_errno(system_errno);
     bool file = code == BL_ENOSPC || code == BL_EACCES;
