@@ -1,8 +1,10 @@
 /* git: runs the system's git program for belay.
  *
- * Promises: a program runs in a warden and is stopped with the running fiber's scope; it runs no
- * hooks, signs nothing, asks nothing, and starts no file system monitor; it gets none of the user's
- * secrets, and no variable that sends it to another repository.
+ * Promises: a program runs in a warden and is stopped with the running fiber's scope. It gets none
+ * of the user's secrets, and no variable that sends it to another repository. It runs no hooks,
+ * signs nothing, asks nothing, addresses no network, and does not look inside submodules. It runs
+ * no program that the repository's own configuration names, which tools can write; filters and
+ * merge drivers of the user's and the system's configuration (git-lfs, say) work.
  *
  * All functions that take an error are called in fibers; they wait. */
 #ifndef BELAY_GIT_H
@@ -18,7 +20,8 @@ struct bl_git {
     struct bl_arena arena;
     const char **environment; /* what every program gets */
     size_t environment_count;
-    uint64_t spent_ns; /* that programs took so far */
+    struct bl_list checked; /* configurations that were looked at */
+    uint64_t spent_ns;      /* that programs took so far */
     uint64_t programs;
 };
 
@@ -32,7 +35,8 @@ void bl_git_variable_set(struct bl_git *git, const char *name, const char *value
 struct bl_git_call {
     const char *operation; /* for errors: "commit the work" */
     const char *directory; /* where it runs: the top of the work tree */
-    const char *folder;    /* its git directory; NULL: git looks for it */
+    const char *folder; /* its git directory; NULL: git looks for it, and the configuration is not
+                           checked: only for commands that run no programs, as rev-parse */
     struct bl_text input;
     bool writes; /* takes locks; stopped gently */
 };
@@ -45,11 +49,17 @@ struct bl_git_answer {
     bool cut;              /* there was more output than BL_GIT_OUTPUT_MAX */
 };
 
-/* Runs git with arguments that end in NULL. 0: it came to an exit code, of which ever kind. */
+/* Runs git with arguments that end in NULL, the command first. 0: it came to an exit code, of which
+ * ever kind. BL_EREFUSED: as bl_git_check, for a call that writes; one that reads goes on without
+ * the program. */
 int bl_git_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
                const char *const *arguments, struct bl_git_answer *ret_answer,
                struct bl_error *error);
 #define BL_GIT_ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* BL_EREFUSED: the repository's own configuration names a filter, a merge driver or a hook that the
+ * user's does not have; the error says which. The call needs a folder. */
+int bl_git_check(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
+                 struct bl_error *error);
 /* The error that an answer stands for, with git's words. Returns its code. */
 int bl_git_refuse(const struct bl_git_call *call, const struct bl_git_answer *answer,
                   struct bl_error *error);

@@ -1,10 +1,10 @@
 #include "bootstrap.h"
 
+#include <belay/git.h>
 #include <belay/proc.h>
 
-#define GIT_NS_MAX     (2 * BL_NS_PER_S)
-#define GIT_OUTPUT_MAX 4096u
-#define REPORT_MAX     ((size_t)1024 * 1024 * 1024)
+#define GIT_NS_MAX (2 * BL_NS_PER_S)
+#define REPORT_MAX ((size_t)1024 * 1024 * 1024)
 
 const char cli_bootstrap_help[] =
     "Usage: belay bootstrap [OPTION]... PROMPT|-\n"
@@ -29,54 +29,59 @@ const struct option cli_bootstrap_options[] = {
 
 /* What git prints, in the arena. False: it is not there, this is no repository, or it takes too
  * long. */
-static bool ask_git(struct run_work *work, const char *const *arguments, struct bl_text *ret_output)
+static bool ask_git(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
+                    const char *const *arguments, struct bl_text *ret_output)
 {
-    struct bl_capture capture;
-    struct bl_warden_end end;
-    struct bl_buffer output;
+    struct bl_git_answer answer;
     struct bl_scope limit;
-    struct bl_error error = {0};
-    struct bl_command command = {
-        .options = {.arguments = arguments,
-                    .directory = work->options->directory,
-                    .input = -1,
-                    .output = -1,
-                    .error = -1},
-        .kind = BL_UNIT_COMMAND,
-        .id = "git",
-        .name = "git",
-        .capture = &capture,
-    };
 
-    bl_capture_init(&capture, GIT_OUTPUT_MAX);
-    bl_buffer_init(&output, 2 * (size_t)GIT_OUTPUT_MAX);
     bl_scope_init(&limit, bl_scope_current());
     bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), GIT_NS_MAX));
     struct bl_scope *outer = bl_scope_enter(&limit);
-    int code = bl_command_run(&command, &end, &error);
+    int code = bl_git_run(git, arena, call, arguments, &answer, NULL);
     bl_scope_enter(outer);
     bl_scope_done(&limit);
-    bool known = code == 0 && end.how == BL_END_EXITED && end.status == 0;
-    if (known && bl_capture_text(&capture, &output) == 0)
-        *ret_output = bl_arena_text(&work->arena, bl_text_trim(bl_buffer_text(&output)));
-    bl_buffer_done(&output);
-    bl_capture_done(&capture);
-    return known;
+    if (code != 0 || answer.status != 0)
+        return false;
+    *ret_output = bl_text_trim(answer.output);
+    return true;
+}
+
+/* The repository around the directory: both paths, from one program. */
+static bool find_repository(struct bl_git *git, struct bl_arena *arena, struct bl_git_call *call)
+{
+    struct bl_text output, folder;
+
+    if (!ask_git(git, arena, call,
+                 BL_GIT_ARGUMENTS("rev-parse", "--absolute-git-dir", "--show-toplevel"), &output) ||
+        !bl_text_split(&output, '\n', &folder) || output.size == 0)
+        return false;
+    call->folder = bl_arena_text(arena, folder).data;
+    call->directory = bl_arena_text(arena, output).data;
+    return true;
 }
 
 static void look_at_git(struct run_work *work, struct bootstrap *bootstrap)
 {
-    /* Without its locks, so that nobody who works here is disturbed. */
-    static const char *const status[] = {"git",         "--no-optional-locks",      "status",
-                                         "--porcelain", "--untracked-files=normal", NULL};
-    static const char *const branch[] = {"git", "symbolic-ref", "--quiet", "--short", "HEAD", NULL};
+    struct bl_arena *arena = &work->arena;
+    struct bl_git_call call = {.operation = "look at the repository",
+                               .directory = work->options->directory};
     struct bl_text output = {0};
+    struct bl_git git;
 
-    bootstrap->git_known = ask_git(work, status, &output);
-    bootstrap->git_dirty = output.size > 0;
+    bl_git_init(&git);
+    bootstrap->git_known =
+        find_repository(&git, arena, &call) &&
+        ask_git(&git, arena, &call,
+                BL_GIT_ARGUMENTS("status", "--porcelain", "--untracked-files=normal"), &output);
+    bootstrap->git_dirty = bootstrap->git_known && output.size > 0;
     /* A detached head has no branch. */
-    if (bootstrap->git_known && ask_git(work, branch, &output) && bl_utf8_valid(output))
-        bootstrap->git_branch = output.data;
+    if (bootstrap->git_known &&
+        ask_git(&git, arena, &call, BL_GIT_ARGUMENTS("symbolic-ref", "--quiet", "--short", "HEAD"),
+                &output) &&
+        bl_utf8_valid(output))
+        bootstrap->git_branch = bl_arena_text(arena, output).data;
+    bl_git_done(&git);
 }
 
 /* ---- The face -------------------------------------------------------------------------------- */

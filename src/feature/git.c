@@ -149,7 +149,8 @@ static void put_value(struct bl_buffer *out, struct bl_text name, struct bl_text
     bl_buffer_append(out, BL_TEXT("\"\n"));
 }
 
-/* Settings that decide which bytes a checkout writes: a clean copy has them as well. */
+/* Settings that decide which bytes a checkout writes: a clean copy has them as well. Filters are
+ * the user's own, and reach it without that. */
 static void copy_setting(struct bl_buffer *out, struct bl_text key, struct bl_text value)
 {
     static const char *const kept[] = {"core.filemode",        "core.symlinks", "core.ignorecase",
@@ -160,21 +161,6 @@ static void copy_setting(struct bl_buffer *out, struct bl_text key, struct bl_te
             bl_buffer_append(out, BL_TEXT("[core]\n"));
             put_value(out, (struct bl_text){key.data + 5, key.size - 5}, value);
         }
-    if (!bl_text_starts_with(key, BL_TEXT("filter.")))
-        return;
-    size_t last = key.size;
-    while (last > 0 && key.data[last - 1] != '.')
-        last--;
-    if (last <= 7 + 1)
-        return;
-    bl_buffer_append(out, BL_TEXT("[filter \""));
-    for (size_t i = 7; i + 1 < last; i++) {
-        if (key.data[i] == '"' || key.data[i] == '\\')
-            bl_buffer_append_byte(out, '\\');
-        bl_buffer_append_byte(out, key.data[i]);
-    }
-    bl_buffer_append(out, BL_TEXT("\"]\n"));
-    put_value(out, (struct bl_text){key.data + last, key.size - last}, value);
 }
 
 static void take_setting(struct feature_git *git, struct configured *found, struct bl_text key,
@@ -311,6 +297,14 @@ static int find_folders(struct feature_git *git, struct bl_arena *arena, struct 
     return 0;
 }
 
+/* Said at once, and not at the first commit. */
+static int check_programs(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
+{
+    struct bl_git_call call = {
+        .operation = OPERATION, .directory = git->repository, .folder = git->own_folder};
+    return bl_git_check(&git->runner, arena, &call, error);
+}
+
 static int check_commit(struct feature_git *git, struct bl_error *error)
 {
     char id[GIT_ID_SIZE];
@@ -337,6 +331,8 @@ static int open_all(struct feature_git *git, struct bl_error *error)
         code = find_folders(git, &arena, error);
     if (code == 0)
         code = read_configuration(git, &arena, error);
+    if (code == 0)
+        code = check_programs(git, &arena, error);
     if (code == 0)
         code = check_commit(git, error);
     bl_arena_done(&arena);

@@ -1,5 +1,4 @@
-/* git, as this room uses it: the system's program, in wardens, without hooks, signing, prompts and
- * file system monitors.
+/* git, as this room uses it: what <belay/git.h> runs.
  *
  * Promises: writes go one at a time, in the process and (by a lock file of ours) between processes;
  * a write once begun is finished in a shield, so that a stop leaves no lock file; nothing here

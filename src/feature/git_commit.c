@@ -62,7 +62,6 @@ struct committing {
     struct git_commit_result *result;
     struct git_status status;
     bool untracked; /* some of it is */
-    bool inside;    /* a submodule has changes of its own, which stay */
     size_t nested;  /* repositories of their own in it, which stay as they are */
     struct bl_error *error;
 };
@@ -152,7 +151,7 @@ static int check_size(struct committing *committing)
     const struct git_status *status = &committing->status;
     const char *const *paths = NULL;
     for (size_t i = 0; i < status->count; i++)
-        if (!status->entries[i].inside && !status->entries[i].nested)
+        if (!status->entries[i].nested)
             measure(extent, committing->order->worktree, status->entries[i].path);
     if (strcmp(committing->order->expected, status->head) != 0) {
         int code =
@@ -255,18 +254,16 @@ static bool check_markers(struct committing *committing)
 
 /* ---- Committing ------------------------------------------------------------------------------ */
 
-/* All but repositories of their own: git would take these for submodules, without their files. */
-static struct bl_text pathspecs(struct committing *committing)
+/* New files, each with a NUL; repositories of their own are not among them: git would take these
+ * for submodules, without their files. */
+static struct bl_text new_files(struct committing *committing)
 {
     struct bl_buffer out;
     bl_buffer_init(&out, BL_GIT_OUTPUT_MAX);
-    bl_buffer_append(&out, (struct bl_text){":/", 3});
     for (size_t i = 0; i < committing->status.count; i++) {
         const struct git_entry *entry = &committing->status.entries[i];
-        if (!entry->nested)
-            continue;
-        bl_buffer_printf(&out, ":(top,exclude,literal)%s", entry->path);
-        bl_buffer_append_byte(&out, '\0');
+        if (entry->kind == '?' && !entry->nested)
+            bl_buffer_append(&out, (struct bl_text){entry->path, strlen(entry->path) + 1});
     }
     struct bl_text text = bl_arena_text(committing->arena, bl_buffer_text(&out));
     bl_buffer_done(&out);
@@ -298,35 +295,31 @@ static int run(struct committing *committing, struct git_write *write, struct bl
     return code;
 }
 
-static int add_all(struct committing *committing, struct git_write *write)
-{
-    struct bl_git_answer answer;
-    return run(committing, write, pathspecs(committing),
-               BL_GIT_ARGUMENTS("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"),
-               &answer);
-}
-
 static int commit(struct committing *committing, struct git_write *write)
 {
     struct bl_git_answer answer = {0};
     struct bl_text message = bl_text_from(committing->order->message);
     int code = 0;
-    /* Without new files one program does both. */
+    /* Not by `git add`: that runs git inside every submodule, with the configuration there. */
     if (committing->untracked)
-        code = add_all(committing, write);
-    const char *const *staged =
-        BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-F", "-");
-    const char *const *all =
-        BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-F", "-");
+        code =
+            run(committing, write, new_files(committing),
+                BL_GIT_ARGUMENTS("update-index", "--add", "--replace", "--remove", "-z", "--stdin"),
+                &answer);
     if (code == 0)
-        code = run(committing, write, message, committing->untracked ? staged : all, &answer);
+        code = run(
+            committing, write, message,
+            BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-F", "-"),
+            &answer);
+    bool made = answer.status == 0;
     /* The files are as they are committed, and the index is not: a git that was killed between the
      * two leaves it so. */
-    if (code == 0 && answer.status != 0 && !committing->untracked)
-        code = add_all(committing, write);
+    if (code == 0 && !made)
+        code = run(committing, write, (struct bl_text){0},
+                   BL_GIT_ARGUMENTS("update-index", "--remove", "--again"), &answer);
     if (code != 0)
         return code;
-    committing->result->end = answer.status == 0 ? GIT_COMMIT_MADE : GIT_COMMIT_NONE;
+    committing->result->end = made ? GIT_COMMIT_MADE : GIT_COMMIT_NONE;
     return git_ref_find(committing->git, committing->order->branch, committing->result->head,
                         committing->error);
 }
@@ -338,8 +331,7 @@ static bool has_changes(struct committing *committing)
     for (size_t i = 0; i < committing->status.count; i++) {
         const struct git_entry *entry = &committing->status.entries[i];
         committing->nested += entry->nested;
-        committing->inside = committing->inside || entry->inside;
-        if (entry->inside || entry->nested)
+        if (entry->nested)
             continue;
         changes = true;
         committing->untracked = committing->untracked || entry->kind == '?';
@@ -365,7 +357,7 @@ static void tell_nested(struct committing *committing)
 static void keep_sight(struct committing *committing)
 {
     const struct git_status *status = &committing->status;
-    if (status->looked && !status->merging && !committing->inside && committing->nested == 0)
+    if (status->looked && !status->merging && committing->nested == 0)
         git_sight_keep(committing->git, committing->order->worktree, status->folder, &status->look,
                        true, committing->result->head, committing->order->branch);
 }

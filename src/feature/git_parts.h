@@ -105,7 +105,6 @@ void git_sight_keep(struct feature_git *git, const char *worktree, const char *f
 
 struct git_entry {
     char kind;   /* '1', '2' changed, 'u' unmerged, '?' untracked */
-    bool inside; /* only the inside of a submodule has changed: nothing to commit */
     bool nested; /* a repository of its own, not a submodule */
     const char *path;
 };

@@ -166,17 +166,6 @@ static struct bl_text after_fields(struct bl_text record, int fields)
     return record;
 }
 
-/* "S" and three flags: the commit of a submodule, its content, untracked files in it. */
-static bool is_inside_only(struct bl_text record)
-{
-    struct bl_text field = {0}, states = {0};
-    bl_text_split(&record, ' ', &field);
-    bl_text_split(&record, ' ', &states);
-    bl_text_split(&record, ' ', &field);
-    return field.size == 4 && field.data[0] == 'S' && field.data[1] != 'C' && states.size == 2 &&
-           states.data[0] == '.';
-}
-
 static void take_header(struct feature_git *git, struct bl_arena *arena, struct bl_text record,
                         struct git_status *status)
 {
@@ -201,7 +190,6 @@ static bool take_entry(struct bl_text record, struct git_entry *entry)
         struct bl_text path = after_fields(record, kinds[i].fields);
         *entry = (struct git_entry){
             .kind = kinds[i].kind,
-            .inside = kinds[i].kind == '1' && is_inside_only(record),
             .nested = kinds[i].kind == '?' && bl_text_ends_with(path, BL_TEXT("/")),
             .path = path.data,
         };
@@ -250,7 +238,7 @@ int git_status_read(struct feature_git *git, struct bl_arena *arena, const char 
     ret_status->looked = git_sight_look(git, worktree, call.folder, &ret_status->look);
     int code = bl_git_run(&git->runner, arena, &call,
                           BL_GIT_ARGUMENTS("status", "--porcelain=v2", "--branch", "-z",
-                                           "--untracked-files=all", "--ignore-submodules=none",
+                                           "--untracked-files=all", "--ignore-submodules=dirty",
                                            "--no-renames", "--no-ahead-behind"),
                           &answer, error);
     if (code != 0)
@@ -360,8 +348,7 @@ int git_diff_text(struct feature_git *git, struct bl_arena *arena, const char *f
     if (strcmp(from, to) != 0)
         code = bl_git_run(&git->runner, &own, &call,
                           BL_GIT_ARGUMENTS("diff-tree", "-r", "-p", "--stat=100", "--no-color",
-                                           "--no-ext-diff", "--no-textconv", "--find-renames", from,
-                                           to),
+                                           "--find-renames", from, to),
                           &answer, error);
     if (code == 0 && answer.status != 0 && !answer.cut)
         code = bl_git_refuse(&call, &answer, error);

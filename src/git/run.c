@@ -6,7 +6,7 @@
  * while it runs, and it can fill no memory. Its git directory and work tree are told by the
  * environment: what stands in a worktree of ours (a `.git` that a Player removed or made) never
  * sends git to the user's checkout, which lies around it. */
-#include <belay/git.h>
+#include "parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,15 +82,30 @@ void bl_git_variable_set(struct bl_git *git, const char *name, const char *value
     git->environment[at] = bl_arena_printf(&git->arena, "%s=%s", name, value).data;
 }
 
+static size_t run_count(const char *const *list)
+{
+    size_t count = 0;
+    while (list[count] != NULL)
+        count++;
+    return count;
+}
+
 void bl_git_init(struct bl_git *git)
 {
-    static const char *const fixed[] = {"LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
-                                        "GIT_EDITOR=:", "GIT_PAGER=cat", "GIT_MERGE_AUTOEDIT=no"};
+    static const char *const fixed[] = {
+        "LC_ALL=C",
+        "GIT_TERMINAL_PROMPT=0",
+        "GIT_EDITOR=:",
+        "GIT_SEQUENCE_EDITOR=:",
+        "GIT_PAGER=cat",
+        "GIT_MERGE_AUTOEDIT=no",
+        "GIT_ALLOW_PROTOCOL=none",
+        "GIT_NO_LAZY_FETCH=1",
+    };
     *git = (struct bl_git){0};
+    bl_list_init(&git->checked);
     const char *const *ours = bl_environment_scrub(&git->arena, NULL, NULL, NULL);
-    size_t count = 0, at = 0;
-    while (ours[count] != NULL)
-        count++;
+    size_t count = run_count(ours), at = 0;
     const char **all = bl_arena_alloc(&git->arena, (count + BL_COUNT(fixed)) * sizeof *all);
     for (size_t i = 0; i < count; i++)
         if (run_keeps_variable(bl_text_from(ours[i])))
@@ -108,14 +123,32 @@ void bl_git_done(struct bl_git *git)
 
 /* ---- One program ----------------------------------------------------------------------------- */
 
+/* Whatever a configuration says: every key of a fixed name that runs a program, and what would ask,
+ * sign or tidy up. */
 static const char *const run_settings[] = {
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.editor=:",
+    "core.askPass=true",
+    "core.sshCommand=false",
+    "core.alternateRefsCommand=true",
     "core.commentChar=#",
+    "credential.helper=",
+    "sequence.editor=:",
+    "gpg.program=false",
+    "gpg.openpgp.program=false",
+    "gpg.ssh.program=false",
+    "gpg.ssh.defaultKeyCommand=false",
+    "gpg.x509.program=false",
     "commit.gpgSign=false",
+    "commit.verbose=false",
+    "log.showSignature=false",
     "gc.auto=0",
     "maintenance.auto=false",
+    "protocol.allow=never",
     "submodule.recurse=false",
+    "diff.ignoreSubmodules=dirty",
     "rerere.enabled=false",
     "merge.verifySignatures=false",
     "merge.autoStash=false",
@@ -125,19 +158,32 @@ static const char *const run_settings[] = {
     "advice.addIgnoredFile=false",
 };
 
-static const char *const *run_arguments(struct bl_arena *arena, const char *const *arguments)
+/* Commands that would run the drivers of `diff.NAME.command` and `diff.NAME.textconv`. */
+static bool run_shows_diff(const char *command)
 {
-    size_t count = 0, at = 0;
-    while (arguments[count] != NULL)
-        count++;
+    return strncmp(command, "diff", 4) == 0 || strcmp(command, "log") == 0 ||
+           strcmp(command, "show") == 0;
+}
+
+static const char *const *run_arguments(struct bl_arena *arena, git_overrides overrides,
+                                        const char *const *arguments)
+{
+    size_t count = run_count(arguments), more = run_count(overrides), at = 0;
     const char **all =
-        bl_arena_alloc(arena, (count + 2 + 2 * BL_COUNT(run_settings)) * sizeof *all);
+        bl_arena_alloc(arena, (count + 5 + 2 * (BL_COUNT(run_settings) + more)) * sizeof *all);
     all[at++] = "git";
-    for (size_t i = 0; i < BL_COUNT(run_settings); i++) {
+    all[at++] = "--no-pager";
+    for (size_t i = 0; i < BL_COUNT(run_settings) + more; i++) {
         all[at++] = "-c";
-        all[at++] = run_settings[i];
+        all[at++] =
+            i < BL_COUNT(run_settings) ? run_settings[i] : overrides[i - BL_COUNT(run_settings)];
     }
-    for (size_t i = 0; i <= count; i++)
+    all[at++] = arguments[0];
+    if (run_shows_diff(arguments[0])) {
+        all[at++] = "--no-ext-diff";
+        all[at++] = "--no-textconv";
+    }
+    for (size_t i = 1; i <= count; i++)
         all[at++] = arguments[i];
     return all;
 }
@@ -203,7 +249,7 @@ static struct bl_text run_read_sink(struct bl_arena *arena, int fd)
 }
 
 static int run_program(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
-                       const char *const *arguments, const int files[3],
+                       git_overrides overrides, const char *const *arguments, const int files[3],
                        struct bl_warden_end *ret_end, struct bl_error *error)
 {
     char id[32];
@@ -211,7 +257,7 @@ static int run_program(struct bl_git *git, struct bl_arena *arena, const struct 
     struct bl_command command = {
         .options =
             {
-                .arguments = run_arguments(arena, arguments),
+                .arguments = run_arguments(arena, overrides, arguments),
                 .environment = run_environment(git, arena, call),
                 .directory = call->directory,
                 .input = files[0],
@@ -243,9 +289,9 @@ static int run_explain(const struct bl_git_call *call, int code, struct bl_error
     return code;
 }
 
-int bl_git_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
-               const char *const *arguments, struct bl_git_answer *ret_answer,
-               struct bl_error *error)
+int git_program_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
+                    git_overrides overrides, const char *const *arguments,
+                    struct bl_git_answer *ret_answer, struct bl_error *error)
 {
     struct bl_warden_end end;
     if (access(call->directory, X_OK) != 0)
@@ -257,8 +303,8 @@ int bl_git_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_c
         code = bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, call->operation, "git",
                             "no files for its input and output");
     if (code == 0)
-        code =
-            run_explain(call, run_program(git, arena, call, arguments, files, &end, error), error);
+        code = run_explain(
+            call, run_program(git, arena, call, overrides, arguments, files, &end, error), error);
     if (code == 0) {
         *ret_answer = (struct bl_git_answer){
             .status = end.how == BL_END_EXITED ? end.status : 128 + end.status,
@@ -271,6 +317,22 @@ int bl_git_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_c
         if (files[i] >= 0)
             close(files[i]);
     return code;
+}
+
+int bl_git_run(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
+               const char *const *arguments, struct bl_git_answer *ret_answer,
+               struct bl_error *error)
+{
+    static const char *const none[] = {NULL};
+    git_overrides overrides = none;
+    const char *key;
+    int code = 0;
+    if (call->folder != NULL)
+        code = git_config_check(git, arena, call, &overrides, &key, error);
+    if (code == 0 && call->folder != NULL && (call->writes || overrides == NULL))
+        code = bl_git_check(git, arena, call, error);
+    return code != 0 ? code
+                     : git_program_run(git, arena, call, overrides, arguments, ret_answer, error);
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static struct run run;
 static struct held held;
@@ -58,6 +59,69 @@ static void a_repository_is_looked_at_by_git_itself(void **state)
     assert_true(stage_true_at(bootstrap(), "/workspace/git_dirty"));
     shell("git checkout -q --detach");
     assert_true(stage_null_at(bootstrap(), "/workspace/git_branch"));
+}
+
+#define PLANTED_KEY "belay-test-value-of-a-key"
+
+/* A repository in which a tool has planted programs that write down their environment. */
+static void plant(void)
+{
+    stage_file("planted", "#!/bin/sh\nenv >>"
+                          "\"$(dirname \"$0\")/../ran\"\ncat\n");
+    shell("git init -q -b trunk . && git config user.name a && git config user.email a@b && echo x "
+          ">file && git add file && git commit -q -m first && chmod 755 planted && for k in "
+          "core.fsmonitor core.pager core.sshCommand diff.external filter.planted.clean "
+          "filter.planted.process; do git config $k \"$PWD/planted\"; done && git config "
+          "filter.planted.required true && for h in post-index-change post-checkout; do cp planted "
+          ".git/hooks/$h; done && echo '* filter=planted' >.gitattributes && touch -d tomorrow "
+          "file");
+}
+
+static void check_nothing_ran(const char *const *before)
+{
+    static const char *const words[] = {"env",     "PLANTED_API_KEY=" PLANTED_KEY,
+                                        "PROGRAM", "bootstrap",
+                                        "hi",      "--session",
+                                        "s",       "--sandbox",
+                                        "off",     "--json",
+                                        NULL};
+    const char *all[24];
+    size_t count = 0;
+
+    for (; *before != NULL; before++)
+        all[count++] = *before;
+    for (size_t i = 0; i < BL_COUNT(words); i++)
+        all[count++] =
+            words[i] != NULL && strcmp(words[i], "PROGRAM") == 0 ? runner_program() : words[i];
+    held_start(&held, all, HELD_NULL, RUN_KEEP);
+    held_wait(&held);
+    assert_int_equal(held.exit_code, 0);
+    if (stage_exists(stage_path("ran")))
+        fail_msg("a planted program ran");
+    const struct bl_json *answer = stage_json(held_out(&held));
+    assert_string_equal(stage_text_at(answer, "/workspace/git_branch"), "trunk");
+    assert_true(stage_true_at(answer, "/workspace/git_dirty"));
+}
+
+static void programs_planted_in_a_repository_do_not_run(void **state)
+{
+    (void)state;
+    plant();
+    check_nothing_ran((const char *const[]){NULL});
+    /* They do where nobody prevents it. */
+    shell("git status >/dev/null 2>&1 || true");
+    assert_true(stage_exists(stage_path("ran")));
+}
+
+static void programs_planted_for_an_ordinary_user_do_not_run(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    plant();
+    shell("chown -R 65534:65534 ..");
+    check_nothing_ran(
+        (const char *const[]){"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", NULL});
 }
 
 static void a_git_that_hangs_or_is_missing_holds_nothing_up(void **state)
@@ -125,7 +189,9 @@ static void errors_are_as_those_of_run(void **state)
     stage_answer(&run, "bootstrap", 2);
 }
 
-SUITE(bootstrap, HELD(without_a_repository_nothing_is_known_of_it),
+SUITE(bootstrap, HELD(programs_planted_in_a_repository_do_not_run),
+      HELD(programs_planted_for_an_ordinary_user_do_not_run),
+      HELD(without_a_repository_nothing_is_known_of_it),
       HELD(a_repository_is_looked_at_by_git_itself),
       HELD(a_git_that_hangs_or_is_missing_holds_nothing_up), HELD(it_keeps_the_first_turn),
       HELD(it_is_stopped_as_run_is), HELD(errors_are_as_those_of_run));

@@ -105,9 +105,11 @@ static void look_at_stop(struct scene *scene)
 static void a_stop_leaves_no_copy(void **state)
 {
     (void)state;
-    scene_play("echo '*.slow filter=slow' > .gitattributes && echo x > a.slow && git add -A && git "
-               "commit -qm x && git config filter.slow.smudge 'sleep 20; cat'",
-               look_at_stop);
+    scene_play_configured(
+        "git config --global filter.slow.smudge 'sleep 20; cat'",
+        "echo '*.slow filter=slow' > .gitattributes && echo x > a.slow && git add -A && git "
+        "commit -qm x",
+        look_at_stop);
 }
 
 /* ---- Submodules ------------------------------------------------------------------------------ */

@@ -85,6 +85,22 @@ static inline void scene_play(const char *prepare, void (*act)(struct scene *sce
     bl_free(scene);
 }
 
+/* The same, with a configuration of the user's own, which the shell command `configure` makes with
+ * `git config --global`. */
+static inline void scene_play_configured(const char *configure, const char *prepare,
+                                         void (*act)(struct scene *scene))
+{
+    char path[] = "/tmp/belay-gitconfig-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    setenv("GIT_CONFIG_GLOBAL", path, 1);
+    assert_int_equal(system(configure), 0);
+    scene_play(prepare, act);
+    unsetenv("GIT_CONFIG_GLOBAL");
+    unlink(path);
+}
+
 /* The worktree of task A, made at main. */
 static inline bool scene_worktree(struct scene *scene)
 {

@@ -455,9 +455,11 @@ static void look_at_shield(struct scene *scene)
 static void F15_a_stop_in_a_write_leaves_no_lock_file(void **state)
 {
     (void)state;
-    scene_play("git config filter.slow.clean 'sleep 0.4; cat'", look_at_shield);
+    scene_play_configured("git config --global filter.slow.clean 'sleep 0.4; cat'", NULL,
+                          look_at_shield);
     if (suite_rounds(0, 1) > 0)
-        scene_play("git config filter.slow.clean 'sleep 60; cat'", look_at_shield);
+        scene_play_configured("git config --global filter.slow.clean 'sleep 60; cat'", NULL,
+                              look_at_shield);
 }
 
 static void look_at_dead_locks(struct scene *scene)
