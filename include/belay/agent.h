@@ -241,9 +241,10 @@ struct bl_instruction {
 
 /* AGENTS.md from the workspace's root (the repository's, else the directory itself) down to
  * `directory`, nearest last, after the user's own ($XDG_CONFIG_HOME/belay/AGENTS.md). A file above
- * 256 KiB or that is not UTF-8 is an error. */
+ * 256 KiB or that is not UTF-8 is an error; one of the workspace that is a link out of it is left
+ * out, with a notice (struct bl_notice). */
 int bl_instructions_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_list,
-                         struct bl_error *error);
+                         struct bl_list *notices, struct bl_error *error);
 
 /* What the model is told before all else, in the arena: who it is and where, how to work with its
  * tools, the skills there are. `own` (--system) takes the place of the part that we wrote; then

@@ -487,6 +487,10 @@ struct bl_text bl_file_read(int directory, const char *path, char *out, size_t o
  * error. BL_ENOENT: it is not there; BL_EINVAL: it is no regular file; BL_ELIMIT: it is larger than
  * that; else what the system said. `*ret_why` then says it in words. */
 int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const char **ret_why);
+/* The same of a file that, after all symbolic links, lies below the folder `root`. BL_EREFUSED: it
+ * lies elsewhere, and nothing was read. */
+int bl_file_load_below(const char *root, const char *path, size_t size_max, struct bl_buffer *out,
+                       const char **ret_why);
 /* Makes a folder, and those above it that are not there. 0, or -errno. */
 int bl_folder_make(const char *path, unsigned mode);
 /* The same, of the folder that a file is to be in. */

@@ -11,11 +11,17 @@
 #define FOUND_ENTRIES_MAX     4096u                /* of a folder: the rest is not looked at */
 #define FOUND_DESCRIPTION_MAX 1024u
 
+/* Where something can be. */
+struct found_place {
+    const char *path;
+    const char *root; /* files below the path must lie below this; NULL: it is the user's own */
+};
+
 /* Where something of that name can be: in the user's own folder as `users`, then from the
  * workspace's root down to `directory` as each of `below` (which ends in NULL). Absolute if that
- * is; ends in NULL. */
-const char *const *found_paths(struct bl_arena *arena, const char *directory, const char *users,
-                               const char *const *below);
+ * is; ends in one without a path. */
+const struct found_place *found_places(struct bl_arena *arena, const char *directory,
+                                       const char *users, const char *const *below);
 /* What a folder holds, sorted; hidden ones are left out. Ends in NULL. A folder that is not there
  * holds nothing; one that cannot be read, or that holds too much, is a notice besides. */
 const char *const *found_names(struct bl_arena *arena, const char *folder, struct bl_list *notices);
@@ -25,8 +31,9 @@ void found_notice(struct bl_arena *arena, struct bl_list *notices, const struct 
 void found_too_many(struct bl_arena *arena, struct bl_list *notices, const char *things,
                     const char *path);
 
-/* The text of a file, in the arena. BL_ENOENT without an error: it is not there. */
-int found_load(struct bl_arena *arena, const char *path, const char *operation,
+/* The text of a file, in the arena. BL_ENOENT without an error: it is not there. BL_EREFUSED: it is
+ * a link that leads out of `place->root`. */
+int found_load(struct bl_arena *arena, const struct found_place *place, const char *operation,
                struct bl_text *ret_text, struct bl_error *error);
 
 /* A Markdown file that begins with YAML between two lines of three dashes. */
@@ -36,7 +43,7 @@ struct found_page {
 };
 
 /* Reads one: its front matter is a mapping. Codes as those of found_load, and BL_EPARSE. */
-int found_page_read(struct bl_arena *arena, const char *path, const char *operation,
+int found_page_read(struct bl_arena *arena, const struct found_place *place, const char *operation,
                     struct found_page *ret_page, struct bl_error *error);
 /* The value of a member as one line of words: not empty, at most so many bytes. In the arena. */
 int found_line(struct bl_value_reader *reader, const struct bl_json *key, struct bl_arena *arena,

@@ -9,30 +9,33 @@
 
 /* ---- Where things are ------------------------------------------------------------------------ */
 
-const char *const *found_paths(struct bl_arena *arena, const char *directory, const char *users,
-                               const char *const *below)
+const struct found_place *found_places(struct bl_arena *arena, const char *directory,
+                                       const char *users, const char *const *below)
 {
     const char *folder = bl_user_folder(arena, BL_USER_CONFIG, NULL);
     size_t size = strlen(directory), root = bl_repository_size(arena, directory);
     size_t levels = 2, names = 0, count = 0;
+    const char *top = bl_arena_text(arena, (struct bl_text){directory, root}).data;
 
     for (size_t end = root; end < size; end++)
         levels += directory[end] == '/';
     while (below[names] != NULL)
         names++;
-    const char **paths = bl_arena_zalloc(arena, (levels * names + 2) * sizeof *paths);
+    struct found_place *places = bl_arena_zalloc(arena, (levels * names + 2) * sizeof *places);
     if (folder != NULL)
-        paths[count++] = bl_arena_printf(arena, "%s/%s", folder, users).data;
+        places[count++].path = bl_arena_printf(arena, "%s/%s", folder, users).data;
     for (size_t end = root; end <= size; end++) {
         if (end != size && directory[end] != '/')
             continue;
         /* The root of all has its slash already. */
         size_t shown = end > 0 && directory[end - 1] == '/' ? end - 1 : end;
         for (size_t i = 0; i < names; i++)
-            paths[count++] =
-                bl_arena_printf(arena, "%.*s/%s", (int)shown, directory, below[i]).data;
+            places[count++] = (struct found_place){
+                .path = bl_arena_printf(arena, "%.*s/%s", (int)shown, directory, below[i]).data,
+                .root = top,
+            };
     }
-    return paths;
+    return places;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -124,18 +127,21 @@ void found_too_many(struct bl_arena *arena, struct bl_list *notices, const char 
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-int found_load(struct bl_arena *arena, const char *path, const char *operation,
+int found_load(struct bl_arena *arena, const struct found_place *place, const char *operation,
                struct bl_text *ret_text, struct bl_error *error)
 {
     struct bl_buffer source;
-    const char *why = "";
-    int code = bl_file_load(path, FOUND_SIZE_MAX, &source, &why);
+    const char *why = "", *path = place->path;
+    int code = bl_file_load_below(place->root, path, FOUND_SIZE_MAX, &source, &why);
 
     if (code == 0)
         *ret_text = bl_arena_text(arena, bl_buffer_text(&source));
     bl_buffer_done(&source);
     if (code == BL_ENOENT)
         return code;
+    if (code == BL_EREFUSED)
+        return bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path,
+                            "%s is a link that leads out of %s: it is left out", path, place->root);
     if (code == BL_ELIMIT)
         return bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path,
                             "%s is larger than 256 KiB", path);
@@ -165,11 +171,12 @@ static int fail_page(const char *path, const char *operation, const char *what,
     return BL_EPARSE;
 }
 
-int found_page_read(struct bl_arena *arena, const char *path, const char *operation,
+int found_page_read(struct bl_arena *arena, const struct found_place *place, const char *operation,
                     struct found_page *ret_page, struct bl_error *error)
 {
     struct bl_text rest, line, front;
-    int code = found_load(arena, path, operation, &rest, error);
+    const char *path = place->path;
+    int code = found_load(arena, place, operation, &rest, error);
 
     if (code != 0)
         return code;
@@ -227,21 +234,27 @@ int found_line(struct bl_value_reader *reader, const struct bl_json *key, struct
 /* ---- Instructions ---------------------------------------------------------------------------- */
 
 int bl_instructions_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_list,
-                         struct bl_error *error)
+                         struct bl_list *notices, struct bl_error *error)
 {
     static const char *const names[] = {FILE_NAME, NULL};
-    const char *const *paths = found_paths(arena, directory, FILE_NAME, names);
+    const struct found_place *place = found_places(arena, directory, FILE_NAME, names);
 
     bl_list_init(ret_list);
-    for (; *paths != NULL; paths++) {
+    for (; place->path != NULL; place++) {
         struct bl_text text;
-        int code = found_load(arena, *paths, OPERATION, &text, error);
-        if (code == BL_ENOENT)
+        struct bl_error detail = {0};
+        int code = found_load(arena, place, OPERATION, &text, &detail);
+        if (code == BL_EREFUSED)
+            found_notice(arena, notices, &detail);
+        if (code == BL_ENOENT || code == BL_EREFUSED)
             continue;
-        if (code != 0)
+        if (code != 0) {
+            if (error != NULL)
+                *error = detail;
             return code;
+        }
         struct bl_instruction *instruction = bl_arena_alloc(arena, sizeof *instruction);
-        instruction->path = *paths;
+        instruction->path = place->path;
         instruction->text = text;
         bl_list_push_back(ret_list, &instruction->link);
     }

@@ -246,14 +246,15 @@ static int finish(struct found_page *page, struct draft *draft, struct bl_text f
     return 0;
 }
 
-static int read_persona(struct bl_arena *arena, const char *path, struct bl_text file_name,
-                        struct bl_persona **ret_persona, struct bl_error *error)
+static int read_persona(struct bl_arena *arena, const struct found_place *place,
+                        struct bl_text file_name, struct bl_persona **ret_persona,
+                        struct bl_error *error)
 {
     struct draft draft = {arena, bl_arena_zalloc(arena, sizeof *draft.persona)};
     struct found_page page;
-    int code = found_page_read(arena, path, OPERATION, &page, error);
+    int code = found_page_read(arena, place, OPERATION, &page, error);
 
-    draft.persona->path = path;
+    draft.persona->path = place->path;
     draft.persona->max_steps = draft.persona->max_budget_tokens = BL_UNLIMITED;
     if (code == 0)
         code = bl_value_read_members(&page.reader, page.reader.document.root, "a persona",
@@ -295,10 +296,10 @@ static bool add_persona(struct bl_list *personas, struct bl_persona *persona)
     return true;
 }
 
-static bool add_folder(struct bl_arena *arena, const char *folder, struct bl_list *personas,
-                       struct bl_list *notices)
+static bool add_folder(struct bl_arena *arena, const struct found_place *folder,
+                       struct bl_list *personas, struct bl_list *notices)
 {
-    const char *const *names = found_names(arena, folder, notices);
+    const char *const *names = found_names(arena, folder->path, notices);
 
     for (; *names != NULL; names++) {
         struct bl_text name = bl_text_from(*names);
@@ -306,10 +307,13 @@ static bool add_folder(struct bl_arena *arena, const char *folder, struct bl_lis
         struct bl_persona *persona;
         if (!bl_text_ends_with(name, BL_TEXT(SUFFIX)))
             continue;
-        const char *path = bl_arena_printf(arena, "%s/%s", folder, *names).data;
-        int code = read_persona(arena, path, name, &persona, &error);
+        struct found_place place = {
+            bl_arena_printf(arena, "%s/%s", folder->path, *names).data,
+            folder->root,
+        };
+        int code = read_persona(arena, &place, name, &persona, &error);
         if (code == 0 && !add_persona(personas, persona)) {
-            found_too_many(arena, notices, "personas", path);
+            found_too_many(arena, notices, "personas", place.path);
             return false;
         }
         /* One that is gone since the folder was read was never there. */
@@ -323,7 +327,7 @@ void bl_personas_find(struct bl_arena *arena, const char *directory, struct bl_l
                       struct bl_list *notices)
 {
     static const char *const below[] = {".belay/agents", NULL};
-    const char *const *folders = found_paths(arena, directory, "agents", below);
+    const struct found_place *folders = found_places(arena, directory, "agents", below);
     bool room = true;
 
     bl_list_init(ret_personas);
@@ -333,6 +337,6 @@ void bl_personas_find(struct bl_arena *arena, const char *directory, struct bl_l
         persona->max_steps = persona->max_budget_tokens = BL_UNLIMITED;
         add_persona(ret_personas, persona);
     }
-    for (; room && *folders != NULL; folders++)
-        room = add_folder(arena, *folders, ret_personas, notices);
+    for (; room && folders->path != NULL; folders++)
+        room = add_folder(arena, folders, ret_personas, notices);
 }

@@ -5,17 +5,18 @@
 #define LABEL_MAX 64u
 
 /* Name and description; what else stands there is for other programs that know skills. */
-static int read_skill(struct bl_arena *arena, const char *folder, const char *folder_name,
-                      struct bl_skill **ret_skill, struct bl_error *error)
+static int read_skill(struct bl_arena *arena, const struct found_place *folder,
+                      const char *folder_name, struct bl_skill **ret_skill, struct bl_error *error)
 {
     struct bl_skill *skill = bl_arena_zalloc(arena, sizeof *skill);
     struct found_page page;
 
-    skill->folder = folder;
-    skill->path = bl_arena_printf(arena, "%s/" FILE_NAME, folder).data;
+    skill->folder = folder->path;
+    skill->path = bl_arena_printf(arena, "%s/" FILE_NAME, folder->path).data;
     skill->name = folder_name;
     *ret_skill = skill;
-    int code = found_page_read(arena, skill->path, OPERATION, &page, error);
+    struct found_place place = {skill->path, folder->root};
+    int code = found_page_read(arena, &place, OPERATION, &page, error);
     if (code != 0)
         return code;
     BL_JSON_MEMBERS (key, page.reader.document.root) {
@@ -56,16 +57,19 @@ static bool add_skill(struct bl_list *skills, struct bl_skill *skill)
     return true;
 }
 
-static bool add_folder(struct bl_arena *arena, const char *folder, struct bl_list *skills,
-                       struct bl_list *notices)
+static bool add_folder(struct bl_arena *arena, const struct found_place *folder,
+                       struct bl_list *skills, struct bl_list *notices)
 {
-    const char *const *names = found_names(arena, folder, notices);
+    const char *const *names = found_names(arena, folder->path, notices);
 
     for (; *names != NULL; names++) {
         struct bl_error error = {0};
         struct bl_skill *skill;
-        const char *path = bl_arena_printf(arena, "%s/%s", folder, *names).data;
-        int code = read_skill(arena, path, *names, &skill, &error);
+        struct found_place place = {
+            bl_arena_printf(arena, "%s/%s", folder->path, *names).data,
+            folder->root,
+        };
+        int code = read_skill(arena, &place, *names, &skill, &error);
         if (code == 0 && !add_skill(skills, skill)) {
             found_too_many(arena, notices, "skills", skill->path);
             return false;
@@ -82,10 +86,10 @@ void bl_skills_find(struct bl_arena *arena, const char *directory, struct bl_lis
 {
     /* What other programs share stands behind what was written for this one. */
     static const char *const below[] = {".agents/skills", ".belay/skills", NULL};
-    const char *const *folders = found_paths(arena, directory, "skills", below);
+    const struct found_place *folders = found_places(arena, directory, "skills", below);
     bool room = true;
 
     bl_list_init(ret_skills);
-    for (; room && *folders != NULL; folders++)
-        room = add_folder(arena, *folders, ret_skills, notices);
+    for (; room && folders->path != NULL; folders++)
+        room = add_folder(arena, folders, ret_skills, notices);
 }

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,15 +58,40 @@ static int load(int fd, size_t size_max, struct bl_buffer *out, const char **ret
     }
 }
 
-int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const char **ret_why)
+/* Asked of the open file, so that nobody can exchange it in between. */
+static bool lies_below(int fd, const char *root)
+{
+    char link[32], path[PATH_MAX];
+    char *real = realpath(root, NULL);
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t count = readlink(link, path, sizeof path);
+    size_t size = real != NULL ? strlen(real) : 0;
+    /* The root of all ends in the slash that others are followed by. */
+    size_t shared = size == 1 ? 0 : size;
+    bool below = size > 0 && count > (ssize_t)shared && count < (ssize_t)sizeof path &&
+                 memcmp(path, real, shared) == 0 && path[shared] == '/';
+    free(real);
+    return below;
+}
+
+int bl_file_load_below(const char *root, const char *path, size_t size_max, struct bl_buffer *out,
+                       const char **ret_why)
 {
     bl_buffer_init(out, size_max + 2 * PIECE_SIZE);
     /* Not to wait for the other end of a FIFO, which is refused anyway. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int code = load(fd, size_max, out, ret_why);
+    int code = fd >= 0 && root != NULL && !lies_below(fd, root)
+                   ? fail(BL_EREFUSED, "it is a link that leads elsewhere", ret_why)
+                   : load(fd, size_max, out, ret_why);
     if (fd >= 0)
         close(fd);
     return code;
+}
+
+int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const char **ret_why)
+{
+    return bl_file_load_below(NULL, path, size_max, out, ret_why);
 }
 
 /* Mostly those above it are there; trying each would wait for whoever holds their locks. */

@@ -217,8 +217,8 @@ static int read_system(struct run_preparation *preparation)
         code = read_file(preparation, "read the instructions", preparation->system_path, SYSTEM_MAX,
                          &own);
     if (code == 0)
-        code =
-            bl_instructions_find(arena, directory, &preparation->instructions, &preparation->error);
+        code = bl_instructions_find(arena, directory, &preparation->instructions,
+                                    &preparation->notices, &preparation->error);
     if (code != 0)
         return code;
     bl_personas_find(arena, directory, &preparation->personas, &preparation->notices);

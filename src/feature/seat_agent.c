@@ -88,17 +88,17 @@ static void read_files(void *argument)
     struct bl_list notices;
     int code = 0;
 
+    bl_list_init(&notices);
     if (reading->script_path != NULL)
         code = read_script(reading);
     else if (reading->builtin)
         reading->script = bl_script_builtin();
     if (code == 0)
-        code = bl_instructions_find(arena, reading->told_from, &reading->instructions,
+        code = bl_instructions_find(arena, reading->told_from, &reading->instructions, &notices,
                                     &reading->error);
     reading->code = code;
     if (code != 0)
         return;
-    bl_list_init(&notices);
     bl_skills_find(arena, reading->told_from, &reading->skills, &notices);
     struct bl_prompt_parts parts = {
         .directory = reading->directory,

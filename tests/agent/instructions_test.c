@@ -6,7 +6,7 @@ static size_t find(struct folder *folder, const char *below, struct bl_list *lis
     char directory[4096];
     size_t count = 0;
     snprintf(directory, sizeof directory, "%s/%s", folder->root, below);
-    *ret_code = bl_instructions_find(&folder->arena, directory, list, error);
+    *ret_code = bl_instructions_find(&folder->arena, directory, list, &folder->notices, error);
     BL_LIST_EACH (link, list)
         count++;
     return count;
@@ -47,7 +47,7 @@ static void without_a_repository_only_the_directory_itself_counts(void **state)
     setenv("XDG_CONFIG_HOME", "not/absolute", 1);
     setenv("HOME", "", 1);
     assert_int_equal(find(folder, "config", &list, NULL, &code), 1);
-    assert_int_equal(bl_instructions_find(&folder->arena, "/", &list, NULL), 0);
+    assert_int_equal(bl_instructions_find(&folder->arena, "/", &list, &folder->notices, NULL), 0);
 }
 
 static void what_cannot_be_used_is_an_error_that_names_the_file(void **state)
@@ -74,6 +74,102 @@ static void what_cannot_be_used_is_an_error_that_names_the_file(void **state)
     assert_int_equal(code, BL_EIO);
 }
 
+static size_t count_notices(const struct folder *folder, const char *part)
+{
+    size_t count = 0;
+    BL_LIST_EACH (link, &folder->notices)
+        count +=
+            bl_text_find(BL_CONTAINER(link, struct bl_notice, link)->text, bl_text_from(part)) >= 0;
+    return count;
+}
+
+static void link_to(struct folder *folder, const char *target, const char *relative)
+{
+    assert_int_equal(symlink(target, folder_path(folder, relative)), 0);
+}
+
+/* What a file outside holds must not be sent to a provider. */
+static void a_link_out_of_the_workspace_is_left_out_with_a_notice(void **state)
+{
+    struct folder *folder = *state;
+    char outside[200];
+    struct bl_list list;
+    int code;
+
+    folder_write(folder, "private", BL_TEXT("private text"));
+    snprintf(outside, sizeof outside, "%s/private", folder->root);
+    folder_write(folder, "work/a/AGENTS.md", BL_TEXT("plain"));
+    link_to(folder, outside, "work/AGENTS.md");
+    link_to(folder, "../../../private", "work/a/b/AGENTS.md");
+    assert_int_equal(find(folder, "work/a/b", &list, NULL, &code), 1);
+    assert_int_equal(code, 0);
+    assert_true(bl_text_equal(BL_CONTAINER(list.next, struct bl_instruction, link)->text,
+                              BL_TEXT("plain")));
+    assert_int_equal(count_notices(folder, "leads out of"), 2);
+    assert_int_equal(count_notices(folder, "work/a/b/AGENTS.md"), 1);
+}
+
+static void a_link_within_the_workspace_and_one_of_the_users_own_are_read(void **state)
+{
+    struct folder *folder = *state;
+    struct bl_list list;
+    int code;
+
+    folder_write(folder, "dotfiles", BL_TEXT("own"));
+    folder_write(folder, "work/docs/agents.md", BL_TEXT("docs"));
+    link_to(folder, "../../dotfiles", "config/belay/AGENTS.md");
+    link_to(folder, "docs/agents.md", "work/AGENTS.md");
+    char inside[200];
+    snprintf(inside, sizeof inside, "%s/work/docs/agents.md", folder->root);
+    link_to(folder, inside, "work/a/AGENTS.md");
+    assert_int_equal(find(folder, "work/a", &list, NULL, &code), 3);
+    assert_int_equal(code, 0);
+    assert_true(bl_list_empty(&folder->notices));
+}
+
+static void a_fifo_and_a_device_are_errors_and_nobody_waits(void **state)
+{
+    struct folder *folder = *state;
+    struct bl_error error = {0};
+    struct bl_list list;
+    int code;
+
+    assert_int_equal(mkfifo(folder_path(folder, "work/AGENTS.md"), 0600), 0);
+    find(folder, "work", &list, &error, &code);
+    assert_int_equal(code, BL_EIO);
+    assert_non_null(strstr(error.message, "not a regular file"));
+    unlink(folder_path(folder, "work/AGENTS.md"));
+    link_to(folder, "/dev/zero", "work/AGENTS.md");
+    assert_int_equal(find(folder, "work", &list, NULL, &code), 0);
+    assert_int_equal(count_notices(folder, "leads out of"), 1);
+}
+
+/* Folders that are links, and files in real ones that are. */
+static void skills_and_personas_do_not_lead_out_either(void **state)
+{
+    static const char page[] = "---\nname: stolen\ndescription: d\n---\nprivate text\n";
+    struct folder *folder = *state;
+    struct bl_list skills, personas;
+    char work[200];
+
+    folder_write(folder, "outside/SKILL.md", bl_text_from(page));
+    folder_make(folder, "work/.belay/skills/one");
+    folder_make(folder, "work/.belay/agents");
+    link_to(folder, "../../../outside", "work/.belay/skills/two");
+    link_to(folder, "../../../../outside/SKILL.md", "work/.belay/skills/one/SKILL.md");
+    link_to(folder, "../../../outside/SKILL.md", "work/.belay/agents/stolen.md");
+    snprintf(work, sizeof work, "%s/work", folder->root);
+    bl_skills_find(&folder->arena, work, &skills, &folder->notices);
+    assert_true(bl_list_empty(&skills));
+    bl_personas_find(&folder->arena, work, &personas, &folder->notices);
+    assert_null(bl_persona_named(&personas, BL_TEXT("stolen")));
+    assert_int_equal(count_notices(folder, "leads out of"), 3);
+}
+
 SUITE(instructions, IN_FOLDER(instructions_go_from_the_root_down_nearest_last_after_the_users_own),
       IN_FOLDER(without_a_repository_only_the_directory_itself_counts),
-      IN_FOLDER(what_cannot_be_used_is_an_error_that_names_the_file));
+      IN_FOLDER(what_cannot_be_used_is_an_error_that_names_the_file),
+      IN_FOLDER(a_link_out_of_the_workspace_is_left_out_with_a_notice),
+      IN_FOLDER(a_link_within_the_workspace_and_one_of_the_users_own_are_read),
+      IN_FOLDER(a_fifo_and_a_device_are_errors_and_nobody_waits),
+      IN_FOLDER(skills_and_personas_do_not_lead_out_either));
