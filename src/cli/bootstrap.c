@@ -111,7 +111,7 @@ static void report(struct run_work *work)
         return;
     bl_buffer_init(&out, REPORT_MAX);
     bootstrap_text(&out, work);
-    cli_stream_write(&work->stream, bl_buffer_text(&out));
+    cli_stream_say(&work->stream, bl_buffer_text(&out));
     bl_buffer_done(&out);
 }
 

@@ -13,7 +13,7 @@ bool cell_is_text(const struct cell_work *work)
 void cell_remark(struct cell_work *work, struct bl_text text)
 {
     if (cell_is_text(work) && work->heard)
-        cli_stream_write(&work->remarks, text);
+        cli_stream_say(&work->remarks, text);
 }
 
 /* ---- What the cell says ---------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static void show_items(struct cell_work *work, const struct bl_list *items)
     bl_buffer_init(&out, ITEMS_MAX);
     bl_buffer_init(&notes, ITEMS_MAX);
     cell_items_text(items, &out, &notes);
-    cli_stream_write(&work->stream, bl_buffer_text(&out));
+    cli_stream_say(&work->stream, bl_buffer_text(&out));
     cell_remark(work, bl_buffer_text(&notes));
     bl_buffer_done(&notes);
     bl_buffer_done(&out);

@@ -45,7 +45,7 @@ static void say(void *context, struct bl_text text)
     bl_buffer_append(&line, BL_TEXT("belay cell: "));
     bl_text_show(&line, text, BL_SHOW_LINE);
     bl_buffer_append_byte(&line, '\n');
-    cli_stream_write(&serving->remarks, bl_buffer_text(&line));
+    cli_stream_say(&serving->remarks, bl_buffer_text(&line));
     bl_buffer_done(&line);
 }
 

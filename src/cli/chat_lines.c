@@ -15,7 +15,7 @@
 static void end_answer(struct chat *chat)
 {
     if (chat->mid_line)
-        cli_stream_write(&chat->work.stream, BL_TEXT("\n"));
+        cli_stream_say(&chat->work.stream, BL_TEXT("\n"));
     chat->mid_line = false;
 }
 
@@ -87,7 +87,7 @@ void chat_lines_event(struct chat *chat, const struct bl_event *event)
         return;
     switch ((int)event->type) {
     case BL_EVENT_TEXT_DELTA:
-        cli_stream_write(&chat->work.stream, event->text);
+        cli_stream_say(&chat->work.stream, event->text);
         chat->mid_line = event->text.size > 0 && event->text.data[event->text.size - 1] != '\n';
         break;
     case BL_EVENT_TOOL_REQUESTED:

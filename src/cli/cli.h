@@ -258,12 +258,15 @@ void cli_receipt_ms(const struct bl_json *object, struct bl_text key, char out[3
  * a reader that is gone is an error, not a signal. */
 void cli_streams_prepare(void);
 /* Writes all of it to standard output; returns `exit_code`, or the one that says why it could not.
- */
+ * Where that is a terminal, what a terminal would obey is shown escaped. */
 int cli_print(const struct cli_call *call, struct bl_text text, int exit_code);
+/* The same as it is: JSON, and text with colours of our own in which words of others are harmless.
+ */
+int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_code);
 /* One line on standard error: "belay doctor: message; hint". Control characters do not get through.
  */
 void cli_complain(const struct cli_call *call, const struct bl_error *error);
-/* Writes to standard error, for commands whose standard output belongs to somebody else. */
+/* Writes to standard error; what a terminal would obey is shown escaped, wherever that goes. */
 void cli_remark(struct bl_text text);
 /* True when standard output is a terminal whose user wants colours. */
 bool cli_colour_wanted(void);

@@ -111,7 +111,7 @@ static int print_text(const struct cli_call *call, const struct doctor_report *r
 
     bl_buffer_init(&out, TEXT_MAX);
     if (doctor_write_text(&out, report, cli_colour_wanted()) == 0)
-        exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
+        exit_code = cli_print_raw(call, bl_buffer_text(&out), CLI_EXIT_OK);
     bl_buffer_done(&out);
     return exit_code;
 }

@@ -30,10 +30,13 @@ static BL_PRINTF(2, 3) void put(struct page *page, const char *format, ...)
  * a line stays whole: a path is to be copied. */
 static void put_wrapped(struct page *page, const char *string)
 {
-    struct bl_text rest = bl_text_from(string);
+    struct bl_buffer shown;
     struct bl_text word;
     size_t column = DETAIL_AT;
 
+    bl_buffer_init(&shown, SIZE_MAX / 2);
+    bl_text_show(&shown, bl_text_from(string), BL_SHOW_LINE);
+    struct bl_text rest = bl_buffer_text(&shown);
     while (bl_text_split(&rest, ' ', &word)) {
         size_t width = bl_utf8_count(word);
         if (column > DETAIL_AT && column + 1 + width >= WIDTH) {
@@ -47,6 +50,7 @@ static void put_wrapped(struct page *page, const char *string)
         column += width;
     }
     put(page, "\n");
+    bl_buffer_done(&shown);
 }
 
 /* A line without a mark: a fact that is neither good nor bad. */

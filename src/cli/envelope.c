@@ -45,7 +45,7 @@ int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *
     bl_buffer_init(&line, ENVELOPE_MAX);
     int result = cli_envelope_write(&line, call, exit_code, payload, context);
     if (result == 0)
-        exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
+        exit_code = cli_print_raw(call, bl_buffer_text(&line), exit_code);
     bl_buffer_done(&line);
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
 }

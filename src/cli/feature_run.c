@@ -181,7 +181,7 @@ static void say_banner(struct feature_runner *work, const struct bl_error *unrea
                             unreachable->message);
         put_notice(&out, text);
     }
-    cli_stream_write(&work->stream, bl_buffer_text(&out));
+    cli_stream_say(&work->stream, bl_buffer_text(&out));
     cli_stream_flush(&work->stream);
     bl_buffer_done(&out);
     bl_arena_done(&arena);
@@ -334,7 +334,7 @@ static void write_text(struct feature_runner *work)
     if (work->view != NULL) {
         bl_buffer_init(&out, TEXT_MAX);
         feature_end_text(work->view, &out);
-        cli_stream_write(&work->stream, bl_buffer_text(&out));
+        cli_stream_say(&work->stream, bl_buffer_text(&out));
         bl_buffer_done(&out);
     } else if (preparation != NULL && !bl_list_empty(&preparation->problems)) {
         feature_problems_text(preparation, &work->remarks);

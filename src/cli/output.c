@@ -54,7 +54,7 @@ static int write_all(int fd, struct bl_text text)
 
 /* A reader that has gone had enough, and is told nothing. In JSON nobody is told anything on
  * standard error: the exit code says it. */
-int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
+int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_code)
 {
     int failed = write_all(STDOUT_FILENO, text);
     if (failed == 0)
@@ -69,6 +69,19 @@ int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
         cli_complain(call, &error);
     }
     return CLI_EXIT_FAILED;
+}
+
+int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
+{
+    struct bl_buffer shown;
+
+    if (call->format != CLI_FORMAT_TEXT || isatty(STDOUT_FILENO) != 1)
+        return cli_print_raw(call, text, exit_code);
+    bl_buffer_init(&shown, SIZE_MAX / 2);
+    bl_text_show(&shown, text, BL_SHOW_LINES);
+    exit_code = cli_print_raw(call, bl_buffer_text(&shown), exit_code);
+    bl_buffer_done(&shown);
+    return exit_code;
 }
 
 static void append_printable(struct bl_buffer *out, const char *string)
@@ -109,8 +122,13 @@ void cli_complain(const struct cli_call *call, const struct bl_error *error)
 
 void cli_remark(struct bl_text text)
 {
+    struct bl_buffer shown;
+
+    bl_buffer_init(&shown, SIZE_MAX / 2);
+    bl_text_show(&shown, text, BL_SHOW_LINES);
     /* Nobody is left to tell when this fails. */
-    (void)write_all(STDERR_FILENO, text);
+    (void)write_all(STDERR_FILENO, bl_buffer_text(&shown));
+    bl_buffer_done(&shown);
 }
 
 bool cli_colour_wanted(void)

@@ -25,9 +25,9 @@ static void write_event(void *context, const struct bl_event *event)
 /* The answer of a turn, which ends in a newline, its own or ours. */
 static void write_answer(struct run_work *work, struct bl_text output)
 {
-    cli_stream_write(&work->stream, output);
+    cli_stream_say(&work->stream, output);
     if (!bl_text_ends_with(output, BL_TEXT("\n")))
-        cli_stream_write(&work->stream, BL_TEXT("\n"));
+        cli_stream_say(&work->stream, BL_TEXT("\n"));
 }
 
 static void remark_warning(struct run_work *work, struct bl_text text)

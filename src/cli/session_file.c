@@ -30,7 +30,7 @@ static int write_line(void *context, struct bl_text line)
 
     export->work->lines++;
     if (export->fd < 0) {
-        export->work->exit_code = cli_print(export->work->call, line, CLI_EXIT_OK);
+        export->work->exit_code = cli_print_raw(export->work->call, line, CLI_EXIT_OK);
         return export->work->exit_code == CLI_EXIT_OK ? 0 : BL_EPIPE;
     }
     while (line.size > 0) {

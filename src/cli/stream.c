@@ -140,6 +140,7 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
         return code;
     *stream = (struct cli_stream){.fd = open_anew(fd), .run = run, .patience = patience};
     stream->own = stream->fd >= 0;
+    stream->terminal = isatty(fd) == 1;
     if (!stream->own)
         stream->fd = fd;
     bl_buffer_init(&stream->pending, SIZE_MAX / 2);
@@ -218,6 +219,20 @@ void cli_stream_write(struct cli_stream *stream, struct bl_text text)
     put(stream, text);
     if (stream->descriptor != NULL && pending_size(stream) > CLI_STREAM_PENDING_MAX)
         await_room(stream);
+}
+
+void cli_stream_say(struct cli_stream *stream, struct bl_text text)
+{
+    struct bl_buffer shown;
+
+    if (!stream->terminal) {
+        cli_stream_write(stream, text);
+        return;
+    }
+    bl_buffer_init(&shown, SIZE_MAX / 2);
+    bl_text_show(&shown, text, BL_SHOW_LINES);
+    cli_stream_write(stream, bl_buffer_text(&shown));
+    bl_buffer_done(&shown);
 }
 
 bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pending_max)

@@ -17,6 +17,7 @@
 struct cli_stream {
     int fd;   /* a description of our own, where there can be one; else the caller's */
     bool own; /* of fd */
+    bool terminal;
     struct bl_scope *run;
     struct bl_scope *patience;
     struct bl_descriptor *descriptor; /* NULL: written at once */
@@ -39,8 +40,11 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
 /* Takes all of it. Waits while too much is pending, unless the running fiber is stopped or
  * patience has ended: then it is taken at once. After a failure it is dropped. */
 void cli_stream_write(struct cli_stream *stream, struct bl_text text);
-/* The same for those who must not wait: false, and nothing is taken, when more than `pending_max`
- * is pending already, or after a failure. */
+/* The same of a text that may hold words of others, for people: where it goes to a terminal, what a
+ * terminal would obey is shown escaped. */
+void cli_stream_say(struct cli_stream *stream, struct bl_text text);
+/* As cli_stream_write for those who must not wait: false, and nothing is taken, when more than
+ * `pending_max` is pending already, or after a failure. */
 bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pending_max);
 /* Waits until all is written: as long as patience lasts, and after that
  * until the reader has taken nothing for CLI_STREAM_LINGER_NS. False: some of it was not written.
