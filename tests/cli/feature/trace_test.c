@@ -475,7 +475,7 @@ static void hostile_text_reaches_nobody_as_it_is(void **state)
     /* It is there, and can be read. */
     const char *logs = FEATURE_RUN(0, "logs", "FEAT")->out;
     scene_expect(logs, "\\x1b[31mred\\x07");
-    scene_expect(logs, "\\x85\xEF\xBF\xBD");
+    scene_expect(logs, "\\u0085\xEF\xBF\xBD");
     expect_json("logs", FEATURE_RUN(0, "logs", "FEAT", "--output-format", "stream-json")->out);
     FEATURE_RUN(0, "report", "FEAT", "--html", stage_path("report.html"));
     const char *html = scene_file("report.html");
