@@ -83,9 +83,12 @@ static bool environment_names_place(struct bl_text name)
 static bool environment_has_words(struct bl_text name, struct bl_text words, bool at_start,
                                   bool at_end)
 {
-    for (size_t at = 0; at + words.size <= name.size; at++) {
+    if (name.size < words.size)
+        return false;
+    size_t last = at_start ? 0 : name.size - words.size;
+    for (size_t at = at_end ? name.size - words.size : 0; at <= last; at++) {
         size_t end = at + words.size;
-        bool starts = at == 0 || (!at_start && name.data[at - 1] == '_');
+        bool starts = at == 0 || name.data[at - 1] == '_';
         bool ends = end == name.size || (!at_end && name.data[end] == '_');
         if (starts && ends && strncasecmp(name.data + at, words.data, words.size) == 0)
             return end == name.size || !environment_names_place(name);
