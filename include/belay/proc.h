@@ -226,15 +226,49 @@ int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char 
                     const char *const *folders, bool network, const char *const *arguments,
                     const char *const **ret_arguments, struct bl_error *error);
 
-/* What a command sees of the machine. Lists end in NULL, and may be NULL. */
+/* A folder as it was when it was pinned. The descriptor keeps its numbers from being given to
+ * another. */
+struct bl_pin {
+    const char *path; /* without links; as it was given, when it could not be pinned */
+    uint64_t device;
+    uint64_t inode; /* 0: it could not be pinned */
+    int fd;         /* O_PATH; -1: none */
+};
+
+/* 0, or -errno: there is no such folder. The path is in the arena. */
+int bl_pin_folder(struct bl_arena *arena, const char *folder, struct bl_pin *ret_pin);
+void bl_pin_done(struct bl_pin *pin); /* closes the descriptor */
+/* Opens the folder by its path (O_PATH). A descriptor, or -errno; -ESTALE: it was replaced. */
+int bl_pin_open(const struct bl_pin *pin);
+/* 0, or -errno as above. */
+int bl_pin_check(const struct bl_pin *pin);
+
+/* What a command sees of the machine. Lists end in NULL, and may be NULL.
+ *
+ * Whatever the view: files that hold secrets of the user, belay's own folders, /run and the user's
+ * runtime folder are hidden, and without network every socket of the machine that is known by a
+ * path. In writable folders the settings and hooks of Git are read-only. A folder that is named
+ * here is in sight with all that is in it, except for what is hidden further down. */
+struct bl_sandbox_pins;
+
 struct bl_sandbox_view {
     enum bl_sandbox sandbox;
     const char *workspace;
     const char *const *folders;  /* as writable as the workspace */
     const char *const *readable; /* in sight, and no more than that; those that are gone are not */
     const char *const *writable; /* in the sandbox read-only, too */
+    const char *const *shown;    /* of bl_sandbox_secrets: these are not hidden */
     bool network;
+    const struct bl_sandbox_pins *pins; /* NULL: made for this command alone */
 };
+
+/* What the protection of a view's writable folders was made for: for those who run several commands
+ * in the same folders. What appears later is not protected. Makes belay's own folders where one of
+ * these could otherwise make them. */
+struct bl_sandbox_pins *bl_sandbox_pins_new(const struct bl_sandbox_view *view);
+void bl_sandbox_pins_free(struct bl_sandbox_pins *pins); /* NULL is fine */
+/* Paths that hold secrets of the user, whether they exist or not. In the arena; end in NULL. */
+const char *const *bl_sandbox_secrets(struct bl_arena *arena);
 
 /* The same as bl_sandbox_wrap, which knows of no other folders. */
 int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *view,

@@ -38,9 +38,14 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check);
 
 /* Where bubblewrap is by our PATH. False: nowhere, and `check` says so. */
 bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check *check);
-/* The command line of the bubblewrap at `path`, in the arena. Folders are canonical. */
+struct mounts;
+/* The mounts of a view whose folders are canonical. */
+int proc_bubblewrap_mounts(const struct bl_sandbox_view *view, struct mounts *mounts,
+                           struct bl_error *error);
+/* The command line of the bubblewrap at `path`, in the arena. */
 const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
                                              const struct bl_sandbox_view *view,
+                                             const struct mounts *mounts,
                                              const char *const *arguments);
 
 /* ---- probe_child.c ----------------------------------------------------------------------------

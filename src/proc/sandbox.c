@@ -1,10 +1,10 @@
 /* Design notes.
  *
  * Bubblewrap makes the view; death is the warden's: neither --die-with-parent nor --new-session.
- * Mounts are made in the order of the arguments, so the workspace comes last, over the private /tmp
- * that may hide it. Root keeps only the capabilities that work on files and users: with
- * CAP_SYS_ADMIN the read-only root could be mounted writable again, and with CAP_DAC_READ_SEARCH
- * any file be opened by its handle through the workspace. For other users bubblewrap keeps none. */
+ * Mounts are made in the order of the arguments (sandbox_mounts.c). Root keeps only the
+ * capabilities that work on files and users: with CAP_SYS_ADMIN the read-only root could be mounted
+ * writable again, and with CAP_DAC_READ_SEARCH any file be opened by its handle through the
+ * workspace. For other users bubblewrap keeps none. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "probe.h"
+#include "sandbox.h"
 
 static const char *const base_view[] = {
     "--ro-bind",
@@ -21,15 +22,18 @@ static const char *const base_view[] = {
     "/dev",
     "--proc",
     "/proc",
-    "--tmpfs",
-    "/tmp",
     "--unshare-pid",
     "--unshare-ipc",
     "--unshare-uts",
-    /* It may name a folder that cannot be written, or is not there any more: /tmp is. */
-    "--unsetenv",
-    "TMPDIR",
     NULL,
+};
+
+/* They may name a folder that cannot be written or is hidden (/tmp is there), or a socket that no
+ * command reaches. */
+static const char *const dropped_variables[] = {
+    "TMPDIR",        "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+    "SSH_AUTH_SOCK", "SSH_AGENT_PID",   "GPG_AGENT_INFO",
+    "DISPLAY",       "WAYLAND_DISPLAY",
 };
 
 static const char *const root_capabilities[] = {
@@ -38,8 +42,16 @@ static const char *const root_capabilities[] = {
     "--cap-add",  "CAP_SETGID", "--cap-add", "CAP_SETUID", NULL,
 };
 
-/* Room for what the options below may add to the lists above. */
-#define OPTIONS_MAX (BL_COUNT(base_view) + BL_COUNT(root_capabilities) + 16)
+/* Files in here are settings of the machine, and root may write to them without any capability;
+ * bubblewrap itself takes care of /proc/bus, /proc/irq and /proc/sysrq-trigger. For other users the
+ * kernel refuses it, and a mount on /proc would keep them from having sandboxes of their own inside
+ * of this one. */
+static const char *const kernel_settings[] = {"/proc/fs", "/proc/scsi", "/proc/sys"};
+
+/* Room for the lists above and the options below; a mount is three words. */
+#define OPTIONS_MAX                                                                                \
+    (BL_COUNT(base_view) + 2 * BL_COUNT(dropped_variables) + BL_COUNT(root_capabilities) +         \
+     3 * BL_COUNT(kernel_settings) + 16)
 
 struct words {
     struct bl_arena *arena;
@@ -58,6 +70,14 @@ static void add_all(struct words *words, const char *const *list)
         add(words, *list);
 }
 
+static void add_option(struct words *words, const char *option, const char *from, const char *to)
+{
+    add(words, option);
+    add(words, from);
+    if (to != NULL)
+        add(words, to);
+}
+
 static size_t count_words(const char *const *list)
 {
     size_t count = 0;
@@ -67,13 +87,9 @@ static size_t count_words(const char *const *list)
     return count;
 }
 
-/* Three words bind a folder. */
-static struct words words_for(struct bl_arena *arena, const struct bl_sandbox_view *view,
-                              const char *const *arguments)
+static struct words words_for(struct bl_arena *arena, size_t mounts, const char *const *arguments)
 {
-    size_t folders =
-        count_words(view->folders) + count_words(view->readable) + count_words(view->writable);
-    size_t room = OPTIONS_MAX + 3 * folders + count_words(arguments) + 1;
+    size_t room = OPTIONS_MAX + 3 * mounts + count_words(arguments) + 1;
 
     return (struct words){.arena = arena,
                           .items = bl_arena_zalloc(arena, room * sizeof(const char *))};
@@ -114,47 +130,67 @@ bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check 
     return false;
 }
 
-/* Bound read-only too, because it may lie below /tmp; the root itself is in sight. */
-static void add_folder(struct words *words, bool writable, const char *folder)
+static void add_mount(struct words *words, const struct mount *mount)
 {
-    if (strcmp(folder, "/") == 0)
-        return;
-    add(words, writable ? "--bind" : "--ro-bind");
-    add(words, folder);
-    add(words, folder);
+    switch (mount->kind) {
+    case MOUNT_WRITE: add_option(words, "--bind", mount->path, mount->path); break;
+    case MOUNT_READ: add_option(words, "--ro-bind", mount->path, mount->path); break;
+    case MOUNT_NULL: add_option(words, "--dev-bind", "/dev/null", mount->path); break;
+    case MOUNT_EMPTY: add_option(words, "--tmpfs", mount->path, NULL); break;
+    }
 }
 
-static void add_folders(struct words *words, bool writable, const char *const *folders)
-{
-    for (; folders != NULL && *folders != NULL; folders++)
-        add_folder(words, writable, *folders);
-}
-
-/* What is only to be read comes first: it takes nothing from what may be written. */
 const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char *path,
                                              const struct bl_sandbox_view *view,
+                                             const struct mounts *mounts,
                                              const char *const *arguments)
 {
-    struct words words = words_for(arena, view, arguments);
-    bool writable = view->sandbox == BL_SANDBOX_WORKSPACE;
+    struct words words = words_for(arena, mounts->count, arguments);
 
     add(&words, path);
     add_all(&words, base_view);
+    for (size_t i = 0; i < BL_COUNT(dropped_variables); i++)
+        add_option(&words, "--unsetenv", dropped_variables[i], NULL);
     if (!view->network)
         add(&words, "--unshare-net");
-    if (getuid() == 0)
+    if (getuid() == 0) {
         add_all(&words, root_capabilities);
-    add_folders(&words, false, view->readable);
-    add_folders(&words, writable, view->folders);
-    add_folders(&words, true, view->writable);
-    if (view->workspace != NULL) {
-        add_folder(&words, writable, view->workspace);
-        add(&words, "--chdir");
-        add(&words, view->workspace);
+        for (size_t i = 0; i < BL_COUNT(kernel_settings); i++)
+            if (access(kernel_settings[i], F_OK) == 0)
+                add_option(&words, "--ro-bind", kernel_settings[i], kernel_settings[i]);
     }
+    for (size_t i = 0; i < mounts->count; i++)
+        add_mount(&words, &mounts->items[i]);
+    if (view->workspace != NULL)
+        add_option(&words, "--chdir", view->workspace, NULL);
     add(&words, "--");
     add_all(&words, arguments);
     return words.items;
+}
+
+static void add_folders(struct mounts *mounts, bool writable, const char *const *folders)
+{
+    for (; folders != NULL && *folders != NULL; folders++)
+        mounts_add(mounts, *folders, writable ? MOUNT_WRITE : MOUNT_READ, true);
+}
+
+int proc_bubblewrap_mounts(const struct bl_sandbox_view *view, struct mounts *mounts,
+                           struct bl_error *error)
+{
+    bool writable = view->sandbox == BL_SANDBOX_WORKSPACE;
+    const char *const workspace[] = {view->workspace, NULL};
+
+    add_folders(mounts, writable, workspace);
+    add_folders(mounts, writable, view->folders);
+    add_folders(mounts, false, view->readable);
+    add_folders(mounts, true, view->writable);
+    struct bl_sandbox_pins *own = view->pins == NULL ? bl_sandbox_pins_new(view) : NULL;
+    int code = sandbox_pins_mount(own != NULL ? own : view->pins, mounts, error);
+    bl_sandbox_pins_free(own);
+    /* After the pins, which may have made folders of belay. */
+    sandbox_hide(mounts, view->shown, view->network);
+    mounts_settle(mounts);
+    return code;
 }
 
 /* Its path without symbolic links, which a mount inside would follow to somewhere else. */
@@ -183,21 +219,31 @@ static int canonical_folder(struct bl_arena *arena, enum bl_sandbox sandbox, con
     return BL_EINVAL;
 }
 
-/* `optional`: those that are not there are left out. */
-static int canonical_folders(struct bl_arena *arena, enum bl_sandbox sandbox, bool optional,
-                             const char *const *folders, const char *const **ret_folders,
-                             struct bl_error *error)
+/* A list of folders on its way to a view without links. */
+struct folder_list {
+    struct bl_arena *arena;
+    const struct bl_sandbox_pins *pins; /* what is none of these is not used; NULL: all may be */
+    enum bl_sandbox sandbox;
+    const char *what;
+    bool optional; /* those that are not there are left out */
+};
+
+static int canonical_folders(const struct folder_list *list, const char *const *folders,
+                             const char *const **ret_folders, struct bl_error *error)
 {
     size_t count = count_words(folders);
     size_t kept = 0;
-    const char **result = bl_arena_zalloc(arena, (count + 1) * sizeof *result);
+    const char **result = bl_arena_zalloc(list->arena, (count + 1) * sizeof *result);
 
+    error = list->optional ? NULL : error;
     for (size_t i = 0; i < count; i++) {
-        int code = canonical_folder(arena, sandbox, "folder", folders[i], &result[kept],
-                                    optional ? NULL : error);
+        int code = canonical_folder(list->arena, list->sandbox, list->what, folders[i],
+                                    &result[kept], error);
+        if (code == 0 && list->pins != NULL && !sandbox_pins_have(list->pins, result[kept]))
+            code = sandbox_replaced(folders[i], error);
         if (code == 0)
             kept++;
-        else if (!optional)
+        else if (!list->optional)
             return code;
         else
             result[kept] = NULL;
@@ -209,19 +255,22 @@ static int canonical_folders(struct bl_arena *arena, enum bl_sandbox sandbox, bo
 static int canonical_view(struct bl_arena *arena, struct bl_sandbox_view *view,
                           struct bl_error *error)
 {
-    int code = 0;
+    struct folder_list list = {
+        .arena = arena, .pins = view->pins, .sandbox = view->sandbox, .what = "workspace"};
+    const char *const *workspace = (const char *const[]){view->workspace, NULL};
 
-    if (view->workspace != NULL)
-        code = canonical_folder(arena, view->sandbox, "workspace", view->workspace,
-                                &view->workspace, error);
+    int code = canonical_folders(&list, workspace, &workspace, error);
+    view->workspace = code == 0 ? workspace[0] : NULL;
+    list.what = "folder";
     if (code == 0)
-        code = canonical_folders(arena, view->sandbox, false, view->folders, &view->folders, error);
+        code = canonical_folders(&list, view->folders, &view->folders, error);
+    list.sandbox = BL_SANDBOX_WORKSPACE;
     if (code == 0)
-        code = canonical_folders(arena, BL_SANDBOX_WORKSPACE, false, view->writable,
-                                 &view->writable, error);
+        code = canonical_folders(&list, view->writable, &view->writable, error);
+    list.sandbox = BL_SANDBOX_READ_ONLY;
+    list.optional = true;
     if (code == 0)
-        code = canonical_folders(arena, BL_SANDBOX_READ_ONLY, true, view->readable, &view->readable,
-                                 error);
+        code = canonical_folders(&list, view->readable, &view->readable, error);
     return code;
 }
 
@@ -247,7 +296,7 @@ int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *v
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
                             "there is no command");
     if (view->sandbox == BL_SANDBOX_OFF) {
-        struct words words = words_for(arena, view, arguments);
+        struct words words = words_for(arena, 0, arguments);
         add_all(&words, arguments);
         *ret_arguments = words.items;
         return 0;
@@ -264,8 +313,11 @@ int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *v
     bl_sandbox_check(&check);
     if (!check.available)
         return refuse(&check, error);
-    *ret_arguments = proc_bubblewrap_arguments(arena, path, &canonical, arguments);
-    return 0;
+    struct mounts mounts = {.arena = arena};
+    code = proc_bubblewrap_mounts(&canonical, &mounts, error);
+    if (code == 0)
+        *ret_arguments = proc_bubblewrap_arguments(arena, path, &canonical, &mounts, arguments);
+    return code;
 }
 
 int bl_sandbox_wrap(struct bl_arena *arena, enum bl_sandbox sandbox, const char *workspace,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "probe.h"
+#include "sandbox.h"
 
 #define OUTPUT_MAX 512u
 
@@ -81,8 +82,10 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
 
     *check = (struct bl_container_check){0};
     find_version(check, path);
-    const char *const *wrapped = proc_bubblewrap_arguments(
-        &arena, path, &(struct bl_sandbox_view){.sandbox = BL_SANDBOX_READ_ONLY}, command);
+    const struct bl_sandbox_view view = {.sandbox = BL_SANDBOX_READ_ONLY};
+    struct mounts mounts = {.arena = &arena};
+    proc_bubblewrap_mounts(&view, &mounts, NULL);
+    const char *const *wrapped = proc_bubblewrap_arguments(&arena, path, &view, &mounts, command);
     size_t count = 0;
     while (wrapped[count] != NULL)
         count++;

@@ -12,10 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/probe.h"
-
-#define LIST(...)    ((const char *const[]){__VA_ARGS__, NULL})
-#define RUN_LIMIT_MS 30000
+#include "sandboxed.h"
 
 struct fake {
     char folder[64];
@@ -279,30 +276,6 @@ static void names_are_parsed(void **state)
     }
 }
 
-/* A workspace and a folder beside it, in `parent`. */
-struct place {
-    char folder[64];
-    char workspace[80];
-    char outside[80];
-};
-
-static void place_begin(struct place *place, const char *parent)
-{
-    struct bl_container_check check;
-
-    bl_sandbox_check(&check);
-    if (!check.available) {
-        print_message("no sandbox here: %s\n", check.detail);
-        skip();
-    }
-    snprintf(place->folder, sizeof place->folder, "%s/belay-place-XXXXXX", parent);
-    assert_non_null(mkdtemp(place->folder));
-    snprintf(place->workspace, sizeof place->workspace, "%s/workspace", place->folder);
-    snprintf(place->outside, sizeof place->outside, "%s/outside", place->folder);
-    assert_int_equal(mkdir(place->workspace, 0700), 0);
-    assert_int_equal(mkdir(place->outside, 0700), 0);
-}
-
 /* What it left behind would become our child. */
 static void the_probe_leaves_no_process_behind(void **state)
 {
@@ -323,58 +296,6 @@ static void the_probe_leaves_no_process_behind(void **state)
         assert_int_equal(errno, ECHILD);
     }
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, was_subreaper), 0);
-}
-
-/* Tests leave nothing in it but the two folders and a file in each. */
-static void place_end(struct place *place)
-{
-    char path[96];
-
-    snprintf(path, sizeof path, "%s/file", place->workspace);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/file", place->outside);
-    unlink(path);
-    assert_int_equal(rmdir(place->workspace), 0);
-    assert_int_equal(rmdir(place->outside), 0);
-    assert_int_equal(rmdir(place->folder), 0);
-}
-
-static bool file_exists(const char *folder)
-{
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/file", folder);
-    return access(path, F_OK) == 0;
-}
-
-/* Runs arguments in the sandbox; what they print is in `output`. Returns the exit code. */
-static int run_words(enum bl_sandbox sandbox, const char *workspace, bool network,
-                     const char *const *arguments, struct bl_buffer *output)
-{
-    struct bl_arena arena = {0};
-    struct bl_error error = {0};
-    struct proc_child_end end;
-    const char *const *wrapped;
-
-    if (bl_sandbox_wrap(&arena, sandbox, workspace, NULL, network, arguments, &wrapped, &error) !=
-        0)
-        fail_msg("%s", error.message);
-    assert_int_equal(proc_program_run(wrapped, RUN_LIMIT_MS, output, &end), 0);
-    bl_arena_done(&arena);
-    assert_false(end.timed_out || end.by_signal);
-    return end.status;
-}
-
-static int run(enum bl_sandbox sandbox, const char *workspace, bool network, const char *script)
-{
-    struct bl_buffer output;
-
-    bl_buffer_init(&output, 2048);
-    int status = run_words(sandbox, workspace, network, LIST("/bin/sh", "-c", script), &output);
-    if (output.size > 0)
-        print_message(BL_TEXT_FORMAT, BL_TEXT_ARG(bl_buffer_text(&output)));
-    bl_buffer_done(&output);
-    return status;
 }
 
 static void the_workspace_is_writable_and_nothing_outside_is(void **state)

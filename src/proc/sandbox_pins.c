@@ -1,0 +1,243 @@
+/* Design notes.
+ *
+ * Inside of a writable folder some paths must stay what they are: Git runs what .git/config and
+ * .git/hooks say, and belay what its own configuration says, outside of the sandbox. A read-only
+ * mount on such a path is not enough. The folders around it could be renamed, and a copy with other
+ * content be put in their place. But a mount point cannot be renamed or removed, so each folder
+ * between the writable one and the path is bound to itself.
+ *
+ * Such a binding is safe only where no command can swap the folder for a link at that moment. So
+ * only what was there at the start is held: it is a mount point in every sandbox from the first
+ * command on, and its numbers are compared before each. A .git that was made later, by a command
+ * say, is not protected. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sandbox.h"
+
+struct held {
+    struct bl_pin pin;       /* by its path alone where it is only to be read */
+    enum mount_kind kind;    /* MOUNT_WRITE: held in place; MOUNT_READ */
+    enum mount_kind missing; /* what takes its place when it is not there; MOUNT_WRITE: nothing */
+};
+
+struct bl_sandbox_pins {
+    struct bl_arena arena;
+    struct bl_pin *folders; /* of the view, all of them */
+    size_t folder_count;
+    struct held *held;
+    size_t held_count;
+    size_t held_room;
+};
+
+/* Parts of a Git directory that say what to run, or where to read that from. Git makes the first
+ * two itself, so they may be made where they are missing. */
+static const struct {
+    const char *name;
+    enum mount_kind missing; /* as in struct held */
+} git_parts[] = {
+    {"config", MOUNT_NULL},     {"hooks", MOUNT_EMPTY},   {"config.worktree", MOUNT_WRITE},
+    {"commondir", MOUNT_WRITE}, {"modules", MOUNT_WRITE}, {"worktrees", MOUNT_WRITE},
+};
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static void pins_add(struct bl_sandbox_pins *pins, const char *path, enum mount_kind kind,
+                     enum mount_kind missing)
+{
+    struct held held = {.pin = {.path = path, .fd = -1}, .kind = kind, .missing = missing};
+
+    for (size_t i = 0; i < pins->held_count; i++)
+        if (strcmp(pins->held[i].pin.path, path) == 0)
+            return;
+    if (kind == MOUNT_WRITE && bl_pin_folder(&pins->arena, path, &held.pin) != 0)
+        return;
+    if (pins->held_count == pins->held_room) {
+        pins->held_room = pins->held_room > 0 ? 2 * pins->held_room : 16;
+        struct held *more = bl_arena_zalloc(&pins->arena, pins->held_room * sizeof *more);
+        if (pins->held_count > 0)
+            memcpy(more, pins->held, pins->held_count * sizeof *more);
+        pins->held = more;
+    }
+    pins->held[pins->held_count++] = held;
+}
+
+/* ---- Git ------------------------------------------------------------------------------------- */
+
+static void pin_git_parts(struct bl_sandbox_pins *pins, const char *folder)
+{
+    struct stat status;
+
+    for (size_t i = 0; i < BL_COUNT(git_parts); i++) {
+        const char *path = bl_arena_printf(&pins->arena, "%s/%s", folder, git_parts[i].name).data;
+        bool there = lstat(path, &status) == 0;
+        bool plain = there && (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode));
+        if (plain || (!there && errno == ENOENT && git_parts[i].missing != MOUNT_WRITE))
+            pins_add(pins, path, MOUNT_READ, git_parts[i].missing);
+    }
+}
+
+/* A folder that Git would take for a repository, as `--add-dir /repository/.git` names one. */
+static bool is_git_folder(struct bl_arena *arena, const char *folder)
+{
+    return access(bl_arena_printf(arena, "%s/HEAD", folder).data, F_OK) == 0 &&
+           is_folder(bl_arena_printf(arena, "%s/objects", folder).data) &&
+           is_folder(bl_arena_printf(arena, "%s/refs", folder).data);
+}
+
+static void pin_git(struct bl_sandbox_pins *pins, const char *root)
+{
+    const char *path = bl_arena_printf(&pins->arena, "%s/.git", root).data;
+    struct stat status;
+
+    if (is_git_folder(&pins->arena, root))
+        pin_git_parts(pins, root);
+    if (lstat(path, &status) != 0)
+        return;
+    if (S_ISREG(status.st_mode)) { /* of a worktree: it says where the Git directory is */
+        pins_add(pins, path, MOUNT_READ, MOUNT_WRITE);
+    } else if (S_ISDIR(status.st_mode)) {
+        pins_add(pins, path, MOUNT_WRITE, MOUNT_WRITE);
+        pin_git_parts(pins, path);
+    }
+}
+
+/* ---- Private paths --------------------------------------------------------------------------- */
+
+/* Holds the folders between the root and the path, without both. */
+static void pin_between(struct bl_sandbox_pins *pins, const char *root, const char *path)
+{
+    for (size_t end = strlen(root) + 1; path[end] != '\0'; end++) {
+        if (path[end] != '/')
+            continue;
+        const char *folder = bl_arena_text(&pins->arena, (struct bl_text){path, end}).data;
+        if (!is_folder(folder))
+            return;
+        pins_add(pins, folder, MOUNT_WRITE, MOUNT_WRITE);
+    }
+}
+
+/* A configuration that does not exist could be made by a command. */
+static void pin_private(struct bl_sandbox_pins *pins, const char *root)
+{
+    const char *const *paths = sandbox_own_folders(&pins->arena);
+
+    for (; *paths != NULL; paths++) {
+        if (strcmp(*paths, root) == 0 || !sandbox_path_below(*paths, root))
+            continue;
+        bl_folder_make(*paths, 0700);
+        pin_between(pins, root, *paths);
+    }
+    for (paths = bl_sandbox_secrets(&pins->arena); *paths != NULL; paths++)
+        if (sandbox_path_below(*paths, root))
+            pin_between(pins, root, *paths);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static size_t list_count(const char *const *list)
+{
+    size_t count = 0;
+
+    while (list != NULL && list[count] != NULL)
+        count++;
+    return count;
+}
+
+static void pins_add_folders(struct bl_sandbox_pins *pins, const char *const *folders,
+                             bool writable)
+{
+    for (; folders != NULL && *folders != NULL; folders++) {
+        struct bl_pin *pin = &pins->folders[pins->folder_count];
+        if (bl_pin_folder(&pins->arena, *folders, pin) != 0)
+            continue;
+        pins->folder_count++;
+        if (!writable || strcmp(pin->path, "/") == 0)
+            continue;
+        pin_git(pins, pin->path);
+        pin_private(pins, pin->path);
+    }
+}
+
+struct bl_sandbox_pins *bl_sandbox_pins_new(const struct bl_sandbox_view *view)
+{
+    struct bl_sandbox_pins *pins = bl_zalloc(sizeof *pins);
+    bool writable = view->sandbox == BL_SANDBOX_WORKSPACE;
+    const char *const workspace[] = {view->workspace, NULL};
+    size_t count =
+        1 + list_count(view->folders) + list_count(view->readable) + list_count(view->writable);
+
+    bl_arena_init(&pins->arena);
+    pins->folders = bl_arena_zalloc(&pins->arena, count * sizeof *pins->folders);
+    pins_add_folders(pins, workspace, writable);
+    pins_add_folders(pins, view->folders, writable);
+    pins_add_folders(pins, view->readable, false);
+    pins_add_folders(pins, view->writable, true);
+    return pins;
+}
+
+void bl_sandbox_pins_free(struct bl_sandbox_pins *pins)
+{
+    if (pins == NULL)
+        return;
+    for (size_t i = 0; i < pins->held_count; i++)
+        bl_pin_done(&pins->held[i].pin);
+    for (size_t i = 0; i < pins->folder_count; i++)
+        bl_pin_done(&pins->folders[i]);
+    bl_arena_done(&pins->arena);
+    bl_free(pins);
+}
+
+int sandbox_replaced(const char *path, struct bl_error *error)
+{
+    bl_error_set(error, BL_EACCES, BL_KIND_FILESYSTEM, "enter the sandbox", path,
+                 "%s is not the folder that it was at the start", path);
+    bl_error_hint(error, "start again to use the folder that is there now");
+    return BL_EACCES;
+}
+
+bool sandbox_pins_have(const struct bl_sandbox_pins *pins, const char *path)
+{
+    for (size_t i = 0; i < pins->folder_count; i++)
+        if (strcmp(pins->folders[i].path, path) == 0)
+            return bl_pin_check(&pins->folders[i]) == 0;
+    return false;
+}
+
+static bool has_parent(struct bl_arena *arena, const char *path)
+{
+    struct bl_text parent = {path, (size_t)(strrchr(path, '/') - path)};
+
+    return is_folder(bl_arena_text(arena, parent).data);
+}
+
+/* What took the place of a folder must not be bound: a command could have put a link there. */
+int sandbox_pins_mount(const struct bl_sandbox_pins *pins, struct mounts *mounts,
+                       struct bl_error *error)
+{
+    struct stat status;
+
+    for (size_t i = 0; i < pins->held_count; i++) {
+        const struct held *held = &pins->held[i];
+        const char *path = held->pin.path;
+        bool there = lstat(path, &status) == 0;
+        bool replaced = there && S_ISLNK(status.st_mode);
+        if (there && held->kind == MOUNT_WRITE)
+            replaced = bl_pin_check(&held->pin) == -ESTALE;
+        if (replaced)
+            return sandbox_replaced(path, error);
+        if (there)
+            mounts_add(mounts, path, held->kind, false);
+        else if (held->missing != MOUNT_WRITE && has_parent(mounts->arena, path))
+            mounts_add(mounts, path, held->missing, false);
+    }
+    return 0;
+}
