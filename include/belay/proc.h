@@ -267,8 +267,16 @@ struct bl_sandbox_view {
  * these could otherwise make them. */
 struct bl_sandbox_pins *bl_sandbox_pins_new(const struct bl_sandbox_view *view);
 void bl_sandbox_pins_free(struct bl_sandbox_pins *pins); /* NULL is fine */
+/* After a command: removes a file `commondir` that it made in a Git directory of the view. There is
+ * none in a repository, and Git would read its settings from where the file says. No mount can keep
+ * a command from making it. Returns the path of that directory; NULL: there was none. */
+const char *bl_sandbox_pins_sweep(const struct bl_sandbox_pins *pins);
 /* Paths that hold secrets of the user, whether they exist or not. In the arena; end in NULL. */
 const char *const *bl_sandbox_secrets(struct bl_arena *arena);
+/* Why a sandbox whose writable folder is `root` would not let a command change `path` in it, in a
+ * few words; NULL: it would. Both without links. Any repository is meant, also one that a sandbox
+ * cannot protect. */
+const char *bl_sandbox_guarded(struct bl_arena *arena, const char *root, const char *path);
 
 /* The same as bl_sandbox_wrap, which knows of no other folders. */
 int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *view,

@@ -97,7 +97,9 @@ bool bl_permission_mode_wider(enum bl_permission_mode mode, enum bl_permission_m
  * links followed, relative to the workspace and absolute ("~/" is the user's home): one star stays
  * within a folder, two do not, and what ends in a slash is a folder with all in it. What denies
  * `read` denies `edit`, `grep`, `glob` and `ls` of that path as well, and a search from above does
- * not look into it; it does not reach `bash`.
+ * not look into it; it does not reach `bash`. What Git or belay may run, and where secrets are
+ * kept, only a rule with a pattern allows to be changed (bl_sandbox_guarded), whatever the mode but
+ * yolo.
  *
  * Rules may be added while it is in use, by the loop's thread. */
 struct bl_permissions;
@@ -115,6 +117,10 @@ int bl_permissions_add(struct bl_permissions *permissions, bool allow, const cha
  * the rules say. Answers as the engine's table does. */
 enum bl_permit bl_permissions_decide(const struct bl_permissions *permissions, const char *tool,
                                      struct bl_text subject, char *ret_reason, size_t reason_size);
+/* Those of bl_sandbox_secrets that a rule lets be read by name, as "read(~/.npmrc)" and
+ * "read(~/.aws/)" do: commands in a sandbox see them. In the arena; end in NULL. */
+const char *const *bl_permissions_shown(const struct bl_permissions *permissions,
+                                        struct bl_arena *arena);
 /* The name of a tool against a pattern with stars. */
 bool bl_tool_name_fits(const char *pattern, const char *name);
 

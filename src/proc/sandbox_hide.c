@@ -135,6 +135,39 @@ const char *const *sandbox_own_folders(struct bl_arena *arena)
     return real_paths(arena, list);
 }
 
+/* True when the path is in one of these, and the root is not. */
+static bool is_private(const char *const *list, const char *root, const char *path)
+{
+    for (; *list != NULL; list++)
+        if (sandbox_path_below(path, *list) && !sandbox_path_below(root, *list))
+            return true;
+    return false;
+}
+
+static bool is_in_git(const char *root, const char *path)
+{
+    const char *name = strrchr(root, '/');
+    struct bl_text rest = bl_text_from(path + strlen(root)), part;
+
+    if (name != NULL && strcmp(name, "/.git") == 0)
+        return true;
+    while (bl_text_split(&rest, '/', &part))
+        if (bl_text_equal(part, BL_TEXT(".git")))
+            return true;
+    return false;
+}
+
+const char *bl_sandbox_guarded(struct bl_arena *arena, const char *root, const char *path)
+{
+    if (is_in_git(root, path))
+        return "Git may run what is written there";
+    if (is_private(sandbox_own_folders(arena), root, path))
+        return "it is one of belay's own files";
+    if (is_private(bl_sandbox_secrets(arena), root, path))
+        return "secrets are kept there";
+    return NULL;
+}
+
 static bool is_listed(const char *const *list, const char *path)
 {
     for (; list != NULL && *list != NULL; list++)

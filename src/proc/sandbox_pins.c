@@ -31,7 +31,12 @@ struct bl_sandbox_pins {
     struct held *held;
     size_t held_count;
     size_t held_room;
+    struct bl_pin *clean; /* Git directories that had no `commondir`; two at most for each folder */
+    size_t clean_count;
 };
+
+/* Only the Git directories of worktrees have it. */
+#define REDIRECTION "commondir"
 
 /* Parts of a Git directory that say what to run, or where to read that from. Git makes the first
  * two itself, so they may be made where they are missing. */
@@ -40,7 +45,7 @@ static const struct {
     enum mount_kind missing; /* as in struct held */
 } git_parts[] = {
     {"config", MOUNT_NULL},     {"hooks", MOUNT_EMPTY},   {"config.worktree", MOUNT_WRITE},
-    {"commondir", MOUNT_WRITE}, {"modules", MOUNT_WRITE}, {"worktrees", MOUNT_WRITE},
+    {REDIRECTION, MOUNT_WRITE}, {"modules", MOUNT_WRITE}, {"worktrees", MOUNT_WRITE},
 };
 
 static bool is_folder(const char *path)
@@ -83,6 +88,11 @@ static void pin_git_parts(struct bl_sandbox_pins *pins, const char *folder)
         if (plain || (!there && errno == ENOENT && git_parts[i].missing != MOUNT_WRITE))
             pins_add(pins, path, MOUNT_READ, git_parts[i].missing);
     }
+    struct bl_pin *clean = &pins->clean[pins->clean_count];
+    const char *redirection = bl_arena_printf(&pins->arena, "%s/" REDIRECTION, folder).data;
+    if (lstat(redirection, &status) != 0 && errno == ENOENT &&
+        bl_pin_folder(&pins->arena, folder, clean) == 0)
+        pins->clean_count++;
 }
 
 /* A folder that Git would take for a repository, as `--add-dir /repository/.git` names one. */
@@ -177,6 +187,7 @@ struct bl_sandbox_pins *bl_sandbox_pins_new(const struct bl_sandbox_view *view)
 
     bl_arena_init(&pins->arena);
     pins->folders = bl_arena_zalloc(&pins->arena, count * sizeof *pins->folders);
+    pins->clean = bl_arena_zalloc(&pins->arena, 2 * count * sizeof *pins->clean);
     pins_add_folders(pins, workspace, writable);
     pins_add_folders(pins, view->folders, writable);
     pins_add_folders(pins, view->readable, false);
@@ -192,8 +203,25 @@ void bl_sandbox_pins_free(struct bl_sandbox_pins *pins)
         bl_pin_done(&pins->held[i].pin);
     for (size_t i = 0; i < pins->folder_count; i++)
         bl_pin_done(&pins->folders[i]);
+    for (size_t i = 0; i < pins->clean_count; i++)
+        bl_pin_done(&pins->clean[i]);
     bl_arena_done(&pins->arena);
     bl_free(pins);
+}
+
+const char *bl_sandbox_pins_sweep(const struct bl_sandbox_pins *pins)
+{
+    const char *path = NULL;
+
+    for (size_t i = 0; i < pins->clean_count; i++) {
+        int folder = bl_pin_open(&pins->clean[i]);
+        if (folder < 0)
+            continue;
+        if (unlinkat(folder, REDIRECTION, 0) == 0)
+            path = pins->clean[i].path;
+        close(folder);
+    }
+    return path;
 }
 
 int sandbox_replaced(const char *path, struct bl_error *error)

@@ -10,7 +10,7 @@
 #define COMMAND_MAX ((size_t)120 * 1000)
 #define PATH_SIZE   ((size_t)4096)
 /* Of notes below the output. */
-#define NOTE_MAX ((size_t)256)
+#define NOTE_MAX ((size_t)512)
 
 /* One call under way. On the heap: a fiber's stack is small. */
 struct bash_run {
@@ -133,6 +133,11 @@ static void fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
     else if (end->survivors > 0)
         size += note(notes + size, sizeof notes - size, "could not be stopped: %" PRIu32 " %s\n",
                      end->survivors, plural(end->survivors));
+    const char *planted = tool_sandbox_sweep(run->toolbox);
+    if (planted != NULL)
+        size += note(notes + size, sizeof notes - size,
+                     "removed commondir from %.120s: Git would obey it outside of the sandbox\n",
+                     planted);
     bl_buffer_init(&text, SIZE_MAX);
     output_text_write(&run->output, &text);
     if (size > 0 && text.size > 0 && text.data[text.size - 1] != '\n')
@@ -160,14 +165,7 @@ int tool_command_prepare(const struct bl_toolbox *toolbox, struct bl_arena *aren
                     .grace_ms = toolbox->hurry ? 0 : toolbox->grace_ms},
         .kind = BL_UNIT_TOOL,
     };
-    struct bl_sandbox_view view = {
-        .sandbox = toolbox->sandbox,
-        .workspace = toolbox->workspace,
-        .folders = toolbox->folders,
-        .readable = toolbox->readable,
-        .network = permission_network(toolbox->permissions),
-    };
-    return bl_sandbox_wrap_view(arena, &view, arguments, &ret_command->options.arguments, error);
+    return tool_sandbox_wrap(toolbox, arena, arguments, &ret_command->options.arguments, error);
 }
 
 bool tool_command_refused(int code, const struct bl_error *error)

@@ -83,7 +83,7 @@ static bool read_pattern(struct glob_job *job)
     if (pattern.data[0] == '/') {
         const char *rest = below(pattern, job->path.absolute);
         if (rest == NULL && bl_text_equal(job->file.given, BL_TEXT(".")))
-            rest = below(pattern, bl_text_from(job->file.roots.workspace));
+            rest = below(pattern, bl_text_from(job->file.roots.workspace.path));
         if (rest == NULL) {
             file_job_fail(&job->file,
                           "The pattern is absolute, and not below '%s': make it relative, and give "
@@ -114,9 +114,9 @@ static int glob_run(void *payload, const atomic_bool *stopped)
                                 "glob looks into folders: to see the file use read, to look into "
                                 "it grep");
     struct walk walk = {.top = job->path.absolute.data,
-                        .home = job->path.root,
+                        .home = job->path.root->path,
                         .denials = &job->file.denials,
-                        .workspace = job->file.roots.workspace,
+                        .workspace = job->file.roots.workspace.path,
                         .descriptor = fd,
                         .stopped = stopped,
                         .context = job,

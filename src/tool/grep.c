@@ -221,9 +221,9 @@ static bool read_glob(struct grep_job *job)
 static int search_all(struct grep_job *job, const atomic_bool *stopped)
 {
     struct walk walk = {.top = job->path.absolute.data,
-                        .home = job->path.root,
+                        .home = job->path.root->path,
                         .denials = &job->file.denials,
-                        .workspace = job->file.roots.workspace,
+                        .workspace = job->file.roots.workspace.path,
                         .stopped = stopped,
                         .heavy = true,
                         .context = job,

@@ -107,14 +107,7 @@ static int make_arguments(struct mcp_process *process, const char *const **ret_a
     *ret_arguments = all;
     if (!toolbox->sandbox_chosen || toolbox->sandbox == BL_SANDBOX_OFF)
         return 0;
-    struct bl_sandbox_view view = {
-        .sandbox = toolbox->sandbox,
-        .workspace = toolbox->workspace,
-        .folders = toolbox->folders,
-        .readable = toolbox->readable,
-        .network = permission_network(toolbox->permissions),
-    };
-    return bl_sandbox_wrap_view(&process->arena, &view, all, ret_arguments, error);
+    return tool_sandbox_wrap(toolbox, &process->arena, all, ret_arguments, error);
 }
 
 static int start_warden(struct mcp_process *process, struct bl_error *error)

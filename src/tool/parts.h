@@ -24,6 +24,7 @@ struct permission_question {
     struct bl_text other;   /* the same, absolute; empty: there is none */
     bool reads;             /* it changes nothing, and starts nothing */
     bool contained;         /* what it does stays in the workspace, or in the sandbox */
+    const char *guarded;    /* why only a rule with a pattern allows it; NULL: it is a plain file */
 };
 
 /* Allowed; denied with the reason, and what to do; or to be asked, with the question. */
@@ -133,6 +134,9 @@ struct bl_toolbox {
     const char *workspace;
     const char *const *folders;
     const char *const *readable;
+    struct bl_arena arena;        /* of what follows */
+    struct tool_roots *roots;     /* these folders, pinned */
+    struct bl_sandbox_pins *pins; /* the same for the sandbox; NULL: there is none */
     struct bl_permissions *permissions;
     enum bl_mechanism container;
     enum bl_mechanism container_given; /* before the sandbox had a say in it */
@@ -192,6 +196,12 @@ const char *tool_shell_find(void);
 int tool_command_prepare(const struct bl_toolbox *toolbox, struct bl_arena *arena,
                          struct bl_text text, struct bl_command *ret_command,
                          struct bl_error *error);
+/* The arguments that run these in the toolbox's sandbox; in the arena. */
+int tool_sandbox_wrap(const struct bl_toolbox *toolbox, struct bl_arena *arena,
+                      const char *const *arguments, const char *const **ret_arguments,
+                      struct bl_error *error);
+/* bl_sandbox_pins_sweep, after a command. */
+const char *tool_sandbox_sweep(const struct bl_toolbox *toolbox);
 /* A failure that is the model's to mend: the workspace is gone, say. */
 bool tool_command_refused(int code, const struct bl_error *error);
 /* How it ended, in a line that ends in LF; nothing after success. Stopped by us: the caller's to
@@ -218,9 +228,9 @@ enum path_use {
 
 /* Where a path of a tool's input leads, with every link followed. In the arena. */
 struct tool_path {
-    struct bl_text shown;    /* relative to the workspace where it is below it, else absolute */
-    struct bl_text absolute; /* its last part need not exist, when it is to be written */
-    const char *root;        /* the folder that holds it: the workspace, or a further one */
+    struct bl_text shown;      /* relative to the workspace where it is below it, else absolute */
+    struct bl_text absolute;   /* its last part need not exist, when it is to be written */
+    const struct bl_pin *root; /* the folder that holds it: the workspace, or a further one */
 };
 
 /* Resolves a path as the model gave it, against the workspace. Blocks as files do. False: it leads
@@ -230,13 +240,17 @@ bool tool_path_resolve(const struct bl_toolbox *toolbox, struct bl_arena *arena,
                        struct bl_text given, enum path_use use, struct tool_path *ret_path,
                        struct bl_text *ret_text);
 
-/* Where paths may lead: as in the toolbox. */
+/* Where paths may lead: folders as they were at the start. Lists end in one without a path. */
 struct tool_roots {
-    const char *workspace;
-    const char *const *folders;
-    const char *const *readable;
+    struct bl_pin workspace;
+    struct bl_pin *folders;
+    struct bl_pin *readable;
 };
 
+/* In the arena; its descriptors are closed by tool_roots_done. */
+struct tool_roots *tool_roots_new(struct bl_arena *arena, const char *workspace,
+                                  const char *const *folders, const char *const *readable);
+void tool_roots_done(struct tool_roots *roots);
 /* A copy that needs no toolbox, for a thread that may outlive it. In the arena. */
 struct tool_roots tool_roots_copy(const struct bl_toolbox *toolbox, struct bl_arena *arena);
 /* As tool_path_resolve. */
@@ -244,7 +258,8 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
                         struct bl_text given, enum path_use use, struct tool_path *ret_path,
                         struct bl_text *ret_text);
 /* Opens it, from a descriptor of its root on, and follows no link: one that was put into its way
- * since it was resolved is ELOOP. A descriptor, or -errno. Without O_CREAT. */
+ * since it was resolved is ELOOP. A root that was replaced is ESTALE. A descriptor, or -errno.
+ * Without O_CREAT. */
 int tool_path_open(const struct tool_path *path, int flags);
 /* The same where the system cannot do that in one call: part by part. */
 int tool_path_open_parts(int root, const char *below, int flags);

@@ -131,23 +131,69 @@ static int walk_all(struct path_walk *walk)
 
 /* ---- Roots ----------------------------------------------------------------------------------- */
 
-static const char *const *copy_list(struct bl_arena *arena, const char *const *list)
+static size_t list_count(const char *const *list)
 {
     size_t count = 0;
     while (list != NULL && list[count] != NULL)
         count++;
-    const char **copy = bl_arena_zalloc(arena, (count + 1) * sizeof *copy);
+    return count;
+}
+
+/* Those that are not there are left out. */
+static struct bl_pin *pin_list(struct bl_arena *arena, const char *const *list)
+{
+    size_t count = list_count(list), kept = 0;
+    struct bl_pin *pins = bl_arena_zalloc(arena, (count + 1) * sizeof *pins);
     for (size_t i = 0; i < count; i++)
-        copy[i] = bl_arena_text(arena, bl_text_from(list[i])).data;
+        kept += bl_pin_folder(arena, list[i], &pins[kept]) == 0;
+    pins[kept] = (struct bl_pin){.fd = -1};
+    return pins;
+}
+
+struct tool_roots *tool_roots_new(struct bl_arena *arena, const char *workspace,
+                                  const char *const *folders, const char *const *readable)
+{
+    struct tool_roots *roots = bl_arena_zalloc(arena, sizeof *roots);
+    bl_pin_folder(arena, workspace, &roots->workspace);
+    roots->folders = pin_list(arena, folders);
+    roots->readable = pin_list(arena, readable);
+    return roots;
+}
+
+void tool_roots_done(struct tool_roots *roots)
+{
+    bl_pin_done(&roots->workspace);
+    for (struct bl_pin *pin = roots->folders; pin->path != NULL; pin++)
+        bl_pin_done(pin);
+    for (struct bl_pin *pin = roots->readable; pin->path != NULL; pin++)
+        bl_pin_done(pin);
+}
+
+static struct bl_pin copy_pin(struct bl_arena *arena, const struct bl_pin *pin)
+{
+    struct bl_pin copy = *pin;
+    copy.path = bl_arena_text(arena, bl_text_from(pin->path)).data;
+    copy.fd = -1;
+    return copy;
+}
+
+static struct bl_pin *copy_list(struct bl_arena *arena, const struct bl_pin *list)
+{
+    size_t count = 0;
+    while (list[count].path != NULL)
+        count++;
+    struct bl_pin *copy = bl_arena_zalloc(arena, (count + 1) * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = copy_pin(arena, &list[i]);
     return copy;
 }
 
 struct tool_roots tool_roots_copy(const struct bl_toolbox *toolbox, struct bl_arena *arena)
 {
     return (struct tool_roots){
-        .workspace = bl_arena_text(arena, bl_text_from(toolbox->workspace)).data,
-        .folders = copy_list(arena, toolbox->folders),
-        .readable = copy_list(arena, toolbox->readable),
+        .workspace = copy_pin(arena, &toolbox->roots->workspace),
+        .folders = copy_list(arena, toolbox->roots->folders),
+        .readable = copy_list(arena, toolbox->roots->readable),
     };
 }
 
@@ -158,35 +204,23 @@ static bool below(struct bl_text path, struct bl_text folder)
                                (path.size == folder.size || path.data[folder.size] == '/'));
 }
 
-/* A root without links; empty when it is not there. */
-static struct bl_text real_root(struct bl_arena *arena, const char *root)
+static const struct bl_pin *root_among(const struct bl_pin *list, struct bl_text path)
 {
-    struct path_walk walk = {.arena = arena, .at = BL_TEXT("/"), .rest = bl_text_from(root)};
-    if (walk_all(&walk) != 0 || walk.missing)
-        return (struct bl_text){0};
-    return walk.at;
+    for (; list->path != NULL; list++)
+        if (below(path, bl_text_from(list->path)))
+            return list;
+    return NULL;
 }
 
-static struct bl_text root_among(struct bl_arena *arena, const char *const *list,
-                                 struct bl_text path)
+/* The root that holds it for that use; NULL: none does. */
+static const struct bl_pin *root_of(const struct tool_roots *roots, struct bl_text path,
+                                    enum path_use use)
 {
-    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
-        struct bl_text root = real_root(arena, list[i]);
-        if (root.size > 0 && below(path, root))
-            return root;
-    }
-    return (struct bl_text){0};
-}
-
-/* The root that holds it for that use; empty: none does. */
-static struct bl_text root_of(const struct tool_roots *roots, struct bl_arena *arena,
-                              struct bl_text workspace, struct bl_text path, enum path_use use)
-{
-    if (below(path, workspace))
-        return workspace;
-    struct bl_text root = root_among(arena, roots->folders, path);
-    if (root.size == 0 && use == PATH_READ)
-        root = root_among(arena, roots->readable, path);
+    if (below(path, bl_text_from(roots->workspace.path)))
+        return &roots->workspace;
+    const struct bl_pin *root = root_among(roots->folders, path);
+    if (root == NULL && use == PATH_READ)
+        root = root_among(roots->readable, path);
     return root;
 }
 
@@ -196,8 +230,8 @@ static struct bl_text say_outside(const struct tool_roots *roots, struct bl_aren
                                   const struct path_walk *walk, struct bl_text given)
 {
     const char *shown = tool_path_show(arena, given);
-    const char *workspace = tool_path_show(arena, bl_text_from(roots->workspace));
-    if (root_among(arena, roots->readable, walk->at).size > 0)
+    const char *workspace = tool_path_show(arena, bl_text_from(roots->workspace.path));
+    if (root_among(roots->readable, walk->at) != NULL)
         return bl_arena_printf(
             arena, "'%s' may be read, but not written to: write inside of the workspace '%s'.",
             shown, workspace);
@@ -206,8 +240,7 @@ static struct bl_text say_outside(const struct tool_roots *roots, struct bl_aren
         text = bl_arena_printf(arena, "%s, through a link", text.data);
     return bl_arena_printf(
         arena, "%s. Use a path inside of the workspace '%s'%s, relative to it or absolute.",
-        text.data, workspace,
-        roots->folders != NULL && roots->folders[0] != NULL ? " or of a folder added to it" : "");
+        text.data, workspace, roots->folders[0].path != NULL ? " or of a folder added to it" : "");
 }
 
 /* "; did you mean 'x'?" for a name that is not in its folder; or nothing. */
@@ -285,11 +318,15 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
                         struct bl_text *ret_text)
 {
     const char *wrong = malformed(given, use);
-    struct bl_text workspace = real_root(arena, roots->workspace);
-    if (wrong != NULL || workspace.size == 0) {
-        *ret_text = wrong != NULL ? bl_text_from(wrong)
-                                  : bl_arena_printf(arena, "The workspace '%s' is not there.",
-                                                    roots->workspace);
+    struct bl_text workspace = bl_text_from(roots->workspace.path);
+    int gone = wrong != NULL ? 0 : bl_pin_check(&roots->workspace);
+    if (wrong != NULL || gone != 0) {
+        *ret_text =
+            wrong != NULL
+                ? bl_text_from(wrong)
+                : bl_arena_printf(arena, "The workspace '%s' %s.", roots->workspace.path,
+                                  gone == -ESTALE ? "is not the folder that it was at the start"
+                                                  : "is not there");
         return false;
     }
     struct path_walk walk = {
@@ -297,9 +334,9 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
     int code = walk_all(&walk);
     if (code == 0 && walk.missing && use == PATH_READ)
         code = ENOENT;
-    struct bl_text root = root_of(roots, arena, workspace, walk.at, use);
+    const struct bl_pin *root = root_of(roots, walk.at, use);
     /* What is wrong outside is nobody's business. */
-    if (root.size == 0) {
+    if (root == NULL) {
         *ret_text = say_outside(roots, arena, &walk, given);
         return false;
     }
@@ -307,7 +344,17 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
         *ret_text = say_wrong(arena, &walk, given, code);
         return false;
     }
-    *ret_path = (struct tool_path){.absolute = walk.at, .root = root.data, .shown = walk.at};
+    /* A rule is about the name that was given: no link makes another of it here. */
+    const char *guarded = use == PATH_WRITE && walk.links > 0
+                              ? bl_sandbox_guarded(arena, root->path, walk.at.data)
+                              : NULL;
+    if (guarded != NULL) {
+        *ret_text =
+            bl_arena_printf(arena, "'%s' leads to '%s' through a link: %s.",
+                            tool_path_show(arena, given), tool_path_show(arena, walk.at), guarded);
+        return false;
+    }
+    *ret_path = (struct tool_path){.absolute = walk.at, .root = root, .shown = walk.at};
     if (below(walk.at, workspace)) {
         size_t skip = workspace.size + !is_root(workspace);
         ret_path->shown = walk.at.size <= skip
@@ -321,8 +368,7 @@ bool tool_path_resolve(const struct bl_toolbox *toolbox, struct bl_arena *arena,
                        struct bl_text given, enum path_use use, struct tool_path *ret_path,
                        struct bl_text *ret_text)
 {
-    const struct tool_roots roots = {toolbox->workspace, toolbox->folders, toolbox->readable};
-    return tool_roots_resolve(&roots, arena, given, use, ret_path, ret_text);
+    return tool_roots_resolve(toolbox->roots, arena, given, use, ret_path, ret_text);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -369,10 +415,10 @@ static int open_below(int root, const char *below_root, int flags)
 
 int tool_path_open(const struct tool_path *path, int flags)
 {
-    size_t skip = strlen(path->root);
-    int root = open(path->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    size_t skip = strlen(path->root->path);
+    int root = bl_pin_open(path->root);
     if (root < 0)
-        return -errno;
+        return root;
     while (skip < path->absolute.size && path->absolute.data[skip] == '/')
         skip++;
     const char *rest = path->absolute.data + skip;

@@ -258,6 +258,49 @@ bool permission_network(const struct bl_permissions *permissions)
     return open;
 }
 
+/* By a pattern that begins at the root or at the home: one for any folder names no secret. */
+static bool names_for_reading(const struct rule *rule)
+{
+    return rule->has_glob && (rule->glob.data[0] == '/' || rule->glob.data[0] == '~') &&
+           is_about(rule, tool_read.name);
+}
+
+static bool is_shown(const struct bl_permissions *permissions, struct bl_text secret,
+                     struct bl_text inside)
+{
+    bool allowed = false;
+    for (const struct rule *rule = first_rule(permissions); rule != NULL; rule = next_rule(rule)) {
+        if (!names_for_reading(rule) ||
+            (!path_fits(rule->glob, secret, secret) && !path_fits(rule->glob, inside, inside)))
+            continue;
+        if (!rule->allow)
+            return false;
+        allowed = true;
+    }
+    return allowed;
+}
+
+const char *const *bl_permissions_shown(const struct bl_permissions *permissions,
+                                        struct bl_arena *arena)
+{
+    static const char *const none[] = {NULL};
+    const struct rule *rule = first_rule(permissions);
+    size_t count = 0, kept = 0;
+    while (rule != NULL && !(rule->allow && names_for_reading(rule)))
+        rule = next_rule(rule);
+    if (rule == NULL)
+        return none;
+    const char *const *secrets = bl_sandbox_secrets(arena);
+    while (secrets[count] != NULL)
+        count++;
+    const char **shown = bl_arena_zalloc(arena, (count + 1) * sizeof *shown);
+    for (size_t i = 0; i < count; i++)
+        if (is_shown(permissions, bl_text_from(secrets[i]),
+                     bl_arena_printf(arena, "%s/x", secrets[i])))
+            shown[kept++] = secrets[i];
+    return shown;
+}
+
 /* ---- Decisions ------------------------------------------------------------------------------- */
 
 /* A question, with the command taken apart. */
@@ -311,7 +354,7 @@ static bool permission_allows(const struct rule *rule, struct decision *decision
     if (!rule->allow || !is_about(rule, question->tool))
         return false;
     if (!rule->has_glob)
-        return true;
+        return question->guarded == NULL;
     if (question->kind == SUBJECT_PATH)
         return path_fits(rule->glob, part->text, question->other);
     if (!glob_match(rule->glob, part->text))
@@ -344,9 +387,9 @@ static bool find_allowance(struct decision *decision)
          rule = next_rule(rule)) {
         if (!rule->allow || !is_about(rule, question->tool))
             continue;
-        if (!rule->has_glob)
+        if (!rule->has_glob && question->guarded == NULL)
             return true;
-        decision->patterns = true;
+        decision->patterns = decision->patterns || rule->has_glob;
     }
     if (decision->parts.complex != NULL || count == 0 || !decision->patterns)
         return false;
@@ -422,6 +465,12 @@ static void explain_refusal(const struct decision *decision, struct bl_buffer *o
 {
     const struct permission_question *question = decision->question;
     bool simple = question->kind == SUBJECT_COMMAND && decision->parts.complex == NULL;
+    if (question->guarded != NULL) {
+        bl_buffer_printf(out, "%s: allow it with --allow '%s(", question->guarded, question->tool);
+        show(out, question->subject, 240);
+        bl_buffer_append(out, BL_TEXT(")' or --yolo"));
+        return;
+    }
     explain_rules(decision, out, "", "; ");
     bl_buffer_printf(out, "%s: allow it with --allow '%s%s' or --yolo",
                      question->kind == SUBJECT_PATH ? "not in the workspace"
@@ -439,6 +488,8 @@ static void write_question(const struct decision *decision, struct bl_buffer *ou
         bl_buffer_append(out, BL_TEXT(": "));
         show(out, question->subject, 240);
     }
+    if (question->guarded != NULL)
+        bl_buffer_printf(out, " (%s)", question->guarded);
     explain_rules(decision, out, " (", ")");
 }
 

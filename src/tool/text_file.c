@@ -329,10 +329,10 @@ static bool open_folder(struct replacement *replacement)
 {
     const struct tool_path *path = replacement->path;
     struct bl_text rest = path->absolute, part, next;
-    size_t skip = strlen(path->root);
+    size_t skip = strlen(path->root->path);
     rest = (struct bl_text){rest.data + skip, rest.size - skip};
-    int folder = open(path->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int code = errno;
+    int folder = bl_pin_open(path->root);
+    int code = -folder;
     while (rest.size > 0 && rest.data[0] == '/')
         rest = (struct bl_text){rest.data + 1, rest.size - 1};
     if (folder >= 0 && rest.size == 0) { /* the root itself */

@@ -57,6 +57,33 @@ static int settle_sandbox(struct bl_toolbox *toolbox, struct bl_error *error)
     return BL_ENOTSUP;
 }
 
+static struct bl_sandbox_view sandbox_view(const struct bl_toolbox *toolbox)
+{
+    return (struct bl_sandbox_view){
+        .sandbox = toolbox->sandbox,
+        .workspace = toolbox->workspace,
+        .folders = toolbox->folders,
+        .readable = toolbox->readable,
+        .network = permission_network(toolbox->permissions),
+        .pins = toolbox->pins,
+    };
+}
+
+int tool_sandbox_wrap(const struct bl_toolbox *toolbox, struct bl_arena *arena,
+                      const char *const *arguments, const char *const **ret_arguments,
+                      struct bl_error *error)
+{
+    struct bl_sandbox_view view = sandbox_view(toolbox);
+    if (toolbox->sandbox != BL_SANDBOX_OFF)
+        view.shown = bl_permissions_shown(toolbox->permissions, arena);
+    return bl_sandbox_wrap_view(arena, &view, arguments, ret_arguments, error);
+}
+
+const char *tool_sandbox_sweep(const struct bl_toolbox *toolbox)
+{
+    return toolbox->pins != NULL ? bl_sandbox_pins_sweep(toolbox->pins) : NULL;
+}
+
 /* ---- The engine's table ---------------------------------------------------------------------- */
 
 /* Where the subject of a path tool leads. False: nowhere that it may; the call says so. */
@@ -99,6 +126,10 @@ static bool make_question(struct bl_toolbox *toolbox, const struct tool_entry *e
             return false;
         ret_question->subject = path.shown;
         ret_question->other = path.absolute;
+        if (!entry->reads)
+            ret_question->guarded =
+                bl_sandbox_guarded(call->arena, path.root->path, path.absolute.data);
+        ret_question->contained = ret_question->guarded == NULL;
         break;
     case SUBJECT_NONE: break;
     }
@@ -234,12 +265,20 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
     };
     bl_list_init(&toolbox->running);
     bl_list_init(&toolbox->jobs);
+    bl_arena_init(&toolbox->arena);
+    toolbox->roots =
+        tool_roots_new(&toolbox->arena, options->workspace, options->folders, options->readable);
     int code = 0;
     if (options->sandbox_chosen) {
         toolbox->sandbox = options->sandbox;
         code = settle_sandbox(toolbox, error);
     } else if (bl_permissions_mode(options->permissions) == BL_PERMISSION_AUTO) {
         toolbox->sandbox = BL_SANDBOX_WORKSPACE;
+    }
+    /* Before any command could have changed what they are to protect. */
+    if (code == 0 && toolbox->sandbox != BL_SANDBOX_OFF) {
+        struct bl_sandbox_view view = sandbox_view(toolbox);
+        toolbox->pins = bl_sandbox_pins_new(&view);
     }
     for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
         code = compile_schema(toolbox, i, error);
@@ -268,6 +307,10 @@ void bl_toolbox_free(struct bl_toolbox *toolbox)
     if (toolbox == NULL)
         return;
     mcp_box_free(toolbox);
+    tool_sandbox_sweep(toolbox); /* after jobs and servers */
+    bl_sandbox_pins_free(toolbox->pins);
+    tool_roots_done(toolbox->roots);
+    bl_arena_done(&toolbox->arena);
     for (size_t i = 0; i < TOOL_COUNT; i++)
         bl_json_schema_free(toolbox->schemas[i]);
     bl_free(toolbox);

@@ -212,7 +212,7 @@ static int changed_meanwhile(void *argument)
 {
     struct files *files = argument;
     static const atomic_bool never = false;
-    struct file_job job = {.roots = {.workspace = files->workspace}, .given = BL_TEXT("a")};
+    struct file_job job = {.roots = *files->toolbox.roots, .given = BL_TEXT("a")};
     struct file_replaced what;
     struct tool_path path;
     struct bl_text content;

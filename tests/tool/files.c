@@ -24,6 +24,15 @@ void files_arm(struct files *files)
     bl_receipt_open(&files->receipt, &files->scope, "run_test");
 }
 
+void files_pin(struct files *files)
+{
+    struct bl_toolbox *toolbox = &files->toolbox;
+    if (toolbox->roots != NULL)
+        tool_roots_done(toolbox->roots);
+    toolbox->roots =
+        tool_roots_new(&files->arena, toolbox->workspace, toolbox->folders, toolbox->readable);
+}
+
 void files_init(struct files *files)
 {
     const char *temporary = getenv("TMPDIR");
@@ -39,6 +48,7 @@ void files_init(struct files *files)
     files->toolbox.output_max = (size_t)64 * 1024;
     files->toolbox.permissions = bl_permissions_new(BL_PERMISSION_YOLO);
     bl_arena_init(&files->arena);
+    files_pin(files);
     files_arm(files);
 }
 
@@ -52,6 +62,7 @@ void files_done(struct files *files)
 {
     bl_receipt_close(&files->receipt);
     bl_scope_done(&files->scope);
+    tool_roots_done(files->toolbox.roots);
     bl_arena_done(&files->arena);
     bl_permissions_free(files->toolbox.permissions);
     nftw(files->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

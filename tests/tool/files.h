@@ -21,6 +21,8 @@ struct files {
 /* In a fiber. */
 void files_init(struct files *files);
 void files_done(struct files *files);
+/* Pins the folders of the toolbox as they are now: after they were changed. */
+void files_pin(struct files *files);
 /* A fresh scope and receipt, after a stop. */
 void files_arm(struct files *files);
 

@@ -61,7 +61,7 @@ static int against_workspace(void *argument)
     CHECK(shows(files, "a/", PATH_READ, "a"));
     CHECK(shows(files, files->workspace, PATH_READ, "."));
     CHECK(resolve(files, "a/b.txt", PATH_READ, &path, &text));
-    CHECK(strcmp(path.root, files->workspace) == 0);
+    CHECK(strcmp(path.root->path, files->workspace) == 0);
     CHECK(strcmp(path.absolute.data, files_path(files, "a/b.txt")) == 0);
     return 0;
 }
@@ -181,6 +181,7 @@ static int malformed(void *argument)
     CHECK(refuses(files, "file/below/more", PATH_WRITE, "is a file, and no folder"));
     CHECK(shows(files, "./~", PATH_WRITE, "~"));
     files->toolbox.workspace = "/belay-no-such-folder";
+    files_pin(files);
     CHECK(refuses(files, "a", PATH_WRITE, "The workspace '/belay-no-such-folder' is not there"));
     bl_free(many);
     return 0;
@@ -212,13 +213,60 @@ static int further_folders(void *argument)
     CHECK(refuses(files, "../extra/a", PATH_READ, "leads out"));
     files->toolbox.folders = folders;
     files->toolbox.readable = readable;
+    files_pin(files);
     CHECK(resolve(files, "../extra/a", PATH_WRITE, &path, &text));
     CHECK(bl_text_ends_with(path.shown, BL_TEXT("/extra/a")) && path.shown.data[0] == '/');
-    CHECK(bl_text_ends_with(bl_text_from(path.root), BL_TEXT("/extra")));
+    CHECK(bl_text_ends_with(bl_text_from(path.root->path), BL_TEXT("/extra")));
     CHECK(resolve(files, "../skills/b", PATH_READ, &path, &text));
-    CHECK(bl_text_ends_with(bl_text_from(path.root), BL_TEXT("/skills")));
+    CHECK(bl_text_ends_with(bl_text_from(path.root->path), BL_TEXT("/skills")));
     CHECK(refuses(files, "../skills/b", PATH_WRITE, "may be read, but not written to"));
     CHECK(refuses(files, "../outside/x", PATH_WRITE, "or of a folder added to it"));
+    return 0;
+}
+
+/* A folder is what it was at the start: one that takes its place is another. */
+static int replaced_folders(void *argument)
+{
+    struct files *files = argument;
+    const char *const folders[] = {files_path(files, "build"), NULL};
+    const char *const readable[] = {files_path(files, "skills"), NULL};
+    struct tool_path path;
+    const char *text;
+    files_put(files, "build/a", BL_TEXT("x"));
+    files_put(files, "skills/b", BL_TEXT("x"));
+    files_put(files, "../outside/secret", BL_TEXT("secret"));
+    files->toolbox.folders = folders;
+    files->toolbox.readable = readable;
+    files_pin(files);
+    CHECK_EQUAL(rename(folders[0], files_path(files, "old")), 0);
+    CHECK_EQUAL(rename(readable[0], files_path(files, "older")), 0);
+    files_link(files, "../outside", "build");
+    files_link(files, "../outside", "skills");
+    CHECK(refuses(files, "build/new", PATH_WRITE, "leads out"));
+    CHECK(refuses(files, "skills/secret", PATH_READ, "leads out"));
+    CHECK(resolve(files, "old/a", PATH_WRITE, &path, &text));
+    /* The workspace itself, by the user say. */
+    CHECK_EQUAL(rename(files->workspace, files_path(files, "../moved")), 0);
+    CHECK_EQUAL(tool_path_open(&path, O_RDONLY), -ENOENT);
+    CHECK_EQUAL(symlink("moved", files->workspace), 0);
+    CHECK_EQUAL(tool_path_open(&path, O_RDONLY), -ESTALE);
+    CHECK(refuses(files, "old/a", PATH_WRITE, "is not the folder that it was at the start"));
+    CHECK_EQUAL(unlink(files->workspace), 0);
+    CHECK_EQUAL(mkdir(files->workspace, 0777), 0);
+    CHECK(refuses(files, "new", PATH_WRITE, "is not the folder that it was at the start"));
+    return 0;
+}
+
+/* No link gives another name to a file that is guarded. */
+static int guarded_links(void *argument)
+{
+    struct files *files = argument;
+    files_put(files, ".git/config", BL_TEXT("x"));
+    files_link(files, ".git", "other");
+    CHECK(
+        refuses(files, "other/hooks/pre-commit", PATH_WRITE, "Git may run what is written there"));
+    CHECK(shows(files, "other/config", PATH_READ, ".git/config"));
+    CHECK(shows(files, ".git/config", PATH_WRITE, ".git/config"));
     return 0;
 }
 
@@ -229,10 +277,12 @@ static int linked_workspace(void *argument)
     files_link(files, "work", "../linked");
     const char *given = files_path(files, "a.txt");
     files->toolbox.workspace = files_path(files, "../linked");
+    files_pin(files);
     CHECK(shows(files, "a.txt", PATH_READ, "a.txt"));
     CHECK(shows(files, given, PATH_READ, "a.txt"));
     CHECK(shows(files, "../linked/a.txt", PATH_READ, "a.txt"));
     files->toolbox.workspace = "/";
+    files_pin(files);
     CHECK(shows(files, given, PATH_READ, given + 1));
     return 0;
 }
@@ -253,7 +303,7 @@ static int open_agrees(void *argument)
     for (size_t i = 0; i < BL_COUNT(paths); i++) {
         struct stat a, b;
         struct tool_path path = {.absolute = bl_text_from(files_path(files, paths[i])),
-                                 .root = files->workspace};
+                                 .root = &files->toolbox.roots->workspace};
         int one = tool_path_open(&path, O_RDONLY | O_NONBLOCK);
         int other = tool_path_open_parts(root, paths[i], O_RDONLY | O_NONBLOCK);
         CHECK_EQUAL(one >= 0, other >= 0);
@@ -351,6 +401,8 @@ FILES_TEST(symlink_loops_are_refused, loops)
 FILES_TEST(what_is_no_path_is_refused_with_what_to_do, malformed)
 FILES_TEST(what_is_missing_is_told_with_what_may_have_been_meant, missing)
 FILES_TEST(added_folders_may_be_written_and_readable_ones_only_read, further_folders)
+FILES_TEST(a_replaced_folder_is_refused, replaced_folders)
+FILES_TEST(a_link_leads_to_no_guarded_file, guarded_links)
 FILES_TEST(a_workspace_may_be_a_link_or_the_root, linked_workspace)
 FILES_TEST(both_ways_to_open_refuse_the_same, open_agrees)
 FILES_TEST(a_link_swapped_in_after_the_check_leads_nowhere, swapped)
@@ -363,6 +415,8 @@ SUITE(path, cmocka_unit_test(paths_are_resolved_against_the_workspace),
       cmocka_unit_test(what_is_no_path_is_refused_with_what_to_do),
       cmocka_unit_test(what_is_missing_is_told_with_what_may_have_been_meant),
       cmocka_unit_test(added_folders_may_be_written_and_readable_ones_only_read),
+      cmocka_unit_test(a_replaced_folder_is_refused),
+      cmocka_unit_test(a_link_leads_to_no_guarded_file),
       cmocka_unit_test(a_workspace_may_be_a_link_or_the_root),
       cmocka_unit_test(both_ways_to_open_refuse_the_same),
       cmocka_unit_test(a_link_swapped_in_after_the_check_leads_nowhere));

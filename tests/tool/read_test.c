@@ -193,6 +193,7 @@ static int refused(void *argument)
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"../outside\"}"), 0);
     CHECK(files_says(files, true, "leads out of the workspace"));
     files->toolbox.workspace = "/dev";
+    files_pin(files);
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"zero\"}"), 0);
     CHECK(files_says(files, true, "but a device"));
     CHECK(!files_fits(files, &tool_read, "{\"path\":\"\"}"));

@@ -230,8 +230,10 @@ static _Noreturn void write_for_ever(const char *workspace, int ready)
 {
     static const atomic_bool never = false;
     char *contents[2] = {big_content('a'), big_content('b')};
+    struct bl_arena arena = {0};
+    struct tool_roots *roots = tool_roots_new(&arena, workspace, NULL, NULL);
     for (unsigned i = 0;; i++) {
-        struct file_job job = {.roots = {.workspace = workspace}, .given = BL_TEXT("big")};
+        struct file_job job = {.roots = *roots, .given = BL_TEXT("big")};
         struct file_replaced replaced;
         struct tool_path path;
         bl_buffer_init(&job.out, SIZE_MAX);
