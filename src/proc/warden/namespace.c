@@ -47,6 +47,16 @@ static _Noreturn void namespace_reap(pid_t command, int status_fd)
     }
 }
 
+/* A command that unmounts our /proc must not find the machine's below it. In a user namespace the
+ * inherited mounts are locked and stay, but there the command cannot unmount ours: it has no
+ * capability in that namespace, and in one of its own ours is locked as well. */
+static bool namespace_mount_proc(void)
+{
+    while (umount2("/proc", MNT_DETACH) == 0)
+        continue;
+    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0;
+}
+
 _Noreturn void namespace_init(const struct start *start, int status_fd, uid_t uid, gid_t gid)
 {
     /* When the warden dies, so does this process, and the kernel kills all others. It may have died
@@ -59,8 +69,7 @@ _Noreturn void namespace_init(const struct start *start, int status_fd, uid_t ui
     if ((start->flags & WARDEN_USER_NS) != 0 && !namespace_map_user(uid, gid))
         start_failed(start, errno, WARDEN_STAGE_NAMESPACE);
     prctl(PR_SET_DUMPABLE, 0);
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || !namespace_mount_proc())
         start_failed(start, errno, WARDEN_STAGE_NAMESPACE);
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (command < 0)
