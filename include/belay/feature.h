@@ -39,6 +39,7 @@ struct bl_seat {
 
 struct bl_verify_plan {
     const char *setup;           /* for a shell; NULL: none */
+    bool setup_network;          /* it may use the network */
     const char *const *commands; /* the same; end in NULL; behavioural_oracle is the last */
     uint64_t timeout_ns;         /* of each */
     const char *const *carry;    /* paths, end in NULL */

@@ -40,6 +40,7 @@ static void decide_verify(struct plan_loader *loader, const struct plan_draft *d
 
     task->verify = (struct bl_verify_plan){
         .setup = own->setup_said ? own->setup : below->setup,
+        .setup_network = own->setup_network_said ? own->setup_network : below->setup_network,
         .commands = add_command(loader->arena, choose_list(own->commands, below->commands), oracle),
         .timeout_ns = own->timeout_said     ? own->timeout_ns
                       : below->timeout_said ? below->timeout_ns

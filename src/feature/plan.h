@@ -77,6 +77,8 @@ struct plan_seat_said {
 struct plan_verify_said {
     bool setup_said;
     const char *setup;
+    bool setup_network_said;
+    bool setup_network;
     const char *const *commands;
     bool timeout_said;
     uint64_t timeout_ns;

@@ -57,12 +57,13 @@ static const char *const *read_paths(struct plan_loader *loader, const struct pl
 static void read_verify(struct plan_loader *loader, const struct plan_file *file,
                         const struct bl_json *mapping, struct plan_verify_said *verify)
 {
-    static const char *const names[] = {"setup",   "commands", "timeout", "carry",
-                                        "protect", "required", NULL};
+    static const char *const names[] = {"setup", "setup_network", "commands", "timeout",
+                                        "carry", "protect",       "required", NULL};
 
     if (!plan_keys_check(loader, file, mapping, "E10", "verify", names))
         return;
     const struct bl_json *setup = bl_json_get(mapping, BL_TEXT("setup"));
+    const struct bl_json *network = plan_member(mapping, "setup_network");
     const struct bl_json *commands = plan_member(mapping, "commands");
     const struct bl_json *timeout = plan_member(mapping, "timeout");
     const struct bl_json *carry = plan_member(mapping, "carry");
@@ -76,6 +77,8 @@ static void read_verify(struct plan_loader *loader, const struct plan_file *file
         if (is_blank(verify->setup))
             plan_fault(loader, file, setup, "E10", "verify.setup is empty");
     }
+    if (network != NULL)
+        verify->setup_network_said = plan_boolean(loader, file, network, &verify->setup_network);
     if (commands != NULL)
         read_commands(loader, file, commands, verify);
     if (timeout != NULL)

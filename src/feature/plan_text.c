@@ -107,8 +107,9 @@ static void put_verify(struct bl_buffer *out, const struct bl_verify_plan *verif
                                       "will read \"approved, not verified\"\n"));
         return;
     }
-    bl_buffer_printf(out, "    verify (%s s each%s):", plan_seconds(verify->timeout_ns, seconds),
-                     verify->required ? ", required" : "");
+    bl_buffer_printf(out, "    verify (%s s each%s%s):", plan_seconds(verify->timeout_ns, seconds),
+                     verify->required ? ", required" : "",
+                     verify->setup != NULL && verify->setup_network ? ", setup with network" : "");
     for (size_t i = 0; i < count; i++) {
         bl_buffer_append(out, i > 0 ? BL_TEXT("; ") : BL_TEXT(" "));
         put(out, verify->commands[i]);

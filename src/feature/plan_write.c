@@ -121,6 +121,7 @@ static void write_verify(struct bl_json_writer *writer, const struct bl_verify_p
     bl_json_write_object(writer);
     put_texts(writer, "commands", verify->commands);
     bl_json_put_string(writer, "setup", verify->setup);
+    bl_json_put_boolean(writer, "setup_network", verify->setup_network);
     bl_json_put_boolean(writer, "required", verify->required);
     put_double(writer, "timeout_s", seconds(verify->timeout_ns));
     put_texts(writer, "carry", verify->carry);

@@ -36,6 +36,31 @@ void seat_house_hurry(struct seat_house *house)
     }
 }
 
+bool seat_network(const struct seat_house *house, bool open)
+{
+    const struct bl_settings *settings = house->settings;
+
+    if (settings == NULL)
+        return open;
+    for (size_t i = 0; settings->allow != NULL && settings->allow[i] != NULL; i++)
+        open = open || strcmp(settings->allow[i], "network") == 0;
+    for (size_t i = 0; settings->deny != NULL && settings->deny[i] != NULL; i++)
+        open = open && !bl_tool_name_fits(settings->deny[i], "network");
+    return open;
+}
+
+const char *const *seat_shown(const struct seat_house *house, struct bl_arena *arena)
+{
+    struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_AUTO);
+
+    /* A rule that is wrong was found when the settings were read. */
+    if (house->settings != NULL)
+        bl_settings_apply(house->settings, permissions, NULL);
+    const char *const *shown = bl_permissions_shown(permissions, arena);
+    bl_permissions_free(permissions);
+    return shown;
+}
+
 static bool is_fine(struct bl_text text)
 {
     return bl_utf8_valid(text) && (text.size == 0 || memchr(text.data, '\0', text.size) == NULL);

@@ -24,6 +24,11 @@ void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl
                      const struct bl_settings *settings, const char *repository,
                      const char *git_folder, struct bl_activities *activities);
 void seat_house_done(struct seat_house *house);
+/* Whether a command in a sandbox has the network: by the rules of the user's configuration, or else
+ * as `open` says. A rule that denies it wins. */
+bool seat_network(const struct seat_house *house, bool open);
+/* Secrets that these rules show to commands in a sandbox. In the arena; end in NULL. */
+const char *const *seat_shown(const struct seat_house *house, struct bl_arena *arena);
 /* Skips the graces of all seats and verifications, now and later. */
 void seat_house_hurry(struct seat_house *house);
 

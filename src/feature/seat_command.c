@@ -176,19 +176,6 @@ static int make_arguments(struct command_run *run, const char *const **ret_argum
     return code;
 }
 
-static bool network_allowed(const struct bl_settings *settings)
-{
-    bool open = false;
-
-    if (settings == NULL)
-        return false;
-    for (size_t i = 0; settings->allow != NULL && settings->allow[i] != NULL; i++)
-        open = open || strcmp(settings->allow[i], "network") == 0;
-    for (size_t i = 0; settings->deny != NULL && settings->deny[i] != NULL; i++)
-        open = open && !bl_tool_name_fits(settings->deny[i], "network");
-    return open;
-}
-
 static int enter_sandbox(struct command_run *run, const char *const *arguments)
 {
     const struct seat_order *order = run->order;
@@ -202,7 +189,8 @@ static int enter_sandbox(struct command_run *run, const char *const *arguments)
         .workspace = order->directory,
         .readable = readable,
         .writable = writable,
-        .network = network_allowed(run->house->settings),
+        .network = seat_network(run->house, false),
+        .shown = seat_shown(run->house, run->arena),
     };
 
     if (view.sandbox != BL_SANDBOX_OFF)

@@ -38,6 +38,7 @@ struct verification {
     enum bl_sandbox sandbox;
     enum bl_mechanism container;
     const char *const *environment;
+    const char *const *shown; /* secrets that are not hidden */
     struct seat_run_handle handle;
     struct bl_capture capture;
     struct bl_warden_end end;
@@ -173,6 +174,7 @@ static int run_command(struct verification *work, const char *text, bool network
         .sandbox = work->sandbox,
         .workspace = work->order->folder,
         .readable = readable,
+        .shown = work->shown,
         .network = network,
     };
     struct bl_command command = {
@@ -299,7 +301,8 @@ static int run_one(struct verification *work, const char *text, bool setup)
     bool timed_out;
     int expected = gate != NULL ? gate->expected_exit : 0;
     tell_begin(work->order, text);
-    int code = run_timed(work, text, timeout_ns, setup, &timed_out);
+    bool network = setup && seat_network(work->house, work->order->plan->setup_network);
+    int code = run_timed(work, text, timeout_ns, network, &timed_out);
     int exit_code = exit_code_of(work, code, timed_out);
     note_run(work, text, setup, exit_code, started_ns);
     if (is_stop(code))
@@ -312,7 +315,9 @@ static int run_one(struct verification *work, const char *text, bool setup)
     if (why == NULL && no_tests)
         why = "exited with 5: there was nothing to check";
     if (why == NULL && setup)
-        why = bl_arena_printf(work->arena, "exited with %d", exit_code).data;
+        why = bl_arena_printf(work->arena, "exited with %d%s", exit_code,
+                              network ? "" : " (without network: see verify.setup_network)")
+                  .data;
     if (why != NULL)
         settle(work, VERIFY_ABSENT,
                bl_arena_printf(work->arena, "Verification is absent: %s%s %s.", what, shown, why),
@@ -460,6 +465,7 @@ static int run_all(struct verification *work, struct feature_git *git, const cha
         return code;
     choose_sandbox(work);
     work->environment = make_environment(work);
+    work->shown = seat_shown(work->house, work->arena);
     if (plan != NULL && plan->setup != NULL)
         code = run_one(work, plan->setup, true);
     if (code != 0 || outcome->value == VERIFY_ABSENT)

@@ -171,7 +171,8 @@ static void verify_is_handed_down_key_by_key(void **state BL_UNUSED)
                "behavioural_oracle: {command: ./oracle}\n"
                "belay: {verify: {commands: [own], timeout: 7s, setup: null}}\n");
     plans_accept(&place,
-                 PLAN_HEAD "belay: {verify: {setup: npm ci, commands: [make test, make lint], "
+                 PLAN_HEAD "belay: {verify: {setup: npm ci, setup_network: true, "
+                           "commands: [make test, make lint], "
                            "timeout: 9, carry: [node_modules], protect: ['tests/**'], "
                            "required: true}}\n",
                  &loaded);
@@ -185,6 +186,7 @@ static void verify_is_handed_down_key_by_key(void **state BL_UNUSED)
     assert_string_equal(a->carry[0], "node_modules");
     assert_true(a->required);
     assert_string_equal(b->setup, "npm ci");
+    assert_true(b->setup_network);
     assert_string_equal(b->commands[1], "make lint");
     assert_null(b->commands[2]);
     assert_int_equal(b->timeout_ns, 9 * BL_NS_PER_S);

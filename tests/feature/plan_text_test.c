@@ -140,6 +140,7 @@ static void the_plan_as_JSON(void **state BL_UNUSED)
               "\"sandbox\":\"off\"}");
     expect_at(json, "/tasks/0/verify/commands", "[\"make test\"]");
     expect_at(json, "/tasks/0/verify/setup", "\"npm ci\"");
+    expect_at(json, "/tasks/0/verify/setup_network", "false");
     expect_at(json, "/tasks/0/criteria", "[{\"id\":\"AC-001\",\"text\":\"done\"}]");
     plans_done(&loaded);
     place_done(&place);

@@ -1,5 +1,6 @@
 #include "helpers.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -284,6 +286,59 @@ static int absent(struct bench *bench)
     CHECK_EQUAL(bench->outcome.run_count, 0);
     bench->commit = commit;
     return 0;
+}
+
+/* What a Player wrote runs in setup, too. */
+static int setup_is_held(struct bench *bench)
+{
+    char home[PATH_SIZE], before[PATH_SIZE], command[300];
+    struct bl_container_check check;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    static const char *const rules[] = {"read(~/.ssh/)", NULL}, *const network[] = {"network",
+                                                                                    NULL};
+    struct bl_settings settings = {0};
+    bl_sandbox_check(&check);
+    if (!check.available)
+        return 0;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQUAL(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    CHECK_EQUAL(listen(listener, 8), 0);
+    CHECK_EQUAL(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    snprintf(command, sizeof command, "bash -c ': >/dev/tcp/127.0.0.1/%d'",
+             ntohs(address.sin_port));
+    bench->plan.setup = command;
+    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "without network: see verify.setup_network"));
+    bench->plan.setup_network = true;
+    CHECK(comes_to(bench, "true", VERIFY_PASSED, ""));
+    CHECK(comes_to(bench, command, VERIFY_FAILED, "exited with 1"));
+    bench->house.settings = &settings;
+    settings.deny = network;
+    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "without network"));
+    close(listener);
+    snprintf(home, sizeof home, "/var/tmp/belay-home-XXXXXX"); /* /tmp is hidden with all in it */
+    CHECK(mkdtemp(home) != NULL);
+    snprintf(before, sizeof before, "%s", getenv("HOME") != NULL ? getenv("HOME") : "/");
+    setenv("HOME", home, 1);
+    const char *folder = bl_arena_printf(&bench->arena, "%s/.ssh", home).data;
+    const char *key = bl_arena_printf(&bench->arena, "%s/id", folder).data;
+    CHECK_EQUAL(mkdir(folder, 0700), 0);
+    close(open(key, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    bench->plan.setup = "test ! -e ~/.ssh/id";
+    CHECK(comes_to(bench, "test ! -e ~/.ssh/id", VERIFY_PASSED, ""));
+    settings.allow = rules;
+    bench->plan.setup = NULL;
+    CHECK(comes_to(bench, "test -e ~/.ssh/id", VERIFY_PASSED, ""));
+    setenv("HOME", before, 1);
+    CHECK(unlink(key) == 0 && rmdir(folder) == 0 && rmdir(home) == 0);
+    bench->house.settings = NULL;
+    return 0;
+}
+
+static void setup_has_no_network_and_no_secrets(void **state)
+{
+    (void)state;
+    with_bench(setup_is_held);
 }
 
 static void F43_what_could_not_be_found_out_is_absent(void **state)
@@ -783,6 +838,7 @@ SUITE(verify, cmocka_unit_test(all_that_ran_and_said_yes_is_passed),
       cmocka_unit_test(F43_no_commands_is_none),
       cmocka_unit_test(F8_a_command_over_its_own_limit_is_absent_and_stops_nothing),
       cmocka_unit_test(F8_a_stop_in_a_command_leaves_nothing),
+      cmocka_unit_test(setup_has_no_network_and_no_secrets),
       cmocka_unit_test(a_stop_in_setup_leaves_nothing),
       cmocka_unit_test(the_deadline_of_the_task_stops_it),
       cmocka_unit_test(a_stop_in_the_copy_leaves_nothing),
