@@ -78,7 +78,7 @@ static void add_option(struct words *words, const char *option, const char *from
         add(words, to);
 }
 
-static size_t count_words(const char *const *list)
+size_t sandbox_list_count(const char *const *list)
 {
     size_t count = 0;
 
@@ -89,7 +89,7 @@ static size_t count_words(const char *const *list)
 
 static struct words words_for(struct bl_arena *arena, size_t mounts, const char *const *arguments)
 {
-    size_t room = OPTIONS_MAX + 3 * mounts + count_words(arguments) + 1;
+    size_t room = OPTIONS_MAX + 3 * mounts + sandbox_list_count(arguments) + 1;
 
     return (struct words){.arena = arena,
                           .items = bl_arena_zalloc(arena, room * sizeof(const char *))};
@@ -231,7 +231,7 @@ struct folder_list {
 static int canonical_folders(const struct folder_list *list, const char *const *folders,
                              const char *const **ret_folders, struct bl_error *error)
 {
-    size_t count = count_words(folders);
+    size_t count = sandbox_list_count(folders);
     size_t kept = 0;
     const char **result = bl_arena_zalloc(list->arena, (count + 1) * sizeof *result);
 

@@ -36,6 +36,11 @@ void mounts_settle(struct mounts *mounts);
 /* True when it is the folder, or below it; both absolute, without links. */
 bool sandbox_path_below(const char *path, const char *folder);
 
+/* ---- sandbox.c ------------------------------------------------------------------------------- */
+
+/* Of a list that ends in NULL; NULL: none. */
+size_t sandbox_list_count(const char *const *list);
+
 /* ---- sandbox_hide.c -------------------------------------------------------------------------- */
 
 /* Adds what no command gets to see, but for the secrets in `shown` (may be NULL). */

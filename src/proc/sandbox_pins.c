@@ -122,7 +122,12 @@ static void pin_git(struct bl_sandbox_pins *pins, const char *root)
 
 /* ---- Private paths --------------------------------------------------------------------------- */
 
-/* Holds the folders between the root and the path, without both. */
+static bool is_inside(const char *path, const char *root)
+{
+    return strcmp(path, root) != 0 && sandbox_path_below(path, root);
+}
+
+/* Holds the folders between the root and the path inside of it, without both. */
 static void pin_between(struct bl_sandbox_pins *pins, const char *root, const char *path)
 {
     for (size_t end = strlen(root) + 1; path[end] != '\0'; end++) {
@@ -141,26 +146,17 @@ static void pin_private(struct bl_sandbox_pins *pins, const char *root)
     const char *const *paths = sandbox_own_folders(&pins->arena);
 
     for (; *paths != NULL; paths++) {
-        if (strcmp(*paths, root) == 0 || !sandbox_path_below(*paths, root))
+        if (!is_inside(*paths, root))
             continue;
         bl_folder_make(*paths, 0700);
         pin_between(pins, root, *paths);
     }
     for (paths = bl_sandbox_secrets(&pins->arena); *paths != NULL; paths++)
-        if (sandbox_path_below(*paths, root))
+        if (is_inside(*paths, root))
             pin_between(pins, root, *paths);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
-
-static size_t list_count(const char *const *list)
-{
-    size_t count = 0;
-
-    while (list != NULL && list[count] != NULL)
-        count++;
-    return count;
-}
 
 static void pins_add_folders(struct bl_sandbox_pins *pins, const char *const *folders,
                              bool writable)
@@ -182,8 +178,8 @@ struct bl_sandbox_pins *bl_sandbox_pins_new(const struct bl_sandbox_view *view)
     struct bl_sandbox_pins *pins = bl_zalloc(sizeof *pins);
     bool writable = view->sandbox == BL_SANDBOX_WORKSPACE;
     const char *const workspace[] = {view->workspace, NULL};
-    size_t count =
-        1 + list_count(view->folders) + list_count(view->readable) + list_count(view->writable);
+    size_t count = 1 + sandbox_list_count(view->folders) + sandbox_list_count(view->readable) +
+                   sandbox_list_count(view->writable);
 
     bl_arena_init(&pins->arena);
     pins->folders = bl_arena_zalloc(&pins->arena, count * sizeof *pins->folders);

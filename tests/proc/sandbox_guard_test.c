@@ -384,6 +384,10 @@ static void a_home_as_workspace_keeps_belays_configuration(void **state)
     (void)state;
     house_begin(&house);
     outside(house.home, "mkdir -p .config .ssh && echo x >.config/other");
+    /* What is named has nothing inside of it to hold. */
+    char ssh[100];
+    snprintf(ssh, sizeof ssh, "%s/.ssh", house.home);
+    assert_int_equal(run(BL_SANDBOX_WORKSPACE, ssh, false, "echo x >file && rm file"), 0);
     assert_int_equal(run(BL_SANDBOX_WORKSPACE, house.home, false,
                          "exec 2>/dev/null; mkdir -p .config/belay .local/share/belay .ssh;"
                          "echo x >.config/belay/config.yaml; echo x >.local/share/belay/file;"
