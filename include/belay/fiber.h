@@ -409,11 +409,11 @@ struct bl_unit {
     enum bl_unit_kind kind;
     enum bl_fate fate;
     enum bl_mechanism mechanism;
-    uint32_t processes; /* of its tree, when it was stopped */
-    uint32_t survivors; /* counted, or BL_SURVIVORS_UNKNOWN */
+    uint32_t processes;                  /* of its tree, when it was stopped */
+    uint32_t survivors;                  /* counted, or BL_SURVIVORS_UNKNOWN */
     char unverified[BL_UNVERIFIED_SIZE]; /* why it is unknown; else empty */
-    int signal; /* the strongest that was needed; 0: none */
-    double ms;  /* from the stop to its end */
+    int signal;                          /* the strongest that was needed; 0: none */
+    double ms;                           /* from the stop to its end */
     char id[72];
     char name[72];        /* may be empty */
     char detail[120];     /* may be empty */

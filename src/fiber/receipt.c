@@ -376,6 +376,5 @@ int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
                                 sum.processes == 1 ? "" : "es");
     if (code == 0)
         code = bl_buffer_append(out, BL_TEXT(". "));
-    return code != 0 ? code
-                     : bl_survivors_text(sum.survivors, bl_text_from(sum.unverified), out);
+    return code != 0 ? code : bl_survivors_text(sum.survivors, bl_text_from(sum.unverified), out);
 }

@@ -82,10 +82,24 @@ static bool is_stuck(const struct bl_warden *warden)
            (state == 'T' || state == 't');
 }
 
-/* Waits for the exit of the warden itself, and reaps it. One that is stuck is continued, and killed
- * when that does not help. */
-static void reap_warden(struct bl_warden *warden)
+/* True: something of its tree is there. An honest warden that has said its last word has none. */
+static bool holds_tree(const struct bl_warden *warden)
 {
+    struct tree tree = {0};
+    bool holds = false;
+    tree_add_children(proc_view(), &tree, warden->started.pid);
+    for (size_t i = 0; i < tree.count; i++)
+        holds = holds || tree_life_of(proc_view(), tree.pids[i], NULL) != TREE_DEAD;
+    tree_done(&tree);
+    return holds;
+}
+
+/* Waits for the exit of the warden itself, and reaps it. One that is stuck is continued. When that
+ * does not help, or when it holds a tree, somebody else has spoken in its name: the tree is killed
+ * from here, and the warden. True: it has exited by itself, with 0. */
+static bool reap_warden(struct bl_warden *warden)
+{
+    bool attacked = false;
     for (int tries = 0; !warden->reaped; tries++) {
         struct bl_scope limit, *outer = bl_scope_current();
         bl_scope_init(&limit, outer);
@@ -95,13 +109,18 @@ static void reap_warden(struct bl_warden *warden)
         bl_scope_enter(outer);
         bl_scope_done(&limit);
         warden->reaped = code == 0;
-        if (code != BL_ETIMEDOUT && code != 0)
-            return;
-        if (code != 0 && is_stuck(warden))
-            kill(warden->started.pid, tries == 0 ? SIGCONT : SIGKILL);
-        else if (code != 0 && tries * ANSWER_NS >= PROOF_NS_MAX / 2)
+        if (code != BL_ETIMEDOUT)
+            break;
+        bool stuck = is_stuck(warden);
+        if (stuck && tries == 0) {
+            kill(warden->started.pid, SIGCONT);
+        } else if (stuck || holds_tree(warden) || tries * ANSWER_NS >= PROOF_NS_MAX / 2) {
+            attacked = true;
+            proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
             kill(warden->started.pid, SIGKILL);
+        }
     }
+    return warden->reaped && !attacked && !warden->lost.by_signal && warden->lost.status == 0;
 }
 
 /* The warden has gone without a word, or with one that does not count. In a namespace the kernel
@@ -132,9 +151,8 @@ static void close_warden(struct bl_warden *warden, bool believed)
     struct bl_scope shield;
     warden->closing = true;
     bl_shield_begin(&shield, PROOF_NS_MAX);
-    reap_warden(warden);
+    bool exited = reap_warden(warden);
     bl_list_remove(&warden->link);
-    bool exited = warden->reaped && !warden->lost.by_signal && warden->lost.status == 0;
     if (!believed || !exited || proc_orphans_seen())
         sweep_after(warden);
     bl_shield_end(&shield);

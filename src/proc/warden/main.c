@@ -248,7 +248,7 @@ static int warden_main(char **arguments, const struct owner *owner)
                     .flags = (int)warden_number(arguments[WARDEN_ARGUMENT_FLAGS]),
                     .grace_ms = warden_number(arguments[WARDEN_ARGUMENT_GRACE_MS]),
                     .processes_max = warden_number(arguments[WARDEN_ARGUMENT_PROCESSES]),
-                    .record = atoi(arguments[WARDEN_ARGUMENT_RECORD]),
+                    .record = (int)strtol(arguments[WARDEN_ARGUMENT_RECORD], NULL, 10),
                     .cgroup = arguments[WARDEN_ARGUMENT_CGROUP]},
         .owner = *owner,
         .status_fd = -1,
