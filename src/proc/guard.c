@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 
 #define RECORDS_PREFIX "wardens-"
 #define RELIC_S        (24 * 3600)
+#define RELIC_SHARE    16
 
 /* Of this process; the loop's thread alone touches it after the start. */
 static struct {
@@ -61,8 +63,10 @@ pid_t proc_guard_pid(void)
     return own.guard.pid;
 }
 
-static void guard_reap(void)
+/* With no warden left it has nothing to do, and ends in no better way by itself. */
+static void guard_end(void)
 {
+    kill(own.guard.pid, SIGKILL);
     close(own.guard.lifeline);
     waitid(P_PIDFD, (id_t)own.guard.pidfd, &(siginfo_t){0}, WEXITED);
     close(own.guard.pidfd);
@@ -71,13 +75,15 @@ static void guard_reap(void)
 
 /* One that was killed is replaced. Where it cannot be started the wardens do without: they need it
  * only when they are attacked. */
-static void guard_ensure(void)
+void proc_guard_ensure(void)
 {
+    if (own.records < 0)
+        return;
     siginfo_t info = {0};
     if (own.guard.pid != 0 &&
         waitid(P_PIDFD, (id_t)own.guard.pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid != 0)
-        guard_reap();
+        guard_end();
     if (own.guard.pid == 0 && proc_start_guard(own.records, &own.guard, NULL) != 0)
         own.guard = (struct proc_started){0};
 }
@@ -86,7 +92,6 @@ int proc_record_take(void)
 {
     if (own.records < 0)
         return -1;
-    guard_ensure();
     for (int i = 0; i < RECORDS_MAX; i++) {
         if ((own.used[i / 8] >> (i % 8) & 1) == 0) {
             own.used[i / 8] |= (uint8_t)(1u << (i % 8));
@@ -105,9 +110,11 @@ void proc_record_free(int number)
 }
 
 /* Files of processes that were killed stay, since each of their sessions reads them when it is next
- * opened; for a day. */
+ * opened; for a day. One process of sixteen looks for them. */
 static void guard_remove_relics(void)
 {
+    if (getpid() % RELIC_SHARE != 0)
+        return;
     int fd = openat(own.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -125,7 +132,7 @@ static void guard_remove_relics(void)
 void bl_proc_protect_end(void)
 {
     if (own.guard.pid != 0) {
-        guard_reap();
+        guard_end();
         guard_remove_relics();
     }
     if (own.records < 0)

@@ -27,8 +27,11 @@ int proc_start_guard(int records, struct proc_started *ret_started, struct bl_er
 
 /* ---- Records and the guard (guard.c) ---- */
 
-/* The number of a free record; -1: there are no records. Starts the guard with the first. */
+/* The number of a free record; -1: there are no records. */
 int proc_record_take(void);
+/* Starts the guard where there are records, unless it runs. Called once a command runs: what it
+ * costs does not delay that. */
+void proc_guard_ensure(void);
 void proc_record_free(int number);
 /* Of the file, for a warden; -1: none. */
 int proc_records_fd(void);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* A look takes microseconds for each process. */
-#define LOOK_US_MAX  50000
+#define LOOK_US_MAX  20000
 #define QUICK_PASSES 4
 
 /* ---- Where to look --------------------------------------------------------------------------- */

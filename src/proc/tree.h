@@ -73,7 +73,7 @@ struct tree_count {
     int error;       /* as in struct tree: not 0, and there may be more */
 };
 
-/* Of everything below this process, without `except` (0: nobody), in 50 ms at most: */
+/* Of everything below this process, without `except` (0: nobody), in 20 ms at most: */
 struct tree_count tree_count_own(const struct tree_view *view, pid_t except);
 /* stops the children, and those that they are just making: those of `except`, where that is the
  * init of a namespace; */

@@ -407,6 +407,7 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
                             warden->lost.status);
     }
     if (code == 0) {
+        proc_guard_ensure();
         *ret_warden = warden;
         return 0;
     }

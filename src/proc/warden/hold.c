@@ -58,6 +58,7 @@ struct warden {
     enum state state;
     bool command_ended;
     int command_status;
+    bool counting;  /* those that are reaped, killed by the rounds of killing */
     bool childless; /* waitpid has said that there is no child */
     bool by_limit;
     unsigned rounds;      /* of killing */
@@ -148,6 +149,7 @@ static void hold_reap(struct warden *warden)
     bool over = false;
     pid_t pid = 0;
     for (int i = 0; i < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0; i++) {
+        warden->processes += warden->counting && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         if (pid == warden->hold->child && warden->hold->init == 0) {
             over = true;
             command_status = status;
@@ -168,23 +170,19 @@ static void hold_enter_killing(struct warden *warden)
     hold_enter(warden, KILLING, KILL_MS_MAX);
 }
 
+/* How many there are when it is killed without a grace is seen when they are reaped; those in a
+ * namespace are reaped by its init. */
 static void hold_begin_kill(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
     if (warden->state == KILLING)
         return;
-    hold_hurry();
-    tree_freeze_own(&hold->view, hold->init); /* a storm leaves this process no processor */
-    hold_calm();
-    hold_reap(warden); /* there may be many dead, and each makes a look at the tree longer */
     /* A stop does not wait for those that end a little later. */
     if (warden->state == SETTLING)
         hold_tell_ended(warden, 0);
-    if (warden->state < ASKED) {
-        hold_hurry();
+    warden->counting = warden->state < ASKED && hold->init == 0;
+    if (warden->state < ASKED && hold->init != 0)
         warden->processes = hold_number(tree_count_own(&hold->view, hold->init));
-        hold_calm();
-    }
     hold_enter_killing(warden);
 }
 
@@ -276,8 +274,6 @@ static void hold_kill_round(struct warden *warden)
     const struct hold *hold = warden->hold;
     hold_hurry();
     warden->rounds++;
-    if (warden->processes > 0 || !warden->command_ended)
-        warden->strongest = SIGKILL;
     if (hold->init != 0)
         kill(hold->init, SIGKILL);
     if (hold->options.container == WARDEN_CGROUP2)
@@ -312,6 +308,7 @@ static void hold_count_survivors(struct warden *warden)
         warden->doubt = WARDEN_DOUBT_UNREAPED;
     } else {
         warden->survivors = (int32_t)first.living;
+        warden->processes += warden->counting ? first.living : 0;
     }
 }
 
@@ -380,6 +377,8 @@ static void hold_tick(struct warden *warden)
 static void hold_tell_quiet(struct warden *warden)
 {
     struct hold *hold = warden->hold;
+    if (warden->rounds > 0 && (warden->processes > 0 || !warden->command_ended))
+        warden->strongest = SIGKILL;
     hold->record.state = RECORD_ENDED;
     hold->record.processes = (int32_t)warden->processes;
     hold->record.survivors = warden->survivors;
