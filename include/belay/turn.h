@@ -688,6 +688,7 @@ struct bl_run_result {
     struct bl_stop stop;          /* of the run's scope; reason BL_STOP_NONE: not stopped */
     struct bl_text receipt;       /* JSON; empty: none */
     struct bl_text receipt_line;  /* for people; empty: none */
+    uint32_t survivors;           /* of the receipt; not 0: the stop has failed */
     const struct bl_error *error; /* of the last turn; NULL: none */
 };
 
@@ -699,7 +700,7 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
             struct bl_run_result *ret_result);
 /* The members of the `run` envelope that come from it: turns_completed … receipt. */
 void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_result *result);
-/* 0, 1, 3, 124, 130 or 143. */
+/* 0, 1, 3, 124, 130 or 143; 1 after a stop that is not proved, however the run ended. */
 int bl_run_exit_code(const struct bl_run_result *result);
 
 #endif

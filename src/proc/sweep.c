@@ -204,32 +204,6 @@ bool proc_orphans_seen(void)
 
 /* ---- Cgroups --------------------------------------------------------------------------------- */
 
-static int sweep_open_file(const char *cgroup, const char *name, int flags)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", cgroup, name);
-    return open(path, flags | O_CLOEXEC);
-}
-
-/* By its own file, which misses processes whose main thread has ended, and one by one. */
-static void sweep_kill_cgroup(const char *cgroup)
-{
-    struct tree members = {0};
-    int fd = sweep_open_file(cgroup, "cgroup.kill", O_WRONLY);
-    if (fd >= 0 && write(fd, "1", 1) < 0)
-        errno = 0;
-    if (fd >= 0)
-        close(fd);
-    fd = sweep_open_file(cgroup, "cgroup.procs", O_RDONLY);
-    if (fd >= 0) {
-        tree_add_list(&members, fd);
-        close(fd);
-    }
-    for (size_t i = 0; i < members.count; i++)
-        kill(members.pids[i], SIGKILL);
-    tree_done(&members);
-}
-
 static bool sweep_is_cgroup(const char *path)
 {
     return path[0] == '/';
@@ -243,7 +217,7 @@ void proc_sweep_cgroup(const char *path, struct proc_rest *ret_rest)
         return;
     int error = EBUSY;
     for (uint64_t until_ns = proc_now_ns() + SWEEP_NS_MAX; proc_now_ns() < until_ns;) {
-        sweep_kill_cgroup(path);
+        tree_kill_cgroup(path);
         if (rmdir(path) == 0 || errno == ENOENT)
             return;
         error = errno;
@@ -259,7 +233,7 @@ void proc_kill_below(pid_t pid, const char *cgroup, uint64_t limit_ns)
         struct tree tree = {0};
         size_t living = 0;
         if (sweep_is_cgroup(cgroup))
-            sweep_kill_cgroup(cgroup);
+            tree_kill_cgroup(cgroup);
         tree_add_children(proc_view(), &tree, pid);
         tree_kill(proc_view(), &tree);
         for (size_t i = 0; i < tree.count; i++)

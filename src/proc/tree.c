@@ -347,6 +347,31 @@ void tree_send_each(const struct tree *tree, int signal)
     }
 }
 
+static int tree_open_in(const char *folder, const char *name, int flags)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return open(path, flags | O_CLOEXEC);
+}
+
+void tree_kill_cgroup(const char *path)
+{
+    struct tree members = {0};
+    int fd = tree_open_in(path, "cgroup.kill", O_WRONLY);
+    if (fd >= 0 && write(fd, "1", 1) < 0)
+        errno = 0;
+    if (fd >= 0)
+        close(fd);
+    fd = tree_open_in(path, "cgroup.procs", O_RDONLY);
+    if (fd >= 0) {
+        tree_add_list(&members, fd);
+        close(fd);
+    }
+    for (size_t i = 0; i < members.count; i++)
+        kill(members.pids[i], SIGKILL);
+    tree_done(&members);
+}
+
 /* Processes that fork and exit all the time leave this process as many dead children as it does not
  * reap, and one that looks at each is always too late. So the children are only signalled, the
  * youngest first, since those alive are the last in the list; each with the group that it may lead,

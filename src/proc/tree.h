@@ -53,6 +53,10 @@ void tree_kill(const struct tree_view *view, struct tree *tree);
 /* Sends a signal to those in it, the last first, each with the group that it may lead. */
 void tree_send_each(const struct tree *tree, int signal);
 
+/* Kills what is in a cgroup: by its own file, which misses a process whose main thread has ended
+ * (seen on Linux 6.18: the signal goes to that thread), and one by one. */
+void tree_kill_cgroup(const char *path);
+
 enum tree_life {
     TREE_DEAD, /* gone, or a zombie without a thread that runs */
     TREE_ALIVE,

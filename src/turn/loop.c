@@ -44,6 +44,7 @@ static void settle_stop(struct bl_receipt *receipt, struct bl_arena *arena,
 
     bl_scope_claim(receipt->scope);
     run->receipt = turn_receipt_text(receipt, arena);
+    run->survivors = bl_receipt_survivors(receipt);
     bl_scope_stop_read(receipt->scope, &run->stop);
     if (run->receipt.size == 0)
         return;
@@ -209,6 +210,8 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
 
 int bl_run_exit_code(const struct bl_run_result *result)
 {
+    if (result->survivors != 0)
+        return 1;
     switch (result->end) {
     case BL_TURN_COMPLETED: return 0;
     case BL_TURN_MAX_TURNS:

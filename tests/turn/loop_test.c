@@ -284,7 +284,20 @@ SCENE(first_turn_overflow_leaves_an_empty_session_and_success_then_overflow_only
     return 0;
 }
 
-SUITE(loop, cmocka_unit_test(without_a_continuation_there_is_exactly_one_turn),
+static void a_stop_that_is_not_proved_has_failed(void **state)
+{
+    static const uint32_t failed[] = {1, 7, BL_SURVIVORS_UNKNOWN};
+    struct bl_run_result result = {.end = BL_TURN_TIMEOUT};
+    (void)state;
+    assert_int_equal(bl_run_exit_code(&result), 124);
+    for (size_t i = 0; i < BL_COUNT(failed); i++) {
+        result.survivors = failed[i];
+        assert_int_equal(bl_run_exit_code(&result), 1);
+    }
+}
+
+SUITE(loop, cmocka_unit_test(a_stop_that_is_not_proved_has_failed),
+      cmocka_unit_test(without_a_continuation_there_is_exactly_one_turn),
       cmocka_unit_test(continuation_prompt_stands_alone_in_place_of_any_suffix),
       cmocka_unit_test(one_deadline_stands_over_all_turns),
       cmocka_unit_test(deadline_of_zero_is_one_timeout_without_a_call),

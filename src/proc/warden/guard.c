@@ -33,18 +33,6 @@ static bool guard_is_there(const struct tree_view *view, const struct record *re
            tree_life_of(view, record->pid, NULL) != TREE_DEAD;
 }
 
-static void guard_write_cgroup(const struct record *record)
-{
-    char path[sizeof record->cgroup + 16];
-    snprintf(path, sizeof path, "%s/cgroup.kill", record->cgroup);
-    int fd = record->cgroup[0] == '/' ? open(path, O_WRONLY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return;
-    if (write(fd, "1", 1) < 0)
-        errno = 0;
-    close(fd);
-}
-
 /* Kills what is below the warden until three rounds find nobody, then the warden. It is continued
  * in each round: where it was only stopped it reaps, and does its own work. */
 static void guard_take_over(const struct tree_view *view, struct record *record)
@@ -54,7 +42,8 @@ static void guard_take_over(const struct tree_view *view, struct record *record)
         struct tree tree = {0};
         size_t living = 0;
         kill(record->pid, SIGCONT);
-        guard_write_cgroup(record);
+        if (record->cgroup[0] == '/')
+            tree_kill_cgroup(record->cgroup);
         tree_add_children(view, &tree, record->pid);
         tree_kill(view, &tree);
         for (size_t i = 0; i < tree.count; i++)
@@ -73,7 +62,7 @@ static void guard_empty_cgroup(const struct record *record)
 {
     uint64_t give_up_us = warden_now_us() + GIVE_UP_US;
     while (rmdir(record->cgroup) < 0 && errno == EBUSY && warden_now_us() < give_up_us) {
-        guard_write_cgroup(record);
+        tree_kill_cgroup(record->cgroup);
         guard_sleep(ROUND_US);
     }
 }
