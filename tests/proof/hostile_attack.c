@@ -62,8 +62,10 @@ void attack_limit(const char *argument)
     } limits[] = {{"nofile", RLIMIT_NOFILE}, {"as", RLIMIT_AS},   {"nproc", RLIMIT_NPROC},
                   {"stack", RLIMIT_STACK},   {"cpu", RLIMIT_CPU}, {"data", RLIMIT_DATA}};
     const struct rlimit nothing = {0, 0};
-    /* Without room for a stack the next call may be the end of it. */
-    bool deadly = strcmp(argument, "stack") == 0 || strcmp(argument, "all") == 0;
+    /* Without room for a stack the next call may be the end of it, and without time of the
+     * processor the kernel kills it: that is as good as SIGKILL. */
+    bool deadly = strcmp(argument, "stack") == 0 || strcmp(argument, "cpu") == 0 ||
+                  strcmp(argument, "all") == 0;
     hostile_say(deadly ? HOSTILE_ATTACK HOSTILE_DEADLY : HOSTILE_ATTACK);
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         if (strcmp(argument, limits[i].name) == 0 || strcmp(argument, "all") == 0)
