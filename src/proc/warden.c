@@ -393,6 +393,7 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
         return code;
     }
     bl_list_push_back(&living, &warden->link);
+    proc_guard_ensure();
     code = bl_descriptor_new(warden->started.control, &warden->control);
     if (code == 0)
         code = await_answer(warden, &warden->start_known, 0, false);
@@ -407,7 +408,6 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
                             warden->lost.status);
     }
     if (code == 0) {
-        proc_guard_ensure();
         *ret_warden = warden;
         return 0;
     }
