@@ -99,7 +99,7 @@ struct hold {
 /* The pid of the command as belay sees it. */
 pid_t hold_command_pid(const struct hold *hold);
 /* Holds the command until nothing of it is left, or the rest cannot be killed, and tells belay.
- * `failed`: it was not started; what there is of it is killed. */
+ * `failed`: it was not started, and any process of it is killed. */
 void hold_run(struct hold *hold, bool failed);
 /* Belay may be gone: then nobody needs to know. */
 void hold_say(const struct warden_message *message);
