@@ -100,7 +100,8 @@ int bl_terminal_open(uint16_t rows, uint16_t columns, int *ret_ours, int *ret_en
 void bl_program_find(const char *name, const char *variable, char *out, size_t size);
 
 /* Process-wide, so the program switches it on: makes this process a subreaper, so that the tree of
- * a warden that was killed comes here and is swept. Only where every child is a warden. */
+ * a warden that was killed comes here and is swept. Only where every child is a warden. A SIGCHLD
+ * that is ignored is set to its default. */
 int bl_proc_adopt_orphans(void);
 
 /* Process-wide as well. Makes this process not dumpable, so that a tool of the same user can

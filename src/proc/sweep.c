@@ -56,8 +56,18 @@ bool proc_adopting(void)
     return own.adopting;
 }
 
+/* An ignored SIGCHLD is inherited (a caller that does not wait for its children): the kernel would
+ * reap the wardens, and nobody knew how they ended. */
+static void sweep_heed_children(void)
+{
+    struct sigaction action;
+    if (sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+        signal(SIGCHLD, SIG_DFL);
+}
+
 int bl_proc_adopt_orphans(void)
 {
+    sweep_heed_children();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         return bl_error_from_errno(errno);
     /* A program that was executed in place of a shell has the shell's children. */

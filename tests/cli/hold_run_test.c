@@ -85,6 +85,17 @@ static void the_environment_is_whole(void **state)
     assert_string_equal(run.out, "whole\n");
 }
 
+/* A caller that does not wait for its children may ignore it, and belay inherits that. */
+static void a_sigchld_ignored_by_the_caller_does_not_hide_the_end(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    RUN(&run, "hold", "--timeout", "10s", "--", "env", "--ignore-signal=CHLD", runner_program(),
+        "hold", "--", "sh", "-c", "exit 3");
+    assert_int_equal(run.exit_code, 3);
+}
+
 static void not_found_and_not_executable_are_told_apart(void **state)
 {
     static struct run run;
@@ -457,6 +468,7 @@ SUITE(hold_run, HELD_TEST(bytes_pass_through_as_they_are),
       cmocka_unit_test(a_closed_standard_output_is_the_commands_to_notice),
       HELD_TEST(a_reader_that_is_gone_ends_the_command_as_ever),
       cmocka_unit_test(the_environment_is_whole),
+      cmocka_unit_test(a_sigchld_ignored_by_the_caller_does_not_hide_the_end),
       cmocka_unit_test(not_found_and_not_executable_are_told_apart),
       HELD_TEST(the_command_sees_the_signal_that_came),
       HELD_TEST(ctrl_c_on_a_terminal_reaches_the_command_as_sigint),
