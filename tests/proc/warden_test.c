@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../src/proc/parts.h"
 #include "helpers.h"
 
 #define SOON_MS 3000.0
@@ -188,6 +190,57 @@ static void background_processes_end_with_their_warden(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(keeps_until_freed, &container);
+}
+
+/* A wait that is over soon, or fails. */
+static int wait_soon(struct bl_warden *warden, struct bl_warden_end *ret_end)
+{
+    struct bl_scope limit, *outer = bl_scope_current();
+    bl_scope_init(&limit, outer);
+    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), (uint64_t)SOON_MS * MS));
+    bl_scope_enter(&limit);
+    int code = proc_warden_wait_tree(warden, ret_end);
+    bl_scope_enter(outer);
+    bl_scope_done(&limit);
+    return code;
+}
+
+/* As a process is that joined another PID namespace, and whose parent there is not the warden. */
+static int takes_a_stranger_in(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    char number[16];
+    pid_t stranger = fork();
+    if (stranger == 0) {
+        for (;;)
+            pause();
+    }
+    snprintf(number, sizeof number, "%d", (int)stranger);
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(
+        &tool,
+        (const char *const[]){"sh", "-c",
+                              "cgroup=$(sed -n 's/^0:://p' /proc/self/cgroup);"
+                              "root=$(sed -n 's/^[^ ]* \\([^ ]*\\) cgroup2 .*/\\1/p' /proc/mounts);"
+                              "echo $0 >\"${root%%[[:space:]]*}$cgroup/cgroup.procs\"",
+                              number, NULL});
+    if (tool_start(&tool) == 0) {
+        CHECK_EQUAL(wait_soon(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, BL_END_EXITED);
+        CHECK_EQUAL(end.status, 0);
+        CHECK_EQUAL(end.survivors, 0);
+    }
+    tool_done(&tool);
+    kill(stranger, SIGKILL);
+    CHECK_EQUAL(waitpid(stranger, NULL, 0), stranger);
+    return 0;
+}
+
+static void a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(takes_a_stranger_in, &container);
 }
 
 /* ---- What a command is given ---- */
@@ -440,6 +493,9 @@ SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_
       IN_EACH(what_a_command_leaves_behind_is_stopped_and_counted),
       IN_EACH(background_processes_are_kept_and_then_stopped),
       IN_EACH(background_processes_end_with_their_warden),
+      {"a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end",
+       a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end, NULL, NULL,
+       &each_container[1]},
       IN_EACH(a_command_has_three_descriptors_and_no_other),
       IN_EACH(arguments_environment_and_directory_are_passed),
       IN_EACH(a_command_starts_with_the_signal_mask_that_we_have),

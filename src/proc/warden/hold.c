@@ -218,8 +218,15 @@ static void hold_look_again(struct warden *warden)
     warden->look_at_ms = hold_now_ms() + warden->look_after_ms;
 }
 
+static bool hold_is_quiet(const struct warden *warden)
+{
+    return warden->childless && (warden->hold->options.container != WARDEN_CGROUP2 ||
+                                 warden->hold->child == 0 || cgroup_populated() == 0);
+}
+
 /* What the command has left behind when it ended by itself is stopped, or kept. Dead children that
- * are not reaped after all this time are left to the rounds of killing, which give up. */
+ * are not reaped after all this time, and processes in the cgroup that are not below this one, are
+ * left to the rounds of killing, which give up. */
 static void hold_settle(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
@@ -228,7 +235,7 @@ static void hold_settle(struct warden *warden)
         left = tree_count_own(&hold->view, hold->init);
     hold_tell_ended(warden, hold_number(left));
     warden->state = KEEPING;
-    if (warden->childless || (hold->options.flags & WARDEN_BACKGROUND) != 0)
+    if (hold_is_quiet(warden) || (hold->options.flags & WARDEN_BACKGROUND) != 0)
         return;
     if (hold_number(left) > 0 || left.error != 0)
         hold_begin_stop(warden, SIGTERM, hold->options.grace_ms);
@@ -281,12 +288,6 @@ static void hold_kill_round(struct warden *warden)
     tree_kill_own(&hold->view);
     hold_calm();
     warden->round_at_us = warden_now_us() + ROUND_US;
-}
-
-static bool hold_is_quiet(const struct warden *warden)
-{
-    return warden->childless && (warden->hold->options.container != WARDEN_CGROUP2 ||
-                                 warden->hold->child == 0 || cgroup_populated() == 0);
 }
 
 /* Without the proof: what can be said of the rest. */
