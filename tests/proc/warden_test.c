@@ -243,6 +243,39 @@ static void a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end
     run_in_loop(takes_a_stranger_in, &container);
 }
 
+/* More than a warden reaps at a time, and no signal for the rest. */
+static int ends_in_a_crowd(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(
+        &tool,
+        (const char *const[]){
+            "sh", "-c", "i=0; while [ $i -lt 700 ]; do sleep 1000 & i=$((i + 1)); done", NULL});
+    tool.options.background = true;
+    if (tool_start(&tool) == 0) {
+        pid_t command = bl_warden_pid(tool.warden), warden = warden_of(command);
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK(end.left_behind > 0);
+        CHECK_EQUAL(kill(warden, SIGSTOP), 0);
+        CHECK_EQUAL(kill(-command, SIGKILL), 0);
+        for (int i = 0; i < 200 && marker_count(tool.marker) > 0; i++)
+            bl_sleep(10 * MS);
+        CHECK_EQUAL(kill(warden, SIGCONT), 0);
+        CHECK_EQUAL(wait_soon(tool.warden, &end), 0);
+        CHECK_EQUAL(end.survivors, 0);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void background_processes_that_end_in_a_crowd_are_all_reaped(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(ends_in_a_crowd, &container);
+}
+
 /* ---- What a command is given ---- */
 
 static int only_three(void *argument)
@@ -496,6 +529,8 @@ SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_
       {"a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end",
        a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end, NULL, NULL,
        &each_container[1]},
+      {"background_processes_that_end_in_a_crowd_are_all_reaped",
+       background_processes_that_end_in_a_crowd_are_all_reaped, NULL, NULL, &each_container[2]},
       IN_EACH(a_command_has_three_descriptors_and_no_other),
       IN_EACH(arguments_environment_and_directory_are_passed),
       IN_EACH(a_command_starts_with_the_signal_mask_that_we_have),

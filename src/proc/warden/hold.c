@@ -60,6 +60,7 @@ struct warden {
     int command_status;
     bool counting;  /* those that are reaped, killed by the rounds of killing */
     bool childless; /* waitpid has said that there is no child */
+    bool unreaped;  /* there may be more to reap, of which no signal tells */
     bool by_limit;
     unsigned rounds;      /* of killing */
     uint64_t round_at_us; /* the next one */
@@ -156,6 +157,7 @@ static void hold_reap(struct warden *warden)
         }
     }
     warden->childless = pid < 0 && errno == ECHILD;
+    warden->unreaped = pid > 0;
     if (over)
         hold_command_over(warden, command_status);
 }
@@ -316,6 +318,8 @@ static void hold_count_survivors(struct warden *warden)
 static int hold_wait_ms(const struct warden *warden)
 {
     uint64_t now = hold_now_ms(), next = warden->until_ms;
+    if (warden->unreaped)
+        return 0;
     switch (warden->state) {
     case SETTLING:
     case KILLING: return 1;
