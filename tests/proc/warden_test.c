@@ -205,6 +205,11 @@ static int wait_soon(struct bl_warden *warden, struct bl_warden_end *ret_end)
     return code;
 }
 
+/* For a shell: the folder of its cgroup. */
+#define OWN_CGROUP                                                                                 \
+    "root=$(sed -n 's/^[^ ]* \\([^ ]*\\) cgroup2 .*/\\1/p' /proc/mounts | head -n 1);"             \
+    "own=$root$(sed -n 's/^0:://p' /proc/self/cgroup);"
+
 /* As a process is that joined another PID namespace, and whose parent there is not the warden. */
 static int takes_a_stranger_in(void *argument)
 {
@@ -218,13 +223,9 @@ static int takes_a_stranger_in(void *argument)
     }
     snprintf(number, sizeof number, "%d", (int)stranger);
     TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
-    tool_set_command(
-        &tool,
-        (const char *const[]){"sh", "-c",
-                              "cgroup=$(sed -n 's/^0:://p' /proc/self/cgroup);"
-                              "root=$(sed -n 's/^[^ ]* \\([^ ]*\\) cgroup2 .*/\\1/p' /proc/mounts);"
-                              "echo $0 >\"${root%%[[:space:]]*}$cgroup/cgroup.procs\"",
-                              number, NULL});
+    tool_set_command(&tool,
+                     (const char *const[]){"sh", "-c", OWN_CGROUP "echo $0 >\"$own/cgroup.procs\"",
+                                           number, NULL});
     if (tool_start(&tool) == 0) {
         CHECK_EQUAL(wait_soon(tool.warden, &end), 0);
         CHECK_EQUAL(end.how, BL_END_EXITED);
@@ -241,6 +242,33 @@ static void a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(takes_a_stranger_in, &container);
+}
+
+static int nests(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(
+        &tool,
+        (const char *const[]){"sh", "-c",
+                              OWN_CGROUP "for i in 0 1 2 3 4 5 6 7 8 9; do"
+                                         " mkdir -p $own/$i/a/b/c/d/e/f/g/h/i/j/k || exit 1; done",
+                              NULL});
+    if (tool_start(&tool) == 0) {
+        CHECK_EQUAL(wait_soon(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, BL_END_EXITED);
+        CHECK_EQUAL(end.status, 0);
+        CHECK_EQUAL(end.survivors, 0);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void cgroups_that_a_command_made_do_not_hold_up_its_end(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(nests, &container);
 }
 
 /* More than a warden reaps at a time, and no signal for the rest. */
@@ -529,6 +557,8 @@ SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_
       {"a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end",
        a_process_in_the_cgroup_and_not_in_the_tree_does_not_hold_up_the_end, NULL, NULL,
        &each_container[1]},
+      {"cgroups_that_a_command_made_do_not_hold_up_its_end",
+       cgroups_that_a_command_made_do_not_hold_up_its_end, NULL, NULL, &each_container[1]},
       {"background_processes_that_end_in_a_crowd_are_all_reaped",
        background_processes_that_end_in_a_crowd_are_all_reaped, NULL, NULL, &each_container[2]},
       IN_EACH(a_command_has_three_descriptors_and_no_other),

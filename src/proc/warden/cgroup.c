@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define DEPTH_MAX     64
+#define REMOVE_US_MAX 100000
+
 /* A warden has one. What killing and proof need is opened when it is made: the command may lower
  * the warden's limit of descriptors, or mount something over the path. */
 static struct {
@@ -106,22 +109,25 @@ int cgroup_populated(void)
     return strstr(data, "populated 1") != NULL ? 1 : -EIO;
 }
 
-/* A belay inside may have made cgroups of its own, and was killed before it removed them. */
-static void cgroup_remove(const char *path, int depth)
+/* A belay inside may have made cgroups of its own, and was killed before it removed them. Others
+ * make so many, or so deep ones, that removing them takes longer than anybody should wait: what is
+ * left after `until_us` stays, and is empty. */
+static void cgroup_remove(const char *path, int depth, uint64_t until_us)
 {
     char below[PATH_MAX];
     DIR *directory = depth > 0 ? opendir(path) : NULL;
     struct dirent *entry;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+    while (directory != NULL && warden_now_us() < until_us &&
+           (entry = readdir(directory)) != NULL) {
         int length = snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.' && length > 0 &&
             (size_t)length < sizeof below)
-            cgroup_remove(below, depth - 1);
+            cgroup_remove(below, depth - 1, until_us);
     }
     if (directory != NULL)
         closedir(directory);
     /* The last process may still be on its way out of it. */
-    for (int i = 0; i < 200 && rmdir(path) < 0 && errno == EBUSY; i++)
+    while (rmdir(path) < 0 && errno == EBUSY && warden_now_us() < until_us)
         usleep(500);
 }
 
@@ -134,5 +140,5 @@ void cgroup_close(void)
         if (fds[i] >= 0)
             close(fds[i]);
     cgroup.directory = -1;
-    cgroup_remove(cgroup.path, 8);
+    cgroup_remove(cgroup.path, DEPTH_MAX, warden_now_us() + REMOVE_US_MAX);
 }
