@@ -273,6 +273,14 @@ static void take_messages(struct bl_warden *warden)
     }
 }
 
+static void send_message(struct bl_warden *warden, enum warden_message_type type, int a, int b)
+{
+    struct warden_message message = {.type = (int32_t)type, .a = a, .b = b};
+    /* A warden that is gone is noticed by whoever waits for it. */
+    if (send(warden->started.control, &message, sizeof message, MSG_NOSIGNAL) < 0)
+        return;
+}
+
 /* Waits for the next message, or returns at once when `*done` has come. */
 static int await(struct bl_warden *warden, const bool *done)
 {
@@ -304,6 +312,10 @@ static int await_answer(struct bl_warden *warden, const bool *done, uint64_t fir
         bl_scope_done(&limit);
         if (code == 0 || bl_scope_stopped(outer))
             return code;
+        /* The caller has shielded the start, and was stopped meanwhile: a warden that waits for its
+         * command to be executed takes any word for the end of that, and then can be stopped. */
+        if (done == &warden->start_known && outer->shield && bl_scope_stopped_above(outer->parent))
+            send_message(warden, WARDEN_SIGNAL, 0, 0);
         if (!warden->closing && is_stuck(warden)) {
             if (continued) {
                 take_over(warden);
@@ -314,14 +326,6 @@ static int await_answer(struct bl_warden *warden, const bool *done, uint64_t fir
         }
         look_at_ns = bl_time_add(bl_now_ns(), ANSWER_NS);
     }
-}
-
-static void send_message(struct bl_warden *warden, enum warden_message_type type, int a, int b)
-{
-    struct warden_message message = {.type = (int32_t)type, .a = a, .b = b};
-    /* A warden that is gone is noticed by whoever waits for it. */
-    if (send(warden->started.control, &message, sizeof message, MSG_NOSIGNAL) < 0)
-        return;
 }
 
 static int explain_failure(const struct bl_warden *warden, const char *command,

@@ -116,6 +116,60 @@ static void what_cannot_be_started_says_why(void **state)
     run_in_loop(refused, &container);
 }
 
+/* ---- A start that does not come to an end ---- */
+
+/* A file whose open blocks for others, as on a file system that does not answer: they break its
+ * lease, and wait for that. Returns the descriptor that holds the lease. */
+static int make_leased(char *path)
+{
+    static const char script[] = "#!/bin/sh\n";
+    int fd = mkstemp(path);
+    CHECK_EQUAL(write(fd, script, sizeof script - 1), sizeof script - 1);
+    CHECK_EQUAL(fchmod(fd, 0700), 0);
+    close(fd);
+    signal(SIGIO, SIG_IGN);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK_EQUAL(fcntl(fd, F_SETLEASE, F_WRLCK), 0);
+    return fd;
+}
+
+static int starts_for_ever(void *argument)
+{
+    struct tool tool;
+    struct bl_scope limit, shield, *outer = bl_scope_current();
+    struct bl_warden_end end = {0};
+    char path[] = "/tmp/belay-leased-XXXXXX";
+    int leased = make_leased(path);
+    double begin_ms = now_ms();
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(&tool, (const char *const[]){path, NULL});
+    bl_scope_init(&limit, outer);
+    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), 200 * MS));
+    bl_scope_enter(&limit);
+    bl_shield_begin(&shield, 20 * BL_NS_PER_S);
+    CHECK_EQUAL(bl_warden_start(&tool.options, &tool.warden, NULL), 0);
+    bl_shield_end(&shield);
+    if (tool.warden != NULL) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), BL_ETIMEDOUT);
+        bl_warden_stop(tool.warden, 0, 200, &end);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+        CHECK_EQUAL(end.survivors, 0);
+    }
+    CHECK(now_ms() - begin_ms < SOON_MS);
+    bl_scope_enter(outer);
+    bl_scope_done(&limit);
+    tool_done(&tool);
+    close(leased);
+    unlink(path);
+    return 0;
+}
+
+static void a_command_whose_execution_blocks_can_be_stopped(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(starts_for_ever, &container);
+}
+
 /* ---- What is left behind ---- */
 
 static int leaves(void *argument)
@@ -551,6 +605,7 @@ static void stopping_one_tree_leaves_its_siblings_alone(void **state)
 
 SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_are_exact),
       IN_EACH(what_cannot_be_started_says_why),
+      IN_EACH(a_command_whose_execution_blocks_can_be_stopped),
       IN_EACH(what_a_command_leaves_behind_is_stopped_and_counted),
       IN_EACH(background_processes_are_kept_and_then_stopped),
       IN_EACH(background_processes_end_with_their_warden),

@@ -165,17 +165,20 @@ static int warden_start(struct hold *hold, struct start *start, enum warden_stag
     return 0;
 }
 
-/* Waits until the command has been executed, or has said why not. */
+/* Waits until the command has been executed, or has said why not. A word of belay ends it as well:
+ * on a file system that does not answer (a dead NFS server) an execve may last for ever, and is to
+ * be stopped. */
 static bool warden_await_start(const struct hold *hold, int failure_fd,
                                struct warden_message *ret_failure)
 {
-    bool spoken = false, alone = false;
-    while (!spoken && !alone) {
+    bool spoken = false, over = false;
+    while (!spoken && !over) {
         int fds[WARDEN_NEWS_MAX];
         int count = warden_news(hold->watch, -1, fds);
         for (int i = 0; i < count; i++) {
             spoken |= fds[i] == failure_fd;
-            alone |= fds[i] == WARDEN_LIFELINE || fds[i] == hold->owner.pidfd;
+            over |= fds[i] == WARDEN_LIFELINE || fds[i] == WARDEN_CONTROL ||
+                    fds[i] == hold->owner.pidfd;
         }
     }
     warden_unwatch(hold->watch, failure_fd);
