@@ -23,8 +23,10 @@
 /* What a warden needs at most beyond the grace: its own second of killing, and a slow machine. */
 #define PROOF_NS_MAX (10 * BL_NS_PER_S)
 /* After the grace, and again: when it has not answered it is looked at. */
-#define ANSWER_NS   (100 * BL_NS_PER_MS)
-#define TAKEOVER_NS (500 * BL_NS_PER_MS)
+#define ANSWER_NS (100 * BL_NS_PER_MS)
+/* So many times after SIGKILL. */
+#define KILLED_LOOKS 10
+#define TAKEOVER_NS  (500 * BL_NS_PER_MS)
 
 /*   starting  --STARTED-->      running
  *   running   --ENDED-->        ended (its tree may be held on, with background)
@@ -41,8 +43,9 @@ struct bl_warden {
     bool background;
     bool ended;
     bool quiet;
-    bool stopped; /* by us */
-    bool closing; /* a fiber sees to its end; the others wait for what comes of that */
+    bool stopped;    /* by us */
+    bool closing;    /* a fiber sees to its end; the others wait for what comes of that */
+    bool taken_over; /* it was killed from here, with its tree */
     bool reaped;
     struct bl_child_end lost; /* how the warden itself ended, when it went without a word */
     int failure;
@@ -82,6 +85,29 @@ static bool is_stuck(const struct bl_warden *warden)
            (state == 'T' || state == 't');
 }
 
+/* How often it has had a processor; 0: not known. */
+static uint64_t turns_of(const struct bl_warden *warden)
+{
+    char path[32], data[96] = "";
+    unsigned long long turns = 0;
+    snprintf(path, sizeof path, "%d/schedstat", (int)warden->started.pid);
+    bl_file_read(proc_view()->proc, path, data, sizeof data);
+    return sscanf(data, "%*u %*u %llu", &turns) == 1 ? turns : 0;
+}
+
+/* True: it sleeps, and has done so since it was last looked at. While it kills it wakes each
+ * millisecond: so it is frozen in a cgroup, or the kernel holds it. `*turns` is for the next look.
+ */
+static bool is_frozen(const struct bl_warden *warden, uint64_t *turns)
+{
+    char state;
+    uint64_t before = *turns;
+    *turns = turns_of(warden);
+    return before != 0 && *turns == before &&
+           tree_life_of(proc_view(), warden->started.pid, &state) == TREE_ALIVE &&
+           (state == 'S' || state == 'D');
+}
+
 /* True: something of its tree is there. An honest warden that has said its last word has none. */
 static bool holds_tree(const struct bl_warden *warden)
 {
@@ -96,11 +122,13 @@ static bool holds_tree(const struct bl_warden *warden)
 
 /* Waits for the exit of the warden itself, and reaps it. One that is stuck is continued. When that
  * does not help, or when it holds a tree, somebody else has spoken in its name: the tree is killed
- * from here, and the warden. True: it has exited by itself, with 0. */
+ * from here, and the warden. One that SIGKILL does not end (frozen in a cgroup, or waiting for a
+ * disk) is given up. True: it has exited by itself, with 0. */
 static bool reap_warden(struct bl_warden *warden)
 {
     bool attacked = false;
-    for (int tries = 0; !warden->reaped; tries++) {
+    int killed = 0;
+    for (int tries = 0; !warden->reaped && killed < KILLED_LOOKS; tries++) {
         struct bl_scope limit, *outer = bl_scope_current();
         bl_scope_init(&limit, outer);
         bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), ANSWER_NS));
@@ -119,6 +147,7 @@ static bool reap_warden(struct bl_warden *warden)
             proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
             kill(warden->started.pid, SIGKILL);
         }
+        killed += attacked || warden->taken_over;
     }
     return warden->reaped && !attacked && !warden->lost.by_signal && warden->lost.status == 0;
 }
@@ -139,6 +168,10 @@ static void sweep_after(struct bl_warden *warden)
         if (warden->command > 0)
             kill(-warden->command, SIGKILL);
         proc_rest_unknown(&rest, "the warden was killed, and this program does not adopt orphans");
+        take_rest(warden, &rest);
+    }
+    if (!warden->reaped && tree_life_of(proc_view(), warden->started.pid, NULL) != TREE_DEAD) {
+        proc_rest_unknown(&rest, "the warden could not be killed");
         take_rest(warden, &rest);
     }
     warden->end.how = BL_END_LOST;
@@ -169,6 +202,7 @@ static void take_over(struct bl_warden *warden)
     bl_shield_begin(&shield, PROOF_NS_MAX);
     proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
     kill(warden->started.pid, SIGKILL);
+    warden->taken_over = true;
     bl_shield_end(&shield);
     close_warden(warden, false);
     if (warden->stopped)
@@ -302,6 +336,8 @@ static int await_answer(struct bl_warden *warden, const bool *done, uint64_t fir
 {
     uint64_t look_at_ns = bl_time_add(bl_now_ns(), bl_time_add(first_ns, ANSWER_NS));
     struct bl_scope *outer = bl_scope_current();
+    bool stopping = done == &warden->quiet;
+    uint64_t turns = 0;
     for (;;) {
         struct bl_scope limit;
         bl_scope_init(&limit, outer);
@@ -316,8 +352,9 @@ static int await_answer(struct bl_warden *warden, const bool *done, uint64_t fir
          * command to be executed takes any word for the end of that, and then can be stopped. */
         if (done == &warden->start_known && outer->shield && bl_scope_stopped_above(outer->parent))
             send_message(warden, WARDEN_SIGNAL, 0, 0);
-        if (!warden->closing && is_stuck(warden)) {
-            if (continued) {
+        bool frozen = stopping && !warden->closing && is_frozen(warden, &turns);
+        if (frozen || (!warden->closing && is_stuck(warden))) {
+            if (continued || frozen) {
                 take_over(warden);
                 return 0;
             }

@@ -1,11 +1,13 @@
 /* Every bad process of the contract, in every container: after the stop nobody is left, by the
  * container's proof and by ours, and the end says whether asking was enough. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../src/proc/parts.h"
 #include "helpers.h"
 
 /* Far beyond what is seen (0.5 to 60 ms), far below the graces that must not be waited out. */
@@ -362,7 +364,48 @@ static void a_stop_right_after_the_start_leaves_nobody(void **state)
     run_in_loop(stop_early, &container);
 }
 
-SUITE(stop, IN_EACH(a_plain_tool_ends_when_asked),
+static bool write_to(const char *folder, const char *name, const char *value)
+{
+    char path[5000];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, value, strlen(value)) > 0;
+    close(fd);
+    return written;
+}
+
+/* It sleeps as one that waits does; what tells is that it never wakes. */
+static int stop_frozen_warden(void *argument)
+{
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    char folder[4096], number[16];
+    TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+    proc_cgroup_name(folder, sizeof folder);
+    CHECK_EQUAL(mkdir(folder, 0755), 0);
+    if (tool_start(&tool) == 0) {
+        tool_await(&tool, NULL, 1);
+        snprintf(number, sizeof number, "%d", (int)warden_of(bl_warden_pid(tool.warden)));
+        CHECK(write_to(folder, "cgroup.procs", number));
+        CHECK(write_to(folder, "cgroup.freeze", "1"));
+        CHECK(tool_stop(&tool, SHORT_GRACE, &end) < SOON_MS);
+        CHECK_EQUAL(end.how, BL_END_STOPPED);
+    }
+    tool_done(&tool);
+    CHECK_EQUAL(rmdir(folder), 0);
+    return 0;
+}
+
+static void a_warden_frozen_in_a_cgroup_is_replaced(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_frozen_warden, &container);
+}
+
+SUITE(stop,
+      {"a_warden_frozen_in_a_cgroup_is_replaced", a_warden_frozen_in_a_cgroup_is_replaced, NULL,
+       NULL, &each_container[1]},
+      IN_EACH(a_plain_tool_ends_when_asked),
       IN_EACH(one_that_ignores_the_signal_is_killed_after_the_grace),
       IN_EACH(a_session_of_its_own_does_not_hide_a_process),
       IN_EACH(a_session_of_its_own_that_ignores_the_signal_is_killed),
