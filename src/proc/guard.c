@@ -88,16 +88,29 @@ void proc_guard_ensure(void)
         own.guard = (struct proc_started){0};
 }
 
+/* A file that lacks a warden would say that it never was: none is better, and is taken for what it
+ * is. */
+static void guard_drop_records(void)
+{
+    unlinkat(own.folder, own.name, 0);
+    close(own.records);
+    own.records = -1;
+}
+
+/* The place is written now: on a full disk that fails before there is a warden. */
 int proc_record_take(void)
 {
     if (own.records < 0)
         return -1;
     for (int i = 0; i < RECORDS_MAX; i++) {
-        if ((own.used[i / 8] >> (i % 8) & 1) == 0) {
-            own.used[i / 8] |= (uint8_t)(1u << (i % 8));
-            return i;
-        }
+        if ((own.used[i / 8] >> (i % 8) & 1) != 0)
+            continue;
+        if (!record_write(own.records, i, &(struct record){.magic = RECORD_MAGIC}))
+            break;
+        own.used[i / 8] |= (uint8_t)(1u << (i % 8));
+        return i;
     }
+    guard_drop_records();
     return -1;
 }
 

@@ -9,9 +9,9 @@ bool record_read(int fd, int number, struct record *ret_record)
            pread(fd, ret_record, sizeof *ret_record, place) == (ssize_t)sizeof *ret_record;
 }
 
-void record_write(int fd, int number, const struct record *record)
+bool record_write(int fd, int number, const struct record *record)
 {
-    if (number >= 0 && number < RECORDS_MAX &&
-        pwrite(fd, record, sizeof *record, (off_t)number * (off_t)sizeof *record) < 0)
-        return;
+    off_t place = (off_t)number * (off_t)sizeof *record;
+    return number >= 0 && number < RECORDS_MAX &&
+           pwrite(fd, record, sizeof *record, place) == (ssize_t)sizeof *record;
 }

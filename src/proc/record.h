@@ -39,7 +39,8 @@ _Static_assert(sizeof(struct record) == 1024, "records have fixed places");
 
 /* False: there is none with that number, or it cannot be read. */
 bool record_read(int fd, int number, struct record *ret_record);
-/* Where it cannot be written, the next belay finds less, and says so: nothing fails here. */
-void record_write(int fd, int number, const struct record *record);
+/* False: it was not written. A place that was written before can be written again, on a full disk,
+ * too. */
+bool record_write(int fd, int number, const struct record *record);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -458,9 +459,37 @@ static void finding_5_a_process_without_records_is_unknown(void **state)
     assert_string_equal(end.unverified, "no record of its processes was found");
 }
 
+/* In a process of its own. Returns 0 when nothing is claimed. */
+static int settle_on_full_disk(void)
+{
+    struct bl_wardens_end end;
+    struct rlimit none = {0, 0};
+    int64_t started = (int64_t)tree_started(proc_view(), getpid());
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &none);
+    if (bl_proc_protect(NULL) != 0)
+        return 1;
+    if (proc_record_take() != -1 || proc_records_fd() != -1)
+        return 2;
+    bl_wardens_settle(getpid(), started, &end);
+    return end.survivors == BL_SURVIVORS_UNKNOWN ? 0 : 3;
+}
+
+static void records_that_cannot_be_written_prove_nothing(void **state)
+{
+    int status = -1;
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(settle_on_full_disk());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 SUITE(kill, IN_EACH(finding_5_the_records_of_a_killed_belay_say_what_its_wardens_proved),
       IN_EACH(finding_5_without_a_warden_only_the_container_is_evidence),
       cmocka_unit_test(finding_5_a_process_without_records_is_unknown),
+      cmocka_unit_test(records_that_cannot_be_written_prove_nothing),
       IN_EACH(nothing_survives_belay_killed_at_any_moment),
       IN_EACH(the_tree_of_a_killed_warden_is_adopted_and_swept),
       IN_EACH(a_killed_warden_whose_tree_nobody_adopts_is_no_proof),
