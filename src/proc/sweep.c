@@ -200,10 +200,12 @@ void proc_sweep_orphans(struct proc_rest *ret_rest)
     }
 }
 
+/* The first process of a PID namespace (a container) gets the orphans of all others as well, as of
+ * those that were started from outside (docker exec): these are not a warden's. */
 bool proc_orphans_seen(void)
 {
     struct tree tree = {0};
-    if (!own.adopting || proc_view()->proc < 0 || own.strangers.count > 0 ||
+    if (!own.adopting || proc_view()->proc < 0 || own.strangers.count > 0 || getpid() == 1 ||
         atomic_load(&own.probes) > 0)
         return false;
     sweep_list_orphans(&tree);
