@@ -59,10 +59,11 @@ static void settle_record(int fd, int number, struct record *record, struct proc
 {
     *ret_rest = (struct proc_rest){0};
     settle_await(fd, number, record);
-    if (record->state == RECORD_HELD)
+    /* The guard writes of a warden that it had to kill that nothing was proved, at about this time;
+     * what the container proves is the same before and after. */
+    if (record->state == RECORD_HELD ||
+        (record->survivors < 0 && record->mechanism != WARDEN_SUBREAPER))
         settle_unwritten(record, ret_rest);
-    else if (record->survivors < 0 && record->mechanism == WARDEN_CGROUP2)
-        proc_sweep_cgroup(record->cgroup, ret_rest);
     else if (record->survivors < 0)
         proc_rest_doubt(ret_rest, (enum warden_doubt)record->doubt, record->doubt_errno);
     else
