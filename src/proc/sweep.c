@@ -251,7 +251,12 @@ void proc_kill_below(pid_t pid, const char *cgroup, uint64_t limit_ns)
         for (size_t i = 0; i < tree.count; i++)
             living += tree_life_of(proc_view(), tree.pids[i], NULL) != TREE_DEAD;
         clean = living == 0 && tree.error == 0 ? clean + 1 : 0;
+        /* Without a descriptor to look with nothing will be seen; what comes to us as orphans is.
+         */
+        bool blind = tree.count == 0 && tree.error == EMFILE;
         tree_done(&tree);
+        if (blind)
+            return;
         proc_pause();
     }
 }

@@ -77,10 +77,15 @@ static void take_rest(struct bl_warden *warden, const struct proc_rest *rest)
         bl_text_into(end->unverified, sizeof end->unverified, rest->unverified);
 }
 
-/* True: it can do nothing by itself. */
+/* True: it can do nothing by itself. That it is stopped the kernel tells its parent, also one that
+ * has no descriptor left to read /proc, since the tool has lowered that limit (prlimit). */
 static bool is_stuck(const struct bl_warden *warden)
 {
     char state;
+    siginfo_t info = {0};
+    if (waitid(P_PIDFD, (id_t)warden->started.pidfd, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0)
+        return true;
     return tree_life_of(proc_view(), warden->started.pid, &state) == TREE_ALIVE &&
            (state == 'T' || state == 't');
 }
@@ -159,12 +164,14 @@ static void sweep_after(struct bl_warden *warden)
     struct proc_rest rest;
     warden->end.survivors = 0;
     warden->end.unverified[0] = '\0';
-    proc_sweep_cgroup(warden->cgroup, &rest);
-    take_rest(warden, &rest);
+    /* Orphans first: that needs no descriptor. */
     if (proc_adopting()) {
         proc_sweep_orphans(&rest);
         take_rest(warden, &rest);
-    } else if (warden->mechanism != BL_MECHANISM_CGROUP2) {
+    }
+    proc_sweep_cgroup(warden->cgroup, &rest);
+    take_rest(warden, &rest);
+    if (!proc_adopting() && warden->mechanism != BL_MECHANISM_CGROUP2) {
         if (warden->command > 0)
             kill(-warden->command, SIGKILL);
         proc_rest_unknown(&rest, "the warden was killed, and this program does not adopt orphans");

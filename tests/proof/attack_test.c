@@ -65,6 +65,8 @@ PLAN finding_7_a_stopped_warden_does_not_delay_the_deadline = {
     TRIAL_DEADLINE, PROOF_ATTACK, {"stop-warden", "session"}};
 PLAN finding_7_a_warden_stopped_again_and_again_does_not_delay_the_deadline = {
     TRIAL_DEADLINE, PROOF_ATTACK, {"stop-warden-loop", "session"}};
+PLAN finding_7_a_belay_without_descriptors_sees_that_its_warden_is_stopped = {
+    TRIAL_DEADLINE, PROOF_ATTACK, {"limit-belay", "stop-warden-loop", "session"}};
 PLAN finding_7_a_stopped_warden_lets_nothing_outlive_belay = {
     TRIAL_KILL_BELAY, PROOF_ATTACK, {"stop-warden", "session"}};
 PLAN finding_7_a_warden_stopped_again_and_again_lets_nothing_outlive_belay = {
@@ -125,6 +127,7 @@ SUITE(attack, PROOF_IN_REACH(finding_2_a_warden_without_descriptors_does_not_rep
       PROOF_IN_REACH(finding_6_a_comet_that_kills_its_warden_is_swept),
       PROOF_EVERYWHERE(finding_7_a_stopped_warden_does_not_delay_the_deadline),
       PROOF_IN_REACH(finding_7_a_warden_stopped_again_and_again_does_not_delay_the_deadline),
+      PROOF_IN_REACH(finding_7_a_belay_without_descriptors_sees_that_its_warden_is_stopped),
       PROOF_EVERYWHERE(finding_7_a_stopped_warden_lets_nothing_outlive_belay),
       PROOF_IN_REACH(finding_7_a_warden_stopped_again_and_again_lets_nothing_outlive_belay),
       PROOF_EVERYWHERE(finding_7_a_seized_warden_does_not_delay_the_deadline),

@@ -183,6 +183,7 @@ static const struct {
     {"setuid-all", hostile_setuid_all, true},
     {"stop-warden", attack_stop, false},
     {"stop-warden-loop", attack_stop_loop, false},
+    {"limit-belay", attack_limit_belay, false},
     {"kill-warden", attack_kill, false},
     {"limit-warden", attack_limit, true},
     {"seize-warden", attack_seize, false},

@@ -64,6 +64,7 @@ void tree_rename_to(const char *name);                /* name and argument of th
 /* ---- hostile_attack.c: functions that act and return ----------------------------------------- */
 
 void attack_stop(const char *argument);
+void attack_limit_belay(const char *argument);
 void attack_stop_loop(const char *argument); /* a child that goes on stopping the warden */
 void attack_kill(const char *argument);
 void attack_limit(const char *argument); /* nofile, as, nproc, stack, cpu, or all */

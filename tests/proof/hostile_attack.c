@@ -72,6 +72,21 @@ void attack_limit(const char *argument)
             prlimit(hostile_warden(), limits[i].resource, &nothing, NULL);
 }
 
+/* Leaves belay its standard streams, and not a descriptor more. */
+void attack_limit_belay(const char *argument)
+{
+    char path[64], status[PATH_SIZE];
+    const struct rlimit few = {3, 3};
+    (void)argument;
+    hostile_say(HOSTILE_ATTACK);
+    hostile_nap_ms(STARTED_MS);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)hostile_warden());
+    place_read(path, status, sizeof status);
+    const char *parent = strstr(status, "\nPPid:");
+    if (parent != NULL)
+        prlimit((pid_t)strtol(parent + strlen("\nPPid:"), NULL, 10), RLIMIT_NOFILE, &few, NULL);
+}
+
 /* A child traces the warden and leaves it stopped. Says whether it was allowed to. */
 static void attack_trace(bool seize)
 {
