@@ -29,8 +29,7 @@ int proc_start_guard(int records, struct proc_started *ret_started, struct bl_er
 
 /* The number of a free record; -1: there are no records. */
 int proc_record_take(void);
-/* Starts the guard where there are records, unless it runs. Called while the first warden starts
- * its command: later would be too late for one that attacks at once, and earlier would delay it. */
+/* Starts the guard where there are records, unless it runs. Called before the first warden. */
 void proc_guard_ensure(void);
 void proc_record_free(int number);
 /* Of the file, for a warden; -1: none. */

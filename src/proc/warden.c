@@ -433,6 +433,9 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
         proc_cgroup_name(warden->cgroup, sizeof warden->cgroup);
     warden->record = proc_record_take();
     *ret_refused = false;
+    /* Not later: a tool may trace its warden at once, which then has no answer for us, and we may
+     * be killed before we have a processor again. */
+    proc_guard_ensure();
     int code =
         proc_start(options, mechanism, warden->cgroup, warden->record, &warden->started, error);
     if (code != 0) {
@@ -441,7 +444,6 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
         return code;
     }
     bl_list_push_back(&living, &warden->link);
-    proc_guard_ensure();
     code = bl_descriptor_new(warden->started.control, &warden->control);
     if (code == 0)
         code = await_answer(warden, &warden->start_known, 0, false);

@@ -300,7 +300,8 @@ int main(int count, char **arguments)
         return 2;
     }
     warden_protect(guard ? "warden-guard" : "warden");
-    if (!owner_open(&owner, (pid_t)warden_number(arguments[WARDEN_ARGUMENT_OWNER])))
+    /* Without belay there is nothing to start, and all the more for the guard to do. */
+    if (!owner_open(&owner, (pid_t)warden_number(arguments[WARDEN_ARGUMENT_OWNER])) && !guard)
         return 1;
     return guard ? guard_run(&owner) : warden_main(arguments, &owner);
 }
