@@ -56,8 +56,8 @@ struct bl_warden_end {
         BL_END_STOPPED,  /* by us: status as of the command, if it came to that */
         BL_END_LIMIT,    /* processes_max was passed, and the tree killed */
         BL_END_LOST,     /* the warden itself was killed, and its tree swept by this process.
-                            Without bl_proc_adopt_orphans that is no proof, except in cgroup2:
-                            `survivors` is unknown */
+                            Without bl_proc_adopt_orphans that is no proof: `survivors` is
+                            unknown */
     } how;
     int status;
     bool by_signal; /* of status */

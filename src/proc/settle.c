@@ -36,22 +36,21 @@ static void settle_await(int fd, int number, struct record *record)
     kill(record->pid, SIGKILL);
 }
 
-/* The warden is gone and has not written what it proved. */
+/* The warden is gone and has not written what it proved. An empty cgroup is no proof: a process can
+ * have left it, and was then held by the warden alone. */
 static void settle_unwritten(const struct record *record, struct proc_rest *ret_rest)
 {
     uint64_t until_ns = proc_now_ns() + END_NS_MAX;
     bool gone = false;
-    if (record->mechanism == WARDEN_CGROUP2) {
+    if (record->mechanism == WARDEN_CGROUP2)
         proc_sweep_cgroup(record->cgroup, ret_rest);
-        return;
-    }
     /* The init dies with its warden, and the namespace with its init. */
     while (record->mechanism == WARDEN_PIDNS && !gone && proc_now_ns() < until_ns) {
         gone = record->init == 0 || tree_life_of(proc_view(), record->init, NULL) == TREE_DEAD;
         if (!gone)
             proc_pause();
     }
-    if (!gone)
+    if (!gone && ret_rest->survivors == 0)
         proc_rest_unknown(ret_rest, "belay and a warden were killed at the same time");
 }
 

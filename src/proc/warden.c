@@ -171,8 +171,8 @@ static void sweep_after(struct bl_warden *warden)
     }
     proc_sweep_cgroup(warden->cgroup, &rest);
     take_rest(warden, &rest);
-    if (!proc_adopting() && warden->mechanism != BL_MECHANISM_CGROUP2) {
-        if (warden->command > 0)
+    if (!proc_adopting()) {
+        if (warden->command > 0 && warden->mechanism != BL_MECHANISM_CGROUP2)
             kill(-warden->command, SIGKILL);
         proc_rest_unknown(&rest, "the warden was killed, and this program does not adopt orphans");
         take_rest(warden, &rest);
