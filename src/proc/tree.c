@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* A look takes microseconds for each process. */
-#define LOOK_US_MAX  20000
+#define LOOK_US_MAX  TREE_LOOK_US
 #define QUICK_PASSES 4
 
 /* ---- Where to look --------------------------------------------------------------------------- */
@@ -396,9 +396,9 @@ static void tree_send_children(const struct tree_view *view, struct tree *tree, 
 
 /* ---- All below this process ------------------------------------------------------------------ */
 
-struct tree_count tree_count_own(const struct tree_view *view, pid_t except)
+struct tree_count tree_count_own(const struct tree_view *view, pid_t except, uint64_t limit_us)
 {
-    struct tree tree = {.until_us = tree_now_us() + LOOK_US_MAX};
+    struct tree tree = {.until_us = tree_now_us() + limit_us};
     tree_add_own(view, &tree);
     tree_complete(view, &tree);
     struct tree_count count = tree_count_living(view, &tree, except);

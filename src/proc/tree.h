@@ -77,8 +77,13 @@ struct tree_count {
     int error;       /* as in struct tree: not 0, and there may be more */
 };
 
-/* Of everything below this process, without `except` (0: nobody), in 20 ms at most: */
-struct tree_count tree_count_own(const struct tree_view *view, pid_t except);
+/* How long a look takes at most while somebody waits for a stop; it is microseconds for each
+ * process.
+ */
+#define TREE_LOOK_US 20000
+
+/* Of everything below this process, without `except` (0: nobody), within `limit_us`: */
+struct tree_count tree_count_own(const struct tree_view *view, pid_t except, uint64_t limit_us);
 /* stops the children, and those that they are just making: those of `except`, where that is the
  * init of a namespace; */
 void tree_freeze_own(const struct tree_view *view, pid_t except);

@@ -18,6 +18,7 @@
 #define LIFE_S      60
 #define EXIT_SKIP   77
 #define CHILD_LIMIT 3
+#define SECOND_US   1000000
 
 static pid_t child_that_waits(void)
 {
@@ -75,11 +76,11 @@ static int judge_dead_leader(void)
         if (tree_life_of(&view, child, &state) != TREE_ALIVE)
             return 2;
     }
-    if (state != 'Z' || tree_count_own(&view, 0).living != 1)
+    if (state != 'Z' || tree_count_own(&view, 0, SECOND_US).living != 1)
         return 3;
     if (tree_kill_own(&view) != 1 || waitpid(child, NULL, 0) != child)
         return 4;
-    return tree_count_own(&view, 0).living == 0 ? 0 : 5;
+    return tree_count_own(&view, 0, SECOND_US).living == 0 ? 0 : 5;
 }
 
 static void finding_1_a_zombie_with_a_live_thread_is_alive(void **state)
@@ -96,12 +97,12 @@ static int judge_without_descriptors(void)
         return 1;
     for (int i = 0; i < CHILD_LIMIT; i++)
         child_that_waits();
-    if (tree_count_own(&view, 0).living != CHILD_LIMIT)
+    if (tree_count_own(&view, 0, SECOND_US).living != CHILD_LIMIT)
         return 2;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}) != 0)
         return 3;
     /* Nothing below the children can be read, and that is said; they themselves are found. */
-    if (tree_count_own(&view, 0).error != EMFILE)
+    if (tree_count_own(&view, 0, SECOND_US).error != EMFILE)
         return 4;
     tree_add_own(&view, &tree);
     if (tree.count != CHILD_LIMIT || tree.error != 0)
@@ -132,7 +133,7 @@ static int judge_hidden_proc(void)
     pid_t child = child_that_waits();
     if (mount("none", "/proc", "tmpfs", 0, NULL) != 0)
         return EXIT_SKIP;
-    struct tree_count count = tree_count_own(&view, 0);
+    struct tree_count count = tree_count_own(&view, 0, SECOND_US);
     kill(child, SIGKILL);
     return count.living == 1 && count.error == 0 ? 0 : 2;
 }

@@ -38,7 +38,9 @@
 #define KILL_MS_MAX     1000
 #define SETTLE_MS       20
 #define COUNT_PERIOD_MS 20
-#define REAP_MAX        512
+/* What is left behind is counted in full: nobody waits for a stop yet. */
+#define SETTLE_LOOK_US 500000
+#define REAP_MAX       512
 /* Between rounds of killing at the least: each process that dies wakes the warden. */
 #define ROUND_US 500
 /* From this round of killing on what is left is hard to kill, or not seen by all means. */
@@ -184,7 +186,7 @@ static void hold_begin_kill(struct warden *warden)
         hold_tell_ended(warden, 0);
     warden->counting = warden->state < ASKED && hold->init == 0;
     if (warden->state < ASKED && hold->init != 0)
-        warden->processes = hold_number(tree_count_own(&hold->view, hold->init));
+        warden->processes = hold_number(tree_count_own(&hold->view, hold->init, TREE_LOOK_US));
     hold_enter_killing(warden);
 }
 
@@ -234,7 +236,7 @@ static void hold_settle(struct warden *warden)
     const struct hold *hold = warden->hold;
     struct tree_count left = {0};
     if (!warden->childless)
-        left = tree_count_own(&hold->view, hold->init);
+        left = tree_count_own(&hold->view, hold->init, SETTLE_LOOK_US);
     hold_tell_ended(warden, hold_number(left));
     warden->state = KEEPING;
     if (hold_is_quiet(warden) || (hold->options.flags & WARDEN_BACKGROUND) != 0)
@@ -296,7 +298,8 @@ static void hold_kill_round(struct warden *warden)
 static void hold_count_survivors(struct warden *warden)
 {
     const struct tree_view *view = &warden->hold->view;
-    struct tree_count first = tree_count_own(view, 0), second = tree_count_own(view, 0);
+    struct tree_count first = tree_count_own(view, 0, TREE_LOOK_US),
+                      second = tree_count_own(view, 0, TREE_LOOK_US);
     int populated = warden->hold->options.container == WARDEN_CGROUP2 ? cgroup_populated() : 0;
     warden->survivors = WARDEN_UNKNOWN;
     if (first.error != 0 || second.error != 0) {
@@ -369,7 +372,8 @@ static void hold_tick(struct warden *warden)
     if (warden->state == ASKED && now >= warden->look_at_ms)
         hold_look_again(warden);
     if (hold->options.processes_max > 0 && warden->state != KILLING &&
-        tree_count_own(&hold->view, hold->init).living > hold->options.processes_max) {
+        tree_count_own(&hold->view, hold->init, TREE_LOOK_US).living >
+            hold->options.processes_max) {
         warden->by_limit = true;
         hold_begin_kill(warden);
     }
