@@ -201,6 +201,13 @@ static bool guard_command(const struct guard_words *arguments)
     return guard_is(&arguments->words[0], "-v") || guard_is(&arguments->words[0], "-V");
 }
 
+/* An expansion that the shell splits: any words may come of it. `$_` is what the last command ended
+ * in, and an attacker may have written that. A glob or braces keep what stands before them. */
+static bool guard_is_any_words(const struct shell_word *word)
+{
+    return word->splits && memchr(word->value.data, '$', word->value.size) != NULL;
+}
+
 /* No word runs a program, deletes or writes, or could become one that does. */
 static bool guard_find(const struct guard_words *arguments)
 {
@@ -209,7 +216,7 @@ static bool guard_find(const struct guard_words *arguments)
     for (size_t i = 0; i < arguments->count; i++) {
         const struct shell_word *word = &arguments->words[i];
         char first = word->value.size > 0 ? word->value.data[0] : '\0';
-        if (shell_is_listed(word->value, actions) ||
+        if (shell_is_listed(word->value, actions) || guard_is_any_words(word) ||
             (word->varies && !shell_is_name(first) && memchr("./~", first, 3) == NULL))
             return false;
     }

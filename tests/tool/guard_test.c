@@ -156,6 +156,8 @@ static void programs_that_run_others_are_allowed_by_the_name_of_the_other(void *
         {"find *", "find . -delete"},
         {"find *", "find . -fprint x"},
         {"find *", "find . $_ touch pwned ';'"},
+        {"find *", "find ' -exec touch pwned ;'; find .$_"},
+        {"find *", "find ' -exec touch pwned ;'; find src\"\"${_}"},
         {"find *", "find . -e* touch pwned ';'"},
         {"*", "$X pwned"},
         {"*", "{touch,pwned}"},
@@ -171,6 +173,7 @@ static void programs_that_run_others_are_allowed_by_the_name_of_the_other(void *
         {"sudo apt update", "sudo apt update"},
         {"find *", "find . -name '*.c' -type f"},
         {"find *", "find ~/src src/* -newer x"},
+        {"find *", "find src{,/old} x\"$HOME\" -name x"},
         {"\"$HOME/bin/tool\" *", "\"$HOME/bin/tool\" x"},
         {"*", "ls *.c {a,b} $x"},
     };
