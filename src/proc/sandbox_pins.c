@@ -37,6 +37,10 @@ struct bl_sandbox_pins {
 
 /* Only the Git directories of worktrees have it. */
 #define REDIRECTION "commondir"
+/* The setting that has Git read `config.worktree`. */
+#define WORKTREE_CONFIG "worktreeConfig"
+/* Of a configuration that is looked at; a larger one counts as having it. */
+#define CONFIG_MAX ((size_t)1024 * 1024)
 
 /* Parts of a Git directory that say what to run, or where to read that from. Git makes the first
  * two itself, so they may be made where they are missing. */
@@ -77,16 +81,36 @@ static void pins_add(struct bl_sandbox_pins *pins, const char *path, enum mount_
 
 /* ---- Git ------------------------------------------------------------------------------------- */
 
+/* Whether Git reads `config.worktree`, should a command make one. `git sparse-checkout` turns that
+ * on. */
+static bool pin_reads_worktree_config(struct bl_arena *arena, const char *folder)
+{
+    const char *path = bl_arena_printf(arena, "%s/config", folder).data, *why;
+    struct bl_buffer text;
+    int code = bl_file_load(path, CONFIG_MAX, &text, &why);
+
+    if (code == 0)
+        bl_buffer_append_byte(&text, '\0');
+    bool reads = code == 0 ? strcasestr(text.data, WORKTREE_CONFIG) != NULL : code != BL_ENOENT;
+    bl_buffer_done(&text);
+    return reads;
+}
+
 static void pin_git_parts(struct bl_sandbox_pins *pins, const char *folder)
 {
     struct stat status;
+    bool reads = pin_reads_worktree_config(&pins->arena, folder);
 
     for (size_t i = 0; i < BL_COUNT(git_parts); i++) {
         const char *path = bl_arena_printf(&pins->arena, "%s/%s", folder, git_parts[i].name).data;
         bool there = lstat(path, &status) == 0;
+        bool absent = !there && errno == ENOENT;
         bool plain = there && (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode));
-        if (plain || (!there && errno == ENOENT && git_parts[i].missing != MOUNT_WRITE))
-            pins_add(pins, path, MOUNT_READ, git_parts[i].missing);
+        enum mount_kind missing = git_parts[i].missing;
+        if (reads && strcmp(git_parts[i].name, "config.worktree") == 0)
+            missing = MOUNT_NULL;
+        if (plain || (absent && missing != MOUNT_WRITE))
+            pins_add(pins, path, MOUNT_READ, missing);
     }
     struct bl_pin *clean = &pins->clean[pins->clean_count];
     const char *redirection = bl_arena_printf(&pins->arena, "%s/" REDIRECTION, folder).data;

@@ -320,6 +320,25 @@ static void git_runs_nothing_that_a_command_planted(void **state)
     house_end(&house);
 }
 
+static void a_worktree_configuration_cannot_be_planted(void **state)
+{
+    struct house house;
+
+    (void)state;
+    house_begin(&house);
+    outside(house.place.workspace, MAKE_REPOSITORY " && git config extensions.worktreeConfig true");
+    /* The second command finds what is left of the first. */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(run(BL_SANDBOX_WORKSPACE, house.place.workspace, false,
+                             "exec 2>/dev/null; git config -f new core.fsmonitor '" TOUCH "';"
+                             "cat new >.git/config.worktree; mv -f new .git/config.worktree;"
+                             "git commit -q --allow-empty -m x"),
+                         0);
+    outside(house.place.workspace, "git status >/dev/null 2>&1");
+    assert_false(file_exists(house.place.outside));
+    house_end(&house);
+}
+
 static void git_works_in_the_sandbox(void **state)
 {
     struct house house;
@@ -409,6 +428,7 @@ SUITE(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
       cmocka_unit_test(secrets_that_are_named_are_in_sight),
       cmocka_unit_test(a_folder_that_was_replaced_by_a_link_is_not_bound),
       cmocka_unit_test(git_runs_nothing_that_a_command_planted),
+      cmocka_unit_test(a_worktree_configuration_cannot_be_planted),
       cmocka_unit_test(git_works_in_the_sandbox),
       cmocka_unit_test(a_worktree_keeps_its_git_directory),
       cmocka_unit_test(an_added_git_directory_is_protected),
