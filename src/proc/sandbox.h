@@ -48,6 +48,8 @@ void sandbox_hide(struct mounts *mounts, const char *const *shown, bool network)
 /* The folders of belay itself, whether they exist or not: each with its links followed as far as it
  * exists. In the arena; end in NULL. */
 const char *const *sandbox_own_folders(struct bl_arena *arena);
+/* The same for the user's own configuration of Git, which belay's git obeys, too. */
+const char *const *sandbox_git_configs(struct bl_arena *arena);
 
 /* ---- sandbox_pins.c -------------------------------------------------------------------------- */
 

@@ -135,6 +135,21 @@ const char *const *sandbox_own_folders(struct bl_arena *arena)
     return real_paths(arena, list);
 }
 
+const char *const *sandbox_git_configs(struct bl_arena *arena)
+{
+    const char *home = getenv("HOME"), *global = getenv("GIT_CONFIG_GLOBAL");
+    const char **list = bl_arena_zalloc(arena, 4 * sizeof *list);
+    size_t count = 0;
+
+    if (global != NULL && global[0] == '/')
+        list[count++] = global;
+    if (home != NULL && home[0] == '/') {
+        list[count++] = bl_arena_printf(arena, "%s/.gitconfig", home).data;
+        list[count++] = secret_path(arena, home, ".config/git/config");
+    }
+    return real_paths(arena, list);
+}
+
 /* True when the path is in one of these, and the root is not. */
 static bool is_private(const char *const *list, const char *root, const char *path)
 {
@@ -157,23 +172,23 @@ static bool is_in_git(const char *root, const char *path)
     return false;
 }
 
-const char *bl_sandbox_guarded(struct bl_arena *arena, const char *root, const char *path)
-{
-    if (is_in_git(root, path))
-        return "Git may run what is written there";
-    if (is_private(sandbox_own_folders(arena), root, path))
-        return "it is one of belay's own files";
-    if (is_private(bl_sandbox_secrets(arena), root, path))
-        return "secrets are kept there";
-    return NULL;
-}
-
 static bool is_listed(const char *const *list, const char *path)
 {
     for (; list != NULL && *list != NULL; list++)
         if (strcmp(*list, path) == 0)
             return true;
     return false;
+}
+
+const char *bl_sandbox_guarded(struct bl_arena *arena, const char *root, const char *path)
+{
+    if (is_in_git(root, path) || is_listed(sandbox_git_configs(arena), path))
+        return "Git may run what is written there";
+    if (is_private(sandbox_own_folders(arena), root, path))
+        return "it is one of belay's own files";
+    if (is_private(bl_sandbox_secrets(arena), root, path))
+        return "secrets are kept there";
+    return NULL;
 }
 
 /* Where the path leads; nothing, when it leads nowhere or is one of those that are shown. */

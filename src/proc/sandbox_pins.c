@@ -180,6 +180,21 @@ static void pin_private(struct bl_sandbox_pins *pins, const char *root)
             pin_between(pins, root, *paths);
 }
 
+/* Outside of the sandbox, Git runs what this configuration says, for the user and for belay. */
+static void pin_git_configs(struct bl_sandbox_pins *pins, const char *root)
+{
+    const char *const *paths = sandbox_git_configs(&pins->arena);
+
+    for (; *paths != NULL; paths++) {
+        if (!is_inside(*paths, root))
+            continue;
+        struct bl_text parent = {*paths, (size_t)(strrchr(*paths, '/') - *paths)};
+        bl_folder_make(bl_arena_text(&pins->arena, parent).data, 0700);
+        pin_between(pins, root, *paths);
+        pins_add(pins, *paths, MOUNT_READ, MOUNT_NULL);
+    }
+}
+
 /* ---- The whole ------------------------------------------------------------------------------- */
 
 static void pins_add_folders(struct bl_sandbox_pins *pins, const char *const *folders,
@@ -194,6 +209,7 @@ static void pins_add_folders(struct bl_sandbox_pins *pins, const char *const *fo
             continue;
         pin_git(pins, pin->path);
         pin_private(pins, pin->path);
+        pin_git_configs(pins, pin->path);
     }
 }
 

@@ -420,6 +420,27 @@ static void a_home_as_workspace_keeps_belays_configuration(void **state)
     house_end(&house);
 }
 
+static void a_home_as_workspace_keeps_the_users_git_configuration(void **state)
+{
+    struct house house;
+    struct bl_arena arena = {0};
+
+    (void)state;
+    house_begin(&house);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(run(BL_SANDBOX_WORKSPACE, house.home, false,
+                             "exec 2>/dev/null; git config -f new filter.x.clean true;"
+                             "cat new >.gitconfig; cp new .config/git/config;"
+                             "mv .config gone; mv -f new .gitconfig; exit 0"),
+                         0);
+    outside(house.home, "test ! -s .gitconfig && test ! -s .config/git/config && test ! -e gone");
+    /* Nor does a tool write to it. */
+    const char *path = bl_arena_printf(&arena, "%s/.gitconfig", house.home).data;
+    assert_non_null(bl_sandbox_guarded(&arena, house.home, path));
+    bl_arena_done(&arena);
+    house_end(&house);
+}
+
 SUITE(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
       cmocka_unit_test(sockets_of_the_machine_cannot_be_reached),
       cmocka_unit_test(the_machines_runtime_folder_is_hidden),
@@ -432,4 +453,5 @@ SUITE(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
       cmocka_unit_test(git_works_in_the_sandbox),
       cmocka_unit_test(a_worktree_keeps_its_git_directory),
       cmocka_unit_test(an_added_git_directory_is_protected),
-      cmocka_unit_test(a_home_as_workspace_keeps_belays_configuration));
+      cmocka_unit_test(a_home_as_workspace_keeps_belays_configuration),
+      cmocka_unit_test(a_home_as_workspace_keeps_the_users_git_configuration));
