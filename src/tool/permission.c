@@ -200,15 +200,28 @@ static bool is_about(const struct rule *rule, const char *tool)
     return tool != NULL && glob_match(rule->tool, bl_text_from(tool));
 }
 
-/* Below the home of the user, when it is written so. */
+static bool is_below_home(struct bl_text path, struct bl_text home)
+{
+    return home.size > 1 && bl_text_starts_with(path, home) && path.size > home.size &&
+           path.data[home.size] == '/';
+}
+
+/* Below the home of the user, when it is written so. The path has no links, but the home may be
+ * one. */
 static bool home_fits(struct bl_text glob, struct bl_text path)
 {
     struct bl_text home = bl_text_from(getenv("HOME"));
-    if (!bl_text_starts_with(glob, BL_TEXT("~/")) || home.size < 2 ||
-        !bl_text_starts_with(path, home) || path.size == home.size || path.data[home.size] != '/')
+    if (!bl_text_starts_with(glob, BL_TEXT("~/")) || home.size < 2)
         return false;
-    return glob_match_path((struct bl_text){glob.data + 2, glob.size - 2},
-                           (struct bl_text){path.data + home.size + 1, path.size - home.size - 1});
+    char *real = is_below_home(path, home) ? NULL : realpath(home.data, NULL);
+    if (real != NULL)
+        home = bl_text_from(real);
+    bool fits =
+        is_below_home(path, home) &&
+        glob_match_path((struct bl_text){glob.data + 2, glob.size - 2},
+                        (struct bl_text){path.data + home.size + 1, path.size - home.size - 1});
+    free(real);
+    return fits;
 }
 
 static bool path_fits(struct bl_text glob, struct bl_text path, struct bl_text absolute)

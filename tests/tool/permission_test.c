@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../../src/tool/parts.h"
 #include "suite.h"
@@ -334,6 +335,28 @@ static void a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path(
     free(kept);
 }
 
+static void a_rule_for_the_home_holds_where_the_home_is_a_link(void **state)
+{
+    (void)state;
+    const char *home = getenv("HOME");
+    char *kept = home != NULL ? strdup(home) : NULL;
+    char folder[] = "/tmp/belay-home-XXXXXX", link[64], path[64];
+    struct bl_permissions *permissions = bl_permissions_new(YOLO);
+    assert_non_null(mkdtemp(folder));
+    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(path, sizeof path, "%s/.env", folder);
+    assert_int_equal(symlink(folder, link), 0);
+    setenv("HOME", link, 1);
+    assert_int_equal(bl_permissions_add(permissions, false, "read(~/.env)", NULL), 0);
+    assert_int_equal(decide_path(permissions, "read", path, true), BL_PERMIT_DENIED);
+    bl_permissions_free(permissions);
+    unlink(link);
+    rmdir(folder);
+    if (kept != NULL)
+        setenv("HOME", kept, 1);
+    free(kept);
+}
+
 static void what_is_not_a_rule_is_refused_and_shown(void **state)
 {
     (void)state;
@@ -452,6 +475,7 @@ SUITE(permission, cmocka_unit_test(every_row_of_the_table_holds),
       cmocka_unit_test(what_reads_is_allowed_unless_it_is_denied),
       cmocka_unit_test(what_no_rule_names_is_decided_by_the_mode),
       cmocka_unit_test(a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path),
+      cmocka_unit_test(a_rule_for_the_home_holds_where_the_home_is_a_link),
       cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown),
       cmocka_unit_test(a_rule_for_an_unknown_tool_is_refused_with_a_suggestion),
       cmocka_unit_test(modes_have_names),
