@@ -17,15 +17,19 @@
 bool shell_runs_others(struct bl_text program)
 {
     static const char *const words[] = {
-        "ash",     "bash",     "builtin",     "busybox", "chroot",  "chrt",      "command",
-        "compgen", "coproc",   "dash",        "doas",    "entr",    "env",       "eval",
-        "exec",    "expect",   "fakeroot",    "fc",      "find",    "fish",      "flock",
-        "ionice",  "jobs",     "ksh",         "mapfile", "nice",    "nohup",     "nsenter",
-        "numactl", "parallel", "prlimit",     "proot",   "runuser", "readarray", "script",
-        "setarch", "setpriv",  "setsid",      "sh",      "ssh",     "stdbuf",    "strace",
-        "su",      "sudo",     "systemd-run", "taskset", "time",    "timeout",   "trap",
-        "unshare", "watch",    "xargs",       "zsh",     NULL};
-    return shell_is_listed(program, words);
+        "alias",     "ash",      "bash",    "builtin",  "busybox", "bwrap",       "capsh",
+        "choom",     "chroot",   "chrt",    "command",  "compgen", "coproc",      "csh",
+        "dash",      "doas",     "entr",    "env",      "eval",    "exec",        "expect",
+        "fakeroot",  "fc",       "find",    "firejail", "fish",    "flock",       "gdb",
+        "hash",      "i386",     "ionice",  "jobs",     "ksh",     "linux32",     "linux64",
+        "ltrace",    "mapfile",  "mksh",    "nice",     "nohup",   "nsenter",     "numactl",
+        "parallel",  "pkexec",   "prlimit", "proot",    "rbash",   "readarray",   "runuser",
+        "script",    "setarch",  "setpriv", "setsid",   "sg",      "sh",          "ssh",
+        "ssh-agent", "stdbuf",   "strace",  "su",       "sudo",    "systemd-run", "taskset",
+        "tcsh",      "time",     "timeout", "toybox",   "trap",    "uname26",     "unbuffer",
+        "unshare",   "valgrind", "watch",   "x86_64",   "xargs",   "zsh",         NULL};
+    /* The loader of programs runs the one that it is given. */
+    return shell_is_listed(program, words) || bl_text_starts_with(program, BL_TEXT("ld-linux"));
 }
 
 /* How the expansions of a command are read, where it has any: nobody knows their values. */
@@ -226,12 +230,12 @@ bool command_mentions(struct bl_arena *arena, struct bl_text command,
 static bool command_is_cautious(struct bl_text word)
 {
     static const char *const words[] = {
-        "awk",    "bun",    "chmod",   "chown",     "cp",      "curl",    "dd",    "deno",
-        "gdb",    "kill",   "ln",      "lua",       "mkfs",    "mv",      "node",  "npx",
-        "perl",   "php",    "pkill",   "python",    "python3", "rm",      "rmdir", "rsync",
-        "ruby",   "scp",    "sed",     "shred",     "socat",   "source",  "tee",   "truncate",
-        "uvx",    "wget",   ".",       "killall",   "nc",      "nsenter", "tclsh", "vim",
-        "docker", "podman", "kubectl", "systemctl", NULL};
+        "awk",    "bun",     "chmod",     "chown",   "cp",      "curl",  "dd",       "deno",
+        "kill",   "ln",      "lua",       "mkfs",    "mv",      "node",  "npx",      "perl",
+        "php",    "pkill",   "python",    "python3", "rm",      "rmdir", "rsync",    "ruby",
+        "scp",    "sed",     "shred",     "socat",   "source",  "tee",   "truncate", "uvx",
+        "wget",   ".",       "killall",   "nc",      "nsenter", "tclsh", "vim",      "docker",
+        "podman", "kubectl", "systemctl", NULL};
     return shell_runs_others(word) || shell_is_listed(word, words);
 }
 
