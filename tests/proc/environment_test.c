@@ -46,11 +46,12 @@ static void big_and_small_letters_count_alike(void **state)
 
 static void names_that_only_resemble_a_secret_stay(void **state)
 {
-    const char *const *kept = LIST(
-        "TOKENS=1", "MYTOKEN=2", "TOKEN_FILE=3", "SECRETS_DIR=4", "MONKEY=5", "PATH=/bin", "PWD=/",
-        "OLDPWD=/", "KEYBOARD=de", "XAUTHORITY=/x", "TOKENIZERS_PARALLELISM=1", "SSH_ASKPASS=/x",
-        "COMPASS=1", "AUTHOR=me", "GIT_AUTHOR_NAME=me", "AWS_REGION=eu", "DB_PASSWORD_FILE=/x",
-        "X=A_TOKEN", "Y=A_TOKEN=z", "PATTERN=1", "KEY_REPEAT=1", "DISPLAY=:0", "LS_COLORS=*.key=1");
+    const char *const *kept =
+        LIST("TOKENS=1", "MAX_TOKENS=1", "MYTOKEN=2", "TOKEN_FILE=3", "SECRETS_DIR=4", "MONKEY=5",
+             "PATH=/bin", "PWD=/", "OLDPWD=/", "KEYBOARD=de", "XAUTHORITY=/x",
+             "TOKENIZERS_PARALLELISM=1", "SSH_ASKPASS=/x", "COMPASS=1", "AUTHOR=me",
+             "GIT_AUTHOR_NAME=me", "AWS_REGION=eu", "DB_PASSWORD_FILE=/x", "X=A_TOKEN",
+             "Y=A_TOKEN=z", "PATTERN=1", "KEY_REPEAT=1", "DISPLAY=:0", "LS_COLORS=*.key=1");
 
     (void)state;
     check(kept, NULL, NULL, kept);
@@ -64,7 +65,9 @@ static void common_secrets_are_known_by_their_names(void **state)
                "MYSQL_PWD=g", "GH_PAT=h", "OPENAI_KEY=i", "SSH_AUTH_SOCK=/j", "SECRET_KEY_BASE=k",
                "GOOGLE_APPLICATION_CREDENTIALS=/l", "DATABASE_URL=m", "SENTRY_DSN=n",
                "npm_config__auth=o", "DBUS_SESSION_BUS_ADDRESS=p", "GPG_AGENT_INFO=q",
-               "BORG_PASSPHRASE=r", "GITHUB_TOKEN_RO=s", "APIKEY=t", "A=1"),
+               "BORG_PASSPHRASE=r", "GITHUB_TOKEN_RO=s", "APIKEY=t", "DB_PWD=u", "CI_JOB_JWT=v",
+               "SMTP_CREDS=w", "BEARER=x", "SESSION_COOKIE=y", "ACCESSTOKEN=z",
+               "DJANGO_SECRETKEY=z", "A=1"),
           NULL, NULL, LIST("A=1"));
 }
 
