@@ -147,7 +147,9 @@ static int read_pattern(struct bl_value_reader *reader, const struct bl_json *ke
     if (code != 0)
         return code;
     if (!is_name(hook->pattern, "_-.*")) {
-        code = bl_value_fail_at(reader, key + 1, "tools is no pattern of a tool's name");
+        code = bl_value_fail_at(
+            reader, key + 1,
+            "invalid pattern in tools (expected a tool's name, with or without stars)");
         bl_error_hint(reader->error, "like bash, edit or mcp__*; another tool is another hook");
     } else if (bl_tool_name_check(hook->pattern, &detail) != 0) {
         code = bl_value_fail_at(reader, key + 1, "unknown tool in tools");
