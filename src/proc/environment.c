@@ -67,7 +67,7 @@ static bool environment_name(const char *entry, struct bl_text *ret_name)
     return true;
 }
 
-/* Letters count alike: `openai_api_key` is as secret as its big sister. */
+/* Names are compared without regard to case: `openai_api_key` is a secret, too. */
 static bool environment_same(struct bl_text a, struct bl_text b)
 {
     return a.size == b.size && strncasecmp(a.data, b.data, a.size) == 0;
