@@ -60,9 +60,10 @@ bool proc_adopting(void)
  * reap the wardens, and nobody knew how they ended. */
 static void sweep_heed_children(void)
 {
+    static const struct sigaction heeded = {.sa_handler = SIG_DFL};
     struct sigaction action;
     if (sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
-        signal(SIGCHLD, SIG_DFL);
+        sigaction(SIGCHLD, &heeded, NULL);
 }
 
 int bl_proc_adopt_orphans(void)

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,14 +91,16 @@ static bool is_stuck(const struct bl_warden *warden)
            (state == 'T' || state == 't');
 }
 
-/* How often it has had a processor; 0: not known. */
+/* How often it has had a processor, the third number of the file; 0: not known. */
 static uint64_t turns_of(const struct bl_warden *warden)
 {
-    char path[32], data[96] = "";
-    unsigned long long turns = 0;
+    char path[32], data[96] = "", *at = data;
+    uint64_t turns = 0;
     snprintf(path, sizeof path, "%d/schedstat", (int)warden->started.pid);
-    bl_file_read(proc_view()->proc, path, data, sizeof data);
-    return sscanf(data, "%*u %*u %llu", &turns) == 1 ? turns : 0;
+    bl_file_read(proc_view()->proc, path, data, sizeof data - 1);
+    for (int i = 0; i < 3; i++)
+        turns = strtoull(at, &at, 10);
+    return turns;
 }
 
 /* True: it sleeps, and has done so since it was last looked at. While it kills it wakes each

@@ -203,7 +203,7 @@ static void warden_protect(const char *name)
 {
     sigset_t all;
     /* Where the caller of belay ignores it, the kernel reaps the command before the warden does. */
-    signal(SIGCHLD, SIG_DFL);
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, name);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
