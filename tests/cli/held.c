@@ -1,6 +1,7 @@
 #include "held.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pty.h>
@@ -13,8 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (30 * BL_NS_PER_S)
-#define ENVIRON_MAX 131072u
+#define ANCESTORS_MAX 64
+#define PATIENCE_NS   (30 * BL_NS_PER_S)
+#define ENVIRON_MAX   131072u
 
 static uint64_t now_ns(void)
 {
@@ -97,17 +99,38 @@ void held_start(struct held *held, const char *const *words, int input, int outp
         fail_msg("%s: %s", words[0], strerror(result));
 }
 
+/* Belay and its wardens let nobody but root look into them: they are known by their parents. The
+ * guard is below belay as well, and carries no mark. */
+static bool is_protected_part(pid_t pid, pid_t ancestor)
+{
+    char path[64], data[512];
+    for (int depth = 0; depth < ANCESTORS_MAX && pid > 1; depth++) {
+        if (pid == ancestor)
+            return true;
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        struct bl_text text = bl_file_read(AT_FDCWD, path, data, sizeof data - 1);
+        data[text.size] = '\0';
+        char *end = strrchr(data, ')');
+        if (end == NULL || (depth == 0 && strstr(data, "(warden-guard)") != NULL))
+            return false;
+        pid = (pid_t)strtol(end + 4, NULL, 10);
+    }
+    return false;
+}
+
 /* True when the environment of that process, as it was started, holds the mark. A zombie has none.
  */
-static bool carries_mark(const char *process, const char *mark)
+static bool carries_mark(const char *process, const struct held *held)
 {
+    const char *mark = held->mark;
     static char data[ENVIRON_MAX];
     char path[64];
 
     snprintf(path, sizeof path, "/proc/%.16s/environ", process);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return errno == EACCES && held->pid > 0 &&
+               is_protected_part((pid_t)strtol(process, NULL, 10), held->pid);
     ssize_t size = read(fd, data, sizeof data);
     close(fd);
     return size > 0 && memmem(data, (size_t)size, mark, strlen(mark) + 1) != NULL;
@@ -122,7 +145,7 @@ static size_t signal_marked(const struct held *held, int number)
     assert_non_null(directory);
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid <= 0 || !carries_mark(entry->d_name, held->mark))
+        if (pid <= 0 || !carries_mark(entry->d_name, held))
             continue;
         count++;
         if (number != 0)
