@@ -184,8 +184,6 @@ static void sweep_after(struct bl_warden *warden)
         proc_rest_unknown(&rest, "the warden could not be killed");
         take_rest(warden, &rest);
     }
-    warden->end.how = BL_END_LOST;
-    warden->end.strongest_signal = SIGKILL;
 }
 
 /* Sees to the end of a warden. `believed`: it has said that all is quiet. */
@@ -196,8 +194,16 @@ static void close_warden(struct bl_warden *warden, bool believed)
     bl_shield_begin(&shield, PROOF_NS_MAX);
     bool exited = reap_warden(warden);
     bl_list_remove(&warden->link);
-    if (!believed || !exited || proc_orphans_seen())
+    bool lost = !believed || !exited;
+    /* What an honest warden could not kill comes to us, too: it has said so. */
+    bool told = warden->end.survivors != 0;
+    bool orphans = proc_orphans_seen();
+    if (lost || orphans)
         sweep_after(warden);
+    if (lost || (orphans && !told)) {
+        warden->end.how = BL_END_LOST;
+        warden->end.strongest_signal = SIGKILL;
+    }
     bl_shield_end(&shield);
     proc_record_free(warden->record);
     warden->record = -1;
