@@ -326,7 +326,7 @@ static void take_messages(struct bl_warden *warden)
 static void send_message(struct bl_warden *warden, enum warden_message_type type, int a, int b)
 {
     struct warden_message message = {.type = (int32_t)type, .a = a, .b = b};
-    /* A warden that is gone is noticed by whoever waits for it. */
+    /* A warden that is gone is noticed by the next wait for it. */
     if (send(warden->started.control, &message, sizeof message, MSG_NOSIGNAL) < 0)
         return;
 }

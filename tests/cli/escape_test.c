@@ -43,7 +43,7 @@ static void an_answer_on_a_terminal_is_shown_escaped(void **state)
     assert_string_equal(
         ON_TERMINAL("run", "hi", "--session", "s", "--provider", stage_script(ANSWER)), SHOWN);
     assert_int_equal(run.exit_code, 0);
-    /* What the store kept is what came. */
+    /* The store keeps the text as it was received. */
     ON_TERMINAL("session", "show", "s");
     assert_null(strchr(seen, '\x1b'));
     assert_null(strstr(seen, "\u202e"));

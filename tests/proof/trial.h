@@ -35,7 +35,7 @@ struct trial {
     unsigned limit_ms;                  /* from the stop to the end; then belay is killed */
     const char *words[TRIAL_WORDS_MAX]; /* of hostile */
 
-    /* What came of it. */
+    /* The outcome. */
     bool ready;
     bool attacked;
     bool hung; /* it did not end within the limit */
@@ -54,7 +54,7 @@ struct trial {
 /* Runs it, and kills what the observer finds after it. Fails the test when the trial itself could
  * not be made, or when the envelope does not fit its schema. */
 void trial_run(struct trial *trial);
-/* Prints what came of it, for a test that is about to fail. */
+/* Prints the outcome, for a test that is about to fail. */
 void trial_print(const struct trial *trial);
 /* Skips the test where the user or the container is not to be had, and says why. */
 void trial_require(const char *container, enum trial_user user);

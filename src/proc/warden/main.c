@@ -87,7 +87,8 @@ static bool owner_open(struct owner *owner, pid_t pid)
     return getppid() == pid;
 }
 
-bool owner_ended(const struct owner *owner)
+/* By either sign. */
+static bool owner_ended(const struct owner *owner)
 {
     struct pollfd fds[] = {{.fd = WARDEN_LIFELINE, .events = POLLIN},
                            {.fd = owner->pidfd, .events = POLLIN}};

@@ -19,8 +19,6 @@ struct owner {
     int pidfd;
 };
 
-/* Belay has ended, by either sign. */
-bool owner_ended(const struct owner *owner);
 /* What a warden or the guard waits for is watched by a descriptor that is made before the command
  * starts: poll fails when the limit of descriptors was lowered below the number it is given. */
 int warden_watch_new(void);
