@@ -6,7 +6,7 @@
 #   make test       all suites, plain and sanitized
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
-#   make interop    against programs of others (npm)
+#   make interop    against programs of others (npm)   make figures   times against what is promised
 #   make install PREFIX=/usr/local [DESTDIR=]
 
 PREFIX ?= /usr/local
@@ -18,7 +18,7 @@ TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=th
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check interop install clean
+.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check figures interop install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -67,6 +67,11 @@ tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
 
 test: tests-built
 	@scripts/test-run
+
+# FIGURES: only those whose pattern contains one of these words. RUNS multiplies how often each is taken.
+figures: build/with-tests
+	@$(call ninja,build)
+	@scripts/figures --runs $(or $(RUNS),1) build $(FIGURES)
 
 soak: tests-built
 	@BELAY_SOAK=1 scripts/test-run

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../../src/proc/parts.h"
+#include "figure.h"
 #include "helpers.h"
 
 #define ORDINARY_USER  65534
@@ -103,7 +104,7 @@ int main(int argument_count, char **arguments)
     int failed = suite_main(argument_count, arguments, suites, BL_COUNT(suites));
     /* What another user may do is the same in every flavour: the sanitized ones try it in the soak.
      */
-    if (geteuid() == 0 && suite_rounds(!SUITE_SANITIZED, 1) > 0)
+    if (geteuid() == 0 && suite_rounds(!SUITE_SANITIZED, 1) > 0 && !figure_taking())
         failed += run_as_ordinary_user(arguments);
     return failed > 100 ? 100 : failed;
 }

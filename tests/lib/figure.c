@@ -1,0 +1,76 @@
+#include "figure.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "suite.h"
+
+#define FIGURE_WIDE          10
+#define FIGURE_WIDE_LEAST_MS (SUITE_SANITIZED ? 10000.0 : 5000.0)
+#define FIGURE_EARLY_MS      1.5 /* timers and timestamps have milliseconds */
+#define FIGURE_LINE_SIZE     512
+
+bool figure_taking(void)
+{
+    return getenv("BELAY_FIGURES") != NULL;
+}
+
+double figure_wide_ms(double promised_ms)
+{
+    double wide_ms = promised_ms * FIGURE_WIDE;
+    return wide_ms > FIGURE_WIDE_LEAST_MS ? wide_ms : FIGURE_WIDE_LEAST_MS;
+}
+
+/* One write, so that the lines of several processes do not mix. */
+static void figure_record(const char *name, double measured, double low, double high,
+                          const char *unit)
+{
+    char line[FIGURE_LINE_SIZE];
+    const char *path = getenv("BELAY_FIGURES");
+    if (path == NULL)
+        return;
+    int size =
+        snprintf(line, sizeof line, "%s\t%.3f\t%.3f\t%.3f\t%s\n", name, measured, low, high, unit);
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    bool written =
+        file >= 0 && size > 0 && size < (int)sizeof line && write(file, line, (size_t)size) == size;
+    if (file >= 0)
+        close(file);
+    if (!written)
+        fprintf(stderr, "cannot record the figure '%s' in %s\n", name, path);
+}
+
+bool figure_between(const char *name, double measured_ms, double low_ms, double high_ms)
+{
+    double most_ms = low_ms + figure_wide_ms(high_ms - low_ms);
+
+    figure_record(name, measured_ms, low_ms, high_ms, "ms");
+    bool early = measured_ms < low_ms - FIGURE_EARLY_MS;
+    if (early)
+        fprintf(stderr, "%s: %.1f ms, too early (promised: %g to %g ms)\n", name, measured_ms,
+                low_ms, high_ms);
+    else if (measured_ms > most_ms)
+        fprintf(stderr, "%s: %.1f ms, more than %g ms (promised: %g ms)\n", name, measured_ms,
+                most_ms, high_ms);
+    return !early && measured_ms <= most_ms;
+}
+
+bool figure_at_most(const char *name, double measured_ms, double promised_ms)
+{
+    return figure_between(name, measured_ms, 0, promised_ms);
+}
+
+bool figure_since(const char *name, uint64_t since_ns, double promised_ms)
+{
+    return figure_at_most(name, (double)(bl_now_ns() - since_ns) / BL_NS_PER_MS, promised_ms);
+}
+
+bool figure_amount(const char *name, double measured, double promised, const char *unit)
+{
+    figure_record(name, measured, 0, promised, unit);
+    if (measured > promised)
+        fprintf(stderr, "%s: %g %s (promised: at most %g)\n", name, measured, unit, promised);
+    return measured <= promised;
+}
