@@ -18,7 +18,7 @@ TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=true -Db_sanitize=th
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check figures interop install clean
+.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -72,6 +72,14 @@ test: tests-built
 figures: build/with-tests
 	@$(call ninja,build)
 	@scripts/figures --runs $(or $(RUNS),1) build $(FIGURES)
+
+# Plants N small faults in a room and lists those that no test notices.
+mutate: build/with-tests
+	@scripts/mutate $(ROOM) $(or $(N),100) $(or $(SEED),1)
+
+# Every fault of tests/mutants, and the test that must notice it.
+check-mutants: build/with-tests
+	@scripts/check-mutants $(MUTANTS)
 
 soak: tests-built
 	@BELAY_SOAK=1 scripts/test-run
