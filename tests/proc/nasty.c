@@ -374,6 +374,17 @@ static int forking(const char *argument)
     return 42;
 }
 
+/* Of a copy that belongs to another user and has the setuid bit: becomes that user for good, and
+ * cannot be signalled by the one that started it. */
+static int stranger(const char *argument)
+{
+    uid_t user = geteuid();
+    (void)argument;
+    if (setresuid(user, user, user) != 0)
+        return EXIT_USAGE;
+    rest();
+}
+
 int main(int argument_count, char **arguments)
 {
     static const struct {
@@ -401,6 +412,7 @@ int main(int argument_count, char **arguments)
         {"tty", terminal},
         {"give-way", give_way},
         {"forking", forking},
+        {"stranger", stranger},
     };
     const char *mode = argument_count > 1 ? arguments[1] : "";
 
