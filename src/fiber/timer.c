@@ -25,7 +25,6 @@ void timers_done(struct timers *timers)
 {
     bl_free(timers->heap);
     bl_free(timers->slots);
-    timers_init(timers);
 }
 
 static bool entry_dead(const struct timers *timers, const struct timer_entry *entry)

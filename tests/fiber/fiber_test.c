@@ -246,7 +246,7 @@ static int describe(void *argument)
     struct bl_nursery nursery;
     bl_nursery_init(&nursery, bl_scope_current());
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "resting", rest_below, NULL, NULL), 0);
-    CHECK_EQUAL(bl_yield(), 0);
+    CHECK_EQUAL(bl_sleep(90 * BL_NS_PER_S), 0);
     CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), 0);
     bl_nursery_done(&nursery);
     return 0;
@@ -257,10 +257,10 @@ static void every_parked_fiber_shows_its_name_wait_and_frames(void **state)
     (void)state;
     struct bl_buffer out;
     bl_buffer_init(&out, 65536);
-    run_in_loop(describe, &out);
+    run_in_virtual_loop(1, describe, &out);
     bl_buffer_append_byte(&out, '\0');
     assert_non_null(strstr(out.data, "test: running"));
-    assert_non_null(strstr(out.data, "resting: waits for sleep"));
+    assert_non_null(strstr(out.data, "resting: waits for sleep for 1 m 30 s"));
     assert_non_null(strstr(out.data, "rest_in_a_named_function+0x"));
     assert_non_null(strstr(out.data, "rest_below+0x"));
     bl_buffer_done(&out);
