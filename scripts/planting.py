@@ -2,7 +2,7 @@
 
 A planted fault may make a warden kill strangers or a tool write anywhere. So tests run in PID and mount
 namespaces of their own: everything they start ends with them, and the file system is read-only but for
-the copy itself, /tmp and /run."""
+the copy itself, /tmp, /var/tmp and /run."""
 import json
 import os
 import resource
@@ -23,6 +23,7 @@ mount --make-rprivate /
 mount --bind "$1" "$1"
 mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp
 mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/tmp && chmod 1777 /var/tmp
 mount -o remount,bind,ro /
 mkdir -p /tmp/home; export HOME=/tmp/home
 cd "$1"; shift

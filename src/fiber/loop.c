@@ -95,8 +95,7 @@ static int open_handles(struct bl_loop *loop, struct bl_error *error)
     status =
         loop->timer_fd < 0 ? -errno : uv_poll_init(&loop->uv, &loop->timer_poll, loop->timer_fd);
     if (status < 0) {
-        if (loop->timer_fd >= 0)
-            close(loop->timer_fd);
+        close(loop->timer_fd);
         uv_close((uv_handle_t *)&loop->wake, NULL);
         uv_run(&loop->uv, UV_RUN_DEFAULT);
         uv_loop_close(&loop->uv);

@@ -1,6 +1,9 @@
 #include <dirent.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <uv.h>
 
 #include "fibers.h"
 
@@ -43,6 +46,25 @@ static void out_of_descriptors_is_an_error_that_says_what_to_do(void **state)
     }
     assert_int_equal(code, 0);
     assert_true(tries > 2);
+}
+
+static void *no_memory(size_t count BL_UNUSED, size_t size BL_UNUSED)
+{
+    return NULL;
+}
+
+/* Where libuv reports it: in other places it ends the process. */
+static void out_of_memory_for_the_event_loop_is_an_error(void **state)
+{
+    (void)state;
+    struct bl_loop *loop = NULL;
+    int before = open_descriptors();
+    uv_replace_allocator(malloc, realloc, no_memory, free);
+    int code = bl_loop_new(NULL, &loop, NULL);
+    uv_replace_allocator(malloc, realloc, calloc, free);
+    assert_int_equal(code, BL_ELIMIT);
+    assert_null(loop);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static int nothing(void *argument)
@@ -179,7 +201,47 @@ static void stopping_the_loops_scope_stops_all(void **state)
     run_in_loop(root_stops_all, NULL);
 }
 
-SUITE(loop, cmocka_unit_test(out_of_descriptors_is_an_error_that_says_what_to_do),
+struct spinner {
+    bool slept;
+    bool starved; /* it spun for 20 s, and the sleep of 5 ms had not ended */
+};
+
+static int spin(void *argument)
+{
+    struct spinner *spinner = argument;
+    uint64_t end_ns = bl_now_ns() + 20 * BL_NS_PER_S;
+    while (!spinner->slept && !spinner->starved) {
+        spinner->starved = bl_now_ns() > end_ns;
+        bl_yield();
+    }
+    return 0;
+}
+
+static int sleep_beside_spinners(void *argument)
+{
+    struct spinner *spinner = argument;
+    struct bl_nursery nursery;
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int i = 0; i < 3; i++)
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "spinner", spin, spinner, NULL), 0);
+    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    spinner->slept = true;
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void fibers_that_only_yield_do_not_starve_timers(void **state)
+{
+    struct spinner spinner = {0};
+    (void)state;
+    run_in_loop(sleep_beside_spinners, &spinner);
+    assert_true(spinner.slept && !spinner.starved);
+}
+
+SUITE(loop, cmocka_unit_test(fibers_that_only_yield_do_not_starve_timers),
+      cmocka_unit_test(out_of_memory_for_the_event_loop_is_an_error),
+      cmocka_unit_test(out_of_descriptors_is_an_error_that_says_what_to_do),
       cmocka_unit_test(a_loop_runs_more_than_once_and_leaves_no_descriptor),
       cmocka_unit_test(the_same_seed_plays_the_same_run_and_another_another),
       cmocka_unit_test(virtual_time_jumps), cmocka_unit_test(a_sleep_is_never_shorter_than_asked),

@@ -430,7 +430,77 @@ static void a_number_that_is_not_there_is_unknown(void **state)
     assert_int_equal(bl_survivors_add(4, BL_SURVIVORS_UNKNOWN), BL_SURVIVORS_UNKNOWN);
 }
 
-SUITE(receipt, cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
+/* Every member, byte for byte; what differs from run to run is blanked. */
+static const char whole_receipt[] =
+    "{\"id\":\"rcp_\",\"scope\":\"run_4\",\"reason\":\"user\",\"origin\":\"test\","
+    "\"requested_at\":\"\",\"observed_ms\":0.0,\"quiet_ms\":1.5,\"mechanism\":\"subreaper\","
+    "\"cancel_observed\":false,\"survivors\":null,\"unverified\":\"nobody looked\","
+    "\"background\":[\"job\"],\"units\":["
+    "{\"kind\":\"tool\",\"id\":\"call_1\",\"name\":\"bash\",\"fate\":\"killed\",\"ms\":1.5,"
+    "\"processes\":3,\"survivors\":1,\"signal\":\"KILL\"},"
+    "{\"kind\":\"command\",\"id\":\"call_2\",\"fate\":\"unknown\",\"ms\":1.5,"
+    "\"processes\":1,\"survivors\":null,\"unverified\":\"nobody looked\",\"signal\":\"40\","
+    "\"detail\":\"its warden was killed\"}]}";
+
+static void blank_after(char *text, const char *key)
+{
+    char *from = strstr(text, key) + strlen(key), *to = strchr(from, '"');
+    memmove(from, to, strlen(to) + 1);
+}
+
+static int whole_main(void *argument)
+{
+    struct bl_buffer *out = argument;
+    struct bl_json_writer writer;
+    struct bl_scope scope, *outer = bl_scope_current();
+    struct bl_receipt receipt;
+    struct bl_unit tool, command;
+
+    bl_scope_init(&scope, outer);
+    bl_receipt_open(&receipt, &scope, "run_4");
+    receipt.background = write_background;
+    receipt.background_context = "job";
+    bl_scope_enter(&scope);
+    bl_unit_begin(&tool, BL_UNIT_TOOL, "call_1", "bash");
+    bl_unit_begin(&command, BL_UNIT_COMMAND, "call_2", NULL);
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    bl_scope_enter(outer);
+    CHECK_EQUAL(bl_sleep(3 * MS / 2), 0);
+    tool.mechanism = BL_MECHANISM_SUBREAPER;
+    tool.processes = 3;
+    tool.survivors = 1;
+    tool.signal = SIGKILL;
+    bl_unit_end(&tool, BL_FATE_KILLED);
+    command.mechanism = BL_MECHANISM_PIDNS;
+    command.processes = 1;
+    command.survivors = BL_SURVIVORS_UNKNOWN;
+    command.signal = 40; /* without a name */
+    bl_text_into(command.unverified, sizeof command.unverified, "nobody looked");
+    bl_text_into(command.detail, sizeof command.detail, "its warden was killed");
+    bl_unit_end(&command, BL_FATE_UNKNOWN);
+    bl_json_writer_init(&writer, out);
+    bl_receipt_write(&receipt, &writer);
+    CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+    return 0;
+}
+
+static void a_receipt_has_every_member(void **state)
+{
+    struct bl_buffer out;
+    (void)state;
+    bl_buffer_init(&out, 65536);
+    run_in_virtual_loop(0, whole_main, &out);
+    bl_buffer_append_byte(&out, '\0');
+    blank_after(out.data, "\"rcp_");
+    blank_after(out.data, "\"requested_at\":\"");
+    assert_string_equal(out.data, whole_receipt);
+    bl_buffer_done(&out);
+}
+
+SUITE(receipt, cmocka_unit_test(a_receipt_has_every_member),
+      cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
       cmocka_unit_test(a_number_that_is_not_there_is_unknown),
       cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
       cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),

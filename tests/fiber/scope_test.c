@@ -135,6 +135,15 @@ static int long_origins_are_cut(void *argument)
     CHECK_EQUAL(strlen(stop.origin), 78);
     CHECK(bl_utf8_valid(bl_text_from(stop.origin)));
     bl_scope_done(&scope);
+    /* Where no character begins there is nothing to keep. */
+    char middles[200];
+    memset(middles, 0x80, sizeof middles - 1);
+    middles[sizeof middles - 1] = '\0';
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_stop(&scope, BL_STOP_USER, middles);
+    bl_scope_stop_read(&scope, &stop);
+    CHECK_EQUAL(strlen(stop.origin), 0);
+    bl_scope_done(&scope);
     return 0;
 }
 
