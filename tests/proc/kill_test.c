@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../../src/proc/parts.h"
+#include "../../src/proc/record.h"
 #include "figure.h"
 #include "helpers.h"
 
@@ -400,9 +401,14 @@ static void belay_and_warden_killed_in_the_same_instant(void **state)
         remove_cgroups();
 }
 
+struct recorded {
+    int64_t pid, started;
+    struct bl_wardens_end end;
+};
+
 /* Starts a belay with a tree of four, waits until that stands, and kills it; `with_warden`: both,
  * the warden without a chance to see it. Returns what the records say. */
-static struct bl_wardens_end kill_recorded(enum bl_mechanism container, bool with_warden)
+static struct recorded kill_recorded(enum bl_mechanism container, bool with_warden)
 {
     struct bl_wardens_end end;
     struct belay belay;
@@ -432,20 +438,48 @@ static struct bl_wardens_end kill_recorded(enum bl_mechanism container, bool wit
     bl_wardens_settle(belay.pid, started, &again);
     assert_int_equal(again.survivors, end.survivors);
     marker_kill(belay.marker);
-    return end;
+    return (struct recorded){belay.pid, started, end};
 }
 
+/* The record of the only warden of a belay that is gone. */
+static struct record record_of(const struct recorded *recorded)
+{
+    char name[RECORDS_NAME_SIZE];
+    struct record record = {0};
+    int folder = -1;
+    proc_records_name(recorded->pid, recorded->started, name);
+    assert_int_equal(bl_runtime_folder_open(false, &folder, NULL), 0);
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && record_read(fd, 0, &record));
+    close(fd);
+    close(folder);
+    return record;
+}
+
+/* On a busy machine a warden may not run for 30 ms: then the guard does its work, and what is
+ * proved depends on the container. */
 static void finding_5_the_records_of_a_killed_belay_say_what_its_wardens_proved(void **state)
 {
-    struct bl_wardens_end end = kill_recorded(container_of_test(state), false);
-    assert_int_equal(end.survivors, 0);
-    assert_int_equal(end.processes, 4);
+    enum bl_mechanism container = container_of_test(state);
+    struct recorded recorded = kill_recorded(container, false);
+    struct record record = record_of(&recorded);
+    bool by_warden = record.state == RECORD_ENDED && record.survivors >= 0;
+    if (by_warden) {
+        assert_int_equal(recorded.end.survivors, 0);
+        assert_int_equal(recorded.end.processes, 4);
+        return;
+    }
+    print_message("           the guard was faster, and found %d\n", (int)record.processes);
+    assert_int_equal(recorded.end.survivors,
+                     container == BL_MECHANISM_PIDNS ? 0 : BL_SURVIVORS_UNKNOWN);
+    /* The warden may have ended some of them. */
+    assert_in_range(record.processes, 0, 4);
 }
 
 static void finding_5_without_a_warden_only_a_namespace_is_evidence(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
-    struct bl_wardens_end end = kill_recorded(container, true);
+    struct bl_wardens_end end = kill_recorded(container, true).end;
     /* A process may have left its cgroup; out of a namespace there is no way. */
     if (container != BL_MECHANISM_PIDNS)
         assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);

@@ -34,10 +34,12 @@ static bool guard_is_there(const struct tree_view *view, const struct record *re
 }
 
 /* Kills what is below the warden until three rounds find nobody, then the warden. It is continued
- * in each round: where it was only stopped it reaps, and does its own work. */
-static void guard_take_over(const struct tree_view *view, struct record *record)
+ * in each round: where it was only stopped it reaps, and does its own work. Returns how many
+ * processes the largest round found. */
+static size_t guard_take_over(const struct tree_view *view, const struct record *record)
 {
     uint64_t give_up_us = warden_now_us() + GIVE_UP_US;
+    size_t most = 0;
     for (int empty = 0; empty < EMPTY_ROUNDS && warden_now_us() < give_up_us;) {
         struct tree tree = {0};
         size_t living = 0;
@@ -46,15 +48,18 @@ static void guard_take_over(const struct tree_view *view, struct record *record)
             tree_kill_cgroup(record->cgroup);
         tree_add_children(view, &tree, record->pid);
         tree_kill(view, &tree);
+        size_t found = tree.count - (tree.count > 0 && record->init != 0);
+        most = found > most ? found : most;
         for (size_t i = 0; i < tree.count; i++)
             living += tree_life_of(view, tree.pids[i], NULL) != TREE_DEAD;
         empty = living == 0 && tree.error == 0 ? empty + 1 : 0;
         tree_done(&tree);
         guard_sleep(ROUND_US);
         if (!guard_is_there(view, record))
-            return;
+            return most;
     }
     kill(record->pid, SIGKILL);
+    return most;
 }
 
 /* A warden that was killed with belay has left its cgroup. Others, it has left to nobody. */
@@ -78,13 +83,15 @@ static void guard_settle(const struct tree_view *view, int number)
             guard_empty_cgroup(&record);
         return;
     }
-    guard_take_over(view, &record);
+    size_t found = guard_take_over(view, &record);
     /* It may have come to its own end after all: then its word stands. */
     if (!record_read(WARDEN_RECORDS, number, &record) || record.state != RECORD_HELD)
         return;
     record.state = RECORD_ENDED;
     record.survivors = WARDEN_UNKNOWN;
     record.doubt = WARDEN_DOUBT_STUCK;
+    record.processes = (int32_t)found;
+    record.strongest = SIGKILL;
     record_write(WARDEN_RECORDS, number, &record);
 }
 
