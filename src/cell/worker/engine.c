@@ -221,8 +221,8 @@ static void add_frame(struct bytes *out, const struct frame *frame)
     bytes_add_string(out, frame->name_size > 0 ? ")" : "");
 }
 
-/* As "at f (cell.mjs:3:7)" for each frame of the source. The outermost two are ours: the async
- * function around it, and behind its last line the call of that. */
+/* As "at f (cell.mjs:3:7)" for each frame of the source. The outermost are ours: behind its last
+ * line the call of the async function around it, and that function where the engine shows it. */
 static void convert_stack(const struct bytes *raw, const struct place *place, struct bytes *out)
 {
     size_t before_last = 0;
@@ -235,7 +235,7 @@ static void convert_stack(const struct bytes *raw, const struct place *place, st
         if (!read_frame(line, size, &frame))
             continue;
         if (frame.row > place->lines) {
-            out->size = before_last;
+            out->size = place->call_is_shown ? before_last : out->size;
             break;
         }
         frame.column -= frame.row == 1 && frame.column > place->indent ? place->indent : 0;

@@ -214,7 +214,9 @@ static JSStringRef compile(JSStringRef source)
     }
     engine_get_number(made, "indent", &columns);
     engine_get_number(made, "lines", &lines);
-    place = (struct place){(size_t)columns, (size_t)lines};
+    JSValueRef shown = engine_get(made, "callIsShown", NULL);
+    place = (struct place){(size_t)columns, (size_t)lines,
+                           shown != NULL && JSValueToBoolean(engine, shown)};
     return engine_get_text(made, "text");
 }
 

@@ -121,6 +121,9 @@ struct fault {
 struct place {
     size_t indent; /* columns before it, in its first line */
     size_t lines;  /* of it; what comes after is ours */
+    /* Some engines show two frames for an async function until its first await: its body, and
+     * its call. */
+    bool call_is_shown;
 };
 
 void engine_describe(JSValueRef thrown, const struct place *place, struct fault *ret_fault);

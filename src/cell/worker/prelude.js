@@ -90,6 +90,16 @@
         return pieces.join("") + source.slice(end);
     };
 
+    // Whether a stack has a frame for the call of an async function besides the one for its body.
+    const callIsShown = (() => {
+        let stack = "";
+        const outer = () => {
+            (async function () { stack = new Error().stack; })();
+            return stack;
+        };
+        return outer().split("\n").findIndex((frame) => frame.startsWith("outer@")) > 1;
+    })();
+
     // The source is the body of a strict async function (the engine has no modules for us), on lines of
     // its own numbers. Nothing of the machinery of promises says how it ends, so nothing that is done to
     // that machinery can hide it.
@@ -110,7 +120,7 @@
         if (failure !== null)
             return { error: explain(source, failure, failure.line, false) };
         return { text: wrap(replaceImports(source, wrap, imported)), indent: head.length,
-                 lines: lineOf(source, source.length) };
+                 lines: lineOf(source, source.length), callIsShown };
     };
 
     // The first time is the slow one.
