@@ -361,6 +361,14 @@ static void ask_time_zone(void)
     JSStringRelease(name);
 }
 
+/* Newer engines follow changes of the time zone: with threads that watch a file, and a connection
+ * to the system's message bus that may open at any moment, also in the middle of the lockdown. A
+ * cell keeps the zone it was started with, so this takes the place of the engine's function. */
+void engine_ignore_time_zone_changes(void) __asm__(
+    "_ZN3WTF36listenForTimeZoneChangeNotificationsEv");
+
+void engine_ignore_time_zone_changes(void) {}
+
 /* What the stack may need is counted before the limit is: deep recursion is an exception, and no
  * lack of memory. One byte far down makes the kernel extend it; a large variable would make the
  * compiler touch every page. */
