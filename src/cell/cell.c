@@ -412,7 +412,7 @@ static void end_completed(struct cell *cell)
     bl_scope_stop(&cell->calls.scope, BL_STOP_PARENT, "cell");
     bl_nursery_done(&cell->calls);
     if (cell->worker != NULL && cell->ending == CELL_LOST) {
-        cell_worker_stop(cell->worker, 0, &cell->end);
+        cell_worker_reap(cell->worker, &cell->end);
         cell_explain_loss(cell);
     } else if (cell->worker != NULL) {
         bl_warden_signal(cell->worker->warden, SIGKILL); /* it has nothing more to say */

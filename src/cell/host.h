@@ -81,6 +81,10 @@ int cell_pool_start_one(struct cell_pool *pool, struct cell_worker **ret_worker,
 int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct bl_error *error);
 /* Climbs the ladder, whatever stops the caller. What it had written can still be read. */
 void cell_worker_stop(struct cell_worker *worker, uint32_t grace_ms, struct bl_warden_end *ret_end);
+/* The end of one that failed. A process closes its descriptors before it has an exit code: one that
+ * has closed its link gets a moment to end by itself, so that the code says why. Others are stopped
+ * without grace. */
+void cell_worker_reap(struct cell_worker *worker, struct bl_warden_end *ret_end);
 void cell_worker_free(struct cell_worker *worker); /* NULL is fine */
 bool cell_worker_alive(const struct cell_worker *worker);
 /* One frame; in the running fiber and its scope. */

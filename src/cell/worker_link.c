@@ -11,6 +11,8 @@
 #include "worker/protocol.h"
 
 #define READY_NS_MAX (5 * BL_NS_PER_S)
+/* From the close of its link to its end; long enough for a busy machine. */
+#define DYING_NS_MAX (2 * BL_NS_PER_S)
 
 /* It needs nothing of ours but the time zone. */
 static const char *const *worker_environment(struct bl_arena *arena)
@@ -77,7 +79,7 @@ static int explain(struct cell_worker *worker, int code, const char *path, struc
 
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
-    cell_worker_stop(worker, 0, &end);
+    cell_worker_reap(worker, &end);
     bl_error_set(error, code, BL_KIND_CELL, "start a worker", path,
                  end.how == BL_END_EXITED && end.status == WORKER_EXIT_LOCKDOWN
                      ? "the worker cannot be locked down on this machine"
@@ -138,6 +140,29 @@ void cell_worker_stop(struct cell_worker *worker, uint32_t grace_ms, struct bl_w
 {
     hurry(worker);
     bl_warden_stop(worker->warden, SIGTERM, grace_ms, ret_end);
+}
+
+static bool has_closed_its_link(const struct cell_worker *worker)
+{
+    char byte;
+    ssize_t count = recv(worker->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+void cell_worker_reap(struct cell_worker *worker, struct bl_warden_end *ret_end)
+{
+    struct bl_scope limited;
+    int code = BL_ETIMEDOUT;
+
+    if (has_closed_its_link(worker)) {
+        hurry(worker);
+        bl_shield_begin(&limited, DYING_NS_MAX);
+        code = bl_warden_wait(worker->warden, ret_end);
+        bl_shield_end(&limited);
+    }
+    if (code != 0)
+        cell_worker_stop(worker, 0, ret_end);
 }
 
 void cell_worker_free(struct cell_worker *worker)

@@ -277,11 +277,9 @@ static int no_worker(struct house *house)
     return 0;
 }
 
-/* A program in the worker's place, that says it is ready and then that. `length` counts where it is
- * not that of the text. */
-static void write_impostor(struct house *house, const char *text, long length)
+/* A program in the worker's place, that says it is ready, is given the cell and then does that. */
+static void write_program(struct house *house, const char *commands)
 {
-    unsigned long size = length >= 0 ? (unsigned long)length : strlen(text);
     char path[96];
 
     snprintf(path, sizeof path, "%s/belay-cell-worker", house->folder);
@@ -290,12 +288,23 @@ static void write_impostor(struct house *house, const char *text, long length)
         return;
     fprintf(file,
             "#!/bin/sh\nprintf '\\000\\000\\000\\020{\"type\":\"ready\"}' >&0\n"
-            "head -c 5 <&0 >/dev/null\n"
-            "printf '\\%03lo\\%03lo\\%03lo\\%03lo%%s' '%s' >&0\nexec sleep 60\n",
-            size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255, text);
+            "head -c 5 <&0 >/dev/null\n%s\n",
+            commands);
     fclose(file);
     CHECK_EQUAL(chmod(path, 0700), 0);
     house->options.worker = bl_arena_text(&house->arena, bl_text_from(path)).data;
+}
+
+/* One that says that. `length` counts where it is not that of the text. */
+static void write_impostor(struct house *house, const char *text, long length)
+{
+    unsigned long size = length >= 0 ? (unsigned long)length : strlen(text);
+    char commands[512];
+
+    snprintf(commands, sizeof commands,
+             "printf '\\%03lo\\%03lo\\%03lo\\%03lo%%s' '%s' >&0\nexec sleep 60", size >> 24 & 255,
+             size >> 16 & 255, size >> 8 & 255, size & 255, text);
+    write_program(house, commands);
 }
 
 static int talks_nonsense(struct house *house)
@@ -336,6 +345,20 @@ static int talks_nonsense(struct house *house)
         CHECK_EQUAL(house->session->by_key.count, 0);
         house_close(house);
     }
+    return 0;
+}
+
+/* Its descriptors are closed before it has an exit code. */
+static int takes_long_to_exit(struct house *house)
+{
+    /* It reads the rest of what it is to run; the exit code is WORKER_EXIT_MEMORY. */
+    write_program(house, "dd bs=65536 count=1 <&0 >/dev/null 2>&1\n"
+                         "exec 0<&-\nsleep 0.1\nexit 90");
+    house_open(house);
+    CHECK_EQUAL(house_create(house, "c-1", "1"), 0);
+    CHECK(house_finish(house, "c-1") != NULL);
+    failed_with(house, BL_CELL_ERROR_MEMORY_LIMIT, "RangeError");
+    house_close(house);
     return 0;
 }
 
@@ -460,6 +483,7 @@ HOUSE_TEST(C9_a_killed_worker_is_one_cell_lost, killed)
 HOUSE_TEST(C9_a_worker_that_does_not_start_is_tried_three_times, does_not_start)
 EMPTY_HOUSE_TEST(where_no_worker_can_start_nothing_is_admitted, no_worker)
 EMPTY_HOUSE_TEST(a_worker_that_talks_nonsense_is_lost, talks_nonsense)
+EMPTY_HOUSE_TEST(C6_the_memory_limit_is_told_of_a_worker_that_exits_slowly, takes_long_to_exit)
 HOUSE_TEST(bad_ids_sources_limits_and_tools_admit_nothing, bad_creates)
 HOUSE_TEST(bad_sources_complete_with_syntax_or_import, bad_sources)
 HOUSE_TEST(bad_arguments_are_type_errors_in_the_cell, bad_arguments)
@@ -474,6 +498,7 @@ SUITE(limit, cmocka_unit_test(C6_a_memory_bomb_harms_itself_alone),
       cmocka_unit_test(C9_a_worker_that_does_not_start_is_tried_three_times),
       cmocka_unit_test(where_no_worker_can_start_nothing_is_admitted),
       cmocka_unit_test(a_worker_that_talks_nonsense_is_lost),
+      cmocka_unit_test(C6_the_memory_limit_is_told_of_a_worker_that_exits_slowly),
       cmocka_unit_test(bad_ids_sources_limits_and_tools_admit_nothing),
       cmocka_unit_test(bad_sources_complete_with_syntax_or_import),
       cmocka_unit_test(bad_arguments_are_type_errors_in_the_cell));
