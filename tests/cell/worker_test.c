@@ -252,7 +252,7 @@ RIG_TEST(C6_the_peak_is_within_32_MiB_of_an_idle_worker)
     static const char *const fillers[] = {
         "const a = []; try { for (;;) a.push(new Uint8Array(65536).fill(1)) } catch {}",
         "const a = []; try { for (;;) a.push(new Array(1000).fill(1.5)) } catch {}",
-        "const m = new Map(); try { for (let i = 0;; i++) m.set(i, { i }) } catch {}",
+        "const a = []; try { for (;;) a.push({ a: 1 }, [1]) } catch {}",
     };
     for (size_t i = 0; i < BL_COUNT(fillers); i++) {
         struct rig rig;
