@@ -9,6 +9,8 @@
 #define READ_SIZE 65536l
 /* Bodies above this take more than one write: their progress moves the first_byte timer. */
 #define SLOW_BODY_SIZE ((size_t)64 * 1024)
+/* CURLE_TOO_LARGE, which is newer than some headers. */
+#define TOO_LARGE 100
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
@@ -43,7 +45,9 @@ static const char *failure_code(const struct bl_exchange *exchange, CURLcode res
     case CURLE_SSL_INVALIDCERTSTATUS: return "tls";
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY: return "bad_response";
-    case CURLE_OUT_OF_MEMORY: return "limit"; /* a header line beyond what curl takes */
+    /* A header line beyond what curl takes: the first until curl 8.6, the second since. */
+    case CURLE_OUT_OF_MEMORY:
+    case TOO_LARGE: return "limit";
     default: break;
     }
     if (connect_status == 407)
