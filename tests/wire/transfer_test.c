@@ -43,11 +43,15 @@ static void make_certificates(struct front *front)
         "openssl req $k -keyout s.key -out s.csr -subj /CN=test && "
         "echo subjectAltName=IP:127.0.0.1,DNS:api.example.test >good && "
         "echo subjectAltName=DNS:other.example.test >other && "
-        "sign() { openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days $1 "
-        "-extfile $2 -out $3; } && sign 30 good good.pem && sign -1 good expired.pem && "
-        "sign 30 other other.pem && "
-        "openssl x509 -req -in s.csr -signkey s.key -days 30 -extfile good -out self.pem";
-    char command[1024];
+        "sign() { openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 "
+        "-extfile $1 -out $2; } && sign good good.pem && sign other other.pem && "
+        "openssl x509 -req -in s.csr -signkey s.key -days 30 -extfile good -out self.pem && "
+        /* `openssl x509` of newer releases refuses to end before today. */
+        "touch index && echo '[ca]\ndefault_ca=test\n[test]\ndatabase=index\nnew_certs_dir=.\n"
+        "serial=ca.srl\ndefault_md=sha256\npolicy=any\n[any]\ncommonName=supplied' >ca.conf && "
+        "openssl ca -batch -config ca.conf -cert ca.pem -keyfile ca.key -in s.csr "
+        "-extfile good -startdate 20200101000000Z -enddate 20200102000000Z -out expired.pem";
+    char command[2048];
 
     bl_text_into(front->folder, sizeof front->folder, "/tmp/belay-wire-XXXXXX");
     assert_non_null(mkdtemp(front->folder));
