@@ -76,7 +76,8 @@ _Noreturn static void tree_fly(void)
 
 void tree_comets(const char *argument)
 {
-    if (setpriority(PRIO_PROCESS, 0, COMET_NICE) != 0)
+    /* Only root may become less nice than it was started. */
+    if (getpriority(PRIO_PROCESS, 0) < COMET_NICE && setpriority(PRIO_PROCESS, 0, COMET_NICE) != 0)
         _exit(HOSTILE_EXIT_USAGE);
     for (long i = hostile_number(argument); i > 0; i--)
         if (hostile_fork() == 0)
