@@ -6,10 +6,10 @@
 #include "fibers.h"
 
 struct files {
+    struct bl_toolbox toolbox; /* as much of one as these tools look at */
     char folder[64];           /* holds the two below */
     char workspace[96];        /* …/work */
     char outside[96];          /* …/outside */
-    struct bl_toolbox toolbox; /* as much of one as these tools look at */
     struct bl_arena arena;
     struct bl_scope scope; /* of the calls */
     struct bl_receipt receipt;

@@ -13,8 +13,8 @@
 /* ---- A tree, and what is met in it ----------------------------------------------------------- */
 
 struct scene {
-    char top[64];
     atomic_bool stopped;
+    char top[64];
     atomic_ulong met;
     atomic_ulong sum; /* of hashes of paths: the same for the same set */
     bool stops;       /* at the first file */
