@@ -238,7 +238,7 @@ static void what_is_higher_than_the_screen_is_shown_in_part(void **state)
                         "above\nlive 45\nlive 46\nlive 47\nlive 48\nlive 49\nstatus\n>\n");
     /* Of the text, what is around the cursor. */
     for (int i = 0; i < 30; i++) {
-        char row[16];
+        char row[32];
         snprintf(row, sizeof row, "%srow %d", i == 0 ? "" : "\n", i);
         edit_line_insert(&scene.line, bl_text_from(row));
     }
