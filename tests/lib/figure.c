@@ -64,7 +64,9 @@ bool figure_at_most(const char *name, double measured_ms, double promised_ms)
 
 bool figure_since(const char *name, uint64_t since_ns, double promised_ms)
 {
-    return figure_at_most(name, (double)(bl_now_ns() - since_ns) / BL_NS_PER_MS, promised_ms);
+    uint64_t took_ns = bl_clock_now_ns(&bl_clock_system) - since_ns;
+
+    return figure_at_most(name, (double)took_ns / BL_NS_PER_MS, promised_ms);
 }
 
 bool figure_amount(const char *name, double measured, double promised, const char *unit)

@@ -23,7 +23,7 @@ bool figure_between(const char *name, double measured_ms, double low_ms, double 
  * held exactly in every run, and recorded. */
 bool figure_amount(const char *name, double measured, double promised, const char *unit);
 
-/* `figure_at_most` for the time since a bl_now_ns(). */
+/* `figure_at_most` for the time since a bl_now_ns() of real time. */
 bool figure_since(const char *name, uint64_t since_ns, double promised_ms);
 
 /* Figures are being taken: a test may repeat what it measures more often. */
