@@ -28,6 +28,7 @@ extern const struct suite script_serve_suite;
 extern const struct suite script_request_suite;
 extern const struct suite script_answer_suite;
 extern const struct suite stop_suite;
+extern const struct suite timing_suite;
 
 SUITE_MAIN(&retry_suite, &value_suite, &script_parse_suite, &script_load_suite, &script_suite,
            &assembly_suite, &failure_suite, &request_suite, &anthropic_suite,
@@ -35,4 +36,4 @@ SUITE_MAIN(&retry_suite, &value_suite, &script_parse_suite, &script_load_suite, 
            &responses_decode_suite, &ollama_suite, &ledger_suite, &price_suite, &remote_suite,
            &attempt_suite, &cassette_suite, &config_suite, &config_file_suite, &config_find_suite,
            &config_key_suite, &script_serve_suite, &script_request_suite, &script_answer_suite,
-           &stop_suite)
+           &stop_suite, &timing_suite)

@@ -74,6 +74,7 @@ static int take(struct bl_sink *sink, const struct bl_piece *piece)
     case BL_PIECE_USAGE: write_usage(log, piece); break;
     case BL_PIECE_RETRY:
         recorder->retry_ms = piece->retry.wait_ms;
+        recorder->retried_ns[piece->retry.attempt - 1] = bl_now_ns();
         bl_buffer_printf(log, "retry %u of %u %s %d\n", piece->retry.attempt, piece->retry.of,
                          piece->retry.code, piece->retry.status);
         break;

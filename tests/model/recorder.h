@@ -12,7 +12,8 @@ struct recorder {
     struct bl_buffer log; /* lines; a NUL follows when read by recorder_log */
     unsigned refuse_at;   /* the piece, from 1, that is refused with BL_EPIPE; 0: none */
     unsigned count;
-    uint64_t retry_ms; /* of the newest retry */
+    uint64_t retry_ms;                         /* of the newest retry */
+    uint64_t retried_ns[BL_MODEL_RETRIES_MAX]; /* when each was told */
     struct bl_error error;
 };
 

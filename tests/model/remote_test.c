@@ -57,35 +57,6 @@ static void every_format_answers(void **state BL_UNUSED)
 
 /* ---- Retries --------------------------------------------------------------------------------- */
 
-static int overloaded_twice(void *argument)
-{
-    static struct remotely remotely;
-    struct bl_text body = BL_TEXT("{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
-                                  "\"message\":\"Overloaded\"}}");
-
-    (void)argument;
-    remotely_init(&remotely, BL_API_ANTHROPIC);
-    remotely_answer(&remotely, 529, "retry-after-ms: 250\r\n", "application/json", body);
-    remotely_answer(&remotely, 529, "retry-after-ms: 1\r\n", "application/json", body);
-    answer_hello(&remotely);
-    remotely_open(&remotely);
-    uint64_t from_ns = bl_now_ns();
-    CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
-    uint64_t waited_ns = bl_now_ns() - from_ns;
-    CHECK(waited_ns >= 250 * MS && waited_ns <= 3200 * MS);
-    CHECK_EQUAL(peer_requests(remotely.peer), 3);
-    CHECK_EQUAL(log_count(&remotely, "retry "), 2);
-    CHECK(log_has(&remotely, "retry 1 of 4 overloaded 529\n"));
-    CHECK_EQUAL(log_count(&remotely, "text Hi."), 1);
-    remotely_done(&remotely);
-    return 0;
-}
-
-static void P37_overload_is_waited_for_as_long_as_the_server_says(void **state BL_UNUSED)
-{
-    run_in_loop(overloaded_twice, NULL);
-}
-
 static int final_failures(void *argument)
 {
     static const struct {
@@ -157,35 +128,6 @@ static int should_retry(void *argument)
 static void P39_what_the_server_says_of_retries_is_obeyed(void **state BL_UNUSED)
 {
     run_in_loop(should_retry, NULL);
-}
-
-static int no_time(void *argument)
-{
-    static struct remotely remotely;
-    struct bl_scope scope;
-
-    (void)argument;
-    remotely_init(&remotely, BL_API_ANTHROPIC);
-    remotely_answer(&remotely, 503, "retry-after: 10\r\n", "application/json", BL_TEXT("{}"));
-    remotely_open(&remotely);
-    bl_scope_init(&scope, bl_scope_current());
-    bl_scope_set_deadline(&scope, bl_now_ns() + 2 * BL_NS_PER_S);
-    struct bl_scope *outer = bl_scope_enter(&scope);
-    uint64_t from_ns = bl_now_ns();
-    CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), BL_EIO);
-    CHECK(bl_now_ns() - from_ns < 1000 * MS);
-    bl_scope_enter(outer);
-    bl_scope_done(&scope);
-    CHECK_STRING(remotely.recorder.error.name, "no_time_to_retry");
-    CHECK(remotely.recorder.error.retryable);
-    CHECK_EQUAL(peer_requests(remotely.peer), 1);
-    remotely_done(&remotely);
-    return 0;
-}
-
-static void P40_wait_that_would_pass_the_deadline_fails_now(void **state BL_UNUSED)
-{
-    run_in_loop(no_time, NULL);
 }
 
 static int cut_and_retried(void *argument)
@@ -289,90 +231,6 @@ static int too_large(void *argument)
 static void P14_event_of_17_mebibytes_and_endless_lines_are_over_the_limit(void **state BL_UNUSED)
 {
     run_in_loop(too_large, NULL);
-}
-
-/* ---- Stalls ---------------------------------------------------------------------------------- */
-
-static int pings(void *argument)
-{
-    struct peer_act acts[] = {
-        {.type = PEER_READ_REQUEST},
-        {.type = PEER_SEND,
-         .bytes = BL_TEXT("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")},
-        {.type = PEER_SEND_REPEAT, .number = 400, .pause_ns = 20 * MS},
-        {.type = PEER_SILENCE}};
-    static const char *const lines[] = {
-        "event: ping\ndata: {\"type\":\"ping\"}\n\n", ": still here\n\n",
-        "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\","
-        "\"text\":\"\"}}\n\n"};
-    static struct remotely remotely;
-
-    (void)argument;
-    for (size_t i = 0; i < BL_COUNT(lines); i++) {
-        struct bl_scope scope;
-        remotely_init(&remotely, BL_API_ANTHROPIC);
-        acts[2].bytes = bl_text_from(lines[i]);
-        remotely_acts(&remotely, acts, BL_COUNT(acts));
-        remotely.provider.stall_ns = 200 * MS;
-        remotely_open(&remotely);
-        /* No time for a retry: what failed first is what is said. */
-        bl_scope_init(&scope, bl_scope_current());
-        bl_scope_set_deadline(&scope, bl_now_ns() + 290 * MS);
-        struct bl_scope *outer = bl_scope_enter(&scope);
-        uint64_t from_ns = bl_now_ns();
-        int code = remotely_ask(&remotely, "Say hi.");
-        uint64_t waited_ns = bl_now_ns() - from_ns;
-        bl_scope_enter(outer);
-        bl_scope_done(&scope);
-        CHECK(waited_ns >= 200 * MS);
-        if (code == BL_EIO) {
-            CHECK_EQUAL(remotely.recorder.error.kind, BL_KIND_PROVIDER_TIMEOUT);
-            CHECK(strstr(remotely.recorder.error.message, "stalled") != NULL);
-        } else {
-            CHECK_EQUAL(code, BL_ETIMEDOUT); /* a slow machine */
-        }
-        remotely_done(&remotely);
-    }
-    return 0;
-}
-
-static void P5_pings_and_comments_do_not_keep_an_answer_alive(void **state BL_UNUSED)
-{
-    run_in_loop(pings, NULL);
-}
-
-static int drip(void *argument)
-{
-    struct bl_text stream = remotely_hello(BL_API_ANTHROPIC);
-    struct peer_act acts[] = {
-        {.type = PEER_READ_REQUEST},
-        {.type = PEER_SEND,
-         .bytes = BL_TEXT("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")},
-        {.type = PEER_SEND,
-         .bytes = BL_TEXT("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{"
-                          "\"type\":\"text\",\"text\":\"\"}}\n\n")},
-        {.type = PEER_SEND_REPEAT,
-         .bytes = BL_TEXT("data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
-                          "\"text_delta\",\"text\":\"x\"}}\n\n"),
-         .number = 8,
-         .pause_ns = 60 * MS},
-        {.type = PEER_SEND, .bytes = stream}};
-    static struct remotely remotely;
-
-    (void)argument;
-    remotely_init(&remotely, BL_API_ANTHROPIC);
-    remotely_acts(&remotely, acts, BL_COUNT(acts));
-    remotely.provider.stall_ns = 400 * MS;
-    remotely_open(&remotely);
-    CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
-    CHECK_EQUAL(peer_requests(remotely.peer), 1);
-    remotely_done(&remotely);
-    return 0;
-}
-
-static void P6_text_that_comes_slowly_completes(void **state BL_UNUSED)
-{
-    run_in_loop(drip, NULL);
 }
 
 /* ---- Fields that a server does not know ------------------------------------------------------ */
@@ -595,18 +453,14 @@ static void P43_limit_without_a_price_is_refused(void **state BL_UNUSED)
 }
 
 SUITE(remote, cmocka_unit_test(every_format_answers),
-      cmocka_unit_test(P5_pings_and_comments_do_not_keep_an_answer_alive),
-      cmocka_unit_test(P6_text_that_comes_slowly_completes),
       cmocka_unit_test(P13_P30_what_is_not_an_answer_is_said_to_be_none),
       cmocka_unit_test(P14_event_of_17_mebibytes_and_endless_lines_are_over_the_limit),
       cmocka_unit_test(P29_P41_stream_that_is_cut_is_asked_for_again),
       cmocka_unit_test(P31_field_that_a_server_refuses_is_left_out_from_then_on),
       cmocka_unit_test(model_that_takes_no_budget_for_thinking_decides_it_itself),
       cmocka_unit_test(P35_pause_is_sent_again_as_it_is),
-      cmocka_unit_test(P37_overload_is_waited_for_as_long_as_the_server_says),
       cmocka_unit_test(P38_what_a_retry_cannot_mend_is_asked_once),
       cmocka_unit_test(P39_what_the_server_says_of_retries_is_obeyed),
-      cmocka_unit_test(P40_wait_that_would_pass_the_deadline_fails_now),
       cmocka_unit_test(output_is_lowered_to_what_the_limit_pays_for),
       cmocka_unit_test(what_is_not_billed_is_given_back_and_what_was_cut_is_kept),
       cmocka_unit_test(server_that_bills_more_than_it_may_stops_the_run),

@@ -208,6 +208,11 @@ static int no_time(void *argument BL_UNUSED)
     CHECK_EQUAL(trial.result, BL_EIO);
     CHECK_STRING(trial.recorder.error.name, "no_time_to_retry");
     CHECK(trial.recorder.error.retryable);
+    bl_scope_set_deadline(&scope, bl_now_ns() + 2000 * MS);
+    failure.retry_after_ms = 10000;
+    try_retry(&trial, &failure);
+    CHECK_STRING(trial.recorder.error.name, "no_time_to_retry");
+    CHECK_EQUAL(trial.waited_ns, 0);
     /* What is not to be tried again is itself, also without time. */
     struct bl_model_failure refused = failure_of(401, NULL);
     try_retry(&trial, &refused);
