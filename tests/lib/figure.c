@@ -76,3 +76,16 @@ bool figure_amount(const char *name, double measured, double promised, const cha
         fprintf(stderr, "%s: %g %s (promised: at most %g)\n", name, measured, unit, promised);
     return measured <= promised;
 }
+
+static int figure_compare(const void *a, const void *b)
+{
+    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+
+    return one < other ? -1 : one > other;
+}
+
+double figure_p99_ms(uint64_t *times_ns, size_t count)
+{
+    qsort(times_ns, count, sizeof *times_ns, figure_compare);
+    return (double)times_ns[count - 1 - count / 100] / BL_NS_PER_MS;
+}

@@ -10,6 +10,7 @@
 #define BELAY_TESTS_FIGURE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* `name`: the line's id, a space, and what was measured; the same in every run, without a tab.
@@ -25,6 +26,10 @@ bool figure_amount(const char *name, double measured, double promised, const cha
 
 /* `figure_at_most` for the time since a bl_now_ns() of real time. */
 bool figure_since(const char *name, uint64_t since_ns, double promised_ms);
+
+/* What all but a hundredth of these times were not above, in ms: the worst of fewer than 100. Sorts
+ * them. */
+double figure_p99_ms(uint64_t *times_ns, size_t count);
 
 /* Figures are being taken: a test may repeat what it measures more often. */
 bool figure_taking(void);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "asking.h"
+#include "figure.h"
 
 #define HEAD    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 #define CHUNKED HEAD "Transfer-Encoding: chunked\r\n\r\n"
@@ -185,17 +186,11 @@ static void await_phase(const struct phase_case *phase, const struct scenery *sc
     bl_sleep(phase->body_size > 0 ? 20 * MS : 2 * MS);
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
-
-    return one < other ? -1 : one > other;
-}
-
 static int stop_in_each_phase(void *argument)
 {
     static uint64_t times[200];
-    unsigned rounds = (unsigned)suite_rounds(5, 200);
+    unsigned rounds = figure_taking() ? 200 : (unsigned)suite_rounds(5, 200);
+    char figure[64];
 
     (void)argument;
     for (size_t i = 0; i < BL_COUNT(phases); i++) {
@@ -218,10 +213,8 @@ static int stop_in_each_phase(void *argument)
                 before = peer_descriptors();
             CHECK_EQUAL(peer_descriptors(), before);
         }
-        qsort(times, rounds, sizeof *times, compare_times);
-        uint64_t worst_ns = times[rounds - 1 - rounds / 100];
-        if (!CHECK(worst_ns <= (SUITE_SANITIZED ? 100 : 10) * MS))
-            fprintf(stderr, "%s: %llu ns\n", phases[i].name, (unsigned long long)worst_ns);
+        snprintf(figure, sizeof figure, "P1 stop, %s", phases[i].name);
+        CHECK(figure_at_most(figure, figure_p99_ms(times, rounds), 10));
         scenery_close(&scenery, &asking);
     }
     return 0;
@@ -238,6 +231,7 @@ static int timers(void *argument)
 {
     static const char *const codes[] = {"connect",    "connect", "connect", "connect", NULL,
                                         "first_byte", "stall",   "stall",   "stall"};
+    char figure[64];
 
     (void)argument;
     for (size_t i = 0; i < BL_COUNT(phases); i++) {
@@ -253,9 +247,8 @@ static int timers(void *argument)
         CHECK(asking.failure.timed_out);
         if (!CHECK(asking.failure.code != NULL && strcmp(asking.failure.code, codes[i]) == 0))
             fprintf(stderr, "%s: %s\n", phases[i].name, asking.failure.code);
-        if (!CHECK(asking.duration_ns >= 200 * MS && asking.duration_ns <= 2000 * MS))
-            fprintf(stderr, "%s: %llu ns\n", phases[i].name,
-                    (unsigned long long)asking.duration_ns);
+        snprintf(figure, sizeof figure, "P4 timer %s, %s", codes[i], phases[i].name);
+        CHECK(figure_between(figure, (double)asking.duration_ns / MS, 200, 260));
         scenery_close(&scenery, &asking);
     }
     return 0;
