@@ -1,3 +1,4 @@
+#include "figure.h"
 #include "talk.h"
 
 #include <dirent.h>
@@ -232,6 +233,28 @@ static void P7_a_deadline_against_a_silent_server(void **state)
     assert_null(strstr(call.run.out, key));
     if (call.requests > 0)
         assert_non_null(strstr(call.run.out, "before headers"));
+    assert_true(figure_between("P7 end at a deadline of 300 ms",
+                               (double)(call.run.to_ns - call.run.from_ns) / BL_NS_PER_MS, 300,
+                               350));
+}
+
+static void P8_the_first_request_is_sent_right_after_the_start(void **state)
+{
+    static struct talk call = {.answers = hello, .config = CONFIG, .environment = keyed};
+
+    (void)state;
+    call.arguments = TALK_WORDS("run", "--model", "free", "hi");
+    /* The first one makes the store. */
+    for (unsigned i = 0; i < (figure_taking() ? 20 : 2); i++) {
+        talk(&call);
+        assert_int_equal(call.run.exit_code, 0);
+        assert_int_equal(call.requests, 1);
+        assert_true(call.first_byte_ns > call.run.from_ns && call.first_byte_ns < call.run.to_ns);
+        if (i > 0)
+            assert_true(
+                figure_at_most("P8 start of belay run to its first request byte",
+                               (double)(call.first_byte_ns - call.run.from_ns) / BL_NS_PER_MS, 15));
+    }
 }
 
 static void a_stop_while_the_key_is_fetched_names_the_model(void **state)
@@ -341,6 +364,7 @@ SUITE(run_model, STAGED(the_envelope_names_provider_and_model),
       STAGED(P45_the_key_is_in_no_output_event_store_or_tool),
       STAGED(P45_a_project_file_with_an_address_is_refused),
       STAGED(P7_a_deadline_against_a_silent_server),
+      STAGED(P8_the_first_request_is_sent_right_after_the_start),
       STAGED(a_stop_while_the_key_is_fetched_names_the_model),
       STAGED(what_is_recorded_is_replayed_without_a_network),
       STAGED(cassettes_are_used_as_they_are_meant));

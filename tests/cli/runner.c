@@ -80,12 +80,14 @@ void runner_run_with(struct run *run, const char *const *arguments, const char *
         posix_spawn_file_actions_adddup2(&actions, output_fd == RUN_KEEP ? out : output_fd,
                                          STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+    run->from_ns = bl_clock_now_ns(&bl_clock_system);
     int result = posix_spawn(&run->pid, words[0], &actions, NULL, words, variables);
     posix_spawn_file_actions_destroy(&actions);
     bl_free(variables);
     if (result != 0)
         fail_msg("%s: %s", words[0], strerror(result));
     assert_int_equal(waitpid(run->pid, &status, 0), run->pid);
+    run->to_ns = bl_clock_now_ns(&bl_clock_system);
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     read_back(out, run->out);
     read_back(err, run->err);

@@ -14,8 +14,9 @@ enum {
 };
 
 struct run {
-    pid_t pid;     /* that it had */
-    int exit_code; /* 128 + signal when it died by one */
+    pid_t pid;               /* that it had */
+    int exit_code;           /* 128 + signal when it died by one */
+    uint64_t from_ns, to_ns; /* when it was started, and had ended */
     char out[RUN_OUTPUT_MAX];
     char err[RUN_OUTPUT_MAX];
 };

@@ -141,6 +141,7 @@ static int session_main(void *argument)
     run_beside(session);
     talk->connections = peer_connections(session->peer);
     talk->requests = peer_requests(session->peer);
+    talk->first_byte_ns = peer_first_byte_ns(session->peer);
     for (unsigned i = 0; i < talk->requests && i < TALK_REQUESTS_MAX; i++)
         talk->heads[i] = stage_keep(peer_request(session->peer, i));
     peer_stop(session->peer);

@@ -21,6 +21,7 @@ struct talk {
     struct run run;
     unsigned connections;
     unsigned requests;
+    uint64_t first_byte_ns;               /* of the first request, at the server */
     const char *heads[TALK_REQUESTS_MAX]; /* whole requests, head and body */
 };
 

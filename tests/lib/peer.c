@@ -37,6 +37,7 @@ struct peer {
     unsigned connections;
     unsigned open;
     uint64_t bytes;
+    uint64_t first_byte_ns;
     uint64_t closed_ns;
     struct peer_record *requests;
     unsigned request_count;
@@ -119,6 +120,8 @@ static int read_some(struct peer_connection *connection, size_t size)
     if (code != 0 || count == 0)
         return note_gone(connection);
     connection->input.size += count;
+    if (connection->peer->bytes == 0 && count > 0)
+        connection->peer->first_byte_ns = bl_now_ns();
     connection->peer->bytes += count;
     return 0;
 }
@@ -477,6 +480,11 @@ unsigned peer_open(const struct peer *peer)
 uint64_t peer_bytes(const struct peer *peer)
 {
     return peer->bytes;
+}
+
+uint64_t peer_first_byte_ns(const struct peer *peer)
+{
+    return peer->first_byte_ns;
 }
 
 uint64_t peer_closed_ns(const struct peer *peer)

@@ -50,6 +50,8 @@ unsigned peer_connections(const struct peer *peer); /* accepted so far */
 unsigned peer_requests(const struct peer *peer);    /* read so far */
 unsigned peer_open(const struct peer *peer);        /* not closed by the other end yet */
 uint64_t peer_bytes(const struct peer *peer);       /* received, over all */
+/* When the first of them was, by the loop's clock; 0: never. */
+uint64_t peer_first_byte_ns(const struct peer *peer);
 /* When the other end last closed a connection, by the loop's clock; 0: never. */
 uint64_t peer_closed_ns(const struct peer *peer);
 /* Waits until nobody is connected any more; at most `limit_ns`. */

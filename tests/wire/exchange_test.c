@@ -189,7 +189,7 @@ static void await_phase(const struct phase_case *phase, const struct scenery *sc
 static int stop_in_each_phase(void *argument)
 {
     static uint64_t times[200];
-    unsigned rounds = figure_taking() ? 200 : (unsigned)suite_rounds(5, 200);
+    unsigned rounds = figure_taking() ? 100 : (unsigned)suite_rounds(5, 200);
     char figure[64];
 
     (void)argument;
