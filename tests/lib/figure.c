@@ -1,6 +1,7 @@
 #include "figure.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -75,6 +76,43 @@ bool figure_amount(const char *name, double measured, double promised, const cha
     if (measured > promised)
         fprintf(stderr, "%s: %g %s (promised: at most %g)\n", name, measured, unit, promised);
     return measured <= promised;
+}
+
+/* A value of /proc/self/status, by its name with the colon. */
+static double figure_status_kib(const char *name)
+{
+    char line[256];
+    double kib = -1;
+
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, name, strlen(name)) == 0)
+            kib = strtod(line + strlen(name), NULL);
+    }
+    if (file != NULL)
+        fclose(file);
+    return kib;
+}
+
+/* What was freed goes back first: it would hide as much of the growth. */
+double figure_memory_kib(void)
+{
+    malloc_trim(0);
+    /* From now on VmHWM is the peak. */
+    int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    bool cleared = file >= 0 && write(file, "5", 1) == 1;
+    if (file >= 0)
+        close(file);
+    return cleared ? figure_status_kib("VmRSS:") : -1;
+}
+
+bool figure_growth(const char *name, double since_kib, double promised_mib)
+{
+    double grown_kib = figure_status_kib("VmHWM:") - since_kib;
+
+    if (SUITE_SANITIZED)
+        return true;
+    return since_kib > 0 && figure_amount(name, grown_kib, promised_mib * 1024, "KiB");
 }
 
 static int figure_compare(const void *a, const void *b)

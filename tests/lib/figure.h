@@ -24,6 +24,11 @@ bool figure_between(const char *name, double measured_ms, double low_ms, double 
  * held exactly in every run, and recorded. */
 bool figure_amount(const char *name, double measured, double promised, const char *unit);
 
+/* How much more memory this process has had since `figure_memory_kib`, at its peak. Held exactly in
+ * every run but those with sanitizers, which have memory of their own. */
+double figure_memory_kib(void);
+bool figure_growth(const char *name, double since_kib, double promised_mib);
+
 /* `figure_at_most` for the time since a bl_now_ns() of real time. */
 bool figure_since(const char *name, uint64_t since_ns, double promised_ms);
 

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "figure.h"
 #include "remotely.h"
 
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
@@ -220,7 +221,11 @@ static int too_large(void *argument)
         remotely_init(&remotely, BL_API_ANTHROPIC);
         remotely_acts(&remotely, acts, BL_COUNT(acts));
         remotely_open(&remotely);
+        double before_kib = figure_memory_kib();
         CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), BL_EIO);
+        CHECK(figure_growth(endless ? "P14 memory for an endless line"
+                                    : "P14 memory for an event of 17 MiB",
+                            before_kib, 40));
         CHECK_STRING(remotely.recorder.error.name, "limit");
         CHECK(!remotely.recorder.error.retryable);
         remotely_done(&remotely);
