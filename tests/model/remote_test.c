@@ -56,6 +56,84 @@ static void every_format_answers(void **state BL_UNUSED)
     run_in_loop(hello, NULL);
 }
 
+/* ---- HTTP/2 ---------------------------------------------------------------------------------- */
+
+/* Streams of each format, in the order of `apis`: text, thinking, calls, and ends of all kinds. */
+static const char *const streams[BL_COUNT(apis)][7] = {
+    {"anthropic/text.sse", "anthropic/tools.sse", "anthropic/opaque.sse", "anthropic/refusal.sse",
+     "anthropic/max_tokens.sse", "anthropic/overflow.sse", NULL},
+    {"openai/text.sse", "openai/parallel.sse", "openai/thinking_calls.sse", "openai/refusal.sse",
+     "openai/cut_by_length.sse", "openai/usage_never.sse", NULL},
+    {"responses/text.sse", "responses/calls.sse", "responses/raw_thinking.sse",
+     "responses/refusal.sse", "responses/incomplete.sse", "responses/failed_overflow.sse", NULL},
+    {"ollama/text.jsonl", "ollama/tools.jsonl", "ollama/length.jsonl", "ollama/overflow.jsonl",
+     NULL},
+};
+
+/* Asks for all of them, for one that comes after an overload, and once, since the retry takes time,
+ * for a stream that is cut; what came of it, in `ret_all`. */
+static void ask_for_streams(size_t format, struct front *front, struct bl_buffer *ret_all)
+{
+    static struct remotely remotely;
+    struct bl_text stream = remotely_hello(apis[format]), bodies[BL_COUNT(streams[0])];
+    size_t count = 0;
+
+    remotely_init(&remotely, apis[format]);
+    remotely.front = front;
+    remotely_answer(&remotely, 529, "retry-after-ms: 1\r\n", "application/json", BL_TEXT("{}"));
+    answer_hello(&remotely);
+    for (; streams[format][count] != NULL; count++) {
+        bodies[count] = read_fixture(streams[format][count]);
+        remotely_answer(&remotely, 200, "", remotely_type(apis[format]), bodies[count]);
+    }
+    bool cut = format == 0;
+    if (cut) {
+        remotely_cut(&remotely, stream, stream.size / 2);
+        answer_hello(&remotely);
+    }
+    remotely_open(&remotely);
+    for (size_t i = 0; i < count + 1 + cut; i++) {
+        int code = remotely_ask(&remotely, "Say hi.");
+        bl_buffer_printf(ret_all, "%s%d %s\n", recorder_log(&remotely.recorder), code,
+                         remotely.recorder.error.name);
+        bl_buffer_clear(&remotely.recorder.log);
+    }
+    CHECK_EQUAL(peer_requests(remotely.peer), count + 2 + 2 * cut);
+    remotely_done(&remotely);
+    for (size_t i = 0; i < count; i++)
+        bl_free((void *)(uintptr_t)bodies[i].data);
+}
+
+static int both_versions(void *argument BL_UNUSED)
+{
+    struct bl_buffer expected, found;
+    struct front front = {0};
+
+    bl_buffer_init(&expected, 1u << 20);
+    bl_buffer_init(&found, 1u << 20);
+    for (size_t i = 0; i < BL_COUNT(apis); i++) {
+        bl_buffer_clear(&expected);
+        bl_buffer_clear(&found);
+        ask_for_streams(i, NULL, &expected);
+        ask_for_streams(i, &front, &found);
+        const char *retried = i == 0 ? "retry 1 of 4 stream_cut" : "retry 1 of 4 overloaded";
+        CHECK(bl_text_find(bl_buffer_text(&expected), bl_text_from(retried)) >= 0);
+        if (!CHECK(bl_text_equal(bl_buffer_text(&expected), bl_buffer_text(&found))))
+            fprintf(stderr, "HTTP/1.1:\n" BL_TEXT_FORMAT "HTTP/2:\n" BL_TEXT_FORMAT,
+                    BL_TEXT_ARG(bl_buffer_text(&expected)), BL_TEXT_ARG(bl_buffer_text(&found)));
+    }
+    bl_buffer_done(&expected);
+    bl_buffer_done(&found);
+    return 0;
+}
+
+static void P12_http2_gives_the_same_events(void **state BL_UNUSED)
+{
+    if (!front_available())
+        skip();
+    run_in_loop(both_versions, NULL);
+}
+
 /* ---- Retries --------------------------------------------------------------------------------- */
 
 static int final_failures(void *argument)
@@ -458,6 +536,7 @@ static void P43_limit_without_a_price_is_refused(void **state BL_UNUSED)
 }
 
 SUITE(remote, cmocka_unit_test(every_format_answers),
+      cmocka_unit_test(P12_http2_gives_the_same_events),
       cmocka_unit_test(P13_P30_what_is_not_an_answer_is_said_to_be_none),
       cmocka_unit_test(P14_event_of_17_mebibytes_and_endless_lines_are_over_the_limit),
       cmocka_unit_test(P29_P41_stream_that_is_cut_is_asked_for_again),

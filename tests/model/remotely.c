@@ -20,8 +20,14 @@ void remotely_open(struct remotely *remotely)
     for (size_t i = 0; i < remotely->count; i++)
         remotely->scripts[i].acts = remotely->acts[i];
     remotely->peer = peer_start(&remotely->nursery, remotely->scripts, remotely->count);
+    uint16_t port = peer_port(remotely->peer);
+    if (remotely->front != NULL) {
+        front_start(remotely->front, NULL, port);
+        port = remotely->front->port;
+        remotely->provider.client.http2 = true;
+    }
     remotely->provider.base_url =
-        bl_arena_text(&remotely->arena, bl_text_from(peer_url(remotely->peer, ""))).data;
+        bl_arena_printf(&remotely->arena, "http://127.0.0.1:%u", port).data;
     struct bl_remote_options options = {.provider = &remotely->provider,
                                         .profile = &remotely->profile,
                                         .ledger = remotely->ledger,
@@ -32,6 +38,8 @@ void remotely_open(struct remotely *remotely)
 void remotely_done(struct remotely *remotely)
 {
     bl_remote_free(remotely->remote);
+    if (remotely->front != NULL)
+        front_stop(remotely->front);
     peer_stop(remotely->peer);
     bl_nursery_done(&remotely->nursery);
     recorder_done(&remotely->recorder);
@@ -71,6 +79,7 @@ void remotely_cut(struct remotely *remotely, struct bl_text body, size_t size)
     struct bl_text all = whole(remotely, 200, "", remotely_type(remotely->provider.api), body);
     struct peer_act acts[] = {{.type = PEER_READ_REQUEST},
                               {.type = PEER_SEND, .bytes = {all.data, all.size - body.size + size}},
+                              {.type = PEER_PAUSE, .pause_ns = 20 * MS},
                               {.type = PEER_CLOSE}};
 
     remotely_acts(remotely, acts, BL_COUNT(acts));

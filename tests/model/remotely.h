@@ -3,6 +3,7 @@
 #ifndef BELAY_TESTS_REMOTELY_H
 #define BELAY_TESTS_REMOTELY_H
 
+#include "front.h"
 #include "peer.h"
 #include "recorder.h"
 
@@ -13,6 +14,7 @@ struct remotely {
     struct bl_nursery nursery;
     struct bl_arena arena;
     struct peer *peer;
+    struct front *front; /* asked over HTTP/2 by way of it; NULL: the peer itself, over HTTP/1.1 */
     struct peer_act acts[REMOTELY_ANSWERS_MAX][8];
     struct peer_script scripts[REMOTELY_ANSWERS_MAX];
     size_t count;
@@ -33,7 +35,7 @@ void remotely_done(struct remotely *remotely);
  * closed. */
 void remotely_answer(struct remotely *remotely, int status, const char *headers, const char *type,
                      struct bl_text body);
-/* The same, cut off after `size` bytes of the body: reset. */
+/* The same, cut off after `size` bytes of the body, which have arrived by then. */
 void remotely_cut(struct remotely *remotely, struct bl_text body, size_t size);
 /* Acts of its own. */
 void remotely_acts(struct remotely *remotely, const struct peer_act *acts, size_t count);
