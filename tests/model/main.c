@@ -7,6 +7,7 @@ extern const struct suite script_load_suite;
 extern const struct suite script_suite;
 extern const struct suite assembly_suite;
 extern const struct suite failure_suite;
+extern const struct suite fuzz_suite;
 extern const struct suite request_suite;
 extern const struct suite anthropic_suite;
 extern const struct suite anthropic_decode_suite;
@@ -36,4 +37,4 @@ SUITE_MAIN(&retry_suite, &value_suite, &script_parse_suite, &script_load_suite, 
            &responses_decode_suite, &ollama_suite, &ledger_suite, &price_suite, &remote_suite,
            &attempt_suite, &cassette_suite, &config_suite, &config_file_suite, &config_find_suite,
            &config_key_suite, &script_serve_suite, &script_request_suite, &script_answer_suite,
-           &stop_suite, &timing_suite)
+           &stop_suite, &timing_suite, &fuzz_suite)
