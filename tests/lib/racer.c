@@ -2,14 +2,27 @@
 
 #include "suite.h"
 
+/* So many looks before others on the same processor have their turn. */
+#define LOOKS_MAX 1000u
+
+/* To be woken takes longer than what it races against: it is awake, and looks. */
+static void await_go(struct racer *racer)
+{
+    for (unsigned i = 1; !atomic_load_explicit(&racer->go, memory_order_acquire); i++)
+        if (i % LOOKS_MAX == 0)
+            sched_yield();
+}
+
 static void *racer_main(void *argument)
 {
     struct racer *racer = argument;
 
     for (;;) {
-        sem_wait(&racer->go);
+        sem_wait(&racer->aimed);
         if (racer->over)
             return NULL;
+        sem_post(&racer->ready);
+        await_go(racer);
         for (volatile uint32_t i = 0; i < racer->spin; i++)
             continue;
         bl_scope_stop(racer->scope, BL_STOP_USER, "racer");
@@ -17,31 +30,65 @@ static void *racer_main(void *argument)
     }
 }
 
+/* One processor for the racer, the others for the caller: where both share one, they take turns
+ * instead of meeting. */
+static void racer_part(struct racer *racer)
+{
+    cpu_set_t others, own;
+    int last = CPU_SETSIZE - 1;
+
+    sched_getaffinity(0, sizeof racer->before, &racer->before);
+    if (CPU_COUNT(&racer->before) < 2)
+        return;
+    while (!CPU_ISSET(last, &racer->before))
+        last--;
+    others = racer->before;
+    CPU_CLR(last, &others);
+    CPU_ZERO(&own);
+    CPU_SET(last, &own);
+    sched_setaffinity(0, sizeof others, &others);
+    pthread_setaffinity_np(racer->thread, sizeof own, &own);
+}
+
 void racer_start(struct racer *racer)
 {
     *racer = (struct racer){.range = 4000};
     bl_random_seed(&racer->random, 7);
-    sem_init(&racer->go, 0, 0);
+    sem_init(&racer->aimed, 0, 0);
+    sem_init(&racer->ready, 0, 0);
     sem_init(&racer->done, 0, 0);
     assert_int_equal(pthread_create(&racer->thread, NULL, racer_main, racer), 0);
+    racer_part(racer);
 }
 
 void racer_end(struct racer *racer)
 {
     racer->over = true;
-    sem_post(&racer->go);
+    sem_post(&racer->aimed);
     pthread_join(racer->thread, NULL);
+    sched_setaffinity(0, sizeof racer->before, &racer->before);
+}
+
+bool racer_apart(const struct racer *racer)
+{
+    return CPU_COUNT(&racer->before) >= 2;
 }
 
 void racer_aim(struct racer *racer, struct bl_scope *scope)
 {
     racer->scope = scope;
     racer->spin = (uint32_t)bl_random_below(&racer->random, (uint64_t)racer->range + 1);
+    atomic_store_explicit(&racer->go, false, memory_order_relaxed);
+    sem_post(&racer->aimed);
+    sem_wait(&racer->ready);
 }
 
 void racer_go(struct racer *racer)
 {
-    sem_post(&racer->go);
+    atomic_store_explicit(&racer->go, true, memory_order_release);
+    /* It loses even without a delay: it has no processor of its own. */
+    if (racer->range < 1)
+        sched_yield();
 }
 
 void racer_settle(struct racer *racer, bool lost)

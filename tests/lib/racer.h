@@ -3,14 +3,18 @@
 #define BELAY_TESTS_RACER_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include <belay/fiber.h>
 
 struct racer {
     pthread_t thread;
-    sem_t go;
+    sem_t aimed, ready;
+    atomic_bool go;
     sem_t done;
+    cpu_set_t before; /* where the caller may run */
     struct bl_scope *scope;
     uint32_t spin;
     bool over;
@@ -20,6 +24,8 @@ struct racer {
 
 void racer_start(struct racer *racer);
 void racer_end(struct racer *racer);
+/* It has a processor of its own, so that both really run at once. */
+bool racer_apart(const struct racer *racer);
 /* Before each round: what it stops. */
 void racer_aim(struct racer *racer, struct bl_scope *scope);
 /* In the round, when the stop may come. */
