@@ -4,8 +4,17 @@
 
 static struct racer racer;
 
-/* Of the rounds: the turn completed; it did, and the stop was there before it had ended. */
-static unsigned long completed, crossed;
+/* Of the rounds: the turn completed; it did, and the stop was there before it had ended; neither
+ * happened. */
+static unsigned long completed, crossed, cancelled;
+
+/* Both won often enough, and stops have come between a claim and its answer, as they do where the
+ * racer has a processor of its own. */
+static bool have_met(unsigned long rounds)
+{
+    return completed >= rounds / 10 && cancelled >= rounds / 10 &&
+           (!racer_apart(&racer) || crossed >= rounds / 200);
+}
 
 static void start_race(struct stage *stage, const struct bl_event *event)
 {
@@ -19,7 +28,8 @@ static int race_main(void *argument)
     unsigned long rounds = *(unsigned long *)argument;
     struct stage *stage = bl_alloc(sizeof *stage);
 
-    for (unsigned long i = 0; i < rounds; i++) {
+    /* On a busy machine it takes longer. */
+    for (unsigned long i = 0; i < rounds || (i < 10 * rounds && !have_met(rounds)); i++) {
         stage_init(stage);
         stage->on_event = start_race;
         stage_line(stage, (struct line){.say = "ok", .output_tokens = 1});
@@ -35,10 +45,11 @@ static int race_main(void *argument)
         CHECK(bl_text_equal(before, stage_memory(stage)) == (result->end != BL_TURN_COMPLETED));
         stage_check_agreement(stage, result);
         completed += result->end == BL_TURN_COMPLETED;
+        cancelled += result->end != BL_TURN_COMPLETED;
         stage_done(stage);
     }
-    print_message("%lu rounds: %lu completed, %lu of them after the stop, %lu cancelled\n", rounds,
-                  completed, crossed, rounds - completed);
+    print_message("%lu completed, %lu of them after the stop, %lu cancelled\n", completed, crossed,
+                  cancelled);
     bl_free(stage);
     return 0;
 }
@@ -48,13 +59,11 @@ static void cancel_and_commit_in_the_same_instant_agree_everywhere(void **state)
     unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 1000 : 2000, 100000);
 
     (void)state;
-    completed = crossed = 0;
+    completed = crossed = cancelled = 0;
     racer_start(&racer);
     run_in_loop(race_main, &rounds);
     racer_end(&racer);
-    /* Else they did not meet. */
-    assert_in_range(completed, rounds / 10, rounds - rounds / 10);
-    assert_true(!racer_apart(&racer) || crossed > rounds / 200);
+    assert_true(have_met(rounds));
 }
 
 SUITE(race, cmocka_unit_test(cancel_and_commit_in_the_same_instant_agree_everywhere));
