@@ -20,6 +20,7 @@ extern const struct suite ledger_suite;
 extern const struct suite price_suite;
 extern const struct suite remote_suite;
 extern const struct suite attempt_suite;
+extern const struct suite connection_suite;
 extern const struct suite cassette_suite;
 extern const struct suite config_suite;
 extern const struct suite config_file_suite;
@@ -37,4 +38,4 @@ SUITE_MAIN(&retry_suite, &value_suite, &script_parse_suite, &script_load_suite, 
            &responses_decode_suite, &ollama_suite, &ledger_suite, &price_suite, &remote_suite,
            &attempt_suite, &cassette_suite, &config_suite, &config_file_suite, &config_find_suite,
            &config_key_suite, &script_serve_suite, &script_request_suite, &script_answer_suite,
-           &stop_suite, &timing_suite, &fuzz_suite)
+           &stop_suite, &timing_suite, &fuzz_suite, &connection_suite)

@@ -24,13 +24,6 @@ static unsigned log_count(struct remotely *remotely, const char *part)
     return count;
 }
 
-static void answer_hello(struct remotely *remotely)
-{
-    enum bl_api api = remotely->provider.api;
-
-    remotely_answer(remotely, 200, "", remotely_type(api), remotely_hello(api));
-}
-
 static int hello(void *argument)
 {
     static struct remotely remotely;
@@ -38,7 +31,7 @@ static int hello(void *argument)
     (void)argument;
     for (size_t i = 0; i < BL_COUNT(apis); i++) {
         remotely_init(&remotely, apis[i]);
-        answer_hello(&remotely);
+        remotely_answer_hello(&remotely);
         remotely_open(&remotely);
         CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
         CHECK(log_has(&remotely, "text Hi.\n"));
@@ -54,84 +47,6 @@ static int hello(void *argument)
 static void every_format_answers(void **state BL_UNUSED)
 {
     run_in_loop(hello, NULL);
-}
-
-/* ---- HTTP/2 ---------------------------------------------------------------------------------- */
-
-/* Streams of each format, in the order of `apis`: text, thinking, calls, and ends of all kinds. */
-static const char *const streams[BL_COUNT(apis)][7] = {
-    {"anthropic/text.sse", "anthropic/tools.sse", "anthropic/opaque.sse", "anthropic/refusal.sse",
-     "anthropic/max_tokens.sse", "anthropic/overflow.sse", NULL},
-    {"openai/text.sse", "openai/parallel.sse", "openai/thinking_calls.sse", "openai/refusal.sse",
-     "openai/cut_by_length.sse", "openai/usage_never.sse", NULL},
-    {"responses/text.sse", "responses/calls.sse", "responses/raw_thinking.sse",
-     "responses/refusal.sse", "responses/incomplete.sse", "responses/failed_overflow.sse", NULL},
-    {"ollama/text.jsonl", "ollama/tools.jsonl", "ollama/length.jsonl", "ollama/overflow.jsonl",
-     NULL},
-};
-
-/* Asks for all of them, for one that comes after an overload, and once, since the retry takes time,
- * for a stream that is cut; what came of it, in `ret_all`. */
-static void ask_for_streams(size_t format, struct front *front, struct bl_buffer *ret_all)
-{
-    static struct remotely remotely;
-    struct bl_text stream = remotely_hello(apis[format]), bodies[BL_COUNT(streams[0])];
-    size_t count = 0;
-
-    remotely_init(&remotely, apis[format]);
-    remotely.front = front;
-    remotely_answer(&remotely, 529, "retry-after-ms: 1\r\n", "application/json", BL_TEXT("{}"));
-    answer_hello(&remotely);
-    for (; streams[format][count] != NULL; count++) {
-        bodies[count] = read_fixture(streams[format][count]);
-        remotely_answer(&remotely, 200, "", remotely_type(apis[format]), bodies[count]);
-    }
-    bool cut = format == 0;
-    if (cut) {
-        remotely_cut(&remotely, stream, stream.size / 2);
-        answer_hello(&remotely);
-    }
-    remotely_open(&remotely);
-    for (size_t i = 0; i < count + 1 + cut; i++) {
-        int code = remotely_ask(&remotely, "Say hi.");
-        bl_buffer_printf(ret_all, "%s%d %s\n", recorder_log(&remotely.recorder), code,
-                         remotely.recorder.error.name);
-        bl_buffer_clear(&remotely.recorder.log);
-    }
-    CHECK_EQUAL(peer_requests(remotely.peer), count + 2 + 2 * cut);
-    remotely_done(&remotely);
-    for (size_t i = 0; i < count; i++)
-        bl_free((void *)(uintptr_t)bodies[i].data);
-}
-
-static int both_versions(void *argument BL_UNUSED)
-{
-    struct bl_buffer expected, found;
-    struct front front = {0};
-
-    bl_buffer_init(&expected, 1u << 20);
-    bl_buffer_init(&found, 1u << 20);
-    for (size_t i = 0; i < BL_COUNT(apis); i++) {
-        bl_buffer_clear(&expected);
-        bl_buffer_clear(&found);
-        ask_for_streams(i, NULL, &expected);
-        ask_for_streams(i, &front, &found);
-        const char *retried = i == 0 ? "retry 1 of 4 stream_cut" : "retry 1 of 4 overloaded";
-        CHECK(bl_text_find(bl_buffer_text(&expected), bl_text_from(retried)) >= 0);
-        if (!CHECK(bl_text_equal(bl_buffer_text(&expected), bl_buffer_text(&found))))
-            fprintf(stderr, "HTTP/1.1:\n" BL_TEXT_FORMAT "HTTP/2:\n" BL_TEXT_FORMAT,
-                    BL_TEXT_ARG(bl_buffer_text(&expected)), BL_TEXT_ARG(bl_buffer_text(&found)));
-    }
-    bl_buffer_done(&expected);
-    bl_buffer_done(&found);
-    return 0;
-}
-
-static void P12_http2_gives_the_same_events(void **state BL_UNUSED)
-{
-    if (!front_available())
-        skip();
-    run_in_loop(both_versions, NULL);
 }
 
 /* ---- Retries --------------------------------------------------------------------------------- */
@@ -195,7 +110,7 @@ static int should_retry(void *argument)
     remotely_init(&remotely, BL_API_OPENAI);
     remotely_answer(&remotely, 400, "x-should-retry: true\r\nretry-after-ms: 1\r\n",
                     "application/json", BL_TEXT("{\"error\":{\"message\":\"once more\"}}"));
-    answer_hello(&remotely);
+    remotely_answer_hello(&remotely);
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
     CHECK_EQUAL(peer_requests(remotely.peer), 2);
@@ -223,7 +138,7 @@ static int cut_and_retried(void *argument)
         while (stream.data[size] != '\n')
             size++;
         remotely_cut(&remotely, stream, size + 2);
-        answer_hello(&remotely);
+        remotely_answer_hello(&remotely);
         remotely_open(&remotely);
         CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
         CHECK_EQUAL(peer_requests(remotely.peer), 2);
@@ -327,7 +242,7 @@ static int learns(void *argument)
     remotely_answer(&remotely, 400, "", "application/json",
                     BL_TEXT("{\"error\":{\"message\":\"Unrecognized request argument supplied: "
                             "stream_options\",\"type\":\"invalid_request_error\"}}"));
-    answer_hello(&remotely);
+    remotely_answer_hello(&remotely);
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
     CHECK_EQUAL(peer_requests(remotely.peer), 2);
@@ -352,7 +267,7 @@ static int learns_to_think(void *argument)
                     BL_TEXT("{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
                             "\"message\":\"thinking.type enabled is not supported by this model, "
                             "use adaptive\"}}"));
-    answer_hello(&remotely);
+    remotely_answer_hello(&remotely);
     remotely.profile.thinking = BL_EFFORT_MEDIUM;
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
@@ -385,7 +300,7 @@ static int pauses(void *argument)
     remotely_init(&remotely, BL_API_ANTHROPIC);
     for (int i = 0; i < 3; i++)
         remotely_answer(&remotely, 200, "", "text/event-stream", paused);
-    answer_hello(&remotely);
+    remotely_answer_hello(&remotely);
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Search."), 0);
     CHECK_EQUAL(peer_requests(remotely.peer), 4);
@@ -418,7 +333,7 @@ static int reserves(void *argument)
 
     (void)argument;
     remotely_init(&remotely, BL_API_OPENAI);
-    answer_hello(&remotely);
+    remotely_answer_hello(&remotely);
     remotely.profile.price = (struct bl_price){.known = true, .input = 10, .output = 100};
     remotely.profile.max_output_tokens = 4000;
     remotely.ledger = &ledger;
@@ -536,7 +451,6 @@ static void P43_limit_without_a_price_is_refused(void **state BL_UNUSED)
 }
 
 SUITE(remote, cmocka_unit_test(every_format_answers),
-      cmocka_unit_test(P12_http2_gives_the_same_events),
       cmocka_unit_test(P13_P30_what_is_not_an_answer_is_said_to_be_none),
       cmocka_unit_test(P14_event_of_17_mebibytes_and_endless_lines_are_over_the_limit),
       cmocka_unit_test(P29_P41_stream_that_is_cut_is_asked_for_again),

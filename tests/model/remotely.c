@@ -122,6 +122,13 @@ struct bl_text remotely_hello(enum bl_api api)
                    "\"done_reason\":\"stop\",\"prompt_eval_count\":3,\"eval_count\":2}\n");
 }
 
+void remotely_answer_hello(struct remotely *remotely)
+{
+    enum bl_api api = remotely->provider.api;
+
+    remotely_answer(remotely, 200, "", remotely_type(api), remotely_hello(api));
+}
+
 const char *remotely_type(enum bl_api api)
 {
     return api == BL_API_OLLAMA ? "application/x-ndjson" : "text/event-stream";

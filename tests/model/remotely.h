@@ -42,6 +42,8 @@ void remotely_acts(struct remotely *remotely, const struct peer_act *acts, size_
 /* A stream of the format that says "Hi." and ends. */
 struct bl_text remotely_hello(enum bl_api api);
 const char *remotely_type(enum bl_api api); /* of its streams */
+/* The next answer is that. */
+void remotely_answer_hello(struct remotely *remotely);
 
 int remotely_ask(struct remotely *remotely, const char *text);
 

@@ -4,13 +4,6 @@
 
 #define HEAD "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-static void answer_hello(struct remotely *remotely)
-{
-    enum bl_api api = remotely->provider.api;
-
-    remotely_answer(remotely, 200, "", remotely_type(api), remotely_hello(api));
-}
-
 static double elapsed_ms(uint64_t from_ns, uint64_t to_ns)
 {
     return ((double)to_ns - (double)from_ns) / MS;
@@ -57,7 +50,7 @@ static int ping_forever(void *argument)
 
     remotely_init(remotely, pings[i].api);
     remotely_acts(remotely, acts, BL_COUNT(acts));
-    answer_hello(remotely);
+    remotely_answer_hello(remotely);
     remotely->provider.stall_ns = STALL_MS * MS;
     remotely_open(remotely);
     bl_scope_init(&scope, bl_scope_current());
@@ -143,7 +136,7 @@ static int overloaded_twice(void *argument BL_UNUSED)
     remotely_init(&remotely, BL_API_ANTHROPIC);
     remotely_answer(&remotely, 529, "retry-after-ms: 250\r\n", "application/json", body);
     remotely_answer(&remotely, 529, "retry-after-ms: 1\r\n", "application/json", body);
-    answer_hello(&remotely);
+    remotely_answer_hello(&remotely);
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
     CHECK_EQUAL(peer_requests(remotely.peer), 3);

@@ -386,7 +386,7 @@ SCENE(step_limit_synthesizes_with_one_more_call_without_tools)
     return 0;
 }
 
-SCENE(call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
+SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
 {
     struct line broken = {.tool = "work", .input = "{\"a\":", .invalid = "cut"};
 
@@ -429,7 +429,7 @@ SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
     return 0;
 }
 
-SCENE(context_that_overflows_loses_its_older_half_once_a_turn)
+SCENE(P32_context_that_overflows_loses_its_older_half_once_a_turn)
 {
     struct line overflow = {
         .fail = BL_EIO, .fail_kind = BL_KIND_PROVIDER, .fail_name = "context_overflow"};
@@ -484,22 +484,39 @@ SCENE(failed_call_that_may_be_billed_is_spent_with_its_whole_reservation)
     return 0;
 }
 
-SCENE(retry_forgets_what_was_shown)
+static void count_discards(struct stage *stage, const struct bl_event *event)
 {
+    unsigned *discards = stage->extra;
+
+    *discards += event->type == BL_EVENT_RETRY && event->count > 0;
+}
+
+SCENE(P41_retry_forgets_what_was_shown_and_says_so)
+{
+    unsigned discards = 0;
+
+    stage->extra = &discards;
+    stage->on_event = count_discards;
     stage_line(stage, (struct line){.say = "once only", .retries = 2});
     struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(discards, 2);
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK(bl_text_equal(result->output, BL_TEXT("once only")));
     CHECK_EQUAL(stage_told(stage, BL_EVENT_RETRY), 2);
     return 0;
 }
 
-SCENE(refusal_is_an_error_and_a_cut_by_the_limit_is_not)
+SCENE(P33_P34_refusal_is_an_error_and_a_cut_by_the_limit_is_not)
 {
+    stage_line(stage, (struct line){.say = "yes"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    struct bl_text before = stage_memory(stage);
     stage_line(stage, (struct line){.say = "no", .end = BL_ANSWER_REFUSAL});
     struct bl_turn_result *result = stage_turn(stage, "go");
     CHECK_EQUAL(result->end, BL_TURN_ERROR);
     CHECK(has(result->json, "\"code\":\"refusal\""));
+    CHECK(bl_text_equal(before, stage_memory(stage)));
+    CHECK_EQUAL(stage->turn_count, 1);
     stage_line(stage, (struct line){.say = "too lo", .end = BL_ANSWER_MAX_TOKENS});
     result = stage_turn(stage, "go");
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
@@ -627,13 +644,13 @@ SUITE(engine, cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(failure_of_the_runtime_in_a_tool_is_an_error),
       cmocka_unit_test(step_limit_stops_the_call_that_would_exceed_it),
       cmocka_unit_test(step_limit_synthesizes_with_one_more_call_without_tools),
-      cmocka_unit_test(call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error),
+      cmocka_unit_test(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error),
       cmocka_unit_test(input_that_does_not_fit_the_schema_is_told_and_not_run),
-      cmocka_unit_test(context_that_overflows_loses_its_older_half_once_a_turn),
+      cmocka_unit_test(P32_context_that_overflows_loses_its_older_half_once_a_turn),
       cmocka_unit_test(call_that_a_limit_of_cost_does_not_cover_is_max_budget_reached),
       cmocka_unit_test(failed_call_that_may_be_billed_is_spent_with_its_whole_reservation),
-      cmocka_unit_test(retry_forgets_what_was_shown),
-      cmocka_unit_test(refusal_is_an_error_and_a_cut_by_the_limit_is_not),
+      cmocka_unit_test(P41_retry_forgets_what_was_shown_and_says_so),
+      cmocka_unit_test(P33_P34_refusal_is_an_error_and_a_cut_by_the_limit_is_not),
       cmocka_unit_test(store_that_refuses_makes_it_an_error_with_memory_as_before),
       cmocka_unit_test(store_that_cannot_say_leaves_the_session_to_be_opened_again),
       cmocka_unit_test(without_a_store_a_turn_is_in_memory_alone),
