@@ -4,6 +4,7 @@
 #define BELAY_TESTS_CELL_HELPERS_H
 
 #include "fibers.h"
+#include "figure.h"
 #include "host.h"
 
 struct house {
@@ -56,6 +57,9 @@ void house_open(struct house *house); /* store, host, session "s-1" */
 void house_close(struct house *house);
 void house_done(struct house *house); /* removes the folder; no worker may be left */
 
+/* Before it is opened: its workers are a shell script of these lines, in which `ready` says so. */
+void house_use_script(struct house *house, const char *lines);
+
 /* One more session of the host; the house goes on with the first. */
 struct bl_cell_session *house_session(struct house *house, const char *id);
 /* What goes wrong from now on, and nothing else: as BELAY_FAULT. */
@@ -107,10 +111,6 @@ void house_warm(struct house *house, uint32_t spares);
 void house_await_output(struct house *house, const char *id, uint64_t bytes);
 /* Waits until it has ended, without asking it. */
 void house_await_end(struct house *house, const char *id);
-/* The bound of the specification where figures are taken (make soak, no sanitizer). In `make test`,
- * whose machine does other things besides, it is ten times as much, and 10 s at least: workers have
- * a low priority, and so has their dying. */
-bool house_within(uint64_t since_ns, uint64_t bound_ms);
 
 /* ---- Callers beside the test's own ----------------------------------------------------------- */
 

@@ -11,9 +11,7 @@ static int left_behind(struct house *house)
                              "tools.sleep({n: 1}); tools.sleep({n: 2});"
                              "await tools.echo({}); text('a');"),
                 0);
-    uint64_t since_ns = bl_now_ns();
     CHECK(strcmp(house_finish(house, "c-1"), "a") == 0);
-    CHECK(house_within(since_ns, 600));
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_COMPLETED);
     CHECK(house->seen.completed.error == NULL);
     CHECK_EQUAL(house->seen.completed.stopped_calls, 2);
@@ -32,9 +30,7 @@ static int stopped_with_calls(struct house *house)
         0);
     while (house->calls_begun < 2)
         bl_sleep(BL_NS_PER_MS);
-    uint64_t since_ns = bl_now_ns();
     CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
-    CHECK(house_within(since_ns, 600));
     if (!CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED))
         return 0;
     CHECK_EQUAL(house->calls_ended, 2);

@@ -25,10 +25,10 @@ static void kill_spares(struct house *house)
 /* Of one cell after the other: how long create and first output take. */
 static int one_by_one(struct house *house)
 {
-    unsigned long rounds = suite_rounds(100, 1000);
+    unsigned long rounds = suite_rounds(figure_taking() ? 400 : 100, 1000);
     unsigned long kills = suite_rounds(25, 100); /* every so many */
-    uint64_t *replies = bl_alloc(rounds * sizeof *replies);
-    uint64_t slowest = 0;
+    uint64_t *replies = bl_alloc(rounds * sizeof *replies),
+             *outputs = bl_alloc(rounds * sizeof *outputs);
     char id[32];
 
     house->options.spares = 0;
@@ -44,8 +44,9 @@ static int one_by_one(struct house *house)
         CHECK_EQUAL(house_create(house, id, "text('x'); yield_control();"), 0);
         replies[i] = bl_now_ns() - since_ns;
         CHECK_EQUAL(house_observe(house, id, 1, MINUTE), 0);
-        uint64_t took_ns = bl_now_ns() - since_ns;
-        slowest = took_ns > slowest ? took_ns : slowest;
+        outputs[i] = bl_now_ns() - since_ns;
+        if (i % kills == kills - 1)
+            CHECK(figure_since("C1 first output with no worker ready", since_ns, 50));
         CHECK(strcmp(house_seen_text(house), "x") == 0);
         CHECK_EQUAL(house_observe(house, id, 2, MINUTE), 0);
         if (CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_COMPLETED))
@@ -54,18 +55,18 @@ static int one_by_one(struct house *house)
         house_forget(house);
     }
     qsort(replies, rounds, sizeof *replies, by_size);
-    if (suite_rounds(0, 1) == 1)
-        fprintf(stderr, "create: p50 %.2f ms, p99 %.2f ms; first output of the slowest: %.1f ms\n",
-                (double)replies[rounds / 2] / 1e6, (double)replies[rounds * 99 / 100] / 1e6,
-                (double)slowest / 1e6);
-    uint64_t now = bl_now_ns();
-    CHECK(house_within(now - replies[rounds / 2], 1));
-    CHECK(house_within(now - replies[rounds * 99 / 100], 5));
-    CHECK(house_within(now - slowest, 50));
+    qsort(outputs, rounds, sizeof *outputs, by_size);
+    CHECK(
+        figure_at_most("C1 reply of create (p50)", (double)replies[rounds / 2] / BL_NS_PER_MS, 1));
+    CHECK(figure_at_most("C1 reply of create (p99)",
+                         (double)replies[rounds * 99 / 100] / BL_NS_PER_MS, 5));
+    CHECK(figure_at_most("C1 first output (p99)", (double)outputs[rounds * 99 / 100] / BL_NS_PER_MS,
+                         50));
     bl_semaphore_give(&house->gate);
     CHECK(strcmp(house_finish(house, "c-running"), "12") == 0);
     house_close(house);
     bl_free(replies);
+    bl_free(outputs);
     return 0;
 }
 
@@ -77,9 +78,9 @@ static int prints_and_sleeps(struct house *house)
     uint64_t since_ns = bl_now_ns();
     CHECK_EQUAL(
         house_create(house, "c-1", "text('a'); await new Promise(r => setTimeout(r, 60000));"), 0);
-    CHECK(house_within(since_ns, 5));
-    house_await_output(house, "c-1", 1); /* a second at most, on a machine that does nothing else */
-    CHECK(house_within(since_ns, 1000));
+    CHECK(figure_since("C2 reply of create", since_ns, 5));
+    house_await_output(house, "c-1", 1);
+    CHECK(figure_since("C2 output of a cell that sleeps", since_ns, 1000));
     CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_YIELDED);
     CHECK(strcmp(house_seen_text(house), "a") == 0);
@@ -89,7 +90,8 @@ static int prints_and_sleeps(struct house *house)
 /* As many as there may be, all of the same source. `idle`: they leave the machine to each other. */
 static unsigned fill(struct house *house, const char *source, bool idle)
 {
-    unsigned cells = (unsigned)suite_rounds(10, BL_CELL_LIVE_MAX);
+    unsigned cells =
+        figure_taking() ? BL_CELL_LIVE_MAX : (unsigned)suite_rounds(10, BL_CELL_LIVE_MAX);
     uint64_t since_ns;
     char id[16];
 
@@ -104,13 +106,14 @@ static unsigned fill(struct house *house, const char *source, bool idle)
         snprintf(id, sizeof id, "c-%u", i);
         CHECK_EQUAL(house_create_limited(house, id, source, 0, 16 * MIB, 0), 0);
     }
-    CHECK(house_within(since_ns, 500));
+    if (idle)
+        CHECK(figure_since("C3 admission of 128 cells", since_ns, 500));
     for (unsigned i = 0; i < cells; i++) {
         snprintf(id, sizeof id, "c-%u", i);
         house_await_output(house, id, 1);
     }
     if (idle)
-        CHECK(house_within(since_ns, 3000));
+        CHECK(figure_since("C3 first output of 128 cells", since_ns, 3000));
     return cells;
 }
 
@@ -130,9 +133,10 @@ static int all_there(struct house *house)
     bl_buffer_init(&receipt, SIZE_MAX);
     uint64_t since_ns = bl_now_ns();
     bl_cell_session_close(house->session, false, BL_STOP_USER, "close", &receipt);
-    CHECK(house_within(since_ns, 1000));
+    CHECK(figure_since("C3 close of a session with 128 cells", since_ns, 1000));
     CHECK_EQUAL(bl_json_read(&house->arena, bl_buffer_text(&receipt), NULL, &value, NULL), 0);
-    CHECK_EQUAL(house_receipt_number(value, "survivors"), 0);
+    if (!CHECK_EQUAL(house_receipt_number(value, "survivors"), 0))
+        fprintf(stderr, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(bl_buffer_text(&receipt)));
     CHECK(house_receipt_says(value, "scope", "s-1"));
     BL_JSON_EACH (unit, bl_json_get(value, BL_TEXT("units"))) {
         CHECK(house_receipt_says(unit, "kind", "cell"));
@@ -153,22 +157,27 @@ static int all_there(struct house *house)
 static int all_busy(struct house *house)
 {
     unsigned cells = fill(house, "text('a'); for (;;);", false);
+    unsigned ended =
+        figure_taking() ? 7 : 1; /* each a figure: many busy cells take long to start */
     struct bl_buffer ok;
+    char id[16];
 
-    uint64_t since_ns = bl_now_ns();
-    CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
-    CHECK(house_within(since_ns, 100));
-    CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED);
+    for (unsigned i = 0; i < ended; i++) {
+        snprintf(id, sizeof id, "c-%u", i);
+        uint64_t from_ns = bl_now_ns();
+        CHECK_EQUAL(house_terminate(house, id, "t-1"), 0);
+        CHECK(figure_since("C4 terminate of one of 128 busy cells", from_ns, 100));
+        CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED);
+    }
     bl_buffer_init(&ok, SIZE_MAX);
-    since_ns = bl_now_ns();
+    uint64_t since_ns = bl_now_ns();
     CHECK_EQUAL(bl_cell_list(house->session, NULL, 1000, &ok, &house->fault), 0);
-    CHECK(house_within(since_ns, 50));
+    CHECK(figure_since("C4 list of 128 busy cells", since_ns, 50));
     bl_buffer_done(&ok);
     for (unsigned i = 0; i < cells; i++) {
-        char id[16];
         snprintf(id, sizeof id, "c-%u", i);
-        CHECK(strcmp(house_state(house, id), i == 1 ? "terminated" : "running") == 0);
-        if (i != 1)
+        CHECK(strcmp(house_state(house, id), i < ended ? "terminated" : "running") == 0);
+        if (i >= ended)
             CHECK(house_process_lives(house_worker_pid(house, id)));
     }
     house_close(house);

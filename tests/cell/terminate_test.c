@@ -10,7 +10,7 @@
 
 /* ---- Whatever the code does ---- */
 
-static void stopped(struct house *house, const char *id, const char *source)
+static void stopped(struct house *house, const char *id, const char *figure, const char *source)
 {
     const struct bl_json *receipt, *unit;
     char origin[80];
@@ -21,7 +21,7 @@ static void stopped(struct house *house, const char *id, const char *source)
     CHECK(house_process_lives(pid));
     uint64_t since_ns = bl_now_ns();
     CHECK_EQUAL(house_terminate(house, id, "t-1"), 0);
-    CHECK(house_within(since_ns, 70));
+    CHECK(figure_since(figure, since_ns, 70));
     CHECK(!house_process_lives(pid));
     if (!CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED))
         return;
@@ -42,13 +42,43 @@ static void stopped(struct house *house, const char *id, const char *source)
 
 static int stopped_anyway(struct house *house)
 {
-    stopped(house, "c-1", "text('x'); for (;;);");
-    stopped(house, "c-2", "text('x'); for (;;) await null;");
-    stopped(house, "c-3", "text('x'); await new Promise(() => {});");
-    stopped(house, "c-4", "text('x'); /^(a+)+$/.test('a'.repeat(64) + 'b'); text('y');");
-    stopped(house, "c-5",
+    stopped(house, "c-1", "C5 terminate of an endless loop", "text('x'); for (;;);");
+    stopped(house, "c-2", "C5 terminate of endless jobs", "text('x'); for (;;) await null;");
+    stopped(house, "c-3", "C5 terminate of a promise never settled",
+            "text('x'); await new Promise(() => {});");
+    stopped(house, "c-4", "C5 terminate of a backtracking regexp",
+            "text('x'); /^(a+)+$/.test('a'.repeat(64) + 'b'); text('y');");
+    stopped(house, "c-5", "C5 terminate of 1,000 pending timers",
             "for (let i = 0; i < 1000; i++) setTimeout(() => text('y'), 60000 + i);"
             "text('x'); await new Promise(() => {});");
+    return 0;
+}
+
+static bool has_worker(void *argument)
+{
+    return house_worker_pid(argument, "c-1") != 0;
+}
+
+/* The last rung of the ladder: the grace period, no shorter and no longer, and then SIGKILL. */
+static int ignores_sigterm(struct house *house)
+{
+    house_use_script(house, "trap '' TERM\nready\nexec sleep 60\n");
+    house_open(house);
+    CHECK_EQUAL(house_create(house, "c-1", "text('x');"), 0);
+    CHECK(house_until(has_worker, house));
+    int64_t pid = house_worker_pid(house, "c-1");
+    CHECK(house_process_lives(pid));
+    uint64_t since_ns = bl_now_ns();
+    CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
+    CHECK(figure_between("C5 terminate of a worker that ignores SIGTERM",
+                         (double)(bl_now_ns() - since_ns) / BL_NS_PER_MS, BL_CELL_GRACE_MS, 70));
+    CHECK(!house_process_lives(pid));
+    if (CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED)) {
+        const struct bl_json *receipt = house->ended.terminated.receipt;
+        CHECK_EQUAL(house_receipt_number(receipt, "survivors"), 0);
+        CHECK(house_receipt_says(house_receipt_unit(receipt, "cell"), "fate", "killed"));
+    }
+    house_close(house);
     return 0;
 }
 
@@ -189,19 +219,19 @@ static int flooded(struct house *house)
     house_await_output(house, "c-1", 1);
     uint64_t since_ns = bl_now_ns();
     CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
-    CHECK(house_within(since_ns, 50));
+    CHECK(figure_since("C31 observe of a flood", since_ns, 50));
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_YIELDED);
     uint64_t next = check_row(&house->seen.yielded.items, 0);
     CHECK(next > 0);
     since_ns = bl_now_ns();
     CHECK_EQUAL(house_observe(house, "c-2", 1, 0), 0);
-    CHECK(house_within(since_ns, 50));
+    CHECK(figure_since("C31 observe of a flood's neighbour", since_ns, 50));
     since_ns = bl_now_ns();
     CHECK_EQUAL(house_terminate(house, "c-2", "t-1"), 0);
-    CHECK(house_within(since_ns, 100));
+    CHECK(figure_since("C31 terminate of a flood's neighbour", since_ns, 100));
     since_ns = bl_now_ns();
     CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
-    CHECK(house_within(since_ns, 100));
+    CHECK(figure_since("C31 terminate of a flood", since_ns, 100));
     if (CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED))
         CHECK(check_row(&house->ended.terminated.items, next) >= next);
     CHECK_EQUAL(house->host->undelivered, 0);
@@ -350,6 +380,7 @@ static int closed_while_created(struct house *house)
 
 HOUSE_TEST(C5_terminate_ends_whatever_the_code_does, stopped_anyway)
 HOUSE_TEST(C5_terminate_ends_a_cell_that_has_just_been_created, stopped_at_once)
+EMPTY_HOUSE_TEST(C5_a_worker_that_ignores_SIGTERM_is_killed_after_the_grace_period, ignores_sigterm)
 HOUSE_TEST(C20_all_who_terminate_are_told_the_same, stopped_by_many)
 HOUSE_TEST(C21_an_observer_and_who_terminates_are_told_the_same, stopped_while_observed)
 HOUSE_TEST(C22_terminate_of_a_completed_cell_says_so_each_time, stopped_after_its_end)
@@ -363,6 +394,7 @@ HOUSE_TEST(a_session_is_closed_while_a_cell_of_it_is_admitted, closed_while_crea
 
 SUITE(terminate, cmocka_unit_test(C5_terminate_ends_whatever_the_code_does),
       cmocka_unit_test(C5_terminate_ends_a_cell_that_has_just_been_created),
+      cmocka_unit_test(C5_a_worker_that_ignores_SIGTERM_is_killed_after_the_grace_period),
       cmocka_unit_test(C20_all_who_terminate_are_told_the_same),
       cmocka_unit_test(C21_an_observer_and_who_terminates_are_told_the_same),
       cmocka_unit_test(C22_terminate_of_a_completed_cell_says_so_each_time),
