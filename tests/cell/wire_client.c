@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host.h"
+
 #define PATIENCE_NS (30 * BL_NS_PER_S)
 
 /* One frame that has come; its text ends in NUL. */
@@ -63,6 +65,14 @@ void wire_close(struct wire_stage *stage)
 unsigned wire_connections(const struct wire_stage *stage)
 {
     return stage->server->connection_count;
+}
+
+int64_t wire_worker_pid(const struct wire_stage *stage, const char *session, const char *cell)
+{
+    const struct server_session *open = bl_map_get(&stage->server->sessions, bl_text_from(session));
+    const struct cell *found =
+        open != NULL && open->session != NULL ? cell_find(open->session, cell) : NULL;
+    return found != NULL && found->worker != NULL ? found->worker->pid : 0;
 }
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)

@@ -47,6 +47,9 @@ void wire_close(struct wire_stage *stage); /* can be opened again, on the same s
 /* Live connections of the server. */
 unsigned wire_connections(const struct wire_stage *stage);
 
+/* The pid of a live cell's worker; 0: none yet. */
+int64_t wire_worker_pid(const struct wire_stage *stage, const char *session, const char *cell);
+
 /* ---- Clients ---- */
 
 struct wire_client {
