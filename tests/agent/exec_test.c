@@ -541,32 +541,6 @@ CAST(notice_of_a_turn_that_left_no_trace_is_delivered_with_the_next, EXEC("notif
     CHECK(bl_text_ends_with(cast->newest, BL_TEXT("] mind this")));
 }
 
-/* ---- Nobody answers -------------------------------------------------------------------------- */
-
-static int never_answer(void *context BL_UNUSED, const struct bl_question *question BL_UNUSED,
-                        enum bl_reply *ret_reply BL_UNUSED)
-{
-    return bl_sleep(600 * BL_NS_PER_S);
-}
-
-CAST(C40_open_question_delays_neither_a_yield_nor_a_stop,
-     EXEC_WITH("text(`asking`); await tools.bash({command: `true`})", "'yield_time_ms':500"),
-     SAY("not waiting"))
-{
-    static const struct bl_asker asker = {.ask = never_answer};
-
-    bl_permissions_set_mode(rig->permissions, BL_PERMISSION_ASK);
-    rig->options.asker = &asker;
-    uint64_t from_ns = bl_now_ns();
-    CHECK_EQUAL(rig_run(rig, "go"), 0);
-    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
-    CHECK(bl_now_ns() - from_ns < 20 * BL_NS_PER_S);
-    CHECK(cast_has(cast, 0, ": running\n"));
-    CHECK(cast_has(cast, 0, "Output:\nasking"));
-    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"permission_answered\"", "\"answer\":\"cancelled\""),
-                1);
-}
-
 SUITE(
     exec, cmocka_unit_test(without_a_pragma_the_defaults_hold),
     cmocka_unit_test(pragma_becomes_an_empty_line_and_an_argument_wins_over_it),
@@ -588,5 +562,4 @@ SUITE(
     cmocka_unit_test(background_cell_of_one_run_ends_with_it_and_before_that_is_told),
     cmocka_unit_test(sub_agent_has_cells_of_its_own_in_its_own_session),
     cmocka_unit_test(notify_is_an_injected_message_and_between_turns_it_waits_for_the_next_prompt),
-    cmocka_unit_test(notice_of_a_turn_that_left_no_trace_is_delivered_with_the_next),
-    cmocka_unit_test(C40_open_question_delays_neither_a_yield_nor_a_stop));
+    cmocka_unit_test(notice_of_a_turn_that_left_no_trace_is_delivered_with_the_next));
