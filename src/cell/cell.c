@@ -77,6 +77,7 @@ void cell_free(struct cell *cell)
     bl_list_remove(&cell->link);
     cell_outcome_unref(cell->yielded);
     cell_outcome_unref(cell->terminal);
+    cell_outcome_unref(cell->unstored);
     cell_values_unref(cell->values);
     bl_arena_done(&cell->arena);
     bl_buffer_done(&cell->output);
@@ -97,29 +98,12 @@ static void lose(struct cell *cell, const char *why)
     };
 }
 
-static struct bl_store_cell record_of(const struct cell *cell)
-{
-    return (struct bl_store_cell){
-        .id = bl_text_from(cell->id),
-        .pid = cell->worker != NULL ? cell->worker->pid : 0,
-        .pid_started = cell->worker != NULL ? cell->worker->pid_started : 0,
-    };
-}
-
-struct write {
-    struct cell *cell;
-    struct bl_store_cell record;
-    const struct bl_list *values;
-    const char *receipt_id;
-    struct bl_text receipt;
-};
-
 static int write_started(void *context, struct bl_error *error)
 {
-    const struct write *write = context;
+    const struct cell *cell = context;
 
-    return bl_store_cell_started(write->cell->session->held, write->record.id, write->record.pid,
-                                 write->record.pid_started, error);
+    return bl_store_cell_started(cell->session->held, bl_text_from(cell->id), cell->worker->pid,
+                                 cell->worker->pid_started, error);
 }
 
 /* A worker of its own. That it is not known in the store who it is costs a proof, no more. */
@@ -134,8 +118,7 @@ static int find_worker(struct cell *cell)
     if (cell->worker == NULL) {
         code = cell_pool_start_one(&host->pool, &cell->worker, error);
         if (code == 0) {
-            struct write write = {.cell = cell, .record = record_of(cell)};
-            cell_store_write(host, error, write_started, &write);
+            cell_store_write(host, error, write_started, cell);
         } else if (code != BL_ECANCELED && code != BL_ETIMEDOUT) {
             lose(cell, error->message);
             code = BL_ECLOSED;
@@ -280,54 +263,6 @@ static struct cell_outcome *make_terminal(struct cell *cell, struct bl_text rece
     return cell_outcome_new(cell->generation + 1, &json);
 }
 
-static int write_end(void *context, struct bl_error *error)
-{
-    const struct write *write = context;
-
-    return bl_store_cell_end(write->cell->session->held, &write->record, write->values,
-                             write->receipt_id, write->receipt, error);
-}
-
-static int record_end(struct cell *cell, struct cell_outcome *terminal,
-                      const struct bl_list *values, struct bl_text receipt, struct bl_error *error)
-{
-    struct write write = {
-        .cell = cell,
-        .record = record_of(cell),
-        .values = values,
-        .receipt_id = receipt.size > 0 ? cell->receipt.id : NULL,
-        .receipt = receipt,
-    };
-
-    /* It may be acknowledged meanwhile. */
-    struct cell_outcome *yielded = cell->yielded != NULL ? cell_outcome_ref(cell->yielded) : NULL;
-    if (yielded != NULL) {
-        write.record.yielded_generation = yielded->generation;
-        write.record.yielded = yielded->json;
-    }
-    write.record.generation = terminal->generation;
-    write.record.terminal = terminal->json;
-    write.record.completed = receipt.size == 0;
-    write.record.ended_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
-    int code = cell_store_write(cell->session->host, error, write_end, &write);
-    cell_outcome_unref(yielded);
-    return code;
-}
-
-/* The store may not know whether the record is there: the same, written again, finds out. */
-static int record_surely(struct cell *cell, struct cell_outcome *terminal,
-                         const struct bl_list *values, struct bl_text receipt,
-                         struct bl_error *error)
-{
-    int code = record_end(cell, terminal, values, receipt, error);
-
-    if (code == BL_EUNKNOWN) {
-        *error = (struct bl_error){0};
-        code = record_end(cell, terminal, values, receipt, error);
-    }
-    return code;
-}
-
 /* What could not be stored is said in a record without it. Refused again, that is known to this
  * host alone, and one that comes after it finds no end; or it says that the first is there after
  * all. */
@@ -345,7 +280,7 @@ static struct cell_outcome *complete_unstored(struct cell *cell, struct cell_out
     };
     struct cell_outcome *second = make_terminal(cell, (struct bl_text){0});
     *error = (struct bl_error){0};
-    if (record_surely(cell, second, &none, (struct bl_text){0}, error) == BL_EEXIST) {
+    if (cell_record_end(cell, second, &none, (struct bl_text){0}, error) == BL_EEXIST) {
         cell_outcome_unref(second);
         cell_values_apply(cell->session, &cell->stored);
         return first;
@@ -367,37 +302,19 @@ static struct cell_outcome *complete(struct cell *cell, struct bl_error *error)
         };
     }
     struct cell_outcome *terminal = make_terminal(cell, (struct bl_text){0});
-    if (record_surely(cell, terminal, &cell->stored, (struct bl_text){0}, error) != 0)
+    if (cell_record_end(cell, terminal, &cell->stored, (struct bl_text){0}, error) != 0)
         return complete_unstored(cell, terminal, error);
     cell_values_apply(cell->session, &cell->stored);
     return terminal;
 }
 
-static void settle_end(struct cell *cell, enum cell_state state, struct cell_outcome *terminal,
-                       struct bl_text receipt)
+static void settle_end(struct cell *cell, struct cell_outcome *terminal)
 {
-    const struct bl_cell_port *port = &cell->session->port;
-    struct bl_cell_event event = {
-        .type = BL_CELL_EVENT_ENDED,
-        .cell_id = cell->id,
-        .generation = terminal->generation,
-        .outcome = terminal->json,
-        .receipt = receipt,
-        .completed = state == CELL_COMPLETED,
-        .failed = state == CELL_COMPLETED && cell->has_error,
-    };
-
-    cell->generation = terminal->generation;
-    cell->unrecorded = false;
     cell->terminal = terminal;
-    cell->state = state;
     cell->ended_ns = bl_now_ns();
     cell->session->host->undelivered -= cell->output.size;
     bl_buffer_done(&cell->output);
     bl_buffer_init(&cell->output, SIZE_MAX);
-    cell_tell_end(cell);
-    if (port->event != NULL)
-        port->event(port->context, &event);
 }
 
 /* In the claimed scope: no stop reaches it. */
@@ -429,7 +346,8 @@ static void end_completed(struct cell *cell)
     if (stores)
         bl_lock_give(&cell->session->storing);
     cell_fault_hit(host, CELL_AT_COMPLETE_RECORDED);
-    settle_end(cell, CELL_COMPLETED, terminal, (struct bl_text){0});
+    settle_end(cell, terminal);
+    cell_tell_end(cell, CELL_COMPLETED, (struct bl_text){0});
     if (cell->worker != NULL)
         cell_worker_stop(cell->worker, 0, &cell->end);
     bl_unit_end(&cell->unit, BL_FATE_FINISHED);
@@ -493,9 +411,16 @@ static void end_terminated(struct cell *cell)
     bl_buffer_init(&receipt, SIZE_MAX);
     write_receipt(cell, &receipt);
     struct cell_outcome *terminal = make_terminal(cell, bl_buffer_text(&receipt));
-    record_surely(cell, terminal, NULL, bl_buffer_text(&receipt), error);
-    cell_fault_hit(host, CELL_AT_TERMINATE_RECORDED);
-    settle_end(cell, CELL_TERMINATED, terminal, bl_buffer_text(&receipt));
+    int code = cell_record_end(cell, terminal, NULL, bl_buffer_text(&receipt), error);
+    if (code != 0) /* a disk may fail once */
+        code = cell_record_end(cell, terminal, NULL, bl_buffer_text(&receipt), error);
+    if (code == 0)
+        cell_fault_hit(host, CELL_AT_TERMINATE_RECORDED);
+    settle_end(cell, terminal);
+    if (code == 0)
+        cell_tell_end(cell, CELL_TERMINATED, bl_buffer_text(&receipt));
+    else
+        cell_keep_unstored(cell, bl_buffer_text(&receipt), error);
     end_units(cell);
     if (cell->session->activities != NULL) {
         bl_activity_end(&cell->activity, bl_buffer_text(&receipt));

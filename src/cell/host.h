@@ -133,6 +133,7 @@ struct cell {
     struct cell_outcome *yielded;  /* latest, until it is acknowledged */
     bool unrecorded;               /* `yielded` is the end's, which is not in the store yet */
     struct cell_outcome *terminal; /* once it has ended */
+    struct cell_outcome *unstored; /* the receipt of an end that the store has refused */
     struct bl_list waiters;        /* struct cell_waiter: of generation + 1 */
     unsigned waiter_count;
     struct bl_list terminators; /* struct cell_waiter: for its end */
@@ -217,13 +218,31 @@ void cell_on_yield(struct cell *cell);
 void cell_on_stall(struct cell *cell);
 /* Waits until no decision is being written. */
 void cell_await_decision(struct cell *cell);
-/* Its end is in `terminal`: tells all who wait. */
-void cell_tell_end(struct cell *cell);
+/* Its end is in `terminal`: all callers that wait get it, or are refused with store_failed. */
+void cell_give_end(struct cell *cell);
+void cell_refuse_end(struct cell *cell, const char *why);
+
+/* ---- record.c -------------------------------------------------------------------------------- */
+
+/* Writes its terminal record, with `values` where it has completed and a receipt where not. 0: it
+ * is on the disk. */
+int cell_record_end(struct cell *cell, struct cell_outcome *terminal, const struct bl_list *values,
+                    struct bl_text receipt, struct bl_error *error);
+/* Its record is there: tells the callers that wait, and then the owner of the session. */
+void cell_tell_end(struct cell *cell, enum cell_state state, struct bl_text receipt);
+/* Its record could not be written: callers are refused, and what asks again has it written again.
+ */
+void cell_keep_unstored(struct cell *cell, struct bl_text receipt, const struct bl_error *error);
+/* That. Waits for the store: the cell is to be looked for again. */
+int cell_store_again(struct cell *cell, struct bl_error *error);
 
 /* ---- operations.c ---------------------------------------------------------------------------- */
 
 /* The cell of that id, once it is admitted; NULL: there is none. Not 0: the caller was stopped. */
 int cell_find_admitted(struct bl_cell_session *session, const char *id, struct cell **ret_cell,
+                       struct bl_cell_fault *fault);
+/* The same, and its end, if it has one, is in the store. Not 0: that failed, too. */
+int cell_find_recorded(struct bl_cell_session *session, const char *id, struct cell **ret_cell,
                        struct bl_cell_fault *fault);
 /* Its record becomes a tombstone in the store; one that has no record stays as it is. */
 int cell_bury(struct bl_cell_session *session, const char *id, struct bl_error *error);

@@ -205,7 +205,7 @@ void cell_await_decision(struct cell *cell)
     }
 }
 
-void cell_tell_end(struct cell *cell)
+void cell_give_end(struct cell *cell)
 {
     BL_LIST_EACH_SAFE (link, &cell->waiters) {
         struct cell_waiter *waiter = BL_CONTAINER(link, struct cell_waiter, link);
@@ -215,6 +215,15 @@ void cell_tell_end(struct cell *cell)
     cell->waiter_count = 0;
     BL_LIST_EACH_SAFE (link, &cell->terminators)
         give(BL_CONTAINER(link, struct cell_waiter, link), cell->terminal);
+}
+
+void cell_refuse_end(struct cell *cell, const char *why)
+{
+    BL_LIST_EACH_SAFE (link, &cell->waiters)
+        fail(BL_CONTAINER(link, struct cell_waiter, link), why);
+    cell->waiter_count = 0;
+    BL_LIST_EACH_SAFE (link, &cell->terminators)
+        fail(BL_CONTAINER(link, struct cell_waiter, link), why);
 }
 
 /* ---- Asking -----------------------------------------------------------------------------------
@@ -324,6 +333,14 @@ static int await_outcome(struct cell *cell, const struct bl_cell_observe *observ
     return code;
 }
 
+static int refuse_unstored(struct bl_cell_fault *fault, const char *detail)
+{
+    int code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the outcome could not be stored");
+
+    bl_text_into(fault->detail, sizeof fault->detail, detail);
+    return code;
+}
+
 static int observe_live(struct cell *cell, const struct bl_cell_observe *observe,
                         struct cell_outcome **ret_outcome, struct bl_cell_fault *fault)
 {
@@ -343,9 +360,7 @@ static int observe_live(struct cell *cell, const struct bl_cell_observe *observe
         return 0;
     if (!waiter.store_failed)
         return cell_refuse(fault, BL_CELL_CANCELLED, "stopped waiting");
-    int code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the outcome could not be stored");
-    bl_text_into(fault->detail, sizeof fault->detail, waiter.detail);
-    return code;
+    return refuse_unstored(fault, waiter.detail);
 }
 
 static int answer_missing(struct bl_arena *arena, const char *cell_id, struct bl_text *ret_ok)
@@ -374,7 +389,7 @@ static int observe_inside(struct bl_cell_session *session, const struct bl_cell_
 {
     struct cell_outcome *outcome;
     struct cell *cell;
-    int code = cell_find_admitted(session, observe->cell_id, &cell, fault);
+    int code = cell_find_recorded(session, observe->cell_id, &cell, fault);
 
     if (code != 0)
         return code;
@@ -410,7 +425,7 @@ static int terminate_inside(struct bl_cell_session *session,
     if (code == 0)
         code = cell_refuse_by_fault(session->host, CELL_AT_TERMINATE_ASKED, fault);
     if (code == 0) /* it may be gone after a delay */
-        code = cell_find_admitted(session, terminate->cell_id, &cell, fault);
+        code = cell_find_recorded(session, terminate->cell_id, &cell, fault);
     if (code != 0)
         return code;
     if (cell == NULL)
@@ -425,6 +440,8 @@ static int terminate_inside(struct bl_cell_session *session,
     bl_semaphore_take(&waiter.woken);
     if (waiter.outcome != NULL)
         return answer(arena, waiter.outcome, ret_ok);
+    if (waiter.store_failed)
+        return refuse_unstored(fault, waiter.detail);
     bl_list_remove(&waiter.link);
     return cell_refuse(fault, BL_CELL_CANCELLED, "stopped waiting; the cell is being terminated");
 }

@@ -82,6 +82,21 @@ int cell_find_admitted(struct bl_cell_session *session, const char *id, struct c
     }
 }
 
+int cell_find_recorded(struct bl_cell_session *session, const char *id, struct cell **ret_cell,
+                       struct bl_cell_fault *fault)
+{
+    int code = cell_find_admitted(session, id, ret_cell, fault);
+
+    if (code != 0 || *ret_cell == NULL || (*ret_cell)->unstored == NULL)
+        return code;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    if (cell_store_again(*ret_cell, error) != 0)
+        code = refuse_store(fault, error);
+    *ret_cell = cell_find(session, id);
+    bl_free(error);
+    return code;
+}
+
 /* ---- create -----------------------------------------------------------------------------------
  */
 
@@ -432,7 +447,7 @@ static int find_left(struct bl_cell_session *session, const char *id, struct cel
     struct cell_waiter waiter;
 
     for (;;) {
-        int code = cell_find_admitted(session, id, ret_cell, fault);
+        int code = cell_find_recorded(session, id, ret_cell, fault);
         if (code != 0 || *ret_cell == NULL || !cell_has_ended(*ret_cell) || !(*ret_cell)->live)
             return code;
         cell_waiter_init(&waiter);

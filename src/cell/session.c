@@ -443,6 +443,20 @@ static void await_quiet(struct bl_cell_session *session, enum bl_stop_reason rea
     }
 }
 
+/* The last chance of an end that the store has refused. */
+static void store_ends(struct bl_cell_session *session)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+
+    BL_LIST_EACH (link, &session->list) {
+        struct cell *cell = BL_CONTAINER(link, struct cell, link);
+        *error = (struct bl_error){0};
+        if (cell->unstored != NULL)
+            cell_store_again(cell, error);
+    }
+    bl_free(error);
+}
+
 static void write_session_receipt(struct bl_cell_session *session, struct bl_buffer *out)
 {
     struct bl_json_writer writer;
@@ -469,6 +483,8 @@ void bl_cell_session_close(struct bl_cell_session *session, bool forget, enum bl
     await_quiet(session, reason, origin);
     if (stopped && ret_receipt != NULL)
         write_session_receipt(session, ret_receipt);
+    if (!forget)
+        store_ends(session);
     if (forget) {
         struct bl_error *error = bl_zalloc(sizeof *error);
         bl_store_cells_forget(session->held, error);

@@ -344,9 +344,11 @@ bool house_same(const struct house *house)
 
 int64_t house_receipt_number(const struct bl_json *receipt, const char *key)
 {
+    struct bl_text unverified = bl_json_text(bl_json_get(receipt, BL_TEXT("unverified")));
     int64_t number = -1;
 
-    bl_json_int64(bl_json_get(receipt, bl_text_from(key)), &number);
+    if (!bl_json_int64(bl_json_get(receipt, bl_text_from(key)), &number) && unverified.size > 0)
+        fprintf(stderr, "%s: not known (" BL_TEXT_FORMAT ")\n", key, BL_TEXT_ARG(unverified));
     return number;
 }
 

@@ -137,7 +137,7 @@ void asker_stop(struct asker *asker); /* it leaves; does not wait */
 int asker_join(struct asker *asker);  /* its code */
 void asker_done(struct asker *asker); /* after join */
 
-/* What this program does when its first argument is "--role"; restart_test.c. Returns its exit
+/* What this program does when its first argument is "--role"; actor.c. Returns its exit
  * code. */
 int role_main(int argument_count, char **arguments);
 

@@ -1,107 +1,15 @@
 /* Hosts that are killed, and the ones after them on the same store. */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "actor.h"
 
-#define ROLE_LIFE_S 120
-#define REPORT_FD   3
-#define SLEEP       "await tools.sleep({});"
-
-extern char **environ;
-
-struct actor {
-    int pid;
-    int report; /* the read end of its REPORT_FD */
-};
-
-/* ---- Another process -------------------------------------------------------------------------
- */
-
-/* Starts this program as `role` in the folder; with `fault` as BELAY_FAULT, unless that is NULL. */
-static void actor_start(struct actor *actor, const char *role, const char *folder,
-                        const char *fault)
-{
-    char self[] = "/proc/self/exe", option[] = "--role", none[] = "-";
-    char *words[] = {self,
-                     option,
-                     (char *)(uintptr_t)role,
-                     (char *)(uintptr_t)folder,
-                     fault != NULL ? (char *)(uintptr_t)fault : none,
-                     NULL};
-    posix_spawn_file_actions_t actions;
-    int ends[2];
-    CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], REPORT_FD);
-    CHECK_EQUAL(posix_spawn(&actor->pid, self, &actions, NULL, words, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    actor->report = ends[0];
-}
-
-/* The next line that it reports, without its line feed; false: it has ended. */
-static bool actor_line(struct actor *actor, char *out, size_t out_size)
-{
-    size_t size = 0;
-    for (;;) {
-        char byte;
-        ssize_t count = read(actor->report, &byte, 1);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count != 1)
-            return false;
-        if (byte == '\n')
-            break;
-        if (size + 1 < out_size)
-            out[size++] = byte;
-    }
-    out[size] = '\0';
-    return true;
-}
-
-/* Waits; its exit code, or -1 where a signal has ended it. */
-static int actor_end(struct actor *actor)
-{
-    int status = 0;
-    while (waitpid(actor->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    close(actor->report);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static BL_PRINTF(1, 2) void report(const char *format, ...)
-{
-    char line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    int size = vsnprintf(line, sizeof line - 1, format, arguments);
-    va_end(arguments);
-    if (size > (int)sizeof line - 2)
-        size = (int)sizeof line - 2;
-    line[size] = '\n';
-    CHECK_EQUAL(write(REPORT_FD, line, (size_t)size + 1), size + 1);
-}
+#define SLEEP "await tools.sleep({});"
 
 /* ---- Roles ------------------------------------------------------------------------------------
  */
-
-static const char *role_folder;
-
-static void open_role(struct house *house)
-{
-    house_init(house, role_folder);
-    house->options.spares = 2;
-    house_open(house);
-}
 
 /* Of the host that is killed; this process and the role agree. */
 static unsigned killed_cells(void)
@@ -110,86 +18,63 @@ static unsigned killed_cells(void)
 }
 
 /* Many cells that never end; says the numbers of all workers, those that are ready, too. */
-static int role_cells(void *argument BL_UNUSED)
+int role_cells(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
     unsigned cells = killed_cells();
     char id[16];
 
-    open_role(house);
+    actor_open(house);
     for (unsigned i = 0; i < cells; i++) {
         snprintf(id, sizeof id, "c-%u", i);
         house_create(house, id, i % 2 == 0 ? "text('x'); for (;;);" : "text('x');" SLEEP);
         house_await_output(house, id, 1);
-        report("%lld", (long long)house_worker_pid(house, id));
+        actor_report("%lld", (long long)house_worker_pid(house, id));
     }
     house_warm(house, 2);
     BL_LIST_EACH (link, &house->host->pool.spares)
-        report("%lld", (long long)BL_CONTAINER(link, struct cell_worker, link)->pid);
-    report("all");
+        actor_report("%lld", (long long)BL_CONTAINER(link, struct cell_worker, link)->pid);
+    actor_report("all");
     bl_sleep(ROLE_LIFE_S * BL_NS_PER_S);
     return 0;
 }
 
 /* One that has printed is terminated. */
-static int role_terminate(void *argument BL_UNUSED)
+int role_terminate(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
 
-    open_role(house);
+    actor_open(house);
     house_create(house, "c-1", "store('k', 1); await tools.mark({}); text('a'); for (;;);");
     house_await_output(house, "c-1", 1);
-    report("%lld", (long long)house_worker_pid(house, "c-1"));
+    actor_report("%lld", (long long)house_worker_pid(house, "c-1"));
     house_terminate(house, "c-1", "t-1");
-    report("terminated");
+    actor_report("terminated");
     _exit(3);
 }
 
-static int role_complete(void *argument BL_UNUSED)
+int role_complete(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
 
-    open_role(house);
+    actor_open(house);
     house_create(house, "c-1", "store('k', 1); await tools.mark({}); text('a');");
     house_observe(house, "c-1", 1, 60000);
-    report("completed");
+    actor_report("completed");
     _exit(3);
 }
 
 /* Printed, yielded once, observed. */
-static int role_observe(void *argument BL_UNUSED)
+int role_observe(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
 
-    open_role(house);
+    actor_open(house);
     house_create(house, "c-1", "await tools.mark({}); text('a');" SLEEP);
     house_await_output(house, "c-1", 1);
     house_observe(house, "c-1", 1, 0);
-    report("observed %s", house_seen_text(house));
+    actor_report("observed %s", house_seen_text(house));
     _exit(3);
-}
-
-int role_main(int argument_count, char **arguments)
-{
-    static const struct {
-        const char *name;
-        bl_fiber_main *main;
-    } roles[] = {{"cells", role_cells},
-                 {"terminate", role_terminate},
-                 {"complete", role_complete},
-                 {"observe", role_observe}};
-    if (argument_count != 5)
-        return 2;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bl_proc_protect(NULL); /* as the program does: its wardens are on record */
-    alarm(ROLE_LIFE_S);
-    role_folder = arguments[3];
-    if (strcmp(arguments[4], "-") != 0)
-        setenv("BELAY_FAULT", arguments[4], 1);
-    for (size_t i = 0; i < BL_COUNT(roles); i++)
-        if (strcmp(roles[i].name, arguments[2]) == 0)
-            return run_in_role(roles[i].main, NULL) != 0;
-    return 2;
 }
 
 /* ---- What is left of them ---------------------------------------------------------------------
@@ -256,39 +141,11 @@ static void die_and_open(struct house *house, const char *role, const char *faul
     house_open(house);
 }
 
-/* Asked again, it is terminated, twice in the same bytes. */
-static void check_terminated(struct house *house, const char *origin, const char *text)
-{
-    CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
-    if (!CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED))
-        return;
-    struct bl_text first = house->ended.json;
-    CHECK(strcmp(house_ended_text(house), text) == 0);
-    CHECK(house_receipt_says(house->ended.terminated.receipt, "origin", origin));
-    CHECK_EQUAL(house_receipt_number(house->ended.terminated.receipt, "survivors"), 0);
-    CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
-    CHECK(bl_text_equal(house->ended.json, first));
-    CHECK_EQUAL(house_observe(house, "c-1", house->ended.terminated.generation, 0), 0);
-    CHECK(house_same(house));
-    /* And so it is for the one after that. */
-    first = bl_arena_text(&house->arena, first);
-    house_close(house);
-    house_open(house);
-    CHECK_EQUAL(house_terminate(house, "c-1", "t-2"), 0);
-    CHECK(bl_text_equal(house->ended.json, first));
-}
-
-static bool is_stored(struct house *house, const char *id)
-{
-    CHECK_EQUAL(house_create(house, id, "text(load('k') === 1)"), 0);
-    return strcmp(house_finish(house, id), "true") == 0;
-}
-
 static int killed_terminating(struct house *house)
 {
     die_and_open(house, "terminate", "cell.terminate.stopped=kill");
-    check_terminated(house, "host_lost", "");
-    CHECK(!is_stored(house, "c-2"));
+    host_left_terminated(house, "host_lost", "");
+    CHECK(!host_left_stored(house, "c-2"));
     CHECK_EQUAL(house_marks(house), 1);
     house_close(house);
     return 0;
@@ -297,8 +154,8 @@ static int killed_terminating(struct house *house)
 static int killed_terminated(struct house *house)
 {
     die_and_open(house, "terminate", "cell.terminate.recorded=kill");
-    check_terminated(house, "terminate:t-1", "a");
-    CHECK(!is_stored(house, "c-2"));
+    host_left_terminated(house, "terminate:t-1", "a");
+    CHECK(!host_left_stored(house, "c-2"));
     CHECK_EQUAL(house_marks(house), 1);
     house_close(house);
     return 0;
@@ -307,8 +164,8 @@ static int killed_terminated(struct house *house)
 static int killed_completing(struct house *house)
 {
     die_and_open(house, "complete", "cell.complete.claimed=kill");
-    check_terminated(house, "host_lost", "");
-    CHECK(!is_stored(house, "c-2"));
+    host_left_terminated(house, "host_lost", "");
+    CHECK(!host_left_stored(house, "c-2"));
     CHECK_EQUAL(house_marks(house), 1);
     house_close(house);
     return 0;
@@ -324,7 +181,7 @@ static int killed_completed(struct house *house)
         CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
         CHECK(house_same(house));
     }
-    CHECK(is_stored(house, "c-2"));
+    CHECK(host_left_stored(house, "c-2"));
     CHECK_EQUAL(house_marks(house), 1);
     house_close(house);
     return 0;
@@ -339,7 +196,7 @@ static int killed_admitted(struct house *house)
     CHECK_EQUAL(house->fault.code, BL_CELL_CONFLICT);
     CHECK_EQUAL(house_observe(house, "c-1", 1, 60000), 0);
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_TERMINATED);
-    check_terminated(house, "host_lost", "");
+    host_left_terminated(house, "host_lost", "");
     CHECK(house_marks(house) <= 1);
     house_close(house);
     return 0;
@@ -356,7 +213,7 @@ static int killed_decided(struct house *house)
     CHECK(bl_text_equal(house->seen.json, first));
     CHECK_EQUAL(house_observe(house, "c-1", 2, 0), 0);
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_TERMINATED);
-    check_terminated(house, "host_lost", "");
+    host_left_terminated(house, "host_lost", "");
     CHECK_EQUAL(house_marks(house), 1);
     house_close(house);
     return 0;
@@ -408,7 +265,7 @@ static int forgotten(struct house *house)
     house->session = house_session(house, "s-1");
     CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_MISSING);
-    CHECK(!is_stored(house, "c-1"));
+    CHECK(!host_left_stored(house, "c-1"));
     bl_buffer_done(&receipt);
     house_close(house);
     return 0;

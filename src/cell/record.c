@@ -1,0 +1,118 @@
+/* The terminal record of a cell, in the store before anybody is told of the end.
+ *
+ * Design notes.
+ *
+ * A store that refuses the record of a stop cannot make the cell run again: its worker is gone.
+ * Such a cell stays `terminating`, with its outcome in memory (`unstored`). Callers are refused
+ * with store_failed, no event says that it has ended, and whatever asks for it again has the record
+ * written again. A host that ends before that leaves a cell without an end, which the next host
+ * closes. */
+#include "host.h"
+
+/* Nothing in it is the cell's, which may be gone before it is written. */
+struct record_write {
+    struct bl_store_session *held;
+    char id[BL_CELL_ID_SIZE];
+    struct bl_store_cell record;
+    const struct bl_list *values;
+    char receipt_id[BL_ID_SIZE];
+    struct bl_text receipt;
+};
+
+static int record_write_end(void *context, struct bl_error *error)
+{
+    const struct record_write *write = context;
+
+    return bl_store_cell_end(write->held, &write->record, write->values,
+                             write->receipt.size > 0 ? write->receipt_id : NULL, write->receipt,
+                             error);
+}
+
+static int record_once(struct cell *cell, struct cell_outcome *terminal,
+                       const struct bl_list *values, struct bl_text receipt, struct bl_error *error)
+{
+    struct record_write write = {.held = cell->session->held, .values = values, .receipt = receipt};
+
+    bl_text_into(write.id, sizeof write.id, cell->id);
+    bl_text_into(write.receipt_id, sizeof write.receipt_id, cell->receipt.id);
+    write.record.id = bl_text_from(write.id);
+    /* It may be acknowledged meanwhile. */
+    struct cell_outcome *yielded = cell->yielded != NULL ? cell_outcome_ref(cell->yielded) : NULL;
+    if (yielded != NULL) {
+        write.record.yielded_generation = yielded->generation;
+        write.record.yielded = yielded->json;
+    }
+    write.record.generation = terminal->generation;
+    write.record.terminal = terminal->json;
+    write.record.completed = receipt.size == 0;
+    write.record.ended_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
+    int code = cell_store_write(cell->session->host, error, record_write_end, &write);
+    cell_outcome_unref(yielded);
+    return code;
+}
+
+/* The store may not know whether the record is there: the same, written again, finds out. */
+int cell_record_end(struct cell *cell, struct cell_outcome *terminal, const struct bl_list *values,
+                    struct bl_text receipt, struct bl_error *error)
+{
+    int code = record_once(cell, terminal, values, receipt, error);
+
+    if (code == BL_EUNKNOWN) {
+        *error = (struct bl_error){0};
+        code = record_once(cell, terminal, values, receipt, error);
+    }
+    return code;
+}
+
+static void record_tell(struct cell *cell, struct bl_text receipt)
+{
+    const struct bl_cell_port *port = &cell->session->port;
+    struct bl_cell_event event = {
+        .type = BL_CELL_EVENT_ENDED,
+        .cell_id = cell->id,
+        .generation = cell->terminal->generation,
+        .outcome = cell->terminal->json,
+        .receipt = receipt,
+        .completed = cell->state == CELL_COMPLETED,
+        .failed = cell->state == CELL_COMPLETED && cell->has_error,
+    };
+
+    if (port->event != NULL)
+        port->event(port->context, &event);
+}
+
+void cell_tell_end(struct cell *cell, enum cell_state state, struct bl_text receipt)
+{
+    cell->state = state;
+    cell->generation = cell->terminal->generation;
+    cell->unrecorded = false;
+    cell_give_end(cell);
+    record_tell(cell, receipt);
+}
+
+void cell_keep_unstored(struct cell *cell, struct bl_text receipt, const struct bl_error *error)
+{
+    cell->unstored = cell_outcome_copy(0, receipt);
+    cell_refuse_end(cell, error->message);
+}
+
+/* The cell may be gone after it. */
+int cell_store_again(struct cell *cell, struct bl_error *error)
+{
+    struct bl_cell_session *session = cell->session;
+    struct cell_outcome *terminal = cell_outcome_ref(cell->terminal);
+    struct cell_outcome *receipt = cell_outcome_ref(cell->unstored);
+    char id[BL_CELL_ID_SIZE];
+
+    bl_text_into(id, sizeof id, cell->id);
+    int code = record_once(cell, terminal, NULL, receipt->json, error);
+    cell = cell_find(session, id);
+    if (code == 0 && cell != NULL && cell->unstored == receipt) {
+        cell_outcome_unref(cell->unstored);
+        cell->unstored = NULL;
+        cell_tell_end(cell, CELL_TERMINATED, receipt->json);
+    }
+    cell_outcome_unref(terminal);
+    cell_outcome_unref(receipt);
+    return code;
+}
