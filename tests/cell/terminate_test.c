@@ -238,30 +238,38 @@ static int flooded(struct house *house)
     return 0;
 }
 
-/* What stands in its socket when it is stopped was written before. This thread waits for it, and
- * the cell for this thread: nothing is read meanwhile. */
+/* What stands in its socket when it is stopped was written before, and takes more reads than the
+ * one that may be under way. This thread waits for it, and the cell for this thread: nothing is
+ * read meanwhile. */
 static int unread(struct house *house)
 {
+    enum {
+        ITEMS = 9,
+        PENDING = ITEMS * 16000
+    };
     int waiting = 0;
 
+    _Static_assert(PENDING > 2 * CELL_READ_SIZE, "more than two reads take");
     CHECK_EQUAL(house_create(house, "c-1", "text(0);"), 0);
     CHECK(house_finish(house, "c-1") != NULL);
     house_warm(house, 1);
     CHECK_EQUAL(house_create(house, "c-2",
                              "const begin = Date.now() + 500; while (Date.now() < begin);"
-                             "for (let i = 0; i < 20; i++) text(i); for (;;);"),
+                             "for (let i = 0; i < 9; i++) text(`${i}`.padStart(16000, '0'));"
+                             "for (;;);"),
                 0);
     bl_yield();
     bl_yield();
     const struct cell *cell = cell_find(house->session, "c-2");
-    for (unsigned i = 0; i < 1000 && waiting < 20 * 45; i++) {
+    for (unsigned i = 0; i < 1000 && waiting < PENDING; i++) {
         usleep(10000);
         CHECK_EQUAL(ioctl(cell->worker->fd, FIONREAD, &waiting), 0);
     }
+    CHECK(waiting >= PENDING);
     CHECK_EQUAL(cell->output.size, 0);
     CHECK_EQUAL(house_terminate(house, "c-2", "t-1"), 0);
     if (CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED))
-        CHECK_EQUAL(check_row(&house->ended.terminated.items, 0), 20);
+        CHECK_EQUAL(check_row(&house->ended.terminated.items, 0), ITEMS);
     return 0;
 }
 
