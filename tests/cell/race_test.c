@@ -1,5 +1,7 @@
 /* Terminate against completion: one of them wins, and everybody says which. */
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "helpers.h"
 
@@ -10,8 +12,53 @@ struct race {
     unsigned long completed, terminated;
 };
 
+/* When the terminate of a round comes. */
+enum moment {
+    AT_RANDOM,
+    AT_ONCE,       /* before the worker has begun */
+    UNREAD,        /* the worker has settled, and that stands in its socket */
+    COMPLETING,    /* the claim is made, the record is not written */
+    AFTER_THE_END, /* the record is there */
+    MOMENT_COUNT,
+};
+
+static bool is_completing(void *argument)
+{
+    const struct cell *cell = argument;
+    return cell->state == CELL_COMPLETING || cell_has_ended(cell);
+}
+
+/* Waits in this thread, and the cell with it, until its worker has said all. */
+static void await_unread(const struct cell *cell)
+{
+    int waiting = 0, before = -1;
+
+    while (cell->worker == NULL)
+        bl_yield();
+    bl_yield(); /* what it is to run is sent */
+    for (unsigned i = 0; i < 1000 && (waiting == 0 || waiting != before); i++) {
+        before = waiting;
+        usleep(50000);
+        CHECK_EQUAL(ioctl(cell->worker->fd, FIONREAD, &waiting), 0);
+    }
+}
+
+static void await_moment(struct race *race, const char *id, enum moment moment)
+{
+    struct cell *cell = cell_find(race->house->session, id);
+
+    switch (moment) {
+    case AT_RANDOM: bl_sleep(bl_random_below(&race->random, race->span_ns)); break;
+    case UNREAD: await_unread(cell); break;
+    case COMPLETING: CHECK(house_until(is_completing, cell)); break;
+    case AFTER_THE_END: house_await_end(race->house, id); break;
+    case AT_ONCE:
+    case MOMENT_COUNT: break;
+    }
+}
+
 /* One cell; the ways to ask for its end agree. */
-static void run_one(struct race *race, unsigned long number)
+static bool run_one(struct race *race, unsigned long number, enum moment moment)
 {
     struct house *house = race->house;
     char id[32], key[32], source[96];
@@ -20,10 +67,13 @@ static void run_one(struct race *race, unsigned long number)
     snprintf(key, sizeof key, "k%lu", number % 64);
     snprintf(source, sizeof source, "store('%s', %lu); text('x');", key, number);
     house_warm(house, 1);
+    if (moment == COMPLETING)
+        house_fault(house, "cell.complete.claimed=delay:50");
     CHECK_EQUAL(house_create(house, id, source), 0);
-    bl_sleep(bl_random_below(&race->random, race->span_ns));
+    await_moment(race, id, moment);
     if (!CHECK_EQUAL(house_terminate(house, id, "t-1"), 0))
-        return;
+        return false;
+    house_fault(house, "");
     bool completed = house->ended.type == BL_CELL_TERMINATE_COMPLETED;
     CHECK(completed || house->ended.type == BL_CELL_TERMINATE_TERMINATED);
     CHECK_EQUAL(house_observe(house, id, 1, 0), 0);
@@ -45,6 +95,21 @@ static void run_one(struct race *race, unsigned long number)
     }
     CHECK_EQUAL(house_release(house, id, 1), 0);
     house_forget(house);
+    return completed;
+}
+
+/* Each side of the one point that decides, without any chance in it. */
+static int decided_before_and_after(struct house *house)
+{
+    static const bool completes[MOMENT_COUNT] = {[COMPLETING] = true, [AFTER_THE_END] = true};
+    struct race race = {.house = house};
+
+    CHECK_EQUAL(house_create(house, "c-0", "text(0);"), 0); /* spares are kept from now on */
+    CHECK(house_finish(house, "c-0") != NULL);
+    for (unsigned moment = AT_ONCE; moment < MOMENT_COUNT; moment++)
+        if (!CHECK_EQUAL(run_one(&race, moment, (enum moment)moment), completes[moment]))
+            fprintf(stderr, "at moment %u\n", moment);
+    return 0;
 }
 
 /* How long it takes to complete here, so that both outcomes are met. */
@@ -81,7 +146,7 @@ static int race_for_the_end(struct house *house)
         race.span_ns = 2 * BL_NS_PER_MS;
     for (unsigned long i = 0;
          i < rounds || (i < 4 * rounds && (race.completed < least || race.terminated < least)); i++)
-        run_one(&race, i + 1);
+        run_one(&race, i + 1, AT_RANDOM);
     CHECK(race.completed >= least);
     CHECK(race.terminated >= least);
     CHECK_EQUAL(house->host->undelivered, 0);
@@ -96,5 +161,7 @@ static int race_for_the_end(struct house *house)
 }
 
 HOUSE_TEST(C23_terminate_against_completion_has_one_outcome, race_for_the_end)
+HOUSE_TEST(C23_terminate_wins_until_the_claim_and_never_after_it, decided_before_and_after)
 
-SUITE(race, cmocka_unit_test(C23_terminate_against_completion_has_one_outcome));
+SUITE(race, cmocka_unit_test(C23_terminate_against_completion_has_one_outcome),
+      cmocka_unit_test(C23_terminate_wins_until_the_claim_and_never_after_it));
