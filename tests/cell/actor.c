@@ -115,6 +115,8 @@ int role_main(int argument_count, char **arguments)
                  {"terminate-recovers", role_terminate_recovers},
                  {"complete-sync", role_complete_sync},
                  {"complete-dead", role_complete_dead}};
+    if (argument_count == 3 && strcmp(arguments[2], "garbage") == 0)
+        return garbage_main();
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

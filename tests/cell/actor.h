@@ -32,6 +32,9 @@ bl_fiber_main role_cells, role_terminate, role_complete, role_observe;
 bl_fiber_main role_terminate_sync, role_terminate_dead, role_terminate_recovers;
 bl_fiber_main role_complete_sync, role_complete_dead;
 
+/* garbage_test.c: a process in place of a worker; its exit code. */
+int garbage_main(void);
+
 /* ---- What it left ---- */
 
 /* The cell c-1 has been terminated, with that origin and output; asked again, and by the host after

@@ -1,14 +1,14 @@
 #include "helpers.h"
 
 extern const struct suite life_suite, observe_suite, terminate_suite, race_suite, record_suite,
-    values_suite, restart_suite, disk_suite, limit_suite, nested_suite, speed_suite;
+    values_suite, restart_suite, disk_suite, garbage_suite, limit_suite, nested_suite, speed_suite;
 
 int main(int argument_count, char **arguments)
 {
     static const struct suite *const suites[] = {&life_suite,    &observe_suite, &terminate_suite,
                                                  &race_suite,    &record_suite,  &values_suite,
-                                                 &restart_suite, &disk_suite,    &limit_suite,
-                                                 &nested_suite,  &speed_suite};
+                                                 &restart_suite, &disk_suite,    &garbage_suite,
+                                                 &limit_suite,   &nested_suite,  &speed_suite};
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return role_main(argument_count, arguments);
     return suite_main(argument_count, arguments, suites, BL_COUNT(suites));
