@@ -25,7 +25,7 @@ static void kill_spares(struct house *house)
 /* Of one cell after the other: how long create and first output take. */
 static int one_by_one(struct house *house)
 {
-    unsigned long rounds = suite_rounds(figure_taking() ? 400 : 100, 1000);
+    unsigned long rounds = suite_rounds(figure_taking() ? 200 : 100, 1000);
     unsigned long kills = suite_rounds(25, 100); /* every so many */
     uint64_t *replies = bl_alloc(rounds * sizeof *replies),
              *outputs = bl_alloc(rounds * sizeof *outputs);
