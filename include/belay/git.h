@@ -38,6 +38,8 @@ struct bl_git_call {
     const char *folder; /* its git directory; NULL: git looks for it, and the configuration is not
                            checked: only for commands that run no programs, as rev-parse */
     struct bl_text input;
+    int lock; /* a descriptor that a program without input has as its standard input: locked by the
+                 caller, it stays so while a process of it lives. 0: none */
     bool writes; /* takes locks; stopped gently */
 };
 

@@ -15,6 +15,7 @@
 #define MINOR_MIN      38
 #define SMALL_FILE_MAX ((size_t)1 << 20)
 #define SHOWN_MAX      ((size_t)200)
+#define GIT_LEFT_MAX   ((size_t)128 << 10)
 
 /* ---- Small things ---------------------------------------------------------------------------- */
 
@@ -344,6 +345,7 @@ int git_open(const char *repository, struct feature_git **ret_git, struct bl_err
     struct feature_git *git = bl_zalloc(sizeof *git);
     git->lock = -1;
     git->id_size = 40;
+    bl_buffer_init(&git->left, GIT_LEFT_MAX);
     bl_lock_init(&git->queue);
     bl_list_init(&git->sights);
     bl_git_init(&git->runner);
@@ -364,6 +366,7 @@ void git_close(struct feature_git *git)
     if (git->lock >= 0)
         close(git->lock);
     git_sights_done(git);
+    bl_buffer_done(&git->left);
     bl_git_done(&git->runner);
     bl_arena_done(&git->arena);
     bl_free(git);

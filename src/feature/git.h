@@ -3,7 +3,8 @@
  * Promises: writes go one at a time, in the process and (by a lock file of ours) between processes;
  * a write once begun is finished in a shield, so that a stop leaves no lock file; nothing here
  * resets, cleans, stashes, forces, or deletes a branch that is not merged; the user's checkout,
- * index and branch are not touched. Reads take no locks.
+ * index and branch are not touched. Reads take no locks. Lock files that a killed belay left are
+ * removed by the next one, once it is certain that nobody holds them.
  *
  * All functions are called in fibers; they wait. BL_ECANCELED, BL_ETIMEDOUT: the running fiber's
  * scope was stopped before it began (a write) or in it (a read). Other failures: kind feature, with
@@ -70,6 +71,10 @@ int git_diff_text(struct feature_git *git, struct bl_arena *arena, const char *f
                   size_t size_max, struct bl_text *ret_text, struct bl_error *error);
 
 /* ---- Writing --------------------------------------------------------------------------------- */
+
+/* Removes lock files that a git of ours left when its belay was killed, unless another belay writes
+ * at this moment. Every write begins with the same: this is for commands that only look. */
+void git_left_clear(struct feature_git *git);
 
 /* A worktree on `branch` (full ref): the branch is made at `base` where it is not there. `note`
  * (run, pid, start time) is the reason of its lock. A folder that is gone is made again from its

@@ -280,14 +280,11 @@ static int run(struct committing *committing, struct git_write *write, struct bl
                                .folder = folder,
                                .input = input,
                                .writes = true};
-    const char *places[] = {
-        git_text(arena, "%s/index.lock", folder),
-        git_text(arena, "%s/HEAD.lock", folder),
-        git_text(arena, "%s/%s.lock", committing->git->folder, committing->order->branch),
-        NULL,
-    };
-    int code = git_write_call(write, arena, &call, arguments, places, committing->order->worktree,
-                              ret_answer, committing->error);
+    struct git_locks locks;
+    git_locks_of(&locks, arena, committing->git, folder, committing->order->branch,
+                 committing->order->worktree);
+    int code =
+        git_write_call(write, arena, &call, arguments, &locks, ret_answer, committing->error);
     /* "nothing to commit" is said with 1, and without a word on standard error. */
     if (code == 0 && ret_answer->status != 0 &&
         !(ret_answer->status == 1 && bl_text_trim(ret_answer->words).size == 0))
@@ -298,7 +295,6 @@ static int run(struct committing *committing, struct git_write *write, struct bl
 static int commit(struct committing *committing, struct git_write *write)
 {
     struct bl_git_answer answer = {0};
-    struct bl_text message = bl_text_from(committing->order->message);
     int code = 0;
     /* Not by `git add`: that runs git inside every submodule, with the configuration there. */
     if (committing->untracked)
@@ -307,10 +303,10 @@ static int commit(struct committing *committing, struct git_write *write)
                 BL_GIT_ARGUMENTS("update-index", "--add", "--replace", "--remove", "-z", "--stdin"),
                 &answer);
     if (code == 0)
-        code = run(
-            committing, write, message,
-            BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-F", "-"),
-            &answer);
+        code = run(committing, write, (struct bl_text){0},
+                   BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-m",
+                                    committing->order->message),
+                   &answer);
     bool made = answer.status == 0;
     /* The files are as they are committed, and the index is not: a git that was killed between the
      * two leaves it so. */

@@ -41,7 +41,7 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
     int code = git_write_call(write, arena, &call,
                               BL_GIT_ARGUMENTS("merge-tree", "--write-tree", "-z", "--name-only",
                                                "--no-messages", ours, theirs),
-                              NULL, NULL, &answer, error);
+                              NULL, &answer, error);
     if (code != 0)
         return code;
     if (answer.status > 1)
@@ -56,7 +56,7 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
     code =
         git_write_call(write, arena, &call,
                        BL_GIT_ARGUMENTS("commit-tree", tree, "-p", ours, "-p", theirs, "-F", "-"),
-                       NULL, NULL, &answer, error);
+                       NULL, &answer, error);
     if (code == 0 &&
         (answer.status != 0 || !git_id_take(git, bl_text_trim(answer.output), ret_result->commit)))
         code = bl_git_refuse(&call, &answer, error);
@@ -87,14 +87,14 @@ static int merge_into(struct git_write *write, struct bl_arena *arena, const cha
         .operation = INTO, .directory = worktree, .folder = folder, .writes = true};
     struct bl_git_answer answer;
     const char *under_way = git_text(arena, "%s/MERGE_HEAD", folder);
-    const char *places[] = {git_text(arena, "%s/index.lock", folder),
-                            git_text(arena, "%s/HEAD.lock", folder), NULL};
+    struct git_locks locks;
+    git_locks_of(&locks, arena, write->git, folder, NULL, worktree);
     if (access(under_way, F_OK) == 0)
         return 0;
     int code = git_write_call(write, arena, &call,
                               BL_GIT_ARGUMENTS("merge", "-q", "--no-ff", "--no-commit", "--no-edit",
                                                "--no-stat", "--no-verify", commit),
-                              places, worktree, &answer, error);
+                              &locks, &answer, error);
     /* Conflicts are what it is for; one that could not begin has left no sign of itself. */
     if (code == 0 && answer.status != 0 && access(under_way, F_OK) != 0)
         code = bl_git_refuse(&call, &answer, error);
@@ -154,6 +154,22 @@ static int check_deletion(struct feature_git *git, struct bl_arena *arena, const
                         "nothing else has its commits: it is not deleted");
 }
 
+/* To delete a ref git locks the packed ones, and writes them anew where it is among them; to move
+ * one that is checked out it locks HEAD. */
+static void add_shared(struct git_locks *locks, struct bl_arena *arena, struct feature_git *git,
+                       const char *ref, bool goes)
+{
+    const char *head = git_text(arena, "%s/HEAD", git->own_folder);
+    struct bl_text there = bl_text_trim(git_file_read(arena, head));
+    if (goes) {
+        /* In this order they are removed: nobody makes the second while the first is there. */
+        locks->shared[0] = git_text(arena, "%s/packed-refs.new", git->folder);
+        locks->shared[1] = git_text(arena, "%s/packed-refs.lock", git->folder);
+    } else if (bl_text_equal(there, bl_text_from(git_text(arena, "ref: %s", ref)))) {
+        locks->shared[0] = git_text(arena, "%s.lock", head);
+    }
+}
+
 static int swap(struct git_write *write, struct bl_arena *arena, const char *ref, const char *old,
                 const char *new_id, const char *reason, struct bl_error *error)
 {
@@ -162,13 +178,14 @@ static int swap(struct git_write *write, struct bl_arena *arena, const char *ref
         .operation = SWAP, .directory = git->repository, .folder = git->own_folder, .writes = true};
     struct bl_git_answer answer;
     char now[GIT_ID_SIZE];
-    const char *places[] = {git_text(arena, "%s/%s.lock", git->folder, ref), NULL};
+    struct git_locks locks = {.own = {git_text(arena, "%s/%s.lock", git->folder, ref)}};
+    add_shared(&locks, arena, git, ref, new_id == NULL);
     const char *const *removes = BL_GIT_ARGUMENTS("update-ref", "--no-deref", "-d", ref, old);
     const char *const *moves = BL_GIT_ARGUMENTS("update-ref", "--no-deref", "--create-reflog", "-m",
                                                 reason, ref, new_id, old != NULL ? old : "");
     int code = new_id == NULL ? check_deletion(git, arena, ref, old, error) : 0;
     if (code == 0)
-        code = git_write_call(write, arena, &call, new_id != NULL ? moves : removes, places, NULL,
+        code = git_write_call(write, arena, &call, new_id != NULL ? moves : removes, &locks,
                               &answer, error);
     if (code != 0 || answer.status == 0)
         return code;

@@ -19,6 +19,7 @@ struct feature_git {
     bool plain_worktrees;       /* worktrees need no more than the four files */
     struct bl_text copy_config; /* of a clean copy */
     int lock;                   /* belay.lock; -1: not open yet */
+    struct bl_buffer left;      /* entries of the mark: locks that could not be removed yet */
     struct bl_list sights;      /* of worktrees that were clean */
     struct bl_lock queue;
     struct bl_git runner;
@@ -41,17 +42,35 @@ struct git_write {
 int git_write_begin(struct git_write *write, struct feature_git *git, const char *operation,
                     struct bl_error *error);
 void git_write_end(struct git_write *write);
-/* A program in the turn; while a lock of git's is busy it is tried again. `places`: lock files that
- * are removed where nobody can hold them any more; end in NULL; may be NULL. `worktree`: where else
- * such a holder would stand; may be NULL. */
+/* Lock files that a program takes, and leaves when it is killed. Lists end in NULL, or are full. */
+struct git_locks {
+    const char *own[5];    /* in the place of a worktree or branch of ours */
+    const char *shared[2]; /* that the user's git takes as well */
+    const char *worktree;  /* where else a holder would stand; may be NULL */
+};
+
+/* Of a program in a worktree whose git directory is `folder`. `branch` may be NULL. */
+void git_locks_of(struct git_locks *ret_locks, struct bl_arena *arena, struct feature_git *git,
+                  const char *folder, const char *branch, const char *worktree);
+
+/* A program in the turn; while a lock of git's is busy it is tried again. `locks` (NULL: it takes
+ * none): those of its own are removed where nobody can hold them any more. */
 int git_write_call(struct git_write *write, struct bl_arena *arena, const struct bl_git_call *call,
-                   const char *const *arguments, const char *const *places, const char *worktree,
+                   const char *const *arguments, const struct git_locks *locks,
                    struct bl_git_answer *ret_answer, struct bl_error *error);
-/* Removes a lock file that a dead git of ours left; false: it is there, and somebody may live. Only
- * in a turn of the queue. */
-bool git_lock_clear(struct feature_git *git, const char *path, const char *worktree);
-/* The same for each of these. */
-bool git_locks_clear(struct feature_git *git, const char *const *places, const char *worktree);
+
+/* ---- Locks that the dead left ----------------------------------------------------------------
+ * All of it only in a turn of the queue. */
+
+/* Removes those of its own that a dead git of ours left; false: one is there, and somebody may
+ * live. */
+bool git_locks_clear(struct feature_git *git, const struct git_locks *locks);
+/* Removes the locks that belay.lock names: their belay was killed while it wrote. Waits for a
+ * moment; what cannot be removed yet is tried again in later turns. */
+void git_mark_begin(struct feature_git *git);
+/* Writes down what the program that is about to run may leave; NULL: none runs. */
+void git_mark_program(struct feature_git *git, const struct git_locks *locks);
+void git_mark_end(struct feature_git *git);
 
 /* ---- Small things ---------------------------------------------------------------------------- */
 

@@ -231,23 +231,13 @@ static const char *short_branch(const char *branch)
     return strncmp(branch, prefix, sizeof prefix - 1) == 0 ? branch + sizeof prefix - 1 : branch;
 }
 
-static const char *const *lock_places(struct bl_arena *arena, struct feature_git *git,
-                                      const char *folder, const char *branch)
-{
-    const char **places = bl_arena_alloc(arena, 4 * sizeof *places);
-    places[0] = git_text(arena, "%s/index.lock", folder);
-    places[1] = git_text(arena, "%s/HEAD.lock", folder);
-    places[2] = git_text(arena, "%s/%s.lock", git->folder, branch);
-    places[3] = NULL;
-    return places;
-}
-
 /* What the index and a merge of the old folder were is gone with its files; its log stays. */
 static void forget_files(struct making *making)
 {
-    static const char *const names[] = {"index",      "index.lock",       "HEAD.lock",
-                                        "MERGE_HEAD", "MERGE_MSG",        "MERGE_MODE",
-                                        "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"};
+    static const char *const names[] = {"index",          "index.lock",       "HEAD.lock",
+                                        "ORIG_HEAD.lock", "MERGE_HEAD",       "MERGE_MSG",
+                                        "MERGE_MODE",     "CHERRY_PICK_HEAD", "REVERT_HEAD",
+                                        "AUTO_MERGE",     "AUTO_MERGE.lock"};
     for (size_t i = 0; i < BL_COUNT(names); i++)
         unlink(git_text(&making->arena, "%s/%s", making->folder, names[i]));
 }
@@ -316,10 +306,10 @@ static int check_out(struct making *making)
     const char *const *old = BL_GIT_ARGUMENTS("checkout", "-q", name, "--");
     const char *const *new_one =
         BL_GIT_ARGUMENTS("checkout", "-q", "--no-track", "-b", name, making->start, "--");
-    int code =
-        git_write_call(&making->write, &making->arena, &call, making->branch_there ? old : new_one,
-                       lock_places(&making->arena, making->git, making->folder, making->branch),
-                       making->path, &answer, making->error);
+    struct git_locks locks;
+    git_locks_of(&locks, &making->arena, making->git, making->folder, making->branch, making->path);
+    int code = git_write_call(&making->write, &making->arena, &call,
+                              making->branch_there ? old : new_one, &locks, &answer, making->error);
     if (code != 0 || answer.status == 0)
         return code;
     return has_branch_now(making) ? check_out(making)
@@ -354,13 +344,15 @@ static int make_by_git(struct making *making)
     const char *const *old = BL_GIT_ARGUMENTS("worktree", "add", "-q", making->path, name);
     const char *const *new_one = BL_GIT_ARGUMENTS("worktree", "add", "-q", "--no-track", "-b", name,
                                                   making->path, making->start);
+    struct git_locks locks = {
+        .own = {git_text(&making->arena, "%s/%s.lock", making->git->folder, making->branch)},
+        .worktree = making->path};
     if (making->folder != NULL) /* its files are gone; git would not take the place */
         git_copy_remove(making->git, making->folder);
     int code = file_error(making, making->path, bl_folder_make(making->path, 0777));
     if (code == 0)
         code = git_write_call(&making->write, &making->arena, &call,
-                              making->branch_there ? old : new_one, NULL, making->path, &answer,
-                              making->error);
+                              making->branch_there ? old : new_one, &locks, &answer, making->error);
     if (code == 0 && answer.status != 0)
         return has_branch_now(making) ? make_by_git(making)
                                       : bl_git_refuse(&call, &answer, making->error);
@@ -376,11 +368,11 @@ static int make_by_git(struct making *making)
 static int take(struct making *making)
 {
     struct stat status;
-    const char *const *places =
-        lock_places(&making->arena, making->git, making->folder, making->branch);
+    struct git_locks locks;
+    git_locks_of(&locks, &making->arena, making->git, making->folder, making->branch, making->path);
     const char *pointer = git_text(&making->arena, "%s/.git", making->path);
     for (int i = 0; i < CLEAR_TRIES; i++)
-        if (git_locks_clear(making->git, places, making->path) || bl_sleep(CLEAR_WAIT_NS) != 0)
+        if (git_locks_clear(making->git, &locks) || bl_sleep(CLEAR_WAIT_NS) != 0)
             break;
     if (lstat(pointer, &status) == 0)
         return 0;
@@ -455,12 +447,12 @@ static int detach(struct git_write *write, struct bl_arena *arena, const char *f
     int code = branch != NULL ? git_ref_find(git, branch, id, error) : BL_ENOENT;
     if (code == BL_ENOENT)
         return 0;
-    const char *places[] = {git_text(arena, "%s/HEAD.lock", folder), NULL};
+    struct git_locks locks = {.own = {git_text(arena, "%s/HEAD.lock", folder)}};
     if (code == 0)
         code = git_write_call(
             write, arena, &call,
             BL_GIT_ARGUMENTS("update-ref", "--no-deref", "-m", "belay: moved aside", "HEAD", id),
-            places, NULL, &answer, error);
+            &locks, &answer, error);
     if (code == 0 && answer.status != 0)
         code = bl_git_refuse(&call, &answer, error);
     return code;
@@ -524,7 +516,7 @@ static int remove_by_git(struct git_write *write, struct bl_arena *arena, const 
                                .writes = true};
     struct bl_git_answer answer;
     int code = git_write_call(write, arena, &call, BL_GIT_ARGUMENTS("worktree", "remove", path),
-                              NULL, path, &answer, error);
+                              NULL, &answer, error);
     if (code == 0 && answer.status != 0)
         code = bl_git_refuse(&call, &answer, error);
     return code;

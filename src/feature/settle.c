@@ -261,6 +261,8 @@ static void settle(struct bl_store *store, struct bl_arena *arena, const char *r
     if (bl_store_feature_hold(store, &options, &held, owner, error) == 0) {
         if (git_open(repository, &git, error) != 0)
             git = NULL;
+        if (git != NULL)
+            git_left_clear(git);
         settle_held(held, arena, git, id, records, error);
         git_close(git);
         bl_store_feature_release(held);

@@ -232,6 +232,11 @@ static int run_open_source(struct bl_text input)
     return fd;
 }
 
+static int run_dup(int fd)
+{
+    return fd > 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+}
+
 /* What was written is what its offset, which we share, has passed. */
 static struct bl_text run_read_sink(struct bl_arena *arena, int fd)
 {
@@ -296,10 +301,10 @@ int git_program_run(struct bl_git *git, struct bl_arena *arena, const struct bl_
     struct bl_warden_end end;
     if (access(call->directory, X_OK) != 0)
         return bl_git_fail(call->operation, call->directory, errno, error);
-    int files[3] = {call->input.size > 0 ? run_open_source(call->input) : -1,
+    int files[3] = {call->input.size > 0 ? run_open_source(call->input) : run_dup(call->lock),
                     run_open_sink(BL_GIT_OUTPUT_MAX), run_open_sink(BL_GIT_WORDS_MAX)};
     int code = 0;
-    if (files[1] < 0 || files[2] < 0 || (call->input.size > 0 && files[0] < 0))
+    if (files[1] < 0 || files[2] < 0 || (files[0] < 0 && (call->input.size > 0 || call->lock > 0)))
         code = bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, call->operation, "git",
                             "no files for its input and output");
     if (code == 0)

@@ -1,39 +1,18 @@
 #include "git_scene.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-
-/* Commits in the worktree of task A. */
-static struct git_commit_result commit(struct scene *scene, const char *expected)
-{
-    struct git_commit_order order = {
-        .worktree = scene->worktree,
-        .branch = SCENE_BRANCH,
-        .expected = expected,
-        .message = "belay: F/A turn 1\n\nBelay-Task: A\nBelay-Attempt: 1\nBelay-Turn: 1\n",
-    };
-    struct git_commit_result result;
-    if (!CHECK_EQUAL(git_commit_all(scene->git, &scene->arena, &order, &result, &scene->error), 0))
-        fprintf(stderr, "%s\n", scene->error.message);
-    return result;
-}
-
 static void look_at_commits(struct scene *scene)
 {
     const char *before = scene_checksum(scene);
     if (!scene_worktree(scene))
         return;
-    struct git_commit_result result = commit(scene, scene->head);
+    struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_NONE);
     CHECK(strcmp(result.head, scene->head) == 0);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && echo '*.o' > .gitignore && touch a.o "
                              "'with space' \"$(printf 'new\\nline')\" \"$(printf 'bad\\377')\" "
                              "':(top)odd' -- --dash && ln -s /nowhere link && echo '#!' > run && "
                              "chmod +x run && echo x >> README.md"));
-    result = commit(scene, scene->head);
+    result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(strcmp(result.head, scene_output(scene, "git rev-parse belay/F/A")) == 0);
     CHECK(strcmp(scene_output(scene, "git log -1 --format='%%an <%%ae>|%%s|%%(trailers:key=Belay-"
@@ -47,7 +26,7 @@ static void look_at_commits(struct scene *scene)
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && rm run && echo y >> README.md"));
     char last[GIT_ID_SIZE];
     bl_text_into(last, sizeof last, result.head);
-    result = commit(scene, last);
+    result = scene_commit(scene, last);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && test -z \"$(git status --porcelain)\""));
     /* What the Player committed itself stays below ours. */
@@ -55,7 +34,7 @@ static void look_at_commits(struct scene *scene)
                              "core.hooksPath=/dev/null commit "
                              "-qm own --no-gpg-sign"));
     bl_text_into(last, sizeof last, result.head);
-    result = commit(scene, last);
+    result = scene_commit(scene, last);
     CHECK_EQUAL(result.end, GIT_COMMIT_NONE);
     CHECK(strcmp(result.head, last) != 0);
     CHECK(strcmp(before, scene_checksum(scene)) == 0);
@@ -84,7 +63,7 @@ static void look_at_identity(struct scene *scene)
     if (!CHECK_EQUAL(code, 0) || !scene_worktree(scene))
         return;
     CHECK(scene_shell(scene, "echo x > .belay/worktrees/F/A/new"));
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
     CHECK(strcmp(scene_output(scene, "git log -1 --format='%%an <%%ae> %%cn <%%ce>' belay/F/A"),
                  "belay <belay@localhost> belay <belay@localhost>") == 0);
 }
@@ -111,19 +90,19 @@ static void look_at_leaving(struct scene *scene)
         return;
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q -b elsewhere && echo x > "
                              "new"));
-    struct git_commit_result result = commit(scene, scene->head);
+    struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_MOVED);
     CHECK(scene_says(result.why, "on the branch elsewhere") &&
           scene_says(result.why, "git checkout belay/F/A"));
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q --detach"));
-    result = commit(scene, scene->head);
+    result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_MOVED);
     CHECK(scene_says(result.why, "on no branch"));
     CHECK(strcmp(scene_output(scene, "git -C .belay/worktrees/F/A status --porcelain"), "?? new") ==
           0);
     /* The way back that it names works. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q belay/F/A"));
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
 }
 
 static void bad_input_player_left_its_branch(void **state)
@@ -137,14 +116,14 @@ static void look_at_rewriting(struct scene *scene)
     if (!scene_worktree(scene))
         return;
     CHECK(scene_shell(scene, "echo x > .belay/worktrees/F/A/one"));
-    struct git_commit_result first = commit(scene, scene->head);
+    struct git_commit_result first = scene_commit(scene, scene->head);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && echo y > two && git add two && git commit "
                              "-q --amend -m amended && echo z > three"));
-    struct git_commit_result result = commit(scene, first.head);
+    struct git_commit_result result = scene_commit(scene, first.head);
     CHECK_EQUAL(result.end, GIT_COMMIT_REWRITTEN);
     CHECK(scene_says(result.why, first.head) && scene_says(result.why, "git reset --soft"));
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git reset -q --soft %s", first.head));
-    CHECK_EQUAL(commit(scene, first.head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, first.head).end, GIT_COMMIT_MADE);
     CHECK(scene_shell(scene,
                       "cd .belay/worktrees/F/A && test -f one -a -f two -a -f three && git "
                       "merge-base --is-ancestor %s HEAD",
@@ -164,7 +143,7 @@ static void look_at_size(struct scene *scene)
     CHECK(scene_shell(scene,
                       "cd .belay/worktrees/F/A && echo x > small && mkdir data && truncate -s "
                       "500M data/huge && truncate -s 20M \"$(printf 'data/other\\n')\""));
-    struct git_commit_result result = commit(scene, scene->head);
+    struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_TOO_LARGE);
     ptrdiff_t huge = bl_text_find(result.why, BL_TEXT("data/huge (512000 KiB)"));
     ptrdiff_t other = bl_text_find(result.why, BL_TEXT("data/other"));
@@ -172,7 +151,7 @@ static void look_at_size(struct scene *scene)
     CHECK(strcmp(result.head, scene->head) == 0);
     CHECK(strcmp(scene_output(scene, "find .git/objects -size +1000k | wc -l"), "0") == 0);
     CHECK(scene_shell(scene, "echo data/ > .belay/worktrees/F/A/.gitignore"));
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
 }
 
 static void bad_input_change_over_512_mib(void **state)
@@ -192,7 +171,7 @@ static void look_at_count(struct scene *scene)
                       "mkdir .belay/worktrees/F/A/many && cd .belay/worktrees/F/A/many && seq "
                       "%lu | xargs touch",
                       files));
-    struct git_commit_result result = commit(scene, scene->head);
+    struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_TOO_LARGE);
     CHECK(scene_says(result.why, "50001 files"));
 }
@@ -211,11 +190,11 @@ static void look_at_nested(struct scene *scene)
         return;
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git init -q empty && git clone -q "
                              "../../../.. cloned && echo x > empty/file"));
-    struct git_commit_result result = commit(scene, scene->head);
+    struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_NONE);
     CHECK(scene_says(result.why, "repository of its own"));
     CHECK(scene_shell(scene, "echo x > .belay/worktrees/F/A/new"));
-    result = commit(scene, scene->head);
+    result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(strcmp(scene_output(scene, "git diff --name-only main belay/F/A"), "new") == 0);
     CHECK(scene_shell(scene, "test -f .belay/worktrees/F/A/cloned/README.md"));
@@ -234,7 +213,7 @@ static void look_at_lost_pointer(struct scene *scene)
     if (!scene_worktree(scene))
         return;
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && rm .git && echo x > new"));
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
     CHECK(strcmp(scene_output(scene, "git diff --name-only main belay/F/A"), "new") == 0);
     CHECK(strcmp(before, scene_checksum(scene)) == 0);
     scene_worktree(scene);
@@ -260,10 +239,10 @@ static void look_at_submodule(struct scene *scene)
                 0);
     /* Nobody looks inside: the configuration there is the submodule's own. */
     CHECK_EQUAL(state.file_count, 0);
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_NONE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_NONE);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A/sub && git add -A && git -c user.name=x -c "
                              "user.email=x@example.test commit -qm x"));
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
 }
 
 static void the_inside_of_a_submodule_is_not_committed(void **state)
@@ -353,7 +332,7 @@ static void look_at_busy(struct scene *scene)
     const char *lock = scene_output(scene, "ls $PWD/.git/worktrees/*/index.lock");
     bl_nursery_init(&nursery, bl_scope_current());
     bl_nursery_spawn(&nursery, NULL, "other", free_lock, (void *)lock, NULL);
-    CHECK_EQUAL(commit(scene, scene->head).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
     bl_nursery_join(&nursery);
     bl_nursery_done(&nursery);
 }
@@ -362,104 +341,6 @@ static void a_busy_lock_is_waited_for(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_busy);
-}
-
-/* The part of a belay that is killed: commits without end. Does nothing where no test started it.
- */
-static int write_for_ever(void *argument)
-{
-    const char *repository = argument;
-    struct feature_git *git = NULL;
-    struct bl_arena arena = {0};
-    char head[GIT_ID_SIZE], path[500], file[600], started[600];
-    snprintf(path, sizeof path, "%s/.belay/worktrees/F/A", repository);
-    snprintf(file, sizeof file, "%s/new", path);
-    if (git_open(repository, &git, NULL) != 0 || git_commit_find(git, "HEAD", head, NULL) != 0)
-        return 0;
-    snprintf(started, sizeof started, "%s/../started", repository);
-    close(open(started, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-    for (long i = 0;; i++) {
-        struct git_commit_order order = {
-            .worktree = path, .branch = SCENE_BRANCH, .expected = head, .message = "x\n"};
-        struct git_commit_result result;
-        git_worktree_make(git, SCENE_BRANCH, path, head, SCENE_NOTE, NULL);
-        FILE *out = fopen(file, "we");
-        if (out == NULL)
-            continue;
-        fprintf(out, "%ld\n", i);
-        fclose(out);
-        git_commit_all(git, &arena, &order, &result, NULL);
-        git_ref_swap(git, "refs/heads/belay/F/B", NULL, head, "x", NULL);
-        git_ref_swap(git, "refs/heads/belay/F/B", head, NULL, "x", NULL);
-        bl_arena_reset(&arena);
-    }
-}
-
-static void role_writes_until_it_is_killed(void **state)
-{
-    (void)state;
-    char *repository = getenv("BELAY_TEST_KILLED_REPOSITORY");
-    if (repository != NULL)
-        run_in_loop(write_for_ever, repository);
-}
-
-static pid_t start_role(struct scene *scene)
-{
-    pid_t pid;
-    char *arguments[] = {(char *)"test", (char *)"role_writes_until_it_is_killed", NULL};
-    setenv("BELAY_TEST_KILLED_REPOSITORY", scene->place.repository, 1);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    int result = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    unsetenv("BELAY_TEST_KILLED_REPOSITORY");
-    return result == 0 ? pid : -1;
-}
-
-static void look_at_kills(struct scene *scene)
-{
-    struct bl_random random;
-    char first[GIT_ID_SIZE], started[300];
-    snprintf(started, sizeof started, "%s/started", scene->place.root);
-    unsigned long rounds = suite_rounds(4, 200);
-    const char *before = scene_checksum(scene);
-    CHECK(scene_shell(scene, "git pack-refs --all"));
-    bl_random_seed(&random, 40);
-    for (unsigned long i = 0; i < rounds; i++) {
-        pid_t pid = start_role(scene);
-        if (!CHECK(pid > 0))
-            return;
-        while (!scene_exists(started))
-            bl_sleep(BL_NS_PER_MS);
-        unlink(started);
-        bl_sleep(bl_random_below(&random, 100 * BL_NS_PER_MS));
-        kill(pid, SIGKILL);
-        CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
-        /* The next one begins where that one was, and its own work goes through. */
-        scene_worktree(scene);
-        CHECK_EQUAL(git_ref_find(scene->git, SCENE_BRANCH, first, &scene->error), 0);
-        CHECK(scene_shell(scene, "echo %lu > .belay/worktrees/F/A/after", i));
-        struct git_commit_result result = commit(scene, first);
-        CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
-        char other[GIT_ID_SIZE];
-        int code = git_ref_swap(scene->git, "refs/heads/belay/F/B", NULL, scene->head, "x", NULL);
-        CHECK(code == 0 || code == BL_EBUSY);
-        CHECK_EQUAL(git_ref_find(scene->git, "refs/heads/belay/F/B", other, &scene->error), 0);
-        CHECK_EQUAL(
-            git_ref_swap(scene->git, "refs/heads/belay/F/B", other, NULL, "x", &scene->error), 0);
-        CHECK(strcmp(before, scene_checksum(scene)) == 0);
-        if (i % 10 == 0)
-            CHECK(scene_shell(scene, "git fsck --strict > /dev/null 2>&1"));
-        CHECK(scene_shell(scene, "test -z \"$(find .git -name '*.lock' ! -name belay.lock)\""));
-    }
-}
-
-static void F14_a_kill_in_the_middle_of_a_write_harms_nothing(void **state)
-{
-    (void)state;
-    scene_play(NULL, look_at_kills);
 }
 
 /* A git that was killed after it had moved the branch, and before it had the index in its place. */
@@ -479,7 +360,7 @@ static void look_at_old_index(struct scene *scene)
     CHECK_EQUAL(git_state_read(scene->git, &scene->arena, scene->worktree, &state, &scene->error),
                 0);
     CHECK_EQUAL(state.file_count, 1);
-    struct git_commit_result result = commit(scene, scene->head);
+    struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_NONE);
     CHECK(strcmp(result.head, head) == 0);
     CHECK_EQUAL(git_state_read(scene->git, &scene->arena, scene->worktree, &state, &scene->error),
@@ -503,6 +384,4 @@ SUITE(git_commit, cmocka_unit_test(commits_all_that_is_not_ignored_without_hooks
       cmocka_unit_test(a_worktree_without_its_git_file_never_means_the_users_checkout),
       cmocka_unit_test(the_inside_of_a_submodule_is_not_committed),
       cmocka_unit_test(writers_stand_in_one_queue), cmocka_unit_test(a_busy_lock_is_waited_for),
-      cmocka_unit_test(role_writes_until_it_is_killed),
-      cmocka_unit_test(F14_a_kill_in_the_middle_of_a_write_harms_nothing),
       cmocka_unit_test(F14_an_index_behind_its_branch_is_brought_along));

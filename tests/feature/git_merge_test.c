@@ -86,18 +86,6 @@ static void sha256_repositories_work(void **state)
         look_at_sha256);
 }
 
-static struct git_commit_result commit(struct scene *scene, const char *expected)
-{
-    struct git_commit_order order = {.worktree = scene->worktree,
-                                     .branch = SCENE_BRANCH,
-                                     .expected = expected,
-                                     .message = "belay: F/A turn 2\n"};
-    struct git_commit_result result = {0};
-    if (!CHECK_EQUAL(git_commit_all(scene->git, &scene->arena, &order, &result, &scene->error), 0))
-        fprintf(stderr, "%s\n", scene->error.message);
-    return result;
-}
-
 static void look_at_one_line(struct scene *scene)
 {
     const char *b = work(scene, "B", "echo b > README.md"),
@@ -113,16 +101,16 @@ static void look_at_one_line(struct scene *scene)
     CHECK_EQUAL(git_state_read(scene->git, &scene->arena, scene->worktree, &state, &scene->error),
                 0);
     CHECK(state.merging && state.unmerged_count == 1);
-    struct git_commit_result result = commit(scene, a);
+    struct git_commit_result result = scene_commit(scene, a);
     CHECK_EQUAL(result.end, GIT_COMMIT_UNRESOLVED);
     CHECK(scene_says(result.why, "README.md") && scene_says(result.why, "1 file"));
     /* Added as they are, they are no more resolved than before. */
     CHECK(scene_shell(scene, "git -C .belay/worktrees/F/A add -A"));
-    CHECK_EQUAL(commit(scene, a).end, GIT_COMMIT_UNRESOLVED);
+    CHECK_EQUAL(scene_commit(scene, a).end, GIT_COMMIT_UNRESOLVED);
     /* One that is under way is left as it is. */
     CHECK(scene_shell(scene, "echo both > .belay/worktrees/F/A/README.md"));
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, first.commit, &scene->error), 0);
-    result = commit(scene, a);
+    result = scene_commit(scene, a);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(strcmp(scene_output(scene, "git rev-parse belay/F/A^1 belay/F/A^2"),
                  git_text(&scene->arena, "%s\n%s", a, first.commit)) == 0);
@@ -147,9 +135,9 @@ static void look_at_odd_conflicts(struct scene *scene)
     struct git_merge_result result = merge(scene, scene->head, b, "B");
     CHECK(result.clean && !merge(scene, result.commit, a, "A").clean);
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, result.commit, &scene->error), 0);
-    CHECK_EQUAL(commit(scene, a).end, GIT_COMMIT_UNRESOLVED);
+    CHECK_EQUAL(scene_commit(scene, a).end, GIT_COMMIT_UNRESOLVED);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && echo both > README.md && rm gone"));
-    CHECK_EQUAL(commit(scene, a).end, GIT_COMMIT_MADE);
+    CHECK_EQUAL(scene_commit(scene, a).end, GIT_COMMIT_MADE);
     CHECK(strcmp(scene_output(scene, "git ls-tree --name-only belay/F/A"), "README.md\nbinary") ==
           0);
 }
@@ -175,12 +163,12 @@ static void look_at_merging_into(struct scene *scene)
                       "\"$(git status --porcelain)\""));
     /* Without a conflict it waits for its commit as well. */
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, b, &scene->error), 0);
-    struct git_commit_result result = commit(scene, a);
+    struct git_commit_result result = scene_commit(scene, a);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(git_is_ancestor(scene->git, b, result.head));
     /* What it has already: nothing to do. */
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, b, &scene->error), 0);
-    CHECK_EQUAL(commit(scene, result.head).end, GIT_COMMIT_NONE);
+    CHECK_EQUAL(scene_commit(scene, result.head).end, GIT_COMMIT_NONE);
 }
 
 static void merges_into_a_worktree(void **state)

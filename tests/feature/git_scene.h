@@ -109,6 +109,21 @@ static inline bool scene_worktree(struct scene *scene)
                        0);
 }
 
+/* Commits in it. */
+static inline struct git_commit_result scene_commit(struct scene *scene, const char *expected)
+{
+    struct git_commit_order order = {
+        .worktree = scene->worktree,
+        .branch = SCENE_BRANCH,
+        .expected = expected,
+        .message = "belay: F/A turn 1\n\nBelay-Task: A\nBelay-Attempt: 1\nBelay-Turn: 1\n",
+    };
+    struct git_commit_result result = {0};
+    if (!CHECK_EQUAL(git_commit_all(scene->git, &scene->arena, &order, &result, &scene->error), 0))
+        fprintf(stderr, "%s\n", scene->error.message);
+    return result;
+}
+
 /* All of the user's that must not change: HEAD, index, branch, files, stash. */
 static inline const char *scene_checksum(struct scene *scene)
 {

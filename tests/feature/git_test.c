@@ -407,7 +407,7 @@ static void look_at_foreign_lock(struct scene *scene)
     CHECK(!scene_exists(scene->worktree));
     /* Without one it ends after 10 s. */
     if (suite_rounds(0, 1) > 0) {
-        CHECK_EQUAL(write(fd, "4711 1\n", 7), 7);
+        CHECK_EQUAL(write(fd, "4711", 5), 5);
         CHECK_EQUAL(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head,
                                       SCENE_NOTE, &scene->error),
                     BL_EBUSY);
@@ -460,81 +460,6 @@ static void F15_a_stop_in_a_write_leaves_no_lock_file(void **state)
     if (suite_rounds(0, 1) > 0)
         scene_play_configured("git config --global filter.slow.clean 'sleep 60; cat'", NULL,
                               look_at_shield);
-}
-
-static void look_at_dead_locks(struct scene *scene)
-{
-    if (!scene_worktree(scene))
-        return;
-    CHECK(scene_shell(scene, "cd .git && for d in worktrees/*; do touch -d '1 minute ago' "
-                             "$d/index.lock $d/HEAD.lock; done && touch -d '1 minute ago' "
-                             "refs/heads/belay/F/A.lock refs/heads/main.lock index.lock"));
-    scene_worktree(scene);
-    CHECK(strcmp(scene_output(scene, "cd .git && find . -name '*.lock' ! -name belay.lock | sort"),
-                 "./index.lock\n./refs/heads/main.lock") == 0);
-    /* In the way of a write it goes too, and the write goes on. */
-    struct git_commit_order order = {.worktree = scene->worktree,
-                                     .branch = SCENE_BRANCH,
-                                     .expected = scene->head,
-                                     .message = "x"};
-    struct git_commit_result result;
-    CHECK(scene_shell(scene, "for d in .git/worktrees/*; do touch -d '1 minute ago' "
-                             "$d/index.lock; done; echo x > .belay/worktrees/F/A/new"));
-    CHECK_EQUAL(git_commit_all(scene->git, &scene->arena, &order, &result, &scene->error), 0);
-    CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
-}
-
-static void locks_that_the_dead_left_in_our_place_go_and_no_others(void **state)
-{
-    (void)state;
-    scene_play(NULL, look_at_dead_locks);
-}
-
-/* A program named git that stands in the worktree may be the owner. */
-static void look_at_live_lock(struct scene *scene)
-{
-    if (!scene_worktree(scene))
-        return;
-    CHECK(scene_shell(scene,
-                      "cp /bin/sleep ../git-sleep && cd .belay/worktrees/F/A && { "
-                      "../../../../../git-sleep 60 > /dev/null 2>&1 & } && echo $! > "
-                      "../../../../../pid && until grep -q git-sleep /proc/$!/comm; do sleep "
-                      "0.01; done && for d in ../../../../.git/worktrees/*; do touch -d '1 "
-                      "minute ago' $d/index.lock; done"));
-    const char *lock = scene_output(scene, "ls $PWD/.git/worktrees/*/index.lock");
-    struct git_write write;
-    if (CHECK_EQUAL(git_write_begin(&write, scene->git, "look", &scene->error), 0)) {
-        CHECK(!git_lock_clear(scene->git, lock, scene->worktree));
-        CHECK(scene_shell(scene, "kill $(cat ../pid)"));
-        for (int i = 0; i < 200 && !git_lock_clear(scene->git, lock, scene->worktree); i++)
-            bl_sleep(10 * BL_NS_PER_MS);
-        CHECK(!scene_exists(lock));
-        git_write_end(&write);
-    }
-}
-
-static void a_lock_whose_owner_may_live_stays(void **state)
-{
-    (void)state;
-    scene_play(NULL, look_at_live_lock);
-}
-
-/* A writer that was killed while it deleted a branch has left the lock of packed refs. */
-static void look_at_killed_writer(struct scene *scene)
-{
-    CHECK(scene_shell(scene, "git pack-refs --all && git branch belay/F/B && touch -d '1 minute "
-                             "ago' .git/packed-refs.lock && echo \"1 $(date -d '1 minute ago' "
-                             "+%%s%%N)\" > .git/belay.lock"));
-    CHECK_EQUAL(
-        git_ref_swap(scene->git, "refs/heads/belay/F/B", scene->head, NULL, "x", &scene->error), 0);
-    CHECK(strcmp(scene_output(scene, "ls .git/*.lock; stat -c %%s .git/belay.lock"),
-                 scene_output(scene, "echo .git/belay.lock; echo 0")) == 0);
-}
-
-static void a_killed_writer_does_not_block_the_next(void **state)
-{
-    (void)state;
-    scene_play(NULL, look_at_killed_writer);
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -603,8 +528,5 @@ SUITE(git, cmocka_unit_test(opens_a_repository), cmocka_unit_test(opens_a_linked
       cmocka_unit_test(makes_a_worktree_where_the_format_has_extensions),
       cmocka_unit_test(a_stop_ends_the_wait_for_the_queue),
       cmocka_unit_test(F15_a_stop_in_a_write_leaves_no_lock_file),
-      cmocka_unit_test(locks_that_the_dead_left_in_our_place_go_and_no_others),
-      cmocka_unit_test(a_lock_whose_owner_may_live_stays),
-      cmocka_unit_test(a_killed_writer_does_not_block_the_next),
       cmocka_unit_test(bad_input_disk_full_and_words_of_git),
       cmocka_unit_test(sources_name_nothing_that_destroys));
