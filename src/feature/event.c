@@ -103,6 +103,23 @@ static void tell(struct bl_feature *feature, const char *type, struct bl_text js
         listener->event(listener->context, bl_text_from(type), json);
 }
 
+/* A run that has ended badly says so, saved or not: that promises nothing. */
+static bool needs_record(const struct bl_feature *feature, const char *type)
+{
+    return is_promise(type) && !(strcmp(type, "feature_ended") == 0 && feature->row.exit_code != 0);
+}
+
+void events_drop(struct bl_feature *feature, uint64_t write)
+{
+    BL_LIST_EACH_SAFE (link, &feature->untold) {
+        struct untold_event *event = BL_CONTAINER(link, struct untold_event, link);
+        if (event->write > write || !needs_record(feature, event->type))
+            continue;
+        bl_list_remove(&event->link);
+        bl_free(event);
+    }
+}
+
 void events_tell(struct bl_feature *feature, bool all)
 {
     while (!bl_list_empty(&feature->untold)) {
@@ -132,10 +149,10 @@ void event_end(struct event_draft *draft)
     if (bl_json_writer_done(&draft->writer) == 0) {
         struct bl_text json = bl_buffer_text(&draft->json);
         ledger_put_event(feature, json);
-        if (feature->options.listener == NULL || feature->stale)
-            tell(feature, draft->type, json);
-        else
+        if (!feature->stale)
             put_untold(feature, draft->type, json);
+        else if (!needs_record(feature, draft->type))
+            tell(feature, draft->type, json);
         events_tell(feature, false);
     }
     bl_buffer_done(&draft->json);

@@ -186,7 +186,7 @@ static int exit_code(const struct bl_feature *feature, const struct bl_stop *sto
     return 0;
 }
 
-static void put_end(struct bl_feature *feature)
+static int put_end(struct bl_feature *feature)
 {
     struct feature_row *row = &feature->row;
     struct event_draft draft;
@@ -212,7 +212,7 @@ static void put_end(struct bl_feature *feature)
     row_put_word(writer, "result_commit", row->result_commit);
     bl_json_put_boolean(writer, "unverified", feature->unverified);
     event_end(&draft);
-    ledger_write(feature, true);
+    return ledger_write(feature, true);
 }
 
 static void hurry(struct bl_activity *activity)
@@ -265,7 +265,9 @@ int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope)
     tell_start(feature);
     waves_run(feature);
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
-    put_end(feature);
+    /* An end that the store refuses is a failure, too. */
+    if (put_end(feature) != 0 && feature->row.exit_code == 0)
+        put_end(feature);
     events_tell(feature, true);
     bl_shield_end(&shield);
     feature->running = false;

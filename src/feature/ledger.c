@@ -284,7 +284,9 @@ static void tell_stale(struct bl_feature *feature, const struct bl_error *error)
     if (feature->stale)
         return;
     feature->stale = true;
-    events_tell(feature, true); /* no write will come any more */
+    /* No write will come any more. */
+    events_drop(feature, UINT64_MAX);
+    events_tell(feature, true);
     struct bl_json_writer *writer = event_begin(&draft, feature, "stale_write_refused", NULL, NULL);
     bl_json_put_string(writer, "message", error->message);
     event_end(&draft);
@@ -335,6 +337,8 @@ static int write_pending(struct bl_feature *feature)
     int code = write_lists(feature, &records, &events, durable, error);
     feature->written = number;
     feature->write_code = code;
+    if (code != 0)
+        events_drop(feature, number);
     events_tell(feature, false);
     note_saved(feature, &records, &events, code == 0);
     free_lists(&records, &events);

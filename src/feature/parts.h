@@ -360,6 +360,8 @@ struct bl_json_writer *event_begin(struct event_draft *draft, struct bl_feature 
 void event_end(struct event_draft *draft);
 /* Tells what waited for the newest write; `all`: or for one that will not come. */
 void events_tell(struct bl_feature *feature, bool all);
+/* Forgets what was to be told once it is on record, up to that write: it was refused. */
+void events_drop(struct bl_feature *feature, uint64_t write);
 /* With no more members than those. */
 void event_tell(struct bl_feature *feature, const char *type, const struct feature_task *task,
                 const char *phase);

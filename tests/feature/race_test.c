@@ -23,7 +23,12 @@ struct played {
     char journaled[TASKS][32]; /* in the journal's */
     char shown[TASKS][32];     /* in the view */
     unsigned receipts[TASKS];
-    bool quiet_broken; /* something ran after its task had ended */
+    bool quiet_broken;   /* something ran after its task had ended */
+    bool saved[TASKS];   /* the write with its end has come back, and was durable */
+    bool told_early;     /* its end was told before that */
+    const char *refused; /* an event (its type, and T0) whose write the store refuses; or NULL */
+    unsigned over;       /* how often the end of all of it was told */
+    int told_exit_code;  /* with that */
     unsigned running[TASKS];
 };
 
@@ -151,15 +156,42 @@ static void take_decision(const struct bl_json *event, char out[32])
     snprintf(out, 32, "%.*s", (int)decision.size, decision.data);
 }
 
+static void take_event(struct played *played, const struct bl_json *event, bool durable,
+                       bool ends[TASKS])
+{
+    struct bl_text type = bl_json_text(bl_json_get(event, BL_TEXT("type")));
+    size_t task = number_of(bl_json_text(bl_json_get(event, BL_TEXT("task"))));
+    if (bl_text_equal(type, BL_TEXT("task_ended"))) {
+        played->ended[task]++;
+        take_decision(event, played->journaled[task]);
+        ends[task] = durable;
+    } else if (bl_text_equal(type, BL_TEXT("receipt")) &&
+               bl_json_is(bl_json_get(event, BL_TEXT("task")), BL_JSON_STRING)) {
+        played->receipts[task]++;
+    }
+}
+
+static bool is_refused(const struct played *played, const struct bl_store_feature_write *write)
+{
+    for (size_t i = 0; played->refused != NULL && i < write->event_count; i++)
+        if (bl_text_find(write->events[i], bl_text_from(played->refused)) >= 0 &&
+            (bl_text_find(write->events[i], BL_TEXT("\"T0\"")) >= 0 ||
+             bl_text_find(write->events[i], BL_TEXT("\"task\":null")) >= 0))
+            return true;
+    return false;
+}
+
 /* What a store would have after this. */
 static int write_store(struct bl_feature *feature, const struct bl_store_feature_write *write,
                        struct bl_error *error)
 {
     struct played *played = now_played;
     struct bl_arena arena;
-    bl_arena_init(&arena);
+    bool ends[TASKS] = {0};
     (void)feature;
-    (void)error;
+    if (is_refused(played, write))
+        return bl_error_set(error, BL_EIO, BL_KIND_FILESYSTEM, "write", "store", "the disk failed");
+    bl_arena_init(&arena);
     BL_LIST_EACH (link, write->records) {
         const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
         struct bl_text name = bl_text_from(record->name);
@@ -170,19 +202,13 @@ static int write_store(struct bl_feature *feature, const struct bl_store_feature
     for (size_t i = 0; i < write->event_count; i++) {
         const struct bl_json *event;
         CHECK_EQUAL(bl_json_read(&arena, write->events[i], NULL, &event, NULL), 0);
-        struct bl_text type = bl_json_text(bl_json_get(event, BL_TEXT("type")));
-        size_t task = number_of(bl_json_text(bl_json_get(event, BL_TEXT("task"))));
-        if (bl_text_equal(type, BL_TEXT("task_ended"))) {
-            played->ended[task]++;
-            take_decision(event, played->journaled[task]);
-        } else if (bl_text_equal(type, BL_TEXT("receipt")) &&
-                   bl_json_is(bl_json_get(event, BL_TEXT("task")), BL_JSON_STRING)) {
-            played->receipts[task]++;
-        }
+        take_event(played, event, write->durable, ends);
     }
     bl_arena_done(&arena);
     /* A store takes its time, too. */
     bl_sleep(bl_random_below(&played->random, 3) * 100 * BL_NS_PER_US);
+    for (size_t i = 0; i < TASKS; i++)
+        played->saved[i] = played->saved[i] || ends[i];
     return 0;
 }
 
@@ -206,13 +232,23 @@ static void listen(void *context, struct bl_text type, struct bl_text json)
     struct played *played = context;
     struct bl_arena arena;
     const struct bl_json *event;
-    if (!bl_text_equal(type, BL_TEXT("task_ended")))
+    int64_t code = -1;
+    bool over = bl_text_equal(type, BL_TEXT("feature_ended"));
+    if (!over && !bl_text_equal(type, BL_TEXT("task_ended")))
         return;
     bl_arena_init(&arena);
     CHECK_EQUAL(bl_json_read(&arena, json, NULL, &event, NULL), 0);
+    if (over) {
+        bl_json_int64(bl_json_get(event, BL_TEXT("exit_code")), &code);
+        played->told_exit_code = (int)code;
+        played->over++;
+        bl_arena_done(&arena);
+        return;
+    }
     size_t task = number_of(bl_json_text(bl_json_get(event, BL_TEXT("task"))));
     take_decision(event, played->told[task]);
     played->quiet_broken = played->quiet_broken || played->running[task] > 0;
+    played->told_early = played->told_early || !played->saved[task];
     bl_arena_done(&arena);
 }
 
@@ -332,9 +368,9 @@ static int run_once(void *argument)
     return 0;
 }
 
-static void play_seed(uint64_t seed, struct played *played)
+static void play_seed(uint64_t seed, const char *refused, struct played *played)
 {
-    *played = (struct played){.seed = seed};
+    *played = (struct played){.seed = seed, .refused = refused};
     bl_random_seed(&played->random, seed);
     for (size_t i = 0; i < TASKS; i++) {
         /* Half a millisecond around the timer, and at times the very same instant. */
@@ -383,9 +419,11 @@ static void check_played(struct played *played, unsigned counts[4])
         bl_arena_done(&arena);
         row_text_set(&played->row[i], (struct bl_text){0});
     }
-    if ((played->exit_code == 0) != all || played->exit_code > 1 || played->quiet_broken)
-        fail_msg("seed %llu: exit code %d, all approved: %d, quiet broken: %d",
-                 (unsigned long long)played->seed, played->exit_code, all, played->quiet_broken);
+    if ((played->exit_code == 0) != all || played->exit_code > 1 || played->quiet_broken ||
+        played->told_early)
+        fail_msg("seed %llu: exit code %d, all approved: %d, quiet broken: %d, told early: %d",
+                 (unsigned long long)played->seed, played->exit_code, all, played->quiet_broken,
+                 played->told_early);
 }
 
 static void F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere(void **unused)
@@ -395,7 +433,7 @@ static void F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere(
     (void)unused;
     unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 300 : 2000, 10000);
     for (uint64_t seed = 1; seed <= rounds; seed++) {
-        play_seed(seed, played);
+        play_seed(seed, NULL, played);
         check_played(played, counts);
     }
     /* Each of them occurs. */
@@ -404,4 +442,52 @@ static void F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere(
     bl_free(played);
 }
 
-SUITE(race, cmocka_unit_test(F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere));
+/* The store has refused it: nobody is told that the task has ended, nor that a checkpoint is saved,
+ * and no task is told to have ended that has not. */
+static void an_end_that_the_store_refused_is_not_told(void **unused)
+{
+    struct played *played = bl_zalloc(sizeof *played);
+    unsigned others = 0;
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        play_seed(seed, "\"type\":\"task_ended\"", played);
+        if (played->told[0][0] != '\0' || played->told_early || played->exit_code != 1 ||
+            played->over != 1 || played->told_exit_code != 1)
+            fail_msg("seed %llu: told %s, told early: %d, exit code %d, %u ends with %d",
+                     (unsigned long long)seed, played->told[0], played->told_early,
+                     played->exit_code, played->over, played->told_exit_code);
+        for (size_t i = 0; i < TASKS; i++) {
+            others += played->told[i][0] != '\0';
+            row_text_set(&played->row[i], (struct bl_text){0});
+        }
+    }
+    assert_true(others > 0);
+    bl_free(played);
+}
+
+/* All that the tasks did is on record, and the end of the feature is not. */
+static void a_feature_whose_end_the_store_refused_has_failed(void **unused)
+{
+    struct played *played = bl_zalloc(sizeof *played);
+    unsigned approved = 0;
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        play_seed(seed, "\"type\":\"feature_ended\"", played);
+        if (played->exit_code != 1 || played->over != 1 || played->told_exit_code != 1)
+            fail_msg("seed %llu: exit code %d, %u ends with %d", (unsigned long long)seed,
+                     played->exit_code, played->over, played->told_exit_code);
+        bool all = true;
+        for (size_t i = 0; i < TASKS; i++) {
+            all = all && strncmp(played->told[i], "approved", 8) == 0;
+            row_text_set(&played->row[i], (struct bl_text){0});
+        }
+        approved += all;
+    }
+    /* Some would have ended with 0. */
+    assert_true(approved > 0);
+    bl_free(played);
+}
+
+SUITE(race, cmocka_unit_test(F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere),
+      cmocka_unit_test(an_end_that_the_store_refused_is_not_told),
+      cmocka_unit_test(a_feature_whose_end_the_store_refused_has_failed));
