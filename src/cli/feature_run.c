@@ -427,9 +427,10 @@ static int run_here(const struct feature_options *options)
     cli_processes_begin();
     if (cli_loop_run("feature run", work_main, work, &work->error) != 0) {
         work->exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
-    } else if (call->asked == CLI_FORMAT_TEXT) {
+    } else {
+        /* Beside JSON only what was not saved, for which that has no place. */
         cli_remark(bl_buffer_text(&work->remarks));
-        if (work->error.code != 0)
+        if (call->asked == CLI_FORMAT_TEXT && work->error.code != 0)
             cli_complain(call, &work->error);
     }
     int exit_code = work->exit_code;

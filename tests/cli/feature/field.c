@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +225,34 @@ void field_commit(void)
 }
 
 /* ---- A run ----------------------------------------------------------------------------------- */
+
+/* Beside this program. */
+static const char *bad_disk_library(void)
+{
+    char path[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(size > 0);
+    path[size] = '\0';
+    *strrchr(path, '/') = '\0';
+    return stage_printf("%s/libbad_disk.so", path);
+}
+
+void field_start_on_bad_disk(struct held *held, const char *verb, const char *variable,
+                             const char *mark)
+{
+    const char *const words[] = {"env",
+                                 stage_printf("LD_PRELOAD=%s", bad_disk_library()),
+                                 stage_printf("%s=%s", variable, mark),
+                                 "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
+                                 runner_program(),
+                                 "feature",
+                                 verb,
+                                 "FEAT",
+                                 "--output-format",
+                                 "stream-json",
+                                 NULL};
+    held_start(held, words, HELD_NULL, RUN_KEEP);
+}
 
 static bool is_member(const struct bl_json *event, const char *key, const char *value)
 {

@@ -44,6 +44,10 @@ void field_commit(void); /* all that is there */
 /* Starts `belay feature …` beside the test; the run's events come on standard output. */
 #define FEATURE_START(held, ...)                                                                   \
     START(held, "feature", __VA_ARGS__, "--output-format", "stream-json")
+/* Starts `belay feature VERB FEAT` with a library that is as a bad disk (bad_disk.c) while the file
+ * `mark`, which the variable names, is there. */
+void field_start_on_bad_disk(struct held *held, const char *verb, const char *variable,
+                             const char *mark);
 /* The n-th event (from 0) of that type and task (NULL: any) that was written so far; NULL: none. */
 const struct bl_json *field_event(const struct held *held, const char *type, const char *task,
                                   size_t n);

@@ -209,17 +209,6 @@ static void F14_killed_anywhere_it_comes_to_the_same_end(void **state)
 
 /* ---- A store that is full -------------------------------------------------------------------- */
 
-/* Beside this program. */
-static const char *full_disk_library(void)
-{
-    char path[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
-    assert_true(size > 0);
-    path[size] = '\0';
-    *strrchr(path, '/') = '\0';
-    return stage_printf("%s/libfull_disk.so", path);
-}
-
 static size_t count_seats(const char *const *tasks)
 {
     size_t count = 0;
@@ -252,18 +241,7 @@ static void F16_a_full_store_stops_all_and_the_rest_is_kept(void **state)
                                                     "[ $BELAY_ATTEMPT = 1 ] && exec sleep 60",
                                                     at("ready"))),
                 field_coach("coach", ""), "", "");
-    const char *const words[] = {"env",
-                                 stage_printf("LD_PRELOAD=%s", full_disk_library()),
-                                 stage_printf("BELAY_TEST_FULL=%s", full),
-                                 "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
-                                 runner_program(),
-                                 "feature",
-                                 "run",
-                                 "FEAT",
-                                 "--output-format",
-                                 "stream-json",
-                                 NULL};
-    held_start(&held, words, HELD_NULL, RUN_KEEP);
+    field_start_on_bad_disk(&held, "run", "BELAY_TEST_FULL", full);
     for (size_t i = 0; tasks[i] != NULL; i++)
         field_await_file(at(stage_printf("ready-%s", tasks[i])));
     while (field_count_phase(&held, "phase_started", NULL, "player") < 3 ||
@@ -290,6 +268,41 @@ static void F16_a_full_store_stops_all_and_the_rest_is_kept(void **state)
         assert_word(field_row(envelope, tasks[i]), "/state", "completed");
         assert_int_equal(stage_number_at(field_row(envelope, tasks[i]), "/turn"), 2);
     }
+    held_end(&held);
+    held_end(&next);
+}
+
+/* The disk has the bytes, and says that it has not: what was refused is told nowhere, and is not
+ * found again. */
+static void F16_an_end_whose_sync_failed_is_not_told_and_not_kept(void **state)
+{
+    const char *broken = at("broken");
+    struct held held = {0}, next = {0};
+    (void)state;
+    field_tasks("A",
+                field_player("player", stage_printf("touch %s\nuntil [ -e %s ]; do sleep 0.02; "
+                                                    "done",
+                                                    at("ready"), at("go"))),
+                field_coach("coach", ""), "", "");
+    field_start_on_bad_disk(&held, "run", "BELAY_TEST_BROKEN", broken);
+    field_await_file(at("ready"));
+    field_touch(broken);
+    field_touch(at("go"));
+    const struct bl_json *envelope = field_end_of(&held, 1);
+    assert_word(envelope, "/error/kind", "filesystem");
+    assert_int_equal(field_count(&held, "task_ended", NULL), 0);
+    assert_int_equal(field_count(&held, "checkpoint_saved", NULL), 0);
+    assert_int_equal(field_count(&held, "feature_ended", NULL), 1);
+    if (strstr(held_err(&held), "not saved: what became of A") == NULL)
+        fail_msg("standard error: %s", held_err(&held));
+    records_check("FEAT");
+    assert_int_equal(records_number("SELECT count(*) FROM feature_event WHERE json ->> 'type' IN"
+                                    " ('task_ended', 'checkpoint_saved', 'feature_ended')"),
+                     0);
+    assert_word(field_row(field_status("FEAT"), "A"), "/state", "interrupted");
+    assert_int_equal(remove(broken), 0);
+    FEATURE_START(&next, "resume", "FEAT");
+    assert_word(field_row(field_end_of(&next, 0), "A"), "/state", "completed");
     held_end(&held);
     held_end(&next);
 }
@@ -503,6 +516,7 @@ static void F29_a_move_that_was_cut_off_is_finished(void **state)
 
 SUITE(kill, FIELD(F14_killed_anywhere_it_comes_to_the_same_end),
       FIELD(F16_a_full_store_stops_all_and_the_rest_is_kept),
+      FIELD(F16_an_end_whose_sync_failed_is_not_told_and_not_kept),
       FIELD(F23_a_killed_belay_leaves_nothing_running_and_a_checkpoint),
       FIELD(F29_a_fresh_start_that_is_killed_is_old_or_new),
       FIELD(F29_a_move_that_was_cut_off_is_finished));

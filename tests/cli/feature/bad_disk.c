@@ -1,5 +1,6 @@
-/* A disk that is full, for the program that it is loaded into: while the file that BELAY_TEST_FULL
- * names is there, nothing more goes into a store. */
+/* A bad disk, for the program that it is loaded into. While the file that BELAY_TEST_FULL names is
+ * there, nothing more goes into a store; with BELAY_TEST_BROKEN no sync of it works; with
+ * BELAY_TEST_SLOW each takes half a second. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,19 +8,53 @@
 #include <string.h>
 #include <unistd.h>
 
-static int is_full(int fd)
+#define SLOW_US 500000
+
+/* The file that the variable names is there, and the descriptor is a store's. */
+static int is_bad(const char *variable, int fd)
 {
-    const char *mark = getenv("BELAY_TEST_FULL");
+    const char *mark = getenv(variable);
     char name[64], path[4096];
     if (mark == NULL || access(mark, F_OK) != 0)
         return 0;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     ssize_t size = readlink(name, path, sizeof path - 1);
     path[size > 0 ? size : 0] = '\0';
-    if (strstr(path, "/sessions.db") == NULL)
-        return 0;
-    errno = ENOSPC;
-    return 1;
+    return strstr(path, "/sessions.db") != NULL;
+}
+
+static int is_full(int fd)
+{
+    int full = is_bad("BELAY_TEST_FULL", fd);
+    if (full)
+        errno = ENOSPC;
+    return full;
+}
+
+static int is_broken(int fd)
+{
+    int broken = is_bad("BELAY_TEST_BROKEN", fd);
+    if (is_bad("BELAY_TEST_SLOW", fd))
+        usleep(SLOW_US);
+    if (broken)
+        errno = EIO;
+    return broken;
+}
+
+int fsync(int fd)
+{
+    static int (*real)(int);
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "fsync");
+    return is_broken(fd) ? -1 : real(fd);
+}
+
+int fdatasync(int fd)
+{
+    static int (*real)(int);
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "fdatasync");
+    return is_broken(fd) ? -1 : real(fd);
 }
 
 /* Both names that a library may have been built with, whatever the headers make of them here. */
