@@ -277,7 +277,7 @@ static void F36_cancel_siblings_stops_them_at_once(void **state)
     const struct bl_json *receipt = field_event(&held, "receipt", "B", 0);
     assert_non_null(receipt);
     assert_int_equal(stage_number_at(receipt, "/receipt/survivors"), 0);
-    field_window("B is quiet after A failed", field_time(receipt) - failed, 0, 0.3);
+    field_bound("F36 a sibling is quiet after the failure", field_time(receipt) - failed, 0.3);
     /* What was approved is merged, and that is the end. */
     assert_string_equal(of_row(envelope, "P", "/state"), "completed");
     assert_true(stage_true_at(field_row(envelope, "P"), "/merged"));

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "figure.h"
+
 #define PATIENCE_S 30
 #define STEP_NS    5000000
 
@@ -57,12 +59,6 @@ double field_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-double field_bound(double promised_s)
-{
-    double wide_s = promised_s * 10 > 10 ? promised_s * 10 : 10;
-    return suite_rounds(0, 1) == 1 ? promised_s : wide_s;
-}
-
 void field_rest(double seconds)
 {
     struct timespec span = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -70,16 +66,15 @@ void field_rest(double seconds)
         nanosleep(&span, NULL);
 }
 
-void field_window(const char *what, double seconds, double low, double high)
+void field_window(const char *name, double seconds, double low, double high)
 {
-    double wide = (high - low) * 10 > 10 ? (high - low) * 10 : 10;
-    if (suite_rounds(1, 0) != 0)
-        high = low + wide;
-    else
-        print_message("%s: %.3f s\n", what, seconds);
-    /* Times of events are cut to the millisecond. */
-    if (seconds < low - 0.0015 || seconds > high)
-        fail_msg("%s: %.3f s, not %.3f to %.3f s", what, seconds, low, high);
+    if (!figure_between(name, (seconds - low) * 1e3, 0, (high - low) * 1e3))
+        fail_msg("%s: %.3f s, not %.3f to %.3f s", name, seconds, low, high);
+}
+
+void field_bound(const char *name, double seconds, double high)
+{
+    field_window(name, seconds, 0, high);
 }
 
 static void rest(void)

@@ -83,11 +83,10 @@ void field_await_file(const char *path);
 double field_now(void);             /* seconds of the wall clock */
 void field_rest(double seconds);    /* below 0: not at all */
 void field_touch(const char *path); /* an empty file, for those who wait for it */
-/* A time of the spec's: held exactly in the soak. Elsewhere machines are shared and slow: the upper
- * bound is ten times as wide, and at least 10 s. Fails the test when it is outside. */
-void field_window(const char *what, double seconds, double low, double high);
-/* An upper bound of time: as it is promised in the long form, in the short one (beside whatever
- * else the machine does) ten times that, and 10 s at least. */
-double field_bound(double promised_s);
+/* A time of the spec's, as a figure (tests/lib/figure.h): how far it is behind `low`. Fails the
+ * test when it comes before that, or far behind `high`. */
+void field_window(const char *name, double seconds, double low, double high);
+/* The same for an upper bound. */
+void field_bound(const char *name, double seconds, double high);
 
 #endif

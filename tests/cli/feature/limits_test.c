@@ -84,7 +84,8 @@ static void F30_what_is_multiplied_is_what_fires(void **state)
     assert_non_null(stop);
     assert_string_equal(stage_text_at(stop, "/reason"), "timeout");
     assert_true(number_at(armed, "/deadline_s") == due);
-    field_window("the stop", field_time(stop) - field_time(armed), due, due + 0.2);
+    field_window("F30 the stop at a multiplied deadline", field_time(stop) - field_time(armed), due,
+                 due + 0.2);
     assert_string_equal(stage_text_at(row, "/state"), "timed_out");
     assert_string_equal(stage_text_at(row, "/decision"), "timeout");
     held_end(&held);
@@ -162,7 +163,8 @@ static bool extend_in_time(unsigned long limit_ms, unsigned long at_ms, unsigned
     const struct bl_json *row = field_row(field_end_of(&held, 1), "A");
     const struct bl_json *stop = field_event(&held, "cancel_requested", "A", 0);
     assert_non_null(stop);
-    field_window("the stop", field_time(stop) - field_time(armed), due, due + 0.2);
+    field_window("F32 the stop at a moved deadline", field_time(stop) - field_time(armed), due,
+                 due + 0.2);
     assert_string_equal(stage_text_at(row, "/decision"), "timeout");
     assert_true(number_at(row, "/deadline_s") == due);
     assert_true(number_at(row, "/checkpoint/deadline_s") == due);
@@ -180,7 +182,7 @@ static void F32_a_deadline_can_be_moved_while_it_runs(void **state)
     field_pair(field_player("player", "sleep 60"), field_coach("coach", ""), "", "");
     /* On a busy machine it may be over before the other program has started. */
     for (unsigned tries = 0; !extend_in_time(limit_ms, at_ms, more_ms); tries++, limit_ms *= 3)
-        assert_true(tries < suite_rounds(3, 0));
+        assert_true(tries < 3);
 
     RUN(&run, "feature", "extend", "FEAT/A", "+5s");
     assert_int_equal(run.exit_code, 1);
@@ -219,7 +221,6 @@ static bool pause_in_time(unsigned long limit_ms, unsigned long held_ms)
 {
     static struct run run;
     struct held held = {0};
-    double slack = suite_rounds(0, 1) != 0 ? 0.1 : 0.4;
     const char *go = stage_path("go");
     remove(go);
     FEATURE_START(&held, "run", "FEAT", "--task", "A", "--fresh", "--task-timeout",
@@ -250,15 +251,15 @@ static bool pause_in_time(unsigned long limit_ms, unsigned long held_ms)
     double later = number_at(moved, "/deadline_s") - number_at(armed, "/deadline_s");
     double stood = field_time(resumed) - field_time(ended);
     assert_true(stood >= (double)held_ms / 1000 - 0.0015);
-    if (later < stood - slack || later > stood + slack)
-        fail_msg("held for %.3f s, and %.3f s later", stood, later);
+    field_bound("F33 the deadline moves by the time held", fabs(later - stood), 0.1);
 
     /* The timer is where the record says. */
     const struct bl_json *row = field_row(field_end_of(&held, 1), "A");
     const struct bl_json *stop = field_event(&held, "cancel_requested", "A", 0);
     double due = number_at(moved, "/deadline_s");
     assert_non_null(stop);
-    field_window("the stop", field_time(stop) - field_time(armed), due, due + 0.2);
+    field_window("F33 the stop after a pause", field_time(stop) - field_time(armed), due,
+                 due + 0.2);
     assert_string_equal(stage_text_at(row, "/decision"), "timeout");
     /* Rows are to the millisecond. */
     assert_true(fabs(number_at(row, "/deadline_s") - due) < 0.001);
@@ -275,7 +276,7 @@ static void F33_a_pause_holds_the_next_phase_and_the_deadline(void **state)
                field_coach("coach", "sleep 60"), "", "  verify: {commands: [\"true\"]}\n");
     for (unsigned tries = 0; !pause_in_time(limit_ms, suite_rounds(600, 5000));
          tries++, limit_ms *= 3)
-        assert_true(tries < suite_rounds(3, 0));
+        assert_true(tries < 3);
 }
 
 /* ---- F34 ------------------------------------------------------------------------------------- */

@@ -107,9 +107,9 @@ static void F2_a_timer_stops_its_task_alone(void **state)
     begin_beside(&beside, false);
     const struct bl_json *stop = field_event(&beside.held, "cancel_requested", "A", 0);
     double after = field_time(stop) - beside.armed;
-    print_message("stop %.3f s after the timer was set to %.1f s\n", after, beside.limit_s);
     /* Times are told in whole milliseconds. */
-    field_window("A's stop", after + 0.001, beside.limit_s, beside.limit_s + 0.201);
+    field_window("F2 the stop at the deadline", after + 0.001, beside.limit_s,
+                 beside.limit_s + 0.201);
     assert_string_equal(stage_text_at(stop, "/reason"), "timeout");
     if (stops_soak())
         field_rest(beside.began + 4 - field_now());
@@ -127,7 +127,7 @@ static void F3_its_processes_are_gone_and_those_beside_it_are_the_same(void **st
     struct beside beside = {0};
     (void)state;
     begin_beside(&beside, false);
-    field_window("A's end",
+    field_window("F3 the task's processes are gone",
                  field_time(field_event(&beside.held, "task_ended", "A", 0)) - beside.armed,
                  beside.limit_s - 0.001, beside.limit_s + 0.5);
     if (stops_soak())
@@ -190,8 +190,7 @@ static void F5_what_ignores_the_stop_is_killed_whole(void **state)
     assert_int_equal(field_processes("BELAY_TASK=A", NULL), 0);
     const struct bl_json *envelope = field_end_of(&held, 1);
     double took = stop_took(&held, "A");
-    print_message("gone %.3f s after the fire, with a grace of %lu ms\n", took, grace_ms);
-    field_window("all of it is gone", took, (double)grace_ms / 1e3 - 0.001,
+    field_window("F5 all of a stubborn Player is gone", took, (double)grace_ms / 1e3 - 0.001,
                  (double)grace_ms / 1e3 + 0.2);
     const struct bl_json *receipt = field_event(&held, "receipt", "A", 0);
     assert_int_equal(stage_number_at(receipt, "/receipt/survivors"), 0);
@@ -320,9 +319,8 @@ static void F8_a_verification_over_its_own_limit_is_absent(void **state)
     assert_string_equal(stage_text_at(verified, "/value"), "absent");
     const struct bl_json *envelope = field_end_of(&held, 0);
     const struct bl_json *phase = field_await_phase(&held, "phase_ended", "A", "verify", 0);
-    print_message("verification took %lld ms of %lu\n", (long long)stage_number_at(phase, "/ms"),
-                  limit);
-    field_window("verification", (double)stage_number_at(phase, "/ms") / 1e3, (double)limit / 1e3,
+    field_window("F8 the end of a verification over its limit",
+                 (double)stage_number_at(phase, "/ms") / 1e3, (double)limit / 1e3,
                  (double)limit / 1e3 + 1);
     assert_string_equal(stage_text_at(phase, "/outcome"), "ended");
     scene_turn(&held, "A", 1, "feedback");

@@ -10,7 +10,9 @@ unsigned long stops_limit_ms(unsigned attempt, unsigned long promised_ms)
     static const unsigned long limits[] = {400, 1500, 6000};
     if (attempt >= BL_COUNT(limits))
         fail_msg("it did not begin in time");
-    return stops_soak() ? promised_ms : limits[attempt] * (SUITE_SANITIZED ? 2 : 1);
+    if (stops_soak())
+        return promised_ms << (2 * attempt);
+    return limits[attempt] * (SUITE_SANITIZED ? 2 : 1);
 }
 
 void stops_start_over(struct held *held)

@@ -5,8 +5,8 @@
 #include "scenes.h"
 
 bool stops_soak(void); /* the long form */
-/* A deadline that something is to begin before. In the short form it is longer with each attempt:
- * on a busy machine the first may be too short. */
+/* A deadline that something is to begin before. It is longer with each attempt: on a busy machine
+ * the first may be too short. */
 unsigned long stops_limit_ms(unsigned attempt, unsigned long promised_ms);
 /* Another attempt, with nothing that was there before. */
 void stops_start_over(struct held *held);
