@@ -1,8 +1,6 @@
 /* What a store keeps of cells: what is written is found again, by whoever comes next; what was
  * refused never is. */
-#include <dlfcn.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -479,13 +477,6 @@ STORE_TEST(who_takes_a_session_over_finds_what_had_not_ended)
 }
 
 /* ---- Disks that fail ---- */
-
-static void arm(const char *name, int value)
-{
-    _Atomic int *variable = dlsym(RTLD_DEFAULT, name);
-    if (CHECK(variable != NULL))
-        atomic_store(variable, value);
-}
 
 static void report_end(struct holding *holding, const char *key, const char *json)
 {

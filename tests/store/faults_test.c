@@ -1,12 +1,10 @@
 /* Disks that fail. The store is in a process of its own (role_faults), with a library that makes
  * its syncs fail or hang, or on a disk that is full; then it is killed, and the file opened again.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -17,13 +15,6 @@
 #define SHIELD_NS (300 * MS)
 
 /* ---- The side that has the disk ---- */
-
-static void arm(const char *name, int value)
-{
-    _Atomic int *variable = dlsym(RTLD_DEFAULT, name);
-    if (CHECK(variable != NULL))
-        atomic_store(variable, value);
-}
 
 static void stay(void)
 {

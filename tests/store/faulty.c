@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* What goes wrong from now on, by number of calls. */
@@ -12,6 +14,59 @@ _Atomic int faulty_writes;       /* once a sync has failed, so many writes do */
 _Atomic int faulty_hang;         /* not 0: a sync does not come back */
 
 static _Atomic int sync_has_failed;
+
+/* Pages of the log. A kernel that could not write a page forgets that it had to: later syncs say
+ * that all is well, and what the program reads is what it wrote, until the power is cut. Only
+ * another write of that page brings it to the disk. */
+#define PAGE_SIZE 4096
+#define PAGES_MAX 16384
+
+static char unsynced[PAGES_MAX], lost[PAGES_MAX];
+
+/* Whether a cut of the power takes that page of the log. Not while somebody writes. */
+int faulty_page_lost(int page);
+
+int faulty_page_lost(int page)
+{
+    return page >= 0 && page < PAGES_MAX && lost[page];
+}
+
+static int is_log(int fd)
+{
+    char name[64], path[4096];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(name, path, sizeof path - 1);
+    return size > 4 && memcmp(path + size - 4, "-wal", 4) == 0;
+}
+
+static void note_write(int fd, off64_t offset, ssize_t size)
+{
+    if (size <= 0 || !is_log(fd))
+        return;
+    for (off64_t i = offset / PAGE_SIZE; i <= (offset + size - 1) / PAGE_SIZE && i < PAGES_MAX;
+         i++) {
+        unsynced[i] = 1;
+        lost[i] = 0;
+    }
+}
+
+static void note_sync(int fd, int failed)
+{
+    if (!is_log(fd))
+        return;
+    for (int i = 0; i < PAGES_MAX; i++) {
+        lost[i] = lost[i] || (failed && unsynced[i]);
+        unsynced[i] = 0;
+    }
+}
+
+static void note_length(int fd, off64_t size)
+{
+    if (!is_log(fd))
+        return;
+    for (off64_t i = (size + PAGE_SIZE - 1) / PAGE_SIZE; i < PAGES_MAX; i++)
+        unsynced[i] = lost[i] = 0;
+}
 
 static int sync_fails(void)
 {
@@ -34,7 +89,9 @@ int fsync(int fd)
     static int (*real)(int);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "fsync");
-    return sync_fails() ? -1 : real(fd);
+    int failed = sync_fails();
+    note_sync(fd, failed);
+    return failed ? -1 : real(fd);
 }
 
 int fdatasync(int fd)
@@ -42,7 +99,9 @@ int fdatasync(int fd)
     static int (*real)(int);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "fdatasync");
-    return sync_fails() ? -1 : real(fd);
+    int failed = sync_fails();
+    note_sync(fd, failed);
+    return failed ? -1 : real(fd);
 }
 
 static int write_fails(void)
@@ -63,7 +122,9 @@ ssize_t faulty_pwrite(int fd, const void *data, size_t size, off64_t offset)
     static ssize_t (*real)(int, const void *, size_t, off64_t);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "pwrite");
-    return write_fails() ? -1 : real(fd, data, size, offset);
+    ssize_t written = write_fails() ? -1 : real(fd, data, size, offset);
+    note_write(fd, offset, written);
+    return written;
 }
 
 ssize_t faulty_pwrite64(int fd, const void *data, size_t size, off64_t offset)
@@ -71,5 +132,28 @@ ssize_t faulty_pwrite64(int fd, const void *data, size_t size, off64_t offset)
     static ssize_t (*real)(int, const void *, size_t, off64_t);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "pwrite64");
-    return write_fails() ? -1 : real(fd, data, size, offset);
+    ssize_t written = write_fails() ? -1 : real(fd, data, size, offset);
+    note_write(fd, offset, written);
+    return written;
+}
+
+int faulty_ftruncate(int fd, off64_t size) __asm__("ftruncate");
+int faulty_ftruncate64(int fd, off64_t size) __asm__("ftruncate64");
+
+int faulty_ftruncate(int fd, off64_t size)
+{
+    static int (*real)(int, off64_t);
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "ftruncate");
+    note_length(fd, size);
+    return real(fd, size);
+}
+
+int faulty_ftruncate64(int fd, off64_t size)
+{
+    static int (*real)(int, off64_t);
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "ftruncate64");
+    note_length(fd, size);
+    return real(fd, size);
 }

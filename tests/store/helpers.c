@@ -1,10 +1,12 @@
 #include "helpers.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -563,6 +565,13 @@ static int role_writer(void *argument BL_UNUSED)
     return 0;
 }
 
+void arm(const char *name, int value)
+{
+    _Atomic int *variable = dlsym(RTLD_DEFAULT, name);
+    if (CHECK(variable != NULL))
+        atomic_store(variable, value);
+}
+
 int role_main(int argument_count, char **arguments)
 {
     static const struct {
@@ -572,7 +581,7 @@ int role_main(int argument_count, char **arguments)
                  {"writer", role_writer},           {"read-only", role_read_only},
                  {"cell-holder", role_cell_holder}, {"cell-writer", role_cell_writer},
                  {"cell-faults", role_cell_faults}, {"feature", role_feature},
-                 {"task-owner", role_task_owner}};
+                 {"task-owner", role_task_owner},   {"power-cut", role_power_cut}};
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -157,6 +157,9 @@ int role_cell_writer(void *argument);
 int role_cell_faults(void *argument); /* what goes wrong is the role's argument */
 int role_feature(void *argument);     /* sqlite_feature_test.c, as the last */
 int role_task_owner(void *argument);  /* task_test.c */
+int role_power_cut(void *argument);   /* power_cut_test.c */
+/* In a role whose disk is to fail (faulty.c): from now on. */
+void arm(const char *name, int value);
 /* Sessions that the role "writer" writes to; its argument says how many. */
 #define WRITERS_MAX 8
 extern const char *const writer_ids[WRITERS_MAX];

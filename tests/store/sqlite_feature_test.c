@@ -1,10 +1,8 @@
 /* Features between processes: one writer each, records and events whole or not at all, and whoever
  * was overtaken changes nothing. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -15,13 +13,6 @@
 #include "helpers.h"
 
 /* ---- Roles ---- */
-
-static void arm(const char *name, int value)
-{
-    _Atomic int *variable = dlsym(RTLD_DEFAULT, name);
-    if (CHECK(variable != NULL))
-        atomic_store(variable, value);
-}
 
 static void report_write(struct grasp *grasp, int code)
 {

@@ -1,0 +1,111 @@
+/* A sync that failed, and later a cut of the power: what the kernel forgot to write is gone, and
+ * what was answered as durable since then is there. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define LOG_PAGE  4096
+#define LOG_PAGES 16384
+
+/* ---- The side that has the disk ---- */
+
+static int put_soon(struct grasp *grasp, struct bl_record *record)
+{
+    struct bl_list list;
+    bl_list_init(&list);
+    bl_list_push_back(&list, &record->link);
+    return bl_store_feature_write(grasp->held, &(struct bl_store_feature_write){.records = &list},
+                                  &grasp->error);
+}
+
+/* What is not synced by itself stands in the log before what is, and fails with it. */
+static void play_feature(struct bl_store *store)
+{
+    struct grasp grasp;
+    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(put_record(&grasp, "task/A", "{}"), 0);
+    struct bl_record soon = {.name = "task/B", .json = BL_TEXT("{}")};
+    CHECK_EQUAL(put_soon(&grasp, &soon), 0);
+    arm("faulty_syncs", 1);
+    report("%s", bl_error_name(put_record(&grasp, "task/C", "{}")));
+    report("%s", bl_error_name(put_record(&grasp, "task/D", "{}")));
+}
+
+static void play_session(struct bl_store *store)
+{
+    struct holding holding;
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    add_turn(&holding, "turn_1");
+    CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
+    arm("faulty_syncs", 1);
+    report("%s", bl_error_name(commit_turn(&holding, "turn_2")));
+    CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
+    CHECK_EQUAL(begin_turn(&holding, "turn_3"), 0);
+    report("%s", bl_error_name(commit_turn(&holding, "turn_3")));
+}
+
+int role_power_cut(void *argument BL_UNUSED)
+{
+    struct bl_store *store = NULL;
+    CHECK_EQUAL(bl_store_open(role_place.path, &store, NULL), 0);
+    int (*is_lost)(int) = NULL;
+    *(void **)&is_lost = dlsym(RTLD_DEFAULT, "faulty_page_lost");
+    if (strcmp(role_argument, "feature") == 0)
+        play_feature(store);
+    else
+        play_session(store);
+    for (int i = 0; is_lost != NULL && i < LOG_PAGES; i++)
+        if (is_lost(i))
+            report("%d", i);
+    report(is_lost != NULL ? "over" : "no library");
+    bl_sleep(1000 * BL_NS_PER_S);
+    return 0;
+}
+
+/* ---- The side that cuts the power ---- */
+
+static void cut_power(const struct place *place, const char *what)
+{
+    static const char nothing[LOG_PAGE];
+    struct actor actor;
+    char line[64], path[192];
+    int64_t page;
+    actor_start(&actor, "power-cut", place, what, true);
+    actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, "no error");
+    snprintf(path, sizeof path, "%s-wal", place->path);
+    int log = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(log >= 0);
+    while (actor_line(&actor, line, sizeof line) &&
+           bl_text_to_int64(bl_text_from(line), &page) == 0)
+        CHECK_EQUAL(pwrite(log, nothing, LOG_PAGE, page * LOG_PAGE), LOG_PAGE);
+    CHECK(strcmp(line, "over") == 0);
+    actor_kill(&actor);
+    close(log);
+}
+
+STORE_TEST(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut)
+{
+    cut_power(place, "feature");
+    struct bl_store *store = store_at(place);
+    CHECK(records_are(store, NULL, "task/A={} task/B={} task/D={}"));
+    bl_store_close(store);
+}
+
+STORE_TEST(a_turn_after_a_failed_sync_survives_a_power_cut)
+{
+    struct holding holding;
+    cut_power(place, "session");
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 2);
+    CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_3") == 0);
+    let_go(&holding);
+    bl_store_close(store);
+}
+
+SUITE(power_cut, cmocka_unit_test(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut),
+      cmocka_unit_test(a_turn_after_a_failed_sync_survives_a_power_cut));
