@@ -345,6 +345,7 @@ int git_open(const char *repository, struct feature_git **ret_git, struct bl_err
     struct feature_git *git = bl_zalloc(sizeof *git);
     git->lock = -1;
     git->id_size = 40;
+    git->change_files_max = GIT_CHANGE_FILES_MAX;
     bl_buffer_init(&git->left, GIT_LEFT_MAX);
     bl_lock_init(&git->queue);
     bl_list_init(&git->sights);

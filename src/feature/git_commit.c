@@ -47,9 +47,9 @@ static void measure(struct extent *extent, const char *worktree, const char *pat
     }
 }
 
-static bool is_too_large(const struct extent *extent)
+static bool is_too_large(const struct feature_git *git, const struct extent *extent)
 {
-    return extent->bytes > GIT_CHANGE_BYTES_MAX || extent->files > GIT_CHANGE_FILES_MAX;
+    return extent->bytes > GIT_CHANGE_BYTES_MAX || extent->files > git->change_files_max;
 }
 
 /* ---- The work -------------------------------------------------------------------------------- */
@@ -126,11 +126,12 @@ static void refuse_size(struct committing *committing, const struct extent *exte
     struct bl_arena *arena = committing->arena;
     struct bl_buffer text;
     bl_buffer_init(&text, (size_t)64 << 10);
-    bl_buffer_printf(
-        &text,
-        "The change is too large to commit: %zu files, %" PRIu64
-        " MiB (at most %d files and %" PRIu64 " MiB). Nothing was committed. The largest: ",
-        extent->files, extent->bytes >> 20, GIT_CHANGE_FILES_MAX, GIT_CHANGE_BYTES_MAX >> 20);
+    bl_buffer_printf(&text,
+                     "The change is too large to commit: %zu files, %" PRIu64
+                     " MiB (at most %zu files and %" PRIu64
+                     " MiB). Nothing was committed. The largest: ",
+                     extent->files, extent->bytes >> 20, committing->git->change_files_max,
+                     GIT_CHANGE_BYTES_MAX >> 20);
     for (size_t i = 0; i < LARGEST_MAX && extent->largest[i].path != NULL; i++)
         bl_buffer_printf(&text, "%s%s (%" PRIu64 " KiB)", i > 0 ? ", " : "",
                          git_shown(arena, bl_text_from(extent->largest[i].path)),
@@ -162,7 +163,7 @@ static int check_size(struct committing *committing)
         for (; *paths != NULL; paths++)
             measure(extent, committing->order->worktree, *paths);
     }
-    if (!status->cut && !is_too_large(extent))
+    if (!status->cut && !is_too_large(committing->git, extent))
         return 1;
     refuse_size(committing, extent);
     return 0;

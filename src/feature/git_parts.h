@@ -15,6 +15,7 @@ struct feature_git {
     const char *own_folder;     /* git directory of the repository's own work tree */
     const char *folder;         /* the common one */
     size_t id_size;             /* digits of an object's name */
+    size_t change_files_max;    /* GIT_CHANGE_FILES_MAX; tests have a smaller one */
     bool plain_refs;            /* refs are files */
     bool plain_worktrees;       /* worktrees need no more than the four files */
     struct bl_text copy_config; /* of a clean copy */
