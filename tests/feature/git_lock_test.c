@@ -197,7 +197,8 @@ static bool put_holding_git(struct scene *scene, const char *pattern, const char
                        "real=$(command -v git) && mkdir -p ../bin && rm -f ../held && cat > "
                        "../bin/git <<END\n#!/bin/sh\ncase \"\\$*\" in *\"%s\"*)\n"
                        "readlink /proc/\\$\\$/fd/0 > $PWD/../input\ncat | wc -c > $PWD/../size\n"
-                       "cd $PWD/.git && touch %s && touch $PWD/../held\nwhile :; do sleep 0.05; "
+                       "cd $PWD/.git && mkdir -p refs/heads/belay/F && touch %s && touch "
+                       "$PWD/../held\nwhile :; do sleep 0.05; "
                        "done;;\nesac\nexec $real \"\\$@\"\nEND\nchmod +x ../bin/git",
                        pattern, files);
 }
@@ -253,9 +254,9 @@ static void look_at_held_locks(struct scene *scene)
         /* The user's own git works. */
         CHECK(scene_shell(scene, "git pack-refs --all"));
         scene_shell(scene, "git update-ref -d refs/heads/belay/F/B");
-        if (i == 0) /* or else there is a worktree, and nothing to check out */
-            CHECK(scene_shell(scene, "rm -rf .belay/worktrees .git/worktrees && git branch -qD "
-                                     "belay/F/A"));
+        /* The next one begins as the first did. */
+        CHECK(scene_shell(scene, "rm -rf .belay/worktrees .git/worktrees && git update-ref -d "
+                                 "refs/heads/belay/F/A"));
     }
 }
 
