@@ -179,6 +179,24 @@ struct lock_entry {
     struct bl_text worktree, path;
 };
 
+/* A tool can write into the git directory, and so a mark: only what git itself would leave there is
+ * ever removed, and nothing behind a link. */
+static bool lock_may_remove(const struct feature_git *git, struct bl_text path)
+{
+    struct bl_arena arena = {0};
+    char *folder = (char *)bl_arena_text(&arena, path).data, *slash = strrchr(folder, '/');
+    bool packed = slash != NULL && strcmp(slash, "/packed-refs.new") == 0;
+    bool named = slash > folder && (packed || bl_text_ends_with(path, BL_TEXT(".lock")));
+    if (named)
+        *slash = '\0';
+    char *real = named ? realpath(folder, NULL) : NULL, *whole = realpath(git->folder, NULL);
+    bool inside = real != NULL && whole != NULL && lock_is_inside(real, whole);
+    free(real);
+    free(whole);
+    bl_arena_done(&arena);
+    return inside;
+}
+
 static bool lock_entry_next(struct bl_text *rest, struct lock_entry *ret_entry)
 {
     struct bl_text kind, since;
@@ -220,7 +238,7 @@ static bool lock_entry_clear(struct feature_git *git, const struct lock_entry *e
     struct stat status;
     const char *worktree = entry->worktree.size > 0 ? entry->worktree.data : NULL;
     if (lstat(entry->path.data, &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != geteuid())
+        status.st_uid != geteuid() || !lock_may_remove(git, entry->path))
         return true;
     if (!entry->shared)
         return lock_clear_aged(git, entry->path.data, worktree, OWN_AGE_NS);

@@ -334,6 +334,31 @@ static void F14_a_lock_that_was_there_before_stays(void **state)
     scene_play(NULL, look_at_older_lock);
 }
 
+/* A mark that a tool has written. */
+static void look_at_planted_mark(struct scene *scene)
+{
+    CHECK(scene_shell(
+        scene, "mkdir ../mine && touch ../mine/a.lock ../mine/notes .git/really.lock && "
+               "ln -s $PWD/../mine .git/link && printf '1\\0' > .git/belay.lock && for f in "
+               "$PWD/../mine/a.lock $PWD/.git/../../mine/a.lock $PWD/.git/link/a.lock "
+               "$PWD/../mine/notes $PWD/.git/config $PWD/.git/HEAD $PWD/.git/really.lock; do "
+               "printf 'own\\0000\\0\\0%%s\\0' $f >> .git/belay.lock; done && touch -d '1 "
+               "minute ago' ../mine/a.lock ../mine/notes .git/config .git/HEAD "
+               ".git/really.lock"));
+    write_elsewhere(scene);
+    CHECK(scene_shell(scene,
+                      "test -e ../mine/a.lock && test -e ../mine/notes && test -e .git/config "
+                      "&& test -e .git/HEAD"));
+    /* It was read to its end. */
+    expect_no_locks(scene);
+}
+
+static void a_mark_removes_nothing_but_locks_in_the_git_directory(void **state)
+{
+    (void)state;
+    scene_play(NULL, look_at_planted_mark);
+}
+
 SUITE(git_lock, cmocka_unit_test(locks_that_the_dead_left_in_our_place_go_and_no_others),
       cmocka_unit_test(a_lock_whose_owner_may_live_stays),
       cmocka_unit_test(role_writes_until_it_is_killed),
@@ -341,4 +366,5 @@ SUITE(git_lock, cmocka_unit_test(locks_that_the_dead_left_in_our_place_go_and_no
       cmocka_unit_test(F14_the_next_write_removes_every_lock_of_a_killed_one),
       cmocka_unit_test(F14_a_program_keeps_the_queue_locked_while_it_lives),
       cmocka_unit_test(F14_a_lock_that_the_users_git_may_hold_stays),
-      cmocka_unit_test(F14_a_lock_that_was_there_before_stays));
+      cmocka_unit_test(F14_a_lock_that_was_there_before_stays),
+      cmocka_unit_test(a_mark_removes_nothing_but_locks_in_the_git_directory));
