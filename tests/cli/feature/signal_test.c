@@ -234,6 +234,9 @@ static void F27_a_ghost_writes_nothing(void **state)
     kill(ghost.pid, SIGCONT);
     const struct bl_json *envelope = field_end_of(&ghost, 1);
     assert_int_equal(field_count(&ghost, "stale_write_refused", NULL), 1);
+    /* What it could not save it does not tell. */
+    assert_int_equal(field_count(&ghost, "task_ended", NULL), 0);
+    assert_int_equal(field_count(&ghost, "checkpoint_saved", NULL), 0);
     assert_string_equal(records_all(), before);
     assert_string_equal(field_git_output("for-each-ref"), refs);
     assert_string_equal(stage_text_at(envelope, "/error/kind"), "session");
