@@ -213,6 +213,16 @@ double held_wait(struct held *held)
     return (double)(now_ns() - held->from_ns) / 1e9;
 }
 
+double held_kill(struct held *held)
+{
+    uint64_t from_ns = now_ns();
+
+    assert_int_equal(kill(held->pid, SIGKILL), 0);
+    held_wait(held);
+    held_await_count(held, 0);
+    return (double)(now_ns() - from_ns) / BL_NS_PER_MS;
+}
+
 static const char *read_all(int fd, char *data)
 {
     ssize_t size = pread(fd, data, RUN_OUTPUT_MAX - 1, 0);

@@ -53,6 +53,9 @@ void held_await_at_least(struct held *held, size_t count);
 /* Waits for its end: exit code, and what it wrote. Fails the test after half a minute. Returns the
  * seconds since it was started. */
 double held_wait(struct held *held);
+/* Kills it with SIGKILL and waits until no process carries the mark: the milliseconds that took.
+ * Fails the test after half a minute. */
+double held_kill(struct held *held);
 /* How many living processes carry the mark, belay and warden among them. */
 size_t held_count(const struct held *held);
 /* What it wrote so far; static, until the next call for the same one. */

@@ -1,4 +1,5 @@
 /* What kill -9 of a busy run leaves, at whatever moment it comes. */
+#include "figure.h"
 #include "stage.h"
 
 #include <fcntl.h>
@@ -100,9 +101,8 @@ static void a_busy_run_that_is_killed_leaves_its_session_at_a_turn_boundary(void
               "stream-json");
         uint64_t wait_ns = bl_random_below(&random, (SUITE_SANITIZED ? 600 : 250) * BL_NS_PER_MS);
         nanosleep(&(struct timespec){.tv_nsec = (long)wait_ns}, NULL);
-        kill(held.pid, SIGKILL);
-        held_wait(&held);
-        held_await_count(&held, 0);
+        double ms = held_kill(&held);
+        assert_true(figure_at_most("03 kill -9 of a busy run", ms, 100));
         check_round();
         held_end(&held);
     }

@@ -17,6 +17,8 @@ static int end_held(void **state)
 
 #define HELD(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_held)
 
+#define LATE_MS 50 /* promised: a run ends this soon after its deadline */
+
 /* Tools run as they are, so that no test depends on the sandbox of the machine. */
 #define FREE "--yolo", "--sandbox", "off"
 
@@ -133,19 +135,16 @@ static void a_deadline_of_zero_or_less_is_one_result_without_a_call(void **state
     }
 }
 
-/* `begun` is an event that says that the model, or the tool, was at work. `figure` is measured with
- * the first deadline, which is 300 ms. */
-static void check_timeout(const char *yaml, const char *begun, const char *output,
-                          const char *figure)
+/* `begun` is an event that says that the model, or the tool, was at work. */
+static void check_timeout(const char *yaml, const char *figure, const char *begun,
+                          const char *output)
 {
     bool in_time = false;
 
     for (unsigned i = 0; !in_time; i++) {
         START(&held, "run", "hi", "--provider", stage_script(yaml), "--timeout", stage_timeout(i),
               "--session", "s", FREE, "--output-format", "stream-json");
-        double seconds = held_wait(&held);
-        assert_true(seconds >= 0.3);
-        assert_true(i > 0 || figure_between(figure, seconds * 1000, 300, 350));
+        double ms = held_wait(&held) * 1e3;
         const struct bl_json *answer = stage_result(&held, 124);
         assert_string_equal(end_of(answer), "timeout");
         assert_string_equal(stage_text_at(answer, "/receipt/reason"), "timeout");
@@ -153,6 +152,10 @@ static void check_timeout(const char *yaml, const char *begun, const char *outpu
         in_time = stage_lines_with(stage_output(&held), begun) > 0;
         if (in_time)
             assert_string_equal(stage_text_at(answer, "/turns/0/output"), output);
+        /* The first is the one that is usually long enough. */
+        if (in_time && i == 0)
+            assert_true(figure_between(figure, ms, 300, 300 + LATE_MS));
+        assert_true(ms >= 300);
         assert_int_equal(held_count(&held), 0);
         held_end(&held);
     }
@@ -162,12 +165,9 @@ static void check_timeout(const char *yaml, const char *begun, const char *outpu
 static void whatever_hangs_the_process_ends_at_the_deadline(void **state)
 {
     (void)state;
-    check_timeout(silent, "{\"type\":\"turn_started\",", "",
-                  "02 end at the deadline, silent model");
-    check_timeout(stuck, "{\"type\":\"text_delta\",", "begun",
-                  "02 end at the deadline, stuck answer");
-    check_timeout(sleeping, "{\"type\":\"tool_started\",", "working",
-                  "02 end at the deadline, sleeping tool");
+    check_timeout(silent, "02 deadline of a run, silent model", "{\"type\":\"turn_started\",", "");
+    check_timeout(stuck, "02 deadline of a run, stuck model", "{\"type\":\"text_delta\",", "begun");
+    check_timeout(sleeping, "02 deadline of a run, tool", "{\"type\":\"tool_started\",", "working");
 }
 
 static void one_deadline_is_over_all_turns(void **state)
@@ -176,8 +176,8 @@ static void one_deadline_is_over_all_turns(void **state)
     START(&held, "run", "hi", "--provider",
           stage_script("replies: [{say: x, delay: 150ms}]\nrepeat: true\n"), "--timeout", "700ms",
           "--continuation-prompt", "more", "--max-turns", "1000", "--session", "s", "--json");
-    double seconds = held_wait(&held);
-    assert_true(figure_between("02 end at the deadline of all turns", seconds * 1000, 700, 750));
+    double ms = held_wait(&held) * 1e3;
+    assert_true(figure_between("02 deadline over several turns", ms, 700, 700 + LATE_MS));
     const struct bl_json *answer = stage_result(&held, 124);
     int64_t completed = stage_number_at(answer, "/turns_completed");
     assert_in_range(completed, 0, 4);
@@ -303,8 +303,6 @@ static void a_stopped_tool_has_the_grace_that_was_said(void **state)
 
 static void the_second_signal_cuts_the_grace(void **state)
 {
-    double quiet_ms = 0;
-
     (void)state;
     HELD_NEEDS_SIGNALS;
     START(&held, "run", "hi", "--provider",
@@ -323,8 +321,9 @@ static void the_second_signal_cuts_the_grace(void **state)
     assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"), "killed");
     assert_false(stage_true_at(answer, "/final_cancel_observed"));
     assert_int_equal(held_count(&held), 0);
-    assert_true(bl_json_double(bl_json_pointer(answer, BL_TEXT("/receipt/quiet_ms")), &quiet_ms));
-    assert_true(quiet_ms < 50000);
+    /* From the first signal on: it was heard within milliseconds. */
+    double quiet_ms = stage_double_at(answer, "/receipt/quiet_ms");
+    assert_true(figure_at_most("03 second signal in a grace of 60 s", quiet_ms, 100));
 }
 
 /* ---- What is kept ---------------------------------------------------------------------------- */

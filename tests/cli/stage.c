@@ -164,6 +164,14 @@ int64_t stage_number_at(const struct bl_json *value, const char *pointer)
     return number;
 }
 
+double stage_double_at(const struct bl_json *value, const char *pointer)
+{
+    double number = 0;
+    if (!bl_json_double(at(value, pointer), &number))
+        fail_msg("no number at %s", pointer);
+    return number;
+}
+
 bool stage_true_at(const struct bl_json *value, const char *pointer)
 {
     const struct bl_json *found = at(value, pointer);

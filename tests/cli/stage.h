@@ -38,6 +38,7 @@ const struct bl_json *stage_json(const char *text);
 /* What stands at a JSON pointer; fails the test when there is nothing of that type. */
 const char *stage_text_at(const struct bl_json *value, const char *pointer);
 int64_t stage_number_at(const struct bl_json *value, const char *pointer);
+double stage_double_at(const struct bl_json *value, const char *pointer);
 bool stage_true_at(const struct bl_json *value, const char *pointer);
 size_t stage_size_at(const struct bl_json *value, const char *pointer);
 bool stage_null_at(const struct bl_json *value, const char *pointer);

@@ -19,17 +19,6 @@ uint64_t client_now_ns(void)
     return bl_clock_now_ns(&bl_clock_system);
 }
 
-double client_limit_ms(double promised_ms)
-{
-    return suite_rounds(0, 1) == 1 && !SUITE_SANITIZED ? promised_ms : 10 * promised_ms;
-}
-
-void client_check_ms(double ms, double promised_ms)
-{
-    if (ms > client_limit_ms(promised_ms))
-        fail_msg("%.1f ms; %.0f ms were promised", ms, promised_ms);
-}
-
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* Where the line that answers it is to be noted. */

@@ -29,11 +29,6 @@ struct client {
 };
 
 uint64_t client_now_ns(void);
-/* A promise in milliseconds as the test holds it to: in the long form itself, else ten times as
- * much, since others share the machine. */
-double client_limit_ms(double promised_ms);
-/* Fails the test when it took longer. */
-void client_check_ms(double ms, double promised_ms);
 
 /* Starts `belay acp` with these words, and asks it to initialize. */
 #define CLIENT_START(client, ...)                                                                  \

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "figure.h"
 
 #define YOLO "--permission-mode", "yolo"
 
@@ -40,7 +41,7 @@ static void A17_the_end_of_the_client_is_the_end_of_all(void **state BL_UNUSED)
     assert_int_equal(client_exit(&client), 130);
     double ms = (double)(client_now_ns() - client.sent_ns) / 1e6;
     assert_int_equal(client_trapped(), 0);
-    client_check_ms(ms, 250);
+    assert_true(figure_between("A17 end of file in a tool that ignores TERM", ms, 200, 250));
     client_end(&client);
     assert_true(stage_lines_with(exported(session), "\"reason\":\"client_gone\"") > 0);
 }
@@ -85,9 +86,8 @@ static void A17_one_grace_serves_for_all_that_is_stopped(void **state BL_UNUSED)
     assert_int_equal(client_exit(&client), 130);
     double ms = (double)(client_now_ns() - client.sent_ns) / 1e6;
     assert_int_equal(client_trapped(), 0);
-    assert_true(ms >= grace_ms);
-    if (ms > 3 * grace_ms)
-        fail_msg("%.0f ms for a grace of %.0f", ms, grace_ms);
+    assert_true(ms < 3 * grace_ms);
+    assert_true(figure_between("A17 one grace for three sessions", ms, grace_ms, grace_ms + 50));
     client_end(&client);
 }
 
@@ -155,7 +155,7 @@ static void A18_client_and_belay_are_killed_and_nothing_is_left(void **state BL_
         kill_both(&client);
         double seconds = held_await_count(&client.held, 0);
         assert_int_equal(client_trapped(), 0);
-        client_check_ms(seconds * 1e3, 100);
+        assert_true(figure_at_most("A18 kill -9 of client and belay", seconds * 1e3, 100));
         client_end(&client);
         /* The next one finds the session at the end of its first turn. */
         CLIENT_START(&client, YOLO, "--provider", trap_script());
@@ -239,8 +239,7 @@ static void A22_a_deadline_is_an_error(void **state BL_UNUSED)
     assert_int_equal(stage_number_at(answer, "/error/data/receipt/survivors"), 0);
     size_t line = client_answer_line(&client, prompt);
     double ms = (double)(client.lines[line].at_ns - client.sent_ns) / 1e6;
-    assert_true(ms >= DEADLINE_MS);
-    client_check_ms(ms, 350);
+    assert_true(figure_between("A22 deadline of a prompt", ms, DEADLINE_MS, DEADLINE_MS + 50));
     client_end(&client);
 }
 

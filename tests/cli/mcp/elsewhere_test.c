@@ -22,7 +22,7 @@ static const char *script(void)
 {
     return stage_script("replies:\n"
                         "  - tools: [{name: bash, input: {command: 'setsid sleep 61 & (trap \"\" "
-                        "TERM; sleep 62; sleep 62) & (sleep 63 &) ; sleep 64'}}]\n"
+                        "TERM; sleep 62; sleep 62) & (sleep 63 &) ; sleep 64; :'}}]\n"
                         "  - {say: never}\n");
 }
 

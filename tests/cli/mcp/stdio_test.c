@@ -1,5 +1,6 @@
 /* `belay mcp` on standard streams. */
 #include "client.h"
+#include "figure.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -19,16 +20,15 @@ static const char *stubborn_script(void)
 {
     return stage_script("replies:\n"
                         "  - tools: [{name: bash, input: {command: 'setsid sleep 61 & (trap \"\" "
-                        "TERM; sleep 62; sleep 62) & (sleep 63 &) ; sleep 64'}}]\n"
+                        "TERM; sleep 62; sleep 62) & (sleep 63 &) ; sleep 64; :'}}]\n"
                         "  - {say: never}\n");
 }
 
-/* belay, a warden, the shell and four that sleep or wait for one. */
-#define AT_LEAST 6u
+/* All of them: belay, a warden, the shell, four that sleep and the shell that does not hear. */
+#define AT_LEAST 8u
 
 static void M5_a_cancelled_run_is_quiet_and_gets_no_response(void **state)
 {
-    double worst_ms = 0;
     unsigned long rounds = suite_rounds(2, 100);
     unsigned silence_ms = (unsigned)suite_rounds(200, 2000);
 
@@ -46,15 +46,13 @@ static void M5_a_cancelled_run_is_quiet_and_gets_no_response(void **state)
                                      id));
         held_await_count(&desk.held, 1);
         double took_ms = word_now_ms() - from_ms;
-        worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+        assert_true(figure_between("M5 notifications/cancelled", took_ms, 200, 250));
         const char *line;
         while ((line = desk_line(&desk, silence_ms)) != NULL)
             assert_null(strstr(line, "\"id\""));
         desk_say(&desk, word_call("\"c\"", "cancel", stage_printf("\"id\":\"%s\"", run), ""));
         word_check_receipt(desk_await(&desk, "\"id\":\"c\""), "user");
     }
-    print_message("nothing was left %.0f ms after a cancel, at most\n", worst_ms);
-    assert_true(worst_ms < 2500);
 }
 
 static void M13_a_wider_mode_than_the_servers_is_refused(void **state)
@@ -88,11 +86,14 @@ static void the_end_of_input_stops_all(void **state)
     desk_greet(&desk);
     desk_say(&desk, word_call("1", "run", "\"prompt\":\"go\"", ""));
     held_await_at_least(&desk.held, AT_LEAST);
+    double from_ms = word_now_ms();
     close(desk.in);
     desk.in = -1;
     held_wait(&desk.held);
+    double took_ms = word_now_ms() - from_ms;
     assert_int_equal(held_count(&desk.held), 0);
     assert_int_equal(desk.held.exit_code, 130);
+    assert_true(figure_between("M5 end of standard input", took_ms, 200, 250));
 }
 
 #define AT_DESK(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_desk)
