@@ -1,5 +1,6 @@
 #include "proof.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,14 +12,19 @@
 #define ATTACK_MS     250u /* the same, for attacks on the warden */
 #define PATIENCE      10u  /* times the promise is the limit of a test */
 #define TRIES         4    /* of a tree that does not stand */
+#define FAILED_STOP   125  /* exit code */
 
 static const char *proof_check_text(const struct trial *trial)
 {
     bool nothing = strstr(trial->err, "Nothing left running") != NULL;
     bool unverified = strstr(trial->err, "ould not verify: ") != NULL;
     bool counted = strstr(trial->err, "Still running: ") != NULL;
+    char number[64];
     if (nothing && trial->left.tools > 0)
         return "a false 'Nothing left running'";
+    snprintf(number, sizeof number, "Still running: %zu ", trial->left.tools);
+    if (counted && observer_counts() && strstr(trial->err, number) == NULL)
+        return "the text says another number than the observer";
     if (nothing + unverified + counted != 1)
         return "the text does not say one thing about what is left";
     if (unverified && trial->exit_code == 0)
@@ -44,6 +50,15 @@ static const char *proof_check(const struct trial *trial, unsigned flags)
         return "processes are alive";
     if (trial->left.helpers > 0)
         return "a warden is alive";
+    if ((flags & PROOF_SURVIVES) != 0 && trial->left.tools == 0)
+        return "nothing survived";
+    if ((flags & PROOF_SURVIVES) != 0 && trial->lost)
+        return "the warden did not count them, belay did";
+    if ((flags & PROOF_SURVIVES) != 0 && trial->exit_code != FAILED_STOP)
+        return "a failed stop has another exit code";
+    if ((flags & PROOF_SURVIVES) != 0 && trial->reported && observer_counts() &&
+        trial->survivors != (int64_t)trial->left.tools)
+        return "survivors are not those that the observer finds";
     if ((flags & PROOF_LEFT_BEHIND) != 0 && trial->verified && trial->left_behind == 0)
         return "left_behind is 0";
     if ((flags & PROOF_NOT_TRACED) != 0 && strstr(trial->out, "not traced\n") == NULL)

@@ -19,6 +19,7 @@ enum {
     PROOF_TEXT = 64,        /* the text form instead of JSON */
     PROOF_NOT_TRACED = 128, /* the kernel must refuse to trace the warden */
     PROOF_RACE = 256,       /* ten times as often in the short form */
+    PROOF_SURVIVES = 512,   /* some of it cannot be stopped: counted exactly, and a failed stop */
 };
 
 struct proof_plan {

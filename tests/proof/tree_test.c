@@ -28,6 +28,16 @@ PLAN storm_of_forks_is_stopped = {TRIAL_DEADLINE, 0, {"storm"}};
 PLAN storm_of_forks_does_not_outlive_belay = {TRIAL_KILL_BELAY, 0, {"storm"}};
 PLAN many_processes_are_stopped = {TRIAL_DEADLINE, 0, {"many", "300"}};
 
+/* What became another user is beyond an ordinary user's warden: it is counted. */
+PLAN process_of_another_user_is_a_survivor = {
+    TRIAL_SIGNAL, PROOF_MAY_SURVIVE | PROOF_SURVIVES | PROOF_SETUID_COPY, {"setuid-all"}};
+PLAN process_of_another_user_left_behind_is_a_survivor = {
+    TRIAL_OWN_END, PROOF_MAY_SURVIVE | PROOF_SURVIVES | PROOF_SETUID_COPY, {"leave", "setuid-all"}};
+PLAN process_of_another_user_is_a_survivor_in_the_text = {TRIAL_SIGNAL,
+                                                          PROOF_MAY_SURVIVE | PROOF_SURVIVES |
+                                                              PROOF_SETUID_COPY | PROOF_TEXT,
+                                                          {"setuid-all"}};
+
 /* All kinds of trees in turn, each stopped as soon as it stands. */
 static void each_tree_is_stopped(void **state)
 {
@@ -74,4 +84,7 @@ SUITE(tree, EACH_TREE(pidns, root), EACH_TREE(cgroup2, root), EACH_TREE(subreape
       PROOF_EVERYWHERE(finding_3_nothing_left_running_is_true_of_comets),
       PROOF_EVERYWHERE(storm_of_forks_is_stopped),
       PROOF_EVERYWHERE(storm_of_forks_does_not_outlive_belay),
-      PROOF_EVERYWHERE(many_processes_are_stopped));
+      PROOF_EVERYWHERE(many_processes_are_stopped),
+      PROOF_IN(process_of_another_user_is_a_survivor, subreaper, user, 20),
+      PROOF_IN(process_of_another_user_left_behind_is_a_survivor, subreaper, user, 20),
+      PROOF_IN(process_of_another_user_is_a_survivor_in_the_text, subreaper, user, 20));

@@ -22,9 +22,6 @@
 #include "hostile.h"
 #include "place.h"
 
-/* Users of their own: nobody else's processes count against their limits. */
-#define ORDINARY_USER 64321
-#define OTHER_USER    64322
 #define READY_MS_MAX  15000.0
 #define REAP_MAX      1000
 #define STARTED_MS    10
@@ -130,14 +127,7 @@ const char *trial_setuid_copy(void)
     assert_non_null(mkdtemp(copy_folder));
     assert_int_equal(chmod(copy_folder, 0755), 0);
     snprintf(path, sizeof path, "%s/hostile", copy_folder);
-    struct bl_text program = suite_read_file(trial_hostile());
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, program.data, program.size), (ssize_t)program.size);
-    assert_int_equal(fchown(fd, OTHER_USER, OTHER_USER), 0);
-    assert_int_equal(fchmod(fd, 04755), 0);
-    close(fd);
-    bl_free((void *)program.data);
+    assert_true(place_copy_setuid(trial_hostile(), path, PLACE_OTHER_USER));
     return path;
 }
 
@@ -204,8 +194,8 @@ _Noreturn static void trial_execute(const struct trial *trial, const char **argu
     if (observer_tag() != NULL)
         setenv(HOSTILE_TAG, observer_tag(), 1);
     if (trial->user == USER_user && geteuid() == 0 &&
-        (setgroups(0, NULL) != 0 || setresgid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) != 0 ||
-         setresuid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) != 0))
+        (setgroups(0, NULL) != 0 || setresgid(PLACE_USER, PLACE_USER, PLACE_USER) != 0 ||
+         setresuid(PLACE_USER, PLACE_USER, PLACE_USER) != 0))
         _exit(1);
     if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(1);
@@ -367,6 +357,7 @@ static void trial_take_envelope(struct trial *trial)
     trial_take_survivors(trial, end);
     trial_take_survivors(trial, bl_json_get(value, BL_TEXT("receipt")));
     bl_json_int64(bl_json_get(end, BL_TEXT("left_behind")), &trial->left_behind);
+    trial->lost = bl_text_equal(bl_json_text(bl_json_get(end, BL_TEXT("how"))), BL_TEXT("lost"));
     bl_arena_done(&arena);
 }
 
@@ -395,8 +386,9 @@ void trial_run(struct trial *trial)
     trial->hung = trial->reported = trial->verified = false;
     trial->exit_code = -1;
     trial->left_behind = 0;
+    trial->lost = false;
     trial_arguments(trial, arguments);
-    trial_make_cgroup(trial->user == USER_user ? ORDINARY_USER : 0);
+    trial_make_cgroup(trial->user == USER_user ? PLACE_USER : 0);
     fflush(NULL);
     double start_ms = trial_now_ms();
     watch.belay = trial_fork();

@@ -47,6 +47,7 @@ struct trial {
     bool verified;        /* `survivors` is a number everywhere */
     int64_t survivors;    /* the smallest of end and receipt */
     int64_t left_behind;
+    bool lost; /* the warden did not say how it ended, or said something else than was found */
     char out[4096];
     char err[TRIAL_TEXT_MAX];
 };

@@ -268,6 +268,13 @@ const char *word_call(const char *id, const char *tool, const char *arguments, c
                         id, tool, arguments, meta);
 }
 
+const char *word_task(const char *id, const char *method, const char *task)
+{
+    return stage_printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"%s\",\"params\":{"
+                        "\"taskId\":\"%s\",\"_meta\":{" WORD_TASKS "}}}",
+                        id, method, task);
+}
+
 const char *word_run(const char *text)
 {
     const char *at = strstr(text, "run_");

@@ -67,6 +67,12 @@ const char *word_call(const char *id, const char *tool, const char *arguments, c
 #define WORD_NOW                                                                                   \
     "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                  \
     "\"io.modelcontextprotocol/clientCapabilities\":{},\"progressToken\":\"p\""
+/* The same with the extension for tasks, and a question about one. */
+#define WORD_TASKS                                                                                 \
+    "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                  \
+    "\"io.modelcontextprotocol/clientCapabilities\":{\"extensions\":{"                             \
+    "\"io.modelcontextprotocol/tasks\":{}}}"
+const char *word_task(const char *id, const char *method, const char *task);
 /* The id of the run that a text tells of: "run_…". */
 const char *word_run(const char *text);
 double word_now_ms(void);

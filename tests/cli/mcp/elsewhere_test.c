@@ -4,11 +4,6 @@
 #include <signal.h>
 
 #define FREE "--yolo", "--sandbox", "off"
-#define TASKS                                                                                      \
-    "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                  \
-    "\"io.modelcontextprotocol/clientCapabilities\":{\"extensions\":{"                             \
-    "\"io.modelcontextprotocol/tasks\":{}}}"
-
 static struct desk here, there;
 
 static int end_desks(void **state)
@@ -39,16 +34,14 @@ static const char *ask(struct desk *desk, const char *method, const char *task)
     static unsigned count;
     const char *id = stage_printf("\"t%u\"", ++count);
 
-    desk_say(desk, stage_printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"%s\",\"params\":{"
-                                "\"taskId\":\"%s\",\"_meta\":{" TASKS "}}}",
-                                id, method, task));
+    desk_say(desk, word_task(id, method, task));
     return desk_await(desk, stage_printf("\"id\":%s", id));
 }
 
 /* The task that a call has become. */
 static const char *begin(const char *tool, const char *arguments)
 {
-    desk_say(&there, word_call("1", tool, arguments, TASKS));
+    desk_say(&there, word_call("1", tool, arguments, WORD_TASKS));
     const struct bl_json *answer = stage_json(desk_await(&there, "\"id\":1"));
 
     assert_string_equal(stage_text_at(answer, "/result/resultType"), "task");

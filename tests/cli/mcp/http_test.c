@@ -108,20 +108,12 @@ static void a_deleted_session_leaves_nothing_behind(void **state)
     line_close(&line);
 }
 
-#define WORD_TASKS                                                                                 \
-    "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                  \
-    "\"io.modelcontextprotocol/clientCapabilities\":{\"extensions\":{"                             \
-    "\"io.modelcontextprotocol/tasks\":{}}}"
-
 static const char *ask_task(const char *method, const char *id)
 {
     const char *answer;
     const char *head = stage_printf(LINE_NOW "Mcp-Method: %s\r\nMcp-Name: %s\r\n", method, id);
-    const char *body = stage_printf("{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"%s\",\"params\":{"
-                                    "\"taskId\":\"%s\",\"_meta\":{" WORD_TASKS "}}}",
-                                    method, id);
 
-    assert_int_equal(desk_ask(&desk, "POST", head, body, &answer), 200);
+    assert_int_equal(desk_ask(&desk, "POST", head, word_task("4", method, id), &answer), 200);
     return answer;
 }
 

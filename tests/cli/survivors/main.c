@@ -1,0 +1,5 @@
+#include "left.h"
+
+extern const struct suite program_suite, acp_suite, mcp_suite;
+
+SUITE_MAIN(&program_suite, &acp_suite, &mcp_suite)
