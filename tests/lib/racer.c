@@ -52,8 +52,8 @@ static void racer_part(struct racer *racer)
 
 void racer_start(struct racer *racer)
 {
-    *racer = (struct racer){.range = 4000};
-    bl_random_seed(&racer->random, 7);
+    *racer = (struct racer){0};
+    aim_init(&racer->aim, 7, 4000);
     sem_init(&racer->aimed, 0, 0);
     sem_init(&racer->ready, 0, 0);
     sem_init(&racer->done, 0, 0);
@@ -77,7 +77,7 @@ bool racer_apart(const struct racer *racer)
 void racer_aim(struct racer *racer, struct bl_scope *scope)
 {
     racer->scope = scope;
-    racer->spin = (uint32_t)bl_random_below(&racer->random, (uint64_t)racer->range + 1);
+    racer->spin = (uint32_t)aim_take(&racer->aim);
     atomic_store_explicit(&racer->go, false, memory_order_relaxed);
     sem_post(&racer->aimed);
     sem_wait(&racer->ready);
@@ -87,14 +87,14 @@ void racer_go(struct racer *racer)
 {
     atomic_store_explicit(&racer->go, true, memory_order_release);
     /* It loses even without a delay: it has no processor of its own. */
-    if (racer->range < 1)
+    if (racer->aim.range < 1)
         sched_yield();
 }
 
 void racer_settle(struct racer *racer, bool lost)
 {
     sem_wait(&racer->done);
-    racer->range *= lost ? 0.97 : 1.03;
+    aim_settle(&racer->aim, lost);
     /* The stop may be on its way to the loop: it is handed down before its scope goes. */
     bl_yield();
 }

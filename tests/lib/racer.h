@@ -9,6 +9,8 @@
 
 #include <belay/fiber.h>
 
+#include "aim.h"
+
 struct racer {
     pthread_t thread;
     sem_t aimed, ready;
@@ -18,8 +20,7 @@ struct racer {
     struct bl_scope *scope;
     uint32_t spin;
     bool over;
-    struct bl_random random;
-    double range; /* of spins: found on the way, so that each side wins half of the time */
+    struct aim aim; /* of spins */
 };
 
 void racer_start(struct racer *racer);

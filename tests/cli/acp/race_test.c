@@ -2,10 +2,12 @@
  * true. */
 #include <stdio.h>
 
+#include "aim.h"
 #include "client.h"
 
-#define YOLO       "--permission-mode", "yolo"
-#define ROUNDS_MAX 10000
+#define YOLO         "--permission-mode", "yolo"
+#define ROUNDS_MAX   10000
+#define MEETINGS_MAX 1000 /* rounds of the short form, if it needs that many */
 
 /* ---- What is said after ---------------------------------------------------------------------- */
 
@@ -142,6 +144,7 @@ static void A7_A8_after_the_answer_there_is_silence(void **state BL_UNUSED)
 struct verdict {
     const char *turn; /* NULL: there was none */
     bool completed;
+    bool late; /* the cancel came between its claim and its answer */
 };
 
 static void keep_turn(void *context, const char *id)
@@ -192,9 +195,10 @@ static struct verdict cancel_after(struct client *client, uint64_t ns)
     assert_true(verdict.completed || strcmp(reason, "cancelled") == 0);
     assert_string_equal(stage_text_at(result, "/_meta/belay~1stop_reason"),
                         verdict.completed ? "completed" : "cancelled");
-    bool late = bl_json_pointer(result, BL_TEXT("/_meta/belay~1late_cancel")) != NULL;
+    verdict.late = bl_json_pointer(result, BL_TEXT("/_meta/belay~1late_cancel")) != NULL;
     bool receipt = bl_json_pointer(result, BL_TEXT("/_meta/belay~1receipt")) != NULL;
-    assert_true(verdict.completed || (receipt && !late));
+    assert_true(verdict.completed || !verdict.late);
+    assert_true(receipt ? !verdict.completed || verdict.late : verdict.completed);
     assert_true(verdict.turn != NULL || !verdict.completed);
     return verdict;
 }
@@ -215,26 +219,33 @@ static uint64_t turn_ns(struct client *client)
 
 static void A13_end_turn_means_that_the_session_holds_the_turn(void **state BL_UNUSED)
 {
-    unsigned long rounds = suite_rounds(40, ROUNDS_MAX), completed = 0;
+    unsigned long least = suite_rounds(40, ROUNDS_MAX), rounds = 0, completed = 0, late = 0;
+    unsigned long most = suite_rounds(MEETINGS_MAX, ROUNDS_MAX);
     static struct verdict verdicts[ROUNDS_MAX];
-    struct bl_random random;
     struct client client;
+    struct aim aim;
 
-    bl_random_seed(&random, 13);
     CLIENT_START(&client, YOLO, "--provider", stage_script("replies: [{say: done}]\nrepeat: true"));
     client_new(&client);
     uint64_t whole_ns = turn_ns(&client);
     const char *session = client_new(&client);
-    for (unsigned long i = 0; i < rounds; i++) {
-        verdicts[i] = cancel_after(&client, bl_random_below(&random, whole_ns * 3 / 2));
-        completed += verdicts[i].completed;
+    aim_init(&aim, 13, (double)whole_ns);
+    /* Until they have met: one side won because the other was too late. */
+    while (rounds < least ||
+           (rounds < most && (late < least / 40 || rounds - completed < least / 20))) {
+        struct verdict *verdict = &verdicts[rounds++];
+        *verdict = cancel_after(&client, aim_take(&aim));
+        completed += verdict->completed;
+        late += verdict->late;
+        aim_settle(&aim, verdict->completed);
     }
     client_close_input(&client);
     client_exit(&client);
     client_end(&client);
-    print_message("%lu of %lu turns completed\n", completed, rounds);
+    print_message("%lu of %lu turns completed, %lu of them with a late cancel\n", completed, rounds,
+                  late);
     check_verdicts(session, verdicts, rounds);
-    assert_true(rounds < ROUNDS_MAX || (completed > 100 && rounds - completed > 100));
+    assert_true(late >= least / 40 && rounds - completed >= least / 20);
 }
 
 SUITE(race, STAGED(A7_A8_after_the_answer_there_is_silence),

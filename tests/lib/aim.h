@@ -1,0 +1,22 @@
+/* Delays that make two things meet: found on the way, so that each is first half of the time. A
+ * test of a race asserts that both have been. */
+#ifndef BELAY_TESTS_AIM_H
+#define BELAY_TESTS_AIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <belay/base.h>
+
+struct aim {
+    struct bl_random random;
+    double range; /* of delays */
+};
+
+void aim_init(struct aim *aim, uint64_t seed, double range);
+/* The next delay, in the unit of the range. */
+uint64_t aim_take(struct aim *aim);
+/* After it: the delayed one was last. */
+void aim_settle(struct aim *aim, bool lost);
+
+#endif
