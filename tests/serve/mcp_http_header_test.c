@@ -60,6 +60,28 @@ static void only_the_whole_token_is_right(void **state)
     assert_false(http_token_right(BL_TEXT("Bearer x"), ""));
 }
 
+/* Each character counts, and so does the length. */
+static void M12_a_token_that_differs_anywhere_is_wrong(void **state)
+{
+    static const char token[] = BOOTH_TOKEN;
+    char line[2 * sizeof BOOTH_BEARER];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof token - 1; i++) {
+        char other[sizeof token];
+        memcpy(other, token, sizeof token);
+        other[i] ^= 1;
+        snprintf(line, sizeof line, "Bearer %s", other);
+        assert_false(http_token_right(bl_text_from(line), token));
+        snprintf(line, sizeof line, "Bearer %.*s", (int)i, token);
+        assert_false(http_token_right(bl_text_from(line), token));
+        snprintf(line, sizeof line, "Bearer %s%.*s", token, (int)i + 1, token);
+        assert_false(http_token_right(bl_text_from(line), token));
+        snprintf(line, sizeof line, "Bearer %s", token + i);
+        assert_int_equal(http_token_right(bl_text_from(line), token), i == 0);
+    }
+}
+
 static void types_are_read_from_lists(void **state)
 {
     (void)state;
@@ -112,5 +134,6 @@ static void values_are_decoded_or_refused(void **state)
 }
 
 SUITE(mcp_http_header, cmocka_unit_test(origins_and_hosts_are_told_apart),
-      cmocka_unit_test(only_the_whole_token_is_right), cmocka_unit_test(types_are_read_from_lists),
-      cmocka_unit_test(values_are_decoded_or_refused));
+      cmocka_unit_test(only_the_whole_token_is_right),
+      cmocka_unit_test(M12_a_token_that_differs_anywhere_is_wrong),
+      cmocka_unit_test(types_are_read_from_lists), cmocka_unit_test(values_are_decoded_or_refused));

@@ -5,6 +5,7 @@
 
 #include "aim.h"
 #include "mcp_rig.h"
+#include "process.h"
 
 #define SAYS   "replies: [{say: ok, pieces: 1}]\nrepeat: true\n"
 #define SILENT "replies: [{wedge: before_first_token}]\nrepeat: true\n"
@@ -138,7 +139,10 @@ MCP_RIG(M8_cell_is_gone_when_its_cancel_is_acknowledged, SAYS)
 
     CHECK(bl_text_starts_with(id, BL_TEXT("c-")) && (id.size - 2) * 5 >= 128);
     CHECK(!bl_list_empty(&rig->activities.list));
+    pid_t worker = process_busiest(getpid(), "belay-cell-work");
+    CHECK(process_lives(worker));
     struct asked *asked = task_ask(rig, "tasks/cancel", id);
+    CHECK(!process_lives(worker));
     CHECK(bl_list_empty(&rig->activities.list));
     CHECK(asked->reply.code == 0);
     asked_done(asked);

@@ -1,5 +1,6 @@
 /* Two servers on one store: one stops what the other works on. */
 #include "client.h"
+#include "process.h"
 
 #include <signal.h>
 
@@ -48,16 +49,19 @@ static const char *begin(const char *tool, const char *arguments)
     return stage_text_at(answer, "/result/taskId");
 }
 
-/* `cell`: a process that is to run the next one may just be starting. */
-static void check_cancelled(const char *task, bool cell)
+/* `worker`: the process of a cell; beside it another that is to run the next one may just be
+ * starting. 0: it is a run. */
+static void check_cancelled(const char *task, pid_t worker)
 {
     const struct bl_json *ours, *theirs;
 
     assert_non_null(strstr(ask(&here, "tasks/cancel", task), "\"result\":{"));
     size_t left = held_count(&there.held);
+    bool lives = worker != 0 && process_lives(worker);
     ours = stage_json(ask(&here, "tasks/get", task));
     theirs = stage_json(ask(&there, "tasks/get", task));
-    if (cell)
+    assert_false(lives);
+    if (worker != 0)
         held_await_count(&there.held, 1);
     else
         assert_int_equal(left, 1);
@@ -78,21 +82,24 @@ static void M8_a_task_of_another_process_is_stopped_before_the_acknowledgement(v
     open_both();
     const char *task = begin("run", "\"prompt\":\"go\"");
     held_await_at_least(&there.held, 6);
-    check_cancelled(task, false);
+    check_cancelled(task, 0);
 }
 
 static void a_task_is_stopped_in_the_instant_it_is_made(void **state)
 {
     (void)state;
     open_both();
-    check_cancelled(begin("run", "\"prompt\":\"go\""), false);
+    check_cancelled(begin("run", "\"prompt\":\"go\""), 0);
 }
 
 static void M8_a_cell_of_another_process_is_stopped_before_the_acknowledgement(void **state)
 {
     (void)state;
     open_both();
-    check_cancelled(begin("exec", "\"source\":\"for(;;);\",\"yield_time_ms\":50"), true);
+    const char *task = begin("exec", "\"source\":\"for(;;);\",\"yield_time_ms\":50");
+    pid_t worker = process_busiest(there.held.pid, "belay-cell-work");
+    assert_true(process_lives(worker));
+    check_cancelled(task, worker);
 }
 
 static void the_tool_cancel_reaches_a_run_of_another_process(void **state)
@@ -154,7 +161,7 @@ static void a_process_that_does_not_answer_is_named(void **state)
         strstr(answer, stage_printf("process %d does not answer", (int)there.held.pid)));
     assert_non_null(strstr(ask(&here, "tasks/get", task), "\"status\":\"working\""));
     kill(there.held.pid, SIGCONT);
-    check_cancelled(task, false);
+    check_cancelled(task, 0);
 }
 
 #define AT_DESKS(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_desks)

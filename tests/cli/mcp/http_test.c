@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define FREE     "--yolo", "--sandbox", "off"
@@ -156,6 +157,42 @@ static void M7_a_session_without_a_connection_is_ended(void **state)
     word_check_receipt(ask_for_receipt(run), "client_gone");
 }
 
+/* Its own token with one of these done to it: nothing but the whole of it is let in. */
+static void M12_a_token_that_is_nearly_right_is_refused(void **state)
+{
+    (void)state;
+    DESK_OPEN_HTTP(&desk, "--provider", stage_script("replies: [{say: hello}]\nrepeat: true\n"));
+    size_t size = strlen(desk.token);
+    char *last = strdup(desk.token), *first = strdup(desk.token);
+    last[size - 1] = last[size - 1] == '0' ? '1' : '0';
+    first[0] = first[0] == '0' ? '1' : '0';
+    const struct {
+        const char *scheme;
+        const char *token;
+        int status;
+    } rows[] = {
+        {"Bearer ", desk.token, 200},
+        {"Bearer ", last, 401},
+        {"Bearer ", first, 401},
+        {"Bearer ", stage_keep((struct bl_text){desk.token, size - 1}), 401},
+        {"Bearer ", stage_keep((struct bl_text){desk.token, 8}), 401},
+        {"Bearer ", stage_keep(bl_text_from(stage_printf("%s0", desk.token))), 401},
+        {"Bearer ", stage_keep(bl_text_from(stage_printf("%s%s", desk.token, desk.token))), 401},
+        {"Bearer ", "", 401},
+        {"", desk.token, 401},
+        {"Basic ", desk.token, 401},
+    };
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        const char *head = stage_keep(bl_text_from(
+            stage_printf(RUN_HEAD "Authorization: %s%s\r\n", rows[i].scheme, rows[i].token)));
+        int status = desk_ask(&desk, "POST", head, word_call("1", "run", PROMPT, WORD_NOW), NULL);
+        if (status != rows[i].status)
+            fail_msg("row %zu: %d", i, status);
+    }
+    free(last);
+    free(first);
+}
+
 static void M12_strangers_are_turned_away(void **state)
 {
     static const struct {
@@ -234,4 +271,5 @@ SUITE(mcp_http, AT_DESK(M6_a_closed_stream_ends_the_run),
       AT_DESK(a_deleted_session_leaves_nothing_behind),
       AT_DESK(M8_a_task_lives_without_a_connection_and_ends_by_its_cancel),
       AT_DESK(M7_a_session_without_a_connection_is_ended), AT_DESK(M12_strangers_are_turned_away),
-      AT_DESK(kill_leaves_nothing_behind), AT_DESK(a_signal_ends_all_in_order));
+      AT_DESK(M12_a_token_that_is_nearly_right_is_refused), AT_DESK(kill_leaves_nothing_behind),
+      AT_DESK(a_signal_ends_all_in_order));
