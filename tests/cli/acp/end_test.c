@@ -194,17 +194,18 @@ static void A21_each_end_of_a_turn_has_its_answer(void **state BL_UNUSED)
         const char *option, *value;
         const char *reason; /* NULL: an error */
         int64_t code;
+        const char *kind;
     } cases[] = {
-        {"replies: [{say: done}]", NULL, NULL, "end_turn", 0},
-        {"replies: [{say: cut off, stop: max_tokens}]", NULL, NULL, "max_tokens", 0},
-        {"replies: [{say: no, stop: refusal}]", NULL, NULL, "refusal", 0},
+        {"replies: [{say: done}]", NULL, NULL, "end_turn", 0, NULL},
+        {"replies: [{say: cut off, stop: max_tokens}]", NULL, NULL, "max_tokens", 0, NULL},
+        {"replies: [{say: no, stop: refusal}]", NULL, NULL, "refusal", 0, NULL},
         {"replies: [{tools: [{name: ls, input: {path: .}}]}]\nrepeat: true", "--max-steps", "2",
-         "max_turn_requests", 0},
-        {"replies: [{say: much}]", "--max-budget-tokens", "1", "max_tokens", 0},
-        {"replies: [{say: one}]", "--max-session-turns", "0", "max_turn_requests", 0},
-        {"replies: [{error: {status: 401}}]", NULL, NULL, NULL, -32000},
-        {"replies: [{error: {status: 400}}]", NULL, NULL, NULL, -32603},
-        {"replies: [{when: never, say: x}]", NULL, NULL, NULL, -32603},
+         "max_turn_requests", 0, NULL},
+        {"replies: [{say: much}]", "--max-budget-tokens", "1", "max_tokens", 0, NULL},
+        {"replies: [{say: one}]", "--max-session-turns", "0", "max_turn_requests", 0, NULL},
+        {"replies: [{error: {status: 401}}]", NULL, NULL, NULL, -32000, "auth"},
+        {"replies: [{error: {status: 400}}]", NULL, NULL, NULL, -32603, "provider"},
+        {"replies: [{when: never, say: x}]", NULL, NULL, NULL, -32603, "provider"},
     };
 
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -217,6 +218,13 @@ static void A21_each_end_of_a_turn_has_its_answer(void **state BL_UNUSED)
             assert_string_equal(client_stop_reason(&client, prompt), cases[i].reason);
         else
             assert_int_equal(client_refusal(&client, prompt), cases[i].code);
+        /* Ours, whole. */
+        if (cases[i].reason == NULL) {
+            const struct bl_json *data =
+                bl_json_pointer(client_answer(&client, prompt), BL_TEXT("/error/data"));
+            assert_string_equal(stage_text_at(data, "/kind"), cases[i].kind);
+            assert_true(strlen(stage_text_at(data, "/message")) > 0);
+        }
         client_end(&client);
     }
 }

@@ -101,7 +101,7 @@ static void what_is_wrong_in_a_request_is_named(void **state BL_UNUSED)
     client_end(&client);
 }
 
-static void what_a_tool_prints_stays_off_standard_output(void **state BL_UNUSED)
+static void A1_what_a_tool_prints_stays_off_standard_output(void **state BL_UNUSED)
 {
     struct client client;
     const char *script = stage_script(
@@ -173,6 +173,10 @@ static void A23_load_tells_all_and_resume_nothing(void **state BL_UNUSED)
     assert_int_equal(client_count(&client, from, "user_message_chunk"), 2);
     assert_int_equal(client_count(&client, from, "\"status\":\"completed\""), 1);
     assert_int_equal(client_count(&client, from, "\"status\":\"failed\""), 1);
+    assert_non_null(strstr(
+        client.lines[client_await(&client, from, "\"status\":\"completed\"")].text, "call_a"));
+    assert_non_null(
+        strstr(client.lines[client_await(&client, from, "\"status\":\"failed\"")].text, "call_b"));
     close = client_ask(&client, "session/close", "{\"sessionId\":\"%s\"}", session);
     client_result(&client, close);
     from = client.count;
@@ -322,6 +326,7 @@ static void A26_a_close_in_mid_turn_leaves_nothing(void **state BL_UNUSED)
     client_await(&client, from, "in_progress");
     int64_t close = client_ask(&client, "session/close", "{\"sessionId\":\"%s\"}", session);
     const struct bl_json *result = client_result(&client, close);
+    assert_int_equal(held_count(&client.held), 1); /* belay */
     assert_int_equal(client_trapped(), 0);
     assert_int_equal(stage_number_at(result, "/_meta/belay~1receipt/survivors"), 0);
     assert_string_equal(client_stop_reason(&client, prompt), "cancelled");
@@ -359,10 +364,15 @@ static void A28_both_views_of_the_mode_stay_equal(void **state BL_UNUSED)
     assert_string_equal(option_of(made, "mode"), "yolo");
     assert_int_equal(stage_size_at(made, "/modes/availableModes"), 4);
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
+        size_t from = client.count;
         id = client_ask(&client, "session/set_mode", "{\"sessionId\":\"%s\",\"modeId\":\"%s\"}",
                         client.session, modes[i]);
         client_result(&client, id);
-        size_t from = client.count;
+        const struct bl_json *told =
+            client.lines[client_await(&client, from, "config_option_update")].json;
+        assert_string_equal(option_of(bl_json_pointer(told, BL_TEXT("/params/update")), "mode"),
+                            modes[i]);
+        from = client.count;
         const char *other = modes[(i + 1) % BL_COUNT(modes)];
         id = client_ask(&client, "session/set_config_option",
                         "{\"sessionId\":\"%s\",\"configId\":\"mode\",\"value\":\"%s\"}",
@@ -444,7 +454,7 @@ static void A29_one_of_three_calls_is_stopped(void **state BL_UNUSED)
 
 SUITE(session, STAGED(A3_every_version_is_answered_with_1),
       STAGED(without_a_key_there_is_no_prompt), STAGED(what_is_wrong_in_a_request_is_named),
-      STAGED(what_a_tool_prints_stays_off_standard_output),
+      STAGED(A1_what_a_tool_prints_stays_off_standard_output),
       STAGED(a_busy_session_takes_no_other_prompt), STAGED(A23_load_tells_all_and_resume_nothing),
       STAGED(an_interrupted_turn_is_kept), STAGED(A25_a_thousand_sessions_by_the_page),
       STAGED(A26_a_close_in_mid_turn_leaves_nothing),

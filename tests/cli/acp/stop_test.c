@@ -250,7 +250,11 @@ static void A16_the_receipt_is_the_one_in_the_store(void **state BL_UNUSED)
         bl_json_pointer(client_result(&client, prompt), BL_TEXT("/_meta/belay~1receipt"));
     assert_string_equal(stage_text_at(receipt, "/reason"), "user");
     assert_string_equal(stage_text_at(receipt, "/origin"), "acp");
-    assert_true(stage_size_at(receipt, "/units") > 0);
+    assert_int_equal(stage_size_at(receipt, "/units"), 1);
+    assert_string_equal(stage_text_at(receipt, "/units/0/kind"), "tool");
+    assert_string_equal(stage_text_at(receipt, "/units/0/name"), "bash");
+    assert_string_equal(stage_text_at(receipt, "/units/0/fate"), "killed");
+    assert_true(stage_number_at(receipt, "/units/0/processes") >= 4);
     struct bl_buffer text;
     struct bl_json_writer writer;
     bl_buffer_init(&text, (size_t)1 << 20);
