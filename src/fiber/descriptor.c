@@ -114,8 +114,17 @@ int bl_descriptor_wait(struct bl_descriptor *descriptor, unsigned events, unsign
     return code;
 }
 
+/* A fiber whose descriptor is always ready never waits: without this the loop would not get to its
+ * timers and signals, and no stop to the fiber. */
+static void descriptor_let_loop_turn(void)
+{
+    if (loop_turn_is_long(loop_current))
+        bl_yield();
+}
+
 int bl_descriptor_read(struct bl_descriptor *descriptor, void *data, size_t size, size_t *ret_size)
 {
+    descriptor_let_loop_turn();
     int code = scope_code(bl_scope_current());
     while (code == 0) {
         ssize_t count = read(descriptor->fd, data, size);
@@ -148,6 +157,8 @@ int bl_descriptor_write(struct bl_descriptor *descriptor, const void *data, size
     }
     if (ret_size != NULL)
         *ret_size = written;
+    /* Last, so that bytes of several fibers go out in the order of their calls. */
+    descriptor_let_loop_turn();
     return code;
 }
 

@@ -22,6 +22,11 @@
 #define TURN_NS_MAX      (200 * BL_NS_PER_US)
 #define RESUMES_PER_LOOK 32
 
+bool loop_turn_is_long(const struct bl_loop *loop)
+{
+    return bl_clock_now_ns(&loop->clock) - loop->turn_ns > TURN_NS_MAX;
+}
+
 static uint64_t virtual_monotonic_ns(void *context)
 {
     struct bl_loop *loop = context;
@@ -249,8 +254,7 @@ static void run_ready(struct bl_loop *loop)
         fiber_resume(loop, BL_CONTAINER(link, struct bl_fiber, queue_link));
         if (atomic_load_explicit(&loop->pending, memory_order_relaxed) != NULL)
             return;
-        if (resumes % RESUMES_PER_LOOK == 0 &&
-            (loop->virtual_time || bl_clock_now_ns(&loop->clock) - loop->turn_ns > TURN_NS_MAX))
+        if (resumes % RESUMES_PER_LOOK == 0 && (loop->virtual_time || loop_turn_is_long(loop)))
             return;
     }
 }

@@ -117,6 +117,8 @@ void scope_init_root(struct bl_scope *scope, struct bl_loop *loop);
 void scope_deliver_pending(struct bl_loop *loop);
 void scope_run_hooks(struct bl_loop *loop);
 
+/* Fibers have run so long that timers and the system's events must be looked at. */
+bool loop_turn_is_long(const struct bl_loop *loop);
 /* Makes a sleeping loop turn. From any thread and signal handler. */
 void loop_wake(struct bl_loop *loop);
 

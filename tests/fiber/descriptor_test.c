@@ -212,8 +212,66 @@ static void a_child_is_waited_for_stopped_and_waited_for_again(void **state)
     run_in_loop(children, NULL);
 }
 
+struct ready_pipe {
+    int ends[2];
+    struct bl_descriptor *in, *out;
+    char bytes[64];
+};
+
+static int read_ready(struct ready_pipe *pipe)
+{
+    size_t size;
+    CHECK_EQUAL(write(pipe->ends[1], pipe->bytes, sizeof pipe->bytes), sizeof pipe->bytes);
+    return bl_descriptor_read(pipe->in, pipe->bytes, sizeof pipe->bytes, &size);
+}
+
+static int write_ready(struct ready_pipe *pipe)
+{
+    int code = bl_descriptor_write(pipe->out, pipe->bytes, sizeof pipe->bytes, NULL);
+    if (code == 0)
+        CHECK_EQUAL(read(pipe->ends[0], pipe->bytes, sizeof pipe->bytes), sizeof pipe->bytes);
+    return code;
+}
+
+static int use_ready_pipe(void *argument)
+{
+    (void)argument;
+    static int (*const uses[])(struct ready_pipe *) = {read_ready, write_ready};
+    struct ready_pipe pipe = {0};
+    CHECK_EQUAL(pipe2(pipe.ends, O_CLOEXEC), 0);
+    CHECK_EQUAL(bl_descriptor_new(pipe.ends[0], &pipe.in), 0);
+    CHECK_EQUAL(bl_descriptor_new(pipe.ends[1], &pipe.out), 0);
+    for (size_t i = 0; i < BL_COUNT(uses); i++) {
+        struct bl_scope scope;
+        uint64_t begun_ns = bl_now_ns();
+        int code = 0;
+        bl_scope_init(&scope, bl_scope_current());
+        bl_scope_set_deadline(&scope, begun_ns + 20 * MS);
+        struct bl_scope *outer = bl_scope_enter(&scope);
+        while (code == 0 && bl_now_ns() - begun_ns < 10 * BL_NS_PER_S)
+            code = uses[i](&pipe);
+        CHECK_EQUAL(code, BL_ETIMEDOUT);
+        bl_scope_enter(outer);
+        bl_scope_done(&scope);
+        while (read(pipe.ends[0], pipe.bytes, sizeof pipe.bytes) > 0)
+            ;
+    }
+    bl_descriptor_free(pipe.in);
+    bl_descriptor_free(pipe.out);
+    close(pipe.ends[0]);
+    close(pipe.ends[1]);
+    return 0;
+}
+
+static void a_descriptor_that_is_always_ready_does_not_hold_up_the_deadline(void **state)
+{
+    (void)state;
+    run_in_loop(use_ready_pipe, NULL);
+}
+
 SUITE(descriptor, cmocka_unit_test(bytes_go_through_in_both_directions),
       cmocka_unit_test(a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was),
       cmocka_unit_test(a_writer_is_told_that_the_other_end_is_gone),
       cmocka_unit_test(a_descriptor_that_cannot_be_waited_for_is_an_error),
-      cmocka_unit_test(a_child_is_waited_for_stopped_and_waited_for_again));
+      cmocka_unit_test(a_child_is_waited_for_stopped_and_waited_for_again),
+      cmocka_unit_test(a_descriptor_that_is_always_ready_does_not_hold_up_the_deadline));
