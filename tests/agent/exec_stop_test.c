@@ -150,10 +150,8 @@ CAST(nobody_answers_at_all, EXEC(SLEEP), SAY("one"))
 
 static void C36_terminate_that_never_answers_is_unknown_in_two_seconds(void **state)
 {
-    if (suite_rounds(0, 1) == 0 && !figure_taking()) {
-        print_message("[  SKIPPED ] C36_terminate_that_never_answers: takes two seconds (soak)\n");
-        skip();
-    }
+    if (!figure_taking())
+        suite_skip_unless_soak();
     with_fault("cell.terminate.stopped=delay:2500", nobody_answers_at_all, state);
 }
 

@@ -344,10 +344,8 @@ static void printf_formats_short_and_long_texts(void **state BL_UNUSED)
 
 static void unused_memory_is_poisoned_under_the_address_sanitizer(void **state BL_UNUSED)
 {
-    if (!POISONS) {
-        print_message("no address sanitizer\n");
-        skip();
-    }
+    if (!POISONS)
+        suite_skip("only with the address sanitizer");
     struct bl_arena arena;
     bl_arena_init(&arena);
     char *first = bl_arena_alloc(&arena, 21);

@@ -25,9 +25,9 @@ struct search_case {
 static void expect_cases(const struct search_case *cases, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (found(cases[i].source, bl_text_from(cases[i].text)) != cases[i].found)
-            fail_msg("/%s/ on \"%s\": expected %s", cases[i].source, cases[i].text,
-                     cases[i].found ? "a match" : "no match");
+        suite_fail_if(found(cases[i].source, bl_text_from(cases[i].text)) != cases[i].found,
+                      "/%s/ on \"%s\": expected %s", cases[i].source, cases[i].text,
+                      cases[i].found ? "a match" : "no match");
     }
 }
 

@@ -81,14 +81,15 @@ const struct golden_file *golden_find(const struct golden *golden, const char *p
                                       const char *name)
 {
     char whole[128];
+    const struct golden_file *found = NULL;
 
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
-    for (size_t i = 0; i < golden->count; i++) {
+    for (size_t i = 0; i < golden->count && found == NULL; i++) {
         if (strcmp(golden->files[i].name, whole) == 0)
-            return &golden->files[i];
+            found = &golden->files[i];
     }
-    fail_msg("no golden file is called %s", whole);
-    return NULL;
+    suite_fail_if(found == NULL, "no golden file is called %s", whole);
+    return found;
 }
 
 const struct bl_json *golden_get(const struct bl_json *object, const char *key)

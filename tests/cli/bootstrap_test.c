@@ -46,10 +46,8 @@ static void without_a_repository_nothing_is_known_of_it(void **state)
 static void a_repository_is_looked_at_by_git_itself(void **state)
 {
     (void)state;
-    if (system("git --version >/dev/null 2>&1") != 0) {
-        print_message("git is not here\n");
-        skip();
-    }
+    if (system("git --version >/dev/null 2>&1") != 0)
+        suite_skip("missing program: git");
     shell("git init -q -b trunk . && git -c user.name=a -c user.email=a@b commit -q "
           "--allow-empty -m first");
     const struct bl_json *answer = bootstrap();
@@ -117,7 +115,7 @@ static void programs_planted_for_an_ordinary_user_do_not_run(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip();
+        suite_skip("needs root");
     plant();
     shell("chown -R 65534:65534 ..");
     check_nothing_ran(
@@ -160,7 +158,6 @@ static void it_keeps_the_first_turn(void **state)
 static void it_is_stopped_as_run_is(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     START(&held, "bootstrap", "hi", "--session", "s", "--sandbox", "off", "--provider",
           stage_script("replies: [{say: '', tools: [{name: bash, input: {command: 'sleep 600'}}]}]"
                        "\n"),

@@ -148,7 +148,7 @@ static void a_terminal_that_reflows_shows_our_lines_once(void **state)
 
     (void)state;
     if (!multiplexer_begin(&multiplexer, 80, 24))
-        skip();
+        suite_skip("missing program: tmux");
     scene_begin(&scene, 80, 24, false);
     bl_buffer_init(&shown, SIZE_MAX / 2);
     scene.screen.reflows = true;

@@ -141,7 +141,6 @@ static void check_signal(int number, const char *name, int exit_code)
 static void the_command_sees_the_signal_that_came(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     check_signal(SIGINT, "INT", 130);
     check_signal(SIGTERM, "TERM", 143);
     check_signal(SIGHUP, "HUP", 130);
@@ -151,7 +150,6 @@ static void the_command_sees_the_signal_that_came(void **state)
 static void ctrl_c_on_a_terminal_reaches_the_command_as_sigint(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     held_start(&held,
                (const char *const[]){runner_program(), "hold", "--grace", "10s", "--", "sh", "-c",
                                      TELLING("5"), NULL},
@@ -181,7 +179,6 @@ static void ctrl_z_pauses_neither_the_command_nor_its_deadline(void **state)
 static void the_second_signal_skips_the_grace(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     HOLD(&held, "--grace", "1h", "--json", "--", "sh", "-c", TELLING("0"));
     held_await(&held, "ready");
     kill(held.pid, SIGTERM);
@@ -199,7 +196,6 @@ static void the_second_signal_skips_the_grace(void **state)
 static void a_signal_in_the_grace_of_the_deadline_skips_it_too(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     HOLD(&held, "--timeout", "100ms", "--grace", "1h", "--", "sh", "-c", TELLING("0"));
     held_await(&held, "got TERM");
     kill(held.pid, SIGTERM);
@@ -211,7 +207,6 @@ static void a_signal_in_the_grace_of_the_deadline_skips_it_too(void **state)
 static void many_signals_at_once_do_no_harm(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     HOLD(&held, "--grace", "1h", "--json", "--", "sh", "-c", TELLING("0"));
     held_await(&held, "ready");
     for (int i = 0; i < 100; i++)
@@ -406,7 +401,6 @@ static void start_nested(void)
 static void hold_inside_hold_inside_hold_ends_from_the_inside(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     start_nested();
     kill(held.pid, SIGTERM);
     held_wait(&held);
@@ -460,7 +454,7 @@ static void a_cgroup_that_nobody_could_remove_is_removed_later(void **state)
     (void)state;
     if (!proc_cgroup_directory(own, sizeof own)) {
         print_message("no cgroup of ours here\n");
-        skip();
+        suite_skip("container mechanism not available");
     }
     snprintf(old, sizeof old, "%s/belay-00000000000000aa", own);
     snprintf(young, sizeof young, "%s/belay-00000000000000bb", own);

@@ -48,11 +48,11 @@ struct known {
 static void check_known(const struct known *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!one_key(rows[i].bytes, rows[i].type, BL_TEXT("")))
-            fail_msg(
-                "row %zu: ESC" BL_TEXT_FORMAT " is not key %d", i,
-                BL_TEXT_ARG(((struct bl_text){rows[i].bytes.data + 1, rows[i].bytes.size - 1})),
-                (int)rows[i].type);
+        suite_fail_if(
+            !one_key(rows[i].bytes, rows[i].type, BL_TEXT("")),
+            "row %zu: ESC" BL_TEXT_FORMAT " is not key %d", i,
+            BL_TEXT_ARG(((struct bl_text){rows[i].bytes.data + 1, rows[i].bytes.size - 1})),
+            (int)rows[i].type);
     }
 }
 
@@ -281,8 +281,7 @@ static void ctrl_c_is_never_swallowed(void **state)
         keys_add(&keys, BL_TEXT("\x03"));
         while (keys_next(&keys, true, &key))
             came = came || key.type == KEY_INTERRUPT;
-        if (!came)
-            fail_msg("row %zu", i);
+        suite_fail_if(!came, "row %zu", i);
         keys_done(&keys);
     }
 }

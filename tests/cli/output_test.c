@@ -98,11 +98,8 @@ static void a_terminal_gets_colours_unless_they_are_refused(void **state)
 {
     (void)state;
     int colours = colours_with((const char *const[]){"TERM=xterm", NULL});
-    if (colours < 0) {
-        print_message(
-            "a_terminal_gets_colours_unless_they_are_refused: no pseudo-terminals here\n");
-        skip();
-    }
+    if (colours < 0)
+        suite_skip("no pseudo-terminals");
     assert_int_equal(colours, 1);
     assert_int_equal(colours_with((const char *const[]){"TERM=xterm", "NO_COLOR=", NULL}), 1);
     assert_int_equal(colours_with((const char *const[]){"TERM=xterm", "NO_COLOR=1", NULL}), 0);

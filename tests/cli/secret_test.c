@@ -88,7 +88,7 @@ static void a_tool_of_an_ordinary_user_finds_no_key_in_proc(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip();
+        suite_skip("needs root");
     configure(65534);
     check_nothing(looked_up((const char *const[]){"setpriv", "--reuid=65534", "--regid=65534",
                                                   "--clear-groups", NULL}));

@@ -28,9 +28,9 @@ static void characters_take_none_one_or_two_columns(void **state)
 
     (void)state;
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
-        if (text_character_width(rows[i].character) != rows[i].width)
-            fail_msg("U+%04X: %u, not %u", rows[i].character,
-                     text_character_width(rows[i].character), rows[i].width);
+        suite_fail_if(text_character_width(rows[i].character) != rows[i].width,
+                      "U+%04X: %u, not %u", rows[i].character,
+                      text_character_width(rows[i].character), rows[i].width);
     }
 }
 
@@ -41,7 +41,7 @@ static void widths_are_those_of_the_c_library(void **state)
 
     (void)state;
     if (setlocale(LC_CTYPE, "C.UTF-8") == NULL)
-        skip();
+        suite_skip("missing locale: C.UTF-8");
     for (uint32_t i = 0x20; i < 0x30000; i++) {
         int width = wcwidth((wchar_t)i);
         if (width < 0 || (i >= 0xD800 && i < 0xF900))

@@ -509,8 +509,8 @@ static void sources_name_nothing_that_destroys(void **state)
         snprintf(path, sizeof path, "%s/src/feature/%s", root, files[i]);
         struct bl_text text = suite_read_file(path);
         for (size_t j = 0; j < BL_COUNT(words); j++)
-            if (bl_text_find(text, bl_text_from(words[j])) >= 0)
-                fail_msg("%s has %s", path, words[j]);
+            suite_fail_if(bl_text_find(text, bl_text_from(words[j])) >= 0, "%s has %s", path,
+                          words[j]);
         bl_free((char *)text.data);
     }
 }

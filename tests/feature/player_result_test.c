@@ -5,8 +5,8 @@
 static void finds(const char *output, const char *wanted)
 {
     struct bl_text found = result_find(bl_text_from(output));
-    if (!bl_text_equal(found, bl_text_from(wanted)))
-        fail_msg("in '%s': '%.*s', expected '%s'", output, BL_TEXT_ARG(found), wanted);
+    suite_fail_if(!bl_text_equal(found, bl_text_from(wanted)), "in '%s': '%.*s', expected '%s'",
+                  output, BL_TEXT_ARG(found), wanted);
 }
 
 static void the_last_fenced_json_block_counts(void **state)

@@ -17,14 +17,14 @@ static struct bl_plan_task task = {
 
 static void check_has(struct bl_text text, const char *part)
 {
-    if (bl_text_find(text, bl_text_from(part)) < 0)
-        fail_msg("'%s' is not in:\n" BL_TEXT_FORMAT, part, BL_TEXT_ARG(text));
+    suite_fail_if(bl_text_find(text, bl_text_from(part)) < 0, "'%s' is not in:\n" BL_TEXT_FORMAT,
+                  part, BL_TEXT_ARG(text));
 }
 
 static void check_lacks(struct bl_text text, const char *part)
 {
-    if (bl_text_find(text, bl_text_from(part)) >= 0)
-        fail_msg("'%s' is in:\n" BL_TEXT_FORMAT, part, BL_TEXT_ARG(text));
+    suite_fail_if(bl_text_find(text, bl_text_from(part)) >= 0, "'%s' is in:\n" BL_TEXT_FORMAT, part,
+                  BL_TEXT_ARG(text));
 }
 
 static size_t at(struct bl_text text, const char *part)

@@ -21,8 +21,8 @@ static void compare(const char *a, const char *b, bool alike)
     char first[65], second[65];
     digest_of(NULL, NULL, a, first);
     digest_of(NULL, NULL, b, second);
-    if ((strcmp(first, second) == 0) != alike)
-        fail_msg("'%s' and '%s' are %s", a, b, alike ? "not alike" : "alike");
+    suite_fail_if((strcmp(first, second) == 0) != alike, "'%s' and '%s' are %s", a, b,
+                  alike ? "not alike" : "alike");
 }
 
 static void case_spaces_numbers_durations_hashes_and_paths_are_alike(void **state)
@@ -81,8 +81,7 @@ static void long_texts_take_linear_time(void **state)
         clock_t begin = clock();
         digest_of(NULL, NULL, text, out);
         double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
-        if (seconds > 5)
-            fail_msg("'%s' took %.1f s", pieces[i], seconds);
+        suite_fail_if(seconds > 5, "'%s' took %.1f s", pieces[i], seconds);
     }
     bl_free(text);
 }

@@ -12,8 +12,8 @@
 static void assert_written(const struct bl_buffer *buffer, const char *text)
 {
     struct bl_text written = bl_buffer_text(buffer);
-    if (!bl_text_equal(written, bl_text_from(text)))
-        fail_msg(BL_TEXT_FORMAT ", not %s", BL_TEXT_ARG(written), text);
+    suite_fail_if(!bl_text_equal(written, bl_text_from(text)), BL_TEXT_FORMAT ", not %s",
+                  BL_TEXT_ARG(written), text);
 }
 
 static void writes_every_type(void **state BL_UNUSED)

@@ -2,9 +2,70 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+static _Atomic(unsigned long) assertions; /* of the running test */
+static unsigned long started;             /* tests, in all suites */
+
+void suite_assertion(void)
+{
+    atomic_fetch_add_explicit(&assertions, 1, memory_order_relaxed);
+}
+
+void suite_skip_at(const char *reason, const char *file, int line)
+{
+    print_message("[  REASON  ] %s\n", reason);
+    _skip(file, line);
+}
+
+/* A test as cmocka runs it: the one of the suite, with a look at its assertions around it. */
+struct suite_case {
+    const struct CMUnitTest *test;
+    void *state;
+};
+
+static int suite_case_setup(void **state)
+{
+    struct suite_case *each = *state;
+    return each->test->setup_func(&each->state);
+}
+
+static int suite_case_teardown(void **state)
+{
+    struct suite_case *each = *state;
+    return each->test->teardown_func(&each->state);
+}
+
+static void suite_case_run(void **state)
+{
+    struct suite_case *each = *state;
+    started++;
+    atomic_store(&assertions, 0);
+    each->test->test_func(&each->state);
+    if (atomic_load(&assertions) == 0)
+        fail_msg("%s asserts nothing", each->test->name);
+}
+
+/* Returns how many failed. */
+static int suite_run(const struct suite *suite)
+{
+    struct CMUnitTest *tests = bl_alloc(suite->count * sizeof *tests);
+    struct suite_case *cases = bl_alloc(suite->count * sizeof *cases);
+    for (size_t i = 0; i < suite->count; i++) {
+        const struct CMUnitTest *test = &suite->tests[i];
+        cases[i] = (struct suite_case){test, test->initial_state};
+        tests[i] = (struct CMUnitTest){
+            test->name, suite_case_run, test->setup_func != NULL ? suite_case_setup : NULL,
+            test->teardown_func != NULL ? suite_case_teardown : NULL, &cases[i]};
+    }
+    int result = _cmocka_run_group_tests(suite->name, tests, suite->count, NULL, NULL);
+    bl_free(cases);
+    bl_free(tests);
+    return result < 0 ? 1 : result;
+}
 
 int suite_main(int argument_count, char **arguments, const struct suite *const *suites,
                size_t suite_count)
@@ -17,11 +78,13 @@ int suite_main(int argument_count, char **arguments, const struct suite *const *
     int patterns = argument_count > 1 ? argument_count - 1 : 1;
 
     for (int i = 0; i < patterns; i++) {
+        unsigned long before = started;
         cmocka_set_test_filter(argument_count > 1 ? arguments[i + 1] : NULL);
-        for (size_t j = 0; j < suite_count; j++) {
-            int result = _cmocka_run_group_tests(suites[j]->name, suites[j]->tests,
-                                                 suites[j]->count, NULL, NULL);
-            failed += result < 0 ? 1 : result;
+        for (size_t j = 0; j < suite_count; j++)
+            failed += suite_run(suites[j]);
+        if (started == before) {
+            fprintf(stderr, "no test matches '%s'\n", argument_count > 1 ? arguments[i + 1] : "*");
+            failed++;
         }
     }
     return failed > 100 ? 100 : failed;
@@ -33,12 +96,22 @@ unsigned long suite_rounds(unsigned long short_form, unsigned long full_form)
     return soak != NULL && strcmp(soak, "1") == 0 ? full_form : short_form;
 }
 
+void suite_skip_unless_soak(void)
+{
+    if (suite_rounds(0, 1) == 0)
+        suite_skip("has a long form only (make soak)");
+}
+
 const char *suite_shared(const char *relative)
 {
     static char path[4096];
     const char *root = getenv("BELAY_SOURCE_ROOT");
     snprintf(path, sizeof path, "%s/../shared/%s", root != NULL ? root : ".", relative);
-    return access(path, R_OK) == 0 ? path : NULL;
+    if (access(path, R_OK) != 0) {
+        print_message("%s: %s\n", path, strerror(errno));
+        suite_skip("no folder ../shared with the public suites");
+    }
+    return path;
 }
 
 struct bl_text suite_read_file(const char *path)

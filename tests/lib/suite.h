@@ -1,6 +1,8 @@
 /* One test binary per room; one suite per source file. A test file ends in
  *     SUITE(arena, cmocka_unit_test(aligns), cmocka_unit_test(grows));
- * and its room's main.c lists it: SUITE_MAIN(&arena_suite, &map_suite). */
+ * and its room's main.c lists it: SUITE_MAIN(&arena_suite, &map_suite).
+ *
+ * A test that ends without a single assertion fails, and one that skips says why. */
 #ifndef BELAY_TESTS_SUITE_H
 #define BELAY_TESTS_SUITE_H
 
@@ -15,6 +17,39 @@
 
 #include <belay/base.h>
 
+/* Counts an assertion of the running test. From any thread. cmocka's own assertions call it, and so
+ * does every other check that can fail a test. */
+void suite_assertion(void);
+
+#define _assert_true(...)             (suite_assertion(), (_assert_true)(__VA_ARGS__))
+#define _assert_return_code(...)      (suite_assertion(), (_assert_return_code)(__VA_ARGS__))
+#define _assert_float_equal(...)      (suite_assertion(), (_assert_float_equal)(__VA_ARGS__))
+#define _assert_float_not_equal(...)  (suite_assertion(), (_assert_float_not_equal)(__VA_ARGS__))
+#define _assert_int_equal(...)        (suite_assertion(), (_assert_int_equal)(__VA_ARGS__))
+#define _assert_int_not_equal(...)    (suite_assertion(), (_assert_int_not_equal)(__VA_ARGS__))
+#define _assert_string_equal(...)     (suite_assertion(), (_assert_string_equal)(__VA_ARGS__))
+#define _assert_string_not_equal(...) (suite_assertion(), (_assert_string_not_equal)(__VA_ARGS__))
+#define _assert_memory_equal(...)     (suite_assertion(), (_assert_memory_equal)(__VA_ARGS__))
+#define _assert_memory_not_equal(...) (suite_assertion(), (_assert_memory_not_equal)(__VA_ARGS__))
+#define _assert_in_range(...)         (suite_assertion(), (_assert_in_range)(__VA_ARGS__))
+#define _assert_not_in_range(...)     (suite_assertion(), (_assert_not_in_range)(__VA_ARGS__))
+#define _assert_in_set(...)           (suite_assertion(), (_assert_in_set)(__VA_ARGS__))
+#define _assert_not_in_set(...)       (suite_assertion(), (_assert_not_in_set)(__VA_ARGS__))
+
+/* An assertion with a message of its own, for rows of a table. */
+#define suite_fail_if(condition, ...)                                                              \
+    do {                                                                                           \
+        suite_assertion();                                                                         \
+        if (condition)                                                                             \
+            fail_msg(__VA_ARGS__);                                                                 \
+    } while (0)
+
+/* Ends the running test as skipped. scripts/test-run counts skips by `reason`: keep it the same for
+ * the same cause, and print what differs from machine to machine before. */
+#undef skip
+#define suite_skip(reason) suite_skip_at(reason, __FILE__, __LINE__)
+void suite_skip_at(const char *reason, const char *file, int line);
+
 struct suite {
     const char *name;
     const struct CMUnitTest *tests;
@@ -27,7 +62,7 @@ struct suite {
     const struct suite name##_suite = {#name, name##_tests, BL_COUNT(name##_tests)}
 
 /* Runs the suites; arguments are patterns (as of cmocka, "F12_*") of tests to run. Returns how many
- * failed, 1 at least when something did. */
+ * failed, 1 at least when something did; a pattern that matches no test is a failure. */
 int suite_main(int argument_count, char **arguments, const struct suite *const *suites,
                size_t suite_count);
 
@@ -41,9 +76,11 @@ int suite_main(int argument_count, char **arguments, const struct suite *const *
 /* How often a long test runs its body: `short_form` in `make test`, `full_form` in `make soak`
  * (BELAY_SOAK=1). */
 unsigned long suite_rounds(unsigned long short_form, unsigned long full_form);
+/* Skips a test that has no short form. */
+void suite_skip_unless_soak(void);
 
-/* Path of a file or folder of `../shared`, or NULL where it is absent: the test then calls skip()
- * after printing its name. `relative` is below shared/. The result is static. */
+/* Path of a file or folder of `../shared`; skips the test where it is absent. `relative` is below
+ * shared/. The result is static. */
 const char *suite_shared(const char *relative);
 
 /* Reads a whole file into memory that the caller frees with bl_free; fails the test when it cannot.

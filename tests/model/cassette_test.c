@@ -296,11 +296,11 @@ static void check_clean(const char *what)
     struct bl_text file = suite_read_file(path);
 
     for (size_t i = 0; i < BL_COUNT(traces); i++) {
-        if (bl_text_find(file, bl_text_from(traces[i])) >= 0)
-            fail_msg("%s leaves %s in " BL_TEXT_FORMAT, what, traces[i], BL_TEXT_ARG(file));
+        suite_fail_if(bl_text_find(file, bl_text_from(traces[i])) >= 0,
+                      "%s leaves %s in " BL_TEXT_FORMAT, what, traces[i], BL_TEXT_ARG(file));
     }
-    if (bl_text_find(file, BL_TEXT("[removed]")) < 0)
-        fail_msg("%s is not marked in " BL_TEXT_FORMAT, what, BL_TEXT_ARG(file));
+    suite_fail_if(bl_text_find(file, BL_TEXT("[removed]")) < 0,
+                  "%s is not marked in " BL_TEXT_FORMAT, what, BL_TEXT_ARG(file));
     bl_free((void *)file.data);
     unlink(path);
 }

@@ -215,8 +215,7 @@ static void a_stop_ends_the_command(void **state BL_UNUSED)
 
 static void a_command_has_five_seconds(void **state BL_UNUSED)
 {
-    if (suite_rounds(0, 1) == 0)
-        skip();
+    suite_skip_unless_soak();
     configured_write(USER, "providers: {a: {api: openai, key_command: 'sleep 100'}}\n");
     check_refused("a", "took longer than 5 s", "no terminal");
 }

@@ -140,7 +140,7 @@ static int both_versions(void *argument BL_UNUSED)
 static void P12_http2_gives_the_same_events(void **state BL_UNUSED)
 {
     if (!front_available())
-        skip();
+        suite_skip("missing program: nghttpx or openssl");
     run_in_loop(both_versions, NULL);
 }
 

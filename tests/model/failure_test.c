@@ -330,8 +330,7 @@ static void retry_after_is_seconds_fractions_or_a_date(void **state BL_UNUSED)
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         int64_t ms = model_retry_after_ms(bl_text_from(cases[i].value), NOW_NS);
-        if (ms != cases[i].ms)
-            fail_msg("%s: %lld", cases[i].value, (long long)ms);
+        suite_fail_if(ms != cases[i].ms, "%s: %lld", cases[i].value, (long long)ms);
     }
 }
 

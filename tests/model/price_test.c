@@ -47,9 +47,9 @@ static void globs_match_whole_names(void **state BL_UNUSED)
     };
 
     for (size_t i = 0; i < BL_COUNT(cases); i++)
-        if (config_glob(bl_text_from(cases[i].glob), bl_text_from(cases[i].text)) !=
-            cases[i].matches)
-            fail_msg("%s, %s", cases[i].glob, cases[i].text);
+        suite_fail_if(config_glob(bl_text_from(cases[i].glob), bl_text_from(cases[i].text)) !=
+                          cases[i].matches,
+                      "%s, %s", cases[i].glob, cases[i].text);
 }
 
 /* ---- The user's prices ----------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ enum bl_mechanism container_of_test(void **state)
     bl_container_check(container, &check);
     if (!check.available) {
         print_message("%s is not available: %s\n", bl_mechanism_name(container), check.detail);
-        skip();
+        suite_skip("container mechanism not available");
     }
     return container;
 }

@@ -35,7 +35,7 @@ static void skip_without_pidns(void)
     bl_container_check(BL_MECHANISM_PIDNS, &check);
     if (!check.available) {
         print_message("no pidns: %s\n", check.detail);
-        skip();
+        suite_skip("container mechanism not available");
     }
 }
 

@@ -125,8 +125,7 @@ static void sockets_of_the_machine_cannot_be_reached(void **state)
     house_begin(&house);
     if (access("/usr/bin/perl", X_OK) != 0) {
         house_end(&house);
-        print_message("no perl to connect with\n");
-        skip();
+        suite_skip("missing program: perl");
     }
     outside(house.place.folder, "mkdir -p runtime/belay/control");
     snprintf(in_home, sizeof in_home, "%s/agent", house.home);

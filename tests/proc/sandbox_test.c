@@ -286,7 +286,7 @@ static void the_probe_leaves_no_process_behind(void **state)
     (void)state;
     if (!proc_bubblewrap_find(path, sizeof path, &check)) {
         print_message("%s\n", check.detail);
-        skip();
+        suite_skip("missing program: bwrap");
     }
     assert_int_equal(prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper), 0);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -522,7 +522,7 @@ static void root_may_write_where_another_user_owns(void **state)
 
     (void)state;
     if (geteuid() != 0)
-        skip();
+        suite_skip("needs root");
     place_begin(&place, "/var/tmp");
     assert_int_equal(chown(place.workspace, 65534, 65534), 0);
     assert_int_equal(run(BL_SANDBOX_WORKSPACE, place.workspace, false,
@@ -566,10 +566,8 @@ static void the_network_is_off_unless_allowed(void **state)
     uint16_t port;
 
     (void)state;
-    if (access("/bin/bash", X_OK) != 0) {
-        print_message("no bash to connect with\n");
-        skip();
-    }
+    if (access("/bin/bash", X_OK) != 0)
+        suite_skip("missing program: bash");
     place_begin(&place, "/var/tmp");
     int listener = listen_on_loopback(&port);
     snprintf(script, sizeof script, "exec 2>/dev/null; exec bash -c ': >/dev/tcp/127.0.0.1/%d'",

@@ -13,7 +13,7 @@ void place_begin(struct place *place, const char *parent)
     bl_sandbox_check(&check);
     if (!check.available) {
         print_message("no sandbox here: %s\n", check.detail);
-        skip();
+        suite_skip("no sandbox");
     }
     snprintf(place->folder, sizeof place->folder, "%s/belay-place-XXXXXX", parent);
     assert_non_null(mkdtemp(place->folder));

@@ -1,6 +1,5 @@
 /* Survivors are counted, not assumed: an ordinary user's warden cannot kill processes that became
  * another user, and says how many are left. The test is root: it sees them all, and ends them. */
-#include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,9 @@
 #include <unistd.h>
 
 #include "../../src/proc/parts.h"
+#include "../proof/place.h"
 #include "helpers.h"
 
-#define ORDINARY_USER  65534
-#define OTHER_USER     65533
 #define EXIT_NO_ACCESS 125
 #define AWAIT_MS       30000.0
 
@@ -49,8 +47,8 @@ static int survivor_stop(void *argument)
 _Noreturn static void survivor_play_user(struct rest_case *rest)
 {
     const char *warden = getenv("BELAY_WARDEN");
-    if (setgroups(0, NULL) != 0 || setresgid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) != 0 ||
-        setresuid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) != 0)
+    if (setgroups(0, NULL) != 0 || setresgid(PLACE_USER, PLACE_USER, PLACE_USER) != 0 ||
+        setresuid(PLACE_USER, PLACE_USER, PLACE_USER) != 0)
         _exit(1);
     if (warden != NULL && access(warden, X_OK) != 0)
         _exit(EXIT_NO_ACCESS);
@@ -64,14 +62,7 @@ static void survivor_copy_program(char program[64])
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chmod(folder, 0755), 0);
     snprintf(program, 64, "%s/nasty", folder);
-    struct bl_text bytes = suite_read_file(path_of_nasty());
-    int fd = open(program, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, bytes.data, bytes.size), (ssize_t)bytes.size);
-    assert_int_equal(fchown(fd, OTHER_USER, OTHER_USER), 0);
-    assert_int_equal(fchmod(fd, 04755), 0);
-    close(fd);
-    bl_free((void *)bytes.data);
+    assert_true(place_copy_setuid(path_of_nasty(), program, PLACE_OTHER_USER));
 }
 
 static void survivor_remove_program(char program[64])
@@ -90,7 +81,7 @@ static void survivor_check(struct rest_case rest)
     char byte = 's';
 
     if (geteuid() != 0)
-        skip();
+        suite_skip("needs root");
     marker_make(rest.marker);
     survivor_copy_program(rest.program);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
@@ -112,7 +103,7 @@ static void survivor_check(struct rest_case rest)
     waitpid(user, &status, 0);
     survivor_remove_program(rest.program);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_ACCESS)
-        skip();
+        suite_skip("an ordinary user may not run the warden");
     assert_int_equal(status, 0);
     assert_true(stood && told);
     assert_int_equal(left, rest.strangers);

@@ -118,14 +118,10 @@ static void proof_require(const struct proof_variant *variant)
 {
     const unsigned of_root = PROOF_OWN_MOUNTS | PROOF_HIDDEN_PIDS | PROOF_SETUID_COPY;
     trial_require(variant->container, variant->user);
-    if ((variant->plan->flags & of_root) != 0 && geteuid() != 0) {
-        print_message("mounts and setuid programs need root\n");
-        skip();
-    }
-    if (variant->plan->stop == TRIAL_KILL_WARDEN && !observer_counts()) {
-        print_message("finding the warden needs a writable cgroup v1 hierarchy\n");
-        skip();
-    }
+    if ((variant->plan->flags & of_root) != 0 && geteuid() != 0)
+        suite_skip("needs root");
+    if (variant->plan->stop == TRIAL_KILL_WARDEN && !observer_counts())
+        suite_skip("needs a writable cgroup v1 hierarchy");
 }
 
 void proof_run(void **state)

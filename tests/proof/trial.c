@@ -115,7 +115,7 @@ void trial_require(const char *container, enum trial_user user)
         return;
     print_message("%s as %s: needs root%s\n", container, user == USER_root ? "root" : "a user",
                   strcmp(container, "cgroup2") == 0 ? " and a cgroup2 hierarchy" : "");
-    skip();
+    suite_skip("container mechanism not available");
 }
 
 const char *trial_setuid_copy(void)

@@ -579,7 +579,7 @@ static void R1_another_user_is_not_answered(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip();
+        suite_skip("needs root");
     run_in_loop(stranger, NULL);
 }
 

@@ -126,9 +126,9 @@ static void values_are_decoded_or_refused(void **state)
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
         struct bl_text value;
         bool fine = http_header_value(&arena, bl_text_from(rows[i].value), &value);
-        if (fine != (rows[i].meant != NULL) ||
-            (fine && !bl_text_equal(value, bl_text_from(rows[i].meant))))
-            fail_msg("%s", rows[i].value);
+        suite_fail_if(fine != (rows[i].meant != NULL) ||
+                          (fine && !bl_text_equal(value, bl_text_from(rows[i].meant))),
+                      "%s", rows[i].value);
     }
     bl_arena_done(&arena);
 }

@@ -557,10 +557,8 @@ static void a_full_disk_refuses_what_does_not_fit(void **state BL_UNUSED)
     place_make(&place);
     run_in_loop(look_at_full_disk, &place);
     place_remove(&place);
-    if (no_mount) {
-        print_message("[  SKIPPED ] a_full_disk_refuses_what_does_not_fit: cannot mount here\n");
-        skip();
-    }
+    if (no_mount)
+        suite_skip("needs the right to mount");
 }
 
 STORE_TEST(a_limit_on_file_sizes_refuses_and_leaves_the_session_as_it_was)

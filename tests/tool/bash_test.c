@@ -547,7 +547,7 @@ static void the_sandbox_holds_it_in_the_workspace(void **state)
     bl_sandbox_check(&check);
     if (!check.available) {
         print_message("no sandbox: %s\n", check.detail);
-        skip();
+        suite_skip("no sandbox");
     }
     run_in_loop(sandboxed, &container);
 }

@@ -135,8 +135,7 @@ static void what_a_pattern_cannot_look_into_is_complex(void **state)
         struct bl_arena arena = {0};
         struct command_parts parts;
         command_split(&arena, bl_text_from(commands[i]), &parts);
-        if (parts.complex == NULL)
-            fail_msg("not complex: %s", commands[i]);
+        suite_fail_if(parts.complex == NULL, "not complex: %s", commands[i]);
         bl_arena_done(&arena);
     }
 }
@@ -369,10 +368,10 @@ static void a_pattern_that_is_made_allows_what_it_was_made_for(void **state)
             struct permission_question question = {
                 .tool = "bash", .kind = SUBJECT_COMMAND, .subject = bl_text_from(command)};
             snprintf(rule, sizeof rule, "bash(" BL_TEXT_FORMAT ")", BL_TEXT_ARG(pattern));
-            if (bl_permissions_add(permissions, true, rule, NULL) != 0 ||
-                permission_decide(permissions, &question, reason, sizeof reason) !=
-                    BL_PERMIT_ALLOWED)
-                fail_msg("'%s' does not allow '%s'", rule, command);
+            suite_fail_if(bl_permissions_add(permissions, true, rule, NULL) != 0 ||
+                              permission_decide(permissions, &question, reason, sizeof reason) !=
+                                  BL_PERMIT_ALLOWED,
+                          "'%s' does not allow '%s'", rule, command);
             bl_permissions_free(permissions);
             made++;
         }

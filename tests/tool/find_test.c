@@ -62,9 +62,9 @@ static void wildcards_stand_for_what_git_lets_them(void **state)
         {".a/**", ".a/b/c", WILD_PATH | WILD_NO_HIDDEN, true},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++)
-        if (wild_match(bl_text_from(cases[i].pattern), bl_text_from(cases[i].text),
-                       cases[i].flags) != cases[i].fits)
-            fail_msg("'%s' on '%s'", cases[i].pattern, cases[i].text);
+        suite_fail_if(wild_match(bl_text_from(cases[i].pattern), bl_text_from(cases[i].text),
+                                 cases[i].flags) != cases[i].fits,
+                      "'%s' on '%s'", cases[i].pattern, cases[i].text);
 }
 
 static void hostile_wildcards_take_little_time(void **state)

@@ -114,8 +114,8 @@ static void in_paths_a_star_stays_within_a_folder_and_two_do_not(void **state)
         {"a", "", false},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++)
-        if (path_fits(cases[i].glob, cases[i].path) != cases[i].fits)
-            fail_msg("%s: %s", cases[i].glob, cases[i].path);
+        suite_fail_if(path_fits(cases[i].glob, cases[i].path) != cases[i].fits, "%s: %s",
+                      cases[i].glob, cases[i].path);
 }
 
 /* What the words say, tried in every way: the judge of the one above. */
@@ -167,8 +167,7 @@ static void paths_fit_as_if_everything_had_been_tried(void **state)
             (size > 2 && strcmp(glob + size - 3, "/**") == 0))
             continue;
         bool expected = fits_slowly(glob, path, true);
-        if (path_fits(glob, path) != expected)
-            fail_msg("'%s': '%s': %d", glob, path, expected);
+        suite_fail_if(path_fits(glob, path) != expected, "'%s': '%s': %d", glob, path, expected);
         fitting += expected;
     }
     print_message("           %lu of %lu fit\n", fitting, rounds);

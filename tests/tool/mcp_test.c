@@ -102,8 +102,7 @@ static int opens_slowly(void *argument)
 static void a_modern_server_that_is_slow_to_begin_is_not_taken_for_an_old_one(void **state)
 {
     (void)state;
-    if (suite_rounds(0, 1) == 0)
-        skip();
+    suite_skip_unless_soak();
     run_in_loop(opens_slowly, &container);
 }
 

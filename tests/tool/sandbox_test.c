@@ -68,7 +68,7 @@ static void an_added_folder_that_a_command_replaced_is_refused(void **state)
 {
     (void)state;
     if (!has_sandbox())
-        skip();
+        suite_skip("no sandbox");
     run_in_loop(replaced, NULL);
 }
 
@@ -98,7 +98,7 @@ static void a_redirection_of_git_is_removed(void **state)
 {
     (void)state;
     if (!has_sandbox())
-        skip();
+        suite_skip("no sandbox");
     run_in_loop(redirected, NULL);
 }
 
@@ -178,7 +178,7 @@ static void a_rule_shows_a_secret_to_commands(void **state)
 {
     (void)state;
     if (!has_sandbox())
-        skip();
+        suite_skip("no sandbox");
     run_in_loop(shown, NULL);
 }
 

@@ -409,7 +409,7 @@ static void needs_sandbox(void)
     bl_sandbox_check(&check);
     if (!check.available) {
         print_message("no sandbox: %s\n", check.detail);
-        skip();
+        suite_skip("no sandbox");
     }
 }
 

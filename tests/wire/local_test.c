@@ -368,7 +368,7 @@ static void a_peer_of_another_user_is_not_ours(void **state)
     int listener, status = 0;
     (void)state;
     if (geteuid() != 0)
-        skip();
+        suite_skip("needs root");
     assert_int_equal(bl_local_listen(path_of("a.sock"), 4, &listener, &file, NULL), 0);
     assert_int_equal(chmod(runtime, 0755), 0);
     assert_int_equal(chmod(path_of("a.sock"), 0666), 0);

@@ -62,7 +62,7 @@ static void P10_certificates_that_do_not_fit_are_refused_before_a_byte_is_sent(
     struct front front = {0};
 
     if (!front_available())
-        skip();
+        suite_skip("missing program: nghttpx or openssl");
     front_certify(&front);
     run_in_loop(certificates, &front);
     front_forget(&front);
@@ -172,7 +172,7 @@ static void P12_http2_in_the_clear_answers_again_and_again(void **state BL_UNUSE
     struct front front = {0};
 
     if (!front_available())
-        skip();
+        suite_skip("missing program: nghttpx or openssl");
     run_in_loop(in_the_clear, &front);
 }
 
@@ -181,7 +181,7 @@ static void P12_with_http2_a_stop_closes_the_connection(void **state BL_UNUSED)
     struct front front = {0};
 
     if (!front_available())
-        skip();
+        suite_skip("missing program: nghttpx or openssl");
     front_certify(&front);
     run_in_loop(two_streams, &front);
     front_forget(&front);
@@ -342,7 +342,7 @@ static void P11_what_is_secret_goes_through_a_proxy_in_a_tunnel(void **state BL_
     struct front front = {0};
 
     if (!front_available())
-        skip();
+        suite_skip("missing program: nghttpx or openssl");
     front_certify(&front);
     run_in_loop(through_a_tunnel, &front);
     front_forget(&front);

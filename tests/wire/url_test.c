@@ -154,13 +154,11 @@ static void loopback_is_known_by_name_and_address(void **state)
 
     for (size_t i = 0; i < BL_COUNT(inside); i++) {
         struct bl_url url = {.host = bl_text_from(inside[i])};
-        if (!bl_url_loopback(&url))
-            fail_msg("%s is loopback", inside[i]);
+        suite_fail_if(!bl_url_loopback(&url), "%s is loopback", inside[i]);
     }
     for (size_t i = 0; i < BL_COUNT(outside); i++) {
         struct bl_url url = {.host = bl_text_from(outside[i])};
-        if (bl_url_loopback(&url))
-            fail_msg("%s is not loopback", outside[i]);
+        suite_fail_if(bl_url_loopback(&url), "%s is not loopback", outside[i]);
     }
 }
 

@@ -206,7 +206,7 @@ static void A19_memory_is_bounded_whatever_size_answers_have(void **state BL_UNU
     } shapes[] = {{1024, 4}, {8192, 32}, {(size_t)6 * 1024 * 1024, 4096}};
 
     if (SUITE_SANITIZED)
-        skip();
+        suite_skip("not with a sanitizer"); /* it measures memory */
     for (size_t i = 0; i < BL_COUNT(shapes); i++) {
         struct client client;
         CLIENT_START(&client, YOLO, "--provider", flood_script(shapes[i].size, shapes[i].pieces));
@@ -224,8 +224,7 @@ static void A19_a_client_that_never_reads_is_gone_after_half_a_minute(void **sta
 {
     struct client client;
 
-    if (suite_rounds(0, 1) == 0)
-        skip();
+    suite_skip_unless_soak();
     CLIENT_START(&client, YOLO, "--provider", flood_script(FLOOD_SIZE, 32));
     client_new(&client);
     client_prompt(&client, "flood");

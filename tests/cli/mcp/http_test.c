@@ -143,8 +143,7 @@ static void M7_a_session_without_a_connection_is_ended(void **state)
     struct line line;
 
     (void)state;
-    if (suite_rounds(0, 1) == 0)
-        skip();
+    suite_skip_unless_soak();
     DESK_OPEN_HTTP(&desk, FREE, "--provider", patient_script());
     const char *head = desk_session(&desk);
     line_send(&line, &desk, "POST", head, word_call("1", "run", PROMPT, "\"progressToken\":3"));
@@ -246,7 +245,6 @@ static void a_signal_ends_all_in_order(void **state)
     struct line line;
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     for (unsigned i = 0; i < BL_COUNT(codes); i++) {
         DESK_OPEN_HTTP(&desk, FREE, "--provider", patient_script());
         if (i < 2) {
