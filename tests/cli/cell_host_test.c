@@ -284,7 +284,6 @@ static void a_signal_ends_the_host_and_its_cells(void **state)
     } rows[] = {{SIGINT, 130, "c-1", "SIGINT"}, {SIGTERM, 143, "c-2", "SIGTERM"}};
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     use_own_worker();
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
         serve();

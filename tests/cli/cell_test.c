@@ -236,7 +236,6 @@ static void output_comes_while_it_runs_and_a_signal_ends_it(void **state)
     } rows[] = {{SIGINT, 130}, {SIGTERM, 143}};
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
         START(&held, "cell", "run", source("text('begun'); for (;;) await null;"));
         held_await(&held, "begun\n");
@@ -253,7 +252,6 @@ static void output_comes_while_it_runs_and_a_signal_ends_it(void **state)
 static void a_signal_ends_what_it_had_called(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     held_start(
         &held,
         (const char *const[]){runner_program(), "cell", "run",

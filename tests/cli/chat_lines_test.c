@@ -148,7 +148,6 @@ static void a_signal_stops_the_turn_and_ends_it(void **state)
     } signals[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 130}};
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     for (size_t i = 0; i < BL_COUNT(signals); i++) {
         struct held held;
         int input;

@@ -288,7 +288,6 @@ static void sigterm_stops_keeps_and_exits_143(void **state)
     struct guest guest;
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     guest_chat(&guest, "replies:\n"
                        "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n");
     guest_type(&guest, "go\r");
@@ -334,7 +333,6 @@ static void a_terminal_that_takes_nothing_does_not_hold_up_the_end(void **state)
     int status;
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     guest_chat(&guest, "replies:\n"
                        "  - tools: [{name: bash, input: {command: \"touch begun; sleep 60\"}}]\n");
     guest_paste(&guest, "a long line ");

@@ -110,7 +110,6 @@ static void a_signal_stops_it(void **state)
     static struct talk call = {.config = config, .environment = keyed, .signal = SIGINT};
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     ask_near(&call, 130);
     assert_int_equal(call.requests, 1);
     call.signal = SIGTERM;

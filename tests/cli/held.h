@@ -20,22 +20,6 @@ enum {
     HELD_TERMINAL = -2, /* standard input is a terminal, its own: held->terminal is ours */
 };
 
-/* The thread sanitizer keeps a signal back until the program is about to leave a call that it
- * knows; libuv sleeps in one that it does not know, so that belay, built with it, does not hear a
- * signal while it sleeps. Such tests begin with HELD_NEEDS_SIGNALS. */
-#if defined(__SANITIZE_THREAD__)
-#define HELD_DEAF 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HELD_DEAF 1
-#endif
-#endif
-#ifdef HELD_DEAF
-#define HELD_NEEDS_SIGNALS suite_skip("signals are not heard under TSan")
-#else
-#define HELD_NEEDS_SIGNALS (void)0
-#endif
-
 /* Starts `words` (the program first; ends in NULL). `input`: a descriptor, or as above; `output`: a
  * descriptor, or RUN_KEEP. */
 void held_start(struct held *held, const char *const *words, int input, int output);

@@ -149,7 +149,6 @@ static void a_signal_interrupts_the_reading_of_standard_input(void **state)
     int ends[2];
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     start_waiting(ends, "1h");
     usleep(SUITE_SANITIZED ? 700000 : 200000);
     kill(held.pid, SIGTERM);

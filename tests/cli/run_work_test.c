@@ -227,7 +227,6 @@ static void check_signal(int number, const char *origin, int exit_code)
 static void every_stop_signal_ends_in_one_result_line(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     check_signal(SIGINT, "SIGINT", 130);
     check_signal(SIGTERM, "SIGTERM", 143);
     check_signal(SIGHUP, "SIGHUP", 130);
@@ -242,7 +241,6 @@ static void a_signal_at_any_moment_ends_in_one_result_line(void **state)
     unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 8 : 20, 500);
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     for (unsigned long i = 0; i < rounds; i++) {
         START(&held, "run", "hi", "--provider", script, "--output-format", "stream-json",
               "--continuation-prompt", "more", "--max-turns", "50", "--session", "s", "--sandbox",
@@ -261,7 +259,6 @@ static void a_signal_at_any_moment_ends_in_one_result_line(void **state)
 static void a_tool_dies_with_all_it_started(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     start_stuck(sleeping, "stream-json");
     held_await(&held, "ready");
     assert_true(held_count(&held) >= 3);
@@ -285,7 +282,6 @@ static void a_stopped_tool_has_the_grace_that_was_said(void **state)
     } cases[] = {{"0", false}, {"200ms", false}, {"60s", true}};
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         START(&held, "run", "hi", "--provider", script, FREE, "--output-format", "stream-json",
               "--grace", cases[i].grace);
@@ -304,7 +300,6 @@ static void a_stopped_tool_has_the_grace_that_was_said(void **state)
 static void the_second_signal_cuts_the_grace(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     START(&held, "run", "hi", "--provider",
           stage_script("replies:\n"
                        "  - tools:\n"

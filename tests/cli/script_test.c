@@ -73,7 +73,6 @@ static const char *post(unsigned port, const char *path, const char *body)
 static void a_script_is_served_until_a_signal(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     START(&held, "script", "serve", demo());
     unsigned port = await_port("listening on http://127.0.0.1:");
     held_await(&held, "OLLAMA_HOST=");
@@ -96,7 +95,6 @@ static void a_script_is_served_until_a_signal(void **state)
 static void with_json_each_line_is_an_object(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     START(&held, "script", "serve", demo(), "--json", "--port", "0");
     unsigned port = await_port("\"url\":\"http://127.0.0.1:");
     assert_string_equal(held_out(&held),
@@ -123,7 +121,6 @@ static void a_signal_ends_what_is_under_way(void **state)
     char byte;
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     START(&held, "script", "serve",
           stage_file("wedge.yaml", "replies: [{wedge: before_first_token}]\n"));
     int fd = connect_to(await_port("listening on http://127.0.0.1:"));

@@ -52,7 +52,6 @@ static int first_and_later(void *argument)
 static void the_first_signal_stops_and_each_later_one_hurries(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     run_in_loop(first_and_later, NULL);
 }
 
@@ -83,7 +82,6 @@ static int claimed(void *argument)
 static void work_that_is_done_leaves_the_signal_to_what_follows(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     run_in_loop(claimed, NULL);
 }
 
@@ -110,7 +108,6 @@ static void signals_that_were_held_back_come_when_somebody_listens(void **state)
     sigset_t mask;
 
     (void)state;
-    HELD_NEEDS_SIGNALS;
     cli_signals_block(&signals);
     kill(getpid(), SIGINT);
     run_in_loop(held_back, &signals);

@@ -596,7 +596,6 @@ static void a_client_that_goes_and_a_signal_end_those_who_serve(void **state)
     (void)state;
     check_served("acp", "1", 0, 0);
     check_served("mcp", "\"2025-11-25\"", 0, 0);
-    HELD_NEEDS_SIGNALS;
     check_served("acp", "1", SIGTERM, 143);
     check_served("acp", "1", SIGINT, 130);
     check_served("mcp", "\"2025-11-25\"", SIGTERM, 143);
@@ -605,7 +604,6 @@ static void a_client_that_goes_and_a_signal_end_those_who_serve(void **state)
 static void over_http_the_address_and_the_token_file_are_told(void **state)
 {
     (void)state;
-    HELD_NEEDS_SIGNALS;
     START(&served, "mcp", "--http", "--token-file", stage_path("work/token"), "--provider",
           "script");
     for (unsigned i = 0; i < 3000 && strstr(held_err(&served), "token is in") == NULL; i++)

@@ -175,7 +175,6 @@ static void sigterm_stops_all(void **state BL_UNUSED)
 {
     struct client client;
 
-    HELD_NEEDS_SIGNALS;
     CLIENT_START(&client, YOLO, "--provider", trap_script());
     client_new(&client);
     int64_t prompt = client_prompt(&client, "trap");

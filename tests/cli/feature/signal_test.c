@@ -44,7 +44,6 @@ static void drain_by(int number, const char *name, int exit_code)
 {
     unsigned long drain_ms = suite_rounds(300, 2000);
     struct held held = {0};
-    HELD_NEEDS_SIGNALS;
     field_tasks("A B C",
                 field_player("player", stage_printf("touch %s-$BELAY_TASK\n"
                                                     "[ $BELAY_TASK = A ] && exec sleep 30\n"
@@ -101,7 +100,6 @@ static void F21_what_ends_in_the_drain_is_kept(void **state)
 {
     struct held held = {0}, next = {0};
     (void)state;
-    HELD_NEEDS_SIGNALS;
     field_tasks("A",
                 field_player("player", stage_printf("touch %s\n"
                                                     "while [ ! -e %s ]; do sleep 0.01; done",
@@ -142,7 +140,6 @@ static void F22_a_second_interrupt_stops_at_once(void **state)
     static const char *const tasks[] = {"A", "B", "C", NULL};
     struct held held = {0};
     (void)state;
-    HELD_NEEDS_SIGNALS;
     field_tasks("A B C",
                 field_player("player", stage_printf("trap '' TERM INT HUP\n"
                                                     "setsid sleep 60 &\n"
