@@ -1,6 +1,7 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,10 +40,48 @@ static int suite_case_teardown(void **state)
     return each->test->teardown_func(&each->state);
 }
 
+#if defined(__SANITIZE_THREAD__)
+void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t size);
+
+/* By what a signal handler may call. */
+static void suite_crash_say(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0 || write(STDERR_FILENO, "\n", 1) < 0)
+        return;
+}
+
+/* cmocka only says that there was a crash, and the sanitizer cannot walk the stack of a fiber. */
+static void suite_crashed(int number)
+{
+    void *frames[64];
+    char line[512];
+    int count = backtrace(frames, (int)BL_COUNT(frames));
+    snprintf(line, sizeof line, "signal %d, stack:", number);
+    suite_crash_say(line);
+    for (int i = 0; i < count; i++) {
+        __sanitizer_symbolize_pc(frames[i], "    %p in %f %L", line, sizeof line);
+        suite_crash_say(line);
+    }
+    signal(number, SIG_DFL); /* and the instruction is tried again */
+}
+
+static void suite_catch_crashes(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    void *frame;
+    backtrace(&frame, 1); /* loads a library the first time: not in a handler */
+    for (size_t i = 0; i < BL_COUNT(numbers); i++)
+        signal(numbers[i], suite_crashed);
+}
+#else
+static void suite_catch_crashes(void) {}
+#endif
+
 static void suite_case_run(void **state)
 {
     struct suite_case *each = *state;
     started++;
+    suite_catch_crashes();
     atomic_store(&assertions, 0);
     each->test->test_func(&each->state);
     if (atomic_load(&assertions) == 0)
