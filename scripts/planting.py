@@ -53,7 +53,7 @@ class Copy:
     def _call(self, words):
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
-            raise Broken("\n".join(done.stdout.splitlines()[-OUTPUT_LINES:]))
+            raise Broken(last_lines(done.stdout))
 
     def _update(self):
         """Makes the copy's files those of the checkout; what is the same keeps its time, so little is built."""
@@ -117,7 +117,7 @@ class Copy:
         limit_s = self.took_s.get((suite, *patterns), test["timeout"]) * PATIENCE + PATIENCE_S
         code, output = self.run(test["cmd"] + list(patterns), environment, limit_s)
         if code == 0:
-            return None
+            return None if "[ RUN" in output else f"no test is called {' '.join(patterns)}"
         return "it did not end" if code == 124 else failed_test(output)
 
     def baseline(self, suite, patterns=()):
@@ -142,6 +142,10 @@ def failed_test(output):
     """The name of the test that was running at the end, or the last line."""
     names = [line.split("]", 1)[1].strip() for line in output.splitlines() if line.startswith("[ RUN")]
     return names[-1] if names else (output.strip().splitlines() or ["no output"])[-1]
+
+
+def last_lines(text):
+    return "\n".join(text.splitlines()[-OUTPUT_LINES:])
 
 
 def read(path):
