@@ -596,6 +596,98 @@ static void haste_cuts_the_grace_of_a_stop(void **state)
     run_in_loop(hurried, &container);
 }
 
+/* ---- A stop after the end ---- */
+
+/* Stops it, without a grace, when what it left behind has been asked to end: its own end is known
+ * by then. */
+static int stop_the_rest(void *argument)
+{
+    struct haste *haste = argument;
+    while (haste->job.heard == 0 && bl_sleep(MS) == 0)
+        continue;
+    bl_command_hurry(&haste->control);
+    bl_scope_set_deadline(&haste->scope, bl_now_ns());
+    return 0;
+}
+
+static int stopped_too_late(void *argument)
+{
+    static const char *const words[] = {
+        "/bin/sh", "-c", "(trap 'echo asked' TERM; while :; do sleep 1; done) & exit 3", NULL};
+    static struct haste haste;
+    struct job *job = &haste.job;
+    struct bl_receipt receipt;
+    struct bl_nursery nursery;
+    JOB_INIT(job, *(enum bl_mechanism *)argument, "plain");
+    tool_set_command(&job->tool, words);
+    job->command.options.grace_ms = 60000;
+    haste.control = (struct bl_command_control){0};
+    job->command.control = &haste.control;
+    bl_scope_init(&haste.scope, bl_scope_current());
+    bl_receipt_open(&receipt, &haste.scope, "run_test");
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "stop", stop_the_rest, &haste, NULL), 0);
+    struct bl_scope *outer = bl_scope_enter(&haste.scope);
+    CHECK_EQUAL(job_run(job), BL_ETIMEDOUT);
+    bl_scope_enter(outer);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(job->end.how, BL_END_EXITED);
+    CHECK_EQUAL(job->end.status, 3);
+    CHECK(job->end.left_behind > 0);
+    check_receipt(&receipt, job, "finished", "KILL");
+    bl_receipt_close(&receipt);
+    bl_scope_done(&haste.scope);
+    job_done(job);
+    return 0;
+}
+
+static void a_command_that_had_ended_when_the_stop_came_is_finished(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stopped_too_late, &container);
+}
+
+/* Few machines have a process that cannot be killed, and a receipt must say so all the same. */
+static int unit_of_survivors(void *argument)
+{
+    static const struct bl_warden_end ends[] = {
+        {.how = BL_END_STOPPED, .survivors = 2, .mechanism = BL_MECHANISM_SUBREAPER},
+        {.how = BL_END_STOPPED,
+         .survivors = BL_SURVIVORS_UNKNOWN,
+         .unverified = "why",
+         .mechanism = BL_MECHANISM_SUBREAPER},
+    };
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(ends); i++) {
+        struct bl_scope scope, *outer = bl_scope_current();
+        struct bl_receipt receipt;
+        struct bl_unit unit;
+        struct bl_buffer line;
+        bl_scope_init(&scope, outer);
+        bl_receipt_open(&receipt, &scope, "run_test");
+        bl_scope_enter(&scope);
+        bl_unit_begin(&unit, BL_UNIT_TOOL, "call_1", "bash");
+        bl_scope_enter(outer);
+        bl_scope_stop(&scope, BL_STOP_USER, "test");
+        bl_command_unit_end(&unit, &ends[i]);
+        CHECK_EQUAL(bl_receipt_survivors(&receipt), ends[i].survivors);
+        bl_buffer_init(&line, 4096);
+        CHECK_EQUAL(bl_receipt_line(&receipt, &line), 0);
+        CHECK(bl_text_ends_with(bl_buffer_text(&line), i == 0 ? BL_TEXT("running: 2 processes.")
+                                                              : BL_TEXT("not verify: why.")));
+        bl_buffer_done(&line);
+        bl_receipt_close(&receipt);
+        bl_scope_done(&scope);
+    }
+    return 0;
+}
+
+static void survivors_of_a_command_are_in_the_receipt(void **state)
+{
+    (void)state;
+    run_in_loop(unit_of_survivors, NULL);
+}
+
 static int not_started(void *argument)
 {
     static struct job job;
@@ -627,6 +719,8 @@ SUITE(command, IN_EACH(ten_mebibytes_of_output_keep_head_tail_and_count),
       IN_EACH(an_output_that_is_held_from_outside_holds_up_nobody),
       IN_EACH(a_deadline_stops_the_command_and_the_receipt_says_aborted),
       IN_EACH(a_deadline_kills_the_command_and_the_receipt_says_killed),
+      IN_EACH(a_command_that_had_ended_when_the_stop_came_is_finished),
+      cmocka_unit_test(survivors_of_a_command_are_in_the_receipt),
       IN_EACH(what_a_tool_writes_in_its_grace_is_heard),
       IN_EACH(a_scope_that_has_stopped_starts_nothing),
       IN_EACH(a_stop_in_the_middle_of_a_start_leaves_nobody),
