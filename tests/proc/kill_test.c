@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -522,9 +524,93 @@ static void records_that_cannot_be_written_prove_nothing(void **state)
     assert_int_equal(status, 0);
 }
 
+/* As a belay that was killed in mid-spawn leaves it: its lifeline is at its end from the start. */
+static void a_warden_whose_lifeline_has_ended_starts_nothing(void **state)
+{
+    char program[PATH_MAX], owner[16], file[] = "/tmp/belay-kill-XXXXXX";
+    int made = mkstemp(file), lifeline[2], control[2], status = -1;
+    pid_t warden;
+    posix_spawn_file_actions_t actions;
+
+    (void)state;
+    bl_program_find("belay-warden", "BELAY_WARDEN", program, sizeof program);
+    snprintf(owner, sizeof owner, "%d", (int)getpid());
+    char *const words[] = {"warden", "1", owner, "-1", "0",  "0",  "0",
+                           "0",      "0", "-",   "rm", "-f", file, NULL};
+    assert_true(made >= 0 && pipe(lifeline) == 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, control), 0);
+    close(lifeline[1]);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, lifeline[0], WARDEN_LIFELINE + 100);
+    posix_spawn_file_actions_adddup2(&actions, control[1], WARDEN_CONTROL);
+    posix_spawn_file_actions_adddup2(&actions, WARDEN_LIFELINE + 100, WARDEN_LIFELINE);
+    assert_int_equal(posix_spawn(&warden, program, &actions, NULL, words, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    assert_int_equal(waitpid(warden, &status, 0), warden);
+    bool kept = unlink(file) == 0;
+    close(lifeline[0]);
+    close(control[0]);
+    close(control[1]);
+    close(made);
+    assert_true(kept);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+/* In a process of its own: what is claimed when its wardens have left these on record. Returns 0
+ * when that is no more than they say. */
+static int settle_records(const struct record *records, size_t count, uint32_t survivors,
+                          const char *unverified)
+{
+    struct bl_wardens_end end;
+    int64_t started = (int64_t)tree_started(proc_view(), getpid());
+    if (bl_proc_protect(NULL) != 0)
+        return 1;
+    for (size_t i = 0; i < count; i++)
+        if (!record_write(proc_records_fd(), proc_record_take(), &records[i]))
+            return 2;
+    bl_wardens_settle(getpid(), started, &end);
+    bl_proc_protect_end();
+    return end.survivors == survivors && strcmp(end.unverified, unverified) == 0 ? 0 : 3;
+}
+
+static void finding_5_the_next_belay_claims_what_the_records_say(void **state)
+{
+#define RECORD(container, number, why)                                                             \
+    {                                                                                              \
+        .magic = RECORD_MAGIC, .state = RECORD_ENDED, .pid = 2, .mechanism = (container),          \
+        .survivors = (number), .doubt = (why)                                                      \
+    }
+    static const struct {
+        struct record records[2];
+        uint32_t survivors;
+        const char *unverified;
+    } cases[] = {
+        {{RECORD(BL_MECHANISM_SUBREAPER, 2, 0), RECORD(BL_MECHANISM_CGROUP2, 1, 0)}, 3, ""},
+        {{RECORD(BL_MECHANISM_SUBREAPER, 0, 0),
+          RECORD(BL_MECHANISM_SUBREAPER, WARDEN_UNKNOWN, WARDEN_DOUBT_MOVING)},
+         BL_SURVIVORS_UNKNOWN,
+         "processes were still starting and ending"},
+        {{RECORD(BL_MECHANISM_PIDNS, 0, 0), RECORD(BL_MECHANISM_SUBREAPER, 0, 0)}, 0, ""},
+    };
+#undef RECORD
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(settle_records(cases[i].records, BL_COUNT(cases[i].records), cases[i].survivors,
+                                 cases[i].unverified));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
 SUITE(kill, IN_EACH(finding_5_the_records_of_a_killed_belay_say_what_its_wardens_proved),
       IN_EACH(finding_5_without_a_warden_only_a_namespace_is_evidence),
       cmocka_unit_test(finding_5_a_process_without_records_is_unknown),
+      cmocka_unit_test(finding_5_the_next_belay_claims_what_the_records_say),
+      cmocka_unit_test(a_warden_whose_lifeline_has_ended_starts_nothing),
       cmocka_unit_test(records_that_cannot_be_written_prove_nothing),
       IN_EACH(nothing_survives_belay_killed_at_any_moment),
       IN_EACH(the_tree_of_a_killed_warden_is_adopted_and_swept),
