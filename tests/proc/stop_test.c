@@ -416,7 +416,97 @@ static void a_warden_frozen_in_a_cgroup_is_replaced(void **state)
     run_in_loop(stop_frozen_warden, &container);
 }
 
-SUITE(stop,
+/* ---- What a warden reports ---- */
+
+/* A script in place of a warden: it reports that it has started, sends the message and exits. */
+struct report {
+    struct warden_message message;
+    bool by_child; /* sends the message */
+    int exit_code;
+    uint32_t survivors;
+    int how;
+    const char *unverified;
+    char script[32];
+};
+
+static void report_write(FILE *file, const struct warden_message *message)
+{
+    const unsigned char *bytes = (const unsigned char *)message;
+    fputs("printf '", file);
+    for (size_t i = 0; i < sizeof *message; i++)
+        fprintf(file, "\\%03o", bytes[i]);
+    fprintf(file, "' >&%d\n", WARDEN_CONTROL);
+}
+
+static void report_write_script(struct report *report)
+{
+    snprintf(report->script, sizeof report->script, "/tmp/belay-report-XXXXXX");
+    FILE *file = fdopen(mkstemp(report->script), "w");
+    fputs("#!/bin/sh\n", file);
+    report_write(file, &(struct warden_message){.type = WARDEN_STARTED});
+    fputs(report->by_child ? "(\n" : "", file);
+    report_write(file, &report->message);
+    fprintf(file, "%sexit %d\n", report->by_child ? ")\n" : "", report->exit_code);
+    fchmod(fileno(file), 0700);
+    fclose(file);
+}
+
+static int take_report(void *argument)
+{
+    const struct report *report = argument;
+    struct bl_warden_end end = {0};
+    struct tool tool;
+    TOOL_INIT(&tool, BL_MECHANISM_SUBREAPER, "plain");
+    char *warden = strdup(getenv("BELAY_WARDEN"));
+    setenv("BELAY_WARDEN", report->script, 1);
+    int code = tool_start(&tool);
+    setenv("BELAY_WARDEN", warden, 1);
+    free(warden);
+    if (code == 0) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, report->how);
+        CHECK_EQUAL(end.survivors, report->survivors);
+        CHECK_EQUAL(strcmp(end.unverified, report->unverified), 0);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_report_counts_when_the_warden_sent_it_and_exited_with_0(void **state)
+{
+#define QUIET(number, why)                                                                         \
+    {                                                                                              \
+        .type = WARDEN_QUIET, .b = (number), .e = (why)                                            \
+    }
+    static const char lost[] = "the warden was killed, and this program does not adopt orphans";
+    static struct report reports[] = {
+        {.message = QUIET(0, 0), .how = BL_END_STOPPED, .unverified = ""},
+        {.message = QUIET(2, 0), .survivors = 2, .how = BL_END_STOPPED, .unverified = ""},
+        {.message = QUIET(WARDEN_UNKNOWN, WARDEN_DOUBT_MOVING),
+         .survivors = BL_SURVIVORS_UNKNOWN,
+         .how = BL_END_STOPPED,
+         .unverified = "processes were still starting and ending"},
+        {.message = QUIET(0, 0),
+         .by_child = true,
+         .survivors = BL_SURVIVORS_UNKNOWN,
+         .how = BL_END_LOST,
+         .unverified = lost},
+        {.message = QUIET(0, 0),
+         .exit_code = 1,
+         .survivors = BL_SURVIVORS_UNKNOWN,
+         .how = BL_END_LOST,
+         .unverified = lost},
+    };
+#undef QUIET
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(reports); i++) {
+        report_write_script(&reports[i]);
+        run_in_loop(take_report, &reports[i]);
+        unlink(reports[i].script);
+    }
+}
+
+SUITE(stop, cmocka_unit_test(a_report_counts_when_the_warden_sent_it_and_exited_with_0),
       {"a_warden_frozen_in_a_cgroup_is_replaced", a_warden_frozen_in_a_cgroup_is_replaced, NULL,
        NULL, &each_container[1]},
       IN_EACH(a_plain_tool_ends_when_asked),
