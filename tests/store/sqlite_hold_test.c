@@ -25,6 +25,12 @@ static void check_receipt(const struct place *place, const char *id, const char 
                             BL_TEXT("owner_died")));
         CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/0/id"))),
                             bl_text_from(turn)));
+        /* It left no record of its processes. */
+        CHECK(bl_json_is(bl_json_get(value, BL_TEXT("survivors")), BL_JSON_NULL));
+        CHECK(bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("unverified"))),
+                            BL_TEXT("no record of its processes was found")));
+        CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/0/fate"))),
+                            BL_TEXT("unknown")));
     }
     bl_json_schema_free(schema);
     bl_free((void *)(uintptr_t)source.data);
