@@ -205,6 +205,7 @@ SCENE(late_stop_without_a_next_turn_leaves_the_run_completed)
     play(stage, &options, &result);
     CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(bl_run_exit_code(&result), 0);
+    CHECK(!result.cancel_observed);
     CHECK(has(result.receipt, "\"fate\":\"finished\""));
     CHECK(bl_text_equal(bl_text_from(stage->stored_receipt), result.receipt));
     CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
