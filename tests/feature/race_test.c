@@ -17,6 +17,7 @@ struct played {
     uint64_t cancel_ns; /* 0: nobody cancels */
     bool graced;
     int exit_code;
+    bool stopped[TASKS];       /* its scope was; else it was claimed */
     struct bl_text row[TASKS]; /* the last that was stored */
     unsigned ended[TASKS];     /* task_ended events in the journal */
     char told[TASKS][32];      /* decision in the listener's event */
@@ -321,8 +322,10 @@ static void look(struct bl_feature *feature, struct played *played)
     struct bl_error *error = bl_zalloc(sizeof *error);
     bl_arena_init(&arena);
     CHECK_EQUAL(bl_feature_live(feature, &arena, &view, error), 0);
-    for (size_t i = 0; i < TASKS; i++)
+    for (size_t i = 0; i < TASKS; i++) {
+        played->stopped[i] = bl_scope_stopped(&feature->tasks[i].main.scope);
         bl_text_into(played->shown[i], 32, bl_task_decision_name(view->tasks[i].decision));
+    }
     bl_arena_done(&arena);
     bl_free(error);
 }
@@ -410,6 +413,10 @@ static void check_played(struct played *played, unsigned counts[4])
             fail_msg("seed %llu, task %zu: %s is %s, with %u receipts",
                      (unsigned long long)played->seed, i, stored, bl_task_state_name(row.state),
                      played->receipts[i]);
+        if (played->stopped[i] == (strcmp(stored, "approved") == 0))
+            fail_msg("seed %llu, task %zu: %s, and its scope was %s",
+                     (unsigned long long)played->seed, i, stored,
+                     played->stopped[i] ? "stopped" : "claimed");
         counts[strcmp(stored, "approved") == 0        ? 0
                : strcmp(stored, "approved_late") == 0 ? 1
                : strcmp(stored, "timeout") == 0       ? 2
