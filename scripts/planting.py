@@ -12,7 +12,7 @@ import subprocess
 import time
 
 BUILD_OPTIONS = ["--buildtype=plain", "-Dc_args=-O1 -g0 -w", "-Dtests=true", "-Db_lto=false", "--wrap-mode=nofallback"]
-PROGRAMS = ["belay", "belay-warden", "belay-cell-worker"]
+PROGRAMS = ["belay-warden"]  # besides what a suite says that it depends on
 # What a slow moment of the machine may add to a test that took so long without a fault.
 PATIENCE, PATIENCE_S = 4, 20
 OUTPUT_LINES = 15  # of a failed build or test, to show
