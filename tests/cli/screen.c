@@ -38,6 +38,8 @@ static int push_line(int count, const VTermScreenCell *cells, void *context)
     return 1;
 }
 
+/* libvterm writes the right half of a wide character beside its left half without asking whether
+ * there is such a column: one that the new width cuts in half is blank, as in other terminals. */
 static int pop_line(int count, VTermScreenCell *cells, void *context)
 {
     struct screen *screen = context;
@@ -47,6 +49,8 @@ static int pop_line(int count, VTermScreenCell *cells, void *context)
     struct gone_line *line = &screen->gone[--screen->gone_count];
     for (int i = 0; i < count; i++)
         cells[i] = i < line->count ? line->cells[i] : (VTermScreenCell){.width = 1};
+    if (count > 0 && cells[count - 1].width > 1)
+        cells[count - 1] = (VTermScreenCell){.width = 1};
     bl_free(line->cells);
     return 1;
 }
