@@ -88,7 +88,7 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in agent cell feature fiber json proc rpc search start turn wire; do build/bench/$$program || exit 1; done
+	@for program in agent cell feature fiber json markdown proc rpc search start turn wire; do build/bench/$$program || exit 1; done
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz

@@ -131,18 +131,11 @@ void markdown_resize(struct markdown *markdown, size_t columns);
 
 /* ---- markdown_block.c ------------------------------------------------------------------------ */
 
-#define MARKDOWN_FLAGS (MD_DIALECT_GITHUB | MD_FLAG_NOHTMLBLOCKS) /* of md4c */
-
 /* A whole text at once: lines of at most `columns` (at least 4), appended. What would take too much
  * work (tables of more than 64 columns, say) is shown as it is written. */
 void markdown_render(struct bl_text text, size_t columns, bool colours, struct bl_buffer *out);
 /* One line of a code block, without its LF. */
 void markdown_render_code(struct bl_text line, size_t columns, bool colours, struct bl_buffer *out);
-
-/* ---- markdown_entity.c ----------------------------------------------------------------------- */
-
-/* "&amp;", "&#38;", "&#x26;": the character, in `out`, or the text as it is. */
-struct bl_text markdown_entity(struct bl_text entity, char out[4]);
 
 /* ---- markdown_table.c ------------------------------------------------------------------------ */
 

@@ -19,9 +19,8 @@
  * Accepted: a reference ([text][1]) is resolved within its own block only, and definitions of
  * references in a block of their own are shown as they are written; a block longer than BLOCK_MAX
  * is cut at a line, and a line longer than LINE_MAX at a blank. */
-#include <md4c.h>
-
 #include "chat.h"
+#include "markdown_parse.h"
 
 #define LINE_MAX_SIZE  ((size_t)16 * 1024)
 #define LINE_CUT_SIZE  ((size_t)1024) /* how far back a blank is looked for */
@@ -297,79 +296,6 @@ static void take_fence_line(struct markdown *markdown, const struct line *line)
     render_fence_line(markdown, line, &markdown->done);
 }
 
-/* ---- What is open at the end of a text ------------------------------------------------------- */
-
-struct probe {
-    unsigned depth; /* of containers */
-    bool code;
-    bool outermost_code; /* the newest text stands in code, and in no container */
-};
-
-static bool is_container(MD_BLOCKTYPE type)
-{
-    return type == MD_BLOCK_QUOTE || type == MD_BLOCK_UL || type == MD_BLOCK_OL ||
-           type == MD_BLOCK_LI;
-}
-
-static int probe_enter(MD_BLOCKTYPE type, void *detail, void *context)
-{
-    struct probe *probe = context;
-
-    (void)detail;
-    probe->depth += is_container(type) ? 1 : 0;
-    probe->code = type == MD_BLOCK_CODE;
-    return 0;
-}
-
-static int probe_leave(MD_BLOCKTYPE type, void *detail, void *context)
-{
-    struct probe *probe = context;
-
-    (void)detail;
-    probe->depth -= is_container(type) ? 1 : 0;
-    probe->code = false;
-    return 0;
-}
-
-static int probe_span(MD_SPANTYPE type, void *detail, void *context)
-{
-    (void)type;
-    (void)detail;
-    (void)context;
-    return 0;
-}
-
-static int probe_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE size, void *context)
-{
-    struct probe *probe = context;
-
-    (void)type;
-    (void)text;
-    (void)size;
-    probe->outermost_code = probe->code && probe->depth == 0;
-    return 0;
-}
-
-/* A line without an indent after `text` would be code in no container. */
-static bool ends_in_code(struct bl_text text)
-{
-    static const MD_PARSER parser = {.flags = MARKDOWN_FLAGS,
-                                     .enter_block = probe_enter,
-                                     .leave_block = probe_leave,
-                                     .enter_span = probe_span,
-                                     .leave_span = probe_span,
-                                     .text = probe_text};
-    struct probe probe = {0};
-    struct bl_buffer probed;
-
-    bl_buffer_init(&probed, SIZE_MAX / 2);
-    bl_buffer_append(&probed, text);
-    bl_buffer_append(&probed, BL_TEXT("\nx\n"));
-    md_parse(probed.data, (MD_SIZE)probed.size, &parser, &probe);
-    bl_buffer_done(&probed);
-    return probe.outermost_code;
-}
-
 /* ---- Taking lines ---------------------------------------------------------------------------- */
 
 /* Whether a fence belongs to an item of a list, which stands at least two columns in. */
@@ -381,7 +307,7 @@ static bool is_outermost_fence(struct markdown *markdown, const struct line *lin
     if (!markdown->list || line->indent < 2 || ++markdown->probes > PROBES_MAX)
         return true;
     bl_buffer_append(block, line->text);
-    bool outermost = ends_in_code(bl_buffer_text(block));
+    bool outermost = markdown_ends_in_code(bl_buffer_text(block));
     block->size = size;
     return outermost;
 }

@@ -1,151 +1,18 @@
-/* What md4c tells of a text becomes lines.
+/* The tree of a text becomes lines.
  *
- * Design notes. Containers (quotes, lists, items) are levels; each has a mark for its first line
- * and blanks or a bar for the others. What stands in them is a leaf: laid out by text_wrap behind
- * the marks of all levels. Where blocks are set off by an empty line it is only noted at first, and
- * written before the next line, if there is one.
- *
- * Line breaks stay where they are: who writes to a terminal means them. Raw HTML is text. Without
+ * Line breaks stay where they are: in a terminal they are meant. Raw HTML is text. Without
  * colours the marks of emphasis, code and headings stay. */
-#include <md4c.h>
-#include <stdio.h>
+#include <cmark-gfm-core-extensions.h>
 
-#include "chat.h"
+#include "markdown_render.h"
 
 #define LABEL_INDENT "  "
 #define CODE_INDENT  "    "
 #define URL_MAX      ((size_t)4096)
 
-struct level {
-    enum {
-        LEVEL_QUOTE,
-        LEVEL_LIST,
-        LEVEL_ITEM,
-    } type;
-    bool filled; /* something stands in it: what comes next is set off */
-    bool tight;  /* of a list and its items: that is not set off */
-    bool begun;  /* its first line was written */
-    bool ordered;
-    char delimiter;
-    unsigned number;
-    char mark[32]; /* before the first line */
-    char rest[32]; /* before the others; as wide */
-    size_t width;
-};
-
-struct renderer {
-    struct bl_buffer *out;
-    size_t start; /* of `out`, when it began */
-    size_t columns;
-    bool colours;
-    struct level *levels;
-    size_t level_count, level_capacity;
-    bool gap; /* an empty line is due */
-    size_t gap_levels;
-    struct text_wrap wrap;
-    bool leaf; /* `wrap` is in use */
-    struct bl_buffer first_indent, indent;
-    unsigned strong, emphasis, strike, code_span, link, image, heading;
-    bool code_block;
-    struct bl_buffer link_text, link_url, image_url;
-    bool table_open, cell_open;
-    struct markdown_table table;
-};
-
-/* ---- Levels and lines ------------------------------------------------------------------------ */
-
-static struct level *top_level(struct renderer *renderer)
-{
-    return renderer->level_count == 0 ? NULL : &renderer->levels[renderer->level_count - 1];
-}
-
-static void push_level(struct renderer *renderer, struct level level)
-{
-    if (renderer->level_count == renderer->level_capacity) {
-        renderer->level_capacity = renderer->level_capacity * 2 + 8;
-        renderer->levels =
-            bl_realloc(renderer->levels, renderer->level_capacity * sizeof *renderer->levels);
-    }
-    renderer->levels[renderer->level_count++] = level;
-}
-
-/* The marks of the first `count` levels; of those that leave too little room, none. */
-static size_t add_marks(struct renderer *renderer, size_t count, bool rest, struct bl_buffer *out)
-{
-    size_t width = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct level *level = &renderer->levels[i];
-        if (width + level->width > renderer->columns / 2)
-            break;
-        bl_buffer_append(out, bl_text_from(rest || level->begun ? level->rest : level->mark));
-        width += level->width;
-    }
-    return width;
-}
-
-static void write_gap(struct renderer *renderer)
-{
-    struct bl_buffer *out = renderer->out;
-
-    if (!renderer->gap)
-        return;
-    renderer->gap = false;
-    if (out->size == renderer->start)
-        return;
-    size_t levels = renderer->gap_levels;
-    add_marks(renderer, levels < renderer->level_count ? levels : renderer->level_count, true, out);
-    while (out->size > renderer->start && out->data[out->size - 1] == ' ')
-        out->size--;
-    bl_buffer_append_byte(out, '\n');
-}
-
-static void open_leaf(struct renderer *renderer, const char *more)
-{
-    if (renderer->leaf)
-        return;
-    write_gap(renderer);
-    bl_buffer_clear(&renderer->first_indent);
-    bl_buffer_clear(&renderer->indent);
-    size_t count = renderer->level_count;
-    size_t width = add_marks(renderer, count, false, &renderer->first_indent);
-    add_marks(renderer, count, true, &renderer->indent);
-    bl_buffer_append(&renderer->first_indent, bl_text_from(more));
-    bl_buffer_append(&renderer->indent, bl_text_from(more));
-    renderer->wrap.first_indent = bl_buffer_text(&renderer->first_indent);
-    renderer->wrap.indent = bl_buffer_text(&renderer->indent);
-    renderer->wrap.indent_width = width + strlen(more);
-    renderer->wrap.first_done = false;
-    renderer->leaf = true;
-    for (size_t i = 0; i < count; i++)
-        renderer->levels[i].begun = true;
-}
-
-static void close_leaf(struct renderer *renderer)
-{
-    if (renderer->leaf)
-        text_wrap_end_line(&renderer->wrap);
-    renderer->leaf = false;
-}
-
-/* Something begins within the innermost level: is it set off from what is there? */
-static void begin_block(struct renderer *renderer)
-{
-    struct level *parent = top_level(renderer);
-
-    close_leaf(renderer);
-    /* At the outermost level all blocks are; write_gap knows the first. */
-    if (!renderer->gap && (parent == NULL || (parent->filled && !parent->tight))) {
-        renderer->gap = true;
-        renderer->gap_levels = renderer->level_count;
-    }
-    if (parent != NULL)
-        parent->filled = true;
-}
-
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static struct text_style current_style(const struct renderer *renderer)
+static struct text_style block_current_style(const struct markdown_renderer *renderer)
 {
     struct text_style style = {.bold = renderer->strong > 0 || renderer->heading > 0,
                                .italic = renderer->emphasis > 0,
@@ -158,133 +25,151 @@ static struct text_style current_style(const struct renderer *renderer)
     return style;
 }
 
-static void put_styled(struct renderer *renderer, struct bl_text text,
-                       const struct text_style *style)
+static void block_put_styled(struct markdown_renderer *renderer, struct bl_text text,
+                             const struct text_style *style)
 {
     if (renderer->cell_open) {
         markdown_table_add_text(&renderer->table, text, style);
         return;
     }
-    if (!renderer->leaf) {
-        struct level *parent = top_level(renderer);
-        /* In a tight list the text stands in its item, without a paragraph around it. */
-        if (parent != NULL)
-            parent->filled = true;
-    }
-    open_leaf(renderer, "");
+    markdown_open_leaf(renderer, "");
     text_wrap_add(&renderer->wrap, text, style);
 }
 
-static void put(struct renderer *renderer, struct bl_text text)
+static void block_put(struct markdown_renderer *renderer, struct bl_text text)
 {
-    struct text_style style = current_style(renderer);
+    struct text_style style = block_current_style(renderer);
 
     if (renderer->link > 0 && renderer->link_text.size < URL_MAX)
         bl_buffer_append(&renderer->link_text, text);
-    put_styled(renderer, text, &style);
+    block_put_styled(renderer, text, &style);
 }
 
 /* A mark that stands for a style where there are none. */
-static void put_mark(struct renderer *renderer, const char *mark)
+static void block_put_mark(struct markdown_renderer *renderer, const char *mark)
 {
-    struct text_style style = current_style(renderer);
+    struct text_style style = block_current_style(renderer);
 
     if (!renderer->colours)
-        put_styled(renderer, bl_text_from(mark), &style);
+        block_put_styled(renderer, bl_text_from(mark), &style);
 }
 
-static void read_attribute(const MD_ATTRIBUTE *attribute, struct bl_buffer *out)
+/* A literal of the tree, as it was written. */
+static struct bl_text block_read_literal(const char *literal, struct bl_buffer *out)
 {
-    char character[4];
-
     bl_buffer_clear(out);
-    for (size_t i = 0; attribute->size > 0 && attribute->substr_offsets[i] < attribute->size; i++) {
-        struct bl_text part = {attribute->text + attribute->substr_offsets[i],
-                               attribute->substr_offsets[i + 1] - attribute->substr_offsets[i]};
-        if (attribute->substr_types[i] == MD_TEXT_ENTITY)
-            part = markdown_entity(part, character);
-        if (out->size + part.size <= URL_MAX)
-            bl_buffer_append(out, part);
+    bl_buffer_append(out, bl_text_from(literal != NULL ? literal : ""));
+    for (size_t i = 0; i < out->size; i++) {
+        if (out->data[i] == MARKDOWN_LESS)
+            out->data[i] = '<';
     }
+    return bl_buffer_text(out);
 }
 
-/* Line breaks and what looks like them. */
-static bool is_break(struct bl_text html)
+static void block_read_address(const char *literal, struct bl_buffer *out)
 {
-    return bl_text_equal(html, BL_TEXT("<br>")) || bl_text_equal(html, BL_TEXT("<br/>")) ||
-           bl_text_equal(html, BL_TEXT("<br />"));
+    if (block_read_literal(literal, out).size > URL_MAX)
+        bl_buffer_clear(out);
 }
 
-static int take_text(MD_TEXTTYPE type, const MD_CHAR *data, MD_SIZE size, void *context)
+/* Line breaks and what looks like them: the size of one at the start, or 0. */
+static size_t block_break_size(struct bl_text html)
 {
-    static const struct text_style plain = {0};
-    struct renderer *renderer = context;
-    struct bl_text text = {data, size};
-    char character[4];
+    static const char *const breaks[] = {"<br>", "<br/>", "<br />"};
 
-    if (renderer->code_block) {
-        open_leaf(renderer, CODE_INDENT);
-        text_wrap_add_literal(&renderer->wrap, type == MD_TEXT_NULLCHAR ? BL_TEXT("\0") : text,
-                              &plain);
-        return 0;
-    }
-    switch (type) {
-    case MD_TEXT_NORMAL: put(renderer, text); break;
-    case MD_TEXT_NULLCHAR: put(renderer, BL_TEXT("\0")); break;
-    case MD_TEXT_BR:
-    case MD_TEXT_SOFTBR: put(renderer, BL_TEXT("\n")); break;
-    case MD_TEXT_ENTITY: put(renderer, markdown_entity(text, character)); break;
-    case MD_TEXT_HTML: put(renderer, is_break(text) ? BL_TEXT("\n") : text); break;
-    case MD_TEXT_CODE:
-    case MD_TEXT_LATEXMATH: put(renderer, text); break;
+    for (size_t i = 0; i < BL_COUNT(breaks); i++) {
+        if (bl_text_starts_with(html, bl_text_from(breaks[i])))
+            return strlen(breaks[i]);
     }
     return 0;
+}
+
+/* Text without markup: addresses in it look like links. */
+static void block_put_prose(struct markdown_renderer *renderer, struct bl_text text)
+{
+    while (text.size > 0) {
+        struct bl_text address = markdown_find_address(text);
+        block_put(renderer, (struct bl_text){text.data, (size_t)(address.data - text.data)});
+        renderer->link += address.size > 0 ? 1 : 0;
+        block_put(renderer, address);
+        renderer->link -= address.size > 0 ? 1 : 0;
+        text.size -= (size_t)(address.data + address.size - text.data);
+        text.data = address.data + address.size;
+    }
+}
+
+/* The same, with line breaks among the tags that the parser did not see. */
+static void block_put_text(struct markdown_renderer *renderer, const char *literal)
+{
+    struct bl_text text = block_read_literal(literal, &renderer->literal);
+
+    for (size_t at = 0; at < text.size; at++) {
+        size_t size = literal[at] == MARKDOWN_LESS
+                          ? block_break_size((struct bl_text){text.data + at, text.size - at})
+                          : 0;
+        if (size == 0)
+            continue;
+        block_put_prose(renderer, (struct bl_text){text.data, at});
+        block_put(renderer, BL_TEXT("\n"));
+        text.data += at + size;
+        text.size -= at + size;
+        literal += at + size;
+        at = (size_t)-1;
+    }
+    block_put_prose(renderer, text);
 }
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-static int enter_span(MD_SPANTYPE type, void *detail, void *context)
+static void block_put_code_span(struct markdown_renderer *renderer, const char *literal)
 {
-    struct renderer *renderer = context;
+    block_put_mark(renderer, "`");
+    renderer->code_span++;
+    block_put(renderer, block_read_literal(literal, &renderer->literal));
+    renderer->code_span--;
+    block_put_mark(renderer, "`");
+}
 
-    switch (type) {
-    case MD_SPAN_EM:
-        put_mark(renderer, "*");
-        renderer->emphasis++;
-        break;
-    case MD_SPAN_STRONG:
-        put_mark(renderer, "**");
-        renderer->strong++;
-        break;
-    case MD_SPAN_DEL:
-        put_mark(renderer, "~~");
-        renderer->strike++;
-        break;
-    case MD_SPAN_CODE:
-        put_mark(renderer, "`");
-        renderer->code_span++;
-        break;
-    case MD_SPAN_A:
-        bl_buffer_clear(&renderer->link_text);
-        read_attribute(&((const MD_SPAN_A_DETAIL *)detail)->href, &renderer->link_url);
-        renderer->link++;
-        break;
-    case MD_SPAN_IMG:
-        if (renderer->image++ > 0)
-            break;
-        read_attribute(&((const MD_SPAN_IMG_DETAIL *)detail)->src, &renderer->image_url);
-        put(renderer, BL_TEXT("[image: "));
-        break;
-    case MD_SPAN_LATEXMATH:
-    case MD_SPAN_LATEXMATH_DISPLAY:
-    case MD_SPAN_WIKILINK:
-    case MD_SPAN_U: break;
-    }
-    return 0;
+static void block_put_html(struct markdown_renderer *renderer, const char *literal)
+{
+    struct bl_text html = block_read_literal(literal, &renderer->literal);
+    size_t size = block_break_size(html);
+
+    block_put(renderer, size > 0 && size == html.size ? BL_TEXT("\n") : html);
+}
+
+static void block_enter_emphasis(struct markdown_renderer *renderer, const char *mark,
+                                 unsigned *depth)
+{
+    block_put_mark(renderer, mark);
+    (*depth)++;
+}
+
+static void block_leave_emphasis(struct markdown_renderer *renderer, const char *mark,
+                                 unsigned *depth)
+{
+    (*depth)--;
+    block_put_mark(renderer, mark);
+}
+
+static void block_enter_link(struct markdown_renderer *renderer, cmark_node *node)
+{
+    bl_buffer_clear(&renderer->link_text);
+    block_read_address(cmark_node_get_url(node), &renderer->link_url);
+    renderer->link++;
+}
+
+static void block_enter_image(struct markdown_renderer *renderer, cmark_node *node)
+{
+    if (renderer->image++ > 0)
+        return;
+    block_read_address(cmark_node_get_url(node), &renderer->image_url);
+    block_put(renderer, BL_TEXT("[image: "));
 }
 
 /* " (address)", unless the text says it already. */
-static void put_address(struct renderer *renderer, struct bl_text text, struct bl_text url)
+static void block_put_address(struct markdown_renderer *renderer, struct bl_text text,
+                              struct bl_text url)
 {
     static const struct text_style style = {.dim = true};
     static const char *const schemes[] = {"", "mailto:", "http://", "https://"};
@@ -298,254 +183,207 @@ static void put_address(struct renderer *renderer, struct bl_text text, struct b
         if (rest.size == 0 || bl_text_equal(rest, text))
             return;
     }
-    put_styled(renderer, BL_TEXT(" ("), &style);
-    put_styled(renderer, url, &style);
-    put_styled(renderer, BL_TEXT(")"), &style);
+    block_put_styled(renderer, BL_TEXT(" ("), &style);
+    block_put_styled(renderer, url, &style);
+    block_put_styled(renderer, BL_TEXT(")"), &style);
 }
 
-static int leave_span(MD_SPANTYPE type, void *detail, void *context)
+static void block_leave_link(struct markdown_renderer *renderer)
 {
-    struct renderer *renderer = context;
+    if (--renderer->link == 0)
+        block_put_address(renderer, bl_buffer_text(&renderer->link_text),
+                          bl_buffer_text(&renderer->link_url));
+}
 
-    (void)detail;
-    switch (type) {
-    case MD_SPAN_EM:
-        renderer->emphasis--;
-        put_mark(renderer, "*");
-        break;
-    case MD_SPAN_STRONG:
-        renderer->strong--;
-        put_mark(renderer, "**");
-        break;
-    case MD_SPAN_DEL:
-        renderer->strike--;
-        put_mark(renderer, "~~");
-        break;
-    case MD_SPAN_CODE:
-        renderer->code_span--;
-        put_mark(renderer, "`");
-        break;
-    case MD_SPAN_A:
-        if (--renderer->link == 0)
-            put_address(renderer, bl_buffer_text(&renderer->link_text),
-                        bl_buffer_text(&renderer->link_url));
-        break;
-    case MD_SPAN_IMG:
-        if (--renderer->image > 0)
-            break;
-        put(renderer, BL_TEXT("]"));
-        put_address(renderer, (struct bl_text){0}, bl_buffer_text(&renderer->image_url));
-        break;
-    case MD_SPAN_LATEXMATH:
-    case MD_SPAN_LATEXMATH_DISPLAY:
-    case MD_SPAN_WIKILINK:
-    case MD_SPAN_U: break;
-    }
-    return 0;
+static void block_leave_image(struct markdown_renderer *renderer)
+{
+    if (--renderer->image > 0)
+        return;
+    block_put(renderer, BL_TEXT("]"));
+    block_put_address(renderer, (struct bl_text){0}, bl_buffer_text(&renderer->image_url));
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-static void enter_quote(struct renderer *renderer)
-{
-    struct level level = {.type = LEVEL_QUOTE, .width = 2};
-
-    begin_block(renderer);
-    bl_text_into(level.mark, sizeof level.mark, renderer->colours ? "\x1b[90m│\x1b[0m " : "│ ");
-    memcpy(level.rest, level.mark, sizeof level.rest);
-    push_level(renderer, level);
-}
-
-static void enter_list(struct renderer *renderer, const MD_BLOCK_OL_DETAIL *ordered, bool tight)
-{
-    struct level level = {.type = LEVEL_LIST, .tight = tight, .ordered = ordered != NULL};
-
-    begin_block(renderer);
-    if (ordered != NULL) {
-        level.number = ordered->start;
-        level.delimiter = ordered->mark_delimiter;
-    }
-    push_level(renderer, level);
-}
-
-static void enter_item(struct renderer *renderer, const MD_BLOCK_LI_DETAIL *detail)
-{
-    struct level item = {.type = LEVEL_ITEM, .tight = top_level(renderer)->tight};
-    unsigned depth = 0;
-
-    begin_block(renderer);
-    struct level *list = top_level(renderer);
-    for (size_t i = 0; i < renderer->level_count; i++)
-        depth += renderer->levels[i].type == LEVEL_LIST && !renderer->levels[i].ordered;
-    if (list->ordered)
-        snprintf(item.mark, sizeof item.mark, "%u%c ", list->number++, list->delimiter);
-    else
-        bl_text_into(item.mark, sizeof item.mark, depth % 2 == 1 ? "• " : "◦ ");
-    if (detail->is_task)
-        bl_text_into(item.mark, sizeof item.mark, detail->task_mark == ' ' ? "[ ] " : "[x] ");
-    item.width = text_width(bl_text_from(item.mark));
-    memset(item.rest, ' ', item.width);
-    push_level(renderer, item);
-}
-
-static void leave_level(struct renderer *renderer)
-{
-    struct level *level = top_level(renderer);
-
-    close_leaf(renderer);
-    /* An item without anything in it is an item all the same. */
-    if (level->type == LEVEL_ITEM && !level->begun) {
-        open_leaf(renderer, "");
-        text_wrap_add(&renderer->wrap, BL_TEXT("\n"), &(struct text_style){0});
-        close_leaf(renderer);
-    }
-    renderer->level_count--;
-}
-
-static void enter_heading(struct renderer *renderer, unsigned level)
+static void block_enter_heading(struct markdown_renderer *renderer, unsigned level)
 {
     static const char marks[] = "###### ";
 
-    begin_block(renderer);
+    markdown_begin_block(renderer);
     renderer->heading = level;
-    put_mark(renderer, marks + 6 - (level < 6 ? level : 6));
+    block_put_mark(renderer, marks + 6 - (level < 6 ? level : 6));
 }
 
-static void enter_code(struct renderer *renderer, const MD_BLOCK_CODE_DETAIL *detail)
+/* Its first word names the language. */
+static void block_add_label(struct markdown_renderer *renderer, const char *info)
 {
     static const struct text_style style = {.dim = true};
-    struct bl_buffer language;
+    struct bl_text label = block_read_literal(info, &renderer->literal), language = {0};
 
-    begin_block(renderer);
-    bl_buffer_init(&language, SIZE_MAX / 2);
-    read_attribute(&detail->lang, &language);
-    if (language.size > 0) {
-        open_leaf(renderer, LABEL_INDENT);
-        text_wrap_add(&renderer->wrap, bl_buffer_text(&language), &style);
-        close_leaf(renderer);
-    }
-    bl_buffer_done(&language);
-    renderer->code_block = true;
+    bl_text_split(&label, ' ', &language);
+    if (language.size == 0)
+        return;
+    markdown_open_leaf(renderer, LABEL_INDENT);
+    text_wrap_add(&renderer->wrap, language, &style);
+    markdown_close_leaf(renderer);
 }
 
-static void add_rule(struct renderer *renderer)
+static void block_add_code(struct markdown_renderer *renderer, cmark_node *node)
+{
+    static const struct text_style plain = {0};
+
+    markdown_begin_block(renderer);
+    block_add_label(renderer, cmark_node_get_fence_info(node));
+    struct bl_text code = block_read_literal(cmark_node_get_literal(node), &renderer->literal);
+    if (code.size == 0)
+        return;
+    markdown_open_leaf(renderer, CODE_INDENT);
+    text_wrap_add_literal(&renderer->wrap, code, &plain);
+    markdown_close_leaf(renderer);
+}
+
+static void block_add_rule(struct markdown_renderer *renderer)
 {
     static const struct text_style style = {.colour = TEXT_GREY};
 
-    begin_block(renderer);
-    open_leaf(renderer, "");
+    markdown_begin_block(renderer);
+    markdown_open_leaf(renderer, "");
     for (size_t i = renderer->wrap.indent_width; i < renderer->wrap.columns; i++)
         text_wrap_add_literal(&renderer->wrap, BL_TEXT("─"), &style);
-    close_leaf(renderer);
+    markdown_close_leaf(renderer);
 }
 
-static int enter_table(struct renderer *renderer, const MD_BLOCK_TABLE_DETAIL *detail)
+static bool block_enter_table(struct markdown_renderer *renderer, cmark_node *node)
 {
-    if (detail->col_count > MARKDOWN_TABLE_COLUMNS_MAX)
-        return BL_ELIMIT;
-    begin_block(renderer);
-    markdown_table_init(&renderer->table, detail->col_count);
+    size_t columns = cmark_gfm_extensions_get_table_columns(node);
+
+    if (columns > MARKDOWN_TABLE_COLUMNS_MAX)
+        return false;
+    markdown_begin_block(renderer);
+    markdown_table_init(&renderer->table, columns);
     renderer->table_open = true;
-    return 0;
+    return true;
 }
 
-static void leave_table(struct renderer *renderer)
+static void block_leave_table(struct markdown_renderer *renderer)
 {
-    open_leaf(renderer, "");
+    markdown_open_leaf(renderer, "");
     markdown_table_render(&renderer->table, &renderer->wrap);
     renderer->leaf = false;
     markdown_table_done(&renderer->table);
     renderer->table_open = false;
 }
 
-static int enter_cell(struct renderer *renderer, const MD_BLOCK_TD_DETAIL *detail, bool head)
+static bool block_enter_cell(struct markdown_renderer *renderer, cmark_node *node)
 {
-    enum markdown_align align = detail->align == MD_ALIGN_RIGHT    ? MARKDOWN_RIGHT
-                                : detail->align == MD_ALIGN_CENTER ? MARKDOWN_CENTRE
-                                                                   : MARKDOWN_LEFT;
+    cmark_node *row = cmark_node_parent(node);
+    const uint8_t *aligns = cmark_gfm_extensions_get_table_alignments(cmark_node_parent(row));
+    size_t column = renderer->table.cell_count % renderer->table.column_count;
+    enum markdown_align align = aligns[column] == 'r'   ? MARKDOWN_RIGHT
+                                : aligns[column] == 'c' ? MARKDOWN_CENTRE
+                                                        : MARKDOWN_LEFT;
+
     renderer->cell_open = true;
-    renderer->strong += head ? 1 : 0;
-    return markdown_table_add_cell(&renderer->table, align) ? 0 : BL_ELIMIT;
+    renderer->strong += cmark_gfm_extensions_get_table_row_is_header(row) ? 1 : 0;
+    return markdown_table_add_cell(&renderer->table, align);
 }
 
-static int enter_block(MD_BLOCKTYPE type, void *detail, void *context)
+static void block_leave_cell(struct markdown_renderer *renderer, cmark_node *node)
 {
-    struct renderer *renderer = context;
+    renderer->strong -=
+        cmark_gfm_extensions_get_table_row_is_header(cmark_node_parent(node)) ? 1 : 0;
+    renderer->cell_open = false;
+}
 
-    switch (type) {
-    case MD_BLOCK_QUOTE: enter_quote(renderer); break;
-    case MD_BLOCK_UL:
-        enter_list(renderer, NULL, ((const MD_BLOCK_UL_DETAIL *)detail)->is_tight != 0);
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* False: it would take too much work. */
+static bool block_enter_extension(struct markdown_renderer *renderer, cmark_node *node)
+{
+    if (markdown_is_node(node, "strikethrough"))
+        block_enter_emphasis(renderer, "~~", &renderer->strike);
+    else if (markdown_is_node(node, "table"))
+        return block_enter_table(renderer, node);
+    else if (markdown_is_node(node, "table_cell"))
+        return block_enter_cell(renderer, node);
+    return true;
+}
+
+static bool block_enter_node(struct markdown_renderer *renderer, cmark_node *node)
+{
+    switch ((int)cmark_node_get_type(node)) {
+    case CMARK_NODE_DOCUMENT: break;
+    case CMARK_NODE_BLOCK_QUOTE: markdown_enter_quote(renderer); break;
+    case CMARK_NODE_LIST: markdown_enter_list(renderer, node); break;
+    case CMARK_NODE_ITEM: markdown_enter_item(renderer, node); break;
+    case CMARK_NODE_THEMATIC_BREAK: block_add_rule(renderer); break;
+    case CMARK_NODE_HEADING:
+        block_enter_heading(renderer, (unsigned)cmark_node_get_heading_level(node));
         break;
-    case MD_BLOCK_OL:
-        enter_list(renderer, detail, ((const MD_BLOCK_OL_DETAIL *)detail)->is_tight != 0);
+    case CMARK_NODE_CODE_BLOCK: block_add_code(renderer, node); break;
+    case CMARK_NODE_HTML_BLOCK:
+        markdown_begin_block(renderer);
+        block_put_html(renderer, cmark_node_get_literal(node));
+        markdown_close_leaf(renderer);
         break;
-    case MD_BLOCK_LI: enter_item(renderer, detail); break;
-    case MD_BLOCK_HR: add_rule(renderer); break;
-    case MD_BLOCK_H: enter_heading(renderer, ((const MD_BLOCK_H_DETAIL *)detail)->level); break;
-    case MD_BLOCK_CODE: enter_code(renderer, detail); break;
-    case MD_BLOCK_HTML:
-    case MD_BLOCK_P: begin_block(renderer); break;
-    case MD_BLOCK_TABLE: return enter_table(renderer, detail);
-    case MD_BLOCK_TH: return enter_cell(renderer, detail, true);
-    case MD_BLOCK_TD: return enter_cell(renderer, detail, false);
-    case MD_BLOCK_DOC:
-    case MD_BLOCK_THEAD:
-    case MD_BLOCK_TBODY:
-    case MD_BLOCK_TR: break;
+    case CMARK_NODE_PARAGRAPH: markdown_begin_block(renderer); break;
+    case CMARK_NODE_TEXT: block_put_text(renderer, cmark_node_get_literal(node)); break;
+    case CMARK_NODE_SOFTBREAK:
+    case CMARK_NODE_LINEBREAK: block_put(renderer, BL_TEXT("\n")); break;
+    case CMARK_NODE_CODE: block_put_code_span(renderer, cmark_node_get_literal(node)); break;
+    case CMARK_NODE_HTML_INLINE: block_put_html(renderer, cmark_node_get_literal(node)); break;
+    case CMARK_NODE_EMPH: block_enter_emphasis(renderer, "*", &renderer->emphasis); break;
+    case CMARK_NODE_STRONG: block_enter_emphasis(renderer, "**", &renderer->strong); break;
+    case CMARK_NODE_LINK: block_enter_link(renderer, node); break;
+    case CMARK_NODE_IMAGE: block_enter_image(renderer, node); break;
+    default: return block_enter_extension(renderer, node);
     }
-    return 0;
+    return true;
 }
 
-static int leave_block(MD_BLOCKTYPE type, void *detail, void *context)
+/* Of those that have something in them. */
+static void block_leave_node(struct markdown_renderer *renderer, cmark_node *node)
 {
-    struct renderer *renderer = context;
-
-    (void)detail;
-    switch (type) {
-    case MD_BLOCK_QUOTE:
-    case MD_BLOCK_UL:
-    case MD_BLOCK_OL:
-    case MD_BLOCK_LI: leave_level(renderer); break;
-    case MD_BLOCK_H:
-    case MD_BLOCK_CODE:
-    case MD_BLOCK_HTML:
-    case MD_BLOCK_P:
-        close_leaf(renderer);
-        renderer->code_block = false;
+    switch ((int)cmark_node_get_type(node)) {
+    case CMARK_NODE_BLOCK_QUOTE:
+    case CMARK_NODE_LIST:
+    case CMARK_NODE_ITEM: markdown_leave_level(renderer); break;
+    case CMARK_NODE_HEADING:
+    case CMARK_NODE_PARAGRAPH:
+        markdown_close_leaf(renderer);
         renderer->heading = 0;
         break;
-    case MD_BLOCK_TABLE: leave_table(renderer); break;
-    case MD_BLOCK_TH:
-        renderer->strong--;
-        renderer->cell_open = false;
-        break;
-    case MD_BLOCK_TD: renderer->cell_open = false; break;
-    case MD_BLOCK_HR:
-    case MD_BLOCK_DOC:
-    case MD_BLOCK_THEAD:
-    case MD_BLOCK_TBODY:
-    case MD_BLOCK_TR: break;
+    case CMARK_NODE_EMPH: block_leave_emphasis(renderer, "*", &renderer->emphasis); break;
+    case CMARK_NODE_STRONG: block_leave_emphasis(renderer, "**", &renderer->strong); break;
+    case CMARK_NODE_LINK: block_leave_link(renderer); break;
+    case CMARK_NODE_IMAGE: block_leave_image(renderer); break;
+    default:
+        if (markdown_is_node(node, "strikethrough"))
+            block_leave_emphasis(renderer, "~~", &renderer->strike);
+        else if (markdown_is_node(node, "table"))
+            block_leave_table(renderer);
+        else if (markdown_is_node(node, "table_cell"))
+            block_leave_cell(renderer, node);
     }
-    return 0;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static void renderer_init(struct renderer *renderer, size_t columns, bool colours,
-                          struct bl_buffer *out)
+static void block_init(struct markdown_renderer *renderer, size_t columns, bool colours,
+                       struct bl_buffer *out)
 {
-    *renderer =
-        (struct renderer){.out = out, .start = out->size, .columns = columns, .colours = colours};
+    *renderer = (struct markdown_renderer){
+        .out = out, .start = out->size, .columns = columns, .colours = colours};
     text_wrap_init(&renderer->wrap, out, columns, colours);
     bl_buffer_init(&renderer->first_indent, SIZE_MAX / 2);
     bl_buffer_init(&renderer->indent, SIZE_MAX / 2);
     bl_buffer_init(&renderer->link_text, SIZE_MAX / 2);
     bl_buffer_init(&renderer->link_url, SIZE_MAX / 2);
     bl_buffer_init(&renderer->image_url, SIZE_MAX / 2);
+    bl_buffer_init(&renderer->literal, SIZE_MAX / 2);
 }
 
-static void renderer_done(struct renderer *renderer)
+static void block_done(struct markdown_renderer *renderer)
 {
     text_wrap_done(&renderer->wrap);
     bl_buffer_done(&renderer->first_indent);
@@ -553,27 +391,39 @@ static void renderer_done(struct renderer *renderer)
     bl_buffer_done(&renderer->link_text);
     bl_buffer_done(&renderer->link_url);
     bl_buffer_done(&renderer->image_url);
+    bl_buffer_done(&renderer->literal);
     if (renderer->table_open)
         markdown_table_done(&renderer->table);
     bl_free(renderer->levels);
 }
 
+/* False: it would take too much work. */
+static bool block_render_tree(struct markdown_renderer *renderer, cmark_node *root)
+{
+    cmark_iter *nodes = cmark_iter_new(root);
+    cmark_event_type event;
+    bool rendered = true;
+
+    while (rendered && (event = cmark_iter_next(nodes)) != CMARK_EVENT_DONE) {
+        if (event == CMARK_EVENT_ENTER)
+            rendered = block_enter_node(renderer, cmark_iter_get_node(nodes));
+        else
+            block_leave_node(renderer, cmark_iter_get_node(nodes));
+    }
+    cmark_iter_free(nodes);
+    return rendered;
+}
+
 void markdown_render(struct bl_text text, size_t columns, bool colours, struct bl_buffer *out)
 {
-    static const MD_PARSER parser = {.flags = MARKDOWN_FLAGS,
-                                     .enter_block = enter_block,
-                                     .leave_block = leave_block,
-                                     .enter_span = enter_span,
-                                     .leave_span = leave_span,
-                                     .text = take_text};
     size_t start = out->size;
-    struct renderer *renderer = bl_alloc(sizeof *renderer);
+    struct markdown_renderer *renderer = bl_alloc(sizeof *renderer);
 
-    renderer_init(renderer, columns, colours, out);
-    bool rendered =
-        text.size <= UINT32_MAX / 2 &&
-        md_parse(text.size > 0 ? text.data : "", (MD_SIZE)text.size, &parser, renderer) == 0;
-    renderer_done(renderer);
+    block_init(renderer, columns, colours, out);
+    cmark_node *root = markdown_parse(text);
+    bool rendered = block_render_tree(renderer, root);
+    cmark_node_free(root);
+    block_done(renderer);
     bl_free(renderer);
     if (rendered)
         return;

@@ -1,5 +1,6 @@
 #include "../../src/cli/chat.h"
 
+#include "markdown_text.h"
 #include "suite.h"
 
 static void check_lines(struct bl_text text, size_t columns, bool colours)
@@ -385,70 +386,6 @@ static void hostile_text_takes_bounded_time(void **state)
 
 /* ---- Any text -------------------------------------------------------------------------------- */
 
-static const char *const starts[] = {"",   "- ", "* ",  "1. ", "2) ",  "> ",   "  ",     "    ",
-                                     "\t", "# ", "   ", "+ ",  "> - ", "- - ", "      ", "> > "};
-static const char *const middles[] = {
-    "word",
-    "two words",
-    "*em*",
-    "**strong",
-    "`code`",
-    "`",
-    "| a | b |",
-    "|---|---|",
-    "---",
-    "===",
-    "***",
-    "```",
-    "~~~",
-    "```c",
-    "````",
-    "[x](y)",
-    "https://x.test/y",
-    "<br>",
-    "&amp;",
-    "日本語",
-    "[ ] task",
-    "\\*",
-    "~~del~~",
-    "<b>html",
-    "#",
-    "-",
-    "a  ",
-    "|x|",
-    "é",
-    "\x1b[31m",
-    "___",
-    "a very much longer line of text with many words in it, `some code`, and **more** of them"};
-
-/* `plain`: without fences in containers and several empty lines in a row, of which the parser has
- * its own idea. */
-static void add_line(struct bl_random *random, bool plain, struct bl_buffer *text)
-{
-    const char *start = starts[bl_random_below(random, BL_COUNT(starts))];
-    const char *middle = middles[bl_random_below(random, BL_COUNT(middles))];
-    const char *more = middles[bl_random_below(random, BL_COUNT(middles))];
-    bool fence = middle[0] == '~' || strncmp(middle, "```", 3) == 0;
-
-    bl_buffer_append(text, bl_text_from(plain && fence ? "" : start));
-    bl_buffer_append(text, bl_text_from(middle));
-    if (!plain || (more[0] != '`' && more[0] != '~'))
-        bl_buffer_append(text, bl_text_from(more));
-}
-
-static void make_text(struct bl_random *random, bool plain, struct bl_buffer *text)
-{
-    bool empty = false;
-
-    bl_buffer_clear(text);
-    for (uint64_t lines = bl_random_below(random, 14); lines > 0; lines--) {
-        empty = bl_random_below(random, 4) == 0 && !(plain && (empty || text->size == 0));
-        if (!empty)
-            add_line(random, plain, text);
-        bl_buffer_append(text, bl_random_below(random, 20) == 0 ? BL_TEXT("\r\n") : BL_TEXT("\n"));
-    }
-}
-
 static void stream_in_pieces(struct bl_random *random, struct bl_text text, size_t columns,
                              bool colours, struct bl_buffer *out)
 {
@@ -489,7 +426,7 @@ static void any_pieces_give_the_same_lines_as_the_whole(void **state)
     for (unsigned long round = 0; round < rounds; round++) {
         size_t columns = 20 + bl_random_below(&random, 60);
         bool colours = bl_random_below(&random, 2) == 0;
-        make_text(&random, false, &text);
+        markdown_text(&random, false, &text);
         bl_buffer_clear(&whole);
         bl_buffer_clear(&pieces);
         stream_whole(bl_buffer_text(&text), columns, colours, &whole);
@@ -516,7 +453,7 @@ static void blocks_are_those_of_the_whole_text(void **state)
     bl_buffer_init(&whole, SIZE_MAX / 2);
     bl_buffer_init(&at_once, SIZE_MAX / 2);
     for (unsigned long round = 0; round < rounds; round++) {
-        make_text(&random, true, &text);
+        markdown_text(&random, true, &text);
         bl_buffer_clear(&whole);
         bl_buffer_clear(&at_once);
         stream_whole(bl_buffer_text(&text), 60, false, &whole);
