@@ -1,5 +1,5 @@
 #include "suite.h"
 
-extern const struct suite worker_suite, globals_suite, escape_suite;
+extern const struct suite worker_suite, globals_suite, escape_suite, source_suite;
 
-SUITE_MAIN(&worker_suite, &globals_suite, &escape_suite)
+SUITE_MAIN(&worker_suite, &globals_suite, &escape_suite, &source_suite)

@@ -4,6 +4,7 @@
 #include "fibers.h"
 #include "guard_page.h"
 #include "markdown_text.h"
+#include "mutate.h"
 #include "suite.h"
 
 static void render(struct bl_text text, struct bl_buffer *out)
@@ -64,31 +65,11 @@ static void texts_that_parsers_read_past_stay_within_their_pages(void **state)
     guard_page_done(&guard);
 }
 
-/* One byte, or some in a row, is another, is gone or is there twice. */
-static void mutate(struct bl_random *random, struct bl_buffer *text)
-{
-    static const char bytes[] = "\n\n  \t*_`~<>[]()|-+#&;:/\\!@.=0x1\"'\xE6\x80\x1b";
-
-    for (uint64_t count = bl_random_below(random, 4); count > 0 && text->size > 0; count--) {
-        size_t at = bl_random_below(random, text->size);
-        size_t size = 1 + bl_random_below(random, 8);
-        size = size < text->size - at ? size : text->size - at;
-        switch (bl_random_below(random, 4)) {
-        case 0: text->data[at] = bytes[bl_random_below(random, sizeof bytes)]; break;
-        case 1:
-            memmove(text->data + at, text->data + at + size, text->size - at - size);
-            text->size -= size;
-            break;
-        case 2: text->size = at; break;
-        default: bl_buffer_append(text, (struct bl_text){text->data + at, size}); break;
-        }
-    }
-}
-
 /* Every text at the edge of its page; one in 64 with all that the parser allocates at such an edge
  * too. */
 static void no_text_is_read_beyond_its_end(void **state)
 {
+    static const char bytes[] = "\n\n  \t*_`~<>[]()|-+#&;:/\\!@.=0x1\"'\xE6\x80\x1b";
     unsigned long rounds = suite_rounds(10000, 3000000);
     struct guard_page guard = {0};
     struct bl_random random;
@@ -99,7 +80,7 @@ static void no_text_is_read_beyond_its_end(void **state)
     bl_buffer_init(&text, SIZE_MAX / 2);
     for (unsigned long round = 0; round < rounds; round++) {
         markdown_text(&random, false, &text);
-        mutate(&random, &text);
+        mutate(&random, (struct bl_text){bytes, sizeof bytes}, &text);
         if (round % 64 == 0)
             guard_heap_begin();
         check_guarded(&guard, bl_buffer_text(&text));

@@ -2,6 +2,7 @@
 
 extern const struct suite access_suite;
 extern const struct suite canonical_suite;
+extern const struct suite document_guard_suite;
 extern const struct suite document_scalar_suite;
 extern const struct suite document_suite;
 extern const struct suite document_yaml_suite;
@@ -11,4 +12,5 @@ extern const struct suite schema_suite;
 extern const struct suite writer_suite;
 
 SUITE_MAIN(&number_suite, &reader_suite, &writer_suite, &access_suite, &canonical_suite,
-           &schema_suite, &document_scalar_suite, &document_yaml_suite, &document_suite)
+           &schema_suite, &document_scalar_suite, &document_yaml_suite, &document_suite,
+           &document_guard_suite)
