@@ -1,5 +1,5 @@
 /* What a worker sends, as the host takes it: any bytes at all end in output, in calls, or in the
- * loss of that worker, and in nothing else. */
+ * loss of that worker, and in nothing else. They stand right before an unmapped page. */
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -7,6 +7,7 @@
 
 #include "../../src/cell/host.h"
 #include "../../src/cell/worker/protocol.h"
+#include "guard_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -82,11 +83,14 @@ static int input_main(void *argument)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static struct guard_page guard;
     static struct bl_loop *loop;
 
     if (size < 2)
         return 0;
-    struct input input = {data + 1, size - 1, (size_t)data[0] * 16 + 1};
+    struct bl_text bytes =
+        guard_page_before(&guard, (struct bl_text){(const char *)data + 1, size - 1});
+    struct input input = {(const uint8_t *)bytes.data, bytes.size, (size_t)data[0] * 16 + 1};
     if (loop == NULL && bl_loop_new(NULL, &loop, NULL) != 0)
         __builtin_trap();
     bl_loop_run(loop, "fuzz", input_main, &input);

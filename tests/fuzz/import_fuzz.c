@@ -1,15 +1,17 @@
-/* What `belay session import` is given: any bytes are taken for a session or refused with a line.
- */
+/* What `belay session import` is given: any bytes, right before an unmapped page, are taken for a
+ * session or refused with a line. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "../../src/store/parts.h"
+#include "guard_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct bl_text lines = {(const char *)data, size};
+    static struct guard_page guard;
+    struct bl_text lines = guard_page_before(&guard, (struct bl_text){(const char *)data, size});
     struct bl_error error = {0};
 
     int code = store_sqlite.import_check(lines, &error);
