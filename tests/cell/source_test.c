@@ -38,7 +38,7 @@ static void check_end(const struct rig_run *run, struct bl_text source)
 RIG_TEST(no_source_ends_the_worker_by_a_fault)
 {
     static const char bytes[] = "(){}[];,.'\"`$#@!~^&|?:=+-*/\\<>%\n0n xu\xE6\x97\xA5";
-    unsigned long rounds = suite_rounds(12, 5000);
+    unsigned long rounds = suite_rounds(12, 2000);
     struct bl_random random;
     struct bl_buffer text;
 

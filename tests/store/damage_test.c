@@ -116,7 +116,7 @@ static void read_damaged(const struct place *place)
 STORE_TEST(a_damaged_store_is_read_or_refused_and_stays_as_it_is)
 {
     static const char bytes[] = "\x00\x00\xFF\x7F\x80\x01\x0D\x05\x0A\x02";
-    unsigned long rounds = suite_rounds(100, 20000);
+    unsigned long rounds = suite_rounds(100, 5000);
     struct bl_store *store = store_at(place);
     struct bl_random random;
     struct holding holding;
