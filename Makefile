@@ -7,6 +7,7 @@
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
 #   make interop    against programs of others (npm)   make figures   times against what is promised
+#   make coverage   the lines that no test reaches     make mutate    faults that no test notices
 #   make install PREFIX=/usr/local [DESTDIR=]
 
 PREFIX ?= /usr/local
@@ -17,10 +18,11 @@ SETUP = meson setup --wrap-mode=nofallback
 PLAIN = --buildtype=release -Ddebug=true -Db_lto=true -Db_pie=true
 ASAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1
 TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=thread -Db_lundef=false -Dc_args=-g1
+COVERAGE = --buildtype=debug -Db_coverage=true
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop install clean
+.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop coverage install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -96,6 +98,14 @@ build/fuzz/build.ninja: build/with-tests
 
 fuzz: build/fuzz/build.ninja
 	@scripts/fuzz $(FUZZ_SECONDS)
+
+build/coverage/build.ninja: build/with-tests
+	@scripts/deps coverage
+	@$(SETUP) build/coverage $(COVERAGE) >/dev/null
+
+coverage: build/coverage/build.ninja
+	@$(call ninja,build/coverage)
+	@scripts/coverage
 
 check:
 	@scripts/deps check
