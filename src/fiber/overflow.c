@@ -7,11 +7,6 @@
 
 #define SIGNAL_STACK_SIZE ((size_t)64 * 1024)
 
-static struct {
-    int number;
-    struct sigaction before;
-} overflow_signals[] = {{.number = SIGSEGV}, {.number = SIGBUS}};
-
 static void say(const char *text)
 {
     /* Nothing can be done when standard error is gone. */
@@ -19,9 +14,8 @@ static void say(const char *text)
         return;
 }
 
-/* Runs on the signal stack: the fiber's own has no room left. Whatever it was, the process ends
- * when the instruction is tried again: by the action before ours, the default one or a sanitizer's,
- * which prints the stack. */
+/* Runs on the signal stack: the fiber's own has no room left. Whatever it was, the process ends by
+ * the default action when the instruction is tried again. */
 static void segment_fault(int number, siginfo_t *info, void *context)
 {
     const struct bl_fiber *fiber = bl_fiber_current();
@@ -33,10 +27,8 @@ static void segment_fault(int number, siginfo_t *info, void *context)
         say(fiber->name);
         say("\" has overflowed its stack\n");
     }
-    for (size_t i = 0; i < BL_COUNT(overflow_signals); i++) {
-        if (overflow_signals[i].number == number)
-            sigaction(number, &overflow_signals[i].before, NULL);
-    }
+    struct sigaction fallback = {.sa_handler = SIG_DFL};
+    sigaction(number, &fallback, NULL);
 }
 
 int bl_loop_catch_overflow(void)
@@ -48,11 +40,8 @@ int bl_loop_catch_overflow(void)
     stack_t stack = {.ss_sp = memory, .ss_size = SIGNAL_STACK_SIZE};
     struct sigaction action = {.sa_sigaction = segment_fault,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    if (sigaltstack(&stack, NULL) < 0)
+    if (sigaltstack(&stack, NULL) < 0 || sigaction(SIGSEGV, &action, NULL) < 0 ||
+        sigaction(SIGBUS, &action, NULL) < 0)
         return bl_error_from_errno(errno);
-    for (size_t i = 0; i < BL_COUNT(overflow_signals); i++) {
-        if (sigaction(overflow_signals[i].number, &action, &overflow_signals[i].before) < 0)
-            return bl_error_from_errno(errno);
-    }
     return 0;
 }
