@@ -1,5 +1,6 @@
 /* The host's end of a worker: started in a warden, spoken to by frames. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,12 +129,21 @@ int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct 
     return code;
 }
 
-/* Dying takes a moment of processor time, and on a busy machine one that is nice waits for it long.
- * Where we may not do that it waits. */
+/* Dying takes a moment of processor time, and on a busy machine one that is nice waits for it long,
+ * in its session and with it. Where we may not do that it waits. */
 static void hurry(const struct cell_worker *worker)
 {
-    if (worker->pid > 0)
-        setpriority(PRIO_PROCESS, (id_t)worker->pid, 0);
+    char path[48];
+
+    if (worker->pid <= 0)
+        return;
+    setpriority(PRIO_PROCESS, (id_t)worker->pid, 0);
+    snprintf(path, sizeof path, "/proc/%d/autogroup", (int)worker->pid);
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    dprintf(file, "0");
+    close(file);
 }
 
 void cell_worker_stop(struct cell_worker *worker, uint32_t grace_ms, struct bl_warden_end *ret_end)
