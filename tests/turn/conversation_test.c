@@ -102,6 +102,8 @@ static void finds_the_newest_text_of_a_user(void **state)
 
 /* ---- Images ---------------------------------------------------------------------------------- */
 
+#define SIXTEEN "0123456789abcdef"
+
 static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
 {
     static char large[BL_IMAGE_SIZE_MAX + 5];
@@ -116,6 +118,13 @@ static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
         {"", "AAAA", "left out, models take png, jpeg, gif and webp",
          "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"x]\n", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"image/" SIXTEEN SIXTEEN SIXTEEN "abcdefghij", "AAAA",
+         "left out, models take png, jpeg, gif and webp",
+         "[image image/" SIXTEEN SIXTEEN SIXTEEN
+         "abcdefghij, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"image/" SIXTEEN SIXTEEN SIXTEEN "abcdefghijk", "AAAA",
+         "left out, models take png, jpeg, gif and webp",
          "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"image/png", "", "left out, not base64", NULL},
         {"image/png", "AAA", "left out, not base64", NULL},

@@ -221,6 +221,32 @@ SCENE(deadline_is_timeout_and_everything_else_is_not)
     return 0;
 }
 
+SCENE(answer_without_an_end_is_an_error)
+{
+    stage_line(stage, (struct line){.say = "half an", .no_end = true});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.code, BL_EPARSE);
+    CHECK(has(result->json, "the answer did not come to its end"));
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(answer_with_too_many_calls_is_an_error)
+{
+    stage_line(stage, (struct line){.tool = "work", .calls = 128});
+    stage_line(stage, (struct line){.say = "done"});
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->tool_calls, 128);
+    stage_line(stage, (struct line){.tool = "work", .calls = 129});
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.code, BL_ELIMIT);
+    CHECK_EQUAL(stage->tool_calls, 128);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
 SCENE(stop_for_the_budget_is_max_budget_reached)
 {
     struct stopper stopper;
@@ -624,6 +650,8 @@ SCENE(structured_answers_are_repaired_inside_the_turn)
 }
 
 SUITE(engine, cmocka_unit_test(completes_a_turn),
+      cmocka_unit_test(answer_without_an_end_is_an_error),
+      cmocka_unit_test(answer_with_too_many_calls_is_an_error),
       cmocka_unit_test(stop_set_before_entry_returns_cancelled_with_all_state_as_before),
       cmocka_unit_test(stop_while_the_output_is_made_is_honoured_at_the_output_checkpoint),
       cmocka_unit_test(stop_after_the_claim_is_not_observed_by_this_turn_and_is_by_the_next),

@@ -5,20 +5,20 @@
 static void ids_are_checked(void **state)
 {
     static const char *const good[] = {
-        "a", "0", "-", "my-session-7",
+        "a-z-0-9",
+        "a",
+        "0",
+        "-",
+        "my-session-7",
         "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddd"};
     static const char *const bad[] = {
-        "",
-        "/",
-        "..",
-        "a/b",
-        "A",
-        "a b",
-        "a_b",
-        "a\n",
-        "\xc3\xa9",
-        "a.b",
-        "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddde"};
+        "",         "/",
+        "..",       "a/b",
+        "A",        "a b",
+        "a_b",      "a\n",
+        "\xc3\xa9", "a.b",
+        "`",        "{",
+        ":",        "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddde"};
     char *huge = bl_alloc(10001);
 
     (void)state;

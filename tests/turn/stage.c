@@ -136,7 +136,7 @@ static int call_model(void *context, const struct bl_request *request, struct bl
     if (!line->no_usage)
         code = give(sink, (struct bl_piece){.type = BL_PIECE_USAGE,
                                             .usage = {line->input_tokens, line->output_tokens}});
-    if (code == 0)
+    if (code == 0 && !line->no_end)
         code = give(sink, (struct bl_piece){.type = BL_PIECE_END, .end = line->end});
     return code;
 }

@@ -27,6 +27,7 @@ struct line {
     const char *fail_name;
     double reserved_usd; /* what the sink is told */
     bool no_usage;
+    bool no_end; /* the model returns without one */
     uint64_t input_tokens, output_tokens;
     enum bl_answer_end end;
     uint32_t retries; /* so many RETRY pieces, each after a piece of text, before the answer */
