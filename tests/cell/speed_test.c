@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "helpers.h"
 
@@ -156,6 +157,9 @@ static int all_there(struct house *house)
 static int all_busy(struct house *house)
 {
     unsigned cells = fill(house, "text('a'); for (;;);", false);
+    /* The workers are busy and so are the processors: with two of them the median of seven was seen
+     * at 22 to 90 ms, which leaves no room for chance. */
+    double bound_ms = sysconf(_SC_NPROCESSORS_ONLN) >= 4 ? 100 : 250;
     unsigned ended =
         figure_taking() ? 7 : 1; /* each a figure: many busy cells take long to start */
     struct bl_buffer ok;
@@ -165,7 +169,7 @@ static int all_busy(struct house *house)
         snprintf(id, sizeof id, "c-%u", i);
         uint64_t from_ns = bl_now_ns();
         CHECK_EQUAL(house_terminate(house, id, "t-1"), 0);
-        CHECK(figure_since("C4 terminate of one of 128 busy cells", from_ns, 100));
+        CHECK(figure_since("C4 terminate of one of 128 busy cells", from_ns, bound_ms));
         CHECK_EQUAL(house->ended.type, BL_CELL_TERMINATE_TERMINATED);
     }
     bl_buffer_init(&ok, SIZE_MAX);
