@@ -67,8 +67,8 @@ static double last_stop_ms(struct guest *guest)
     }
     assert_non_null(found);
     assert_int_equal(sscanf(found, "%lf %2s", &time, unit), 2);
-    assert_true(strcmp(unit, "ms") == 0 || unit[0] == 's');
-    return strcmp(unit, "ms") == 0 ? time : time * 1000;
+    assert_true(strcmp(unit, "us") == 0 || strcmp(unit, "ms") == 0 || unit[0] == 's');
+    return unit[0] == 'u' ? time / 1000 : unit[0] == 'm' ? time : time * 1000;
 }
 
 /* With a grace period that nothing else can be as slow as: one press waits for all of a short one,
