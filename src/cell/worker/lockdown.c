@@ -27,9 +27,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NICENESS         10
-#define SESSION_NICENESS 19
-#define DESCRIPTORS_MAX  64
+#define NICENESS        10
+#define DESCRIPTORS_MAX 64
 
 #if defined(__x86_64__)
 #define AUDIT_ARCHITECTURE AUDIT_ARCH_X86_64
@@ -261,7 +260,7 @@ static void make_session_nice(void)
     int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
     if (file < 0)
         return;
-    dprintf(file, "%d", SESSION_NICENESS);
+    dprintf(file, "%d", NICENESS);
     close(file);
 }
 
