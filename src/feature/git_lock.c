@@ -261,7 +261,7 @@ static bool lock_entries_clear(struct feature_git *git, struct bl_text entries, 
 }
 
 /* Emptied first: killed in between, it names nothing, and no program runs. */
-static void lock_mark_write(struct feature_git *git, const struct git_locks *locks)
+void git_mark_program(struct feature_git *git, const struct git_locks *locks)
 {
     struct bl_buffer text;
     bl_buffer_init(&text, 2 * MARK_SIZE_MAX);
@@ -294,18 +294,13 @@ void git_mark_begin(struct feature_git *git)
         if (bl_sleep(CLEAR_WAIT_NS) != 0)
             break;
     bl_free(text);
-    lock_mark_write(git, NULL);
-}
-
-void git_mark_program(struct feature_git *git, const struct git_locks *locks)
-{
-    lock_mark_write(git, locks);
+    git_mark_program(git, NULL);
 }
 
 void git_mark_end(struct feature_git *git)
 {
     if (git->left.size > 0)
-        lock_mark_write(git, NULL);
+        git_mark_program(git, NULL);
     else
         while (ftruncate(git->lock, 0) != 0 && errno == EINTR)
             continue;

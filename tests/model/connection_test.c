@@ -81,7 +81,7 @@ static const char *const streams[BL_COUNT(apis)][7] = {
 };
 
 /* Asks for all of them, for one that comes after an overload, and once, since the retry takes time,
- * for a stream that is cut; what came of it, in `ret_all`. */
+ * for a stream that is cut. Their events are in `ret_all`. */
 static void ask_for_streams(size_t format, struct front *front, struct bl_buffer *ret_all)
 {
     static struct remotely remotely;

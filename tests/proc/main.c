@@ -2,7 +2,6 @@
  * in a cgroup that was delegated to it where there is one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "../../src/proc/parts.h"
+#include "../proof/place.h"
 #include "figure.h"
 #include "helpers.h"
 
@@ -57,8 +57,7 @@ static void enter_cgroup(const char *directory)
 
 _Noreturn static void become_ordinary(char **arguments)
 {
-    if (setgroups(0, NULL) != 0 || setresgid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) != 0 ||
-        setresuid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) != 0)
+    if (!place_become(ORDINARY_USER))
         _exit(1);
     execv("/proc/self/exe", arguments);
     _exit(errno == EACCES ? EXIT_NO_ACCESS : 1);

@@ -1,6 +1,5 @@
 /* Survivors are counted, not assumed: an ordinary user's warden cannot kill processes that became
  * another user, and says how many are left. The test is root: it sees them all, and ends them. */
-#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -47,8 +46,7 @@ static int survivor_stop(void *argument)
 _Noreturn static void survivor_play_user(struct rest_case *rest)
 {
     const char *warden = getenv("BELAY_WARDEN");
-    if (setgroups(0, NULL) != 0 || setresgid(PLACE_USER, PLACE_USER, PLACE_USER) != 0 ||
-        setresuid(PLACE_USER, PLACE_USER, PLACE_USER) != 0)
+    if (!place_become(PLACE_USER))
         _exit(1);
     if (warden != NULL && access(warden, X_OK) != 0)
         _exit(EXIT_NO_ACCESS);

@@ -1,6 +1,7 @@
 #include "place.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,12 @@ bool place_copy_setuid(const char *program, const char *path, uid_t owner)
     if (to >= 0)
         close(to);
     return copied;
+}
+
+bool place_become(uid_t user)
+{
+    return setgroups(0, NULL) == 0 && setresgid(user, user, user) == 0 &&
+           setresuid(user, user, user) == 0;
 }
 
 bool place_find_mount(const char *type, const char *option, char *out, size_t size)

@@ -15,6 +15,8 @@
 size_t place_read(const char *path, char *out, size_t size);
 /* Copies a program to a new file that belongs to `owner` and is setuid. */
 bool place_copy_setuid(const char *program, const char *path, uid_t owner);
+/* Makes this process, which is root's, that user's for good. */
+bool place_become(uid_t user);
 /* Where the first file system of that type is mounted that has the option (NULL: any). */
 bool place_find_mount(const char *type, const char *option, char *out, size_t size);
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -193,9 +192,7 @@ _Noreturn static void trial_execute(const struct trial *trial, const char **argu
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     if (observer_tag() != NULL)
         setenv(HOSTILE_TAG, observer_tag(), 1);
-    if (trial->user == USER_user && geteuid() == 0 &&
-        (setgroups(0, NULL) != 0 || setresgid(PLACE_USER, PLACE_USER, PLACE_USER) != 0 ||
-         setresuid(PLACE_USER, PLACE_USER, PLACE_USER) != 0))
+    if (trial->user == USER_user && geteuid() == 0 && !place_become(PLACE_USER))
         _exit(1);
     if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(1);
