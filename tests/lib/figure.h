@@ -39,7 +39,7 @@ double figure_p99_ms(uint64_t *times_ns, size_t count);
 /* Figures are being taken: a test may repeat what it measures more often. */
 bool figure_taking(void);
 
-/* The limit of an ordinary run: ten times the promise, and 5 s at least (10 s with sanitizers). */
+/* The limit of an ordinary run: ten times the promise, and 10 s at least (30 s with sanitizers). */
 double figure_wide_ms(double promised_ms);
 
 #endif

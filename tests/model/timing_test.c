@@ -12,8 +12,8 @@ static double elapsed_ms(uint64_t from_ns, uint64_t to_ns)
 /* ---- Stalls ---------------------------------------------------------------------------------- */
 
 #define STALL_MS  500
-#define PING_MS   50
-#define STALL_MAX (15 * BL_NS_PER_S) /* more than any test waits; no timer but `stall` ends it */
+#define PING_MS   100
+#define STALL_MAX (60 * BL_NS_PER_S) /* more than any test waits; no timer but `stall` ends it */
 
 /* What keeps no answer alive. */
 static const struct {
@@ -33,8 +33,8 @@ static const struct {
     {BL_API_OLLAMA, "\n{\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n"},
 };
 
-/* The first answer consists of such bytes, the second is one: the call completes if, and only if,
- * the stall timer ends the first. */
+/* The first answer consists of such bytes, all others are answers: the call completes if, and only
+ * if, the stall timer ends the first. On a machine that is busy enough a later one stalls too. */
 static int ping_forever(void *argument)
 {
     size_t i = *(const size_t *)argument;
@@ -51,6 +51,7 @@ static int ping_forever(void *argument)
     remotely_init(remotely, pings[i].api);
     remotely_acts(remotely, acts, BL_COUNT(acts));
     remotely_answer_hello(remotely);
+    remotely->provider.connect_ns = remotely->provider.first_byte_ns = STALL_MAX;
     remotely->provider.stall_ns = STALL_MS * MS;
     remotely_open(remotely);
     bl_scope_init(&scope, bl_scope_current());
@@ -62,7 +63,7 @@ static int ping_forever(void *argument)
     bl_scope_done(&scope);
     CHECK(bl_text_starts_with(bl_buffer_text(&remotely->recorder.log),
                               BL_TEXT("retry 1 of 4 stall 200\n")));
-    CHECK_EQUAL(peer_requests(remotely->peer), 2);
+    CHECK(peer_requests(remotely->peer) >= 2);
     CHECK(figure_between("P5 stall while pings arrive",
                          elapsed_ms(from_ns, remotely->recorder.retried_ns[0]), STALL_MS,
                          STALL_MS + 100));
@@ -104,7 +105,7 @@ static int drip(void *argument BL_UNUSED)
          .bytes = BL_TEXT("data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
                           "\"text_delta\",\"text\":\"x\"}}\n\n"),
          .number = figure_taking() ? 4 : 14,
-         .pause_ns = (figure_taking() ? 400 : PING_MS) * MS},
+         .pause_ns = (figure_taking() ? 400 : 50) * MS},
         {.type = PEER_SEND, .bytes = remotely_hello(BL_API_ANTHROPIC)}};
     static struct remotely remotely;
 
