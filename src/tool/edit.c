@@ -252,7 +252,8 @@ static void add_lines(struct edit_job *job, char mark, struct bl_text content, s
             bl_buffer_printf(out, "%c%s\n", mark,
                              edit_line_show(&job->file.arena, edit_line(content, from)));
     if (lines > most)
-        bl_buffer_printf(out, "%c[%zu more lines]\n", mark, lines - most);
+        bl_buffer_printf(out, "%c[%zu more %s]\n", mark, lines - most,
+                         lines - most == 1 ? "line" : "lines");
 }
 
 static void add_hunk(struct edit_job *job, struct hunk hunk)

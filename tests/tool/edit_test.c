@@ -114,6 +114,44 @@ static int white_space(void *argument)
     CHECK(misses(files, "one\ntwo", "two\n\n",
                  "old_string goes on with white space where the file ends."));
     CHECK(misses(files, "one\ntwo\n", "one two\n", "a line break where old_string has a blank."));
+    CHECK(misses(files, "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n9;\n",
+                 "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n 9;",
+                 "     7\t7;\n     8\t8;\n       [and on]\n"));
+    CHECK(misses(files, "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n", "1;\n2;\n3;\n4;\n5;\n6;\n7;\n 8;",
+                 "     7\t7;\n     8\t8;\n"));
+    CHECK(strstr(files_text(files), "[and on]") == NULL);
+    return 0;
+}
+
+static int long_hunks(void *argument)
+{
+    struct files *files = argument;
+    struct bl_buffer lines, shown;
+    bl_buffer_init(&lines, SIZE_MAX);
+    bl_buffer_init(&shown, SIZE_MAX);
+    for (unsigned i = 1; i <= 31; i++) {
+        bl_buffer_printf(&lines, "line %u\n", i);
+        if (i <= 30)
+            bl_buffer_printf(&shown, "+line %u\n", i);
+    }
+    /* 30 lines of each side are shown. */
+    for (unsigned count = 30; count <= 31; count++) {
+        struct bl_text text = bl_buffer_text(&lines);
+        text.size -= count == 30 ? strlen("line 31\n") : 0;
+        files_put(files, "a", BL_TEXT("begin\nend\n"));
+        CHECK_EQUAL(files_call_with(files, &tool_edit, "path", "a", "old_string", "begin\n",
+                                    "new_string", bl_arena_text(&files->arena, text).data, NULL),
+                    0);
+        CHECK(files_says(files, false,
+                         bl_arena_printf(&files->arena, "@@ line 1 @@\n-begin\n%.*s%s end\n",
+                                         (int)shown.size, shown.data,
+                                         count == 31 ? "+[1 more line]\n" : "")
+                             .data));
+        CHECK(files_holds(
+            files, "a", bl_arena_printf(&files->arena, BL_TEXT_FORMAT "end\n", BL_TEXT_ARG(text))));
+    }
+    bl_buffer_done(&shown);
+    bl_buffer_done(&lines);
     return 0;
 }
 
@@ -136,6 +174,9 @@ static int nearest(void *argument)
     CHECK(misses(files, "", "x", "The file is empty."));
     CHECK(misses(files, "return 0;\nsecond line\n", "first line\nreturn 0;\nsecond line\n",
                  "A part of it does: line 2 holds 'second line'."));
+    CHECK(misses(files, "one line\r\nanother line\r\na third\r\n",
+                 "one line\nanother line\nthe third",
+                 "They part at line 3:\nfile:       a third\nold_string: the third\n"));
     return 0;
 }
 
@@ -332,6 +373,7 @@ FILES_TEST(edit_replaces_an_exact_match_and_shows_the_change, replaced)
 FILES_TEST(edit_that_matches_more_than_once_says_where, ambiguous)
 FILES_TEST(edit_replaces_all_when_asked, all_places)
 FILES_TEST(edit_that_differs_in_white_space_says_where, white_space)
+FILES_TEST(edit_shows_so_many_lines_of_a_long_change, long_hunks)
 FILES_TEST(edit_that_does_not_match_shows_what_is_nearest, nearest)
 FILES_TEST(edit_keeps_line_ends_and_marks, kept)
 FILES_TEST(edit_without_old_text_makes_a_file, empty_old)
@@ -344,6 +386,7 @@ SUITE(edit, cmocka_unit_test(edit_replaces_an_exact_match_and_shows_the_change),
       cmocka_unit_test(edit_that_matches_more_than_once_says_where),
       cmocka_unit_test(edit_replaces_all_when_asked),
       cmocka_unit_test(edit_that_differs_in_white_space_says_where),
+      cmocka_unit_test(edit_shows_so_many_lines_of_a_long_change),
       cmocka_unit_test(edit_that_does_not_match_shows_what_is_nearest),
       cmocka_unit_test(edit_keeps_line_ends_and_marks),
       cmocka_unit_test(edit_without_old_text_makes_a_file),

@@ -298,6 +298,24 @@ static int passed_over(void *argument)
     return 0;
 }
 
+static int longer_than_it_may_be(void *argument)
+{
+    struct files *files = argument;
+    size_t size = (9u << 20) + 7;
+    char *bytes = bl_alloc(size);
+    memset(bytes, 'x', size);
+    memcpy(bytes, "needle", 6);
+    memcpy(bytes + size - 7, "needle\n", 7);
+    files_put(files, "long", (struct bl_text){bytes, size});
+    CHECK(greps(files, "{\"pattern\":\"^needle\",\"output\":\"count\"}",
+                "long:1\n[1 line is longer than 8 MiB: the rest was not searched]\n"));
+    CHECK(greps(files, "{\"pattern\":\"xneedle\"}",
+                "No line matches, in 1 file.\n"
+                "[1 line is longer than 8 MiB: the rest was not searched]\n"));
+    bl_free(bytes);
+    return 0;
+}
+
 static int shut(void *argument)
 {
     struct files *files = argument;
@@ -400,6 +418,7 @@ FILES_TEST(grep_tells_lines_files_or_counts_sorted_by_path, outputs)
 FILES_TEST(grep_is_bounded_and_says_what_was_left_out, limited)
 FILES_TEST(grep_answers_the_same_each_time, many_alike)
 FILES_TEST(grep_passes_over_what_is_ignored_binary_or_a_link, passed_over)
+FILES_TEST(grep_says_that_it_did_not_search_all_of_a_line, longer_than_it_may_be)
 FILES_TEST(grep_says_how_much_could_not_be_read, shut)
 FILES_TEST(grep_refuses_what_it_cannot_use_and_says_where, refused)
 FILES_TEST(grep_that_is_stopped_ends_at_once, stopped)
@@ -412,6 +431,7 @@ SUITE(grep, cmocka_unit_test(lines_are_told_alike_wherever_the_buffer_ends),
       cmocka_unit_test(grep_is_bounded_and_says_what_was_left_out),
       cmocka_unit_test(grep_answers_the_same_each_time),
       cmocka_unit_test(grep_passes_over_what_is_ignored_binary_or_a_link),
+      cmocka_unit_test(grep_says_that_it_did_not_search_all_of_a_line),
       cmocka_unit_test(grep_says_how_much_could_not_be_read),
       cmocka_unit_test(grep_refuses_what_it_cannot_use_and_says_where),
       cmocka_unit_test(grep_that_is_stopped_ends_at_once));
