@@ -326,6 +326,33 @@ static void F49_clean_removes_1_of_5_and_says_why(void **state)
     scene_play(NULL, look_at_cleaning);
 }
 
+/* The branch is merged; what was committed beside it is nowhere else. */
+static void look_at_detached(struct scene *scene)
+{
+    static const char *const tasks[] = {"A", NULL};
+    struct bl_store *store = open_store(scene);
+    struct bl_list items;
+    if (store == NULL)
+        return;
+    put_feature(scene, store, tasks);
+    struct git_merge_result result = merge(scene, scene->head, work(scene, "A", "echo a > a"), "A");
+    CHECK_EQUAL(move_result(scene, NULL, result.commit), 0);
+    CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q --detach && "
+                             "git commit -q --allow-empty -m beside"));
+    CHECK_EQUAL(bl_feature_clean(store, &scene->arena, scene->place.repository, "F", false, &items,
+                                 &scene->error),
+                0);
+    CHECK(strcmp(reason_of(&items, "A"), "not merged") == 0);
+    CHECK(scene_shell(scene, "test -e .belay/worktrees/F/A/a"));
+    bl_store_close(store);
+}
+
+static void F49_a_worktree_with_commits_beside_its_branch_stays(void **state)
+{
+    (void)state;
+    scene_play(NULL, look_at_detached);
+}
+
 static void look_at_result(struct scene *scene)
 {
     static const char *const tasks[] = {"A", NULL};
@@ -369,4 +396,5 @@ SUITE(git_merge, cmocka_unit_test(F40_two_tasks_two_files_and_the_checkout_is_by
       cmocka_unit_test(conflicts_of_all_kinds_are_committed_when_markers_are_gone),
       cmocka_unit_test(merges_into_a_worktree), cmocka_unit_test(refs_move_by_compare_and_swap),
       cmocka_unit_test(F49_clean_removes_1_of_5_and_says_why),
+      cmocka_unit_test(F49_a_worktree_with_commits_beside_its_branch_stays),
       cmocka_unit_test(F49_the_result_goes_when_a_branch_of_the_user_has_it));
