@@ -449,12 +449,14 @@ struct bl_receipt {
 
 /* Collects for `scope`, which must outlive it; `scope_id` ("run_…") is what the receipt names. */
 void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id);
-/* Units of a receipt whose scope stopped with one above go to the receipt of that one. */
+/* Units of a receipt whose scope stopped with one above go to the receipt of that one. Of a scope
+ * with a stop of its own, units that have survivors go to a receipt above that is of a stop too. */
 void bl_receipt_close(struct bl_receipt *receipt);
 /* The stop was asked above, where another receipt is open: that one is the receipt of it. */
 bool bl_receipt_elsewhere(const struct bl_receipt *receipt);
-/* Before its end: what the receipt holds of such a stop becomes a part of `unit`, which is still at
- * work and stands for it in the receipt above. */
+/* Before its end, once it is written: what the receipt holds of such a stop becomes a part of
+ * `unit`, which is still at work and stands for it in the receipt above. Of a stop of its own `unit`
+ * gets the number of survivors. */
 void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit);
 /* True when its scope was stopped and no unit is at work any more. */
 bool bl_receipt_ready(const struct bl_receipt *receipt);

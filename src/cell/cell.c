@@ -364,10 +364,8 @@ static void end_units(struct cell *cell)
     }
     cell->outer_unit.mechanism = cell->unit.mechanism;
     cell->outer_unit.processes = cell->unit.processes;
-    cell->outer_unit.survivors = cell->unit.survivors;
-    bl_text_into(cell->outer_unit.unverified, sizeof cell->outer_unit.unverified,
-                 cell->unit.unverified);
     cell->outer_unit.signal = cell->unit.signal;
+    bl_receipt_fold(&cell->receipt, &cell->outer_unit);
     bl_unit_end(&cell->outer_unit, cell->unit.fate);
 }
 

@@ -138,43 +138,24 @@ void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const c
     bl_stop_hook_add(&receipt->hook, scope, stop_observed);
 }
 
-/* One stop makes one receipt, for the scope where it was asked. NULL: this one is it. */
-static struct bl_receipt *receipt_of_stop_above(const struct bl_receipt *receipt)
+/* The next receipt above, where a stop was asked for too. NULL: none. */
+static struct bl_receipt *stopped_receipt_above(const struct bl_receipt *receipt)
 {
     struct bl_receipt *outer = nearest_receipt(receipt->scope->parent);
-    struct bl_stop stop, above;
-    if (outer == NULL || !bl_scope_stopped(outer->scope))
-        return NULL;
-    bl_scope_stop_read(receipt->scope, &stop);
-    bl_scope_stop_read(outer->scope, &above);
-    bool same = stop.reason == BL_STOP_PARENT ||
-                (stop.reason == BL_STOP_TIMEOUT && above.reason == BL_STOP_TIMEOUT);
-    return same ? outer : NULL;
+    return outer != NULL && bl_scope_stopped(outer->scope) ? outer : NULL;
 }
 
+/* One stop makes one receipt, for the scope where it was asked. False: this one is it. */
 bool bl_receipt_elsewhere(const struct bl_receipt *receipt)
 {
-    return receipt_of_stop_above(receipt) != NULL;
-}
-
-void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit)
-{
-    if (receipt_of_stop_above(receipt) != NULL)
-        move_units(&receipt->stopped, &unit->units);
-}
-
-void bl_receipt_close(struct bl_receipt *receipt)
-{
-    struct bl_receipt *outer = receipt_of_stop_above(receipt);
-    assert(bl_list_empty(&receipt->live));
-    if (outer != NULL && !bl_list_empty(&receipt->stopped)) {
-        move_units(&receipt->stopped, &outer->stopped);
-        if (outer->quiet_ns < receipt->quiet_ns)
-            outer->quiet_ns = receipt->quiet_ns;
-    }
-    free_units(&receipt->stopped);
-    bl_stop_hook_remove(&receipt->hook);
-    receipt->scope->receipt = NULL;
+    const struct bl_receipt *outer = stopped_receipt_above(receipt);
+    struct bl_stop stop, above;
+    if (outer == NULL)
+        return false;
+    bl_scope_stop_read(receipt->scope, &stop);
+    bl_scope_stop_read(outer->scope, &above);
+    return stop.reason == BL_STOP_PARENT ||
+           (stop.reason == BL_STOP_TIMEOUT && above.reason == BL_STOP_TIMEOUT);
 }
 
 bool bl_receipt_ready(const struct bl_receipt *receipt)
@@ -268,6 +249,53 @@ bool bl_receipt_cancel_observed(const struct bl_receipt *receipt)
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt)
 {
     return sum_of(receipt).survivors;
+}
+
+void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit)
+{
+    if (bl_receipt_elsewhere(receipt)) {
+        move_units(&receipt->stopped, &unit->units);
+        return;
+    }
+    struct sum sum = sum_of(receipt);
+    unit->survivors = bl_survivors_add(unit->survivors, sum.survivors);
+    if (sum.unverified != NULL && unit->unverified[0] == '\0')
+        bl_text_into(unit->unverified, sizeof unit->unverified, sum.unverified);
+    free_units(&receipt->stopped);
+}
+
+/* A receipt does not say that nothing is left where one below it says that something is. */
+static void move_survivors(struct bl_list *from, struct bl_list *to)
+{
+    BL_LIST_EACH_SAFE (link, from) {
+        struct bl_unit *unit = BL_CONTAINER(link, struct bl_unit, link);
+        struct sum below = {0};
+        add_up(&unit->units, &below);
+        if (bl_survivors_add(unit->survivors, below.survivors) == 0)
+            continue;
+        bl_list_remove(link);
+        bl_list_push_back(to, link);
+    }
+}
+
+void bl_receipt_close(struct bl_receipt *receipt)
+{
+    struct bl_receipt *outer = stopped_receipt_above(receipt);
+    assert(bl_list_empty(&receipt->live));
+    if (outer != NULL) {
+        struct bl_list moved;
+        bl_list_init(&moved);
+        if (bl_receipt_elsewhere(receipt))
+            move_units(&receipt->stopped, &moved);
+        else
+            move_survivors(&receipt->stopped, &moved);
+        if (!bl_list_empty(&moved) && outer->quiet_ns < receipt->quiet_ns)
+            outer->quiet_ns = receipt->quiet_ns;
+        move_units(&moved, &outer->stopped);
+    }
+    free_units(&receipt->stopped);
+    bl_stop_hook_remove(&receipt->hook);
+    receipt->scope->receipt = NULL;
 }
 
 static double tenths(double ms)

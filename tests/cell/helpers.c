@@ -27,6 +27,22 @@ static void serve_sleep(const struct bl_cell_call *call, struct bl_cell_call_res
                                                .message = BL_TEXT("stopped")};
 }
 
+/* Ends when the house lets it, whatever stops it, and says that two processes are left. */
+static void serve_left(struct house *house, const struct bl_cell_call *call,
+                       struct bl_cell_call_result *ret_result)
+{
+    struct bl_unit unit;
+    struct bl_scope shield;
+
+    bl_unit_begin(&unit, BL_UNIT_TOOL, call->id, call->tool);
+    bl_shield_begin(&shield, BL_NEVER - 1);
+    bl_semaphore_take(&house->gate);
+    bl_shield_end(&shield);
+    unit.survivors = 2;
+    bl_unit_end(&unit, BL_FATE_UNKNOWN);
+    answer_json(call, ret_result, "null");
+}
+
 static void serve_mark(const struct house *house, const struct bl_cell_call *call,
                        struct bl_cell_call_result *ret_result)
 {
@@ -73,6 +89,8 @@ static void serve_call(void *context, const struct bl_cell_call *call,
     } else if (strcmp(call->tool, "gate") == 0) {
         bl_semaphore_take(&house->gate);
         answer_json(call, ret_result, "null");
+    } else if (strcmp(call->tool, "left") == 0) {
+        serve_left(house, call, ret_result);
     } else if (strcmp(call->tool, "big") == 0) {
         serve_big(call, ret_result);
     } else {
@@ -242,24 +260,39 @@ static const struct bl_cell_tool tools[] = {
     TOOL("echo", "Says it again.", false),
     TOOL("fail", "Fails.", false),
     TOOL("gate", "Waits.", false),
+    TOOL("left", "Leaves processes running.", false),
     TOOL("mark", "Leaves a mark.", false),
     TOOL("say", "Takes text.", true),
     TOOL("sleep", "Sleeps.", false),
 };
 
-int house_create_limited(struct house *house, const char *id, const char *source,
-                         uint64_t deadline_ms, uint64_t memory_bytes, uint64_t output_bytes)
+static struct bl_cell_create describe(const char *id, const char *source)
 {
-    struct bl_cell_create create = {
+    return (struct bl_cell_create){
         .cell_id = id,
         .source = bl_text_from(source),
         .tools = tools,
         .tool_count = BL_COUNT(tools),
-        .deadline_ms = deadline_ms,
-        .memory_bytes = memory_bytes,
-        .output_bytes = output_bytes,
     };
+}
 
+int house_create_limited(struct house *house, const char *id, const char *source,
+                         uint64_t deadline_ms, uint64_t memory_bytes, uint64_t output_bytes)
+{
+    struct bl_cell_create create = describe(id, source);
+
+    create.deadline_ms = deadline_ms;
+    create.memory_bytes = memory_bytes;
+    create.output_bytes = output_bytes;
+    return bl_cell_create(house->session, &create, &house->fault);
+}
+
+int house_create_below(struct house *house, struct bl_scope *scope, const char *id,
+                       const char *source)
+{
+    struct bl_cell_create create = describe(id, source);
+
+    create.scope = scope;
     return bl_cell_create(house->session, &create, &house->fault);
 }
 

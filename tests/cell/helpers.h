@@ -69,11 +69,14 @@ void house_forget(struct house *house);
 
 /* Tools offered to every cell: `echo` answers with its input, `sleep` waits until it is stopped,
  * `fail` fails, `count` counts and answers with the number of calls so far; `mark` adds a byte to a
- * file of the house, which outlives its process; `gate` waits for the house's; `big` answers with
- * more than it may; `say` takes text. */
+ * file of the house, which outlives its process; `gate` waits for the house's, and `left` too,
+ * although stopped, and leaves two processes running; `big` answers with more than it may; `say`
+ * takes text. */
 int house_create(struct house *house, const char *id, const char *source);
 int house_create_limited(struct house *house, const char *id, const char *source,
                          uint64_t deadline_ms, uint64_t memory_bytes, uint64_t output_bytes);
+int house_create_below(struct house *house, struct bl_scope *scope, const char *id,
+                       const char *source);
 /* 0 with `seen`, or the refusal's code with `fault`. */
 int house_observe(struct house *house, const char *id, uint64_t generation, uint64_t yield_ms);
 /* 0 with `ended`. */

@@ -300,6 +300,50 @@ static int stopped_with_a_turn(struct house *house)
     return 0;
 }
 
+static bool is_terminating(void *argument)
+{
+    return strcmp(house_state(argument, "c-1"), "terminating") == 0;
+}
+
+/* A cell is terminated; while that is under way the turn above it is stopped. Both receipts have
+ * what the cell's calls left running. */
+static int stopped_before_its_turn(struct house *house)
+{
+    struct asker *asker = bl_zalloc(sizeof *asker);
+    struct bl_receipt receipt;
+    struct bl_scope turn;
+
+    bl_scope_init(&turn, bl_scope_current());
+    bl_receipt_open(&receipt, &turn, "turn");
+    CHECK_EQUAL(house_create_below(house, &turn, "c-1", "await tools.left({});"), 0);
+    while (house->calls_begun < 1)
+        bl_sleep(BL_NS_PER_MS);
+    asker_terminate(asker, house, "c-1", "t-1");
+    CHECK(house_until(is_terminating, house));
+    bl_scope_stop(&turn, BL_STOP_USER, "ctrl-c");
+    bl_semaphore_give(&house->gate);
+    CHECK_EQUAL(asker_join(asker), 0);
+    bl_cell_join(house->session, &turn);
+    CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
+    if (CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_TERMINATED)) {
+        CHECK(house_receipt_says(house->seen.terminated.receipt, "reason", "user"));
+        CHECK_EQUAL(house_receipt_number(house->seen.terminated.receipt, "survivors"), 2);
+    }
+    CHECK(bl_receipt_ready(&receipt));
+    CHECK_EQUAL(bl_receipt_survivors(&receipt), 2);
+    if (CHECK(!bl_list_empty(&receipt.stopped))) {
+        const struct bl_unit *unit = BL_CONTAINER(receipt.stopped.next, struct bl_unit, link);
+        CHECK_EQUAL(unit->kind, BL_UNIT_CELL);
+        CHECK_EQUAL(unit->processes, 1);
+        CHECK(unit->link.next == &receipt.stopped);
+    }
+    bl_receipt_close(&receipt);
+    bl_scope_done(&turn);
+    asker_done(asker);
+    bl_free(asker);
+    return 0;
+}
+
 struct closing {
     struct house *house;
     struct bl_cell_session *session;
@@ -393,6 +437,8 @@ HOUSE_TEST(C20_all_who_terminate_are_told_the_same, stopped_by_many)
 HOUSE_TEST(C21_an_observer_and_who_terminates_are_told_the_same, stopped_while_observed)
 HOUSE_TEST(C22_terminate_of_a_completed_cell_says_so_each_time, stopped_after_its_end)
 HOUSE_TEST(a_caller_who_leaves_does_not_take_the_stop_along, caller_left)
+HOUSE_TEST(survivors_of_a_cell_that_was_terminated_alone_are_in_the_receipt_above,
+           stopped_before_its_turn)
 HOUSE_TEST(C31_a_flood_delays_neither_observe_nor_terminate, flooded)
 HOUSE_TEST(C31_what_was_written_before_the_stop_is_in_the_record, unread)
 HOUSE_TEST(a_cell_of_a_turn_ends_with_it, stopped_with_a_turn)
@@ -407,6 +453,7 @@ SUITE(terminate, cmocka_unit_test(C5_terminate_ends_whatever_the_code_does),
       cmocka_unit_test(C21_an_observer_and_who_terminates_are_told_the_same),
       cmocka_unit_test(C22_terminate_of_a_completed_cell_says_so_each_time),
       cmocka_unit_test(a_caller_who_leaves_does_not_take_the_stop_along),
+      cmocka_unit_test(survivors_of_a_cell_that_was_terminated_alone_are_in_the_receipt_above),
       cmocka_unit_test(C31_a_flood_delays_neither_observe_nor_terminate),
       cmocka_unit_test(C31_what_was_written_before_the_stop_is_in_the_record),
       cmocka_unit_test(a_cell_of_a_turn_ends_with_it),

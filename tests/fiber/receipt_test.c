@@ -217,6 +217,7 @@ struct tree {
     struct bl_receipt receipt;
     struct agent upper, lower;
     struct bl_unit tool;
+    bool then_run; /* the run is stopped too, before anything has ended */
 };
 
 static void write_background(void *context, struct bl_json_writer *writer)
@@ -242,9 +243,13 @@ static void tree_play(struct tree *tree, unsigned stop, enum bl_fate tool_fate, 
     bl_scope_enter(outer);
     CHECK_EQUAL(bl_sleep(MS), 0);
     CHECK_EQUAL(bl_receipt_elsewhere(&tree->lower.receipt), stop < 2);
+    if (tree->then_run)
+        bl_scope_stop(&tree->run, BL_STOP_USER, "test");
     tree->tool.mechanism = BL_MECHANISM_SUBREAPER;
     tree->tool.processes = 3;
     tree->tool.survivors = survivors;
+    if (survivors == BL_SURVIVORS_UNKNOWN)
+        bl_text_into(tree->tool.unverified, sizeof tree->tool.unverified, "no proof");
     bl_unit_end(&tree->tool, tool_fate);
     agent_end(&tree->lower, &tree->upper.scope);
     agent_end(&tree->upper, &tree->run);
@@ -341,6 +346,77 @@ static int stopped_alone_main(void *argument BL_UNUSED)
 static void agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above(void **state BL_UNUSED)
 {
     run_in_virtual_loop(0, stopped_alone_main, NULL);
+}
+
+/* The run is stopped while the stop of an agent is under way: its receipt knows what that left. */
+static int stopped_alone_first_main(void *argument BL_UNUSED)
+{
+    struct tree *tree = bl_zalloc(sizeof *tree);
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+
+    for (unsigned stop = 1; stop <= 2; stop++) {
+        tree->then_run = true;
+        tree_play(tree, stop, BL_FATE_UNKNOWN, 2);
+        CHECK_EQUAL(bl_receipt_survivors(&tree->receipt), 2);
+        tree_done(tree);
+        tree_play(tree, stop, BL_FATE_UNKNOWN, BL_SURVIVORS_UNKNOWN);
+        receipt_text(&arena, &tree->receipt, &value);
+        CHECK(says(value, "/unverified", "no proof"));
+        tree_done(tree);
+    }
+    bl_arena_done(&arena);
+    bl_free(tree);
+    return 0;
+}
+
+static void survivors_of_an_agent_that_was_stopped_alone_are_in_the_receipt_above(
+    void **state BL_UNUSED)
+{
+    run_in_virtual_loop(0, stopped_alone_first_main, NULL);
+}
+
+/* No unit stands for a call in the receipt above: those of its units that have survivors do. */
+static int call_stopped_first_main(void *argument BL_UNUSED)
+{
+    struct bl_scope run, call, *outer = bl_scope_current();
+    struct bl_receipt receipt, call_receipt;
+    struct bl_unit left, ended;
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+
+    bl_scope_init(&run, outer);
+    bl_receipt_open(&receipt, &run, "run_5");
+    bl_scope_init(&call, &run);
+    bl_receipt_open(&call_receipt, &call, "call_1");
+    bl_scope_enter(&call);
+    bl_unit_begin(&left, BL_UNIT_COMMAND, "left", NULL);
+    bl_unit_begin(&ended, BL_UNIT_COMMAND, "ended", NULL);
+    bl_scope_stop(&call, BL_STOP_USER, "test");
+    bl_scope_stop(&run, BL_STOP_USER, "test");
+    bl_scope_enter(outer);
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    bl_unit_end(&ended, BL_FATE_ABORTED);
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    left.survivors = 1;
+    bl_unit_end(&left, BL_FATE_UNKNOWN);
+    bl_receipt_close(&call_receipt);
+    bl_scope_done(&call);
+    struct bl_text line = receipt_text(&arena, &receipt, &value);
+    CHECK_EQUAL(bl_json_size(bl_json_get(value, BL_TEXT("units"))), 1);
+    CHECK(says(value, "/units/0/id", "left"));
+    CHECK(!bl_receipt_cancel_observed(&receipt));
+    CHECK(bl_text_equal(line, BL_TEXT("Stopped in 2 ms: 1 command. Still running: 1 process.")));
+    bl_receipt_close(&receipt);
+    bl_scope_done(&run);
+    bl_arena_done(&arena);
+    return 0;
+}
+
+static void survivors_of_a_call_that_was_stopped_alone_are_in_the_receipt_above(
+    void **state BL_UNUSED)
+{
+    run_in_virtual_loop(0, call_stopped_first_main, NULL);
 }
 
 static int unverified_main(void *argument)
@@ -506,4 +582,6 @@ SUITE(receipt, cmocka_unit_test(a_receipt_has_every_member),
       cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),
       cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked),
       cmocka_unit_test(units_of_an_agent_are_nested_in_the_receipt_and_count),
-      cmocka_unit_test(agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above));
+      cmocka_unit_test(agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above),
+      cmocka_unit_test(survivors_of_an_agent_that_was_stopped_alone_are_in_the_receipt_above),
+      cmocka_unit_test(survivors_of_a_call_that_was_stopped_alone_are_in_the_receipt_above));
