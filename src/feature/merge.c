@@ -53,12 +53,12 @@ static int after_stop(struct feature_task *task, struct task_turn *turn)
     struct bl_stop stop;
     int code = bl_scope_check(&feature->scope);
     bl_scope_stop_read(&task->merge.scope, &stop);
-    task->survivors = bl_survivors_add(task->survivors, bl_receipt_survivors(&task->merge.receipt));
     if (code == 0 && stop.reason != BL_STOP_TIMEOUT) {
         task_decide_stopped(task, &task->merge, PHASE_MERGE, turn);
         task_policy(task);
         return 0;
     }
+    task->survivors = bl_survivors_add(task->survivors, bl_receipt_survivors(&task->merge.receipt));
     feature_receipt_put(feature, task, &task->merge.receipt, &task->receipt_json);
     back_to_approved(task, turn, code == 0 ? "timeout" : "cancelled");
     return code;

@@ -183,12 +183,7 @@ void task_finish(struct feature_task *task)
 {
     bool approved = task->row.state == BL_TASK_APPROVED;
     enum bl_fate fate = task->row.started_wall_ns == 0 ? BL_FATE_NEVER_STARTED : BL_FATE_ABORTED;
-    if (bl_receipt_elsewhere(&task->main.receipt))
-        bl_receipt_fold(&task->main.receipt, &task->unit);
-    task->unit.survivors = task->survivors;
-    if (task->survivors == BL_SURVIVORS_UNKNOWN)
-        bl_text_into(task->unit.unverified, sizeof task->unit.unverified,
-                     "the task's own receipt has the reason");
+    bl_receipt_fold(&task->main.receipt, &task->unit);
     bl_unit_end(&task->unit, approved ? BL_FATE_FINISHED : fate);
     if (task->feature->options.activities != NULL)
         bl_activity_end(&task->activity, bl_buffer_text(&task->receipt_json));
@@ -468,6 +463,8 @@ static void run_turns(struct feature_task *task, struct bl_error *error)
         *error = (struct bl_error){0};
         enum turn_end end = task_turn_run(task, turn, (struct bl_text){0}, error);
         more = after_turn(task, turn, end, error);
+        if (task->grace.open)
+            bl_receipt_fold(&task->grace.receipt, &task->unit);
         task_stage_close(&task->grace);
         task_turn_done(turn);
         bl_free(turn);

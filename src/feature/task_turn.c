@@ -223,8 +223,10 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
         errno = 0;
     if (outcome->usage_known)
         book(task, turn, seat, &outcome->spent);
-    if (outcome->end != SEAT_STOPPED)
+    if (outcome->end != SEAT_STOPPED) { /* no receipt has them */
         task->survivors = bl_survivors_add(task->survivors, outcome->survivors);
+        task->unit.survivors = bl_survivors_add(task->unit.survivors, outcome->survivors);
+    }
 }
 
 static void take_result(struct feature_task *task, struct task_turn *turn,

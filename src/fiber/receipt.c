@@ -317,6 +317,19 @@ static void write_ms(struct bl_json_writer *writer, const char *key, double ms)
 
 static void write_units(struct bl_json_writer *writer, const struct bl_list *units);
 
+/* Of an agent the units below are written, each with its own survivors; another unit stands for
+ * those below it. */
+static void write_unit_survivors(struct bl_json_writer *writer, const struct bl_unit *unit)
+{
+    struct sum sum = {.survivors = unit->survivors};
+    if (unit->survivors == BL_SURVIVORS_UNKNOWN)
+        sum.unverified = unit->unverified;
+    if (unit->kind != BL_UNIT_AGENT)
+        add_up(&unit->units, &sum);
+    if (sum.survivors != 0)
+        bl_survivors_write(writer, sum.survivors, sum.unverified);
+}
+
 static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit)
 {
     bl_json_write_object(writer);
@@ -328,8 +341,7 @@ static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit
     write_ms(writer, "ms", unit->ms);
     if (unit->mechanism != BL_MECHANISM_NONE)
         bl_json_put_uint64(writer, "processes", unit->processes);
-    if (unit->survivors != 0)
-        bl_survivors_write(writer, unit->survivors, unit->unverified);
+    write_unit_survivors(writer, unit);
     if (unit->signal != 0) {
         char name[24];
         const char *abbreviation = sigabbrev_np(unit->signal);

@@ -1,4 +1,5 @@
 /* `belay feature`: a task whose Player cannot be stopped. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ static int feature_end(void **state)
 }
 
 /* A repository of the ordinary user's, with a plan of one task. */
-static void feature_make_plan(void)
+static void feature_make_plan(const char *timeout)
 {
     const char *script = stage_path("plan.sh");
     FILE *file = fopen(script, "we");
@@ -27,9 +28,9 @@ static void feature_make_plan(void)
             "cat >.belay/features/FEAT.yaml <<'END'\n"
             "id: FEAT\nname: A feature\ntasks:\n  - {id: A, file_path: tasks/A.md}\nbelay:\n"
             "  player: {command: [sh, -c, '%s']}\n  coach: {command: ['true']}\n"
-            "  limits: {task_timeout: 3s, min_turn_budget: 0s}\nEND\n"
+            "  limits: {task_timeout: %s, min_turn_budget: 0s}\nEND\n"
             "git add -A\ngit commit -q -m plan\n",
-            stage_path("work"), left_command());
+            stage_path("work"), left_command(), timeout);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(system(stage_printf("setpriv --reuid %d --regid %d --clear-groups sh %s",
                                          PLACE_USER, PLACE_USER, script)),
@@ -39,7 +40,7 @@ static void feature_make_plan(void)
 static void a_task_at_its_deadline_says_how_many_are_left(void **state BL_UNUSED)
 {
     left_require();
-    feature_make_plan();
+    feature_make_plan("3s");
     START(&held, "feature", "run", "FEAT", "--json");
     held_wait(&held);
     const char *output = stage_output(&held);
@@ -47,5 +48,35 @@ static void a_task_at_its_deadline_says_how_many_are_left(void **state BL_UNUSED
     assert_int_equal(held.exit_code, 1);
 }
 
-SUITE(feature, cmocka_unit_test_setup_teardown(a_task_at_its_deadline_says_how_many_are_left,
-                                               left_begin, feature_end));
+static const struct bl_json *feature_receipt(const struct bl_json *answer, const char *reason)
+{
+    BL_JSON_EACH (receipt, bl_json_get(answer, BL_TEXT("receipts")))
+        if (strcmp(stage_text_at(receipt, "/reason"), reason) == 0)
+            return receipt;
+    fail_msg("no receipt with the reason %s", reason);
+    return NULL;
+}
+
+/* Each process counts once: its task stands for it in the receipt of the feature. */
+static void a_feature_that_is_terminated_says_how_many_are_left(void **state BL_UNUSED)
+{
+    left_require();
+    feature_make_plan("60s");
+    START(&held, "feature", "run", "FEAT", "--json");
+    held_await_at_least(&held, 2 + LEFT_COUNT);
+    for (int i = 0; i < 2; i++) /* the first lets the turn end */
+        kill(held.pid, SIGTERM);
+    held_wait(&held);
+    const struct bl_json *answer = stage_json(stage_output(&held));
+    left_check(feature_receipt(answer, "parent"));
+    const struct bl_json *receipt = feature_receipt(answer, "signal");
+    assert_int_equal(stage_number_at(receipt, "/survivors"), LEFT_COUNT);
+    assert_string_equal(stage_text_at(receipt, "/units/0/kind"), "task");
+    assert_int_equal(stage_number_at(receipt, "/units/0/survivors"), LEFT_COUNT);
+    assert_int_equal(held.exit_code, 1);
+}
+
+#define FEATURE(test) cmocka_unit_test_setup_teardown(test, left_begin, feature_end)
+
+SUITE(feature, FEATURE(a_task_at_its_deadline_says_how_many_are_left),
+      FEATURE(a_feature_that_is_terminated_says_how_many_are_left));
