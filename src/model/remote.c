@@ -22,24 +22,27 @@
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* A code of the price's answer: the provider's own count of the input, with a margin. */
-static int count_input(struct remote_call *call, uint64_t *ret_tokens)
+/* Lowers `*tokens` to the provider's own count of the input, with a margin; where there is none it
+ * stays as it is. */
+static int count_input(struct remote_call *call, uint64_t *tokens)
 {
     const struct bl_remote *remote = call->remote;
     const struct bl_json *answer;
-    int64_t tokens;
+    int64_t counted;
 
     if (remote->count_url == NULL || remote->options.replay != NULL)
-        return BL_ENOTSUP;
+        return 0;
     int code = remote_build(call, true);
     if (code == 0)
         code = remote_question(call, remote->count_url, remote->count_path, &answer);
     call->assembly.failure = (struct bl_model_failure){.retry_after_ms = -1, .should_retry = -1};
-    if (code != 0)
+    if (code != 0 || !bl_json_int64(bl_json_get(answer, BL_TEXT("input_tokens")), &counted) ||
+        counted < 0)
         return code;
-    if (!bl_json_int64(bl_json_get(answer, BL_TEXT("input_tokens")), &tokens) || tokens < 0)
-        return BL_EIO;
-    *ret_tokens = (uint64_t)tokens + (uint64_t)tokens / 20 + 1;
+    uint64_t most =
+        (uint64_t)counted + (uint64_t)counted / 20 + 1 + remote->options.profile->overhead_tokens;
+    if (most < *tokens)
+        *tokens = most;
     return 0;
 }
 
@@ -97,7 +100,7 @@ static int build_within_limit(struct remote_call *call)
 {
     const struct bl_remote *remote = call->remote;
     const struct bl_profile *profile = remote->options.profile;
-    uint64_t output = call->max_output_tokens, counted;
+    uint64_t output = call->max_output_tokens;
 
     int code = remote_build(call, false);
     if (code != 0)
@@ -110,11 +113,9 @@ static int build_within_limit(struct remote_call *call)
     }
     if (reserve(call, input, output))
         return 0;
-    code = count_input(call, &counted);
+    code = count_input(call, &input);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
-    if (code == 0 && counted + profile->overhead_tokens < input)
-        input = counted + profile->overhead_tokens;
     if (!reserve(call, input, output)) {
         output = affordable_output(call, input);
         if (output == 0 || output >= call->max_output_tokens || !reserve(call, input, output))

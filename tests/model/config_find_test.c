@@ -56,6 +56,8 @@ static void what_does_not_exist_is_refused_with_a_suggestion(void **state BL_UNU
     assert_int_equal(error->kind, BL_KIND_USAGE);
     assert_string_equal(error->message, "unknown provider 'antropic'");
     assert_string_equal(error->hint, "did you mean 'anthropic'?");
+    assert_string_equal(configured_unfound("scrip", "x")->hint, "did you mean 'script'?");
+    assert_string_equal(configured_unfound("relay", "x")->hint, "did you mean 'replay'?");
     assert_string_equal(configured_unfound("mistral", "x")->hint,
                         "there is anthropic, openai, openai-responses, ollama, router, local, "
                         "script:FILE and replay");

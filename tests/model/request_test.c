@@ -334,6 +334,19 @@ static void the_instruction_holds_the_schema(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
+static void a_prompt_of_one_character_is_sent_in_every_format(void **state BL_UNUSED)
+{
+    static const struct model_api *const apis[] = {&model_api_anthropic, &model_api_openai,
+                                                   &model_api_openai_responses, &model_api_ollama};
+    struct asking asking;
+
+    for (size_t i = 0; i < BL_COUNT(apis); i++) {
+        asking_init(&asking, apis[i], "test", ASKED_TEXT("?"));
+        assert_true(asking_has(&asking, "\"?\""));
+        asking_done(&asking);
+    }
+}
+
 SUITE(request, cmocka_unit_test(turns_that_are_not_skipped_come_first),
       cmocka_unit_test(a_summary_is_one_message_with_the_prompt_that_follows_it),
       cmocka_unit_test(room_for_the_answer_is_kept_in_the_context),
@@ -347,4 +360,5 @@ SUITE(request, cmocka_unit_test(turns_that_are_not_skipped_come_first),
       cmocka_unit_test(all_text_that_is_sent_is_counted),
       cmocka_unit_test(images_are_words_to_a_model_that_takes_none),
       cmocka_unit_test(the_newest_images_are_sent_as_far_as_a_request_holds_them),
+      cmocka_unit_test(a_prompt_of_one_character_is_sent_in_every_format),
       cmocka_unit_test(the_instruction_holds_the_schema));

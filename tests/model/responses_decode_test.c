@@ -291,6 +291,19 @@ static void pieces_that_say_nothing_of_their_item_belong_to_the_open_one(void **
                  "text a\ntext b\nusage 2 1 estimated\nstop end\n");
 }
 
+static void an_empty_piece_does_not_stand_for_the_text(void **state BL_UNUSED)
+{
+    check_stream(&plain,
+                 "data: {\"type\":\"response.output_item.added\",\"item\":{\"id\":\"m\","
+                 "\"type\":\"message\"}}\n\n"
+                 "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\"\"}"
+                 "\n\n"
+                 "data: {\"type\":\"response.output_item.done\",\"item\":{\"id\":\"m\","
+                 "\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"a\"}]}}"
+                 "\n\nevent: response.completed\ndata: {}\n\n",
+                 "text a\nusage 2 1 estimated\nstop end\n");
+}
+
 static void what_means_nothing_is_ignored(void **state BL_UNUSED)
 {
     check_stream(&plain,
@@ -354,6 +367,7 @@ SUITE(responses_decode, cmocka_unit_test(P17_an_answer_comes_out_the_same_howeve
       cmocka_unit_test(P24_a_stream_cut_before_its_end_asks_for_nothing),
       cmocka_unit_test(P25_arguments_cut_by_the_limit_are_never_a_call),
       cmocka_unit_test(pieces_that_say_nothing_of_their_item_belong_to_the_open_one),
+      cmocka_unit_test(an_empty_piece_does_not_stand_for_the_text),
       cmocka_unit_test(what_means_nothing_is_ignored),
       cmocka_unit_test(a_status_that_contradicts_its_event_is_believed),
       cmocka_unit_test(more_items_than_the_limit_fail),

@@ -420,28 +420,40 @@ static void what_the_sink_returns_the_call_returns_at_once(void **state BL_UNUSE
                 refused_by_the_sink);
 }
 
-static int builtin_answers(void *argument)
+#define BUILTIN "This is Belay's built-in script model: it repeats, it does not think. "
+
+static void check_builtin(struct play *play, const char *prompt, const char *quoted)
 {
-    struct play *play = argument;
-    CHECK_EQUAL(ask(play, " hello  there \n"), 0);
-    struct bl_text log = bl_buffer_text(&play->recorder.log), line;
-    char answer[1024];
+    struct bl_text log, line;
+    char answer[1024], expected[1024];
     size_t size = 0;
+
+    bl_buffer_clear(&play->recorder.log);
+    CHECK_EQUAL(ask(play, prompt), 0);
+    log = bl_buffer_text(&play->recorder.log);
     while (bl_text_split(&log, '\n', &line) && bl_text_starts_with(line, BL_TEXT("text "))) {
         memcpy(answer + size, line.data + 5, line.size - 5);
         size += line.size - 5;
     }
     answer[size] = '\0';
-    CHECK_STRING(answer, "This is Belay's built-in script model: it repeats, it does not think. "
-                         "You said: \"hello  there\" (2 words).");
-    char many[1001];
-    for (size_t i = 0; i < 1000; i += 2)
-        memcpy(many + i, "\u00e4", 2);
-    many[1000] = '\0';
-    bl_buffer_clear(&play->recorder.log);
-    CHECK_EQUAL(ask(play, many), 0);
-    CHECK(bl_text_find(bl_buffer_text(&play->recorder.log), BL_TEXT("\u2026\" (1 word).")) > 0);
-    CHECK(play->recorder.log.size < 700);
+    snprintf(expected, sizeof expected, BUILTIN "You said: %s.", quoted);
+    CHECK_STRING(answer, expected);
+}
+
+/* Characters are quoted whole, at most 200 of them. */
+static int builtin_answers(void *argument)
+{
+    struct play *play = argument;
+    char prompt[500], quoted[500];
+
+    check_builtin(play, " hello  there \n", "\"hello  there\" (2 words)");
+    for (unsigned count = 199; count <= 201; count++) {
+        for (unsigned i = 0; i < count; i++)
+            memcpy(prompt + (size_t)i * 2, "\u00e4", 3);
+        snprintf(quoted, sizeof quoted, "\"%.400s%s\" (1 word)", prompt,
+                 count > 200 ? "\u2026" : "");
+        check_builtin(play, prompt, quoted);
+    }
     for (int i = 0; i < 100; i++)
         CHECK_EQUAL(ask(play, ""), 0);
     return 0;
@@ -458,6 +470,7 @@ static void it_estimates_words_and_costs_nothing(void **state BL_UNUSED)
     play_init(&play, "name: demo\nreplies: [{say: a}]", 1);
     assert_int_equal(recorder_estimate(&play.model, ""), 0);
     assert_int_equal(recorder_estimate(&play.model, "  one\ttwo\nthree  "), 3);
+    assert_int_equal(recorder_estimate(&play.model, "1\v2\f3\r4\b5\x0e6"), 4);
     assert_true(play.model.cost_usd(play.model.context, &(struct bl_usage){1, 2}) == 0);
     assert_string_equal(play.model.provider, "script");
     assert_string_equal(play.model.name, "demo");
