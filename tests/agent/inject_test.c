@@ -162,6 +162,45 @@ RIG(stop_of_a_turn_leaves_what_runs_in_the_background_and_names_it_in_the_receip
     CHECK_EQUAL(rig_running(rig, "job", 0)[0], '\0');
 }
 
+/* ---- Another model ---------------------------------------------------------------------------
+ */
+
+static void change_at_the_first_call(struct rig *rig, const struct bl_event *event)
+{
+    if (event->type == BL_EVENT_TOOL_STARTED)
+        CHECK_EQUAL(bl_agent_set_model(rig->agent, "second", &rig->error), 0);
+}
+
+/* The next request goes to the other one. */
+RIG(model_is_changed_between_prompts_and_while_one_is_at_work, "replies:\n  - say: zero\n")
+{
+    rig_persona(rig, "first", "replies:\n  - say: one\n  - tools: [{name: ls, input: {}}]\n");
+    rig_persona(rig, "second", "replies:\n  - say: two\n  - say: three\n");
+    rig_open(rig);
+    CHECK_EQUAL(bl_agent_set_model(rig->agent, "third", &rig->error), BL_ENOENT);
+    CHECK_EQUAL(rig_prompt(rig, "a"), BL_TURN_COMPLETED);
+    CHECK(has(rig_turn(rig)->json, "\"output\":\"zero\""));
+    CHECK_EQUAL(bl_agent_set_model(rig->agent, "first", &rig->error), 0);
+    CHECK_EQUAL(rig_prompt(rig, "b"), BL_TURN_COMPLETED);
+    CHECK(has(rig_turn(rig)->json, "\"output\":\"one\""));
+    rig->on_event = change_at_the_first_call;
+    CHECK_EQUAL(rig_prompt(rig, "c"), BL_TURN_COMPLETED);
+    CHECK(has(rig_turn(rig)->json, "\"output\":\"two\""));
+    rig->on_event = NULL;
+    CHECK_EQUAL(rig_prompt(rig, "d"), BL_TURN_COMPLETED);
+    CHECK(has(rig_turn(rig)->json, "\"output\":\"three\""));
+    rig_close(rig);
+}
+
+RIG(model_cannot_be_changed_where_there_is_no_other, "replies:\n  - say: one\n")
+{
+    rig_open(rig);
+    CHECK_EQUAL(bl_agent_set_model(rig->agent, "first", &rig->error), BL_ENOTSUP);
+    CHECK_EQUAL(strcmp(rig->error.message, "the model cannot be changed here"), 0);
+    CHECK_EQUAL(rig_prompt(rig, "a"), BL_TURN_COMPLETED);
+    rig_close(rig);
+}
+
 /* ---- Room for it ------------------------------------------------------------------------------
  */
 
@@ -197,6 +236,27 @@ RIG(compaction_by_hand_is_in_the_file_and_the_next_turn_goes_on,
     CHECK_EQUAL(rig_prompt(rig, "d"), BL_TURN_COMPLETED);
     rig_close(rig);
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 2);
+}
+
+/* A conversation begins with whatever is asked of it first. */
+RIG(compaction_before_any_prompt_begins_the_conversation,
+    "replies:\n  - say: one\n  - say: two\n  - say: three\n  - {when: Sum it up, say: in short}\n")
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "a"), BL_TURN_COMPLETED);
+    CHECK_EQUAL(rig_prompt(rig, "b"), BL_TURN_COMPLETED);
+    CHECK_EQUAL(rig_prompt(rig, "c"), BL_TURN_COMPLETED);
+    rig_close(rig);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_STARTED), 1);
+    bl_buffer_clear(&rig->events);
+    rig_open(rig);
+    compact_in_between(rig);
+    rig_close(rig);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_STARTED), 1);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_ENDED), 1);
+    struct bl_text told = bl_buffer_text(&rig->events);
+    CHECK(bl_text_find(told, BL_TEXT("\"run_started\"")) <
+          bl_text_find(told, BL_TEXT("\"compacted\"")));
 }
 
 static int stop_when_listed(void *argument)
@@ -281,6 +341,9 @@ SUITE(
     cmocka_unit_test(caller_that_wants_one_turn_gets_it_back),
     cmocka_unit_test(cancel_then_inject_stays_cancelled_with_an_agent),
     cmocka_unit_test(stop_of_a_turn_leaves_what_runs_in_the_background_and_names_it_in_the_receipt),
+    cmocka_unit_test(model_is_changed_between_prompts_and_while_one_is_at_work),
+    cmocka_unit_test(model_cannot_be_changed_where_there_is_no_other),
+    cmocka_unit_test(compaction_before_any_prompt_begins_the_conversation),
     cmocka_unit_test(compaction_by_hand_is_in_the_file_and_the_next_turn_goes_on),
     cmocka_unit_test(compaction_by_hand_can_be_stopped_by_id_and_changes_nothing),
     cmocka_unit_test(summary_call_inside_the_turn_is_in_the_file));
