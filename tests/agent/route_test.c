@@ -4,7 +4,7 @@
 
 static const struct bl_tool_offer offers[] = {
     {.name = "bash", .description = "run a shell command in the workspace", .schema = {"{}", 2}},
-    {.name = "read", .description = "read a file", .schema = {"{}", 2}},
+    {.name = "read", .description = "read a file or a zip", .schema = {"{}", 2}},
 };
 static const struct bl_tools tools = {.offers = offers, .offer_count = 2};
 
@@ -32,6 +32,37 @@ static void names_count_more_than_descriptions(void **state)
     bl_arena_done(&arena);
 }
 
+static void of_equals_the_one_that_is_offered_first_comes_first(void **state BL_UNUSED)
+{
+    static const char *const prompts[] = {"bash read", "read bash"};
+
+    for (size_t i = 0; i < BL_COUNT(prompts); i++) {
+        assert_string_equal(match_at(prompts[i], 0)->name, "bash");
+        assert_string_equal(match_at(prompts[i], 1)->name, "read");
+        assert_int_equal(match_at(prompts[i], 0)->score, match_at(prompts[i], 1)->score);
+        assert_null(match_at(prompts[i], 2));
+    }
+    bl_arena_done(&arena);
+}
+
+/* Of a description, words of three bytes or more; of a prompt, the first 256. */
+static void short_words_and_those_far_behind_do_not_count(void **state BL_UNUSED)
+{
+    enum {
+        WORDS = 256
+    };
+    char prompt[2 * WORDS + 8];
+
+    assert_null(match_at("or a", 0));
+    assert_string_equal(match_at("zip", 0)->name, "read");
+    for (size_t i = 0; i < WORDS; i++)
+        memcpy(prompt + 2 * i, "x ", 2);
+    memcpy(prompt + sizeof prompt - 8, "bash", 5);
+    assert_null(match_at(prompt, 0));
+    assert_string_equal(match_at(prompt + 2, 0)->name, "bash");
+    bl_arena_done(&arena);
+}
+
 static void prompt_that_matches_nothing_has_no_match(void **state)
 {
     static const char *const prompts[] = {"", "xyzzy", "\xf0\x9f\x98\x80 \xff\xfe", "a b c"};
@@ -45,4 +76,6 @@ static void prompt_that_matches_nothing_has_no_match(void **state)
 }
 
 SUITE(route, cmocka_unit_test(names_count_more_than_descriptions),
+      cmocka_unit_test(of_equals_the_one_that_is_offered_first_comes_first),
+      cmocka_unit_test(short_words_and_those_far_behind_do_not_count),
       cmocka_unit_test(prompt_that_matches_nothing_has_no_match));
