@@ -328,6 +328,18 @@ CAST(cell_runs_and_what_it_prints_is_the_result, EXEC("text(1 + 1); console.log(
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 1);
 }
 
+/* The end of a turn ends its cells, and none of the next one. */
+CAST(cells_of_the_next_turn_are_its_own, EXEC("text(`a`)"), SAY("one"), EXEC("text(`b`)"),
+     SAY("two"))
+{
+    rig_open(rig);
+    CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK_EQUAL(rig_prompt(rig, "go on"), BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, "Output:\na"));
+    CHECK(cast_has(cast, 1, ": completed\n"));
+    CHECK(cast_has(cast, 1, "Output:\nb"));
+}
+
 CAST(error_has_its_lines_and_C46_the_pragma_does_not_move_them,
      EXEC("// @exec: {\\'yield_time_ms\\': 9000}\\ntext(`before`);\\n  throw new TypeError(`no`)"),
      EXEC("text(1) +"), EXEC("import fs from `fs`"), EXEC("// @exec: {\\'x\\': 1}\\ntext(1)"),
@@ -551,6 +563,7 @@ SUITE(
     cmocka_unit_test(images_are_named_eight_of_them_also_where_text_is_left_out),
     cmocka_unit_test(output_with_nul_is_kept_whole),
     cmocka_unit_test(cell_runs_and_what_it_prints_is_the_result),
+    cmocka_unit_test(cells_of_the_next_turn_are_its_own),
     cmocka_unit_test(error_has_its_lines_and_C46_the_pragma_does_not_move_them),
     cmocka_unit_test(
         C46_nested_calls_are_steps_and_their_results_are_in_the_journal_though_nothing_was_printed),

@@ -140,14 +140,18 @@ static void look_at_size(struct scene *scene)
 {
     if (!scene_worktree(scene))
         return;
-    CHECK(scene_shell(scene,
-                      "cd .belay/worktrees/F/A && echo x > small && mkdir data && truncate -s "
-                      "500M data/huge && truncate -s 20M \"$(printf 'data/other\\n')\""));
+    CHECK(scene_shell(
+        scene,
+        "cd .belay/worktrees/F/A && echo x > small && mkdir data && truncate -s "
+        "500M data/huge && truncate -s 20M \"$(printf 'data/other\\n')\" && for n in 3 1 5 2 4; do "
+        "truncate -s ${n}M data/f$n; done"));
     struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_TOO_LARGE);
     ptrdiff_t huge = bl_text_find(result.why, BL_TEXT("data/huge (512000 KiB)"));
     ptrdiff_t other = bl_text_find(result.why, BL_TEXT("data/other"));
     CHECK(huge > 0 && other > huge && scene_says(result.why, ".gitignore"));
+    /* Five are named, largest first. */
+    CHECK(scene_says(result.why, ", data/f5 (5120 KiB), data/f4 (4096 KiB), data/f3 (3072 KiB). "));
     CHECK(strcmp(result.head, scene->head) == 0);
     CHECK(strcmp(scene_output(scene, "find .git/objects -size +1000k | wc -l"), "0") == 0);
     CHECK(scene_shell(scene, "echo data/ > .belay/worktrees/F/A/.gitignore"));

@@ -201,7 +201,29 @@ static void of_a_worktree_that_is_taken_as_it_is_git_is_asked_first(void **state
     scene_play(NULL, look_at_taken);
 }
 
+/* What cannot be looked at is asked of git each time; nothing else is taken for it. */
+static void look_behind_a_link(struct scene *scene)
+{
+    uint64_t asked;
+    if (!scene_worktree(scene))
+        return;
+    count_files(scene, &asked);
+    CHECK(scene_shell(scene, "cd .belay/worktrees/F && mv A B && ln -s B A"));
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(count_files(scene, &asked), 0);
+        CHECK_EQUAL(asked, 1);
+    }
+    CHECK(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+}
+
+static void of_a_worktree_behind_a_link_git_is_asked_each_time(void **state)
+{
+    (void)state;
+    scene_play(NULL, look_behind_a_link);
+}
+
 SUITE(git_sight, cmocka_unit_test(no_program_is_run_where_nothing_has_changed),
       cmocka_unit_test(every_change_is_seen), cmocka_unit_test(a_change_in_the_same_tick_is_seen),
       cmocka_unit_test(branches_that_move_and_inner_repositories_are_seen),
-      cmocka_unit_test(of_a_worktree_that_is_taken_as_it_is_git_is_asked_first));
+      cmocka_unit_test(of_a_worktree_that_is_taken_as_it_is_git_is_asked_first),
+      cmocka_unit_test(of_a_worktree_behind_a_link_git_is_asked_each_time));

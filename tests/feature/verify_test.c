@@ -1,5 +1,7 @@
 #include "helpers.h"
 
+#include <belay/git.h>
+
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -716,6 +719,39 @@ static void a_carried_path_that_leads_out_is_refused(void **state)
     with_bench(refusing_to_carry);
 }
 
+/* Not the last byte of the file; git itself needs as much as the rest. */
+static int carrying_more_than_fits(struct bench *bench)
+{
+    static const char *const carry[] = {"large", NULL};
+    struct rlimit before, limit;
+
+    bench->plan.carry = carry;
+    CHECK_EQUAL(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){BL_GIT_OUTPUT_MAX, before.rlim_max};
+    struct sigaction ignored = {.sa_handler = SIG_IGN}, handled;
+    CHECK_EQUAL(sigaction(SIGXFSZ, &ignored, &handled), 0);
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "cannot copy large: File too large"));
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
+    CHECK_EQUAL(sigaction(SIGXFSZ, &handled, NULL), 0);
+    return 0;
+}
+
+static void a_carried_file_that_cannot_be_written_whole_is_absent(void **state)
+{
+    struct bench bench;
+    char command[512];
+    (void)state;
+    bench_make(&bench);
+    place_write(&bench.place, ".gitignore", "large\n");
+    bench_commit(&bench);
+    snprintf(command, sizeof command, "truncate -s %zu '%s/large'", BL_GIT_OUTPUT_MAX + 1,
+             bench.place.repository);
+    assert_int_equal(system(command), 0);
+    bench_run(&bench, carrying_more_than_fits);
+    bench_done(&bench);
+}
+
 static int carrying_too_deep(struct bench *bench)
 {
     static const char *const carry[] = {"deep", NULL};
@@ -848,6 +884,7 @@ SUITE(verify, cmocka_unit_test(all_that_ran_and_said_yes_is_passed),
       cmocka_unit_test(F44_protected_paths_are_the_bases_and_a_critical_issue_names_them),
       cmocka_unit_test(carried_paths_are_copied_and_lead_nowhere_else),
       cmocka_unit_test(a_carried_path_that_leads_out_is_refused),
+      cmocka_unit_test(a_carried_file_that_cannot_be_written_whole_is_absent),
       cmocka_unit_test(folders_that_are_too_deep_are_absent),
       cmocka_unit_test(F42_the_gate_has_three_values),
       cmocka_unit_test(an_outcome_is_read_as_it_was_written));
