@@ -191,6 +191,25 @@ static void F32_a_deadline_can_be_moved_while_it_runs(void **state)
     assert_string_equal(stage_text_at(stage_json(run.out), "/error/code"), "too_late");
 }
 
+static void F32_no_deadline_is_moved_past_that_of_the_feature(void **state)
+{
+    static struct run run;
+    struct held held = {0};
+    (void)state;
+    field_pair(field_player("player", "sleep 60"), field_coach("coach", ""),
+               "task_timeout: 50s, feature_timeout: 100s, ", "");
+    FEATURE_START(&held, "run", "FEAT", "--task", "A");
+    field_await(&held, "deadline_armed", "A", 0);
+    RUN(&run, "feature", "extend", "FEAT/A", "+60s", "--json");
+    const struct bl_json *refused = stage_answer(&run, "feature-extend", 1);
+    assert_string_equal(stage_text_at(refused, "/error/message"),
+                        "that would be past the deadline of the feature");
+    assert_true(strncmp(stage_text_at(refused, "/error/hint"), "the feature ends in ", 20) == 0);
+    RUN(&run, "feature", "extend", "FEAT/A", "+10s", "--json");
+    assert_int_equal(stage_number_at(stage_answer(&run, "feature-extend", 0), "/deadline_s"), 60);
+    held_end(&held);
+}
+
 /* The same of one that has ended while the others go on: then the runner is asked. */
 static void F32_a_task_that_has_ended_gets_no_more_time(void **state)
 {
@@ -400,6 +419,7 @@ SUITE(limits, FIELD(F30_without_settings_it_is_2400_everywhere),
       FIELD(F30_45_minutes_times_2_are_5400_everywhere),
       FIELD(F30_what_is_multiplied_is_what_fires), FIELD(F31_a_turn_is_not_begun_without_its_time),
       FIELD(F32_a_deadline_can_be_moved_while_it_runs),
+      FIELD(F32_no_deadline_is_moved_past_that_of_the_feature),
       FIELD(F32_a_task_that_has_ended_gets_no_more_time),
       FIELD(F33_a_pause_holds_the_next_phase_and_the_deadline),
       FIELD(F34_no_more_than_the_slots_run_at_once),

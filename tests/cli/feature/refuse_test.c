@@ -113,6 +113,46 @@ static void a_worktree_in_our_place_is_refused_and_kept_aside_by_fresh(void **st
     held_end(&held);
 }
 
+static void expect_choice_refused(const char *verb, const char *option, const char *value,
+                                  int exit_code, const char *message, const char *hint)
+{
+    static struct run run;
+    const char *name = strcmp(verb, "retry") == 0 ? stage_printf("FEAT/%s", value) : "FEAT";
+    runner_run_with(&run,
+                    (const char *const[]){"feature", verb, name, "--json", option, value, NULL},
+                    NULL, RUN_KEEP);
+    const struct bl_json *envelope = stage_answer(&run, "feature", exit_code);
+    assert_string_equal(stage_text_at(envelope, "/error/message"), message);
+    if (hint != NULL)
+        assert_string_equal(stage_text_at(envelope, "/error/hint"), hint);
+}
+
+static void tasks_that_cannot_be_chosen_are_refused(void **state)
+{
+    (void)state;
+    plan_pair();
+    field_task("C", "");
+    field_plan(stage_printf("tasks:\n"
+                            "  - {id: A, file_path: tasks/A.md}\n"
+                            "  - {id: C, file_path: tasks/C.md, dependencies: [A]}\n"
+                            "belay:\n"
+                            "  player: {command: %s}\n"
+                            "  coach: {command: %s}\n"
+                            "  limits: {min_turn_budget: 0s}\n",
+                            field_player("player", ""), field_coach("coach", "")));
+    field_commit();
+    expect_choice_refused("run", "--task", "C", 2, "C depends on A, which is not completed",
+                          "add --task A");
+    expect_choice_refused("run", "--task", "X", 2, "FEAT has no task 'X'", NULL);
+    expect_choice_refused("run", "--base", "nowhere", 1, "there is no commit 'nowhere'",
+                          "name a branch, a tag or a commit of this repository");
+    assert_false(stage_exists(".belay/worktrees"));
+    FEATURE_RUN(0, "run", "FEAT", "--task", "A");
+    expect_choice_refused("retry", NULL, "A", 1, "A is merged already",
+                          "its work is in belay/FEAT/_result");
+    FEATURE_RUN(0, "resume", "FEAT", "--task", "C");
+}
+
 /* ---- It goes on, and says so ----------------------------------------------------------------- */
 
 static void a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal(void **state)
@@ -127,6 +167,7 @@ static void a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal(void 
     const struct bl_json *envelope = stage_answer(&run, "feature", 1);
     assert_string_equal(stage_text_at(envelope, "/error/kind"), "feature");
     scene_expect(stage_text_at(envelope, "/error/message"), "2 files");
+    scene_expect(stage_text_at(envelope, "/error/hint"), "--require-clean");
     assert_false(stage_exists(".belay/worktrees"));
     envelope = scene_run(&held, "run", 0);
     scene_expect(stage_text_at(field_event(&held, "warning", NULL, 0), "/message"),
@@ -509,6 +550,7 @@ static void all_plans_of_the_suite_are_reported_on_by_validate(void **state)
 SUITE(refuse, FIELD(no_git_and_an_old_one_are_refused),
       FIELD(no_repository_a_bare_one_and_an_empty_one_are_refused),
       FIELD(branches_where_ours_must_be_are_refused),
+      FIELD(tasks_that_cannot_be_chosen_are_refused),
       FIELD(a_worktree_in_our_place_is_refused_and_kept_aside_by_fresh),
       FIELD(a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal),
       FIELD(a_worktree_that_is_gone_is_made_again),
