@@ -117,6 +117,8 @@ int role_main(int argument_count, char **arguments)
                  {"complete-dead", role_complete_dead}};
     if (argument_count == 3 && strcmp(arguments[2], "garbage") == 0)
         return garbage_main();
+    if (argument_count == 4 && strcmp(arguments[2], "layers") == 0)
+        return layers_main(arguments[3]);
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

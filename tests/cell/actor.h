@@ -32,6 +32,8 @@ bl_fiber_main role_cells, role_terminate, role_complete, role_observe;
 bl_fiber_main role_terminate_sync, role_terminate_dead, role_terminate_recovers;
 bl_fiber_main role_complete_sync, role_complete_dead;
 
+/* limit_test.c: becomes a worker that cannot be locked down. Returns only when that fails. */
+int layers_main(char *worker);
 /* garbage_test.c: a process in place of a worker; its exit code. */
 int garbage_main(void);
 

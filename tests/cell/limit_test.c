@@ -2,8 +2,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "helpers.h"
+#include "actor.h"
 
 #define MINUTE 60000
 #define MIB    ((uint64_t)1024 * 1024)
@@ -259,19 +262,59 @@ static int does_not_start(struct house *house)
     return 0;
 }
 
-static int no_worker(struct house *house)
+/* No worker starts, as the host finds out by itself: cells are refused. */
+static void check_unavailable(struct house *house, const char *why)
 {
-    house->options.worker = "/nonexistent/belay-cell-worker";
     house->options.eager = true;
     house_open(house);
     for (unsigned i = 0; i < 10000 && house->host->pool.unavailable[0] == '\0'; i++)
         bl_sleep(BL_NS_PER_MS);
     CHECK_EQUAL(house_create(house, "c-1", "text('a')"), BL_EREFUSED);
     CHECK_EQUAL(house->fault.code, BL_CELL_WORKER_UNAVAILABLE);
-    CHECK(house->fault.detail[0] != '\0');
+    if (!CHECK(bl_text_find(bl_text_from(house->fault.detail), bl_text_from(why)) >= 0))
+        fprintf(stderr, "%s\n", house->fault.detail);
     CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_MISSING);
     house_close(house);
+}
+
+static int no_worker(struct house *house)
+{
+    house->options.worker = "/nonexistent/belay-cell-worker";
+    check_unavailable(house, "/nonexistent/belay-cell-worker");
+    return 0;
+}
+
+/* As many sets of rules as Landlock takes for a process, and then the worker. */
+int layers_main(char *worker)
+{
+    const uint64_t making_devices = 1ull << 11;
+    int ruleset = 0;
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return 1;
+    for (int i = 0; i < 16; i++) {
+        ruleset =
+            (int)syscall(SYS_landlock_create_ruleset, &making_devices, sizeof making_devices, 0);
+        if (ruleset < 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
+            return 1;
+        close(ruleset);
+    }
+    execv(worker, (char *[]){worker, NULL});
+    return 1;
+}
+
+static int no_lockdown(struct house *house)
+{
+    char lines[1024], self[512];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    CHECK(size > 0);
+    self[size > 0 ? size : 0] = '\0';
+    snprintf(lines, sizeof lines, "exec '%s' --role layers '%s'\n", self,
+             getenv("BELAY_CELL_WORKER"));
+    house_use_script(house, lines);
+    check_unavailable(house, "the worker cannot be locked down on this machine");
     return 0;
 }
 
@@ -465,6 +508,15 @@ HOUSE_TEST(the_output_limit_counts_what_was_delivered, output_of_a_life)
 HOUSE_TEST(C9_a_killed_worker_is_one_cell_lost, killed)
 HOUSE_TEST(C9_a_worker_that_does_not_start_is_tried_three_times, does_not_start)
 EMPTY_HOUSE_TEST(where_no_worker_can_start_nothing_is_admitted, no_worker)
+EMPTY_HOUSE_TEST(locked_out, no_lockdown)
+
+static void where_no_worker_can_be_locked_down_nothing_is_admitted(void **state)
+{
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0)
+        suite_skip("needs Landlock");
+    locked_out(state);
+}
+
 EMPTY_HOUSE_TEST(a_worker_that_talks_nonsense_is_lost, talks_nonsense)
 EMPTY_HOUSE_TEST(C6_the_memory_limit_is_told_of_a_worker_that_exits_slowly, takes_long_to_exit)
 HOUSE_TEST(bad_ids_sources_limits_and_tools_admit_nothing, bad_creates)
@@ -480,6 +532,7 @@ SUITE(limit, cmocka_unit_test(C6_a_memory_bomb_harms_itself_alone),
       cmocka_unit_test(C9_a_killed_worker_is_one_cell_lost),
       cmocka_unit_test(C9_a_worker_that_does_not_start_is_tried_three_times),
       cmocka_unit_test(where_no_worker_can_start_nothing_is_admitted),
+      cmocka_unit_test(where_no_worker_can_be_locked_down_nothing_is_admitted),
       cmocka_unit_test(a_worker_that_talks_nonsense_is_lost),
       cmocka_unit_test(C6_the_memory_limit_is_told_of_a_worker_that_exits_slowly),
       cmocka_unit_test(bad_ids_sources_limits_and_tools_admit_nothing),
