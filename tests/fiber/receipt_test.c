@@ -133,13 +133,14 @@ static void a_stop_that_found_nothing_at_work_has_a_receipt_too(void **state)
     run_in_virtual_loop(0, nothing_at_work, NULL);
 }
 
-/* A unit in a receipt of its own, inside another. `inner` first: it is stopped before the outer. */
-static void nest(bool inner, size_t units_inside, size_t units_outside)
+/* A unit in a receipt of its own, inside another. `inner`: its scope is stopped before the outer
+ * one. */
+static void nest(bool inner, enum bl_stop_reason reason, const char *line)
 {
     struct bl_scope outer_scope, inner_scope;
     struct bl_receipt outer, own;
     struct bl_unit unit;
-    size_t count = 0;
+    struct bl_buffer out;
     bl_scope_init(&outer_scope, bl_scope_current());
     bl_scope_init(&inner_scope, &outer_scope);
     bl_receipt_open(&outer, &outer_scope, "run_3");
@@ -147,19 +148,17 @@ static void nest(bool inner, size_t units_inside, size_t units_outside)
     struct bl_scope *before = bl_scope_enter(&inner_scope);
     bl_unit_begin(&unit, BL_UNIT_TOOL, "call_1", "bash");
     bl_scope_enter(before);
-    bl_scope_stop(inner ? &inner_scope : &outer_scope, BL_STOP_USER, "test");
+    bl_scope_stop(inner ? &inner_scope : &outer_scope, reason, "test");
     CHECK_EQUAL(bl_sleep(MS), 0);
     bl_unit_end(&unit, BL_FATE_ABORTED);
-    BL_LIST_EACH (link, &own.stopped)
-        count++;
-    CHECK_EQUAL(count, units_inside);
-    bl_scope_stop(&outer_scope, BL_STOP_USER, "test");
+    CHECK(!bl_list_empty(&own.stopped) && own.stopped.next->next == &own.stopped);
+    bl_scope_stop(&outer_scope, reason == BL_STOP_USER ? BL_STOP_TIMEOUT : BL_STOP_USER, "test");
     CHECK_EQUAL(bl_sleep(MS), 0);
     bl_receipt_close(&own);
-    count = 0;
-    BL_LIST_EACH (link, &outer.stopped)
-        count++;
-    CHECK_EQUAL(count, units_outside);
+    bl_buffer_init(&out, 4096);
+    CHECK_EQUAL(bl_receipt_line(&outer, &out), 0);
+    CHECK(bl_text_equal(bl_buffer_text(&out), bl_text_from(line)));
+    bl_buffer_done(&out);
     bl_receipt_close(&outer);
     bl_scope_done(&inner_scope);
     bl_scope_done(&outer_scope);
@@ -168,8 +167,10 @@ static void nest(bool inner, size_t units_inside, size_t units_outside)
 static int nested_main(void *argument)
 {
     (void)argument;
-    nest(false, 1, 1);
-    nest(true, 1, 0);
+    nest(false, BL_STOP_USER, "Stopped in 1 ms: 1 tool. Nothing left running.");
+    nest(false, BL_STOP_TIMEOUT, "Stopped in 1 ms: 1 tool. Nothing left running.");
+    nest(true, BL_STOP_USER, "Stopped in 0 s. Nothing left running.");
+    nest(true, BL_STOP_TIMEOUT, "Stopped in 0 s. Nothing left running.");
     return 0;
 }
 
@@ -423,17 +424,30 @@ static int unverified_main(void *argument)
 {
     static const struct {
         uint32_t survivors[2];
+        const char *reasons[2]; /* of those that are unknown */
         const char *line;
         const char *json;
     } cases[] = {
-        {{0, 0}, "Nothing left running.", "\"survivors\":0,"},
-        {{1, 2}, "Still running: 3 processes.", "\"survivors\":3,"},
+        {{0, 0}, {"", ""}, "Nothing left running.", "\"survivors\":0,"},
+        {{1, 0}, {"", ""}, "Still running: 1 process.", "\"survivors\":1,"},
+        {{1, 2}, {"", ""}, "Still running: 3 processes.", "\"survivors\":3,"},
         {{BL_SURVIVORS_UNKNOWN, 0},
+         {"why", ""},
          "Could not verify: why.",
          "\"survivors\":null,\"unverified\":\"why\","},
         {{2, BL_SURVIVORS_UNKNOWN},
+         {"", "why"},
          "Could not verify: why.",
          "\"survivors\":null,\"unverified\":\"why\","},
+        /* The first reason is told. */
+        {{BL_SURVIVORS_UNKNOWN, BL_SURVIVORS_UNKNOWN},
+         {"first", "second"},
+         "Could not verify: first.",
+         "\"survivors\":null,\"unverified\":\"first\","},
+        {{0, BL_SURVIVORS_UNKNOWN},
+         {"", ""},
+         "Could not verify: the reason is not known.",
+         "\"survivors\":null,\"unverified\":\"the reason is not known\","},
     };
     (void)argument;
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -453,7 +467,7 @@ static int unverified_main(void *argument)
             units[j].mechanism = BL_MECHANISM_SUBREAPER;
             units[j].survivors = cases[i].survivors[j];
             if (units[j].survivors == BL_SURVIVORS_UNKNOWN)
-                bl_text_into(units[j].unverified, sizeof units[j].unverified, "why");
+                bl_text_into(units[j].unverified, sizeof units[j].unverified, cases[i].reasons[j]);
             bl_unit_end(&units[j], BL_FATE_KILLED);
         }
         while (!bl_receipt_ready(&receipt) && bl_yield() == 0)
@@ -501,15 +515,27 @@ static void a_number_that_is_not_there_is_unknown(void **state)
         assert_int_equal(bl_survivors_read(value, NULL), cases[i].survivors);
         bl_arena_done(&arena);
     }
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+    struct bl_text unverified;
+    assert_int_equal(bl_json_read(&arena,
+                                  BL_TEXT("{\"survivors\":null,\"unverified\":\"no warden\"}"),
+                                  NULL, &value, NULL),
+                     0);
+    assert_int_equal(bl_survivors_read(value, &unverified), BL_SURVIVORS_UNKNOWN);
+    assert_true(bl_text_equal(unverified, BL_TEXT("no warden")));
+    bl_arena_done(&arena);
     assert_int_equal(bl_survivors_add(3, 4), 7);
     assert_int_equal(bl_survivors_add(BL_SURVIVORS_UNKNOWN, 4), BL_SURVIVORS_UNKNOWN);
     assert_int_equal(bl_survivors_add(4, BL_SURVIVORS_UNKNOWN), BL_SURVIVORS_UNKNOWN);
 }
 
-/* Every member, byte for byte; what differs from run to run is blanked. */
+/* Every member, byte for byte, on virtual time; the id, which differs from run to run, is blanked.
+ */
 static const char whole_receipt[] =
     "{\"id\":\"rcp_\",\"scope\":\"run_4\",\"reason\":\"user\",\"origin\":\"test\","
-    "\"requested_at\":\"\",\"observed_ms\":0.0,\"quiet_ms\":1.5,\"mechanism\":\"subreaper\","
+    "\"requested_at\":\"2023-11-14T22:13:20.002Z\",\"observed_ms\":0.0,\"quiet_ms\":1.5,"
+    "\"mechanism\":\"subreaper\","
     "\"cancel_observed\":false,\"survivors\":null,\"unverified\":\"nobody looked\","
     "\"background\":[\"job\"],\"units\":["
     "{\"kind\":\"tool\",\"id\":\"call_1\",\"name\":\"bash\",\"fate\":\"killed\",\"ms\":1.5,"
@@ -532,6 +558,7 @@ static int whole_main(void *argument)
     struct bl_receipt receipt;
     struct bl_unit tool, command;
 
+    CHECK_EQUAL(bl_sleep(2 * MS), 0);
     bl_scope_init(&scope, outer);
     bl_receipt_open(&receipt, &scope, "run_4");
     receipt.background = write_background;
@@ -570,12 +597,78 @@ static void a_receipt_has_every_member(void **state)
     run_in_virtual_loop(0, whole_main, &out);
     bl_buffer_append_byte(&out, '\0');
     blank_after(out.data, "\"rcp_");
-    blank_after(out.data, "\"requested_at\":\"");
     assert_string_equal(out.data, whole_receipt);
     bl_buffer_done(&out);
 }
 
+/* The loop hears of the stop 3 ms late, when the one unit has ended long since. */
+static int late_loop_main(void *argument BL_UNUSED)
+{
+    struct bl_scope scope, *outer = bl_scope_current();
+    struct bl_receipt receipt;
+    struct bl_unit unit;
+    struct bl_arena arena = {0};
+    const struct bl_json *value;
+    double observed_ms = -1, quiet_ms = -1, unit_ms = -1;
+    char before[32], after[32];
+    const struct bl_clock *clock = bl_loop_clock(bl_loop_current());
+
+    bl_scope_init(&scope, outer);
+    bl_receipt_open(&receipt, &scope, "run_5");
+    bl_scope_enter(&scope);
+    bl_unit_begin(&unit, BL_UNIT_TOOL, "call_1", NULL);
+    bl_scope_enter(outer);
+    uint64_t start_ns = bl_now_ns();
+    bl_time_format(bl_clock_wall_ns(clock) - (int64_t)(2 * MS), before);
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    bl_time_format(bl_clock_wall_ns(clock) + (int64_t)(2 * MS), after);
+    unit.mechanism = BL_MECHANISM_SUBREAPER;
+    unit.processes = 1;
+    bl_unit_end(&unit, BL_FATE_KILLED);
+    double ended_ms = (double)(bl_now_ns() - start_ns) / 1e6;
+    while (bl_now_ns() - start_ns < 3 * MS)
+        CHECK(!bl_receipt_ready(&receipt));
+    CHECK_EQUAL(bl_sleep(1), 0);
+    CHECK(bl_receipt_ready(&receipt));
+    double took_ms = (double)(bl_now_ns() - start_ns) / 1e6;
+    struct bl_text line = receipt_text(&arena, &receipt, &value);
+    CHECK(bl_json_double(bl_json_get(value, BL_TEXT("observed_ms")), &observed_ms));
+    CHECK(bl_json_double(bl_json_get(value, BL_TEXT("quiet_ms")), &quiet_ms));
+    CHECK(bl_json_double(bl_json_pointer(value, BL_TEXT("/units/0/ms")), &unit_ms));
+    /* To a tenth, and the stop itself came a moment after the start. */
+    CHECK(observed_ms <= took_ms + 0.1 && observed_ms >= 3 - ended_ms - 0.1);
+    CHECK(quiet_ms <= ended_ms + 0.1 && unit_ms == quiet_ms);
+    struct bl_text requested_at = bl_json_text(bl_json_get(value, BL_TEXT("requested_at")));
+    CHECK_EQUAL(requested_at.size, strlen(before));
+    CHECK(memcmp(before, requested_at.data, requested_at.size) <= 0);
+    CHECK(memcmp(requested_at.data, after, requested_at.size) <= 0);
+    CHECK(bl_text_ends_with(line, BL_TEXT(": 1 process. Nothing left running.")));
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+    bl_arena_done(&arena);
+    return 0;
+}
+
+static void a_receipt_tells_when_the_stop_was_asked_observed_and_done(void **state BL_UNUSED)
+{
+    run_in_loop(late_loop_main, NULL);
+}
+
+#define COUNT_ONE(name, text) +1
+
+/* A number of another time, or damaged. */
+static void a_name_that_is_not_in_the_table_is_unknown(void **state BL_UNUSED)
+{
+    assert_string_equal(bl_unit_kind_name(0 BL_UNIT_KIND_TABLE(COUNT_ONE)), "unknown");
+    assert_string_equal(bl_unit_kind_noun(0 BL_UNIT_KIND_TABLE(COUNT_ONE), true), "unknown");
+    assert_string_equal(bl_fate_name(0 BL_FATE_TABLE(COUNT_ONE)), "unknown");
+    assert_string_equal(bl_mechanism_name(0 BL_MECHANISM_TABLE(COUNT_ONE)), "unknown");
+    assert_string_equal(bl_stop_reason_name(0 BL_STOP_REASON_TABLE(COUNT_ONE)), "unknown");
+}
+
 SUITE(receipt, cmocka_unit_test(a_receipt_has_every_member),
+      cmocka_unit_test(a_receipt_tells_when_the_stop_was_asked_observed_and_done),
+      cmocka_unit_test(a_name_that_is_not_in_the_table_is_unknown),
       cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
       cmocka_unit_test(a_number_that_is_not_there_is_unknown),
       cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
