@@ -84,11 +84,8 @@ static void descriptor_ready(uv_poll_t *handle, int status, int events)
         else
             wanted |= (int)wait->wanted;
     }
-    /* Something came that nobody waits for: level-triggered, it would come again and again. */
-    if (status >= 0 && (events & ~wanted) != 0 && bl_list_empty(&descriptor->waiting))
-        watch(descriptor, descriptor->watched & ~events);
-    else if (status >= 0 && !bl_list_empty(&descriptor->waiting))
-        watch(descriptor, wanted);
+    /* What nobody waits for any more would come again and again: it is level-triggered. */
+    watch(descriptor, bl_list_empty(&descriptor->waiting) ? descriptor->watched & ~events : wanted);
 }
 
 static void watch(struct bl_descriptor *descriptor, int events)

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <uv.h>
+
 #include "fibers.h"
 
 #define MS BL_NS_PER_MS
@@ -74,12 +76,31 @@ static void bytes_go_through_in_both_directions(void **state)
     run_in_loop(pump_through, NULL);
 }
 
+static void count_turn(uv_prepare_t *handle)
+{
+    (*(unsigned *)handle->data)++;
+}
+
+/* How often the loop asks the system for events while nothing happens for 20 ms. */
+static unsigned idle_turns(void)
+{
+    unsigned turns = 0;
+    uv_prepare_t handle = {.data = &turns};
+    uv_prepare_init(bl_loop_uv(bl_loop_current()), &handle);
+    uv_prepare_start(&handle, count_turn);
+    CHECK_EQUAL(bl_sleep(20 * MS), 0);
+    uv_close((uv_handle_t *)&handle, NULL);
+    CHECK_EQUAL(bl_sleep(1), 0);
+    return turns;
+}
+
 static int stop_and_use_again(void *argument)
 {
     (void)argument;
     int ends[2];
     struct bl_descriptor *descriptor;
     struct bl_scope scope;
+    unsigned events = 0;
     char byte;
     size_t count;
     CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
@@ -93,8 +114,10 @@ static int stop_and_use_again(void *argument)
     CHECK_EQUAL(write(ends[1], "xy", 2), 2);
     CHECK_EQUAL(bl_descriptor_read(descriptor, &byte, 1, &count), 0);
     CHECK_EQUAL(byte, 'x');
+    CHECK_EQUAL(bl_descriptor_wait(descriptor, BL_READABLE, &events), 0);
+    CHECK_EQUAL(events, BL_READABLE);
     /* Readable, and nobody waits: the loop must not turn for it all the time. */
-    CHECK_EQUAL(bl_sleep(20 * MS), 0);
+    CHECK(idle_turns() < 20);
     CHECK_EQUAL(bl_descriptor_read(descriptor, &byte, 1, &count), 0);
     CHECK_EQUAL(byte, 'y');
     bl_descriptor_free(descriptor);
@@ -108,6 +131,49 @@ static void a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was(void **sta
 {
     (void)state;
     run_in_loop(stop_and_use_again, NULL);
+}
+
+static int read_a_byte(void *argument)
+{
+    char byte;
+    size_t count;
+    int code = bl_descriptor_read(argument, &byte, 1, &count);
+    return code == 0 && count == 1 ? byte : code;
+}
+
+/* Writable all the time, which the reader does not wait for. */
+static int read_where_one_could_write(void *argument)
+{
+    (void)argument;
+    int ends[2], result = 0;
+    unsigned events = 0;
+    struct bl_descriptor *descriptor;
+    struct bl_nursery nursery;
+    struct bl_fiber *reader;
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    CHECK_EQUAL(bl_descriptor_new(ends[0], &descriptor), 0);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "reader", read_a_byte, descriptor, &reader);
+    CHECK_EQUAL(bl_yield(), 0);
+    CHECK_EQUAL(bl_descriptor_wait(descriptor, BL_WRITABLE, &events), 0);
+    CHECK_EQUAL(events, BL_WRITABLE);
+    CHECK(idle_turns() < 20);
+    CHECK(!bl_fiber_ended(reader));
+    CHECK_EQUAL(write(ends[1], "z", 1), 1);
+    CHECK_EQUAL(bl_fiber_join(reader, &result), 0);
+    CHECK_EQUAL(result, 'z');
+    bl_nursery_done(&nursery);
+    bl_descriptor_free(descriptor);
+    /* It came without blocking, and goes so. */
+    CHECK_EQUAL(fcntl(ends[0], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    close(ends[0]);
+    close(ends[1]);
+    return 0;
+}
+
+static void an_event_that_nobody_waits_for_does_not_keep_the_loop_busy(void **state BL_UNUSED)
+{
+    run_in_loop(read_where_one_could_write, NULL);
 }
 
 static int broken_pipe(void *argument)
@@ -150,6 +216,7 @@ static int odd_descriptors(void *argument)
 {
     (void)argument;
     struct bl_descriptor *descriptor;
+    bl_descriptor_free(NULL);
     CHECK_EQUAL(bl_descriptor_new(-1, &descriptor), BL_ESYSTEM);
     FILE *file = tmpfile();
     CHECK_EQUAL(bl_descriptor_new(fileno(file), &descriptor), BL_ENOTSUP);
@@ -182,7 +249,7 @@ static int children(void *argument)
     struct bl_child_end end;
     int pidfd = spawn_shell("exit 7");
     CHECK_EQUAL(bl_child_wait(pidfd, &end), 0);
-    CHECK(!end.by_signal);
+    CHECK(!end.by_signal && !end.core_dumped);
     CHECK_EQUAL(end.status, 7);
     CHECK_EQUAL(bl_child_wait(pidfd, &end), BL_ECHILD);
     close(pidfd);
@@ -197,7 +264,7 @@ static int children(void *argument)
     bl_shield_begin(&shield, 60 * BL_NS_PER_S);
     CHECK_EQUAL(syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0), 0);
     CHECK_EQUAL(bl_child_wait(pidfd, &end), 0);
-    CHECK(end.by_signal);
+    CHECK(end.by_signal && !end.core_dumped);
     CHECK_EQUAL(end.status, SIGKILL);
     bl_shield_end(&shield);
     bl_scope_enter(outer);
@@ -271,6 +338,7 @@ static void a_descriptor_that_is_always_ready_does_not_hold_up_the_deadline(void
 
 SUITE(descriptor, cmocka_unit_test(bytes_go_through_in_both_directions),
       cmocka_unit_test(a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was),
+      cmocka_unit_test(an_event_that_nobody_waits_for_does_not_keep_the_loop_busy),
       cmocka_unit_test(a_writer_is_told_that_the_other_end_is_gone),
       cmocka_unit_test(a_descriptor_that_cannot_be_waited_for_is_an_error),
       cmocka_unit_test(a_child_is_waited_for_stopped_and_waited_for_again),

@@ -26,6 +26,7 @@ static int signals(void *argument)
     CHECK_EQUAL(bl_sleep(5 * BL_NS_PER_MS), 0);
     CHECK_EQUAL(bl_signal_wait(signal, &count), 0);
     bl_signal_free(signal);
+    bl_signal_free(NULL);
     struct bl_signal *never;
     CHECK_EQUAL(bl_signal_new(SIGKILL, &never), BL_EINVAL);
     return 0;
