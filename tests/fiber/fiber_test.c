@@ -1,5 +1,7 @@
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,9 +103,61 @@ static void out_of_stacks_is_an_error_to_the_caller(void **state)
     bl_loop_free(loop);
 }
 
+/* Sizes of this process: all of its address space, and what is in memory. */
+static void process_size(size_t *ret_all, size_t *ret_resident)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu", ret_all, ret_resident), 2);
+    fclose(file);
+    *ret_all *= page;
+    *ret_resident *= page;
+}
+
+static int spawn_out_of_address_space(void *argument)
+{
+    struct bl_stack_facts facts;
+    struct bl_nursery nursery;
+    struct rlimit before, limit;
+    size_t all, resident;
+    int *spawned = argument, code = 0;
+    bl_loop_stack_facts(&facts);
+    bl_nursery_init(&nursery, bl_scope_current());
+    free(malloc((size_t)100 * 1024)); /* the heap has what it needs */
+    process_size(&all, &resident);
+    CHECK_EQUAL(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    /* For 11 stacks, each with a guard of its size. */
+    limit.rlim_cur = all + 23 * facts.size;
+    CHECK_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
+    while (*spawned < 1000 && code == 0) {
+        code = bl_nursery_spawn(&nursery, NULL, "one more", sleep_a_while, NULL, NULL);
+        *spawned += code == 0;
+    }
+    CHECK_EQUAL(setrlimit(RLIMIT_AS, &before), 0);
+    CHECK_EQUAL(code, BL_ESTACKS);
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "again", sleep_a_while, NULL, NULL), 0);
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void out_of_address_space_is_an_error_to_the_caller(void **state BL_UNUSED)
+{
+    if (SUITE_SANITIZED)
+        suite_skip("not with a sanitizer"); /* it needs far more address space than there is */
+    int spawned = 0;
+    run_in_loop(spawn_out_of_address_space, &spawned);
+    /* The rest of the mapping that holds this fiber's own, then mappings of 8, 2 and 1. */
+    assert_int_equal(spawned, 15 + 8 + 2 + 1);
+}
+
 static int count_up(void *argument)
 {
-    (*(unsigned *)argument)++;
+    volatile char used[16 * 1024];
+    memset((char *)used, 1, sizeof used);
+    *(unsigned *)argument += (unsigned)used[100];
     return 0;
 }
 
@@ -114,21 +168,32 @@ static int spawn_in_waves(void *argument)
     for (int wave = 0; wave < 10; wave++) {
         struct bl_nursery nursery;
         bl_nursery_init(&nursery, bl_scope_current());
-        for (int i = 0; i < 1000; i++)
+        for (int i = 0; i < 1500; i++)
             CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "wave", count_up, &ran, NULL), 0);
         CHECK_EQUAL(bl_nursery_join(&nursery), 0);
         bl_nursery_done(&nursery);
     }
-    CHECK_EQUAL(ran, 10000);
-    /* Long enough that the free stacks are given back, and then taken again. */
-    CHECK_EQUAL(bl_sleep(600 * MS), 0);
+    CHECK_EQUAL(ran, 15000);
+    /* Kept for a moment, then given back, and then taken again. */
+    size_t all, kept, left;
+    process_size(&all, &kept);
+    for (int i = 0; i < 200; i++) {
+        CHECK_EQUAL(bl_sleep(50 * MS), 0);
+        process_size(&all, &left);
+        if (left + 1500 * 16 * 1024 <= kept)
+            break;
+    }
+    CHECK(left + 1500 * 16 * 1024 <= kept);
+    struct turns *turns = turns_begin();
+    CHECK_EQUAL(bl_sleep(100 * MS), 0);
+    CHECK(turns_end(turns) < 50);
     struct bl_nursery nursery;
     bl_nursery_init(&nursery, bl_scope_current());
     for (int i = 0; i < 1000; i++)
         CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "wave", count_up, &ran, NULL), 0);
     bl_nursery_join(&nursery);
     bl_nursery_done(&nursery);
-    CHECK_EQUAL(ran, 11000);
+    CHECK_EQUAL(ran, 16000);
     return 0;
 }
 
@@ -244,6 +309,7 @@ static int describe(void *argument)
 {
     struct bl_buffer *out = argument;
     struct bl_nursery nursery;
+    CHECK_EQUAL(bl_sleep(BL_NS_PER_S), 0);
     bl_nursery_init(&nursery, bl_scope_current());
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "resting", rest_below, NULL, NULL), 0);
     CHECK_EQUAL(bl_sleep(90 * BL_NS_PER_S), 0);
@@ -260,7 +326,7 @@ static void every_parked_fiber_shows_its_name_wait_and_frames(void **state)
     run_in_virtual_loop(1, describe, &out);
     bl_buffer_append_byte(&out, '\0');
     assert_non_null(strstr(out.data, "test: running"));
-    assert_non_null(strstr(out.data, "resting: waits for sleep for 1 m 30 s"));
+    assert_non_null(strstr(out.data, "resting: waits for sleep for 1 m 30 s, scope live\n    #0 "));
     assert_non_null(strstr(out.data, "rest_in_a_named_function+0x"));
     assert_non_null(strstr(out.data, "rest_below+0x"));
     bl_buffer_done(&out);
@@ -341,6 +407,7 @@ static void a_long_name_is_cut(void **state)
 SUITE(fiber, cmocka_unit_test(a_result_can_be_joined_more_than_once),
       cmocka_unit_test(many_fibers_join_one),
       cmocka_unit_test(out_of_stacks_is_an_error_to_the_caller),
+      cmocka_unit_test(out_of_address_space_is_an_error_to_the_caller),
       cmocka_unit_test(stacks_are_reused_and_given_back),
       cmocka_unit_test(a_stack_overflow_ends_the_process_with_a_message_naming_the_fiber),
       cmocka_unit_test(one_large_frame_cannot_jump_over_the_guard),

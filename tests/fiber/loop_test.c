@@ -1,4 +1,5 @@
 #include <dirent.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -156,6 +157,45 @@ static void virtual_time_jumps(void **state)
     run_in_virtual_loop(0, sleep_a_year, NULL);
 }
 
+static void *stop_in_a_while(void *argument)
+{
+    usleep(20000);
+    bl_scope_stop(argument, BL_STOP_USER, "thread");
+    return NULL;
+}
+
+static int wait_for_a_thread(void *argument)
+{
+    (void)argument;
+    struct bl_nursery nursery;
+    struct bl_scope scope;
+    pthread_t thread;
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (int i = 0; i < 100; i++)
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "short", nothing, NULL, NULL), 0);
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    bl_nursery_done(&nursery);
+    bl_scope_init(&scope, bl_scope_current());
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    uint64_t start_ns = bl_now_ns();
+    struct turns *turns = turns_begin();
+    CHECK_EQUAL(pthread_create(&thread, NULL, stop_in_a_while, &scope), 0);
+    CHECK_EQUAL(bl_sleep(BL_NEVER), BL_ECANCELED);
+    CHECK(turns_end(turns) < 10);
+    CHECK_EQUAL(bl_now_ns(), start_ns);
+    bl_scope_enter(outer);
+    pthread_join(thread, NULL);
+    bl_scope_done(&scope);
+    return 0;
+}
+
+/* Also when very many stacks are free, which real time would give back. */
+static void virtual_time_stands_still_while_nothing_sleeps(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, wait_for_a_thread, NULL);
+}
+
 static int sleeps_are_not_short(void *argument)
 {
     (void)argument;
@@ -244,5 +284,6 @@ SUITE(loop, cmocka_unit_test(fibers_that_only_yield_do_not_starve_timers),
       cmocka_unit_test(out_of_descriptors_is_an_error_that_says_what_to_do),
       cmocka_unit_test(a_loop_runs_more_than_once_and_leaves_no_descriptor),
       cmocka_unit_test(the_same_seed_plays_the_same_run_and_another_another),
+      cmocka_unit_test(virtual_time_stands_still_while_nothing_sleeps),
       cmocka_unit_test(virtual_time_jumps), cmocka_unit_test(a_sleep_is_never_shorter_than_asked),
       cmocka_unit_test(stopping_the_loops_scope_stops_all));

@@ -557,6 +557,77 @@ static void rule_6_a_claim_does_not_overtake_a_deadline_however_late_the_loop_is
     run_in_loop(claim_looks_at_the_clock, NULL);
 }
 
+static void pass_deadline(const struct bl_scope *scope)
+{
+    while (bl_now_ns() <= scope->deadline_ns)
+        continue;
+}
+
+/* The loop has no turn in which it could fire a deadline: the check does, and only those that reach
+ * the scope. */
+static int check_looks_at_the_clock(void *argument)
+{
+    (void)argument;
+    struct bl_scope above, middle, below, shield;
+    bl_scope_init(&above, bl_scope_current());
+    bl_scope_init(&middle, &above);
+    CHECK_EQUAL(bl_scope_set_deadline(&middle, bl_now_ns() + 20 * MS), 0);
+    CHECK_EQUAL(bl_scope_claim(&middle), 0);
+    bl_scope_init(&below, &middle);
+    CHECK_EQUAL(bl_scope_set_deadline(&below, middle.deadline_ns + 1), 0);
+    pass_deadline(&below);
+    CHECK_EQUAL(bl_scope_check(&below), BL_ETIMEDOUT);
+    CHECK_EQUAL(bl_scope_check(&middle), 0);
+    bl_scope_done(&below);
+    bl_scope_done(&middle);
+
+    CHECK_EQUAL(bl_scope_set_deadline(&above, bl_now_ns() + 10 * MS), 0);
+    struct bl_scope *outer = bl_scope_enter(&above);
+    bl_shield_begin(&shield, 20 * MS);
+    pass_deadline(&above);
+    CHECK(bl_check() == 0 || bl_now_ns() > shield.deadline_ns);
+    CHECK(!bl_scope_stopped(&above));
+    pass_deadline(&shield);
+    CHECK_EQUAL(bl_check(), BL_ETIMEDOUT);
+    bl_shield_end(&shield);
+    CHECK_EQUAL(bl_check(), BL_ETIMEDOUT);
+    bl_scope_enter(outer);
+    bl_scope_done(&above);
+    return 0;
+}
+
+static void rule_3_a_check_fires_the_deadlines_that_reach_its_scope(void **state)
+{
+    (void)state;
+    run_in_loop(check_looks_at_the_clock, NULL);
+}
+
+static int deadline_of_this_instant(void *argument)
+{
+    (void)argument;
+    struct bl_scope scope = {0};
+    bl_scope_done(&scope); /* never begun */
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    bl_scope_init(&scope, bl_scope_current());
+    CHECK_EQUAL(bl_scope_set_deadline(&scope, bl_now_ns() + 1), 0);
+    CHECK(!bl_scope_stopped(&scope));
+    CHECK_EQUAL(bl_scope_set_deadline(&scope, bl_now_ns()), 0);
+    CHECK(bl_scope_stopped(&scope));
+    bl_scope_done(&scope);
+    bl_scope_init(&scope, bl_scope_current());
+    CHECK_EQUAL(bl_scope_set_timeout(&scope, 0.5, NULL), 0);
+    CHECK_EQUAL(bl_scope_deadline_ns(&scope), bl_now_ns() + 500 * MS);
+    bl_scope_done(&scope);
+    bl_scope_done(&scope); /* a second time */
+    return 0;
+}
+
+static void rule_3_a_deadline_of_this_instant_has_passed(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, deadline_of_this_instant, NULL);
+}
+
 /* Stop and claim of one scope from two threads. The claim's delay follows the outcomes, so that
  * both sides meet in the same instant and each wins about half. */
 struct duel {
@@ -722,6 +793,55 @@ static void a_hook_runs_once_when_its_scope_stops(void **state)
     run_in_loop(hooks_run_once, NULL);
 }
 
+struct noted_hook {
+    struct bl_stop_hook hook;
+    char letter;
+    char *notes;
+};
+
+static void note_run(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNUSED)
+{
+    struct noted_hook *noted = BL_CONTAINER(hook, struct noted_hook, hook);
+    strncat(noted->notes, &noted->letter, 1);
+}
+
+static int note_and_end(void *argument)
+{
+    strcat(argument, "f");
+    return 0;
+}
+
+/* Three scopes are stopped while another fiber is ready to run. */
+static int stops_in_order(void *argument)
+{
+    (void)argument;
+    char notes[8] = "";
+    struct bl_nursery nursery;
+    struct bl_scope scopes[3];
+    struct noted_hook hooks[3];
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (size_t i = 0; i < BL_COUNT(scopes); i++) {
+        hooks[i] = (struct noted_hook){.letter = (char)('a' + i), .notes = notes};
+        bl_scope_init(&scopes[i], bl_scope_current());
+        bl_stop_hook_add(&hooks[i].hook, &scopes[i], note_run);
+    }
+    CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "next", note_and_end, notes, NULL), 0);
+    bl_scope_stop(&scopes[1], BL_STOP_USER, "test");
+    bl_scope_stop(&scopes[2], BL_STOP_USER, "test");
+    bl_scope_stop(&scopes[0], BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_nursery_join(&nursery), 0);
+    CHECK(strcmp(notes, "bcaf") == 0);
+    bl_nursery_done(&nursery);
+    for (size_t i = 0; i < BL_COUNT(scopes); i++)
+        bl_scope_done(&scopes[i]);
+    return 0;
+}
+
+static void stops_are_handed_down_in_order_before_another_fiber_runs(void **state BL_UNUSED)
+{
+    run_in_loop(stops_in_order, NULL);
+}
+
 static int next_deadlines(void *argument)
 {
     struct bl_scope scope, child, grandchild;
@@ -740,6 +860,13 @@ static int next_deadlines(void *argument)
     CHECK(bl_scope_next_deadline_ns(&scope) == grandchild.deadline_ns);
     bl_scope_stop(&grandchild, BL_STOP_USER, "test");
     CHECK(bl_scope_next_deadline_ns(&scope) == scope.deadline_ns);
+    /* The limit of a shield is not the work's. */
+    struct bl_scope shield, *outer = bl_scope_enter(&child);
+    bl_shield_begin(&shield, BL_NS_PER_S);
+    CHECK(bl_scope_next_deadline_ns(&scope) == scope.deadline_ns);
+    CHECK(bl_scope_deadline_ns(&shield) == shield.deadline_ns);
+    bl_shield_end(&shield);
+    bl_scope_enter(outer);
     bl_scope_done(&grandchild);
     bl_scope_done(&child);
     bl_scope_done(&scope);
@@ -762,6 +889,8 @@ SUITE(scope, cmocka_unit_test(the_next_deadline_may_be_one_below),
       cmocka_unit_test(rule_3_a_childs_deadline_is_never_later_than_its_parents),
       cmocka_unit_test(rule_3_a_deadline_moves_either_way_until_it_has_fired),
       cmocka_unit_test(rule_3_a_deadline_that_is_not_a_finite_number_is_an_error),
+      cmocka_unit_test(rule_3_a_check_fires_the_deadlines_that_reach_its_scope),
+      cmocka_unit_test(rule_3_a_deadline_of_this_instant_has_passed),
       cmocka_unit_test(rule_4_a_nursery_does_not_end_before_its_fibers),
       cmocka_unit_test(rule_5_a_shield_is_not_reached_from_above_and_cannot_hang),
       cmocka_unit_test(rule_6_a_claimed_scope_cannot_be_stopped_and_its_waits_do_not_wake),
@@ -769,4 +898,5 @@ SUITE(scope, cmocka_unit_test(the_next_deadline_may_be_one_below),
       cmocka_unit_test(rule_6_a_claim_does_not_overtake_a_deadline_however_late_the_loop_is),
       cmocka_unit_test(rule_6_stop_and_claim_in_the_same_instant_have_exactly_one_winner),
       cmocka_unit_test(rule_7_a_check_sees_a_stop_above_before_the_loop_has_a_turn),
-      cmocka_unit_test(a_hook_runs_once_when_its_scope_stops));
+      cmocka_unit_test(a_hook_runs_once_when_its_scope_stops),
+      cmocka_unit_test(stops_are_handed_down_in_order_before_another_fiber_runs));

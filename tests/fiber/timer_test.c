@@ -72,5 +72,44 @@ static void a_cleared_timer_leaves_no_weight(void **state)
     timers_done(&timers);
 }
 
-SUITE(timer, cmocka_unit_test(timers_agree_with_a_plain_list),
+/* Most of very many timers are cleared: what is left is in order. */
+static void timers_left_of_many_still_fire_in_order(void **state)
+{
+    (void)state;
+    enum {
+        COUNT = 3000,
+        STRIDE = 1301, /* comes by all of them, in no order */
+        KEPT_OF = 20
+    };
+    static struct alarm alarms[COUNT];
+    struct bl_random random;
+    bl_random_seed(&random, 5);
+    for (int round = 0; round < 20; round++) {
+        struct timers timers;
+        timers_init(&timers);
+        now_ns = 0;
+        for (size_t i = 0; i < COUNT; i++) {
+            alarms[i] = (struct alarm){.when_ns = bl_random_below(&random, 1000000), .set = true};
+            alarms[i].id = timer_set(&timers, alarms[i].when_ns, ring, &alarms[i]);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            struct alarm *alarm = &alarms[i * STRIDE % COUNT];
+            if (i % KEPT_OF == 0)
+                continue;
+            timer_clear(&timers, alarm->id);
+            alarm->set = false;
+        }
+        for (size_t i = 0; i < COUNT / KEPT_OF; i++) {
+            uint64_t next_ns = earliest(alarms, COUNT);
+            assert_int_equal(timers_next_ns(&timers), next_ns);
+            now_ns = next_ns;
+            timers_fire(&timers, now_ns);
+        }
+        assert_int_equal(timers_next_ns(&timers), BL_NEVER);
+        timers_done(&timers);
+    }
+}
+
+SUITE(timer, cmocka_unit_test(timers_left_of_many_still_fire_in_order),
+      cmocka_unit_test(timers_agree_with_a_plain_list),
       cmocka_unit_test(a_cleared_timer_leaves_no_weight));

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <uv.h>
+
 static char first_failure[512];
 static int failures;
 
@@ -58,4 +60,34 @@ int run_in_role(bl_fiber_main *main, void *argument)
     if (failures > 0)
         fprintf(stderr, "%s\n", first_failure);
     return failures;
+}
+
+struct turns {
+    uv_prepare_t handle;
+    unsigned count;
+};
+
+static void turns_add(uv_prepare_t *handle)
+{
+    BL_CONTAINER(handle, struct turns, handle)->count++;
+}
+
+static void turns_free(uv_handle_t *handle)
+{
+    bl_free(BL_CONTAINER((uv_prepare_t *)handle, struct turns, handle));
+}
+
+struct turns *turns_begin(void)
+{
+    struct turns *turns = bl_zalloc(sizeof *turns);
+    uv_prepare_init(bl_loop_uv(bl_loop_current()), &turns->handle);
+    uv_prepare_start(&turns->handle, turns_add);
+    return turns;
+}
+
+unsigned turns_end(struct turns *turns)
+{
+    unsigned count = turns->count;
+    uv_close((uv_handle_t *)&turns->handle, turns_free);
+    return count;
 }

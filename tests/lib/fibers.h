@@ -16,6 +16,13 @@ int run_in_virtual_loop(uint64_t seed, bl_fiber_main *main, void *argument);
  * failed. */
 int run_in_role(bl_fiber_main *main, void *argument);
 
+/* Counts how often the running fiber's loop asks the system for events: a loop that has nothing to
+ * do sleeps. */
+struct turns;
+struct turns *turns_begin(void);
+/* Returns the count; the loop frees `turns` in its next turn. */
+unsigned turns_end(struct turns *turns);
+
 /* Assertions inside fibers must not jump across stacks: they record the first failure, and
  * run_in_loop reports it after. */
 #define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
