@@ -3,10 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +147,77 @@ static void the_probe_of_pidns_leaves_nothing_behind(void **state)
     bl_free((void *)mounts_before.data);
     bl_free((void *)mounts_after.data);
     assert_no_child();
+}
+
+/* The answer of the probe where a filter gives `action` for a system call. */
+static void probe_pidns_filtered(long call, uint32_t action, struct bl_container_check *ret_check)
+{
+    struct sock_filter lines[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {BL_COUNT(lines), lines};
+    struct bl_container_check check = {0};
+    bool user;
+    int ends[2], status;
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+            _exit(1);
+        proc_pidns_probe(&check, &user);
+        _exit(write(ends[1], &check, sizeof check) == (ssize_t)sizeof check ? 0 : 1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], ret_check, sizeof *ret_check), sizeof *ret_check);
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_namespace_that_is_refused_says_why(void **state)
+{
+    static const struct {
+        long call;
+        uint32_t action;
+        bool untried;
+        const char *detail, *hint;
+    } cases[] = {
+        {SYS_clone3, SECCOMP_RET_ERRNO | EPERM, false,
+         "this user may not make PID and user namespaces", "kernel.unprivileged_userns_clone=1"},
+        {SYS_clone3, SECCOMP_RET_ERRNO | EACCES, false,
+         "this user may not make PID and user namespaces", "kernel.unprivileged_userns_clone=1"},
+        {SYS_clone3, SECCOMP_RET_ERRNO | ENOSPC, false, "no more namespaces allowed",
+         "user.max_pid_namespaces"},
+        {SYS_clone3, SECCOMP_RET_ERRNO | EUSERS, false, "no more namespaces allowed",
+         "user.max_pid_namespaces"},
+        {SYS_clone3, SECCOMP_RET_ERRNO | EINVAL, false, "the kernel has no PID namespaces",
+         "CONFIG_PID_NS"},
+        {SYS_clone3, SECCOMP_RET_ERRNO | EAGAIN, true,
+         "cannot start a child: Resource temporarily unavailable", ""},
+        {SYS_mount, SECCOMP_RET_ERRNO | EPERM, false, "a PID namespace, but not a /proc of its own",
+         "unmask=ALL"},
+        {SYS_mount, SECCOMP_RET_KILL_PROCESS, false,
+         "the first process of a namespace was killed by signal 31", "seccomp"},
+    };
+    struct bl_container_check here;
+
+    (void)state;
+    bl_container_check(BL_MECHANISM_PIDNS, &here);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_container_check check;
+        if (cases[i].call == SYS_mount && !here.available)
+            continue;
+        probe_pidns_filtered(cases[i].call, cases[i].action, &check);
+        assert_false(check.available);
+        assert_int_equal(check.untried, cases[i].untried);
+        assert_string_equal(check.detail, cases[i].detail);
+        assert_non_null(strstr(check.hint, cases[i].hint));
+    }
 }
 
 static void every_kind_answers_and_answers_the_same_again(void **state)
@@ -339,6 +414,7 @@ SUITE(container, cmocka_unit_test(the_usual_mount_is_found),
       cmocka_unit_test(a_path_that_does_not_fit_is_no_path),
       cmocka_unit_test(the_probe_of_cgroup2_leaves_nothing_behind),
       cmocka_unit_test(the_probe_of_pidns_leaves_nothing_behind),
+      cmocka_unit_test(a_namespace_that_is_refused_says_why),
       cmocka_unit_test(threads_get_the_same_answer),
       cmocka_unit_test(every_kind_answers_and_answers_the_same_again),
       cmocka_unit_test(a_subreaper_can_be_had_on_every_kernel_of_ours),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,10 +111,62 @@ static int refused(void *argument)
     return 0;
 }
 
+/* Numbers of this process's descriptors. */
+static void list_descriptors(char out[256])
+{
+    size_t size = 0;
+    out[0] = '\0';
+    for (int fd = 0; fd < 100 && size < 250; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            size += (size_t)snprintf(out + size, 256 - size, "%d ", fd);
+}
+
 static void what_cannot_be_started_says_why(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(refused, &container);
+}
+
+/* Each number of descriptors that is not enough, and then enough. */
+static int short_of_descriptors(void *argument)
+{
+    struct rlimit before, limit;
+    struct bl_warden_end end = {0};
+    bool started = false;
+    int refusals = 0;
+    CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    for (limit.rlim_cur = 3; !started && limit.rlim_cur < 100; limit.rlim_cur++) {
+        struct tool tool;
+        struct bl_error error = {0};
+        char fds[2][256];
+        TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "exit", "5");
+        list_descriptors(fds[0]);
+        CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        started = bl_warden_start(&tool.options, &tool.warden, &error) == 0;
+        setrlimit(RLIMIT_NOFILE, &before);
+        if (started) {
+            CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+            CHECK_EQUAL(end.status, 5);
+        } else {
+            refusals++;
+            CHECK(strstr(error.message, "cannot start") != NULL && error.hint[0] != '\0');
+            list_descriptors(fds[1]);
+            CHECK(strcmp(fds[0], fds[1]) == 0);
+            siginfo_t dead = {0};
+            waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT);
+            CHECK_EQUAL(dead.si_pid, 0);
+        }
+        tool_done(&tool);
+    }
+    CHECK(started && refusals > 10);
+    return 0;
+}
+
+static void short_of_descriptors_a_command_is_refused_and_not_half_started(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(short_of_descriptors, &container);
 }
 
 /* ---- A start that does not come to an end ---- */
@@ -605,6 +658,9 @@ static void stopping_one_tree_leaves_its_siblings_alone(void **state)
 
 SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_are_exact),
       IN_EACH(what_cannot_be_started_says_why),
+      {"short_of_descriptors_a_command_is_refused_and_not_half_started",
+       short_of_descriptors_a_command_is_refused_and_not_half_started, NULL, NULL,
+       &each_container[2]},
       IN_EACH(a_command_whose_execution_blocks_can_be_stopped),
       IN_EACH(what_a_command_leaves_behind_is_stopped_and_counted),
       IN_EACH(background_processes_are_kept_and_then_stopped),
