@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -149,8 +150,15 @@ static void the_probe_of_pidns_leaves_nothing_behind(void **state)
     assert_no_child();
 }
 
-/* The answer of the probe where a filter gives `action` for a system call. */
-static void probe_pidns_filtered(long call, uint32_t action, struct bl_container_check *ret_check)
+static void ask_pidns_probe(struct bl_container_check *check)
+{
+    bool user;
+    proc_pidns_probe(check, &user);
+}
+
+/* A probe's answer where a filter gives `action` for a system call. */
+static void probe_filtered(void (*probe)(struct bl_container_check *check), long call,
+                           uint32_t action, struct bl_container_check *ret_check)
 {
     struct sock_filter lines[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -160,7 +168,6 @@ static void probe_pidns_filtered(long call, uint32_t action, struct bl_container
     };
     struct sock_fprog filter = {BL_COUNT(lines), lines};
     struct bl_container_check check = {0};
-    bool user;
     int ends[2], status;
 
     assert_int_equal(pipe(ends), 0);
@@ -169,7 +176,7 @@ static void probe_pidns_filtered(long call, uint32_t action, struct bl_container
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
             prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
             _exit(1);
-        proc_pidns_probe(&check, &user);
+        probe(&check);
         _exit(write(ends[1], &check, sizeof check) == (ssize_t)sizeof check ? 0 : 1);
     }
     close(ends[1]);
@@ -179,14 +186,32 @@ static void probe_pidns_filtered(long call, uint32_t action, struct bl_container
     assert_int_equal(status, 0);
 }
 
+struct refusal {
+    long call;
+    uint32_t action;
+    bool untried;
+    const char *detail, *hint;
+};
+
+static void check_refusals(void (*probe)(struct bl_container_check *check),
+                           const struct refusal *refusals, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct bl_container_check check;
+        probe_filtered(probe, refusals[i].call, refusals[i].action, &check);
+        suite_fail_if(check.available || check.untried != refusals[i].untried ||
+                          strstr(check.detail, refusals[i].detail) == NULL ||
+                          strstr(check.hint, refusals[i].hint) == NULL ||
+                          (check.hint[0] == '\0') != (refusals[i].hint[0] == '\0'),
+                      "%zu: %s, %s: '%s', hint '%s'", i,
+                      check.available ? "available" : "not available",
+                      check.untried ? "untried" : "tried", check.detail, check.hint);
+    }
+}
+
 static void a_namespace_that_is_refused_says_why(void **state)
 {
-    static const struct {
-        long call;
-        uint32_t action;
-        bool untried;
-        const char *detail, *hint;
-    } cases[] = {
+    static const struct refusal refusals[] = {
         {SYS_clone3, SECCOMP_RET_ERRNO | EPERM, false,
          "this user may not make PID and user namespaces", "kernel.unprivileged_userns_clone=1"},
         {SYS_clone3, SECCOMP_RET_ERRNO | EACCES, false,
@@ -199,24 +224,78 @@ static void a_namespace_that_is_refused_says_why(void **state)
          "CONFIG_PID_NS"},
         {SYS_clone3, SECCOMP_RET_ERRNO | EAGAIN, true,
          "cannot start a child: Resource temporarily unavailable", ""},
+    };
+    static const struct refusal inside[] = {
         {SYS_mount, SECCOMP_RET_ERRNO | EPERM, false, "a PID namespace, but not a /proc of its own",
          "unmask=ALL"},
         {SYS_mount, SECCOMP_RET_KILL_PROCESS, false,
          "the first process of a namespace was killed by signal 31", "seccomp"},
+        {SYS_getpid, SECCOMP_RET_ERRNO | 2, false, "a new PID namespace did not come up", ""},
     };
     struct bl_container_check here;
 
     (void)state;
+    check_refusals(ask_pidns_probe, refusals, BL_COUNT(refusals));
     bl_container_check(BL_MECHANISM_PIDNS, &here);
+    if (here.available)
+        check_refusals(ask_pidns_probe, inside, BL_COUNT(inside));
+}
+
+static void a_cgroup_that_is_refused_says_why(void **state)
+{
+    static const struct refusal refusals[] = {
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | EROFS, false, " is mounted read-only",
+         "mount the cgroup file system writable"},
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | EACCES, false, " is not delegated to this user",
+         "Delegate=yes"},
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | EPERM, false, " is not delegated to this user",
+         "Delegate=yes"},
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | EMFILE, true,
+         "no cgroup can be made: Too many open files", ""},
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | ENFILE, true,
+         "no cgroup can be made: Too many open files in system", ""},
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | ENOMEM, true,
+         "no cgroup can be made: Cannot allocate memory", ""},
+        {SYS_mkdirat, SECCOMP_RET_ERRNO | ENOSPC, false, ": No space left on device", ""},
+        {SYS_clone3, SECCOMP_RET_ERRNO | EAGAIN, true,
+         "cannot start a child: Resource temporarily unavailable", ""},
+    };
+    struct bl_container_check here;
+
+    (void)state;
+    bl_container_check(BL_MECHANISM_CGROUP2, &here);
+    if (!here.available)
+        suite_skip("container mechanism not available");
+    size_t before = count_probe_directories();
+    check_refusals(proc_cgroup_probe, refusals, BL_COUNT(refusals));
+    assert_int_equal(count_probe_directories(), before);
+}
+
+/* Without a word of the room's: a probe that is never content would skip most tests of it. */
+static void what_works_by_hand_is_available(void **state)
+{
+    static const struct {
+        enum bl_mechanism mechanism;
+        const char *by_hand; /* for a shell */
+    } cases[] = {
+        {BL_MECHANISM_PIDNS, "unshare -pfm --mount-proc true || unshare -Urpfm --mount-proc true"},
+        {BL_MECHANISM_CGROUP2,
+         "root=$(sed -n 's/^[^ ]* \\([^ ]*\\) cgroup2 .*/\\1/p' /proc/mounts | head -n 1);"
+         "mine=$root$(sed -n 's/^0:://p' /proc/self/cgroup)/belay-by-hand-$$;"
+         "test -n \"$root\" && mkdir \"$mine\" || exit 1;"
+         "sleep 60 & echo $! >\"$mine/cgroup.procs\" && echo 1 >\"$mine/cgroup.kill\"; code=$?;"
+         "test $code = 0 || kill $!; wait $!; rmdir \"$mine\"; exit $code"},
+    };
+
+    (void)state;
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct bl_container_check check;
-        if (cases[i].call == SYS_mount && !here.available)
-            continue;
-        probe_pidns_filtered(cases[i].call, cases[i].action, &check);
-        assert_false(check.available);
-        assert_int_equal(check.untried, cases[i].untried);
-        assert_string_equal(check.detail, cases[i].detail);
-        assert_non_null(strstr(check.hint, cases[i].hint));
+        char command[1000];
+        snprintf(command, sizeof command, "exec 2>/dev/null; %s", cases[i].by_hand);
+        bool works = system(command) == 0;
+        bl_container_check(cases[i].mechanism, &check);
+        suite_fail_if(works && !check.available, "%s: %s", bl_mechanism_name(cases[i].mechanism),
+                      check.detail);
     }
 }
 
@@ -415,6 +494,8 @@ SUITE(container, cmocka_unit_test(the_usual_mount_is_found),
       cmocka_unit_test(the_probe_of_cgroup2_leaves_nothing_behind),
       cmocka_unit_test(the_probe_of_pidns_leaves_nothing_behind),
       cmocka_unit_test(a_namespace_that_is_refused_says_why),
+      cmocka_unit_test(a_cgroup_that_is_refused_says_why),
+      cmocka_unit_test(what_works_by_hand_is_available),
       cmocka_unit_test(threads_get_the_same_answer),
       cmocka_unit_test(every_kind_answers_and_answers_the_same_again),
       cmocka_unit_test(a_subreaper_can_be_had_on_every_kernel_of_ours),
