@@ -1,6 +1,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fibers.h"
@@ -35,6 +38,48 @@ static void work_runs_on_another_thread(void **state)
 {
     (void)state;
     run_in_loop(add_on_a_thread, NULL);
+}
+
+struct worker_facts {
+    sigset_t mask;
+    int detached;
+    size_t stack_size;
+};
+
+static void look_at_thread(void *payload)
+{
+    struct worker_facts *facts = payload;
+    pthread_attr_t attributes;
+    pthread_sigmask(SIG_SETMASK, NULL, &facts->mask);
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getdetachstate(&attributes, &facts->detached);
+    pthread_attr_getstacksize(&attributes, &facts->stack_size);
+    pthread_attr_destroy(&attributes);
+}
+
+static int see_a_worker(void *argument)
+{
+    (void)argument;
+    static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGALRM, SIGCHLD, SIGUSR1, SIGWINCH};
+    struct worker_facts facts;
+    sigset_t before, after;
+    bool abandoned;
+    struct bl_work work = {.run = look_at_thread, .payload = &facts};
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    CHECK_EQUAL(bl_work_call(&work, &abandoned), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (size_t i = 0; i < BL_COUNT(signals); i++) {
+        CHECK(sigismember(&facts.mask, signals[i]) == 1);
+        CHECK_EQUAL(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
+    }
+    CHECK_EQUAL(facts.detached, PTHREAD_CREATE_DETACHED);
+    CHECK(facts.stack_size < 1024 * 1024);
+    return 0;
+}
+
+static void a_worker_is_small_and_leaves_signals_to_the_program(void **state BL_UNUSED)
+{
+    run_in_loop(see_a_worker, NULL);
 }
 
 static int call_add(void *argument)
@@ -238,6 +283,67 @@ static void work_that_no_thread_has_begun_is_taken_back(void **state)
     assert_int_equal(bl_loop_free(loop), 0);
 }
 
+/* An ordinary user, so that the limit holds, and may have no more threads. */
+static void forbid_threads(bool forbidden)
+{
+    static struct rlimit before;
+    struct rlimit limit;
+    if (forbidden)
+        getrlimit(RLIMIT_NPROC, &before);
+    limit = before;
+    if (forbidden)
+        limit.rlim_cur = 1;
+    CHECK_EQUAL(setrlimit(RLIMIT_NPROC, &limit), 0);
+}
+
+static int call_without_threads(void *argument)
+{
+    (void)argument;
+    struct sum sum = {2, 2, 0, pthread_self()};
+    struct slow slow = {.finished = false};
+    struct bl_nursery nursery;
+    struct bl_fiber *first, *second;
+    int result = -1;
+    forbid_threads(true);
+    CHECK_EQUAL(call_add(&sum), BL_ETHREADS);
+    CHECK_EQUAL(call_add(&sum), BL_ETHREADS);
+    CHECK_EQUAL(sum.result, 0);
+    forbid_threads(false);
+    CHECK_EQUAL(call_add(&sum), 0);
+    CHECK_EQUAL(sum.result, 4);
+    /* With one thread there is a turn for everybody. */
+    forbid_threads(true);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "first", call_slow, &slow, &first);
+    while (!atomic_load(&slow.begun))
+        bl_sleep(MS);
+    sum = (struct sum){3, 3, 0, pthread_self()};
+    bl_nursery_spawn(&nursery, NULL, "second", call_add, &sum, &second);
+    CHECK_EQUAL(bl_sleep(10 * MS), 0);
+    CHECK(!bl_fiber_ended(second));
+    atomic_store(&slow.go, true);
+    CHECK_EQUAL(bl_fiber_join(second, &result), 0);
+    CHECK_EQUAL(result, 0);
+    CHECK_EQUAL(sum.result, 6);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void without_a_thread_a_call_fails_and_with_one_it_waits_its_turn(void **state BL_UNUSED)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60); /* a call that never returns is a failure too */
+        if (getuid() == 0 && setresuid(64000, 64000, 64000) != 0)
+            _exit(2);
+        _exit(run_in_role(call_without_threads, NULL) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 struct meeting {
     int ends[2];
     bool met;
@@ -317,6 +423,8 @@ static void virtual_time_stands_still_while_a_thread_works(void **state)
 }
 
 SUITE(work, cmocka_unit_test(work_runs_on_another_thread),
+      cmocka_unit_test(a_worker_is_small_and_leaves_signals_to_the_program),
+      cmocka_unit_test(without_a_thread_a_call_fails_and_with_one_it_waits_its_turn),
       cmocka_unit_test(many_calls_share_a_few_threads),
       cmocka_unit_test(a_stop_does_not_wake_the_caller_of_a_thread),
       cmocka_unit_test(work_done_in_the_turn_of_a_stop_is_the_callers),
