@@ -127,6 +127,80 @@ static void what_cannot_be_started_says_why(void **state)
     run_in_loop(refused, &container);
 }
 
+#define CANDIDATE_MAX 4095 /* of a path that is tried */
+
+struct lookup {
+    const char *path; /* "@" is a folder with a program `mine` and a text `true`; NULL: none */
+    size_t size;      /* to which slashes at its end bring it; 0: as it is */
+    const char *command;
+    int code;
+};
+
+static void look_up(const struct lookup *lookup, const char *folder)
+{
+    static char variable[CANDIDATE_MAX + 100];
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    char *at = stpcpy(variable, "PATH="), *begin = at;
+    for (const char *from = lookup->path != NULL ? lookup->path : ""; *from != '\0'; from++)
+        at = *from == '@' ? stpcpy(at, folder) : stpncpy(at, from, 1);
+    while ((size_t)(at - begin) < lookup->size)
+        *at++ = '/';
+    *at = '\0';
+    TOOL_INIT(&tool, BL_MECHANISM_SUBREAPER, "plain");
+    tool_set_command(&tool, (const char *const[]){lookup->command, NULL});
+    tool.options.directory = folder;
+    const char *const environment[] = {tool.marker, lookup->path != NULL ? variable : NULL, NULL};
+    tool.options.environment = environment;
+    if (!CHECK_EQUAL(bl_warden_start(&tool.options, &tool.warden, NULL), lookup->code))
+        fprintf(stderr, "%s in %.60s\n", lookup->command, variable);
+    if (tool.warden != NULL) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.status, strcmp(lookup->command, "mine") == 0 ? 9 : 0);
+    }
+    tool_done(&tool);
+}
+
+static int lookups(void *argument)
+{
+    static const struct lookup cases[] = {
+        {NULL, 0, "true", 0},
+        {"", 0, "true", BL_ENOENT},
+        {"/nowhere", 0, "true", BL_ENOENT},
+        {"@", 0, "mine", 0},
+        {":/nowhere", 0, "mine", 0}, /* an empty one is the working folder */
+        {"/nowhere::/bin", 0, "mine", 0},
+        {"/nowhere:/etc/passwd:/bin", 0, "true", 0},
+        {"@", 0, "true", BL_EACCES},
+        {"@:/nowhere", 0, "true", BL_EACCES},
+        {"@:/bin", 0, "true", 0},
+        {"@", CANDIDATE_MAX - 5, "mine", 0},
+        {"@", CANDIDATE_MAX - 5, "mine!", BL_ENOENT}, /* and not the program without the "!" */
+        {"@", CANDIDATE_MAX + 50, "mine", BL_ENOENT},
+    };
+    char folder[] = "/tmp/belay-path-XXXXXX", mine[64], text[64];
+    (void)argument;
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(mine, sizeof mine, "%s/mine", folder);
+    snprintf(text, sizeof text, "%s/true", folder);
+    FILE *file = fopen(mine, "w");
+    fputs("#!/bin/sh\nexit 9\n", file);
+    fchmod(fileno(file), 0755);
+    fclose(file);
+    fclose(fopen(text, "w"));
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        look_up(&cases[i], folder);
+    unlink(mine);
+    unlink(text);
+    rmdir(folder);
+    return 0;
+}
+
+static void a_command_is_looked_up_in_path_as_a_shell_does(void **state BL_UNUSED)
+{
+    run_in_loop(lookups, NULL);
+}
+
 /* Each number of descriptors that is not enough, and then enough. */
 static int short_of_descriptors(void *argument)
 {
@@ -658,6 +732,7 @@ static void stopping_one_tree_leaves_its_siblings_alone(void **state)
 
 SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_are_exact),
       IN_EACH(what_cannot_be_started_says_why),
+      cmocka_unit_test(a_command_is_looked_up_in_path_as_a_shell_does),
       {"short_of_descriptors_a_command_is_refused_and_not_half_started",
        short_of_descriptors_a_command_is_refused_and_not_half_started, NULL, NULL,
        &each_container[2]},
