@@ -165,9 +165,10 @@ void tree_add_children(const struct tree_view *view, struct tree *tree, pid_t pi
 /* Processes that fork and exit all the time can be followed for ever. */
 static bool tree_is_late(struct tree *tree)
 {
-    if (tree->until_us != 0 && tree_now_us() >= tree->until_us)
-        tree_fail(tree, ETIME);
-    return tree->error == ETIME;
+    if (tree->until_us == 0 || tree_now_us() < tree->until_us)
+        return false;
+    tree_fail(tree, ETIME);
+    return true;
 }
 
 void tree_complete(const struct tree_view *view, struct tree *tree)
@@ -320,10 +321,10 @@ static struct tree_count tree_count_living(const struct tree_view *view, struct 
                                            pid_t except)
 {
     struct tree_count count = {0};
-    for (size_t i = 0; i < tree->count && !tree_is_late(tree); i++) {
+    for (size_t i = 0; i < tree->count; i++) {
         if (tree->pids[i] == except)
             continue;
-        switch (tree_life_of(view, tree->pids[i], NULL)) {
+        switch (tree_is_late(tree) ? TREE_UNKNOWN : tree_life_of(view, tree->pids[i], NULL)) {
         case TREE_ALIVE:
             count.living++;
             count.digest += (uint64_t)tree->pids[i] * 0x9e3779b97f4a7c15u;

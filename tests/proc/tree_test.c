@@ -179,7 +179,36 @@ static void finding_2_without_lists_of_children_they_are_searched_for(void **sta
     in_child(judge_search);
 }
 
-SUITE(tree, cmocka_unit_test(finding_1_a_zombie_with_a_live_thread_is_alive),
+/* On a busy machine a look can be over before it has come to anybody. */
+static int judge_without_time(void)
+{
+    struct tree_view view;
+    if (tree_view_open(&view) != 0)
+        return 1;
+    pid_t except = child_that_waits();
+    for (int i = 0; i < CHILD_LIMIT; i++)
+        child_that_waits();
+    struct tree_count count = tree_count_own(&view, except, 0);
+    /* Nor does it go on for ever because something else went wrong before. */
+    struct tree tree = {.until_us = 1, .error = EACCES};
+    tree_push(&tree, getpid());
+    tree_complete(&view, &tree);
+    tree_kill_own(&view);
+    if (count.error != ETIME || count.living != 0)
+        return 2;
+    if (count.unseen != CHILD_LIMIT)
+        return 3;
+    return tree.count == 1 && tree.error == EACCES ? 0 : 4;
+}
+
+static void a_look_without_time_says_who_is_there_and_that_there_may_be_more(void **state)
+{
+    (void)state;
+    in_child(judge_without_time);
+}
+
+SUITE(tree, cmocka_unit_test(a_look_without_time_says_who_is_there_and_that_there_may_be_more),
+      cmocka_unit_test(finding_1_a_zombie_with_a_live_thread_is_alive),
       cmocka_unit_test(finding_2_a_look_without_descriptors_finds_children_and_says_no_more),
       cmocka_unit_test(finding_2_what_is_mounted_over_proc_later_hides_nothing),
       cmocka_unit_test(finding_2_without_lists_of_children_they_are_searched_for));
