@@ -4,8 +4,11 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fibers.h"
@@ -267,6 +270,62 @@ static void a_child_is_waited_for_stopped_and_waited_for_again(void **state)
     run_in_loop(children, NULL);
 }
 
+/* A process that traces `child` until `hold` is closed; 0: it may not. */
+static pid_t trace(pid_t child, const int hold[2])
+{
+    int ready[2];
+    char byte = 0;
+    CHECK_EQUAL(pipe2(ready, O_CLOEXEC), 0);
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        close(hold[1]);
+        byte = ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0;
+        _exit(write(ready[1], &byte, 1) == 1 && read(hold[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(ready[1]);
+    CHECK_EQUAL(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return byte == 1 ? tracer : 0;
+}
+
+/* The end of a traced child is its tracer's to know first. */
+static int traced_child(void *argument)
+{
+    bool *traced = argument;
+    struct bl_child_end end = {0};
+    int hold[2];
+    CHECK_EQUAL(pipe2(hold, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+        for (;;)
+            pause();
+    }
+    int pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+    CHECK_EQUAL(bl_sleep(10 * MS), 0);
+    pid_t tracer = trace(child, hold);
+    *traced = tracer != 0;
+    CHECK_EQUAL(kill(child, SIGKILL), 0);
+    if (*traced)
+        CHECK_EQUAL(bl_child_wait(pidfd, &end), BL_ECHILD);
+    close(hold[1]);
+    close(hold[0]);
+    if (*traced)
+        CHECK_EQUAL(waitpid(tracer, NULL, 0), tracer);
+    CHECK_EQUAL(bl_child_wait(pidfd, &end), 0);
+    CHECK(end.by_signal && end.status == SIGKILL);
+    close(pidfd);
+    return 0;
+}
+
+static void a_child_that_cannot_be_reaped_yet_has_not_ended(void **state BL_UNUSED)
+{
+    bool traced = false;
+    run_in_loop(traced_child, &traced);
+    if (!traced)
+        suite_skip("may not trace a process");
+}
+
 struct ready_pipe {
     int ends[2];
     struct bl_descriptor *in, *out;
@@ -330,4 +389,5 @@ SUITE(descriptor, cmocka_unit_test(bytes_go_through_in_both_directions),
       cmocka_unit_test(a_writer_is_told_that_the_other_end_is_gone),
       cmocka_unit_test(a_descriptor_that_cannot_be_waited_for_is_an_error),
       cmocka_unit_test(a_child_is_waited_for_stopped_and_waited_for_again),
+      cmocka_unit_test(a_child_that_cannot_be_reaped_yet_has_not_ended),
       cmocka_unit_test(a_descriptor_that_is_always_ready_does_not_hold_up_the_deadline));

@@ -1,5 +1,7 @@
 #include "../../src/fiber/timer.h"
 
+#include <time.h>
+
 #include "suite.h"
 
 struct alarm {
@@ -110,6 +112,34 @@ static void timers_left_of_many_still_fire_in_order(void **state)
     }
 }
 
-SUITE(timer, cmocka_unit_test(timers_left_of_many_still_fire_in_order),
+static uint64_t thread_time_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * BL_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* A stop of 100,000 sleeping fibers sorts nothing. */
+static void clearing_very_many_timers_costs_little(void **state)
+{
+    (void)state;
+    enum {
+        COUNT = 100000
+    };
+    static timer_id ids[COUNT];
+    struct timers timers;
+    struct alarm alarm = {0};
+    timers_init(&timers);
+    for (size_t i = 0; i < COUNT; i++)
+        ids[i] = timer_set(&timers, i, ring, &alarm);
+    uint64_t start_ns = thread_time_ns();
+    for (size_t i = 0; i < COUNT && thread_time_ns() - start_ns < 2 * BL_NS_PER_S; i++)
+        timer_clear(&timers, ids[i]);
+    assert_int_equal(timers_next_ns(&timers), BL_NEVER);
+    timers_done(&timers);
+}
+
+SUITE(timer, cmocka_unit_test(clearing_very_many_timers_costs_little),
+      cmocka_unit_test(timers_left_of_many_still_fire_in_order),
       cmocka_unit_test(timers_agree_with_a_plain_list),
       cmocka_unit_test(a_cleared_timer_leaves_no_weight));
