@@ -227,6 +227,88 @@ static void compact(struct stage *stage, struct by_hand *by_hand)
                            &by_hand->dropped, &by_hand->spent, &by_hand->error);
 }
 
+/* ---- What is summed up ----------------------------------------------------------------------- */
+
+/* The text that stands for a turn with a call and a result of so many bytes. */
+static bool told_as(struct stage *stage, size_t bytes, const char *mark)
+{
+    struct bl_buffer expected, input;
+
+    bl_buffer_init(&expected, 1 << 16);
+    bl_buffer_init(&input, 1 << 16);
+    bl_buffer_printf(&input, "\"%0*d\"", (int)bytes - 2, 0);
+    struct bl_turn_record *record = bl_turn_record_new();
+    struct bl_message *message =
+        bl_message_add(&record->arena, &record->messages, BL_ROLE_ASSISTANT);
+    struct bl_block *call = bl_block_add(&record->arena, message, BL_BLOCK_CALL);
+    call->name = BL_TEXT("work");
+    call->input = bl_arena_text(&record->arena, bl_buffer_text(&input));
+    message = bl_message_add(&record->arena, &record->messages, BL_ROLE_USER);
+    bl_block_add(&record->arena, message, BL_BLOCK_RESULT)->text = call->input;
+    bl_session_add(&stage->session, record);
+    struct bl_text shown = bl_utf8_cut(call->input, 2000);
+    bl_buffer_printf(&expected,
+                     "Tool call work: " BL_TEXT_FORMAT "%s\n\nResult: " BL_TEXT_FORMAT "%s\n\n---",
+                     BL_TEXT_ARG(shown), mark, BL_TEXT_ARG(shown), mark);
+    stage_add_turn(stage, 1);
+    stage_line(stage, (struct line){.say = "in short"});
+    struct by_hand by_hand;
+    compact(stage, &by_hand);
+    CHECK_EQUAL(by_hand.code, 0);
+    bl_buffer_append(&expected, (struct bl_text){"", 1});
+    bool found = has(bl_text_from(stage->newest_text), bl_buffer_text(&expected).data);
+    bl_buffer_done(&expected);
+    bl_buffer_done(&input);
+    return found;
+}
+
+SCENE(summary_is_asked_for_with_all_that_was_said_and_the_beginning_of_what_tools_printed)
+{
+    struct by_hand by_hand;
+
+    stage_add_turn_of_each(stage);
+    fill(stage, 1);
+    stage_line(stage, (struct line){.say = " in short\n"});
+    compact(stage, &by_hand);
+    CHECK_EQUAL(by_hand.code, 0);
+    struct bl_text request = bl_text_from(stage->newest_text);
+    CHECK(has(request, "---\n\nUser: hi\n\n[image]\n\nTool call work: {\"n\":1}\n\n"
+                       "Result (failed): out\n\n---\n\nSum it up"));
+    CHECK(has(bl_text_from(stage->stored_summary),
+              "[Summary of the conversation so far]\\n\\nin short\""));
+    /* What the assistant said, and the summary before, are told whole. */
+    fill(stage, 1);
+    stage_line(stage, (struct line){.say = "shorter"});
+    compact(stage, &by_hand);
+    CHECK(has(bl_text_from(stage->newest_text), "in short\n\nAssistant: I go on from there.\n\n"
+                                                "User: go\n\nAssistant: " LONG "\n\n---"));
+    CHECK(told_as(stage, 2000, ""));
+    CHECK(told_as(stage, 2001, " […]"));
+    return 0;
+}
+
+SCENE(summary_has_64_KiB_at_most)
+{
+    struct by_hand by_hand;
+    char *words = bl_alloc(65536 + 2);
+
+    memset(words, 'x', 65536 + 1);
+    words[65536 + 1] = '\0';
+    fill(stage, 2);
+    stage_line(stage, (struct line){.say = words});
+    compact(stage, &by_hand);
+    CHECK_EQUAL(by_hand.code, 0);
+    words[65536] = '\0';
+    CHECK(has(bl_text_from(stage->stored_summary), words));
+    words[65536] = 'x';
+    CHECK(!has(bl_text_from(stage->stored_summary), words));
+    bl_free(words);
+    return 0;
+}
+
+/* ---- Its end ----------------------------------------------------------------------------------
+ */
+
 SCENE(compaction_by_hand_is_a_claimed_commit_of_its_own)
 {
     struct by_hand by_hand;
@@ -347,12 +429,80 @@ SCENE(compaction_whose_call_fails_says_why)
     compact(stage, &by_hand);
     CHECK_EQUAL(by_hand.code, BL_EIO);
     CHECK_EQUAL(strcmp(by_hand.error.message, "it failed"), 0);
-    stage_rearm(stage);
-    stage_line(stage, (struct line){.say = "", .output_tokens = 1});
+    static const struct line useless[] = {
+        {.say = "", .output_tokens = 1},
+        {.say = " "},
+        {.say = "I would rather not", .end = BL_ANSWER_REFUSAL},
+        {.say = "half of", .no_end = true},
+    };
+    for (size_t i = 0; i < BL_COUNT(useless); i++) {
+        stage_rearm(stage);
+        stage_line(stage, useless[i]);
+        compact(stage, &by_hand);
+        CHECK_EQUAL(by_hand.code, BL_EPARSE);
+        CHECK_EQUAL(by_hand.error.kind, BL_KIND_PROVIDER);
+        CHECK(by_hand.error.message[0] != '\0');
+        CHECK_EQUAL(stage->session.turns_in_context, 3);
+        CHECK_EQUAL(stage->compacted, 0);
+    }
+    return 0;
+}
+
+static void stop_at_usage(struct stage *stage, const struct bl_event *event)
+{
+    if (event->type == BL_EVENT_USAGE)
+        bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
+}
+
+SCENE(stop_after_the_answer_of_a_compaction_comes_in_time)
+{
+    struct by_hand by_hand;
+
+    fill(stage, 3);
+    stage->on_event = stop_at_usage;
+    stage->note_code = BL_EIO;
+    stage_line(stage, (struct line){.say = "in short"});
     compact(stage, &by_hand);
-    CHECK_EQUAL(by_hand.code, BL_EPARSE);
-    CHECK(by_hand.error.message[0] != '\0');
+    CHECK_EQUAL(by_hand.code, BL_ECANCELED);
+    CHECK_EQUAL(stage->compacted, 0);
     CHECK_EQUAL(stage->session.turns_in_context, 3);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 0);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
+    /* The receipt could not be written, which is told. */
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 1);
+    return 0;
+}
+
+SCENE(compaction_by_hand_draws_from_the_budget_of_the_session)
+{
+    struct by_hand by_hand;
+
+    fill(stage, 3); /* which used 6 */
+    stage->estimate = 4;
+    stage->engine.limits.max_budget_tokens = 9;
+    stage_line(stage, (struct line){.say = "in short"});
+    compact(stage, &by_hand);
+    CHECK_EQUAL(by_hand.code, BL_EBUDGET);
+    CHECK_EQUAL(stage->requests, 0);
+    stage->engine.limits.max_budget_tokens = 10;
+    compact(stage, &by_hand);
+    CHECK_EQUAL(by_hand.code, 0);
+    CHECK_EQUAL(by_hand.dropped, 2);
+    return 0;
+}
+
+SCENE(compaction_without_a_store_is_in_memory_alone)
+{
+    struct by_hand by_hand;
+
+    fill(stage, 3);
+    stage->engine.store = NULL;
+    stage_line(stage, (struct line){.say = "in short"});
+    compact(stage, &by_hand);
+    CHECK_EQUAL(by_hand.code, 0);
+    CHECK_EQUAL(stage->session.turns_in_context, 1);
+    CHECK_EQUAL(stage->compacted, 0);
+    CHECK_EQUAL(stage->noted, 0);
     return 0;
 }
 
@@ -365,6 +515,12 @@ SUITE(compact,
       cmocka_unit_test(summary_draws_from_the_budget_of_its_turn),
       cmocka_unit_test(model_that_says_it_has_no_room_gets_the_newer_half),
       cmocka_unit_test(turn_that_is_rejected_after_its_summary_leaves_the_context_as_it_was),
+      cmocka_unit_test(
+          summary_is_asked_for_with_all_that_was_said_and_the_beginning_of_what_tools_printed),
+      cmocka_unit_test(summary_has_64_KiB_at_most),
+      cmocka_unit_test(stop_after_the_answer_of_a_compaction_comes_in_time),
+      cmocka_unit_test(compaction_by_hand_draws_from_the_budget_of_the_session),
+      cmocka_unit_test(compaction_without_a_store_is_in_memory_alone),
       cmocka_unit_test(compaction_by_hand_is_a_claimed_commit_of_its_own),
       cmocka_unit_test(nothing_to_sum_up_changes_nothing),
       cmocka_unit_test(stop_before_the_claim_of_a_compaction_changes_nothing_and_has_a_receipt),

@@ -82,10 +82,20 @@ static int begin_anew(struct bl_sink *sink, const struct line *line)
     return code;
 }
 
+static int give_pieces(struct bl_sink *sink, const struct line *line)
+{
+    int code = 0;
+
+    for (size_t i = 0; i < line->piece_count && code == 0; i++)
+        code = give(sink, line->pieces[i]);
+    return code == 0 && line->wedge ? bl_sleep(BL_NEVER / 2) : code;
+}
+
 static int play_line(struct stage *stage, struct bl_sink *sink, const struct line *line)
 {
+    if (line->pieces != NULL)
+        return give_pieces(sink, line);
     int code = line->wedge && line->say == NULL ? bl_sleep(BL_NEVER / 2) : 0;
-
     if (code == 0)
         code = begin_anew(sink, line);
     if (code == 0 && line->think != NULL)
@@ -122,21 +132,23 @@ static int call_model(void *context, const struct bl_request *request, struct bl
     if (stage->line_next >= stage->line_count)
         return bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "call", "stage", "no line is left");
     const struct line *line = &stage->lines[stage->line_next++];
+    sink->reserved_usd = line->reserved_usd;
+    sink->unbilled = line->unbilled;
+    sink->abandoned = line->abandoned;
     int code = play_line(stage, sink, line);
     if (code != 0) {
         snprintf(sink->detail, sizeof sink->detail, "cut");
         return code;
     }
-    sink->reserved_usd = line->reserved_usd;
     if (line->fail != 0) {
         bl_error_set(error, line->fail, line->fail_kind, "call", "stage", "it failed");
         bl_error_name_set(error, line->fail_name != NULL ? line->fail_name : "");
         return line->fail;
     }
-    if (!line->no_usage)
+    if (!line->no_usage && line->pieces == NULL)
         code = give(sink, (struct bl_piece){.type = BL_PIECE_USAGE,
                                             .usage = {line->input_tokens, line->output_tokens}});
-    if (code == 0 && !line->no_end)
+    if (code == 0 && !line->no_end && line->pieces == NULL)
         code = give(sink, (struct bl_piece){.type = BL_PIECE_END, .end = line->end});
     return code;
 }
@@ -193,7 +205,7 @@ static int work(struct stage *stage, const struct bl_tool_call *call,
     int code = stage->tool_ns > 0 ? bl_sleep(stage->tool_ns) : 0;
     bl_unit_end(&unit, code == 0 ? BL_FATE_FINISHED : BL_FATE_ABORTED);
     ret_result->text = code == 0 ? BL_TEXT("half done") : BL_TEXT("half, then stopped");
-    return code;
+    return code == 0 ? 0 : bl_error_set(error, code, BL_KIND_TOOL, "run", "work", "it was stopped");
 }
 
 static int call_tool(void *context, const struct bl_tool_call *call,
@@ -438,6 +450,34 @@ void stage_rearm(struct stage *stage)
 void stage_line(struct stage *stage, struct line line)
 {
     stage->lines[stage->line_count++] = line;
+}
+
+void stage_add_turn(struct stage *stage, size_t bytes)
+{
+    struct bl_turn_record *record = bl_turn_record_new();
+    struct bl_message *message = bl_message_add(&record->arena, &record->messages, BL_ROLE_USER);
+    char *text = bl_arena_alloc(&record->arena, bytes);
+
+    memset(text, 'x', bytes);
+    bl_block_add(&record->arena, message, BL_BLOCK_TEXT)->text = (struct bl_text){text, bytes};
+    bl_session_add(&stage->session, record);
+    stage->session.turns_total++;
+}
+
+void stage_add_turn_of_each(struct stage *stage)
+{
+    struct bl_turn_record *record = bl_turn_record_new();
+    static const char messages[] =
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"},"
+        "{\"type\":\"image\",\"media_type\":\"image/webp\",\"data\":\"AAAA\"}]},"
+        "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"text\":\"hm\",\"opaque\":"
+        "{\"s\":1}},{\"type\":\"tool_call\",\"id\":\"c1\",\"name\":\"work\",\"input\":{\"n\":1}}]},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"c1\",\"text\":\"out\","
+        "\"is_error\":true}]}]";
+
+    CHECK_EQUAL(bl_messages_read(&record->arena, bl_text_from(messages), &record->messages), 0);
+    bl_session_add(&stage->session, record);
+    stage->session.turns_total++;
 }
 
 struct bl_turn_result *stage_turn(struct stage *stage, const char *prompt)

@@ -25,7 +25,12 @@ struct line {
     int fail;            /* ends with this code instead of the end */
     enum bl_error_kind fail_kind;
     const char *fail_name;
-    double reserved_usd; /* what the sink is told */
+    /* In place of all of the above but `wedge`, which is behind them; NULL: none. */
+    const struct bl_piece *pieces;
+    size_t piece_count;
+    double reserved_usd; /* what the sink is told, as the next two */
+    bool unbilled;
+    bool abandoned;
     bool no_usage;
     bool no_end; /* the model returns without one */
     uint64_t input_tokens, output_tokens;
@@ -61,7 +66,7 @@ struct stage {
     uint64_t turns_skipped; /* of the last request, as the next three */
     bool saw_session;       /* it held what was said before */
     char seen_summary[256]; /* the text that stands for what was not sent; empty: none */
-    char newest_text[4096];
+    char newest_text[16384];
 
     uint64_t tool_ns; /* that a call takes */
     bool tool_deny;
@@ -107,6 +112,11 @@ void stage_done(struct stage *stage);
 /* A new run scope, receipt and journal on the same session. */
 void stage_rearm(struct stage *stage);
 void stage_line(struct stage *stage, struct line line);
+/* A turn before, of one text of so many bytes. */
+void stage_add_turn(struct stage *stage, size_t bytes);
+/* One with a block of each type: an image, which is taken for 6400 bytes, and some bytes more. */
+#define STAGE_EACH_BYTES (6400u + 2 + 2 + 7 + 4 + 7 + 3)
+void stage_add_turn_of_each(struct stage *stage);
 /* One turn below the stage's scope. */
 struct bl_turn_result *stage_turn(struct stage *stage, const char *prompt);
 /* How often an event of that type was told. */
@@ -130,13 +140,14 @@ bool has(struct bl_text text, const char *part);
 /* Every call has exactly one result, after it; roles alternate, a user first, an assistant last. */
 void check_valid(struct stage *stage, const char *messages);
 
-/* Each test plays one scene in a fiber on virtual time. */
+/* Each test plays one scene in a fiber on virtual time, which does not begin with it. */
 #define SCENE(name)                                                                                \
     static int name##_scene(struct stage *stage);                                                  \
     static int name##_main(void *argument)                                                         \
     {                                                                                              \
         struct stage *stage = bl_alloc(sizeof *stage);                                             \
         (void)argument;                                                                            \
+        bl_sleep(BL_NS_PER_S);                                                                     \
         stage_init(stage);                                                                         \
         name##_scene(stage);                                                                       \
         stage_done(stage);                                                                         \
