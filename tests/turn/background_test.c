@@ -251,7 +251,14 @@ SCENE(a_turn_is_stopped_and_a_background_call_is_not)
 /* ---- A run with a journal of its own ----------------------------------------------------------
  */
 
-/* The call comes to its end while the run writes down its own. */
+static void leave_three_in_background(struct stage *stage, const struct bl_tool_call *call)
+{
+    leave_in_background(stage, call);
+    cell_begin(&cells[6], stage, &house, &house.scope, "c-beside");
+    cell_begin(&cells[5], stage, &house, &house.scope, "c-too");
+}
+
+/* The calls have something to tell while the run writes down its end. */
 SCENE(the_journal_of_a_run_waits_for_those_who_are_about_to_tell_it_something)
 {
     struct bl_run_options options = {
@@ -259,13 +266,17 @@ SCENE(the_journal_of_a_run_waits_for_those_who_are_about_to_tell_it_something)
     struct bl_run_result run;
 
     begin_in_background(stage);
+    set_scene(stage, leave_three_in_background);
     stage->engine.standing = NULL;
     stage->tool_ns = 20 * MS;
     stage->note_ns = 30 * MS;
     bl_run(&stage->engine, &stage->session, &stage->receipt, &options, &stage->arena, &run);
     CHECK_EQUAL(run.end, BL_TURN_COMPLETED);
-    cell_join(&cells[7]);
-    CHECK_EQUAL(cells[7].end, BL_NESTED_OK);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_OUTPUT), 3);
+    for (size_t i = 5; i < HOUSE_CELLS; i++) {
+        cell_join(&cells[i]);
+        CHECK_EQUAL(cells[i].end, BL_NESTED_OK);
+    }
     bl_nursery_done(&house);
     return 0;
 }

@@ -43,6 +43,11 @@ static void refuses_what_is_not_a_conversation(void **state)
         "[1]",
         "[{\"role\":\"robot\",\"content\":[]}]",
         "[{\"role\":\"user\"}]",
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]",
+        "[{\"role\":\"user\",\"content\":[{}]}]",
+        "[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"name\":\"b\",\"input\":{}}"
+        "]"
+        "}]",
         "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]",
         "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"media_type\":\"image/tiff\","
         "\"data\":\"AAAA\"}]}]",
@@ -113,11 +118,21 @@ static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
         {"image/png", PNG, NULL, "[image image/png, 16 bytes]"},
         {"image/gif", "AAA=", NULL, "[image image/gif, 2 bytes]"},
         {"image/jpeg", "AA==", NULL, "[image image/jpeg, 1 bytes]"},
+        {"~!", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image ~!, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"image/svg+xml", "AAAA", "left out, models take png, jpeg, gif and webp",
          "[image image/svg+xml, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"", "AAAA", "left out, models take png, jpeg, gif and webp",
          "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"x]\n", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"]x", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"x]", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"\x7f", "AAAA", "left out, models take png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {" x", "AAAA", "left out, models take png, jpeg, gif and webp",
          "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"image/" SIXTEEN SIXTEEN SIXTEEN "abcdefghij", "AAAA",
          "left out, models take png, jpeg, gif and webp",
@@ -132,6 +147,7 @@ static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
         {"image/png", "====", "left out, not base64", NULL},
         {"image/png", "AA\n=", "left out, not base64", NULL},
         {"image/png", "AA-_", "left out, not base64", NULL},
+        {"image/webp", large + 4, NULL, "[image image/webp, 3.8 MiB]"},
         {"image/webp", large, "left out, larger than 5 MiB in base64",
          "[image image/webp, 3.8 MiB: left out, larger than 5 MiB in base64]"},
     };
@@ -150,8 +166,18 @@ static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
         if (cases[i].note != NULL)
             assert_string_equal(bl_image_note(&arena, &image, problem).data, cases[i].note);
     }
-    struct bl_block image = {.name = BL_TEXT("image/png"), .text = {large, 4096}};
-    assert_string_equal(bl_image_note(&arena, &image, NULL).data, "[image image/png, 3 KiB]");
+    static const struct {
+        size_t digits;
+        const char *note;
+    } sizes[] = {
+        {1364, "[image image/png, 1023 bytes]"},  {1366, "[image image/png, 1 KiB]"},
+        {1368, "[image image/png, 2 KiB]"},       {4096, "[image image/png, 3 KiB]"},
+        {1398100, "[image image/png, 1024 KiB]"}, {1398102, "[image image/png, 1.0 MiB]"},
+    };
+    for (size_t i = 0; i < BL_COUNT(sizes); i++) {
+        struct bl_block image = {.name = BL_TEXT("image/png"), .text = {large, sizes[i].digits}};
+        assert_string_equal(bl_image_note(&arena, &image, NULL).data, sizes[i].note);
+    }
     bl_arena_done(&arena);
 }
 
@@ -196,12 +222,21 @@ SCENE(images_go_with_the_first_prompt_alone_under_their_true_type)
     picture_add(&pictures, 0, "image/png", PNG);
     picture_add(&pictures, 1, "image/png", JPEG);
     picture_add(&pictures, 2, "image/tiff", "AAAA");
+    picture_add(&pictures, 3, "image/png", "R0lGODlhAQABAAAA");
+    picture_add(&pictures, 4, "image/gif", "UklGRgAAAABXRUJQ");
+    picture_add(&pictures, 5, "image/gif", "AAAAAAAAAAAAAAAA");
+    picture_add(&pictures, 6, "image/gif", "iVBORw==");
     prompt_with(stage, &pictures, &result);
     CHECK(has(bl_text_from(stage->turns[0].messages),
               "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image "
               "image/tiff, 3 bytes: left out, models take png, jpeg, gif and webp]\"},"
               "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\"},"
-              "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"" JPEG "\"}]},"));
+              "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"" JPEG "\"},"
+              "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"R0lGODlhAQABAAAA\"},"
+              "{\"type\":\"image\",\"media_type\":\"image/webp\",\"data\":\"UklGRgAAAABXRUJQ\"},"
+              "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"AAAAAAAAAAAAAAAA\"},"
+              /* Too short to show what it is. */
+              "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"iVBORw==\"}]},"));
     CHECK(!has(bl_text_from(stage->turns[1].messages), "image"));
     CHECK(has(bl_text_from(stage->turns[0].result), "\"prompt\":\"look\""));
     /* What is in memory is what was written, whoever owned the bytes. */
@@ -253,7 +288,8 @@ static int show(struct stage *stage, const struct bl_tool_call *call, struct bl_
     bool waits = stage->tool_calls == 3;
 
     picture_add(pictures, 0, "image/png", PNG);
-    result->text = bl_arena_printf(call->arena, "shown by %s", call->id);
+    result->text = stage->extra != NULL ? bl_text_from(stage->extra)
+                                        : bl_arena_printf(call->arena, "shown by %s", call->id);
     result->images = &pictures->list;
     return waits ? bl_sleep(60 * BL_NS_PER_S) : 0;
 }
@@ -288,6 +324,15 @@ SCENE(images_of_results_are_told_of_in_them_where_the_model_takes_none)
         bl_text_from(stage->turns[0].messages),
         "\"text\":\"shown by call_1_0\\n[image image/png, 16 bytes: this model takes none]\","));
     CHECK(!has(bl_text_from(stage->turns[0].messages), "\"image\""));
+    static char *const printed[] = {"", "a line\n"};
+    static const char *const results[] = {"\"text\":\"[image ", "\"text\":\"a line\\n[image "};
+    for (size_t i = 0; i < BL_COUNT(printed); i++) {
+        stage->extra = printed[i];
+        stage_line(stage, (struct line){.tool = "work"});
+        stage_line(stage, (struct line){.say = "done"});
+        CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
+        CHECK(has(bl_text_from(stage->turns[i + 1].messages), results[i]));
+    }
     return 0;
 }
 

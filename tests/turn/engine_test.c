@@ -5,6 +5,10 @@
 
 SCENE(completes_a_turn)
 {
+    static const char *const commands[] = {"a", "b", NULL}, *const tools[] = {"c", NULL};
+
+    stage->engine.matched_commands = commands;
+    stage->engine.matched_tools = tools;
     stage_line(stage, (struct line){.say = "hello there", .input_tokens = 3, .output_tokens = 2});
     struct bl_turn_result *result = stage_turn(stage, "say hello");
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
@@ -13,6 +17,14 @@ SCENE(completes_a_turn)
     CHECK_EQUAL(result->spent.usage.output_tokens, 2);
     CHECK(result->spent.cost_usd > 2.4 && result->spent.cost_usd < 2.6);
     CHECK(!result->cancel_observed);
+    CHECK(has(result->json,
+              "\"prompt\":\"say hello\",\"output\":\"hello there\",\"stop_reason\":\"completed\","
+              "\"cancel_observed\":false,\"interrupted\":false,\"matched_commands\":[\"a\",\"b\"],"
+              "\"matched_tools\":[\"c\"],\"permission_denials\":[],\"steps\":[],\"usage\":"
+              "{\"input_tokens\":3,\"output_tokens\":2},\"spent\":{\"input_tokens\":3,"
+              "\"output_tokens\":2,\"cost_usd\":2.5,\"cost_usd_max\":2.5},\"truncated\":false,"
+              "\"started_at\":\""));
+    CHECK(has(result->json, "\"duration_ms\":0,\"receipt\":null,\"error\":null}"));
     CHECK_EQUAL(stage->session.turns_total, 1);
     CHECK_EQUAL(stage->session.usage.input_tokens, 3);
     CHECK_EQUAL(stage->begun, 1);
@@ -436,7 +448,8 @@ SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
 
 SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
 {
-    static const char text[] = "{\"type\":\"object\",\"required\":[\"n\"]}";
+    static const char text[] =
+        "{\"type\":\"object\",\"required\":[\"n\"],\"additionalProperties\":{\"type\":\"number\"}}";
     struct bl_tool_offer offer = stage->tools.offers[0];
     struct bl_json_schema *schema = NULL;
     const struct bl_json *source;
@@ -446,11 +459,18 @@ SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
     offer.compiled = schema;
     stage->tools.offers = &offer;
     stage_line(stage, (struct line){.tool = "work"});
+    stage_line(stage, (struct line){.tool = "work",
+                                    .input = "{\"n\":\"\",\"a\":\"\",\"b\":\"\",\"c\":\"\","
+                                             "\"d\":\"\",\"e\":\"\"}"});
     stage_line(stage, (struct line){.tool = "work", .input = "{\"n\":1}"});
     stage_line(stage, (struct line){.say = "ok"});
     CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->tool_calls, 1);
-    CHECK(has(bl_text_from(stage->turns[0].messages), "does not fit the tool's schema: "));
+    struct bl_text messages = bl_text_from(stage->turns[0].messages);
+    CHECK(has(messages, "schema: it missing required property \\\"n\\\".\""));
+    /* The first five of six. */
+    CHECK(has(messages, "schema: /n must be a number, is \\\"\\\"; /a must be"));
+    CHECK(has(messages, "; /d must be a number, is \\\"\\\".\""));
     bl_json_schema_free(schema);
     return 0;
 }

@@ -247,6 +247,21 @@ SCENE(closed_inbox_says_so)
     return 0;
 }
 
+SCENE(message_has_64_MiB_at_most)
+{
+    struct bl_inbox *inbox = open_inbox(stage);
+    struct bl_text text = {bl_zalloc((size_t)64 * 1024 * 1024 + 1), (size_t)64 * 1024 * 1024 + 1};
+
+    CHECK_EQUAL(bl_inbox_put(inbox, text, NULL), BL_ELIMIT);
+    CHECK(bl_list_empty(&inbox->waiting));
+    text.size--;
+    CHECK_EQUAL(bl_inbox_put(inbox, text, NULL), 0);
+    CHECK(!bl_list_empty(&inbox->waiting));
+    bl_inbox_done(inbox);
+    bl_free((char *)(uintptr_t)text.data);
+    return 0;
+}
+
 /* ---- Whatever the timing ----------------------------------------------------------------------
  */
 
@@ -424,5 +439,5 @@ SUITE(
     cmocka_unit_test(interrupted_turn_that_is_kept_has_delivered_what_it_took),
     cmocka_unit_test(message_whose_turn_was_stopped_at_entry_is_given_back),
     cmocka_unit_test(prompt_that_was_a_message_comes_back_before_what_its_turn_took),
-    cmocka_unit_test(closed_inbox_says_so),
+    cmocka_unit_test(closed_inbox_says_so), cmocka_unit_test(message_has_64_MiB_at_most),
     cmocka_unit_test(messages_are_delivered_exactly_once_whatever_the_timing));

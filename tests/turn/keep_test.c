@@ -107,6 +107,22 @@ SCENE(store_that_refuses_to_keep_is_told_and_nothing_is_interrupted)
     return 0;
 }
 
+SCENE(store_that_cannot_say_whether_it_kept_leaves_the_session_unknown)
+{
+    stage->commit_code = BL_EUNKNOWN;
+    stage_line(stage, (struct line){.say = "one two", .delay_ns = 10 * MS});
+    struct bl_turn_result *result = stop_a_turn(stage, 15 * MS);
+    CHECK_EQUAL(result->error.code, BL_EUNKNOWN);
+    CHECK(stage->session.unknown);
+    CHECK_EQUAL(stage->rejected, 0);
+    /* Nothing is added to what may have been committed. */
+    size_t written = stage->written.size;
+    bl_journal_emit(&stage->journal, &(struct bl_event){.type = BL_EVENT_WARNING});
+    CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
+    CHECK_EQUAL(stage->written.size, written);
+    return 0;
+}
+
 SCENE(stop_at_any_moment_leaves_a_valid_history)
 {
     /* 60 ms of thinking, text and calls, then tools, then more: cut in every millisecond. */
@@ -139,4 +155,5 @@ SUITE(
     cmocka_unit_test(stopped_tool_has_what_it_printed_and_the_others_a_synthetic_result),
     cmocka_unit_test(turn_stopped_at_entry_is_not_kept), cmocka_unit_test(other_results_discard),
     cmocka_unit_test(store_that_refuses_to_keep_is_told_and_nothing_is_interrupted),
+    cmocka_unit_test(store_that_cannot_say_whether_it_kept_leaves_the_session_unknown),
     cmocka_unit_test(stop_at_any_moment_leaves_a_valid_history));

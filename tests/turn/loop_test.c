@@ -285,6 +285,84 @@ SCENE(first_turn_overflow_leaves_an_empty_session_and_success_then_overflow_only
     return 0;
 }
 
+SCENE(recorded_turn_that_did_not_complete_is_the_end_of_the_run)
+{
+    static const char *const ends[] = {"cancelled",         "timeout",
+                                       "max_turns_reached", "max_budget_reached",
+                                       "max_steps_reached", "error"};
+
+    for (size_t i = 0; i < BL_COUNT(ends); i++) {
+        struct bl_run_options options = options_of("go", "on");
+        struct bl_run_result result;
+        enum bl_turn_end end;
+        struct bl_text recorded =
+            bl_arena_printf(&stage->arena,
+                            "{\"turn_id\":\"turn_a\",\"stop_reason\":\"%s\",\"spent\":"
+                            "{\"input_tokens\":2,\"output_tokens\":1,\"cost_usd\":0.5}}",
+                            ends[i]);
+        CHECK(bl_turn_end_parse(bl_text_from(ends[i]), &end));
+        CHECK_EQUAL(strcmp(bl_turn_end_name(end), ends[i]), 0);
+        options.recorded = &recorded;
+        options.recorded_count = 1;
+        stage_rearm(stage);
+        play(stage, &options, &result);
+        CHECK_EQUAL(result.end, end);
+        CHECK_EQUAL(result.turns_completed, 0);
+        CHECK_EQUAL(bl_usage_total(&result.spent.usage), 3);
+        CHECK_EQUAL(bl_usage_total(&result.usage), 0);
+        const struct bl_turn_result *turn =
+            BL_CONTAINER(result.turns.next, struct bl_turn_result, link);
+        CHECK_EQUAL(strcmp(turn->turn_id, "turn_a"), 0);
+    }
+    CHECK_EQUAL(stage->requests, 0);
+    CHECK(!bl_turn_end_parse(BL_TEXT("finished"), &(enum bl_turn_end){0}));
+    return 0;
+}
+
+SCENE(end_that_cannot_be_written_is_an_error_before_it)
+{
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_run_result result;
+
+    stage_line(stage, (struct line){.say = "ok"});
+    stage->note_code = BL_EIO;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 1);
+    CHECK_EQUAL(stage->events[stage->event_count - 2], BL_EVENT_ERROR);
+    CHECK_EQUAL(stage->events[stage->event_count - 1], BL_EVENT_RUN_ENDED);
+    return 0;
+}
+
+/* Of an agent below the run: it has no end of its own to write. */
+static void play_part(struct stage *stage, int note_code)
+{
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_run_result result;
+
+    stage_rearm(stage);
+    stage_line(stage, (struct line){.fail = BL_EIO, .fail_kind = BL_KIND_PROVIDER});
+    stage->event_count = stage->noted = 0;
+    stage->reject_code = BL_EIO;
+    stage->note_code = note_code;
+    options.agent = "child";
+    play(stage, &options, &result);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RUN_STARTED), 0);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_RUN_ENDED), 0);
+}
+
+SCENE(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end)
+{
+    play_part(stage, 0);
+    CHECK_EQUAL(stage->noted, 1);
+    CHECK(has(bl_buffer_text(&stage->written), "\"agent\":\"child\""));
+    CHECK(has(bl_buffer_text(&stage->written), "\"type\":\"turn_ended\""));
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 1);
+    play_part(stage, BL_EIO);
+    CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 2);
+    return 0;
+}
+
 static void a_stop_that_is_not_proved_has_failed(void **state)
 {
     static const uint32_t failed[] = {1, 7, BL_SURVIVORS_UNKNOWN};
@@ -310,5 +388,8 @@ SUITE(loop, cmocka_unit_test(a_stop_that_is_not_proved_has_failed),
       cmocka_unit_test(late_stop_without_a_next_turn_leaves_the_run_completed),
       cmocka_unit_test(refused_commit_with_a_stop_is_an_error_with_the_receipt_of_the_stop),
       cmocka_unit_test(recorded_turns_are_not_run_again),
+      cmocka_unit_test(recorded_turn_that_did_not_complete_is_the_end_of_the_run),
+      cmocka_unit_test(end_that_cannot_be_written_is_an_error_before_it),
+      cmocka_unit_test(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end),
       cmocka_unit_test(
           first_turn_overflow_leaves_an_empty_session_and_success_then_overflow_only_the_success));

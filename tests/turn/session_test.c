@@ -7,18 +7,29 @@ static void ids_are_checked(void **state)
     static const char *const good[] = {
         "a-z-0-9",
         "a",
+        "z",
         "0",
+        "9",
         "-",
         "my-session-7",
         "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddd"};
-    static const char *const bad[] = {
-        "",         "/",
-        "..",       "a/b",
-        "A",        "a b",
-        "a_b",      "a\n",
-        "\xc3\xa9", "a.b",
-        "`",        "{",
-        ":",        "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddde"};
+    static const struct {
+        const char *id, *message;
+    } bad[] = {{"", "a session id cannot be empty"},
+               {"/", "'/' is not a session id: character 1 is not allowed"},
+               {"..", "character 1 is not allowed"},
+               {"a/b", "'a/b' is not a session id: character 2 is not allowed"},
+               {"A", "character 1"},
+               {"a b", "character 2"},
+               {"a_b", "character 2"},
+               {"abc\n", "character 4"},
+               {"\xc3\xa9", "character 1"},
+               {"a.b", "character 2"},
+               {"`", "character 1"},
+               {"{", "character 1"},
+               {":", "character 1"},
+               {"aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddde",
+                "a session id has at most 64 characters"}};
     char *huge = bl_alloc(10001);
 
     (void)state;
@@ -26,9 +37,10 @@ static void ids_are_checked(void **state)
         assert_int_equal(bl_session_id_check(good[i], NULL), 0);
     for (size_t i = 0; i < BL_COUNT(bad); i++) {
         struct bl_error error = {0};
-        assert_int_equal(bl_session_id_check(bad[i], &error), BL_EINVAL);
+        assert_int_equal(bl_session_id_check(bad[i].id, &error), BL_EINVAL);
         assert_int_equal(error.kind, BL_KIND_USAGE);
-        assert_true(error.hint[0] != '\0');
+        assert_non_null(strstr(error.message, bad[i].message));
+        assert_string_equal(error.hint, "use 1 to 64 of a-z, 0-9 and -");
     }
     memset(huge, 'a', 10000);
     huge[10000] = '\0';
