@@ -222,6 +222,13 @@ STORE_TEST(what_is_no_object_is_refused_and_nothing_is_written)
     loosen(&grasp);
     for (size_t i = 0; i < BL_COUNT(ids); i++)
         CHECK_EQUAL(grasp_feature(&grasp, store, ids[i]), BL_EINVAL);
+    static const char *const edges = "azAZ09", *const beyond = "`{@[/:_-";
+    for (const char *each = edges; *each != '\0'; each++) {
+        CHECK_EQUAL(grasp_feature(&grasp, store, (const char[]){*each, '_', *each, '-', '\0'}), 0);
+        loosen(&grasp);
+    }
+    for (const char *each = beyond; *each != '\0'; each++)
+        CHECK_EQUAL(grasp_feature(&grasp, store, (const char[]){*each, '\0'}), BL_EINVAL);
     memset(id, 'x', sizeof id);
     id[65] = '\0';
     CHECK_EQUAL(grasp_feature(&grasp, store, id), BL_EINVAL);

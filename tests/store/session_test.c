@@ -30,6 +30,24 @@ STORE_TEST(a_turn_is_there_after_it_was_committed)
     bl_store_close(store);
 }
 
+STORE_TEST(a_session_that_was_unknown_is_known_when_it_is_opened_again)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_store_session *held;
+    struct bl_session session;
+    bl_session_init(&session, "");
+    session.unknown = true;
+    CHECK_EQUAL(bl_store_hold(store,
+                              &(struct bl_store_hold_options){.id = "alpha", .directory = "/here"},
+                              &session, &held, NULL),
+                0);
+    CHECK(!session.unknown);
+    CHECK(strcmp(session.id, "alpha") == 0);
+    bl_store_release(held);
+    bl_session_done(&session);
+    bl_store_close(store);
+}
+
 STORE_TEST(a_session_is_made_when_none_is_named)
 {
     struct bl_store *store = store_at(place);
@@ -94,6 +112,11 @@ STORE_TEST(the_newest_session_of_a_directory_goes_on)
     struct bl_store_hold_options options = {.newest = true, .directory = "/elsewhere"};
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_ENOENT);
     CHECK_EQUAL(holding.error.kind, BL_KIND_SESSION);
+    CHECK(strcmp(holding.error.message, "there is no session of /elsewhere yet to go on with") ==
+          0);
+    CHECK(strstr(holding.error.hint, "belay session list") != NULL);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease"), 0);
     CHECK_EQUAL(hold(&holding, store, "older"), 0);
     let_go(&holding);
     CHECK_EQUAL(hold(&holding, store, "newer"), 0);
@@ -504,6 +527,7 @@ STORE_TEST(many_sessions_are_held_at_once)
 }
 
 SUITE(session, cmocka_unit_test(a_turn_is_there_after_it_was_committed),
+      cmocka_unit_test(a_session_that_was_unknown_is_known_when_it_is_opened_again),
       cmocka_unit_test(a_session_is_made_when_none_is_named),
       cmocka_unit_test(hostile_ids_are_usage_errors),
       cmocka_unit_test(a_session_that_must_exist_is_suggested),

@@ -25,6 +25,13 @@ static void check_receipt(const struct place *place, const char *id, const char 
                             BL_TEXT("owner_died")));
         CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/0/id"))),
                             bl_text_from(turn)));
+        static const char *const zeros[] = {"observed_ms", "quiet_ms"};
+        for (size_t i = 0; i < BL_COUNT(zeros); i++) {
+            int64_t ms = -1;
+            CHECK(bl_json_int64(bl_json_get(value, bl_text_from(zeros[i])), &ms));
+            CHECK_EQUAL(ms, 0);
+        }
+        CHECK(!bl_json_boolean(bl_json_get(value, BL_TEXT("cancel_observed")), true));
         /* It left no record of its processes. */
         CHECK(bl_json_is(bl_json_get(value, BL_TEXT("survivors")), BL_JSON_NULL));
         CHECK(bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("unverified"))),
@@ -178,6 +185,56 @@ STORE_TEST(a_lease_that_this_store_left_is_taken_again)
     bl_store_close(store);
 }
 
+STORE_TEST(a_lease_ends_in_the_instant_that_it_names)
+{
+    struct bl_store *store = store_at(place);
+    struct store_identity self, other;
+    store_identity_read(&self);
+    other = self;
+    bl_text_into(other.host, sizeof other.host, "elsewhere");
+    struct sqlite_lease lease = {.held = true, .holder = other, .until_wall_ns = 1000};
+    CHECK(sqlite_lease_binds(&lease, &self, 999));
+    CHECK(!sqlite_lease_binds(&lease, &self, 1000));
+    lease.holder = self;
+    CHECK(sqlite_lease_binds(&lease, &self, 1000));
+    lease.held = false;
+    CHECK(!sqlite_lease_binds(&lease, &self, 999));
+    bl_store_close(store);
+}
+
+/* The events of the run that was cut off, and of the one that finds it, have no gap. */
+STORE_TEST(a_receipt_of_a_cut_off_turn_has_the_next_number_of_its_run)
+{
+    static const struct {
+        const char *journal; /* beside the turns, whose last event has number 3; NULL: none */
+        int64_t next;
+    } rows[] = {
+        {NULL, 4}, {"{\"seq\":8}\n{\"seq\":9}\n", 10}, {"{\"seq\":2}\n", 4}, {"{\"seq\":-2}\n", 4}};
+    struct bl_store *store = store_at(place);
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct holding holding;
+        char id[16], sql[256];
+        snprintf(id, sizeof id, "alpha-%zu", i);
+        CHECK_EQUAL(hold(&holding, store, id), 0);
+        add_turn(&holding, "turn_1");
+        if (rows[i].journal != NULL)
+            CHECK_EQUAL(holding.table->note(holding.table->context, bl_text_from(rows[i].journal),
+                                            "", (struct bl_text){0}, NULL),
+                        0);
+        CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
+        let_go(&holding);
+        CHECK_EQUAL(hold(&holding, store, id), 0);
+        CHECK(strcmp(bl_store_session_recovery(holding.held)->cut_off, "turn_2") == 0);
+        let_go(&holding);
+        snprintf(sql, sizeof sql,
+                 "SELECT json_extract(lines, '$.seq') FROM journal WHERE session = (SELECT key FROM"
+                 " session WHERE id = '%s') ORDER BY key DESC LIMIT 1",
+                 id);
+        CHECK_EQUAL(ask_integer(place, sql), rows[i].next);
+    }
+    bl_store_close(store);
+}
+
 STORE_TEST(a_session_with_damaged_messages_is_named)
 {
     struct bl_store *store = store_at(place);
@@ -199,4 +256,6 @@ SUITE(sqlite_hold, cmocka_unit_test(a_holder_that_was_killed_is_succeeded_at_onc
       cmocka_unit_test(who_is_alive_is_told_by_host_boot_namespace_pid_and_start),
       cmocka_unit_test(another_host_waits_for_the_end_of_the_lease),
       cmocka_unit_test(a_lease_that_this_store_left_is_taken_again),
+      cmocka_unit_test(a_lease_ends_in_the_instant_that_it_names),
+      cmocka_unit_test(a_receipt_of_a_cut_off_turn_has_the_next_number_of_its_run),
       cmocka_unit_test(a_session_with_damaged_messages_is_named));

@@ -2,8 +2,10 @@
 
 #include "helpers.h"
 
-#define HEAD_WITH(more)                                                                            \
-    "{\"type\":\"session\",\"schema\":1,\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","    \
+#define HEAD_WITH(more) HEAD_OF_SCHEMA("1", more)
+#define HEAD_OF_SCHEMA(schema, more)                                                               \
+    "{\"type\":\"session\",\"schema\":" schema                                                     \
+    ",\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","                                      \
     "\"parent\":null,\"created_at\":\"2026-11-15T18:50:07.123Z\","                                 \
     "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":1" more "}\n"
 /* As files were before there were sub-agents and summaries. */
@@ -27,7 +29,7 @@
 #define ATTEMPT                                                                                    \
     "{\"type\":\"attempt\",\"id\":\"turn_2\",\"run\":\"run_1\",\"state\":\"rejected\","            \
     "\"started_at\":\"2026-11-15T18:50:07.123Z\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","       \
-    "\"spent\":{\"input_tokens\":0,\"output_tokens\":0,\"cost_usd\":0,\"cost_usd_max\":0},"        \
+    "\"spent\":{\"input_tokens\":0,\"output_tokens\":0,\"cost_usd\":0.0,\"cost_usd_max\":0.0},"    \
     "\"receipt\":null,\"prompt\":\"p\\u0000q\",\"result\":null}\n"
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CELL_WITH(id, digest, generation, completed, outcome, yielded)                             \
@@ -122,6 +124,24 @@ STORE_TEST(what_cells_left_comes_in)
     bl_store_close(store);
 }
 
+STORE_TEST(what_came_in_goes_out_byte_by_byte)
+{
+    static const char text[] = HEAD_OF_AGENT TURN ATTEMPT
+        "{\"type\":\"event\",\"run\":\"run_1\",\"event\":{\"seq\":9}}\n"
+        "{\"type\":\"receipt\",\"id\":\"rcp_1\",\"receipt\":{\"id\":\"rcp_1\"}}\n"
+        "{\"type\":\"checkpoint\",\"name\":\"n\",\"checkpoint\":[1]}\n" CELL VALUE("k")
+            TOMBSTONE("c-2") END("9");
+    struct bl_store *store = store_at(place);
+    struct bl_buffer out;
+    struct bl_error error;
+    CHECK_EQUAL(import_text(store, text, &error), 0);
+    CHECK_EQUAL(export_to(store, "alpha", &out, &error), 0);
+    if (!CHECK(bl_text_equal(bl_buffer_text(&out), bl_text_from(text))))
+        fprintf(stderr, BL_TEXT_FORMAT "\n%s\n", BL_TEXT_ARG(bl_buffer_text(&out)), text);
+    bl_buffer_done(&out);
+    bl_store_close(store);
+}
+
 STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
 {
     static const struct {
@@ -131,6 +151,8 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
     } cases[] = {
         {"", "line 1:", "end, is missing"},
         {HEAD TURN, "line 3:", "the file was cut"},
+        {HEAD_OF_SCHEMA("2", "") TURN END("2"), "line 1:", "only schema 1"},
+        {HEAD_OF_SCHEMA("0", "") TURN END("2"), "line 1:", "only schema 1"},
         {HEAD_WITH(",\"agent_of\":\"../x\"") TURN END("2"), "line 1:", "\"agent_of\""},
         {HEAD_WITH(",\"agent_of\":7") TURN END("2"), "line 1:", "\"agent_of\""},
         {HEAD_WITH(",\"agent_turn\":\"\"") TURN END("2"), "line 1:", "empty or too long"},
@@ -219,5 +241,6 @@ STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
 SUITE(sqlite_import, cmocka_unit_test(a_session_comes_in_whole),
       cmocka_unit_test(what_a_sub_agent_and_a_summary_are_comes_in),
       cmocka_unit_test(what_cells_left_comes_in),
+      cmocka_unit_test(what_came_in_goes_out_byte_by_byte),
       cmocka_unit_test(what_is_wrong_is_named_by_its_line_and_nothing_comes_in),
       cmocka_unit_test(any_change_to_a_file_is_refused_or_comes_in_well));

@@ -143,7 +143,8 @@ static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
          "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
         {"image/png", "", "left out, not base64", NULL},
         {"image/png", "AAA", "left out, not base64", NULL},
-        {"image/png", "A===", "left out, not base64", NULL},
+        {"image/png", "A===", "left out, not base64",
+         "[image image/png, 1 bytes: left out, not base64]"},
         {"image/png", "====", "left out, not base64", NULL},
         {"image/png", "AA\n=", "left out, not base64", NULL},
         {"image/png", "AA-_", "left out, not base64", NULL},
@@ -226,17 +227,20 @@ SCENE(images_go_with_the_first_prompt_alone_under_their_true_type)
     picture_add(&pictures, 4, "image/gif", "UklGRgAAAABXRUJQ");
     picture_add(&pictures, 5, "image/gif", "AAAAAAAAAAAAAAAA");
     picture_add(&pictures, 6, "image/gif", "iVBORw==");
+    picture_add(&pictures, 7, "image/gif", "iVBORw0KGgoAAA==");
     prompt_with(stage, &pictures, &result);
-    CHECK(has(bl_text_from(stage->turns[0].messages),
-              "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image "
-              "image/tiff, 3 bytes: left out, models take png, jpeg, gif and webp]\"},"
-              "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\"},"
-              "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"" JPEG "\"},"
-              "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"R0lGODlhAQABAAAA\"},"
-              "{\"type\":\"image\",\"media_type\":\"image/webp\",\"data\":\"UklGRgAAAABXRUJQ\"},"
-              "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"AAAAAAAAAAAAAAAA\"},"
-              /* Too short to show what it is. */
-              "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"iVBORw==\"}]},"));
+    CHECK(
+        has(bl_text_from(stage->turns[0].messages),
+            "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image "
+            "image/tiff, 3 bytes: left out, models take png, jpeg, gif and webp]\"},"
+            "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\"},"
+            "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"" JPEG "\"},"
+            "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"R0lGODlhAQABAAAA\"},"
+            "{\"type\":\"image\",\"media_type\":\"image/webp\",\"data\":\"UklGRgAAAABXRUJQ\"},"
+            "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"AAAAAAAAAAAAAAAA\"},"
+            /* Too short to show what they are. */
+            "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"iVBORw==\"},"
+            "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"iVBORw0KGgoAAA==\"}]},"));
     CHECK(!has(bl_text_from(stage->turns[1].messages), "image"));
     CHECK(has(bl_text_from(stage->turns[0].result), "\"prompt\":\"look\""));
     /* What is in memory is what was written, whoever owned the bytes. */

@@ -30,7 +30,12 @@ SCENE(completes_a_turn)
     CHECK_EQUAL(stage->begun, 1);
     CHECK_EQUAL(stage->rejected, 0);
     CHECK(has(bl_text_from(stage->turns[0].messages), "hello there"));
-    CHECK_EQUAL(stage_told(stage, BL_EVENT_TEXT_DELTA), 2);
+    static const enum bl_event_type told[] = {BL_EVENT_TURN_STARTED, BL_EVENT_TEXT_DELTA,
+                                              BL_EVENT_TEXT_DELTA, BL_EVENT_USAGE,
+                                              BL_EVENT_TURN_ENDED};
+    CHECK_EQUAL(stage->event_count, BL_COUNT(told));
+    for (size_t i = 0; i < BL_COUNT(told); i++)
+        CHECK_EQUAL(stage->events[i], told[i]);
     stage_check_agreement(stage, result);
     return 0;
 }
@@ -299,6 +304,7 @@ SCENE(tools_run_and_their_results_go_back)
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->tool_calls, 2);
     CHECK_EQUAL(result->duration_ms, 40);
+    CHECK(has(result->json, "\"duration_ms\":40,"));
     CHECK(has(result->json, "\"steps\":[{\"id\":\"call_1_0\",\"tool\":\"work\",\"status\":\"ok\","
                             "\"ms\":20}"));
     CHECK(has(bl_text_from(stage->turns[0].messages),
@@ -437,6 +443,7 @@ SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->tool_calls, 1);
     CHECK(has(bl_text_from(stage->turns[0].messages), "there is no tool 'no-such-tool'"));
+    CHECK(has(result->json, "\"tool\":\"no-such-tool\",\"status\":\"invalid\",\"ms\":0}"));
     for (int i = 0; i < 4; i++)
         stage_line(stage, broken);
     result = stage_turn(stage, "go");

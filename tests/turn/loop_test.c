@@ -360,6 +360,17 @@ SCENE(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end)
     CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 1);
     play_part(stage, BL_EIO);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 2);
+    /* Of one that has written all of it nothing is left to write. */
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_run_result result;
+    stage_rearm(stage);
+    stage->note_code = stage->reject_code = 0;
+    stage->noted = 0;
+    stage_line(stage, (struct line){.say = "ok"});
+    options.agent = "child";
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(stage->noted, 0);
     return 0;
 }
 
