@@ -84,10 +84,13 @@ static void nothing_to_fill_and_nothing_to_say_are_fine(void **state BL_UNUSED)
 {
     assert_int_equal(bl_error_set(NULL, BL_EIO, BL_KIND_TOOL, "run", "b", "%d", 1), BL_EIO);
     bl_error_hint(NULL, "hint");
+    bl_error_name_set(NULL, "name");
 
     struct bl_error error = {0};
     bl_error_hint(&error, "hint");
     assert_string_equal(error.hint, "");
+    bl_error_name_set(&error, "name");
+    assert_string_equal(error.name, "");
     bl_error_set(&error, BL_EBUSY, BL_KIND_SESSION, NULL, NULL, NULL);
     assert_string_equal(error.operation, "");
     assert_string_equal(error.target, "");

@@ -32,6 +32,35 @@ static void whoever_differs_is_dead_or_out_of_sight(void **state BL_UNUSED)
     assert_int_equal(store_identity_life(&self, &other), STORE_DEAD);
 }
 
+static void what_one_that_is_gone_left_is_known_only_where_it_can_be_seen(void **state BL_UNUSED)
+{
+    struct store_identity self, gone;
+    struct bl_wardens_end end;
+    store_identity_read(&self);
+    store_identity_settle(&self, &self, &end);
+    assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
+    assert_string_equal(end.unverified, "this process lost its hold on the session");
+    gone = self;
+    gone.started--;
+    store_identity_settle(&self, &gone, &end);
+    assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
+    assert_string_equal(end.unverified, "no record of its processes was found");
+    bl_text_into(gone.pid_space, sizeof gone.pid_space, "pid:[1]");
+    store_identity_settle(&self, &gone, &end);
+    assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
+    assert_string_equal(end.unverified, "it ran in another PID namespace");
+    /* Nothing outlives the machine, and nothing of another one can be seen. */
+    bl_text_into(gone.boot, sizeof gone.boot, "before");
+    store_identity_settle(&self, &gone, &end);
+    assert_int_equal(end.survivors, 0);
+    assert_string_equal(end.unverified, "");
+    bl_text_into(gone.host, sizeof gone.host, "elsewhere");
+    store_identity_settle(&self, &gone, &end);
+    assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
+    assert_string_equal(end.unverified, "it ran on another machine");
+    assert_int_equal(end.mechanism, BL_MECHANISM_NONE);
+}
+
 static void a_process_that_is_not_reaped_yet_is_dead(void **state BL_UNUSED)
 {
     struct store_identity self, other;
@@ -83,6 +112,7 @@ static void the_environment_names_the_host(void **state BL_UNUSED)
 
 SUITE(identity, cmocka_unit_test(this_process_is_alive),
       cmocka_unit_test(whoever_differs_is_dead_or_out_of_sight),
+      cmocka_unit_test(what_one_that_is_gone_left_is_known_only_where_it_can_be_seen),
       cmocka_unit_test(a_process_that_is_not_reaped_yet_is_dead),
       cmocka_unit_test(a_process_is_known_by_its_number_and_its_start),
       cmocka_unit_test(the_environment_names_the_host));

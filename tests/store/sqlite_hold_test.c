@@ -224,7 +224,10 @@ STORE_TEST(a_receipt_of_a_cut_off_turn_has_the_next_number_of_its_run)
         CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
         let_go(&holding);
         CHECK_EQUAL(hold(&holding, store, id), 0);
-        CHECK(strcmp(bl_store_session_recovery(holding.held)->cut_off, "turn_2") == 0);
+        const struct bl_store_recovery *recovery = bl_store_session_recovery(holding.held);
+        CHECK(!recovery->owner_died && strcmp(recovery->cut_off, "turn_2") == 0);
+        CHECK_EQUAL(recovery->left.survivors, BL_SURVIVORS_UNKNOWN);
+        CHECK(strcmp(recovery->left.unverified, "this process lost its hold on the session") == 0);
         let_go(&holding);
         snprintf(sql, sizeof sql,
                  "SELECT json_extract(lines, '$.seq') FROM journal WHERE session = (SELECT key FROM"
