@@ -2,12 +2,13 @@
 
 #include "helpers.h"
 
-#define HEAD_WITH(more) HEAD_OF_SCHEMA("1", more)
-#define HEAD_OF_SCHEMA(schema, more)                                                               \
+#define HEAD_WITH(more)          HEAD_OF_SCHEMA("1", "1" more)
+#define HEAD_OF_CONTEXT(context) HEAD_OF_SCHEMA("1", context)
+#define HEAD_OF_SCHEMA(schema, context)                                                            \
     "{\"type\":\"session\",\"schema\":" schema                                                     \
     ",\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","                                      \
     "\"parent\":null,\"created_at\":\"2026-11-15T18:50:07.123Z\","                                 \
-    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":1" more "}\n"
+    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":" context "}\n"
 /* As files were before there were sub-agents and summaries. */
 #define HEAD HEAD_WITH("")
 #define SPENT(cost)                                                                                \
@@ -25,13 +26,22 @@
     "\"result\":{\"turn_id\":\"turn_1\"},"                                                         \
     "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}],"        \
     "\"events\":[{\"type\":\"turn_ended\",\"seq\":7}]}\n"
-#define TURN TURN_NUMBERED("1")
-#define ATTEMPT                                                                                    \
-    "{\"type\":\"attempt\",\"id\":\"turn_2\",\"run\":\"run_1\",\"state\":\"rejected\","            \
-    "\"started_at\":\"2026-11-15T18:50:07.123Z\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","       \
+#define TURN    TURN_NUMBERED("1")
+#define ATTEMPT ATTEMPT_WITH("turn_2", "rejected", "2026-11-15T18:50:07.123Z", "null", "null")
+#define ATTEMPT_WITH(id, state, started, receipt, result)                                          \
+    "{\"type\":\"attempt\",\"id\":\"" id "\",\"run\":\"run_1\",\"state\":\"" state "\","           \
+    "\"started_at\":\"" started "\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","                    \
     "\"spent\":{\"input_tokens\":0,\"output_tokens\":0,\"cost_usd\":0.0,\"cost_usd_max\":0.0},"    \
-    "\"receipt\":null,\"prompt\":\"p\\u0000q\",\"result\":null}\n"
-#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    "\"receipt\":" receipt ",\"prompt\":\"p\\u0000q\",\"result\":" result "}\n"
+#define BEGUN_AT(id, time) ATTEMPT_WITH(id, "cut_off", time, "\"rcp_1\"", "{\"a\":[1]}")
+#define EVENT(run, event)  "{\"type\":\"event\",\"run\":\"" run "\",\"event\":" event "}\n"
+#define RECEIPT(id)        "{\"type\":\"receipt\",\"id\":\"" id "\",\"receipt\":{\"id\":\"" id "\"}}\n"
+#define CHECKPOINT(name)   "{\"type\":\"checkpoint\",\"name\":\"" name "\",\"checkpoint\":[1]}\n"
+#define EIGHT              "12345678"
+#define THIRTY_ONE         EIGHT EIGHT EIGHT "1234567"
+#define SEVENTY_ONE        EIGHT EIGHT THIRTY_ONE EIGHT EIGHT EIGHT
+#define KEY_LONGEST        EIGHT SEVENTY_ONE SEVENTY_ONE SEVENTY_ONE THIRTY_ONE "1234"
+#define DIGEST             "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CELL_WITH(id, digest, generation, completed, outcome, yielded)                             \
     "{\"type\":\"cell\",\"id\":\"" id "\",\"digest\":\"" digest                                    \
     "\",\"created_at\":\"2026-11-15T18:50:07.123Z\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","    \
@@ -126,19 +136,33 @@ STORE_TEST(what_cells_left_comes_in)
 
 STORE_TEST(what_came_in_goes_out_byte_by_byte)
 {
-    static const char text[] = HEAD_OF_AGENT TURN ATTEMPT
-        "{\"type\":\"event\",\"run\":\"run_1\",\"event\":{\"seq\":9}}\n"
-        "{\"type\":\"receipt\",\"id\":\"rcp_1\",\"receipt\":{\"id\":\"rcp_1\"}}\n"
-        "{\"type\":\"checkpoint\",\"name\":\"n\",\"checkpoint\":[1]}\n" CELL VALUE("k")
-            TOMBSTONE("c-2") END("9");
+    static const char *const texts[] = {
+        HEAD_OF_AGENT TURN ATTEMPT EVENT("run_1", "{\"seq\":9}") RECEIPT("rcp_1") CHECKPOINT("n")
+            CELL VALUE("k") TOMBSTONE("c-2") END("9"),
+        /* Days at the edges of months, years and the epoch; ids as long as they may be. */
+        HEAD_OF_AGENT TURN BEGUN_AT("turn_2", "2024-02-29T00:00:00.000Z") BEGUN_AT(
+            "turn_3", "2000-03-01T23:59:59.999Z") BEGUN_AT("turn_4", "1970-01-01T00:00:00.000Z")
+            BEGUN_AT("turn_5", "1969-12-31T10:20:30.400Z")
+                BEGUN_AT(THIRTY_ONE, "2100-02-28T01:02:03.004Z") EVENT("run_1", "{\"seq\":9}")
+                    EVENT("run_1", "{\"seq\":10}") EVENT(SEVENTY_ONE, "{\"seq\":1}")
+                        RECEIPT("rcp_1") RECEIPT(THIRTY_ONE) CHECKPOINT("m") CHECKPOINT("n")
+                            CELL_WITH("c-1", DIGEST, "2", "false", OUTCOME("terminated", "2"),
+                                      "0,\"yielded\":null") VALUE(KEY_LONGEST) TOMBSTONE("c-2")
+                                TOMBSTONE("c-3") END("18"),
+    };
     struct bl_store *store = store_at(place);
-    struct bl_buffer out;
-    struct bl_error error;
-    CHECK_EQUAL(import_text(store, text, &error), 0);
-    CHECK_EQUAL(export_to(store, "alpha", &out, &error), 0);
-    if (!CHECK(bl_text_equal(bl_buffer_text(&out), bl_text_from(text))))
-        fprintf(stderr, BL_TEXT_FORMAT "\n%s\n", BL_TEXT_ARG(bl_buffer_text(&out)), text);
-    bl_buffer_done(&out);
+    for (size_t i = 0; i < BL_COUNT(texts); i++) {
+        struct bl_buffer out;
+        struct bl_error error;
+        CHECK_EQUAL(import_text(store, texts[i], &error), 0);
+        if (error.code != 0)
+            fprintf(stderr, "%s\n", error.message);
+        CHECK_EQUAL(export_to(store, "alpha", &out, &error), 0);
+        if (!CHECK(bl_text_equal(bl_buffer_text(&out), bl_text_from(texts[i]))))
+            fprintf(stderr, BL_TEXT_FORMAT "\n%s\n", BL_TEXT_ARG(bl_buffer_text(&out)), texts[i]);
+        bl_buffer_done(&out);
+        CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
+    }
     bl_store_close(store);
 }
 
@@ -151,8 +175,8 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
     } cases[] = {
         {"", "line 1:", "end, is missing"},
         {HEAD TURN, "line 3:", "the file was cut"},
-        {HEAD_OF_SCHEMA("2", "") TURN END("2"), "line 1:", "only schema 1"},
-        {HEAD_OF_SCHEMA("0", "") TURN END("2"), "line 1:", "only schema 1"},
+        {HEAD_OF_SCHEMA("2", "1") TURN END("2"), "line 1:", "only schema 1"},
+        {HEAD_OF_SCHEMA("0", "1") TURN END("2"), "line 1:", "only schema 1"},
         {HEAD_WITH(",\"agent_of\":\"../x\"") TURN END("2"), "line 1:", "\"agent_of\""},
         {HEAD_WITH(",\"agent_of\":7") TURN END("2"), "line 1:", "\"agent_of\""},
         {HEAD_WITH(",\"agent_turn\":\"\"") TURN END("2"), "line 1:", "empty or too long"},
@@ -176,6 +200,27 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         {HEAD "{\"type\":\"other\"}\n" END("2"), "line 2:", "none that a session has"},
         {HEAD "{\"type\":\"event\",\"run\":\"r\",\"event\":1}\n" END("2"), "line 2:", "\"event\""},
         {HEAD "{\"type\":\"checkpoint\",\"name\":\"n\"}\n" END("2"), "line 2:", "is missing"},
+        {HEAD_OF_CONTEXT("0") TURN END("2"), "line 1:", "outside of the turns"},
+        {HEAD_OF_CONTEXT("3") TURN END("2"), "line 1:", "outside of the turns"},
+        {HEAD BEGUN_AT("turn_2", "2026-02-29T00:00:00.000Z") END("2"), "line 2:", "a time"},
+        {HEAD BEGUN_AT("turn_2", "2026-13-01T00:00:00.000Z") END("2"), "line 2:", "a time"},
+        {HEAD BEGUN_AT("turn_2", "2026-12-01T24:00:00.000Z") END("2"), "line 2:", "a time"},
+        {HEAD BEGUN_AT("turn_2", "2026-12-01T00:00:00.00Z") END("2"), "line 2:", "a time"},
+        {HEAD BEGUN_AT("turn_2", "2026-12-01T00:00:00.0000Z") END("2"), "line 2:", "a time"},
+        {HEAD BEGUN_AT("turn_2", "9999-12-01T00:00:00.000Z") END("2"), "line 2:", "a time"},
+        {HEAD BEGUN_AT(THIRTY_ONE "x", "2026-12-01T00:00:00.000Z") END("2"), "line 2:", "too long"},
+        {HEAD ATTEMPT_WITH("turn_2", "over", "2026-12-01T00:00:00.000Z", "null", "null") END("2"),
+         "line 2:", "\"state\""},
+        {HEAD ATTEMPT_WITH("turn_2", "cut_off", "2026-12-01T00:00:00.000Z", "7", "null") END("2"),
+         "line 2:", "\"receipt\""},
+        {HEAD ATTEMPT_WITH("turn_2", "cut_off", "2026-12-01T00:00:00.000Z", "null", "[]") END("2"),
+         "line 2:", "\"result\""},
+        {HEAD EVENT(SEVENTY_ONE "x", "{}") END("2"), "line 2:", "too long"},
+        {HEAD RECEIPT("rcp_1") RECEIPT("rcp_1") END("3"), "line 3:", "same id"},
+        {HEAD RECEIPT(THIRTY_ONE "x") END("2"), "line 2:", "too long"},
+        {HEAD CHECKPOINT("n") CHECKPOINT("n") END("3"), "line 3:", "same id"},
+        {HEAD CHECKPOINT("") END("2"), "line 2:", "empty"},
+        {HEAD VALUE(KEY_LONGEST "x") END("2"), "line 2:", "too long"},
         {HEAD CELL CELL END("3"), "line 3:", "same id"},
         {HEAD CELL TOMBSTONE("c-1") END("3"), "line 3:", "same id"},
         {HEAD TOMBSTONE("../x") END("2"), "line 2:", "that of a cell"},
