@@ -359,42 +359,50 @@ static void write_receipt(struct bl_json_writer *writer, const struct store_hold
     bl_json_write_end(writer);
 }
 
-static uint64_t last_number(struct sqlite_link *link, struct bl_arena *arena, int64_t session,
-                            const char *run, const char *sql)
+/* Raises `*last` to the number of the last event in what the query finds. */
+static int last_number(struct sqlite_link *link, struct store_hold *hold, const char *run,
+                       const char *sql, uint64_t *last, struct bl_error *error)
 {
     const struct bl_json *event;
     int64_t seq = 0;
-    sqlite3_stmt *row = sqlite_query(link, NULL, sql, "is", session, run);
-    if (sqlite_next(link, row, NULL) != 1)
-        return 0;
-    struct bl_text rest = sqlite_text(row, 0), line, last = {0};
+    sqlite3_stmt *row = sqlite_query(link, error, sql, "is", hold->grip.session, run);
+    int code = sqlite_next(link, row, error);
+    if (code != 1)
+        return code;
+    struct bl_text rest = sqlite_text(row, 0), line, newest = {0};
     while (bl_text_split(&rest, '\n', &line))
-        last = line;
-    if (bl_json_read(arena, last, NULL, &event, NULL) == 0)
+        newest = line;
+    if (bl_json_read(&hold->job.output, newest, NULL, &event, NULL) == 0)
         bl_json_int64(bl_json_get(event, BL_TEXT("seq")), &seq);
     sqlite_free(row);
-    return seq < 0 ? 0 : (uint64_t)seq;
+    if (seq > 0 && (uint64_t)seq > *last)
+        *last = (uint64_t)seq;
+    return 0;
 }
 
 /* Number of the last event that the run has in the store. */
-static uint64_t last_event(struct sqlite_link *link, struct bl_arena *arena, int64_t session,
-                           const char *run)
+static int last_event(struct sqlite_link *link, struct store_hold *hold, const char *run,
+                      uint64_t *ret_last, struct bl_error *error)
 {
-    uint64_t of_turns = last_number(link, arena, session, run,
-                                    "SELECT events FROM turn WHERE session = ? AND run = ?"
-                                    " ORDER BY number DESC LIMIT 1");
-    uint64_t of_journal = last_number(link, arena, session, run,
-                                      "SELECT lines FROM journal WHERE session = ? AND run = ?"
-                                      " ORDER BY key DESC LIMIT 1");
-    return of_turns > of_journal ? of_turns : of_journal;
+    static const char *const queries[] = {
+        "SELECT events FROM turn WHERE session = ? AND run = ? ORDER BY number DESC LIMIT 1",
+        "SELECT lines FROM journal WHERE session = ? AND run = ? ORDER BY key DESC LIMIT 1"};
+    int code = 0;
+    *ret_last = 0;
+    for (size_t i = 0; i < BL_COUNT(queries) && code == 0; i++)
+        code = last_number(link, hold, run, queries[i], ret_last, error);
+    return code;
 }
 
 static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char *turn,
                    const char *run, struct bl_error *error)
 {
-    struct bl_arena *arena = &hold->job.output;
     struct bl_buffer receipt, events;
     struct bl_json_writer writer;
+    uint64_t last;
+    int code = last_event(link, hold, run, &last, error);
+    if (code != 0)
+        return code;
     if (!hold->recovery.owner_died)
         store_identity_settle(&hold->claimant.self, &hold->before, &hold->recovery.left);
     bl_id_make(hold->recovery.receipt_id, "rcp_");
@@ -406,7 +414,7 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
     bl_json_writer_init(&writer, &events);
     bl_event_write(&writer, &(struct bl_event){
                                 .type = BL_EVENT_RECEIPT,
-                                .seq = last_event(link, arena, hold->grip.session, run) + 1,
+                                .seq = last + 1,
                                 .wall_ns = hold->claimant.wall_ns,
                                 .run = run,
                                 .session = hold->id,
@@ -414,7 +422,7 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
                                 .json = bl_buffer_text(&receipt),
                             });
     bl_buffer_append_byte(&events, '\n');
-    int code =
+    code =
         sqlite_change(link, error,
                       "INSERT INTO attempt (session, id, run, state, started, ended, receipt,"
                       " prompt) SELECT session, id, run, 'cut_off', started, ?, ?, prompt"
@@ -433,14 +441,13 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
 /* An attempt that is on record as under way is not: the session was not held, or by a dead one. */
 static int settle_left(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
-    struct bl_arena *arena = &hold->job.output;
     sqlite3_stmt *row = sqlite_query(link, error, "SELECT id, run FROM running WHERE session = ?",
                                      "i", hold->grip.session);
     int code = sqlite_next(link, row, error);
     if (code != 1)
         return code;
-    const char *turn = sqlite_string(arena, row, 0);
-    const char *run = sqlite_string(arena, row, 1);
+    const char *turn = sqlite_string(&hold->job.output, row, 0);
+    const char *run = sqlite_string(&hold->job.output, row, 1);
     sqlite_free(row);
     return cut_off(link, hold, turn, run, error);
 }
@@ -471,8 +478,6 @@ static int load_recorded(struct sqlite_link *link, struct store_hold *hold, stru
     struct bl_arena *arena = &hold->job.output;
     size_t capacity = 0;
     int code;
-    if (hold->options.request_id == NULL)
-        return 0;
     sqlite3_stmt *row = sqlite_query(link, error,
                                      "SELECT result FROM turn WHERE session = ? AND run IN"
                                      " (SELECT id FROM run WHERE request = ?) AND interrupted = 0"

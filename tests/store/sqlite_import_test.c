@@ -83,6 +83,13 @@ STORE_TEST(a_session_comes_in_whole)
     let_go(&holding);
     CHECK_EQUAL(import_text(store, HEAD TURN END("2"), &error), BL_EEXIST);
     CHECK_EQUAL(error.kind, BL_KIND_SESSION);
+    /* The model may see none of the turns. */
+    CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
+    CHECK_EQUAL(import_text(store, HEAD_OF_CONTEXT("2") TURN END("2"), &error), 0);
+    CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
+    CHECK_EQUAL(holding.session.turns_total, 1);
+    CHECK_EQUAL(holding.session.turns_in_context, 0);
+    let_go(&holding);
     bl_store_close(store);
 }
 
