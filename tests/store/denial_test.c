@@ -15,7 +15,7 @@ static int authorize(void *context BL_UNUSED, int action, const char *first BL_U
                      const char *trigger BL_UNUSED)
 {
     if (action != SQLITE_SELECT && action != SQLITE_INSERT && action != SQLITE_UPDATE &&
-        action != SQLITE_DELETE)
+        action != SQLITE_DELETE && action != SQLITE_PRAGMA)
         return SQLITE_OK;
     if (atomic_fetch_sub(&to_pass, 1) != 0)
         return SQLITE_OK;
@@ -53,6 +53,15 @@ struct work {
     unsigned number;    /* of the round */
     unsigned committed; /* turns */
 };
+
+static int work_open(struct work *work)
+{
+    struct bl_store *store = NULL;
+    deny();
+    int code = allow(bl_store_open(bl_store_where(work->store), &store, &work->error));
+    bl_store_close(store);
+    return code;
+}
 
 static int work_hold(struct work *work)
 {
@@ -335,6 +344,7 @@ static const struct {
     const char *id;
     int hint; /* the statement that looks for a similar name, which is for a hint; 0: none */
 } operations[] = {
+    {.work = work_open},
     {.work = work_hold},
     {.work = work_hold_after_a_cut},
     {.work = work_list},

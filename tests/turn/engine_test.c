@@ -432,7 +432,7 @@ SCENE(step_limit_synthesizes_with_one_more_call_without_tools)
 
 SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
 {
-    struct line broken = {.tool = "work", .input = "{\"a\":", .invalid = "cut"};
+    struct line broken = {.tool = "work", .input = "{\"a\":", .invalid = "?"};
 
     stage_line(stage, broken);
     stage_line(stage, (struct line){.tool = "no-such-tool"});

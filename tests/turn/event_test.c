@@ -160,6 +160,19 @@ SCENE(deltas_and_output_are_told_and_not_written_down)
     return 0;
 }
 
-SUITE(event, cmocka_unit_test(every_event_has_the_common_members_and_its_own),
+SCENE(nothing_is_asked_of_the_store_where_nothing_is_held_back)
+{
+    CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
+    CHECK_EQUAL(stage->noted, 0);
+    bl_journal_emit(&stage->journal, &(struct bl_event){.type = BL_EVENT_WARNING});
+    CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
+    CHECK_EQUAL(stage->noted, 1);
+    CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
+    CHECK_EQUAL(stage->noted, 1);
+    return 0;
+}
+
+SUITE(event, cmocka_unit_test(nothing_is_asked_of_the_store_where_nothing_is_held_back),
+      cmocka_unit_test(every_event_has_the_common_members_and_its_own),
       cmocka_unit_test(what_an_event_does_not_have_is_null_or_left_out),
       cmocka_unit_test(deltas_and_output_are_told_and_not_written_down));
