@@ -329,6 +329,10 @@ static void fill(struct bl_store *store, struct bl_buffer *out)
     CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
     CHECK_EQUAL(compact_session(&holding, 1, "in short"), 0);
     CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "n", BL_TEXT("[1]"), NULL), 0);
+    /* Of a stop between turns. */
+    CHECK_EQUAL(holding.table->note(holding.table->context, (struct bl_text){0}, "rcp_late",
+                                    BL_TEXT("{\"id\":\"rcp_late\",\"scope\":\"run_1\"}"), NULL),
+                0);
     CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
     let_go(&holding);
