@@ -329,6 +329,9 @@ SCENE(compaction_by_hand_is_a_claimed_commit_of_its_own)
     CHECK(has(bl_text_from(stage->stored_summary), "in short"));
     CHECK_EQUAL(stage_told(stage, BL_EVENT_TEXT_DELTA), 0);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 1);
+    /* It is over: a stop has nothing to stop. */
+    bl_scope_stop(&stage->scope, BL_STOP_USER, "late");
+    CHECK_EQUAL(bl_scope_check(&stage->scope), 0);
     stage_rearm(stage);
     stage_line(stage, (struct line){.say = "on"});
     CHECK_EQUAL(stage_turn(stage, "on")->end, BL_TURN_COMPLETED);

@@ -33,6 +33,7 @@ SCENE(completes_a_turn)
     static const enum bl_event_type told[] = {BL_EVENT_TURN_STARTED, BL_EVENT_TEXT_DELTA,
                                               BL_EVENT_TEXT_DELTA, BL_EVENT_USAGE,
                                               BL_EVENT_TURN_ENDED};
+    CHECK_EQUAL(stage->tools_seen, stage->tools.offer_count);
     CHECK_EQUAL(stage->event_count, BL_COUNT(told));
     for (size_t i = 0; i < BL_COUNT(told); i++)
         CHECK_EQUAL(stage->events[i], told[i]);
@@ -595,7 +596,10 @@ SCENE(store_that_refuses_makes_it_an_error_with_memory_as_before)
     stage_line(stage, (struct line){.say = "now"});
     CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
     stage->begin_code = BL_ECLOSED;
-    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_ERROR);
+    result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK(has(result->json, "\"message\":\"the stage refuses\""));
+    stage_check_agreement(stage, result);
     CHECK_EQUAL(stage->requests, 2);
     return 0;
 }
@@ -634,8 +638,10 @@ SCENE(store_that_cannot_say_leaves_the_session_to_be_opened_again)
 SCENE(without_a_store_a_turn_is_in_memory_alone)
 {
     stage->engine.store = NULL;
+    stage->engine.tools = NULL;
     stage_line(stage, (struct line){.say = "light"});
     struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(stage->tools_seen, 0);
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->session.turns_total, 1);
     stage_check_agreement(stage, result);

@@ -169,6 +169,11 @@ SCENE(nothing_is_asked_of_the_store_where_nothing_is_held_back)
     CHECK_EQUAL(stage->noted, 1);
     CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
     CHECK_EQUAL(stage->noted, 1);
+    struct bl_error error = {0};
+    stage->note_code = BL_EIO;
+    bl_journal_emit(&stage->journal, &(struct bl_event){.type = BL_EVENT_WARNING});
+    CHECK_EQUAL(bl_journal_note(&stage->journal, &error), BL_EIO);
+    CHECK_EQUAL(error.code, BL_EIO);
     return 0;
 }
 

@@ -122,6 +122,7 @@ static int call_model(void *context, const struct bl_request *request, struct bl
 
     stage->requests++;
     stage->saw_forbidden = request->tools_forbidden;
+    stage->tools_seen = request->tool_count;
     stage->turns_skipped = request->turns_skipped;
     stage->saw_session = request->session != NULL;
     stage->seen_summary[0] = '\0';

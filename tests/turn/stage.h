@@ -63,6 +63,7 @@ struct stage {
     uint64_t estimate; /* of each request */
     uint32_t requests;
     bool saw_forbidden;
+    size_t tools_seen;      /* in the last request */
     uint64_t turns_skipped; /* of the last request, as the next three */
     bool saw_session;       /* it held what was said before */
     char seen_summary[256]; /* the text that stands for what was not sent; empty: none */
