@@ -298,6 +298,35 @@ SCENE(a_standing_journal_is_the_runs_too_and_outlives_it)
     return 0;
 }
 
+static uint64_t output_ns;
+
+static void dawdle_at_the_end(struct stage *stage BL_UNUSED, const struct bl_event *event)
+{
+    if (event->type == BL_EVENT_TOOL_OUTPUT)
+        output_ns = bl_now_ns();
+    if (event->type == BL_EVENT_RUN_ENDED)
+        bl_sleep(20 * MS);
+}
+
+/* The end of the run is told from 10 to 30 ms, and the call prints at 20. */
+SCENE(listener_that_waits_at_the_end_of_a_run_holds_up_nobody_else)
+{
+    struct bl_run_options options = {
+        .run_id = "run_stage", .prompt = BL_TEXT("go"), .max_turns = 1};
+    struct bl_run_result run;
+
+    begin_in_background(stage);
+    stage->tool_ns = 20 * MS;
+    stage->on_event = dawdle_at_the_end;
+    uint64_t from_ns = bl_now_ns();
+    bl_run(&stage->engine, &stage->session, &stage->receipt, &options, &stage->arena, &run);
+    CHECK_EQUAL(bl_now_ns() - from_ns, 30 * MS);
+    CHECK_EQUAL(output_ns - from_ns, 20 * MS);
+    cell_join(&cells[7]);
+    bl_nursery_done(&house);
+    return 0;
+}
+
 /* ---- Events of cells --------------------------------------------------------------------------
  */
 
@@ -505,6 +534,7 @@ SUITE(background, cmocka_unit_test(between_turns_a_nested_call_is_journaled_and_
       cmocka_unit_test(a_turn_is_stopped_and_a_background_call_is_not),
       cmocka_unit_test(the_journal_of_a_run_waits_for_those_who_are_about_to_tell_it_something),
       cmocka_unit_test(a_standing_journal_is_the_runs_too_and_outlives_it),
+      cmocka_unit_test(listener_that_waits_at_the_end_of_a_run_holds_up_nobody_else),
       cmocka_unit_test(events_of_cells_are_told_in_the_turn_and_between_turns),
       cmocka_unit_test(all_that_is_written_of_cells_and_their_calls_fits_the_schema),
       cmocka_unit_test(nothing_is_lost_or_told_twice_whatever_happens));
