@@ -1,5 +1,5 @@
 #include "suite.h"
 
-extern const struct suite run_suite;
+extern const struct suite config_suite, run_suite;
 
-SUITE_MAIN(&run_suite)
+SUITE_MAIN(&config_suite, &run_suite)

@@ -1,76 +1,9 @@
-#include "fibers.h"
+#include "stage.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <belay/git.h>
-
-struct stage {
-    char root[64];
-    struct bl_git git;
-    struct bl_arena arena;
-    struct bl_error error;
-    struct bl_git_call call;
-    void (*act)(struct stage *stage);
-};
-
-/* Of the user's own: what sends git elsewhere, secrets, and a configuration. */
-static const char *const variables[][2] = {
-    {"GIT_CONFIG_COUNT", "1"},
-    {"GIT_CONFIG_KEY_0", "alias.showenv"},
-    {"GIT_CONFIG_VALUE_0", "!env"},
-    {"GIT_EXTERNAL_DIFF", "/nonexistent/diff"},
-    {"GIT_SSH_COMMAND", "/nonexistent/ssh"},
-    {"GIT_INDEX_FILE", "/nonexistent/index"},
-    {"GIT_OBJECT_DIRECTORY", "/nonexistent/objects"},
-    {"GIT_ASKPASS", "/nonexistent/ask"},
-    {"SOME_API_KEY", "k"},
-    {"SSH_AUTH_SOCK", "/nonexistent/agent"},
-    {"PLAIN", "1"},
-};
-
-static int stage_main(void *argument)
-{
-    struct stage *stage = argument;
-    for (size_t i = 0; i < BL_COUNT(variables); i++)
-        setenv(variables[i][0], variables[i][1], 1);
-    bl_git_init(&stage->git);
-    for (size_t i = 0; i < BL_COUNT(variables); i++)
-        unsetenv(variables[i][0]);
-    stage->call = (struct bl_git_call){
-        .operation = "try",
-        .directory = stage->root,
-        .folder = bl_arena_printf(&stage->arena, "%s/.git", stage->root).data,
-    };
-    stage->act(stage);
-    bl_git_done(&stage->git);
-    bl_arena_done(&stage->arena);
-    return 0;
-}
-
-static void play(void (*act)(struct stage *stage))
-{
-    struct stage stage = {.root = "/tmp/belay-git-XXXXXX", .act = act};
-    char command[512];
-    assert_non_null(mkdtemp(stage.root));
-    snprintf(command, sizeof command,
-             "cd %s && git init -q -b main . && git config user.name a && git config user.email "
-             "a@example.test && echo x > f && git add f && git commit -qm f",
-             stage.root);
-    assert_int_equal(system(command), 0);
-    run_in_loop(stage_main, &stage);
-    snprintf(command, sizeof command, "rm -rf %s", stage.root);
-    assert_int_equal(system(command), 0);
-}
-
-static struct bl_git_answer run(struct stage *stage, const char *const *arguments)
-{
-    struct bl_git_answer answer = {.status = -1};
-    CHECK_EQUAL(
-        bl_git_run(&stage->git, &stage->arena, &stage->call, arguments, &answer, &stage->error), 0);
-    return answer;
-}
 
 static bool holds(struct bl_text text, const char *part)
 {
@@ -79,11 +12,16 @@ static bool holds(struct bl_text text, const char *part)
 
 static void look_at_environment(struct stage *stage)
 {
-    struct bl_git_answer answer = run(stage, BL_GIT_ARGUMENTS("showenv"));
+    struct bl_git_answer answer = stage_run(stage, BL_GIT_ARGUMENTS("showenv"));
     CHECK_EQUAL(answer.status, 0);
     CHECK(holds(answer.output, "GIT_ALLOW_PROTOCOL=none\n"));
     CHECK(holds(answer.output, "GIT_TERMINAL_PROMPT=0\n"));
     CHECK(holds(answer.output, "PLAIN=1\n"));
+    CHECK(holds(answer.output, "LC_ALL=C\n"));
+    CHECK(holds(answer.output, "GIT_AUTHOR_NAME=kept\n"));
+    CHECK(holds(answer.output, "GIT_AUTHOR_EMAIL=kept\n"));
+    CHECK(holds(answer.output, "GIT_COMMITTER_NAME=kept\n"));
+    CHECK(holds(answer.output, "GIT_COMMITTER_EMAIL=kept\n"));
     CHECK(!holds(answer.output, "SOME_API_KEY"));
     CHECK(!holds(answer.output, "SSH_AUTH_SOCK"));
     CHECK(!holds(answer.output, "/nonexistent"));
@@ -92,7 +30,153 @@ static void look_at_environment(struct stage *stage)
 static void programs_get_no_secrets_and_no_other_repository(void **state)
 {
     (void)state;
-    play(look_at_environment);
+    stage_play(look_at_environment);
+}
+
+static void look_at_folder(struct stage *stage)
+{
+    struct bl_git_answer answer = stage_run(stage, BL_GIT_ARGUMENTS("showenv"));
+    CHECK(holds(answer.output,
+                bl_arena_printf(&stage->arena, "GIT_DIR=%s/.git\n", stage->root).data));
+    CHECK(holds(answer.output,
+                bl_arena_printf(&stage->arena, "GIT_WORK_TREE=%s\n", stage->root).data));
+    CHECK(holds(answer.output, "GIT_OPTIONAL_LOCKS=0\n"));
+    stage->call.writes = true;
+    answer = stage_run(stage, BL_GIT_ARGUMENTS("showenv"));
+    CHECK(!holds(answer.output, "GIT_OPTIONAL_LOCKS"));
+    stage->call.folder = NULL;
+    answer = stage_run(stage, BL_GIT_ARGUMENTS("rev-parse", "--git-dir"));
+    CHECK(bl_text_equal(answer.output, BL_TEXT(".git\n")));
+    CHECK_EQUAL(answer.output.data[answer.output.size], '\0');
+}
+
+static void a_call_with_a_folder_names_the_repository(void **state)
+{
+    (void)state;
+    stage_play(look_at_folder);
+}
+
+static void look_at_answer(struct stage *stage)
+{
+    struct bl_git_answer answer = stage_run(stage, BL_GIT_ARGUMENTS("speak"));
+    CHECK_EQUAL(answer.status, 3);
+    CHECK(bl_text_equal(answer.output, BL_TEXT("out\n")));
+    CHECK(holds(answer.words, "words\n"));
+    CHECK_EQUAL(answer.words.data[answer.words.size], '\0');
+    CHECK(!answer.cut);
+    answer = stage_run(stage, BL_GIT_ARGUMENTS("die"));
+    CHECK_EQUAL(answer.status, 128 + 9);
+    answer = stage_run(stage, BL_GIT_ARGUMENTS("flood"));
+    CHECK_EQUAL(answer.output.size, BL_GIT_OUTPUT_MAX);
+    CHECK(answer.cut);
+}
+
+static void an_answer_has_status_output_and_error_output(void **state)
+{
+    (void)state;
+    stage_play(look_at_answer);
+}
+
+static void look_at_input(struct stage *stage)
+{
+    /* Objects of the contents "x" and "x\n". */
+    static const char one[] = "c1b0730e0133447badcfd47fd144e254807b06e1\n";
+    static const char line[] = "587be6b4c3f93f93c489c0111bba5596147a26cb\n";
+    static const char *const hash[] = {"hash-object", "--stdin", NULL};
+    stage->call.input = BL_TEXT("x\n");
+    CHECK(bl_text_equal(stage_run(stage, hash).output, bl_text_from(line)));
+    stage->call.input = BL_TEXT("x");
+    CHECK(bl_text_equal(stage_run(stage, hash).output, bl_text_from(one)));
+}
+
+static void input_reaches_the_program_whole(void **state)
+{
+    (void)state;
+    stage_play(look_at_input);
+}
+
+static void look_at_lock(struct stage *stage)
+{
+    const char *path = bl_arena_printf(&stage->arena, "%s/f", stage->root).data;
+    CHECK(!holds(stage_run(stage, BL_GIT_ARGUMENTS("showinput")).output, path));
+    stage->call.lock = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(stage->call.lock > 0);
+    CHECK(holds(stage_run(stage, BL_GIT_ARGUMENTS("showinput")).output, path));
+    CHECK_EQUAL(close(stage->call.lock), 0);
+    /* A descriptor that is not open cannot be passed on: nothing runs. */
+    uint64_t before = stage->git.programs;
+    struct bl_git_answer answer;
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
+                           &answer, &stage->error),
+                BL_EMFILE);
+    CHECK_EQUAL(stage->git.programs, before);
+    stage->call.lock = 0;
+}
+
+static void a_lock_is_passed_on_as_standard_input(void **state)
+{
+    (void)state;
+    stage_play(look_at_lock);
+}
+
+/* Calls leave no descriptors behind. */
+static void look_at_descriptors(struct stage *stage)
+{
+    stage->call.input = BL_TEXT("x");
+    stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
+    int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(before);
+    stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
+    int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(after);
+    CHECK_EQUAL(after, before);
+}
+
+static void a_call_closes_its_descriptors(void **state)
+{
+    (void)state;
+    stage_play(look_at_descriptors);
+}
+
+static void look_at_absence(struct stage *stage)
+{
+    struct bl_git_answer answer;
+    stage->call.directory = "/nonexistent/place";
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
+                           &answer, &stage->error),
+                BL_ENOENT);
+    CHECK(strcmp(stage->error.target, "/nonexistent/place") == 0);
+    CHECK(strcmp(stage->error.message, "No such file or directory") == 0);
+    CHECK_EQUAL(stage->git.programs, 0);
+}
+
+static void a_missing_directory_is_an_error_that_names_it(void **state)
+{
+    (void)state;
+    stage_play(look_at_absence);
+}
+
+static void look_at_missing_git(struct stage *stage)
+{
+    struct bl_git_answer answer;
+    const char *path = getenv("PATH");
+    char *kept = strdup(path);
+    setenv("PATH", "/nonexistent", 1);
+    bl_git_variable_set(&stage->git, "PATH", "/nonexistent");
+    int code = bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
+                          &answer, &stage->error);
+    setenv("PATH", kept, 1);
+    free(kept);
+    CHECK_EQUAL(code, BL_ENOENT);
+    CHECK_EQUAL(stage->error.kind, BL_KIND_FEATURE);
+    CHECK(strcmp(stage->error.message, "git was not found") == 0);
+    CHECK(strstr(stage->error.hint, "install git") != NULL);
+}
+
+static void a_machine_without_git_is_told_so(void **state)
+{
+    (void)state;
+    stage_play(look_at_missing_git);
 }
 
 static void look_at_variables(struct stage *stage)
@@ -101,7 +185,16 @@ static void look_at_variables(struct stage *stage)
     CHECK(!bl_git_variable_has(&stage->git, "PLAI"));
     bl_git_variable_set(&stage->git, "PLAIN", "2");
     bl_git_variable_set(&stage->git, "MORE", "3");
-    struct bl_git_answer answer = run(stage, BL_GIT_ARGUMENTS("showenv"));
+    bl_git_variable_set(&stage->git, "EMPTY", "");
+    /* The first and the last are found as all others. */
+    size_t count = stage->git.environment_count;
+    CHECK(bl_git_variable_has(&stage->git, "MORE"));
+    bl_git_variable_set(&stage->git, "EMPTY", "");
+    stage->git.environment[0] = "FIRST=1";
+    CHECK(bl_git_variable_has(&stage->git, "FIRST"));
+    CHECK_EQUAL(stage->git.environment_count, count);
+    CHECK(!bl_git_variable_has(&stage->git, "EMPTY"));
+    struct bl_git_answer answer = stage_run(stage, BL_GIT_ARGUMENTS("showenv"));
     CHECK(holds(answer.output, "PLAIN=2\n") && !holds(answer.output, "PLAIN=1\n"));
     CHECK(holds(answer.output, "MORE=3\n"));
 }
@@ -109,12 +202,12 @@ static void look_at_variables(struct stage *stage)
 static void variables_are_set_for_what_follows(void **state)
 {
     (void)state;
-    play(look_at_variables);
+    stage_play(look_at_variables);
 }
 
 static void look_at_network(struct stage *stage)
 {
-    struct bl_git_answer answer = run(stage, BL_GIT_ARGUMENTS("ls-remote", stage->root));
+    struct bl_git_answer answer = stage_run(stage, BL_GIT_ARGUMENTS("ls-remote", stage->root));
     CHECK(answer.status != 0);
     CHECK(holds(answer.words, "not allowed"));
 }
@@ -122,34 +215,84 @@ static void look_at_network(struct stage *stage)
 static void no_transport_is_allowed(void **state)
 {
     (void)state;
-    play(look_at_network);
+    stage_play(look_at_network);
 }
 
-/* The configuration is listed once, and again when it has changed. */
-static void look_at_listing(struct stage *stage)
-{
-    char command[256];
-    bl_sleep(30 * BL_NS_PER_MS);
-    run(stage, BL_GIT_ARGUMENTS("status"));
-    uint64_t before = stage->git.programs;
-    run(stage, BL_GIT_ARGUMENTS("status"));
-    CHECK_EQUAL(stage->git.programs - before, 1);
-    snprintf(command, sizeof command, "git -C %s config user.name b", stage->root);
-    CHECK_EQUAL(system(command), 0);
-    bl_sleep(30 * BL_NS_PER_MS);
-    before = stage->git.programs;
-    run(stage, BL_GIT_ARGUMENTS("status"));
-    run(stage, BL_GIT_ARGUMENTS("status"));
-    CHECK_EQUAL(stage->git.programs - before, 3);
-}
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-static void a_configuration_is_listed_once_until_it_changes(void **state)
+static void a_failed_program_is_an_error_with_its_words(void **state)
 {
     (void)state;
-    play(look_at_listing);
+    static const char busy[] =
+        "fatal: Unable to create '/x/.git/index.lock': File exists.\n\nAnother git\n";
+    static const struct {
+        int status;
+        const char *words;
+        int code;
+        enum bl_error_kind kind;
+        const char *message, *hint;
+    } rows[] = {
+        {1, "", BL_ESYSTEM, BL_KIND_FEATURE, "git ended with exit code 1", ""},
+        {1, "a\n b\n", BL_ESYSTEM, BL_KIND_FEATURE, "a  b", ""},
+        {1, "x: Permission denied", BL_EACCES, BL_KIND_FEATURE, "x: Permission denied", ""},
+        {128, busy, BL_EBUSY, BL_KIND_FEATURE,
+         "fatal: Unable to create '/x/.git/index.lock': File exists.  Another git",
+         "some other git holds that lock; if none runs, remove the file"},
+        {1, "File exists", BL_ESYSTEM, BL_KIND_FEATURE, "File exists", ""},
+        {1, "no 'x.lock'", BL_ESYSTEM, BL_KIND_FEATURE, "no 'x.lock'", ""},
+        {0, busy + 7, BL_ESYSTEM, BL_KIND_FEATURE,
+         "Unable to create '/x/.git/index.lock': File exists.  Another git", ""},
+        {1, "No space left on device", BL_ENOSPC, BL_KIND_FILESYSTEM, "No space left on device",
+         "make room on that disk, then resume"},
+        {1, "Disk quota exceeded", BL_ENOSPC, BL_KIND_FILESYSTEM, "Disk quota exceeded",
+         "make room on that disk, then resume"},
+        {1, "Out of diskspace", BL_ENOSPC, BL_KIND_FILESYSTEM, "Out of diskspace",
+         "make room on that disk, then resume"},
+    };
+    struct bl_git_call call = {.operation = "try", .directory = "/place"};
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_git_answer answer = {.status = rows[i].status,
+                                       .words = bl_text_from(rows[i].words)};
+        struct bl_error error = {0};
+        assert_int_equal(bl_git_refuse(&call, &answer, &error), rows[i].code);
+        assert_int_equal(error.code, rows[i].code);
+        assert_int_equal(error.kind, rows[i].kind);
+        assert_string_equal(error.operation, "try");
+        assert_string_equal(error.target, "/place");
+        assert_string_equal(error.message, rows[i].message);
+        assert_string_equal(error.hint, rows[i].hint);
+    }
+}
+
+static void a_failed_system_call_is_an_error_of_its_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        int number, code;
+        enum bl_error_kind kind;
+    } rows[] = {
+        {ENOSPC, BL_ENOSPC, BL_KIND_FILESYSTEM},
+        {EACCES, BL_EACCES, BL_KIND_FILESYSTEM},
+        {ENOENT, BL_ENOENT, BL_KIND_FEATURE},
+    };
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_error error = {0};
+        assert_int_equal(bl_git_fail("try", "/place", rows[i].number, &error), rows[i].code);
+        assert_int_equal(error.kind, rows[i].kind);
+        assert_string_equal(error.target, "/place");
+        assert_string_equal(error.message, strerror(rows[i].number));
+    }
 }
 
 SUITE(run, cmocka_unit_test(programs_get_no_secrets_and_no_other_repository),
       cmocka_unit_test(variables_are_set_for_what_follows),
       cmocka_unit_test(no_transport_is_allowed),
-      cmocka_unit_test(a_configuration_is_listed_once_until_it_changes));
+      cmocka_unit_test(a_call_with_a_folder_names_the_repository),
+      cmocka_unit_test(an_answer_has_status_output_and_error_output),
+      cmocka_unit_test(input_reaches_the_program_whole),
+      cmocka_unit_test(a_lock_is_passed_on_as_standard_input),
+      cmocka_unit_test(a_call_closes_its_descriptors),
+      cmocka_unit_test(a_missing_directory_is_an_error_that_names_it),
+      cmocka_unit_test(a_machine_without_git_is_told_so),
+      cmocka_unit_test(a_failed_program_is_an_error_with_its_words),
+      cmocka_unit_test(a_failed_system_call_is_an_error_of_its_kind));
