@@ -1,4 +1,5 @@
 #include "files.h"
+#include "peer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -239,11 +240,21 @@ size_t files_count(struct files *files, const char *folder, const char *prefix)
     return count;
 }
 
+/* That many are open, or soon are: threads may still hold some of a stopped call. */
+static bool descriptors_settle(unsigned count)
+{
+    for (unsigned i = 0; i < 500 && peer_descriptors() != count; i++)
+        bl_sleep(10 * BL_NS_PER_MS);
+    return peer_descriptors() == count;
+}
+
 int files_run(void *body)
 {
     static struct files files;
+    unsigned descriptors = peer_descriptors();
     files_init(&files);
     (*(files_body *const *)body)(&files);
     files_done(&files);
+    CHECK(descriptors_settle(descriptors));
     return 0;
 }

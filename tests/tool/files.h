@@ -53,7 +53,8 @@ const char *files_path(struct files *files, const char *path); /* in the arena *
 /* How many entries of the folder (below the workspace) begin so. */
 size_t files_count(struct files *files, const char *folder, const char *prefix);
 
-/* A test of that name, whose body gets the files in a fiber. */
+/* A test of that name, whose body gets the files in a fiber. It fails when a call left a descriptor
+ * open. */
 typedef int files_body(void *files);
 int files_run(void *body); /* a fiber's main; `body` points to a files_body pointer */
 #define FILES_TEST(name, body)                                                                     \
