@@ -44,6 +44,9 @@ static void quotes_and_escapes_hold_a_word_together(void **state)
     assert_splits("echo '  two  '  x", "echo '  two  ' x");
     assert_splits("echo \"$HOME\" ${HOME} $1 $?", "echo \"$HOME\" ${HOME} $1 $?");
     assert_splits("echo \"it's\"; b", "echo \"it's\" / b");
+    assert_splits("echo 'a\\\nb'", "echo 'a\\\nb'");
+    assert_splits("echo 'a'\\\nb", "echo 'a'b");
+    assert_splits("echo \"a\\\nb\" c\\\nd", "echo \"ab\" cd");
 }
 
 static void comments_are_no_part_of_a_command(void **state)
@@ -51,6 +54,7 @@ static void comments_are_no_part_of_a_command(void **state)
     (void)state;
     assert_splits("a # b; c", "a");
     assert_splits("a # it's\nb", "a / b");
+    assert_splits("a # it\\\nb", "a / b");
     assert_splits("a#b; c", "a#b / c");
     assert_splits("# all of it", "");
     assert_splits("a ''# b", "a ''# b");
@@ -76,66 +80,69 @@ static void redirections_that_write_nothing_are_no_part_of_a_command(void **stat
 static void what_a_pattern_cannot_look_into_is_complex(void **state)
 {
     (void)state;
-    static const char *const commands[] = {
-        "echo $(rm x)",
-        "echo `rm x`",
-        "echo \"$(rm x)\"",
-        "echo \"`rm x`\"",
-        "echo $((1 + 1))",
-        "echo $[1]",
-        "echo ${x:-$(rm)}",
-        "echo ${x@P}",
-        "echo \"${x:=1}\"",
-        "diff <(a) <(b)",
-        "tee >(a)",
-        "cat << EOF\nrm\nEOF",
-        "cat <<< x",
-        "echo x > file",
-        "echo x >> file",
-        "echo x >| file",
-        "echo x &> file",
-        "echo x >& file",
-        "echo x >&2file",
-        "echo x 2> \"/dev/null\"",
-        "echo x > $F",
-        "echo x > /dev/nullx",
-        "echo x >",
-        "cat <> file",
-        "cat < /dev/tcp/host/80",
-        "cat < \"$F\"",
-        "(a)",
-        "{ a; }",
-        "a() { b; }",
-        "function a { b; }",
-        "if a; then b; fi",
-        "for x in a b; do c; done",
-        "while a; do b; done",
-        "case a in b) c;; esac",
-        "[[ -f x ]] && a",
-        "! a",
-        "time a",
-        "coproc a",
-        "A=1 b",
-        "A+=1 b",
-        "a[1]=2 b",
-        "A=1",
-        "a[0 1]=2",
-        "echo {x}>/dev/null",
-        "echo 99999999999>/dev/null",
-        "echo \r",
-        "echo \x01",
-        "echo 'a",
-        "echo \"a",
-        "echo a\\",
-        "echo $'a\\'; b'",
-        "echo $\"a\"",
-        "a;; b",
+    static const struct {
+        const char *command, *reason;
+    } cases[] = {
+        {"echo $(rm x)", "command substitution"},
+        {"echo `rm x`", "command substitution"},
+        {"echo \"$(rm x)\"", "command substitution"},
+        {"echo \"`rm x`\"", "command substitution"},
+        {"echo $((1 + 1))", "command substitution"},
+        {"echo $[1]", "arithmetic"},
+        {"echo ${x:-$(rm)}", "an expansion with an operator"},
+        {"echo ${x@P}", "an expansion with an operator"},
+        {"echo \"${x:=1}\"", "an expansion with an operator"},
+        {"diff <(a) <(b)", "process substitution"},
+        {"tee >(a)", "process substitution"},
+        {"cat << EOF\nrm\nEOF", "a here-document"},
+        {"cat <<< x", "a here-document"},
+        {"echo x > file", "a redirection to a file"},
+        {"echo x >> file", "a redirection to a file"},
+        {"echo x >| file", "a redirection to a file"},
+        {"echo x &> file", "a redirection to a file"},
+        {"echo x >& file", "a redirection to a file"},
+        {"echo x >&2file", "a redirection to a file"},
+        {"echo x 2> \"/dev/null\"", "a redirection to a file"},
+        {"echo x > $F", "a redirection to a file"},
+        {"echo x > /dev/nullx", "a redirection to a file"},
+        {"echo x >", "a redirection to a file"},
+        {"cat <> file", "a redirection to a file"},
+        {"cat < /dev/tcp/host/80", "a redirection"},
+        {"cat < \"$F\"", "a redirection"},
+        {"(a)", "a subshell or a function"},
+        {"{ a; }", "a control structure"},
+        {"a() { b; }", "a subshell or a function"},
+        {"function a { b; }", "a control structure"},
+        {"if a; then b; fi", "a control structure"},
+        {"for x in a b; do c; done", "a control structure"},
+        {"while a; do b; done", "a control structure"},
+        {"case a in b) c;; esac", "a subshell or a function"},
+        {"[[ -f x ]] && a", "a control structure"},
+        {"! a", "a control structure"},
+        {"time a", "a control structure"},
+        {"coproc a", "a control structure"},
+        {"A=1 b", "an assignment"},
+        {"A+=1 b", "an assignment"},
+        {"a[1]=2 b", "an assignment"},
+        {"A=1", "an assignment"},
+        {"a[0 1]=2", "an assignment"},
+        {"echo {x}>/dev/null", "a redirection to a file"},
+        {"echo 99999999999>/dev/null", "a redirection to a file"},
+        {"echo \r", "a control character"},
+        {"echo \x01", "a control character"},
+        {"echo 'a", "a quote that does not end"},
+        {"echo \"a", "a quote that does not end"},
+        {"echo a\\", "an escape that does not end"},
+        {"echo $'a\\'; b'", "$'…' quoting"},
+        {"echo $\"a\"", "$'…' quoting"},
+        {"a;; b", "a control structure"},
     };
-    for (size_t i = 0; i < BL_COUNT(commands); i++) {
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct bl_arena arena = {0};
         struct command_parts parts;
-        command_split(&arena, bl_text_from(commands[i]), &parts);
-        suite_fail_if(parts.complex == NULL, "not complex: %s", commands[i]);
+        command_split(&arena, bl_text_from(cases[i].command), &parts);
+        suite_fail_if(parts.complex == NULL, "not complex: %s", cases[i].command);
+        assert_string_equal(parts.complex, cases[i].reason);
         bl_arena_done(&arena);
     }
 }
@@ -227,6 +234,11 @@ static void a_command_is_found_wherever_it_hides(void **state)
         "x=rm; $x -rf x",
         "if true; then \"$x\" -rf x; fi",
         "GIT_PAGER='rm -rf x' git log",
+        "GIT_PAGER='/bin/rm -rf x' git log",
+        "eval '  rm   -rf  x'",
+        "eval $'rm\\t-rf x'",
+        "eval $'rm\\x20-rf\\40x'",
+        "$'\\U00000072m' -rf x",
         "PATH=/tmp rm -rf x",
         "git -c alias.y='!rm -rf x' y",
         "coproc rm -rf x",
@@ -239,6 +251,8 @@ static void a_command_is_found_wherever_it_hides(void **state)
         if (!mentions(commands[i], "rm -rf *"))
             fail_msg("not found: %s", commands[i]);
     assert_true(mentions("curl x | sh", "* | sh"));
+    assert_true(mentions("PAGER=/bin/rm git log", "/bin/rm *"));
+    assert_true(mentions("'w' x", "w x"));
     assert_true(mentions("git push > /dev/null", "git push"));
     assert_true(mentions("git push 2>&1", "git push"));
 }

@@ -25,6 +25,13 @@ void files_arm(struct files *files)
     bl_receipt_open(&files->receipt, &files->scope, "run_test");
 }
 
+int files_stop(void *argument)
+{
+    struct files *files = argument;
+    bl_scope_stop(&files->scope, BL_STOP_USER, "test");
+    return 0;
+}
+
 void files_pin(struct files *files)
 {
     struct bl_toolbox *toolbox = &files->toolbox;

@@ -26,6 +26,9 @@ void files_pin(struct files *files);
 /* A fresh scope and receipt, after a stop. */
 void files_arm(struct files *files);
 
+/* A fiber's main: stops the scope of the calls. */
+int files_stop(void *files);
+
 /* One call with that input (JSON), which must fit the tool's schema. What its check says is its
  * result. */
 int files_call(struct files *files, const struct tool_entry *tool, const char *input, ...)

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,33 @@ static void wildcards_stand_for_what_git_lets_them(void **state)
         {"[!a-c]", "b", 0, false},
         {"[]]", "]", 0, true},
         {"[a", "a", 0, false},
+        {"[c-a]", "b", 0, false},
+        {"[b-c]", "a", 0, false},
+        {"[a-c]", "a", 0, true},
+        {"[a-c]", "c", 0, true},
+        {"[a-c]", "d", 0, false},
+        {"[a-\\c]", "b", 0, true},
+        {"[a-\\", "b", 0, false},
+        {"[a-]", "-", 0, true},
+        {"[a-c-e]", "d", 0, false},
+        {"[a-c-e]", "-", 0, true},
+        {"[[:digit:]-z]", "a", 0, false},
+        {"[[:digit:]-z]", "-", 0, true},
+        {"[[:x]", "[", 0, true},
+        {"[[:x]", "y", 0, false},
+        {"[[:", "[", 0, false},
+        {"[[:nope:]]", "n", 0, false},
+        {"[x[:nope:]]", "x", 0, false},
+        {"[\\]]", "]", 0, true},
+        {"[!]b]", "a", 0, true},
+        {"[^]b]", "b", 0, false},
+        {"**\\/b", "a/b", WILD_PATH, true},
+        {"**\\/b", "b", WILD_PATH, false},
+        {"**\\/b", "a/c/b", WILD_PATH, true},
+        {"**\\/", "a/c/", WILD_PATH, true},
+        {"**\\b", "a/b", WILD_PATH, false},
+        {"**x/", "a/x/", WILD_PATH, false},
+        {"a/**\\/b", "a/b", WILD_PATH, false},
         {"\\*", "*", 0, true},
         {"\\*", "a", 0, false},
         {"a\\", "a\\", 0, false},
@@ -65,6 +93,27 @@ static void wildcards_stand_for_what_git_lets_them(void **state)
         suite_fail_if(wild_match(bl_text_from(cases[i].pattern), bl_text_from(cases[i].text),
                                  cases[i].flags) != cases[i].fits,
                       "'%s' on '%s'", cases[i].pattern, cases[i].text);
+}
+
+static void named_classes_hold_the_bytes_of_their_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern;
+        int (*is)(int byte);
+    } classes[] = {
+        {"[[:alnum:]]", isalnum}, {"[[:alpha:]]", isalpha}, {"[[:blank:]]", isblank},
+        {"[[:cntrl:]]", iscntrl}, {"[[:digit:]]", isdigit}, {"[[:graph:]]", isgraph},
+        {"[[:lower:]]", islower}, {"[[:print:]]", isprint}, {"[[:punct:]]", ispunct},
+        {"[[:space:]]", isspace}, {"[[:upper:]]", isupper}, {"[[:xdigit:]]", isxdigit},
+    };
+    for (size_t i = 0; i < BL_COUNT(classes); i++)
+        for (int byte = 0; byte < 128; byte++) {
+            char text = (char)byte;
+            bool fits = wild_match(bl_text_from(classes[i].pattern), (struct bl_text){&text, 1}, 0);
+            suite_fail_if(fits != (classes[i].is(byte) != 0), "%s on byte %d", classes[i].pattern,
+                          byte);
+        }
 }
 
 static void hostile_wildcards_take_little_time(void **state)
@@ -124,6 +173,9 @@ static void braces_are_alternatives_and_names_fit_in_all_folders(void **state)
         {"{a,b{c,d}}x", "bx", false},
         {"a{,b}c", "ac", true},
         {"[{]a,b}", "{a,b}", true},
+        {"{[],],b}", ",", true},
+        {"{[],],b}", "]", true},
+        {"{[],],b}", "[", false},
         {"\\{a,b\\}", "{a,b}", true},
         {"a}b", "a}b", true},
         {"*.yml", ".github/a.yml", false},
@@ -299,6 +351,7 @@ FILES_TEST(glob_shows_names_of_any_bytes_as_text, names_of_any_bytes)
 FILES_TEST(glob_that_was_stopped_says_so, stopped)
 
 SUITE(find, cmocka_unit_test(wildcards_stand_for_what_git_lets_them),
+      cmocka_unit_test(named_classes_hold_the_bytes_of_their_kind),
       cmocka_unit_test(hostile_wildcards_take_little_time),
       cmocka_unit_test(braces_are_alternatives_and_names_fit_in_all_folders),
       cmocka_unit_test(broken_patterns_say_what_is_wrong),

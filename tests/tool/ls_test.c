@@ -104,13 +104,35 @@ static int others(void *argument)
     return 0;
 }
 
+/* A stop that comes while it lists, or before: it is whole, or says that it was stopped. */
+static int stopped(void *argument)
+{
+    struct files *files = argument;
+    for (unsigned i = 0; i < 300; i++)
+        files_folder(files, bl_arena_printf(&files->arena, "f%u/a/b/c/d", i).data);
+    for (unsigned i = 0; i < 5; i++) {
+        struct bl_nursery nursery;
+        bl_nursery_init(&nursery, bl_scope_current());
+        CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "stopper", files_stop, files, NULL), 0);
+        int code = files_call(files, &tool_ls, "{\"depth\":20}");
+        bl_nursery_done(&nursery);
+        CHECK(code == 0 || code == BL_ECANCELED);
+        CHECK(code == 0 ? files_says(files, false, "f0/\n")
+                        : files_says(files, true, "stopped: nothing was listed"));
+        files_arm(files);
+    }
+    return 0;
+}
+
 FILES_TEST(ls_lists_names_with_marks_and_sizes, listed)
 FILES_TEST(ls_lists_as_deep_as_asked, deep)
 FILES_TEST(ls_follows_no_link, links_out)
 FILES_TEST(ls_is_bounded_and_says_what_it_left_out, bounded)
+FILES_TEST(ls_that_is_stopped_says_so, stopped)
 FILES_TEST(ls_of_what_is_no_folder_says_what_it_is, others)
 
 SUITE(ls, cmocka_unit_test(ls_lists_names_with_marks_and_sizes),
       cmocka_unit_test(ls_lists_as_deep_as_asked), cmocka_unit_test(ls_follows_no_link),
       cmocka_unit_test(ls_is_bounded_and_says_what_it_left_out),
+      cmocka_unit_test(ls_that_is_stopped_says_so),
       cmocka_unit_test(ls_of_what_is_no_folder_says_what_it_is));

@@ -52,6 +52,33 @@ static void M16_hashed_names_are_short_and_tell_apart_what_is_cut(void **state)
     assert_memory_equal(first, "mcp__a__b__c_", 13);
 }
 
-SUITE(mcp_name, cmocka_unit_test(plain_names_stay_as_they_are),
+static void a_name_that_no_tool_can_have_is_told(void **state)
+{
+    char name[MCP_NAME_SIZE + 1];
+    (void)state;
+    static const struct {
+        const char *pattern;
+        bool possible;
+    } cases[] = {
+        {"mcp__a__b", true}, {"mcp__a__*", true}, {"mcp__*", true},      {"*", true},
+        {"m*", true},        {"mcp__a*", true},   {"x*", false},         {"mcp_a*", false},
+        {"bash", false},     {"mcp__a", false},   {"mcp__", false},      {"mcp__a__", false},
+        {"mcp____b", false}, {"mcp__a_b", false}, {"xmcp__a__b", false},
+    };
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        suite_fail_if(mcp_name_is_possible(bl_text_from(cases[i].pattern)) != cases[i].possible,
+                      "%s", cases[i].pattern);
+    /* One of the full length may have been cut in the server's name. */
+    memset(name, 's', sizeof name);
+    memcpy(name, "mcp__", 5);
+    assert_true(mcp_name_is_possible((struct bl_text){name, MCP_NAME_SIZE - 1}));
+    assert_false(mcp_name_is_possible((struct bl_text){name, MCP_NAME_SIZE - 2}));
+    memcpy(name + 5, "a__", 3);
+    assert_true(mcp_name_is_possible((struct bl_text){name, MCP_NAME_SIZE - 2}));
+    assert_false(mcp_name_is_possible((struct bl_text){name, MCP_NAME_SIZE}));
+}
+
+SUITE(mcp_name, cmocka_unit_test(a_name_that_no_tool_can_have_is_told),
+      cmocka_unit_test(plain_names_stay_as_they_are),
       cmocka_unit_test(a_name_of_64_fits_and_one_of_65_does_not),
       cmocka_unit_test(M16_hashed_names_are_short_and_tell_apart_what_is_cut));

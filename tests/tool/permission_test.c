@@ -208,6 +208,60 @@ static void a_question_says_what_is_to_be_run_and_why_it_is_asked(void **state)
     assert_reason(&(struct row){ASK, false, {0}, command, false}, expected);
 }
 
+static void characters_that_a_terminal_obeys_are_not_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        bool shown;
+    } cases[] = {
+        {"\x1f", false},
+        {" ", true},
+        {"~", true},
+        {"\x7f", false},
+        {"\xC2\x9f", false},
+        {"\xC2\xA0", true},
+        {"\xE2\x80\x8a", true},
+        {"\xE2\x80\x8b", false},
+        {"\xE2\x80\x8f", false},
+        {"\xE2\x80\x90", true},
+        {"\xE2\x80\xa7", true},
+        {"\xE2\x80\xa8", false},
+        {"\xE2\x80\xae", false},
+        {"\xE2\x80\xaf", true},
+        {"\xE2\x81\x9f", true},
+        {"\xE2\x81\xa0", false},
+        {"\xE2\x81\xaf", false},
+        {"\xE2\x81\xb0", true},
+        {"\xEF\xBB\xBF", false},
+        {"\xff", false},
+    };
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        char command[16], expected[64];
+        snprintf(command, sizeof command, "a%sz", cases[i].bytes);
+        snprintf(expected, sizeof expected, "bash wants to run: a%sz",
+                 cases[i].shown ? cases[i].bytes : "\xEF\xBF\xBD");
+        assert_reason(&(struct row){ASK, false, {0}, command, false}, expected);
+    }
+}
+
+static void a_guarded_path_is_refused_with_the_rule_that_allows_it(void **state)
+{
+    (void)state;
+    struct bl_permissions *permissions = bl_permissions_new(AUTO);
+    struct permission_question question = {.tool = "write",
+                                           .kind = SUBJECT_PATH,
+                                           .subject = BL_TEXT(".git/config"),
+                                           .other = BL_TEXT("/w/.git/config"),
+                                           .guarded = "git runs what this file says"};
+    char reason[256];
+    assert_int_equal(permission_decide(permissions, &question, reason, sizeof reason),
+                     BL_PERMIT_DENIED);
+    assert_string_equal(reason, "git runs what this file says: allow it with --allow "
+                                "'write(.git/config)' or --yolo");
+    bl_permissions_free(permissions);
+}
+
 static void a_reason_is_cut_at_a_character(void **state)
 {
     (void)state;
@@ -335,6 +389,56 @@ static void a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path(
     free(kept);
 }
 
+/* Of ~/.ssh and ~/.gnupg, those that commands may see. */
+static void a_secret_is_shown_by_a_rule_that_names_it_for_reading(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules[2];
+        bool ssh, gnupg;
+    } cases[] = {
+        {{NULL}, false, false},
+        {{"+read"}, false, false},
+        {{"+read(~/.ssh/**)"}, true, false},
+        {{"+read(/home/u/.ssh/**)"}, true, false},
+        {{"+*(~/.ssh/**)"}, true, false},
+        {{"+read(~/.*/**)"}, true, true},
+        {{"+read(**/.ssh/**)"}, false, false},
+        {{"+read(.ssh/**)"}, false, false},
+        {{"+write(~/.ssh/**)"}, false, false},
+        {{"+bash(~/.ssh/**)"}, false, false},
+        {{"-read(~/.ssh/**)"}, false, false},
+        {{"+read(~/.*/**)", "-read(~/.ssh/**)"}, false, true},
+        {{"-read(~/.ssh/**)", "+read(~/.*/**)"}, false, true},
+        {{"+read(~/.*/**)", "-write(~/.ssh/**)"}, true, true},
+        {{"+read(~/.*/**)", "-read(**/.ssh/**)"}, true, true},
+    };
+    const char *home = getenv("HOME");
+    char *kept = home != NULL ? strdup(home) : NULL;
+    setenv("HOME", "/home/u", 1);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_permissions *permissions = bl_permissions_new(AUTO);
+        struct bl_arena arena = {0};
+        bool ssh = false, gnupg = false;
+        for (size_t j = 0; j < 2 && cases[i].rules[j] != NULL; j++)
+            assert_int_equal(bl_permissions_add(permissions, cases[i].rules[j][0] == '+',
+                                                cases[i].rules[j] + 1, NULL),
+                             0);
+        const char *const *shown = bl_permissions_shown(permissions, &arena);
+        for (; *shown != NULL; shown++) {
+            ssh = ssh || strcmp(*shown, "/home/u/.ssh") == 0;
+            gnupg = gnupg || strcmp(*shown, "/home/u/.gnupg") == 0;
+        }
+        suite_fail_if(ssh != cases[i].ssh || gnupg != cases[i].gnupg, "row %zu: %d, %d", i, ssh,
+                      gnupg);
+        bl_arena_done(&arena);
+        bl_permissions_free(permissions);
+    }
+    if (kept != NULL)
+        setenv("HOME", kept, 1);
+    free(kept);
+}
+
 static void a_rule_for_the_home_holds_where_the_home_is_a_link(void **state)
 {
     (void)state;
@@ -446,6 +550,15 @@ static void modes_have_names(void **state)
     assert_string_equal(error.hint, "it is ask, auto, read-only or yolo");
 }
 
+static void read_only_is_the_narrowest_mode_and_yolo_the_widest(void **state)
+{
+    (void)state;
+    static const enum bl_permission_mode modes[] = {READ, ASK, AUTO, YOLO};
+    for (size_t i = 0; i < BL_COUNT(modes); i++)
+        for (size_t j = 0; j < BL_COUNT(modes); j++)
+            assert_int_equal(bl_permission_mode_wider(modes[i], modes[j]), i > j);
+}
+
 static void the_network_is_opened_by_its_name_and_denied_by_a_star_too(void **state)
 {
     (void)state;
@@ -471,10 +584,14 @@ static void the_network_is_opened_by_its_name_and_denied_by_a_star_too(void **st
 SUITE(permission, cmocka_unit_test(every_row_of_the_table_holds),
       cmocka_unit_test(a_refusal_says_why_and_what_to_do),
       cmocka_unit_test(a_question_says_what_is_to_be_run_and_why_it_is_asked),
+      cmocka_unit_test(characters_that_a_terminal_obeys_are_not_shown),
+      cmocka_unit_test(a_guarded_path_is_refused_with_the_rule_that_allows_it),
+      cmocka_unit_test(read_only_is_the_narrowest_mode_and_yolo_the_widest),
       cmocka_unit_test(a_reason_is_cut_at_a_character),
       cmocka_unit_test(what_reads_is_allowed_unless_it_is_denied),
       cmocka_unit_test(what_no_rule_names_is_decided_by_the_mode),
       cmocka_unit_test(a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path),
+      cmocka_unit_test(a_secret_is_shown_by_a_rule_that_names_it_for_reading),
       cmocka_unit_test(a_rule_for_the_home_holds_where_the_home_is_a_link),
       cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown),
       cmocka_unit_test(a_rule_for_an_unknown_tool_is_refused_with_a_suggestion),

@@ -129,6 +129,26 @@ static int bounded(void *argument)
     return 0;
 }
 
+/* Its first 8 KiB tell whether it is text: they may end inside of a character, the file may not. */
+static int cut_characters(void *argument)
+{
+    struct files *files = argument;
+    static char content[8192 + 16];
+    memset(content, '\n', sizeof content);
+    memcpy(content + 8191, "\xC3\xA9", 2);
+    files_put(files, "across", (struct bl_text){content, 8193});
+    CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"across\",\"offset\":8192}"), 0);
+    CHECK(files_says(files, false, "  8192\t\xC3\xA9"));
+    files_put(files, "short", BL_TEXT("caf\xC3"));
+    CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"short\"}"), 0);
+    CHECK(files_says(files, true, "not UTF-8: a binary file, or text in another encoding (4"));
+    memcpy(content + 8191, "\nab\xC3\ncd\n", 8);
+    files_put(files, "late", (struct bl_text){content, 8199});
+    CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"late\",\"offset\":8193}"), 0);
+    CHECK(files_says(files, false, "  8193\tab\xEF\xBF\xBD\n  8194\tcd\n"));
+    return 0;
+}
+
 static int not_text(void *argument)
 {
     struct files *files = argument;
@@ -262,6 +282,7 @@ static int stopped(void *argument)
     return 0;
 }
 
+FILES_TEST(read_tells_text_by_its_first_bytes, cut_characters)
 FILES_TEST(read_shows_lines_with_their_numbers, numbered)
 FILES_TEST(read_pages_and_says_what_it_left_out, pages)
 FILES_TEST(read_cuts_long_lines_and_says_so, long_lines)
@@ -273,7 +294,8 @@ FILES_TEST(read_refuses_what_is_no_regular_file, refused)
 FILES_TEST(read_takes_two_gigabytes_with_little_memory, large)
 FILES_TEST(read_is_stopped_in_the_middle, stopped)
 
-SUITE(read, cmocka_unit_test(read_shows_lines_with_their_numbers),
+SUITE(read, cmocka_unit_test(read_tells_text_by_its_first_bytes),
+      cmocka_unit_test(read_shows_lines_with_their_numbers),
       cmocka_unit_test(read_pages_and_says_what_it_left_out),
       cmocka_unit_test(read_cuts_long_lines_and_says_so),
       cmocka_unit_test(read_pages_together_hold_the_whole_file),

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,26 @@ static int created(void *argument)
     CHECK(files_holds(files, "x/y/z", BL_TEXT("")));
     CHECK_EQUAL(mode_of(files, "x/y"), S_IFDIR | 0750);
     umask(mask);
+    return 0;
+}
+
+/* A name may be as long as the file system allows. */
+static int long_names(void *argument)
+{
+    struct files *files = argument;
+    char name[NAME_MAX + 1];
+    memset(name, 'n', NAME_MAX);
+    name[NAME_MAX] = '\0';
+    /* What is written beside it meanwhile has a name of its own. */
+    name[0] = '.';
+    files_put(files, name, BL_TEXT("other"));
+    name[0] = 'n';
+    for (size_t size = NAME_MAX; size > NAME_MAX - 20; size--) {
+        name[size] = '\0';
+        CHECK_EQUAL(files_call_with(files, &tool_write, "path", name, "content", "one", NULL), 0);
+        CHECK(files_says(files, false, "Created '"));
+        CHECK(files_holds(files, name, BL_TEXT("one")));
+    }
     return 0;
 }
 
@@ -429,6 +450,7 @@ static int work_finishes(void *argument)
 }
 
 FILES_TEST(write_creates_a_file_with_its_folders, created)
+FILES_TEST(write_takes_names_of_any_length, long_names)
 FILES_TEST(write_replaces_a_file_and_keeps_its_mode, overwritten)
 FILES_TEST(write_refuses_what_is_no_regular_file, refused)
 FILES_TEST(write_takes_the_longest_name, long_name)
@@ -441,6 +463,7 @@ FILES_TEST(a_thread_that_hangs_is_left_behind_and_the_receipt_says_so, work_hang
 FILES_TEST(work_that_is_done_is_kept, work_finishes)
 
 SUITE(write, cmocka_unit_test(write_creates_a_file_with_its_folders),
+      cmocka_unit_test(write_takes_names_of_any_length),
       cmocka_unit_test(write_replaces_a_file_and_keeps_its_mode),
       cmocka_unit_test(write_refuses_what_is_no_regular_file),
       cmocka_unit_test(write_takes_the_longest_name),
