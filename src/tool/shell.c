@@ -285,14 +285,12 @@ static void take_redirection(struct splitter *splitter)
 {
     shell_take_descriptor(splitter);
     size_t size = peek(splitter, 0) == '&' ? 2 : 1;
-    bool input = peek(splitter, size - 1) == '<', number = false, plain = true;
+    bool input = peek(splitter, size - 1) == '<', number = false;
     char next = peek(splitter, size);
     if (next == '(') {
         shell_mark_opaque(splitter, "process substitution");
-        plain = false;
     } else if (input && next == '<') {
         shell_mark_opaque(splitter, "a here-document");
-        plain = false;
     } else if (next == '&' && size == 1) {
         number = true;
         size++;
@@ -302,7 +300,7 @@ static void take_redirection(struct splitter *splitter)
     }
     while (shell_is_blank(peek(splitter, size)))
         size++;
-    struct bl_text target = plain ? plain_target(splitter, size) : (struct bl_text){0};
+    struct bl_text target = plain_target(splitter, size);
     bool harmless =
         bl_text_equal(target, BL_TEXT("/dev/null")) ||
         (number && (is_number(target) || bl_text_equal(target, BL_TEXT("-")))) ||
