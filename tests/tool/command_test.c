@@ -47,6 +47,7 @@ static void quotes_and_escapes_hold_a_word_together(void **state)
     assert_splits("echo 'a\\\nb'", "echo 'a\\\nb'");
     assert_splits("echo 'a'\\\nb", "echo 'a'b");
     assert_splits("echo \"a\\\nb\" c\\\nd", "echo \"ab\" cd");
+    assert_splits("echo \"a #b\\\nc\"", "echo \"a #bc\"");
 }
 
 static void comments_are_no_part_of_a_command(void **state)
