@@ -205,12 +205,7 @@ static const char *describe(struct bl_arena *arena, const struct bl_json *tool)
     struct bl_text text = bl_json_text(bl_json_get(tool, BL_TEXT("description")));
     if (text.size == 0)
         text = bl_json_text(bl_json_get(tool, BL_TEXT("title")));
-    text = bl_arena_text(arena, bl_utf8_cut(text, DESCRIPTION_MAX));
-    /* A NUL would end it for us alone. */
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] == '\0')
-            return bl_arena_text(arena, (struct bl_text){text.data, i}).data;
-    return text.data;
+    return bl_arena_text(arena, bl_utf8_cut(text, DESCRIPTION_MAX)).data;
 }
 
 static void take_tool(struct lister *lister, const struct bl_json *value)

@@ -201,10 +201,14 @@ static void a_wrong_entry_is_left_out_with_its_place_and_the_others_stay(void **
                "  \"time\": {\"command\": \"c\", \"timeout\": \"soon\"},\n"
                "  \"cancel\": {\"command\": \"c\", \"on_cancel\": \"maybe\"},\n"
                "  \"text\": \"c\",\n"
-               "  \"good\": {\"command\": \"c\"}\n}}\n");
+               "  \"control\": {\"command\": \"c\\u0001\"},\n"
+               "  \"a\\u001f\": {\"command\": \"c\"},\n"
+               "  \"a\\u007f\": {\"command\": \"c\"},\n"
+               "  \"\": {\"command\": \"c\"},\n"
+               "  \"good one\": {\"command\": \"c\"}\n}}\n");
     assert_int_equal(desk_read(desk, NULL), 0);
-    assert_int_equal(desk->notice_count, 11);
-    assert_non_null(desk_entry(desk, "good"));
+    assert_int_equal(desk->notice_count, 15);
+    assert_non_null(desk_entry(desk, "good one"));
     assert_ptr_equal(desk->entries.next, desk->entries.previous);
     assert_noticed(desk, "MCP: the server 'none' is left out: ");
     assert_noticed(desk, "work/.mcp.json:2:11: it has neither a 'command' nor a 'url'");
@@ -241,15 +245,18 @@ static int read_sent(struct desk *desk, const char *servers)
 static void servers_of_a_client_are_read(void **state)
 {
     struct desk *desk = *state;
-    assert_int_equal(read_sent(desk, "[{\"name\":\"s\",\"command\":\"/bin/s\",\"args\":[\"${SET}\"]"
-                                     ",\"env\":[{\"name\":\"K\",\"value\":\"v\"}]},"
-                                     "{\"type\":\"http\",\"name\":\"h\",\"url\":\"http://x.test/\","
-                                     "\"headers\":[{\"name\":\"A\",\"value\":\"b\"}]}]"),
-                     0);
+    assert_int_equal(
+        read_sent(desk,
+                  "[{\"name\":\"s\",\"command\":\"/bin/s\",\"args\":[\"${SET}\",\"a\\tb\\nc d\"]"
+                  ",\"env\":[{\"name\":\"K\",\"value\":\"v\"}]},"
+                  "{\"type\":\"http\",\"name\":\"h\",\"url\":\"http://x.test/\","
+                  "\"headers\":[{\"name\":\"A\",\"value\":\"b\"}]}]"),
+        0);
     const struct bl_mcp_entry *entry = desk_entry(desk, "s");
     assert_non_null(entry);
     assert_int_equal(entry->source, BL_MCP_OF_CLIENT);
     assert_string_equal(entry->arguments[0], "${SET}");
+    assert_string_equal(entry->arguments[1], "a\tb\nc d");
     assert_string_equal(entry->variables[0], "K=v");
     assert_string_equal(desk_entry(desk, "h")->headers[0], "A: b");
     assert_int_equal(read_sent(desk, "[]"), 0);
@@ -266,6 +273,10 @@ static void a_wrong_server_of_a_client_is_refused_with_its_path(void **state)
         {"[{\"name\":\"a\"}]", "/0/command"},
         {"[{\"name\":\"a\",\"command\":\"c\"},{\"name\":\"a\",\"command\":\"c\"}]", "/1/name"},
         {"[{\"name\":\"a\",\"command\":\"c\",\"args\":[1]}]", "/0/args"},
+        {"[{\"name\":\"a\\u0001\",\"command\":\"c\"}]", "/0/name"},
+        {"[{\"name\":\"a\",\"command\":\"c\\u0001\"}]", "/0/command"},
+        {"[{\"name\":\"a\",\"command\":\"\"}]", "/0/command"},
+        {"[{\"name\":\"a\",\"command\":\"c\",\"args\":[\"\\u001f\"]}]", "/0/args"},
         {"[{\"name\":\"a\",\"command\":\"c\",\"env\":[{\"name\":\"a=b\",\"value\":\"\"}]}]",
          "/0/env"},
         {"[{\"type\":\"sse\",\"name\":\"a\",\"url\":\"http://x.test\"}]", "/0/type"},

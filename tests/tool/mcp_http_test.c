@@ -1,6 +1,7 @@
 #include "mcp_house.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static enum bl_mechanism container = BL_MECHANISM_NONE;
 
@@ -22,6 +23,7 @@ static struct remote {
     bool silent;      /* calls are never answered */
     bool changes;     /* says so, as soon as somebody listens */
     int refuses;      /* status of every answer; 0: none */
+    int accepts;      /* status of what needs no answer; 0: 202 */
     unsigned session; /* newest */
     unsigned gets;    /* of streams */
     unsigned calls;
@@ -222,7 +224,8 @@ static void serve(void *context, struct bl_http_call *call)
         remote.cancels += message.type == BL_RPC_NOTIFICATION &&
                           bl_text_equal(message.method, BL_TEXT("notifications/cancelled"));
         remote.answers += message.type == BL_RPC_RESULT;
-        bl_http_call_answer(call, 202, NULL, 0, (struct bl_text){0});
+        bl_http_call_answer(call, remote.accepts != 0 ? remote.accepts : 202, NULL, 0,
+                            (struct bl_text){0});
     }
 }
 
@@ -316,7 +319,7 @@ PLAIN(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew, speaks_l
 static int resumes(void *argument)
 {
     (void)argument;
-    remote = (struct remote){.streams = true, .cuts = true};
+    remote = (struct remote){.streams = true, .cuts = true, .accepts = 200};
     struct house *house = open_remote(true);
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
     CHECK(house_says(house, "from afar"));
@@ -380,6 +383,31 @@ static int refused(void *argument)
     struct house *house = open_remote(false);
     CHECK(house_noticed(house, "MCP server far: it cannot be used: it answered with status 401"));
     close_remote(house);
+    /* Those that want to know more say what can be done. */
+    static const char hint[] = "what it wants goes into 'headers' of its entry";
+    static const struct {
+        int status;
+        bool hinted;
+    } cases[] = {{401, true}, {403, true}, {402, false}, {404, false}, {500, false}};
+    remote = (struct remote){.modern = true};
+    house = open_remote(true);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        char text[64];
+        remote.refuses = cases[i].status;
+        snprintf(text, sizeof text, "it answered with status %d", cases[i].status);
+        CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
+        CHECK(house->box.result.is_error && house_says(house, text));
+        CHECK_EQUAL(strstr(box_text(&house->box), hint) != NULL, cases[i].hinted);
+    }
+    close_remote(house);
+    /* A server that does not accept what needs no answer cannot be used. */
+    for (int i = 0; i < 2; i++) {
+        remote = (struct remote){.accepts = i == 0 ? 300 : 400};
+        house = open_remote(false);
+        CHECK(house_noticed(house, i == 0 ? "it answered with status 300"
+                                          : "it answered with status 400"));
+        close_remote(house);
+    }
     /* Nobody is there. */
     struct bl_nursery idle;
     bl_nursery_init(&idle, bl_scope_current());
@@ -394,6 +422,31 @@ static int refused(void *argument)
 }
 
 PLAIN(a_server_that_refuses_or_is_not_there_is_told_of, refused)
+
+/* The host is one that only the proxy knows. */
+static int asks_proxy(void *argument)
+{
+    struct bl_http_server_options options = {.address = "127.0.0.1", .serve = serve};
+    struct bl_error error = {0};
+    char proxy[64];
+    (void)argument;
+    remote = (struct remote){.modern = true};
+    bl_nursery_init(&nursery, bl_scope_current());
+    CHECK_EQUAL(bl_http_server_start(&nursery, &options, &remote.server, &error), 0);
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%u", bl_http_server_port(remote.server));
+    setenv("http_proxy", proxy, 1);
+    struct house *house = house_new(container);
+    house_add_address(house, "far", "http://host.invalid/mcp");
+    house_open(house);
+    house_refresh(house);
+    unsetenv("http_proxy");
+    /* Our server answers for no host but its own; it was asked. */
+    CHECK(house_noticed(house, "it answered with status 403"));
+    close_remote(house);
+    return 0;
+}
+
+PLAIN(a_server_is_asked_through_the_proxy_of_the_environment, asks_proxy)
 
 static int hears_changes(void *argument)
 {
@@ -437,7 +490,27 @@ static void M2_header_values_are_encoded_where_they_must_be(void **state)
     bl_arena_done(&arena);
 }
 
-SUITE(mcp_http, cmocka_unit_test(M2_header_values_are_encoded_where_they_must_be),
+static void a_header_is_named_by_a_token(void **state)
+{
+    char name[129];
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        char text[] = {'a', (char)byte, 'z'};
+        bool fits = byte != 0 && strchr("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+                                        byte) != NULL;
+        suite_fail_if(mcp_header_name_fits((struct bl_text){text, 3}) != fits, "byte %d", byte);
+    }
+    memset(name, 'n', sizeof name);
+    assert_false(mcp_header_name_fits((struct bl_text){name, 0}));
+    assert_true(mcp_header_name_fits((struct bl_text){name, 1}));
+    assert_true(mcp_header_name_fits((struct bl_text){name, 128}));
+    assert_false(mcp_header_name_fits((struct bl_text){name, 129}));
+}
+
+SUITE(mcp_http, cmocka_unit_test(a_server_is_asked_through_the_proxy_of_the_environment),
+      cmocka_unit_test(a_header_is_named_by_a_token),
+      cmocka_unit_test(M2_header_values_are_encoded_where_they_must_be),
       cmocka_unit_test(M2_a_server_of_2026_gets_the_headers_of_its_era),
       cmocka_unit_test(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew),
       cmocka_unit_test(M2_a_stream_that_was_cut_is_taken_up_after_its_retry_time),

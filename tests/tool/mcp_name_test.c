@@ -18,6 +18,8 @@ static void plain_names_stay_as_they_are(void **state)
     assert_string_equal(name, "mcp__files__read-all_2");
     assert_true(mcp_name_plain(name, "my server", BL_TEXT("a.b\xC3\xA4")));
     assert_string_equal(name, "mcp__my_server__a_b__");
+    assert_true(mcp_name_plain(name, "azAZ09_-", BL_TEXT("`{@[/:.x")));
+    assert_string_equal(name, "mcp__azAZ09_-_________x");
 }
 
 static void a_name_of_64_fits_and_one_of_65_does_not(void **state)
