@@ -455,8 +455,8 @@ void bl_receipt_close(struct bl_receipt *receipt);
 /* The stop was asked above, where another receipt is open: that one is the receipt of it. */
 bool bl_receipt_elsewhere(const struct bl_receipt *receipt);
 /* Before its end, once it is written: what the receipt holds of such a stop becomes a part of
- * `unit`, which is still at work and stands for it in the receipt above. Of a stop of its own `unit`
- * gets the number of survivors. */
+ * `unit`, which is still at work and stands for it in the receipt above. Of a stop of its own
+ * `unit` gets the number of survivors. */
 void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit);
 /* True when its scope was stopped and no unit is at work any more. */
 bool bl_receipt_ready(const struct bl_receipt *receipt);
