@@ -384,6 +384,18 @@ static void A28_both_views_of_the_mode_stay_equal(void **state BL_UNUSED)
     id = client_ask(&client, "session/set_mode", "{\"sessionId\":\"%s\",\"modeId\":\"king\"}",
                     client.session);
     assert_int_equal(client_refusal(&client, id), -32602);
+    static const char *const wrong[][2] = {
+        {"mode", "king"}, {"_belay_timeout", "0s"}, {"_belay_timeout", "soon"}, {"other", "x"}};
+    for (size_t i = 0; i < BL_COUNT(wrong); i++) {
+        id = client_ask(&client, "session/set_config_option",
+                        "{\"sessionId\":\"%s\",\"configId\":\"%s\",\"value\":\"%s\"}",
+                        client.session, wrong[i][0], wrong[i][1]);
+        assert_int_equal(client_refusal(&client, id), -32602);
+    }
+    id = client_ask(&client, "session/new",
+                    "{\"cwd\":\"%s\",\"mcpServers\":[],\"additionalDirectories\":{}}",
+                    stage_path("work"));
+    assert_int_equal(client_refusal(&client, id), -32602);
     client_end(&client);
 }
 
