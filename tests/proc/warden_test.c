@@ -130,7 +130,8 @@ static void what_cannot_be_started_says_why(void **state)
 #define CANDIDATE_MAX 4095 /* of a path that is tried */
 
 struct lookup {
-    const char *path; /* "@" is a folder with a program `mine` and a text `true`; NULL: none */
+    const char *path; /* "@" is a folder with the programs `mine` and `bare`, which is one for a
+                       * shell without saying so, and a text `true`; NULL: none */
     size_t size;      /* to which slashes at its end bring it; 0: as it is */
     const char *command;
     int code;
@@ -148,7 +149,7 @@ static void look_up(const struct lookup *lookup, const char *folder)
         *at++ = '/';
     *at = '\0';
     TOOL_INIT(&tool, BL_MECHANISM_SUBREAPER, "plain");
-    tool_set_command(&tool, (const char *const[]){lookup->command, NULL});
+    tool_set_command(&tool, (const char *const[]){lookup->command, "two words", NULL});
     tool.options.directory = folder;
     const char *const environment[] = {tool.marker, lookup->path != NULL ? variable : NULL, NULL};
     tool.options.environment = environment;
@@ -156,7 +157,7 @@ static void look_up(const struct lookup *lookup, const char *folder)
         fprintf(stderr, "%s in %.60s\n", lookup->command, variable);
     if (tool.warden != NULL) {
         CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
-        CHECK_EQUAL(end.status, strcmp(lookup->command, "mine") == 0 ? 9 : 0);
+        CHECK_EQUAL(end.status, strcmp(lookup->command, "true") != 0 ? 9 : 0);
     }
     tool_done(&tool);
 }
@@ -168,6 +169,7 @@ static int lookups(void *argument)
         {"", 0, "true", BL_ENOENT},
         {"/nowhere", 0, "true", BL_ENOENT},
         {"@", 0, "mine", 0},
+        {"@", 0, "bare", 0},
         {":/nowhere", 0, "mine", 0}, /* an empty one is the working folder */
         {"/nowhere::/bin", 0, "mine", 0},
         {"/nowhere:/etc/passwd:/bin", 0, "true", 0},
@@ -178,20 +180,27 @@ static int lookups(void *argument)
         {"@", CANDIDATE_MAX - 5, "mine!", BL_ENOENT}, /* and not the program without the "!" */
         {"@", CANDIDATE_MAX + 50, "mine", BL_ENOENT},
     };
-    char folder[] = "/tmp/belay-path-XXXXXX", mine[64], text[64];
+    static const char *const programs[][2] = {
+        {"mine", "#!/bin/sh\nexit 9\n"},
+        {"bare", "test $# = 1 -a \"$1\" = 'two words' && exit 9\n"},
+        {"true", ""},
+    };
+    char folder[] = "/tmp/belay-path-XXXXXX", path[64];
     (void)argument;
     CHECK(mkdtemp(folder) != NULL);
-    snprintf(mine, sizeof mine, "%s/mine", folder);
-    snprintf(text, sizeof text, "%s/true", folder);
-    FILE *file = fopen(mine, "w");
-    fputs("#!/bin/sh\nexit 9\n", file);
-    fchmod(fileno(file), 0755);
-    fclose(file);
-    fclose(fopen(text, "w"));
+    for (size_t i = 0; i < BL_COUNT(programs); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, programs[i][0]);
+        FILE *file = fopen(path, "w");
+        fputs(programs[i][1], file);
+        fchmod(fileno(file), programs[i][1][0] != '\0' ? 0755 : 0644);
+        fclose(file);
+    }
     for (size_t i = 0; i < BL_COUNT(cases); i++)
         look_up(&cases[i], folder);
-    unlink(mine);
-    unlink(text);
+    for (size_t i = 0; i < BL_COUNT(programs); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, programs[i][0]);
+        unlink(path);
+    }
     rmdir(folder);
     return 0;
 }
