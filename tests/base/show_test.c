@@ -26,6 +26,21 @@ static void marks_of_direction_are_shown(void **state BL_UNUSED)
           "שלום ü 漢字 👩‍👩‍👧");
 }
 
+static void what_a_terminal_might_obey_is_unsafe(void **state BL_UNUSED)
+{
+    static const struct {
+        uint32_t first, last;
+    } unsafe[] = {{0, 0x1F},        {0x7F, 0x9F},     {0x061C, 0x061C}, {0x200E, 0x200F},
+                  {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFEFF, 0xFEFF}};
+
+    for (size_t i = 0; i < BL_COUNT(unsafe); i++) {
+        assert_true(i == 0 || !bl_utf8_unsafe(unsafe[i].first - 1));
+        assert_true(bl_utf8_unsafe(unsafe[i].first));
+        assert_true(bl_utf8_unsafe(unsafe[i].last));
+        assert_false(bl_utf8_unsafe(unsafe[i].last + 1));
+    }
+}
+
 static void lines_keep_their_breaks_and_a_line_has_none(void **state BL_UNUSED)
 {
     check(BL_TEXT("a\tb\r\nc\rd\n"), BL_SHOW_LINES, "a\tb\nc\\rd\n");
@@ -49,5 +64,6 @@ static void a_full_buffer_is_an_error(void **state BL_UNUSED)
 
 SUITE(show, cmocka_unit_test(escape_sequences_are_shown_and_not_obeyed),
       cmocka_unit_test(marks_of_direction_are_shown),
+      cmocka_unit_test(what_a_terminal_might_obey_is_unsafe),
       cmocka_unit_test(lines_keep_their_breaks_and_a_line_has_none),
       cmocka_unit_test(broken_bytes_are_replaced), cmocka_unit_test(a_full_buffer_is_an_error));

@@ -48,6 +48,49 @@ static void a_short_word_does_not_mean_every_other(void **state)
     assert_null(suggest("ls"));
 }
 
+static void nearest_of_several_is_meant_and_the_first_of_the_nearest(void **state)
+{
+    static const struct {
+        const char *word, *names[4], *best;
+    } rows[] = {
+        {"abcdef", {"abxdxf", "abcdxf"}, "abcdxf"},
+        {"abcdef", {"abcdxf", "abxdxf"}, "abcdxf"},
+        {"abcdef", {"abcdxf", "xbcdef"}, "abcdxf"},
+        {"abcdef", {"abcdxf", "abc", "ab"}, "abc"},
+        {"abcd", {"abxy"}, "abxy"},
+        {"abc", {"axy"}, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_suggestion suggestion;
+        bl_suggestion_init(&suggestion, rows[i].word);
+        for (size_t j = 0; rows[i].names[j] != NULL; j++)
+            bl_suggestion_offer(&suggestion, rows[i].names[j]);
+        if (rows[i].best == NULL)
+            assert_null(suggestion.best);
+        else
+            assert_string_equal(suggestion.best, rows[i].best);
+    }
+}
+
+static void longest_words_that_are_compared_have_64_bytes(void **state)
+{
+    char word[66], name[66];
+
+    (void)state;
+    for (size_t size = 64; size <= 65; size++) {
+        struct bl_suggestion suggestion;
+        memset(word, 'x', size);
+        memset(name, 'x', size);
+        word[0] = 'y';
+        word[size] = name[size] = '\0';
+        bl_suggestion_init(&suggestion, word);
+        bl_suggestion_offer(&suggestion, name);
+        assert_int_equal(suggestion.best != NULL, size == 64);
+    }
+}
+
 static void nothing_and_very_long_words_mean_nothing(void **state)
 {
     char word[1000];
@@ -63,4 +106,6 @@ SUITE(suggest, cmocka_unit_test(a_beginning_means_the_whole),
       cmocka_unit_test(a_name_with_something_behind_it_means_the_name),
       cmocka_unit_test(two_edits_are_near), cmocka_unit_test(three_edits_are_far),
       cmocka_unit_test(a_short_word_does_not_mean_every_other),
+      cmocka_unit_test(nearest_of_several_is_meant_and_the_first_of_the_nearest),
+      cmocka_unit_test(longest_words_that_are_compared_have_64_bytes),
       cmocka_unit_test(nothing_and_very_long_words_mean_nothing));
