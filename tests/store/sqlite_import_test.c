@@ -18,16 +18,18 @@
         "0.5") ",\"agent_of\":\"above\",\"agent_turn\":\"turn_0\",\"persona\":\"explore\","        \
                "\"summary\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"s\"}]}" \
                "]")
-#define TURN_NUMBERED(number)                                                                      \
+#define TURN_WITH(number, messages, events)                                                        \
     "{\"type\":\"turn\",\"number\":" number ",\"id\":\"turn_1\",\"run\":\"run_1\","                \
     "\"interrupted\":false,\"ended_at\":\"2026-11-15T18:50:07.123Z\","                             \
     "\"usage\":{\"input_tokens\":3,\"output_tokens\":4},"                                          \
     "\"spent\":{\"input_tokens\":5,\"output_tokens\":6,\"cost_usd\":null,\"cost_usd_max\":null},"  \
     "\"result\":{\"turn_id\":\"turn_1\"},"                                                         \
-    "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}],"        \
-    "\"events\":[{\"type\":\"turn_ended\",\"seq\":7}]}\n"
-#define TURN    TURN_NUMBERED("1")
-#define ATTEMPT ATTEMPT_WITH("turn_2", "rejected", "2026-11-15T18:50:07.123Z", "null", "null")
+    "\"messages\":" messages ","                                                                   \
+    "\"events\":" events "}\n"
+#define MESSAGES              "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}]"
+#define TURN_NUMBERED(number) TURN_WITH(number, MESSAGES, "[{\"type\":\"turn_ended\",\"seq\":7}]")
+#define TURN                  TURN_NUMBERED("1")
+#define ATTEMPT               ATTEMPT_WITH("turn_2", "rejected", "2026-11-15T18:50:07.123Z", "null", "null")
 #define ATTEMPT_WITH(id, state, started, receipt, result)                                          \
     "{\"type\":\"attempt\",\"id\":\"" id "\",\"run\":\"run_1\",\"state\":\"" state "\","           \
     "\"started_at\":\"" started "\",\"ended_at\":\"2026-11-15T18:50:08.123Z\","                    \
@@ -198,6 +200,10 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         {HEAD HEAD TURN END("3"), "line 2:", "second line"},
         {HEAD TURN_NUMBERED("2") END("2"), "line 2:", "missing before"},
         {HEAD TURN TURN END("3"), "line 3:", "twice"},
+        {HEAD TURN_WITH("1", "[{\"role\":\"dog\"}]", "[]") END("2"), "line 2:", "\"messages\""},
+        {HEAD TURN_WITH("1", "{}", "[]") END("2"), "line 2:", "\"messages\""},
+        {HEAD TURN_WITH("1", MESSAGES, "[{},1]") END("2"), "line 2:", "not an object"},
+        {HEAD TURN_WITH("1", MESSAGES, "{}") END("2"), "line 2:", "\"events\""},
         {HEAD TURN_NUMBERED("-1") END("2"), "line 2:", "below zero"},
         {HEAD TURN_NUMBERED("true") END("2"), "line 2:", "\"number\""},
         {HEAD TURN ATTEMPT ATTEMPT END("4"), "line 4:", "same id"},
