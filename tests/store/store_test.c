@@ -1,3 +1,5 @@
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -94,7 +96,61 @@ STORE_TEST(an_open_that_is_stopped_leaves_no_store)
     CHECK(store == NULL);
 }
 
-SUITE(store, cmocka_unit_test(the_default_path_follows_the_environment),
+/* This process has it open. */
+static bool is_open(const char *path)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    bool found = false;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        char name[300], file[512];
+        snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
+        ssize_t size = readlink(name, file, sizeof file - 1);
+        file[size < 0 ? 0 : size] = '\0';
+        found = found || strcmp(file, path) == 0;
+    }
+    closedir(folder);
+    return found;
+}
+
+static int stop_soon(void *argument)
+{
+    int code = bl_sleep(20 * MS);
+    bl_scope_stop(argument, BL_STOP_USER, "test");
+    return code;
+}
+
+/* Another process has the file for itself, so the thread waits; what it holds is its own to free.
+ */
+STORE_TEST(an_open_that_is_stopped_while_it_waits_is_left_to_its_thread)
+{
+    sqlite3 *db = NULL;
+    struct bl_store *store = store_at(place), *other = NULL;
+    struct bl_nursery nursery;
+    struct bl_scope scope;
+    bl_store_close(store);
+    change_file(place, "PRAGMA journal_mode = DELETE");
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    bl_scope_init(&scope, bl_scope_current());
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "stop", stop_soon, &scope, NULL);
+    struct bl_scope *before = bl_scope_enter(&scope);
+    CHECK_EQUAL(bl_store_open(place->path, &other, NULL), BL_ECANCELED);
+    bl_scope_enter(before);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    bl_scope_done(&scope);
+    CHECK(other == NULL);
+    CHECK_EQUAL(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_close(db), SQLITE_OK);
+    for (int i = 0; i < 10000 && is_open(place->path); i++)
+        bl_sleep(MS);
+    CHECK(!is_open(place->path));
+}
+
+SUITE(store, cmocka_unit_test(an_open_that_is_stopped_while_it_waits_is_left_to_its_thread),
+      cmocka_unit_test(the_default_path_follows_the_environment),
       cmocka_unit_test(an_address_of_postgres_is_a_usage_error),
       cmocka_unit_test(a_store_opened_for_reading_refuses_writes),
       cmocka_unit_test(a_store_that_was_closed_is_one_file),
