@@ -39,8 +39,6 @@ int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_s
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", id,
                  "there is no session %s in %s", id, link->path);
-    if (error == NULL)
-        return BL_ENOENT;
     row = sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
                        (int64_t)SQLITE_SUGGEST_IDS_MAX);
     sqlite_suggest(link, row, id, "`belay session list` shows the sessions of this store", error);
