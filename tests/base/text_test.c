@@ -40,7 +40,11 @@ static void prefixes_and_suffixes_are_found(void **state BL_UNUSED)
     assert_true(bl_text_starts_with(nothing, nothing));
     assert_false(bl_text_starts_with(BL_TEXT("abc"), BL_TEXT("abcd")));
     assert_false(bl_text_starts_with(nothing, BL_TEXT("a")));
-    assert_true(bl_text_ends_with(BL_TEXT("abc"), BL_TEXT("bc")));
+    /* What lies behind it in memory is no part of it. */
+    static const char row[] = "abcabcde-";
+    assert_true(bl_text_ends_with((struct bl_text){row, 3}, BL_TEXT("bc")));
+    assert_true(bl_text_ends_with((struct bl_text){row, 3}, BL_TEXT("abc")));
+    assert_false(bl_text_ends_with((struct bl_text){row, 3}, BL_TEXT("de")));
     assert_true(bl_text_ends_with(BL_TEXT("abc"), nothing));
     assert_true(bl_text_ends_with(nothing, nothing));
     assert_false(bl_text_ends_with(BL_TEXT("abc"), BL_TEXT("ab")));
