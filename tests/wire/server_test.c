@@ -442,7 +442,75 @@ static void a_client_that_dawdles_is_sent_away(void **state)
     run_in_virtual_loop(1, dawdle, NULL);
 }
 
-SUITE(server, cmocka_unit_test(the_peer_of_tests_does_what_its_script_says),
+static int send_chunks(void *argument)
+{
+    (void)argument;
+    static const char body[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    static const struct {
+        const char *size;
+        int length, status;
+    } cases[] = {
+        {"9", 9, 200},       {"a", 10, 200},  {"A", 10, 200},  {"f", 15, 200},  {"F", 15, 200},
+        {"10", 16, 200},     {"1a", 26, 200}, {"0a", 10, 200}, {"a ", 10, 200}, {"a;x=y", 10, 200},
+        {"a ; x", 10, 200},  {"g", 16, 400},  {"`", 10, 400},  {"/", 10, 400},  {":", 10, 400},
+        {"a x", 10, 400},    {";", 10, 400},  {"", 10, 400},   {"9", 10, 400},  {"c", 10, 400},
+        {"100001", 10, 413},
+    };
+    struct house house;
+    struct guest guest;
+    char bytes[4096], expected[64];
+
+    open_house(&house, 0);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        snprintf(bytes, sizeof bytes,
+                 "POST /c HTTP/1.1\r\n" HOST "Connection: close\r\nTransfer-Encoding: "
+                 "chunked\r\n\r\n%s\r\n%.*s\r\n0\r\n\r\n\r\n\r\n",
+                 cases[i].size, cases[i].length, body);
+        snprintf(expected, sizeof expected, "POST /c %.*s\n", cases[i].length, body);
+        int status = guest_ask(&guest, house.port, bl_text_from(bytes));
+        if (!CHECK_EQUAL(status, cases[i].status))
+            fprintf(stderr, "size '%s'\n", cases[i].size);
+        CHECK(status != 200 || guest_has(&guest, expected));
+        guest_close(&guest);
+    }
+    /* A line of 1,024 bytes may be one; what is longer is none, whether it ends or not. */
+    for (int i = 0; i < 3; i++) {
+        snprintf(bytes, sizeof bytes,
+                 "POST /c HTTP/1.1\r\n" HOST "Connection: close\r\nTransfer-Encoding: "
+                 "chunked\r\n\r\na;%0*u%s",
+                 i == 0 ? 1022 : 1023, 1u, i == 2 ? "" : "\r\n0123456789\r\n0\r\n\r\n");
+        CHECK_EQUAL(guest_ask(&guest, house.port, bl_text_from(bytes)), i == 0 ? 200 : 400);
+        guest_close(&guest);
+    }
+    close_house(&house);
+    return 0;
+}
+
+IN_LOOP(sizes_of_chunks_are_hexadecimal_and_their_lines_bounded, send_chunks)
+
+/* What has no body is not waited for, and needs no leave to send it. */
+static int send_no_body(void *argument)
+{
+    (void)argument;
+    struct house house;
+    struct guest guest;
+
+    open_house(&house, 0);
+    CHECK_EQUAL(guest_ask(&guest, house.port,
+                          BL_TEXT("POST /x HTTP/1.1\r\n" HOST "Connection: close\r\nExpect: "
+                                  "100-continue\r\nContent-Length: 0\r\n\r\n")),
+                200);
+    CHECK(!guest_has(&guest, "100 Continue"));
+    guest_close(&guest);
+    close_house(&house);
+    return 0;
+}
+
+IN_LOOP(a_request_without_a_body_is_not_told_to_continue, send_no_body)
+
+SUITE(server, cmocka_unit_test(sizes_of_chunks_are_hexadecimal_and_their_lines_bounded),
+      cmocka_unit_test(a_request_without_a_body_is_not_told_to_continue),
+      cmocka_unit_test(the_peer_of_tests_does_what_its_script_says),
       cmocka_unit_test(a_peer_without_script_leaves_connections_half_open),
       cmocka_unit_test(a_call_stops_when_its_client_goes),
       cmocka_unit_test(a_client_that_goes_before_its_request_is_whole_is_not_served),
