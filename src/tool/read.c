@@ -129,7 +129,7 @@ static void take_bytes(struct read_job *job, struct bl_text bytes)
 /* What its first bytes show; NULL: it is text. */
 static const char *not_text(struct bl_text head)
 {
-    bool cut = false;
+    bool cut;
     if (bl_text_starts_with(head, BL_TEXT("\xFF\xFE")) ||
         bl_text_starts_with(head, BL_TEXT("\xFE\xFF")))
         return "text in UTF-16, not UTF-8";
