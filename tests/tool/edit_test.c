@@ -44,6 +44,12 @@ static int replaced(void *argument)
     edit(files, "src/a.c", "three\nFOUR\nand more\n", "three\nFOUR!\nand more\n");
     CHECK(files_says(files, false, "@@ line 2 @@\n three\n-FOUR\n+FOUR!\n and more\n five\n"));
     CHECK(files_holds(files, "src/a.c", BL_TEXT("three\nFOUR!\nand more\nfive\nsix\n")));
+    /* One of two equal lines was taken out, or put in. */
+    files_put(files, "b", BL_TEXT("p\nq\nq\nr\n"));
+    edit(files, "b", "p\nq\n", "p\n");
+    CHECK(files_says(files, false, " p\n-q\n q\n r\n"));
+    edit(files, "b", "p\n", "p\nq\n");
+    CHECK(files_says(files, false, " p\n+q\n q\n r\n"));
     edit(files, "src/a.c", "six\n", "six");
     CHECK(files_holds(files, "src/a.c", BL_TEXT("three\nFOUR!\nand more\nfive\nsix")));
     return 0;

@@ -20,6 +20,7 @@ static struct remote {
     bool sessions;    /* hands out ids, and knows only the newest */
     bool streams;     /* answers calls by events */
     bool cuts;        /* and ends the stream before the answer, once for each call */
+    bool listless;    /* its list of tools is none */
     bool silent;      /* calls are never answered */
     bool changes;     /* says so, as soon as somebody listens */
     int refuses;      /* status of every answer; 0: none */
@@ -167,7 +168,7 @@ static void serve_message(struct bl_http_call *call, const struct bl_rpc_message
     if (message->id != NULL && bl_json_int64(message->id, &number))
         snprintf(id, sizeof id, "%lld", (long long)number);
     if (bl_text_equal(message->method, BL_TEXT("tools/list"))) {
-        answer_result(call, id, TOOLS);
+        answer_result(call, id, remote.listless ? "{\"tools\":{}}" : TOOLS);
     } else if (bl_text_equal(message->method, BL_TEXT("tools/call"))) {
         serve_call(call, id);
     } else if (bl_text_equal(message->method, BL_TEXT("subscriptions/listen"))) {
@@ -399,6 +400,10 @@ static int refused(void *argument)
         CHECK(house->box.result.is_error && house_says(house, text));
         CHECK_EQUAL(strstr(box_text(&house->box), hint) != NULL, cases[i].hinted);
     }
+    close_remote(house);
+    remote = (struct remote){.modern = true, .listless = true};
+    house = open_remote(false);
+    CHECK(house_noticed(house, "its answer to tools/list holds no list of tools"));
     close_remote(house);
     /* A server that does not accept what needs no answer cannot be used. */
     for (int i = 0; i < 2; i++) {
