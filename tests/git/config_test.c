@@ -120,6 +120,18 @@ static void look_at_overrides(struct stage *stage)
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "filter.users.required")).status, 1);
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "merge.own.driver")).output.size, 1);
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "merge.own.required")).status, 1);
+    /* One that writes does not, and nor does one that reads where no option can name the key. */
+    struct bl_git_answer answer;
+    stage->call.writes = true;
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
+                           &answer, &stage->error),
+                BL_EREFUSED);
+    stage->call.writes = false;
+    configure(stage, "filter.a=b.clean cat");
+    stage->error = (struct bl_error){0};
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
+                           &answer, &stage->error),
+                BL_EREFUSED);
 }
 
 static void a_call_that_reads_goes_on_without_foreign_programs(void **state)
