@@ -105,6 +105,24 @@ static void the_first_foreign_program_is_named(void **state)
     stage_play(look_at_several);
 }
 
+static void look_at_broken(struct stage *stage)
+{
+    char command[256];
+    struct bl_git_answer answer;
+    snprintf(command, sizeof command, "echo '[broken' >> %s/.git/config", stage->root);
+    CHECK_EQUAL(system(command), 0);
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("version"),
+                           &answer, &stage->error),
+                BL_ESYSTEM);
+    CHECK(strstr(stage->error.message, "bad config") != NULL);
+}
+
+static void a_configuration_that_cannot_be_listed_is_an_error(void **state)
+{
+    (void)state;
+    stage_play(look_at_broken);
+}
+
 /* What a call that reads gets in place of foreign programs. */
 static void look_at_overrides(struct stage *stage)
 {
@@ -198,6 +216,7 @@ static void a_worktree_has_the_configuration_of_its_repository(void **state)
 SUITE(config, cmocka_unit_test(a_configuration_is_listed_once_until_it_changes),
       cmocka_unit_test(a_program_that_the_users_configuration_lacks_is_refused),
       cmocka_unit_test(the_first_foreign_program_is_named),
+      cmocka_unit_test(a_configuration_that_cannot_be_listed_is_an_error),
       cmocka_unit_test(a_call_that_reads_goes_on_without_foreign_programs),
       cmocka_unit_test(a_configuration_with_includes_is_listed_every_time),
       cmocka_unit_test(a_worktree_has_the_configuration_of_its_repository));
