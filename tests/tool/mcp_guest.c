@@ -39,6 +39,7 @@ static struct pending {
     int64_t step_ms; /* of progress; 0: none */
     int steps;
     int done;
+    char until[256]; /* it waits for this file; empty: for none */
 } pending[PENDING_MAX];
 
 /* Tasks by number: when they are over, and whether they were cancelled. */
@@ -287,6 +288,8 @@ static void later(const char *id, const char *params, int64_t due_ms, int64_t st
         pending[i].step_ms = step_ms;
         pending[i].steps = steps;
         pending[i].done = 0;
+        copy_text(member(member(params, "arguments"), "until"), pending[i].until,
+                  sizeof pending[i].until);
         return;
     }
 }
@@ -482,6 +485,10 @@ static void take_line(const char *line)
 
 static void step(struct pending *call)
 {
+    if (call->until[0] != '\0' && access(call->until, F_OK) != 0) {
+        call->due_ms = now_ms() + 10;
+        return;
+    }
     if (call->done < call->steps) {
         call->done++;
         if (call->token[0] != '\0')

@@ -117,7 +117,9 @@ static int finishes_first(void *argument)
     GUEST(house, "g", "--trace", house_path(house, "trace"));
     begin(house);
     visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
-    visitor_start(&second, house, &nursery, "call_2", "mcp__g__slow", "{\"ms\":250}");
+    char input[256];
+    snprintf(input, sizeof input, "{\"until\":\"%s\"}", house_path(house, "go"));
+    visitor_start(&second, house, &nursery, "call_2", "mcp__g__slow", input);
     await_call(house, "hang");
     await_call(house, "slow");
     double ms = stop(&first);
@@ -126,6 +128,7 @@ static int finishes_first(void *argument)
     CHECK(has(visitor_receipt(&first), "\"fate\":\"unknown\""));
     CHECK(has(first.result.text.data, "it is killed when they have ended"));
     CHECK(marker_count(house->box.marker) >= 1);
+    box_write(&house->box, "go", "");
     visitor_await(&second);
     CHECK_EQUAL(second.code, 0);
     CHECK(!second.result.is_error && has(second.result.text.data, "done"));
