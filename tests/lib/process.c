@@ -8,6 +8,7 @@
 
 #include <belay/base.h>
 
+#define LEAD_TICKS    30 /* 0.3 s: more than others need to start */
 #define ANCESTORS_MAX 64
 
 struct process {
@@ -48,24 +49,29 @@ static bool process_is_below(pid_t pid, pid_t ancestor)
     return false;
 }
 
-pid_t process_busiest(pid_t ancestor, const char *name)
+pid_t process_busy(pid_t ancestor, const char *name)
 {
     DIR *folder = opendir("/proc");
-    struct process process, most = {.ticks = 0};
+    struct process process;
+    unsigned long most = 0, second = 0;
     pid_t found = 0;
 
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && process_read(pid, &process) && process.state != 'Z' &&
-            strncmp(process.name, name, strlen(name)) == 0 && process_is_below(pid, ancestor) &&
-            (found == 0 || process.ticks > most.ticks)) {
-            most = process;
+        if (pid <= 0 || !process_read(pid, &process) || process.state == 'Z' ||
+            strncmp(process.name, name, strlen(name)) != 0 || !process_is_below(pid, ancestor))
+            continue;
+        if (process.ticks >= most) {
+            second = most;
+            most = process.ticks;
             found = pid;
+        } else if (process.ticks > second) {
+            second = process.ticks;
         }
     }
     if (folder != NULL)
         closedir(folder);
-    return found;
+    return most - second >= LEAD_TICKS ? found : 0;
 }
 
 bool process_lives(pid_t pid)

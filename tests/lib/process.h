@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Of the descendants whose name begins with `name`, the one that has used the most time of a
- * processor; 0: there is none. */
-pid_t process_busiest(pid_t ancestor, const char *name);
+/* Of the descendants whose name begins with `name`, the one that has used far more time of a
+ * processor than all others. 0: there is none; one that computes without end will be. */
+pid_t process_busy(pid_t ancestor, const char *name);
 /* It is there, and no zombie. */
 bool process_lives(pid_t pid);
 

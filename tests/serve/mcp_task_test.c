@@ -139,7 +139,11 @@ MCP_RIG(M8_cell_is_gone_when_its_cancel_is_acknowledged, SAYS)
 
     CHECK(bl_text_starts_with(id, BL_TEXT("c-")) && (id.size - 2) * 5 >= 128);
     CHECK(!bl_list_empty(&rig->activities.list));
-    pid_t worker = process_busiest(getpid(), "belay-cell-work");
+    pid_t worker = 0;
+    for (int i = 0; i < 3000 && worker == 0; i++) {
+        bl_sleep(20 * MS);
+        worker = process_busy(getpid(), "belay-cell-work");
+    }
     CHECK(process_lives(worker));
     struct asked *asked = task_ask(rig, "tasks/cancel", id);
     CHECK(!process_lives(worker));

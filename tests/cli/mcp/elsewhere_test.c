@@ -97,7 +97,11 @@ static void M8_a_cell_of_another_process_is_stopped_before_the_acknowledgement(v
     (void)state;
     open_both();
     const char *task = begin("exec", "\"source\":\"for(;;);\",\"yield_time_ms\":50");
-    pid_t worker = process_busiest(there.held.pid, "belay-cell-work");
+    pid_t worker = 0;
+    for (int i = 0; i < 3000 && worker == 0; i++) {
+        usleep(20000);
+        worker = process_busy(there.held.pid, "belay-cell-work");
+    }
     assert_true(process_lives(worker));
     check_cancelled(task, worker);
 }
