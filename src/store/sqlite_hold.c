@@ -476,6 +476,8 @@ static int load_recorded(struct sqlite_link *link, struct store_hold *hold, stru
     struct bl_arena *arena = &hold->job.output;
     size_t capacity = 0;
     int code;
+    if (hold->options.request_id == NULL)
+        return 0;
     sqlite3_stmt *row = sqlite_query(link, error,
                                      "SELECT result FROM turn WHERE session = ? AND run IN"
                                      " (SELECT id FROM run WHERE request = ?) AND interrupted = 0"
