@@ -18,7 +18,7 @@ static void notify(struct mcp_request *request, const char *method, struct bl_te
 
 static void answer(struct bl_rpc_call *call, const struct mcp_reply *reply)
 {
-    /* Whoever has cancelled it expects no answer, also when there is one. */
+    /* A client that has cancelled a request expects no answer, even if there is one. */
     if (reply->dropped || bl_scope_stopped(bl_rpc_call_scope(call)))
         bl_rpc_drop(call);
     else if (reply->code != 0)

@@ -138,7 +138,7 @@ static void look_at_overrides(struct stage *stage)
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "filter.users.required")).status, 1);
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "merge.own.driver")).output.size, 1);
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "merge.own.required")).status, 1);
-    /* One that writes does not, and nor does one that reads where no option can name the key. */
+    /* A call that writes is refused, and so is one that reads when no option can name the key. */
     struct bl_git_answer answer;
     stage->call.writes = true;
     CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
