@@ -85,6 +85,14 @@ void client_on_loop(struct bl_client *client, void (*run)(void *argument), void 
 
 /* ---- curl on the loop ------------------------------------------------------------------------ */
 
+static struct bl_exchange *client_exchange_of(CURL *easy)
+{
+    char *exchange = NULL;
+
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &exchange);
+    return (struct bl_exchange *)(void *)exchange;
+}
+
 /* Ends what curl has ended. */
 static void collect(struct bl_client *client)
 {
@@ -92,11 +100,9 @@ static void collect(struct bl_client *client)
     CURLMsg *message;
 
     while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
-        char *exchange = NULL;
         /* The message is gone once its handle is. */
         CURLcode result = message->data.result;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
-        exchange_ended((struct bl_exchange *)(void *)exchange, result);
+        exchange_ended(client_exchange_of(message->easy_handle), result);
     }
 }
 
@@ -122,8 +128,7 @@ static void socket_ready(uv_poll_t *poll, int status, int events)
     act(watch->owner, watch->fd, flags);
 }
 
-static int watch_socket(CURL *easy BL_UNUSED, curl_socket_t socket, int what, void *context,
-                        void *known)
+static int watch_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *known)
 {
     struct bl_client *client = context;
     struct client_watch *watch = known;
@@ -135,8 +140,11 @@ static int watch_socket(CURL *easy BL_UNUSED, curl_socket_t socket, int what, vo
     }
     if (watch == NULL) {
         watch = client_watch_new(socket, client);
-        if (watch == NULL)
-            return -1;
+        if (watch == NULL) {
+            /* An error code would end every exchange of this client, now and later. */
+            exchange_unwatched(client_exchange_of(easy));
+            return 0;
+        }
         curl_multi_assign(client->multi, socket, watch);
     }
     int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);

@@ -60,6 +60,8 @@ void client_watch_free(struct client_watch *watch); /* NULL is fine */
 
 /* exchange.c: curl has ended one. */
 void exchange_ended(struct bl_exchange *exchange, CURLcode result);
+/* Its socket cannot be watched, so it fails. NULL: a connection that curl closes by itself. */
+void exchange_unwatched(struct bl_exchange *exchange);
 
 /* ---- Names (resolver.c) ---------------------------------------------------------------------- */
 

@@ -276,7 +276,8 @@ int bl_exchange_read(struct bl_exchange *exchange, struct bl_text *ret_bytes)
     int code = bl_scope_check(exchange->scope);
 
     bl_buffer_clear(&exchange->taken);
-    while (code == 0 && exchange->received.size == 0 && exchange->easy != NULL)
+    while (code == 0 && exchange->received.size == 0 && exchange->easy != NULL &&
+           exchange->failure.code == NULL)
         code = wait_for_bytes(exchange);
     if (code != 0)
         return code;

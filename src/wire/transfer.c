@@ -173,6 +173,15 @@ void exchange_ended(struct bl_exchange *exchange, CURLcode result)
     wake(exchange);
 }
 
+void exchange_unwatched(struct bl_exchange *exchange)
+{
+    if (exchange == NULL)
+        return;
+    exchange_fail(exchange, failure_code(exchange, CURLE_FAILED_INIT, 0), false,
+                  "cannot watch the socket");
+    wake(exchange);
+}
+
 static int note_socket(void *context, curl_socket_t socket, curlsocktype purpose BL_UNUSED)
 {
     struct bl_exchange *exchange = context;

@@ -1,3 +1,6 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "asking.h"
 
 static int unused(void *argument)
@@ -63,5 +66,88 @@ static void eight_idle_connections_are_kept_and_closed_with_the_client(void **st
     run_in_loop(idle, NULL);
 }
 
+static int stopped_early(void *argument)
+{
+    static const struct peer_act silent[] = {{.type = PEER_SILENCE}, {.type = PEER_END}};
+    struct peer_script scripts[] = {{silent}};
+    static struct asking asking;
+    struct bl_nursery nursery;
+    struct bl_scope scope;
+
+    (void)argument;
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, scripts, 1);
+    asking_init(&asking);
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    CHECK_EQUAL(ask(&asking, peer_url(peer, "/")), BL_ECANCELED);
+    bl_scope_enter(outer);
+    bl_scope_done(&scope);
+    CHECK(strcmp(asking.place, "never sent") == 0);
+    bl_sleep(20 * MS); /* a connection would have arrived */
+    CHECK_EQUAL(peer_connections(peer), 0);
+    asking_done(&asking);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void exchange_that_is_stopped_before_it_begins_opens_no_connection(void **state BL_UNUSED)
+{
+    run_in_loop(stopped_early, NULL);
+}
+
+static int wait_for_bytes(void *descriptor)
+{
+    return bl_descriptor_wait(descriptor, BL_READABLE, NULL);
+}
+
+/* The loop still waits on the number of a descriptor that is closed: the next socket has the same
+ * number, and cannot be watched. */
+static int unwatched(void *argument)
+{
+    static const struct peer_act answers[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND, .bytes = {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 40}},
+        {.type = PEER_END}};
+    struct peer_script scripts[] = {{answers}};
+    static struct asking asking;
+    struct bl_nursery nursery, waiting;
+    struct bl_descriptor *descriptor;
+
+    (void)argument;
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_init(&waiting, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, scripts, 1);
+    asking_init(&asking);
+    /* What a client has open from its first request on is not to take the number. */
+    CHECK_EQUAL(ask(&asking, "http://127.0.0.1:1/"), BL_EIO);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK_EQUAL(bl_descriptor_new(fd, &descriptor), 0);
+    bl_nursery_spawn(&waiting, NULL, "waiting", wait_for_bytes, descriptor, NULL);
+    bl_sleep(MS); /* the loop has it now */
+    close(fd);
+    CHECK_EQUAL(ask(&asking, peer_url(peer, "/")), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "connect") == 0);
+    CHECK(!asking.failure.timed_out);
+    CHECK(strcmp(asking.failure.message, "cannot watch the socket") == 0);
+    bl_scope_stop(&waiting.scope, BL_STOP_USER, "test");
+    bl_nursery_done(&waiting);
+    bl_descriptor_free(descriptor);
+    CHECK_EQUAL(ask(&asking, peer_url(peer, "/")), 0);
+    asking_done(&asking);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static void exchange_fails_alone_when_its_socket_cannot_be_watched(void **state BL_UNUSED)
+{
+    run_in_loop(unwatched, NULL);
+}
+
 SUITE(client, cmocka_unit_test(client_that_is_not_used_costs_nothing),
+      cmocka_unit_test(exchange_that_is_stopped_before_it_begins_opens_no_connection),
+      cmocka_unit_test(exchange_fails_alone_when_its_socket_cannot_be_watched),
       cmocka_unit_test(eight_idle_connections_are_kept_and_closed_with_the_client));
