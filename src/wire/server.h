@@ -13,7 +13,6 @@ struct server_socket {
     uv_poll_t poll;
     int fd;
     int watched;             /* events asked of libuv */
-    bool hung_up;            /* seen since a call is served; it would be seen at every turn */
     int wanted;              /* what the fiber waits for; 0: it does not */
     struct bl_scope *served; /* stops when the peer hangs up; NULL: none */
     struct bl_semaphore ready;

@@ -33,10 +33,8 @@ static void socket_ready(uv_poll_t *poll, int status, int events)
         wake(socket);
         return;
     }
-    if ((events & UV_DISCONNECT) != 0) {
-        socket->hung_up = true;
+    if ((events & UV_DISCONNECT) != 0)
         hang_up(socket);
-    }
     int waited_for = socket->wanted;
     if ((events & waited_for) != 0)
         wake(socket);
@@ -93,7 +91,6 @@ void server_socket_serve(struct server_socket *socket, struct bl_scope *scope)
     socket->served = scope;
     if (scope == NULL)
         return;
-    socket->hung_up = false;
     watch(socket, socket->watched | UV_DISCONNECT);
 }
 
@@ -105,7 +102,7 @@ static int wait_for(struct server_socket *socket, int event)
     /* One that was given just when a stop came would be left over. */
     bl_semaphore_init(&socket->ready, 0);
     socket->wanted = event;
-    int hang_ups = socket->served != NULL && !socket->hung_up ? UV_DISCONNECT : 0;
+    int hang_ups = socket->served != NULL ? UV_DISCONNECT : 0;
     watch(socket, (socket->watched & ~UV_WRITABLE) | event | hang_ups);
     code = bl_semaphore_take(&socket->ready);
     socket->wanted = 0;

@@ -46,6 +46,12 @@ static void serve(void *context, struct bl_http_call *call)
         desk->code = bl_http_call_begin(call, 200, NULL, 0);
         while (desk->code == 0)
             desk->code = bl_http_call_write(call, desk->flood);
+    } else if (bl_text_equal(path, BL_TEXT("/whole"))) {
+        desk->code = bl_http_call_answer(call, 200, NULL, 0, desk->flood);
+    } else if (bl_text_equal(path, BL_TEXT("/piece"))) {
+        bl_http_call_begin(call, 200, NULL, 0);
+        desk->code = bl_http_call_write(call, desk->flood);
+        bl_http_call_end(call);
     } else if (bl_text_starts_with(path, BL_TEXT("/size"))) {
         struct bl_text text =
             bl_arena_printf(bl_http_call_arena(call), "size %zu\n", bl_http_call_body(call).size);

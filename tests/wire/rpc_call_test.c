@@ -198,11 +198,16 @@ static int ask_main(void *argument)
     return 0;
 }
 
-static void ask_begin(struct asking *asking)
+static void ask_begin_in(struct bl_nursery *nursery, struct asking *asking)
 {
     *asking = (struct asking){0};
-    bl_scope_init(&asking->scope, &room.nursery.scope);
-    CHECK_EQUAL(bl_nursery_spawn(&room.nursery, &asking->scope, "ask", ask_main, asking, NULL), 0);
+    bl_scope_init(&asking->scope, &nursery->scope);
+    CHECK_EQUAL(bl_nursery_spawn(nursery, &asking->scope, "ask", ask_main, asking, NULL), 0);
+}
+
+static void ask_begin(struct asking *asking)
+{
+    ask_begin_in(&room.nursery, asking);
 }
 
 static void ask_end(struct asking *asking)
@@ -318,6 +323,31 @@ static int asks_at_close(void *argument)
 
 IN_LOOP(a_close_ends_the_wait_of_whoever_asks, asks_at_close)
 
+/* The reader was stopped with its nursery: nobody will read the answer, or the end of the peer. */
+static int asks_without_reader(void *argument)
+{
+    struct asking asking;
+    struct bl_nursery askers;
+    (void)argument;
+    int fd = open_room((struct bl_rpc_options){0});
+    bl_nursery_init(&askers, bl_scope_current());
+    ask_begin_in(&askers, &asking);
+    CHECK(hears(QUESTION("1")));
+    bl_scope_stop(&room.nursery.scope, BL_STOP_SIGNAL, "SIGTERM");
+    bl_sleep(20 * MS);
+    CHECK(!asking.ended);
+    peer_go();
+    bl_rpc_notify(room.rpc, "n", (struct bl_text){0});
+    ask_end(&asking);
+    CHECK_EQUAL(asking.code, BL_EPIPE);
+    CHECK(strcmp(room.why, "broken output") == 0);
+    bl_nursery_done(&askers);
+    close_room(fd);
+    return 0;
+}
+
+IN_LOOP(a_broken_output_ends_the_wait_where_nobody_reads_any_more, asks_without_reader)
+
 SUITE(rpc_call, cmocka_unit_test(each_request_is_answered_exactly_once),
       cmocka_unit_test(notifications_and_answers_that_nobody_waits_for_are_not_answered),
       cmocka_unit_test(an_id_in_flight_is_refused_and_free_once_it_is_answered),
@@ -326,4 +356,5 @@ SUITE(rpc_call, cmocka_unit_test(each_request_is_answered_exactly_once),
       cmocka_unit_test(pieces_that_wait_are_joined_and_no_byte_is_lost),
       cmocka_unit_test(what_is_asked_is_answered_refused_given_up_or_lost),
       cmocka_unit_test(an_answer_that_came_before_the_question_is_read),
-      cmocka_unit_test(a_close_ends_the_wait_of_whoever_asks));
+      cmocka_unit_test(a_close_ends_the_wait_of_whoever_asks),
+      cmocka_unit_test(a_broken_output_ends_the_wait_where_nobody_reads_any_more));

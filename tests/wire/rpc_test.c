@@ -295,6 +295,9 @@ static int end_of_input(void *argument)
     CHECK(hears(RESULT("1", "\"stopped\"")));
     CHECK_EQUAL(room.reason, BL_STOP_CLIENT_GONE);
     CHECK_EQUAL(bl_rpc_notify(room.rpc, "n", (struct bl_text){0}), BL_EPIPE);
+    CHECK_EQUAL(
+        bl_rpc_notify_piece(room.rpc, &(struct bl_rpc_piece){.method = "n", .key = BL_TEXT("k")}),
+        BL_EPIPE);
     CHECK_EQUAL(room.gone, 1);
     close_room(fd);
     return 0;

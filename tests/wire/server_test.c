@@ -227,6 +227,39 @@ static int read_nothing(void *argument)
 
 IN_LOOP(writing_to_a_client_that_does_not_read_waits_and_a_stop_ends_it, read_nothing)
 
+/* More than sockets hold: it goes in many writes, which end anywhere. */
+static int read_late(void *argument)
+{
+    (void)argument;
+    struct house house;
+    struct guest guest;
+    size_t count = (size_t)4 << 20;
+    uint32_t *numbers = bl_alloc(count * sizeof *numbers);
+
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = (uint32_t)i;
+    open_house(&house, 0);
+    house.desk.flood = (struct bl_text){(const char *)numbers, count * sizeof *numbers};
+    CHECK_EQUAL(guest_ask(&guest, house.port,
+                          BL_TEXT("GET /whole HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n")),
+                200);
+    CHECK(bl_text_ends_with(bl_buffer_text(&guest.got), house.desk.flood));
+    guest_close(&guest);
+    CHECK_EQUAL(guest_ask(&guest, house.port,
+                          BL_TEXT("GET /piece HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n")),
+                200);
+    struct bl_text got = bl_buffer_text(&guest.got), end = BL_TEXT("\r\n0\r\n\r\n");
+    CHECK(bl_text_ends_with(got, end));
+    got.size -= end.size;
+    CHECK(bl_text_ends_with(got, house.desk.flood));
+    guest_close(&guest);
+    close_house(&house);
+    bl_free(numbers);
+    return 0;
+}
+
+IN_LOOP(a_large_answer_arrives_whole, read_late)
+
 /* ---- The server ------------------------------------------------------------------------------ */
 
 static int start_badly(void *argument)
@@ -516,6 +549,7 @@ SUITE(server, cmocka_unit_test(sizes_of_chunks_are_hexadecimal_and_their_lines_b
       cmocka_unit_test(a_client_that_goes_before_its_request_is_whole_is_not_served),
       cmocka_unit_test(a_client_that_sends_no_more_gets_what_is_answered_at_once),
       cmocka_unit_test(writing_to_a_client_that_does_not_read_waits_and_a_stop_ends_it),
+      cmocka_unit_test(a_large_answer_arrives_whole),
       cmocka_unit_test(only_loopback_is_served_and_a_taken_port_is_said),
       cmocka_unit_test(a_server_ends_with_its_nursery),
       cmocka_unit_test(the_other_loopback_address_is_served_too),
