@@ -398,7 +398,7 @@ int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_js
     struct schema_check check = {.schema = schema, .arena = arena, .steps = SCHEMA_STEPS_MAX};
     bl_list_init(problems);
     bl_list_init(&check.idle);
-    bl_buffer_init(&check.message, 800);
+    bl_buffer_init(&check.message, 2000); /* more than any message takes */
     struct schema_sink *sink = open_sink(&check, value, false);
     push(&check, schema->nodes[0], value, sink);
     run(&check);

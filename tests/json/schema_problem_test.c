@@ -44,7 +44,7 @@ static void a_guess_is_at_most_two_edits_away(void **state)
         {"abcdef", "abcdefxyz", false}, {"abcdef", "xbcdey", true},  {"abcdef", "xycdez", false},
         {"abcdef", "badcef", true},     {"abcdef", "badcfe", false}, {"abcdef", "cdef", true},
         {"abcdef", "xyabcdef", true},   {"ab", "ba", true},          {"ab", "cd", false},
-        {"aab", "aba", true},           {"aabb", "aaxybb", true},
+        {"aab", "aba", true},           {"aabb", "aaxybb", true},    {"axyxf", "axzf", true},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         char schema[128], value[64], expected[256];
@@ -60,5 +60,25 @@ static void a_guess_is_at_most_two_edits_away(void **state)
     }
 }
 
-SUITE(schema_problem, cmocka_unit_test(unknown_properties_come_with_a_guess),
+/* Sixty characters of each are shown, and an escape takes six bytes. */
+static void a_message_of_escapes_is_whole(void **state)
+{
+    (void)state;
+    char name[61] = "", ones[361] = "", twos[361] = "", schema[512], value[512], expected[2048];
+    memset(name, 2, 60);
+    for (size_t i = 0; i < 60; i++) {
+        memcpy(ones + 6 * i, "\\u0001", 6);
+        memcpy(twos + 6 * i, "\\u0002", 6);
+    }
+    snprintf(schema, sizeof schema, "{\"propertyNames\":{\"const\":\"%s\"}}", ones);
+    snprintf(value, sizeof value, "{\"%s\":1}", twos);
+    snprintf(expected, sizeof expected,
+             "/%s|/propertyNames/const|the property name \"%s\" does not fit: must be \"%s\"; is "
+             "\"%s\"\n",
+             name, twos, ones, twos);
+    expect_problems(schema, value, expected);
+}
+
+SUITE(schema_problem, cmocka_unit_test(a_message_of_escapes_is_whole),
+      cmocka_unit_test(unknown_properties_come_with_a_guess),
       cmocka_unit_test(a_guess_is_at_most_two_edits_away));
