@@ -1,4 +1,9 @@
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "asking.h"
@@ -147,7 +152,50 @@ static void exchange_fails_alone_when_its_socket_cannot_be_watched(void **state 
     run_in_loop(unwatched, NULL);
 }
 
-SUITE(client, cmocka_unit_test(client_that_is_not_used_costs_nothing),
+#define WITHOUT_LIBRARY "WIRE_TEST_WITHOUT_LIBCURL"
+
+static int refused(void *argument BL_UNUSED)
+{
+    static struct asking asking;
+
+    asking_init(&asking);
+    CHECK_EQUAL(ask(&asking, "http://127.0.0.1:1/"), BL_ENOTSUP);
+    CHECK_EQUAL(asking.error.code, BL_ENOTSUP);
+    CHECK(strstr(asking.error.message, "libcurl.so.4") != NULL);
+    CHECK(strcmp(asking.error.hint, "install libcurl4") == 0);
+    asking_done(&asking);
+    return 0;
+}
+
+/* In a program of its own, whose libcurl is an empty file. */
+static void without_libcurl_a_request_is_refused(void **state BL_UNUSED)
+{
+    char folder[] = "/tmp/belay-wire-XXXXXX", library[64];
+    char *const words[] = {"wire_test", "without_libcurl_*", NULL};
+    extern char **environ;
+    pid_t pid;
+    int status = -1;
+
+    if (getenv(WITHOUT_LIBRARY) != NULL) {
+        run_in_loop(refused, NULL);
+        return;
+    }
+    assert_non_null(mkdtemp(folder));
+    snprintf(library, sizeof library, "%s/libcurl.so.4", folder);
+    close(open(library, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    setenv("LD_LIBRARY_PATH", folder, true);
+    setenv(WITHOUT_LIBRARY, "1", true);
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, words, environ), 0);
+    unsetenv("LD_LIBRARY_PATH");
+    unsetenv(WITHOUT_LIBRARY);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    unlink(library);
+    rmdir(folder);
+    assert_int_equal(status, 0);
+}
+
+SUITE(client, cmocka_unit_test(without_libcurl_a_request_is_refused),
+      cmocka_unit_test(client_that_is_not_used_costs_nothing),
       cmocka_unit_test(exchange_that_is_stopped_before_it_begins_opens_no_connection),
       cmocka_unit_test(exchange_fails_alone_when_its_socket_cannot_be_watched),
       cmocka_unit_test(eight_idle_connections_are_kept_and_closed_with_the_client));

@@ -356,10 +356,11 @@ static void P11_what_is_secret_goes_through_a_proxy_in_a_tunnel(void **state BL_
 
 #define LONG_LINE (70u * 1024)
 
-/* An answer without a body, with that many headers of that size each. */
+/* An answer without a body, with that many headers of that size each; 40 bytes more, and two lines
+ * besides the status. */
 static void write_answer(char *out, unsigned count, int size)
 {
-    out += sprintf(out, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n");
+    out += sprintf(out, "HTTP/1.1 200 Okay\r\nContent-Length: 0\r\n");
     for (unsigned i = 0; i < count; i++)
         out += sprintf(out, "X: %0*u\r\n", size - 5, i);
     sprintf(out, "\r\n");
@@ -367,7 +368,8 @@ static void write_answer(char *out, unsigned count, int size)
 
 static int strange_answers(void *argument)
 {
-    static char big[LONG_LINE + 64], line[20u * 1024], sum[80u * 1024], fits[80u * 1024];
+    static char big[LONG_LINE + 64], line[20u * 1024], line_fits[20u * 1024];
+    static char sum[80u * 1024], sum_fits[80u * 1024];
     static char lines[4096], lines_fit[4096];
     static const char many[] = "X-A: 0123456789012345678901234567890123456789\r\n";
     static const struct {
@@ -379,10 +381,11 @@ static int strange_answers(void *argument)
     } cases[] = {
         {"one long header", big, false, "limit", 200},
         {"a line over 16 KiB", line, false, "limit", 200},
+        {"a line of 16 KiB", line_fits, false, NULL, 200},
         {"lines over 64 KiB in sum", sum, false, "limit", 200},
-        {"lines under 64 KiB in sum", fits, false, NULL, 200},
+        {"lines of 64 KiB in sum", sum_fits, false, NULL, 200},
         {"more than 256 lines", lines, false, "limit", 200},
-        {"250 lines", lines_fit, false, NULL, 200},
+        {"256 lines", lines_fit, false, NULL, 200},
         {"endless headers", many, true, "limit", 200},
         {"an endless header", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true, "limit",
          200},
@@ -406,11 +409,12 @@ static int strange_answers(void *argument)
     int head = snprintf(big, sizeof big, "HTTP/1.1 200 OK\r\nX-Long: ");
     memset(big + head, 'a', LONG_LINE);
     memcpy(big + head + LONG_LINE - 16, "\r\n\r\n", 5);
-    write_answer(line, 1, 17u * 1024);
-    write_answer(sum, 5, 15u * 1024);
-    write_answer(fits, 4, 15u * 1024);
-    write_answer(lines, 260, 8);
-    write_answer(lines_fit, 250, 8);
+    write_answer(line, 1, 16u * 1024 + 1);
+    write_answer(line_fits, 1, 16u * 1024);
+    write_answer(sum, 4, 16u * 1024 - 9);
+    write_answer(sum_fits, 4, 16u * 1024 - 10);
+    write_answer(lines, 255, 8);
+    write_answer(lines_fit, 254, 8);
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         bool status_first = cases[i].endless;
         struct peer_act acts[] = {{.type = PEER_READ_REQUEST},
