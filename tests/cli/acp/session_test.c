@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -70,6 +71,8 @@ static void what_is_wrong_in_a_request_is_named(void **state BL_UNUSED)
         {"session/new", "{\"cwd\":\"relative\",\"mcpServers\":[]}", -32602},
         {"session/new", "{\"cwd\":\"/no/such/folder\",\"mcpServers\":[]}", -32602},
         {"session/new", "{\"cwd\":\"/\",\"mcpServers\":7}", -32602},
+        {"session/new", "{\"cwd\":\"/\",\"additionalDirectories\":{}}", -32602},
+        {"session/new", "{\"cwd\":\"/\",\"additionalDirectories\":[\"/\",\"relative\"]}", -32602},
         {"session/prompt", "{\"sessionId\":\"nobody\",\"prompt\":[]}", -32002},
         {"session/prompt", "{\"prompt\":[]}", -32602},
         {"session/load", "{\"sessionId\":\"nobody\",\"cwd\":\"/\",\"mcpServers\":[]}", -32002},
@@ -92,6 +95,10 @@ static void what_is_wrong_in_a_request_is_named(void **state BL_UNUSED)
         if (code != cases[i].code)
             fail_msg("%s %s: %lld", cases[i].method, cases[i].params, (long long)code);
     }
+    /* Nothing was opened before it was refused. */
+    int64_t list = client_ask(&client, "session/list", "{}");
+    assert_int_equal(stage_size_at(client_result(&client, list), "/sessions"), 0);
+    assert_int_equal(client_count(&client, 0, "session/update"), 0);
     client_new(&client);
     int64_t bad =
         client_ask(&client, "session/prompt",
@@ -392,9 +399,37 @@ static void A28_both_views_of_the_mode_stay_equal(void **state BL_UNUSED)
                         client.session, wrong[i][0], wrong[i][1]);
         assert_int_equal(client_refusal(&client, id), -32602);
     }
-    id = client_ask(&client, "session/new",
-                    "{\"cwd\":\"%s\",\"mcpServers\":[],\"additionalDirectories\":{}}",
-                    stage_path("work"));
+    client_end(&client);
+}
+
+/* A model of a provider, which is asked nothing. */
+static void what_is_chosen_is_told_as_the_value_of_its_option(void **state BL_UNUSED)
+{
+    static const char *const values[][2] = {
+        {"thought_level", "none"}, {"thought_level", "low"},      {"thought_level", "medium"},
+        {"thought_level", "high"}, {"thought_level", "adaptive"}, {"thought_level", "default"},
+        {"_belay_timeout", "1m"},  {"_belay_timeout", "7000ms"},  {"_belay_timeout", "none"},
+    };
+    struct client client;
+
+    assert_int_equal(mkdir(stage_path("config/belay"), 0700), 0);
+    stage_file("../config/belay/config.yaml",
+               "providers: {near: {api: anthropic, base_url: 'http://127.0.0.1:1', key_env: "
+               "NEAR_PLACE}}\n"
+               "models: {free: {provider: near, model: m-free, free: true}}\n");
+    setenv("NEAR_PLACE", "a-key", true);
+    CLIENT_START(&client, YOLO, "--model", "free");
+    unsetenv("NEAR_PLACE");
+    client_new(&client);
+    for (size_t i = 0; i < BL_COUNT(values); i++) {
+        int64_t id = client_ask(&client, "session/set_config_option",
+                                "{\"sessionId\":\"%s\",\"configId\":\"%s\",\"value\":\"%s\"}",
+                                client.session, values[i][0], values[i][1]);
+        assert_string_equal(option_of(client_result(&client, id), values[i][0]), values[i][1]);
+    }
+    int64_t id = client_ask(
+        &client, "session/set_config_option",
+        "{\"sessionId\":\"%s\",\"configId\":\"thought_level\",\"value\":\"deep\"}", client.session);
     assert_int_equal(client_refusal(&client, id), -32602);
     client_end(&client);
 }
@@ -472,5 +507,6 @@ SUITE(session, STAGED(A3_every_version_is_answered_with_1),
       STAGED(A26_a_close_in_mid_turn_leaves_nothing),
       STAGED(A27_a_session_open_elsewhere_is_refused_until_that_dies),
       STAGED(A28_both_views_of_the_mode_stay_equal),
+      STAGED(what_is_chosen_is_told_as_the_value_of_its_option),
       STAGED(A28_a_mode_acts_at_the_next_check_in_mid_turn),
       STAGED(A29_one_of_three_calls_is_stopped));
