@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../../proof/place.h"
+#include "../feature/field.h"
 #include "left.h"
 
 static struct held held;
@@ -14,27 +15,30 @@ static int feature_end(void **state)
     return left_end(state);
 }
 
-/* A repository of the ordinary user's, with a plan of one task. */
+static void feature_shell(const char *command)
+{
+    assert_int_equal(system(command), 0);
+}
+
+/* A repository to write a plan into, which then becomes the ordinary user's. */
+static void feature_begin(void)
+{
+    feature_shell("chown 0:0 . && git init -q . && git config user.name t && "
+                  "git config user.email t@t");
+}
+
+static void feature_give(void)
+{
+    feature_shell(stage_printf("chown -R %d:%d .", PLACE_USER, PLACE_USER));
+}
+
+/* A plan of one task. */
 static void feature_make_plan(const char *timeout)
 {
-    const char *script = stage_path("plan.sh");
-    FILE *file = fopen(script, "we");
-    assert_non_null(file);
-    fprintf(file,
-            "set -e\ncd '%s'\ngit init -q .\ngit config user.name t\ngit config user.email t@t\n"
-            "mkdir -p .belay/features tasks\n"
-            "printf -- '---\\nid: A\\ntitle: Task A\\n---\\nDo A.\\n\\n## Acceptance Criteria\\n\\n"
-            "- [ ] done\\n' >tasks/A.md\n"
-            "cat >.belay/features/FEAT.yaml <<'END'\n"
-            "id: FEAT\nname: A feature\ntasks:\n  - {id: A, file_path: tasks/A.md}\nbelay:\n"
-            "  player: {command: [sh, -c, '%s']}\n  coach: {command: ['true']}\n"
-            "  limits: {task_timeout: %s, min_turn_budget: 0s}\nEND\n"
-            "git add -A\ngit commit -q -m plan\n",
-            stage_path("work"), left_command(), timeout);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(system(stage_printf("setpriv --reuid %d --regid %d --clear-groups sh %s",
-                                         PLACE_USER, PLACE_USER, script)),
-                     0);
+    feature_begin();
+    field_tasks("A", stage_printf("[sh, -c, '%s']", left_command()), "['true']",
+                stage_printf("task_timeout: %s,", timeout), "");
+    feature_give();
 }
 
 static void a_task_at_its_deadline_says_how_many_are_left(void **state BL_UNUSED)
@@ -76,7 +80,34 @@ static void a_feature_that_is_terminated_says_how_many_are_left(void **state BL_
     assert_int_equal(held.exit_code, 1);
 }
 
+/* A and B write the same file; in the turn that is to merge B, its Player cannot be stopped. */
+static void a_merge_turn_that_is_cancelled_counts_each_that_is_left_once(void **state BL_UNUSED)
+{
+    static struct run run;
+
+    left_require();
+    feature_begin();
+    field_write("shared.txt", "base\n");
+    const char *merges = stage_printf(
+        "if grep -q '<<<<<<<' shared.txt; then\n%s >%s &\nuntil grep -q ready %s; do sleep 0.01; "
+        "done\ntouch %s\nwait\nfi\necho $BELAY_TASK >shared.txt",
+        left_command(), stage_path("said"), stage_path("said"), stage_path("merging"));
+    field_pair(field_player("player", merges), field_coach("coach", ""), "", "");
+    feature_give();
+    START(&held, "feature", "run", "FEAT", "--json");
+    field_await_file(stage_path("merging"));
+    RUN(&run, "feature", "cancel", "FEAT/B");
+    held_wait(&held);
+    assert_non_null(strstr(run.out, LEFT_TEXT));
+    const struct bl_json *answer = stage_json(stage_output(&held));
+    left_check(feature_receipt(answer, "user"));
+    assert_string_equal(stage_text_at(answer, "/error/message"),
+                        "2 processes of 'B' could not be stopped");
+    assert_int_equal(held.exit_code, 1);
+}
+
 #define FEATURE(test) cmocka_unit_test_setup_teardown(test, left_begin, feature_end)
 
-SUITE(feature, FEATURE(a_task_at_its_deadline_says_how_many_are_left),
+SUITE(feature, FEATURE(a_merge_turn_that_is_cancelled_counts_each_that_is_left_once),
+      FEATURE(a_task_at_its_deadline_says_how_many_are_left),
       FEATURE(a_feature_that_is_terminated_says_how_many_are_left));
