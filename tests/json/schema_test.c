@@ -261,6 +261,7 @@ static void references_are_followed_within_the_document(void **state)
                 false);
     expect_fits("{\"$defs\":{\"x\":{\"$anchor\":\"here\",\"type\":\"null\"}},\"$ref\":\"#here\"}",
                 "1", false);
+    expect_fits("{\"$defs\":{\"a\":{\"type\":\"null\"}},\"$ref\":\"#%2F$defs/%61\"}", "1", false);
     expect_fits("{\"definitions\":{\"x\":{\"$id\":\"#x\",\"type\":\"null\"}},\"$ref\":\"#x\"}", "1",
                 false);
     expect_fits("{\"$ref\":\"#/$defs/a\",\"maximum\":3,\"$defs\":{\"a\":{\"minimum\":2}}}", "4",
