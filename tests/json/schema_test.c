@@ -236,6 +236,11 @@ static void lengths_count_code_points(void **state)
     expect_fits("{\"maxLength\":2}", "\"😀é\"", true);
     expect_fits("{\"minLength\":3}", "\"😀é\"", false);
     expect_fits("{\"maxLength\":2.0}", "\"abc\"", false);
+    /* Of two limits that exclude each other the one that is broken is named. */
+    expect_problems("{\"minLength\":3,\"maxLength\":2}", "\"abc\"",
+                    "|/maxLength|must have at most 2 characters, has 3\n");
+    expect_problems("{\"minLength\":3,\"maxLength\":2}", "\"ab\"",
+                    "|/minLength|must have at least 3 characters, has 2\n");
 }
 
 static void references_are_followed_within_the_document(void **state)
