@@ -468,8 +468,34 @@ static void calls_out_of_order_assert(void **state BL_UNUSED)
     }
 }
 
-SUITE(writer, cmocka_unit_test(writes_every_type),
-      cmocka_unit_test(integers_of_every_length_are_written),
+static void an_error_is_written_with_null_for_what_is_not_known(void **state BL_UNUSED)
+{
+    struct bl_buffer buffer;
+    struct bl_json_writer writer;
+    struct bl_error error = {0};
+
+    bl_buffer_init(&buffer, 4096);
+    bl_error_set(&error, BL_EPARSE, BL_KIND_PARSE, "read", "f.yaml", "no %s", "key");
+    bl_error_hint(&error, "add one");
+    bl_error_name_set(&error, "no_key");
+    error.retryable = true;
+    bl_json_writer_init(&writer, &buffer);
+    bl_json_write_error(&writer, &error);
+    assert_written(&buffer, "{\"kind\":\"parse\",\"operation\":\"read\",\"target\":\"f.yaml\","
+                            "\"retryable\":true,\"message\":\"no key\",\"hint\":\"add one\","
+                            "\"code\":\"no_key\"}");
+    bl_buffer_clear(&buffer);
+    error = (struct bl_error){0};
+    bl_error_set(&error, BL_EPARSE, BL_KIND_PARSE, "read", NULL, "x");
+    bl_json_writer_init(&writer, &buffer);
+    bl_json_write_error(&writer, &error);
+    assert_written(&buffer, "{\"kind\":\"parse\",\"operation\":\"read\",\"target\":null,"
+                            "\"retryable\":false,\"message\":\"x\",\"hint\":null}");
+    bl_buffer_done(&buffer);
+}
+
+SUITE(writer, cmocka_unit_test(an_error_is_written_with_null_for_what_is_not_known),
+      cmocka_unit_test(writes_every_type), cmocka_unit_test(integers_of_every_length_are_written),
       cmocka_unit_test(a_double_stays_a_double), cmocka_unit_test(escapes_only_what_must_be),
       cmocka_unit_test(replaces_each_broken_part_of_a_text),
       cmocka_unit_test(a_tree_is_written_as_it_was_read),
