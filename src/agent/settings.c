@@ -124,6 +124,7 @@ struct hook {
     uint64_t timeout_ns;
 };
 
+/* Of a text that is not empty. */
 static bool is_name(const char *text, const char *others)
 {
     size_t size = 0;
@@ -134,7 +135,7 @@ static bool is_name(const char *text, const char *others)
         if (!letter && !(byte >= '0' && byte <= '9') && strchr(others, byte) == NULL)
             return false;
     }
-    return size >= 1 && size <= NAME_SIZE;
+    return size <= NAME_SIZE;
 }
 
 static int read_pattern(struct bl_value_reader *reader, const struct bl_json *key,

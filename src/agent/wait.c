@@ -198,11 +198,9 @@ static int wait_for(struct exec_run *run, uint64_t yield_ms, struct bl_tool_resu
     if (code != 0 && bl_scope_check(run->call->scope) != 0)
         return run->wants_end ? exec_stop(run, true, ret_result)
                               : exec_leave_running(run, ret_result);
-    if (code != 0 && run->fault.code != BL_CELL_BAD_REQUEST) {
+    if (code != 0)
         exec_fill_unknown(run, run->fault.message, ret_result);
-        return 0;
-    }
-    if (code != 0 || run->outcome.type == BL_CELL_OBSERVE_MISSING)
+    else if (run->outcome.type == BL_CELL_OBSERVE_MISSING)
         answer_missing(run, ret_result);
     else
         exec_deliver(run, false, ret_result);

@@ -98,6 +98,7 @@ CAST(stopped_alone, EXEC("text(`partial`); for (;;) await null"), EXEC("text(`ne
     CHECK(cast_has(cast, 0, ": terminated (user)\n"));
     CHECK(cast_has(cast, 1, "Output:\nnext"));
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"belay cancel\""), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"terminated\""), 1);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"survivors\":0"), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 2);
 }
@@ -374,6 +375,7 @@ CAST(cell_is_cancelled_by_its_id_and_its_turn_goes_on,
     CHECK(cast_has(cast, 0, ": terminated (user)\n"));
     CHECK(cast_has(cast, 0, "Output:\nhad"));
     CHECK(cast->errors[0]);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"terminated\""), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"belay cancel\""), 1);
 }
@@ -383,6 +385,7 @@ CAST(deadline_of_a_cell_ends_it, EXEC_WITH("text(`x`); for (;;);", "'timeout_ms'
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK(cast_has(cast, 0, ": terminated (timeout)\n"));
     CHECK(cast->errors[0]);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"terminated\""), 1);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"deadline\""), 1);
 }
 

@@ -46,6 +46,9 @@ static void expect_texts(const char *const *texts, const char *joined)
     bl_buffer_done(&out);
 }
 
+#define NAME_OF_64  "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+#define NAME_OF_128 NAME_OF_64 NAME_OF_64
+
 static void permissions_hooks_and_variables_are_read(void **state)
 {
     struct folder *folder = *state;
@@ -63,7 +66,7 @@ static void permissions_hooks_and_variables_are_read(void **state)
                          "    command: |\n"
                          "      say done\n"
                          "      say again\n"
-                         "env_allow: [GITHUB_TOKEN, _x9]\n"));
+                         "env_allow: [GITHUB_TOKEN, _x9, V, " NAME_OF_128 "]\n"));
     folder_write(folder, PROJECT, BL_TEXT("permissions: {deny: ['bash(rm *)', write]}\n"));
     settle(folder, &settled);
     assert_string_equal(settled.error.message, "");
@@ -72,7 +75,7 @@ static void permissions_hooks_and_variables_are_read(void **state)
     expect_texts(settled.settings.allow, "bash(git *);network;write(src/**);");
     /* What a project forbids is forbidden besides. */
     expect_texts(settled.settings.deny, "mcp__db__*;bash(rm *);write;");
-    expect_texts(settled.settings.env_allow, "GITHUB_TOKEN;_x9;");
+    expect_texts(settled.settings.env_allow, "GITHUB_TOKEN;_x9;V;" NAME_OF_128 ";");
     assert_non_null(settled.settings.hooks);
     assert_true(bl_hooks_any(settled.settings.hooks, BL_HOOK_BEFORE_TOOL));
     assert_true(bl_hooks_any(settled.settings.hooks, BL_HOOK_TURN_END));
@@ -166,6 +169,7 @@ static void every_mistake_names_its_place(void **state)
          ":1:43: timeout must be a duration above zero", "500ms"},
         {"env_allow: HOME\n", ":1:12: env_allow must be a list of names, is text", ""},
         {"env_allow: [A=b]\n", ":1:13: that is no name of a variable", "without a value"},
+        {"env_allow: [" NAME_OF_128 "a]\n", ":1:13: that is no name of a variable", ""},
         {"env_allow: [9A]\n", ":1:13: that is no name of a variable", ""},
     };
     struct folder *folder = *state;
