@@ -115,7 +115,19 @@ static void people_are_told_why_a_task_was_stopped(void **state)
     check_stop("user", NULL, 2400, "cancelled: user");
 }
 
-SUITE(state, cmocka_unit_test(every_state_has_a_name_that_reads_back),
+static int close_none(void *argument BL_UNUSED)
+{
+    bl_feature_close(NULL);
+    return CHECK_EQUAL(bl_check(), 0) ? 0 : -1;
+}
+
+static void closing_no_feature_does_nothing(void **state BL_UNUSED)
+{
+    run_in_loop(close_none, NULL);
+}
+
+SUITE(state, cmocka_unit_test(closing_no_feature_does_nothing),
+      cmocka_unit_test(every_state_has_a_name_that_reads_back),
       cmocka_unit_test(states_from_completed_on_are_final),
       cmocka_unit_test(every_decision_has_a_name_and_a_state),
       cmocka_unit_test(decisions_come_to_the_states_that_are_promised),
