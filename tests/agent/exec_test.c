@@ -199,6 +199,9 @@ static void answers_are_written_as_they_are_to_be(void **state BL_UNUSED)
     assert_true(exec_answer_is_end(text, BL_TEXT("c-1")));
     assert_false(exec_answer_is_end(text, BL_TEXT("c-")));
     assert_false(exec_answer_is_end(text, BL_TEXT("c-12")));
+    /* Nothing behind the end of a text counts. */
+    for (size_t size = 0; size < strlen("Cell c-1: terminated ("); size++)
+        assert_false(exec_answer_is_end((struct bl_text){text.data, size}, BL_TEXT("c-1")));
     struct bl_text again = exec_answer_again(&arena, text);
     assert_true(is(again, "Cell c-1: terminated (timeout) (ended earlier)\nWall time: 0.3 s\n"
                           "Output:"));

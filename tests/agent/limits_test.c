@@ -100,6 +100,20 @@ RIG(children_draw_from_one_ledger_that_starts_with_what_the_session_has_committe
     CHECK_EQUAL(rig_child(rig, "first")->turns, 1);
 }
 
+RIG(end_of_a_conversation_sums_up_its_prompts,
+    "replies:\n  - {say: a, " USES(3) "}\n  - {say: b, " USES(4) "}\n")
+{
+    rig_open(rig);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_ENDED), 0);
+    rig_close(rig);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_STARTED), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"run_ended\"", "\"turns_completed\":2"), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"run_ended\"", "\"usage\":{\"input_tokens\":7,"), 1);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"run_ended\"", "\"spent\":{\"input_tokens\":7,"), 1);
+}
+
 RIG(own_limit_of_a_persona_can_only_be_lower,
     "replies:\n  - {tools: [" TASK("thrifty", "x") ", " TASK("lavish", "x") "], " USES(
         1) "}\n"
@@ -192,6 +206,7 @@ SUITE(
     cmocka_unit_test(child_that_synthesizes_writes_up_what_was_found),
     cmocka_unit_test(synthesis_is_in_the_same_scope_and_can_be_cancelled),
     cmocka_unit_test(children_draw_from_one_ledger_that_starts_with_what_the_session_has_committed),
+    cmocka_unit_test(end_of_a_conversation_sums_up_its_prompts),
     cmocka_unit_test(own_limit_of_a_persona_can_only_be_lower),
     cmocka_unit_test(several_children_at_once_never_overshoot),
     cmocka_unit_test(what_children_use_counts_in_the_turn_of_their_parent_however_they_ended));
