@@ -202,6 +202,21 @@ static void C36_create_that_was_never_acknowledged_is_never_started(void **state
     with_fault("cell.create.admit=delay:700@2,cell.store.write=fail", never_acknowledged, state);
 }
 
+CAST(no_host, EXEC("text(`x`)"), SAY("done"))
+{
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK(cast_has(cast, 0, "No cell can be made here: "));
+    CHECK(cast->errors[0]);
+    CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_CREATED), 0);
+}
+
+/* It does not start with such a variable. */
+static void where_the_host_does_not_start_no_cell_is_made(void **state)
+{
+    with_fault("nonsense", no_host, state);
+}
+
 /* ---- Calls that nobody awaits ---------------------------------------------------------------- */
 
 static uint64_t settled_ns;
@@ -470,6 +485,7 @@ SUITE(exec_stop,
                                 without_fault),
       cmocka_unit_test_teardown(C36_create_that_was_never_acknowledged_is_never_started,
                                 without_fault),
+      cmocka_unit_test_teardown(where_the_host_does_not_start_no_cell_is_made, without_fault),
       cmocka_unit_test(C39_calls_that_nobody_awaited_leave_no_process),
       cmocka_unit_test(C40_open_question_delays_neither_a_yield_nor_a_stop),
       cmocka_unit_test(

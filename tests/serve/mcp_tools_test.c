@@ -289,6 +289,18 @@ MCP_RIG(request_that_was_cancelled_before_it_is_served_begins_nothing, SAYS)
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
+MCP_RIG(where_the_host_does_not_start_exec_is_an_error, SAYS)
+{
+    setenv("BELAY_FAULT", "nonsense", true);
+    struct asked *asked = answer_to(rig, "tools/call", CALL(NOW_META, "exec", "{'source':'1'}"));
+    unsetenv("BELAY_FAULT");
+    CHECK(is_error(asked));
+    asked_done(asked);
+    asked = answer_to(rig, "tools/call", CALL(NOW_META, "exec", "{'source':'1'}"));
+    CHECK(!is_error(asked));
+    asked_done(asked);
+}
+
 MCP_RIG(cells_answer_with_their_outcomes_unchanged, SAYS)
 {
     struct asked *asked = answer_to(
@@ -548,6 +560,7 @@ SUITE(mcp_tools, cmocka_unit_test(bad_arguments_are_refused_with_their_path),
       cmocka_unit_test(run_stopped_before_it_has_a_session_has_a_receipt),
       cmocka_unit_test(cancel_of_a_completed_run_is_its_result_and_of_nothing_an_error),
       cmocka_unit_test(request_that_was_cancelled_before_it_is_served_begins_nothing),
+      cmocka_unit_test(where_the_host_does_not_start_exec_is_an_error),
       cmocka_unit_test(cells_answer_with_their_outcomes_unchanged),
       cmocka_unit_test(cell_that_yields_is_waited_for_and_terminated),
       cmocka_unit_test(cancelled_exec_ends_its_cell_and_cancelled_wait_does_not),

@@ -195,6 +195,25 @@ static void A23_load_tells_all_and_resume_nothing(void **state BL_UNUSED)
     client_end(&client);
 }
 
+static void the_first_line_of_the_first_prompt_is_the_title(void **state BL_UNUSED)
+{
+    struct client client;
+    char long_line[101], expected[128];
+
+    memset(long_line, 'x', 100);
+    long_line[100] = '\0';
+    snprintf(expected, sizeof expected, "\"title\":\"%.80s\"", long_line);
+    CLIENT_START(&client, YOLO, "--provider", stage_script(DONE));
+    client_new(&client);
+    size_t from = client.count;
+    assert_string_equal(client_talk(&client, stage_printf("\\n  %s  \\nmore", long_line)),
+                        "end_turn");
+    assert_string_equal(client_talk(&client, "another"), "end_turn");
+    assert_int_equal(client_count(&client, from, "session_info_update"), 1);
+    assert_int_equal(client_count(&client, from, expected), 1);
+    client_end(&client);
+}
+
 static void an_interrupted_turn_is_kept(void **state BL_UNUSED)
 {
     struct client client;
@@ -503,8 +522,8 @@ SUITE(session, STAGED(A3_every_version_is_answered_with_1),
       STAGED(without_a_key_there_is_no_prompt), STAGED(what_is_wrong_in_a_request_is_named),
       STAGED(A1_what_a_tool_prints_stays_off_standard_output),
       STAGED(a_busy_session_takes_no_other_prompt), STAGED(A23_load_tells_all_and_resume_nothing),
-      STAGED(an_interrupted_turn_is_kept), STAGED(A25_a_thousand_sessions_by_the_page),
-      STAGED(A26_a_close_in_mid_turn_leaves_nothing),
+      STAGED(the_first_line_of_the_first_prompt_is_the_title), STAGED(an_interrupted_turn_is_kept),
+      STAGED(A25_a_thousand_sessions_by_the_page), STAGED(A26_a_close_in_mid_turn_leaves_nothing),
       STAGED(A27_a_session_open_elsewhere_is_refused_until_that_dies),
       STAGED(A28_both_views_of_the_mode_stay_equal),
       STAGED(what_is_chosen_is_told_as_the_value_of_its_option),
