@@ -119,16 +119,15 @@ int bl_value_read_line(struct bl_value_reader *reader, const struct bl_json *val
     struct bl_text text;
     int result = read_string(reader, value, name, &text);
 
-    if (result != 0)
-        return result;
-    if (text.size == 0)
-        return bl_value_fail_at(reader, value, "%s must not be empty", name);
-    for (size_t i = 0; i < text.size; i++) {
+    if (result == 0 && text.size == 0)
+        result = bl_value_fail_at(reader, value, "%s must not be empty", name);
+    for (size_t i = 0; result == 0 && i < text.size; i++) {
         if ((unsigned char)text.data[i] < 0x20 || text.data[i] == 0x7f)
-            return bl_value_fail_at(reader, value, "%s holds a control character", name);
+            result = bl_value_fail_at(reader, value, "%s holds a control character", name);
     }
-    *ret_text = text.data;
-    return 0;
+    if (result == 0)
+        *ret_text = text.data;
+    return result;
 }
 
 int bl_value_read_boolean(struct bl_value_reader *reader, const struct bl_json *key,

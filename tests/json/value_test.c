@@ -97,6 +97,7 @@ static void what_is_wrong_is_named_with_its_place(void **state BL_UNUSED)
         bl_arena_init(&arena);
         assert_int_equal(read_all(&arena, cases[i].source, false, &found, &error), BL_EPARSE);
         assert_true(found.count <= 1);
+        assert_null(found.line);
         if (cases[i].message != NULL)
             assert_string_equal(error.message, cases[i].message);
         if (cases[i].hint != NULL)
