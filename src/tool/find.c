@@ -52,7 +52,7 @@ static void print_found(struct glob_job *job, const struct walk *walk)
     struct bl_buffer *out = &job->file.out;
     uint64_t found = atomic_load(&job->found), shown = 0;
     shelf_sort(&job->shelf);
-    while (shown < job->shelf.count && shown < PATHS_MAX && out->size < job->file.output_max)
+    while (shown < job->shelf.count && out->size < job->file.output_max)
         search_print_path(out, job->path.shown, job->shelf.items[shown++]->path, "\n");
     if (found == 0)
         bl_buffer_append(out, BL_TEXT("No file fits the pattern.\n"));

@@ -114,7 +114,7 @@ static ssize_t load(int folder, const char *path, int flags, size_t size_max, ch
 {
     struct stat status;
     size_t size = 0;
-    ssize_t got = -1;
+    ssize_t got = 0;
     int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
     if (fd < 0)
         return -1;
@@ -128,7 +128,7 @@ static ssize_t load(int folder, const char *path, int flags, size_t size_max, ch
     while (size < room && (got = read(fd, bytes + size, room - size)) > 0)
         size += (size_t)got;
     close(fd);
-    if (got < 0 && room > 0) {
+    if (got < 0) {
         bl_free(bytes);
         errno = EIO;
         return -1;

@@ -199,7 +199,6 @@ static struct job *make_job(struct bl_toolbox *toolbox, const struct bl_tool_cal
     bl_semaphore_init(&job->started, 0);
     bl_semaphore_init(&job->ended, 0);
     bl_list_init(&job->link);
-    bl_list_init(&job->running.link);
     return job;
 }
 

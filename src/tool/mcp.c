@@ -229,12 +229,9 @@ int mcp_box_call(struct bl_toolbox *toolbox, const struct mcp_tool *tool,
 static int settle_main(void *argument)
 {
     struct mcp_server *server = argument;
-    struct bl_unit *unit;
+    struct bl_unit *unit = bl_alloc(sizeof *unit);
     uint64_t ends = server->ends;
     char id[256];
-    if (server->state != MCP_STARTING)
-        return 0;
-    unit = bl_alloc(sizeof *unit);
     snprintf(id, sizeof id, "mcp %s", server->entry->name);
     bl_unit_begin(unit, BL_UNIT_TOOL, id, "start");
     int code = mcp_server_settle(server);

@@ -288,7 +288,7 @@ int mcp_server_settle(struct mcp_server *server)
     while (server->state == MCP_STARTING && code == 0)
         code = mcp_server_wait(server);
     server->start_waiters--;
-    if (code == 0 || server->state != MCP_STARTING || server->start_waiters > 0)
+    if (server->state != MCP_STARTING || server->start_waiters > 0)
         return code;
     bl_scope_stop(&server->starting, BL_STOP_USER, "nobody waits for it");
     bl_shield_begin(&shield, END_NS_MAX);
