@@ -56,6 +56,10 @@ const char *files_path(struct files *files, const char *path); /* in the arena *
 /* How many entries of the folder (below the workspace) begin so. */
 size_t files_count(struct files *files, const char *folder, const char *prefix);
 
+/* Runs `main` in a child process in which openat2 below a folder that is open fails with that code;
+ * returns its exit code. */
+int files_without_openat2(int code, int (*main)(void *argument), void *argument);
+
 /* A test of that name, whose body gets the files in a fiber. It fails when a call left a descriptor
  * open. */
 typedef int files_body(void *files);

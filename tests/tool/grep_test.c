@@ -248,6 +248,14 @@ static int limited(void *argument)
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"word\"}"), 0);
     CHECK(files_says(files, false, "narrow pattern, path or glob]\n"));
     CHECK(files->result.text.size < 1200);
+    /* A limit of files that is as long as the room that there is. */
+    for (size_t i = 0; i < 2; i++) {
+        files->toolbox.output_max = sizeof "f00\nf01\n[38 more files left out" - 1 + i;
+        CHECK(greps(files, "{\"pattern\":\"word\",\"head_limit\":2,\"output\":\"files\"}",
+                    i == 0 ? "f00\nf01\n[38 more files left out: narrow pattern, path or glob]\n"
+                           : "f00\nf01\n[38 more files left out: narrow pattern, path or glob, or "
+                             "raise head_limit]\n"));
+    }
     bl_buffer_done(&text);
     return 0;
 }

@@ -408,6 +408,16 @@ static void rules_that_cannot_be_read_are_counted_and_do_not_count(void **state)
     assert_int_equal(truncate(path, 2 << 20), 0);
     assert_null(ignore_enter(NULL, fd, 0, IGNORE_ALL, &unread));
     assert_int_equal(unread, 3);
+    assert_int_equal(truncate(path, 0), 0);
+    ignore_unref(ignore_enter(NULL, fd, 0, IGNORE_ALL, &unread));
+    assert_int_equal(unread, 3);
+    assert_int_equal(unlink(path), 0);
+    /* The kernel lets it be opened, and fails to read it: loopback has no speed. */
+    put(".git/info/none", BL_TEXT(""));
+    snprintf(path, sizeof path, "%s/.git/info/exclude", tree);
+    assert_int_equal(symlink("/sys/class/net/lo/speed", path), 0);
+    ignore_unref(ignore_enter(NULL, fd, 0, IGNORE_ALL, &unread));
+    assert_int_equal(unread, 4);
     assert_false(ignore_has(NULL, BL_TEXT("a"), 0, false));
     close(fd);
     tree_end();

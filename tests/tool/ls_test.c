@@ -77,10 +77,14 @@ static int bounded(void *argument)
     CHECK(files_says(files, false,
                      "[202 more entries left out, and those of folders that are not "
                      "listed: "));
-    files->toolbox.output_max = 600;
-    CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"many\"}"), 0);
-    CHECK(files->result.text.size <= 600);
-    CHECK(files_says(files, false, " more entries left out"));
+    /* Room for 43 lines of eight bytes beside the notes, to the byte; and one byte less. */
+    for (size_t i = 0; i < 2; i++) {
+        files->toolbox.output_max = 600 - i;
+        CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"many\"}"), 0);
+        CHECK(files_says(files, false,
+                         i == 0 ? "\n0042  0\n[1157 more entries left out"
+                                : "\n0041  0\n[1158 more entries left out"));
+    }
     return 0;
 }
 

@@ -374,6 +374,8 @@ static void call_tool(const char *id, const char *params)
         long ms = number(member(input, "ms"), 20), steps = number(member(input, "steps"), 3);
         later(id, params, now_ms() + ms, ms, (int)steps);
     } else if (strcmp(name, "die") == 0) {
+        for (long i = number(member(input, "words"), 0); i > 0; i--)
+            fputc('w', stderr);
         fprintf(stderr, "last words\n");
         exit((int)number(member(input, "code"), 3));
     } else if (strcmp(name, "quit") == 0) {

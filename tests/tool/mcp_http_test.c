@@ -1,4 +1,5 @@
 #include "mcp_house.h"
+#include "peer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ static struct remote {
     bool changes;     /* says so, as soon as somebody listens */
     int refuses;      /* status of every answer; 0: none */
     int accepts;      /* status of what needs no answer; 0: 202 */
+    int closed;       /* status of an answer to `initialize`; 0: a session */
     unsigned session; /* newest */
     unsigned gets;    /* of streams */
     unsigned calls;
@@ -179,6 +181,8 @@ static void serve_message(struct bl_http_call *call, const struct bl_rpc_message
                           ? "{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{"
                             "\"listChanged\":true}}}"
                           : "{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{}}");
+    } else if (remote.closed != 0 && bl_text_equal(message->method, BL_TEXT("initialize"))) {
+        answer(call, remote.closed, "{}");
     } else if (!remote.modern && bl_text_equal(message->method, BL_TEXT("initialize"))) {
         remote.session++;
         answer_result(call, id,
@@ -312,6 +316,15 @@ static int speaks_legacy(void *argument)
     CHECK_EQUAL(remote.calls, 2);
     close_remote(house);
     CHECK_EQUAL(remote.deletes, 1);
+    /* There is no new one. */
+    remote = (struct remote){.sessions = true};
+    house = open_remote(true);
+    remote.session++;
+    remote.closed = 503;
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
+    CHECK(house->box.result.is_error && house_says(house, "it answered with status 503"));
+    CHECK_EQUAL(remote.calls, 0);
+    close_remote(house);
     return 0;
 }
 
@@ -348,6 +361,50 @@ static int loses(void *argument)
 }
 
 PLAIN(a_stream_of_2026_that_was_cut_is_an_unknown_outcome, loses)
+
+/* The same in the middle of an event, and without a word. */
+static int breaks(void *argument)
+{
+    struct bl_arena arena = {0};
+    (void)argument;
+    struct bl_text discovered = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{"
+                                        "\"supportedVersions\":[\"2026-07-28\"]}}");
+    struct bl_text listed = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":" TOOLS "}");
+    struct bl_text event = peer_chunk(&arena, BL_TEXT("data: {\"jsonrpc\":"));
+    const struct peer_act discover[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND,
+         .bytes = peer_answer(&arena, 200, "application/json", NULL, discovered)},
+        {.type = PEER_END}};
+    const struct peer_act list[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND, .bytes = peer_answer(&arena, 200, "application/json", NULL, listed)},
+        {.type = PEER_END}};
+    const struct peer_act call[] = {
+        {.type = PEER_READ_REQUEST},
+        {.type = PEER_SEND, .bytes = peer_head(&arena, 200, "text/event-stream", NULL)},
+        {.type = PEER_SEND, .bytes = event},
+        {.type = PEER_END}};
+    const struct peer_script scripts[] = {{discover}, {list}, {call}};
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, scripts, BL_COUNT(scripts));
+    struct house *house = house_new(container);
+    house_add_address(house, "far", peer_url(peer, "/mcp"));
+    house_open(house);
+    house_refresh(house);
+    CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
+    CHECK(house->box.result.is_error);
+    CHECK(house_says(
+        house, "outcome unknown: the connection to the MCP server far was lost (transfer closed"));
+    CHECK_EQUAL(peer_requests(peer), 3);
+    house_done(house);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    bl_arena_done(&arena);
+    return 0;
+}
+
+PLAIN(a_connection_that_is_lost_in_an_event_is_an_unknown_outcome, breaks)
 
 static int cancels(void *argument)
 {
@@ -405,6 +462,8 @@ static int refused(void *argument)
     house = open_remote(false);
     CHECK(house_noticed(house, "its answer to tools/list holds no list of tools"));
     close_remote(house);
+    remote = (struct remote){.accepts = 299};
+    close_remote(open_remote(true));
     /* A server that does not accept what needs no answer cannot be used. */
     for (int i = 0; i < 2; i++) {
         remote = (struct remote){.accepts = i == 0 ? 300 : 400};
@@ -520,6 +579,7 @@ SUITE(mcp_http, cmocka_unit_test(a_server_is_asked_through_the_proxy_of_the_envi
       cmocka_unit_test(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew),
       cmocka_unit_test(M2_a_stream_that_was_cut_is_taken_up_after_its_retry_time),
       cmocka_unit_test(a_stream_of_2026_that_was_cut_is_an_unknown_outcome),
+      cmocka_unit_test(a_connection_that_is_lost_in_an_event_is_an_unknown_outcome),
       cmocka_unit_test(a_stopped_call_closes_its_stream_and_the_receipt_says_unknown),
       cmocka_unit_test(a_server_that_refuses_or_is_not_there_is_told_of),
       cmocka_unit_test(changes_of_a_remote_list_are_listened_for));

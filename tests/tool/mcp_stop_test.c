@@ -336,6 +336,38 @@ static int ends_with_session(void *argument)
 
 EACH(the_end_of_the_session_ends_all_servers, ends_with_session)
 
+static int retires(void *argument)
+{
+    struct house *house = house_new(*(enum bl_mechanism *)argument);
+    house->box.options.mcp_grace_ms = 10000;
+    GUEST(house, "idle", "--era", "legacy");
+    GUEST(house, "busy", "--trace", house_path(house, "trace"));
+    begin(house);
+    char input[256];
+    snprintf(input, sizeof input, "{\"until\":\"%s\"}", house_path(house, "go"));
+    visitor_start(&first, house, &nursery, "call_1", "mcp__busy__slow", input);
+    await_call(house, "slow");
+    bl_toolbox_retire(house->box.toolbox);
+    /* Told to end, it does: its grace is not waited for, and it is not killed. */
+    double from_ms = now_ms();
+    while (house_server(house, 0)->process != NULL && now_ms() - from_ms < 5000)
+        bl_sleep(MS);
+    CHECK(house_server(house, 0)->process == NULL);
+    CHECK(house_server(house, 0)->last_end.how != BL_END_STOPPED);
+    CHECK(strcmp(house_state(house, 0), "off") == 0);
+    /* The other one has a call to finish. */
+    box_write(&house->box, "go", "");
+    visitor_await(&first);
+    CHECK_EQUAL(first.code, 0);
+    CHECK(!first.result.is_error && has(first.result.text.data, "done"));
+    CHECK_EQUAL(house->notice_count, 0);
+    visitor_done(&first);
+    end(house);
+    return 0;
+}
+
+PLAIN(a_session_that_retires_ends_its_idle_servers, retires)
+
 /* ---- Trust ---- */
 
 static int stays_off(void *argument)
@@ -420,6 +452,7 @@ SUITE(mcp_stop, IN_EACH(M17_a_server_that_ignores_the_cancel_is_killed_with_its_
       cmocka_unit_test(M19_a_server_that_hangs_in_start_or_list_is_given_up_at_its_limit),
       cmocka_unit_test(M19_a_stop_while_a_server_starts_or_lists_leaves_nothing),
       IN_EACH(the_end_of_the_session_ends_all_servers),
+      cmocka_unit_test(a_session_that_retires_ends_its_idle_servers),
       cmocka_unit_test(M20_an_untrusted_server_of_the_workspace_is_not_started),
       cmocka_unit_test(trust_mcp_starts_the_servers_of_the_workspace),
       cmocka_unit_test(a_call_that_is_stopped_at_any_moment_is_finished_or_gone));

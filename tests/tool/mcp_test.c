@@ -27,6 +27,10 @@ static struct house *open_house(const char *era)
 static int lists_and_calls(void *argument)
 {
     static const char *const eras[] = {"legacy", "modern"};
+    static const char *const said[] = {
+        "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"",
+        "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"belay\",\"version\":",
+        "\"io.modelcontextprotocol/clientCapabilities\":{\"extensions\":{"};
     (void)argument;
     for (size_t i = 0; i < BL_COUNT(eras); i++) {
         struct house *house = open_house(eras[i]);
@@ -46,6 +50,10 @@ static int lists_and_calls(void *argument)
         CHECK(!house->box.result.is_error);
         CHECK(strcmp(box_text(&house->box), "hello") == 0);
         CHECK_EQUAL(house->notice_count, 0);
+        /* Since 2026 each request says who asks. */
+        const char *call = strstr(house_file(house, "trace"), "tools/call ");
+        for (size_t k = 0; CHECK(call != NULL) && k < BL_COUNT(said); k++)
+            CHECK_EQUAL(strstr(call, said[k]) != NULL, i == 1);
         house_done(house);
     }
     return 0;
@@ -66,6 +74,7 @@ static int opens(void *argument)
     for (size_t i = 0; i < BL_COUNT(cases); i++)
         GUEST(house, cases[i].expected, "--era", cases[i].era, "--version", cases[i].version);
     GUEST(house, "unknown", "--version", "1999-01-01");
+    GUEST(house, "rude", "--version", "\\u001f\\u0020~\\u007f\\u0080\\u009f\\u00a0\\u00e4");
     house_open(house);
     house_refresh(house);
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -77,6 +86,8 @@ static int opens(void *argument)
     CHECK(strcmp(house_state(house, 4), "failed") == 0);
     CHECK(house_noticed(house, "MCP server unknown: it cannot be used: it answers with version "
                                "'1999-01-01' of the protocol"));
+    /* Nothing that a terminal would obey. */
+    CHECK(house_noticed(house, "version '  ~   \xC2\xA0\xC3\xA4' of the protocol"));
     house_done(house);
     return 0;
 }
@@ -201,13 +212,20 @@ PLAIN(M14_progress_is_told_and_begins_the_time_of_a_call_anew, progress)
 
 static int asks_back(void *argument)
 {
-    char expected[128];
+    char expected[128], folder[128];
+    const char *const folders[] = {folder, NULL};
     (void)argument;
-    struct house *house = open_house("legacy");
+    struct house *house = house_new(container);
+    snprintf(folder, sizeof folder, "%s/azAZ09-._~ @[`{/:\xC3\xA4", house->box.workspace);
+    house->box.options.folders = folders;
+    GUEST(house, "g", "--trace", house_path(house, "trace"));
+    house_open(house);
+    house_refresh(house);
     snprintf(expected, sizeof expected, "file://%s", house->box.workspace);
     CHECK_EQUAL(house_call(house, "mcp__g__roots", "{}"), 0);
     CHECK(house_says(house, expected));
     CHECK(house_await_file(house, "trace", "\"id\":\"ping-1\""));
+    CHECK(house_await_file(house, "trace", "/azAZ09-._~%20%40%5B%60%7B/%3A%C3%A4\"}]"));
     house_done(house);
     return 0;
 }
@@ -362,6 +380,30 @@ static int dies(void *argument)
     return 0;
 }
 
+static int dies_rarely(void *argument)
+{
+    static const char told[] = "The last that it wrote to standard error:\n";
+    (void)argument;
+    struct house *house = open_house("legacy");
+    uint64_t *deaths_ns = house->box.toolbox->mcp->servers[0].deaths_ns;
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQUAL(house_call(house, "mcp__g__die", "{\"words\":2000}"), 0);
+        CHECK(strcmp(house_state(house, 0), "off") == 0);
+        /* As if that was a minute ago. */
+        for (size_t k = 0; k <= MCP_RESTARTS_MAX; k++)
+            deaths_ns[k] -= deaths_ns[k] != 0 ? MCP_RESTARTS_NS : 0;
+    }
+    /* Of many last words the last. */
+    struct bl_text text = house->box.result.text;
+    ptrdiff_t at = bl_text_find(text, bl_text_from(told));
+    CHECK(at > 0 && text.size - (size_t)at == sizeof told - 1 + 1000);
+    CHECK(bl_text_ends_with(text, BL_TEXT("wlast words")));
+    house_done(house);
+    return 0;
+}
+
+PLAIN(a_server_that_dies_rarely_is_always_started_again, dies_rarely)
+
 PLAIN(M18_a_server_that_dies_is_started_again_three_times_and_no_call_is_repeated, dies)
 
 static int dies_at_start(void *argument)
@@ -403,5 +445,6 @@ SUITE(mcp, cmocka_unit_test(M14_a_server_of_either_era_is_listed_and_called),
       cmocka_unit_test(a_changed_list_acts_at_the_next_call_of_the_model),
       cmocka_unit_test(a_task_is_polled_until_its_end),
       cmocka_unit_test(calls_of_servers_need_permission_by_mode_and_rules),
+      cmocka_unit_test(a_server_that_dies_rarely_is_always_started_again),
       cmocka_unit_test(M18_a_server_that_dies_is_started_again_three_times_and_no_call_is_repeated),
       cmocka_unit_test(a_server_that_cannot_start_is_told_of_and_leaves_the_others_usable));

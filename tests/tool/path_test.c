@@ -59,6 +59,9 @@ static int against_workspace(void *argument)
     CHECK(shows(files, files_path(files, "a/b.txt"), PATH_READ, "a/b.txt"));
     CHECK(shows(files, ".", PATH_READ, "."));
     CHECK(shows(files, "a/", PATH_READ, "a"));
+    files_folder(files, "a/sub");
+    CHECK(shows(files, "a/sub/..", PATH_READ, "a"));
+    CHECK(shows(files, "a/..", PATH_READ, "."));
     CHECK(shows(files, files->workspace, PATH_READ, "."));
     CHECK(resolve(files, "a/b.txt", PATH_READ, &path, &text));
     CHECK(strcmp(path.root->path, files->workspace) == 0);
@@ -273,6 +276,8 @@ static int guarded_links(void *argument)
 static int linked_workspace(void *argument)
 {
     struct files *files = argument;
+    struct tool_path path;
+    const char *text;
     files_put(files, "a.txt", BL_TEXT("x"));
     files_link(files, "work", "../linked");
     const char *given = files_path(files, "a.txt");
@@ -284,6 +289,8 @@ static int linked_workspace(void *argument)
     files->toolbox.workspace = "/";
     files_pin(files);
     CHECK(shows(files, given, PATH_READ, given + 1));
+    CHECK(resolve(files, "/tmp/..", PATH_READ, &path, &text));
+    CHECK(bl_text_equal(path.absolute, BL_TEXT("/")) && bl_text_equal(path.shown, BL_TEXT(".")));
     return 0;
 }
 
@@ -322,6 +329,26 @@ static int open_agrees(void *argument)
             close(other);
     }
     close(root);
+    return 0;
+}
+
+static int open_and_tell(void *argument)
+{
+    int fd = tool_path_open(argument, O_RDONLY);
+    return fd >= 0 ? 0 : -fd;
+}
+
+static int opens_without(void *argument)
+{
+    struct files *files = argument;
+    static const struct {
+        int code, expected;
+    } cases[] = {{ENOSYS, 0}, {EPERM, 0}, {EAGAIN, 0}, {EMFILE, EMFILE}};
+    files_put(files, "a/b.txt", BL_TEXT("x"));
+    struct tool_path path = {.absolute = bl_text_from(files_path(files, "a/b.txt")),
+                             .root = &files->toolbox.roots->workspace};
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        CHECK_EQUAL(files_without_openat2(cases[i].code, open_and_tell, &path), cases[i].expected);
     return 0;
 }
 
@@ -405,6 +432,7 @@ FILES_TEST(a_replaced_folder_is_refused, replaced_folders)
 FILES_TEST(a_link_leads_to_no_guarded_file, guarded_links)
 FILES_TEST(a_workspace_may_be_a_link_or_the_root, linked_workspace)
 FILES_TEST(both_ways_to_open_refuse_the_same, open_agrees)
+FILES_TEST(files_are_opened_where_openat2_is_not_to_be_had, opens_without)
 FILES_TEST(a_link_swapped_in_after_the_check_leads_nowhere, swapped)
 
 SUITE(path, cmocka_unit_test(paths_are_resolved_against_the_workspace),
@@ -419,4 +447,5 @@ SUITE(path, cmocka_unit_test(paths_are_resolved_against_the_workspace),
       cmocka_unit_test(a_link_leads_to_no_guarded_file),
       cmocka_unit_test(a_workspace_may_be_a_link_or_the_root),
       cmocka_unit_test(both_ways_to_open_refuse_the_same),
+      cmocka_unit_test(files_are_opened_where_openat2_is_not_to_be_had),
       cmocka_unit_test(a_link_swapped_in_after_the_check_leads_nowhere));

@@ -26,6 +26,9 @@ static int misfits(void *argument)
     box_init(&box, BL_MECHANISM_NONE);
     box_open(&box);
     bl_arena_init(&arena);
+    /* Without MCP servers there is nothing to make anew. */
+    bl_toolbox_refresh(box.toolbox);
+    CHECK_EQUAL(bl_toolbox_tools(box.toolbox)->offer_count, TOOL_COUNT);
     const struct bl_tool_offer *offer = bl_toolbox_tools(box.toolbox)->offers;
     for (size_t i = 0; i < BL_COUNT(inputs); i++) {
         const struct bl_json *input;

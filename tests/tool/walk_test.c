@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 
 #include "../../src/tool/search.h"
-#include "suite.h"
+#include "files.h"
 
 /* ---- A tree, and what is met in it ----------------------------------------------------------- */
 
@@ -202,9 +203,12 @@ static void folders_larger_than_the_buffer_are_met_whole_and_by_their_rules(void
         put(&scene, name, BL_TEXT(""));
     }
     put(&scene, "large/.gitignore", BL_TEXT("*.o\n"));
+    /* Its rules are read once: one that cannot be is counted once. */
+    assert_int_equal(symlink("nowhere", scene_path(&scene, "large/.ignore")), 0);
     for (unsigned threads = 1; threads <= 4; threads++) {
         walk_with(&scene, threads, true);
         assert_int_equal(scene.met, expected + 20 + 1);
+        assert_int_equal(scene.walk.rules_unreadable, 1);
     }
     scene_end(&scene);
 }
@@ -226,6 +230,30 @@ static void folders_that_cannot_be_read_are_counted(void **state)
     assert_int_equal(scene.met, 1);
     assert_int_equal(scene.walk.folders_unreadable, 1);
     assert_int_equal(chmod(scene_path(&scene, "shut"), 0755), 0);
+    scene_end(&scene);
+}
+
+static int walk_and_tell(void *argument)
+{
+    struct scene *scene = argument;
+    walk_with(scene, 1, false);
+    return (int)(scene->met * 10 + scene->walk.folders_unreadable);
+}
+
+static void folders_are_walked_where_openat2_is_not_to_be_had(void **state)
+{
+    static const struct {
+        int code, met, unreadable;
+    } cases[] = {{ENOSYS, 2, 0}, {EPERM, 2, 0}, {EAGAIN, 2, 0}, {EMFILE, 0, 1}};
+    (void)state;
+    struct scene scene;
+    scene_begin(&scene);
+    make_folder(&scene, "a");
+    put(&scene, "a/x", BL_TEXT(""));
+    put(&scene, "y", BL_TEXT(""));
+    for (size_t i = 0; i < BL_COUNT(cases); i++)
+        assert_int_equal(files_without_openat2(cases[i].code, walk_and_tell, &scene),
+                         cases[i].met * 10 + cases[i].unreadable);
     scene_end(&scene);
 }
 
@@ -361,6 +389,7 @@ SUITE(walk, cmocka_unit_test(every_file_is_met_once_whatever_the_number_of_threa
       cmocka_unit_test(what_belongs_to_a_repository_itself_is_not_met),
       cmocka_unit_test(folders_larger_than_the_buffer_are_met_whole_and_by_their_rules),
       cmocka_unit_test(folders_that_cannot_be_read_are_counted),
+      cmocka_unit_test(folders_are_walked_where_openat2_is_not_to_be_had),
       cmocka_unit_test(a_stop_ends_the_walk_at_the_next_file),
       cmocka_unit_test(what_vanishes_meanwhile_was_never_there),
       cmocka_unit_test(the_shelf_keeps_the_first_whatever_order_they_come_in),
