@@ -325,6 +325,32 @@ static void M20_trust_is_for_the_exact_entry_and_is_remembered(void **state)
     assert_false(bl_mcp_trusted(&moved));
 }
 
+/* An entry that is trusted stays so with the next release. */
+static void M20_the_digest_of_an_entry_is_that_of_all_its_members(void **state)
+{
+    static const char *const arguments[] = {"-a", "b", NULL}, *const variables[] = {"A=1", NULL};
+    static const char *const headers[] = {"H: v", "I: w", NULL}, *const tools[] = {"x*", NULL};
+    (void)state;
+    struct bl_mcp_entry all = {.name = "all",
+                               .source = BL_MCP_OF_WORKSPACE,
+                               .path = "/w.test/.mcp.json",
+                               .command = "run",
+                               .arguments = arguments,
+                               .variables = variables,
+                               .directory = "/dir",
+                               .url = "http://u.test/",
+                               .headers = headers,
+                               .trust = true,
+                               .enabled_tools = tools};
+    struct bl_mcp_entry few = {.name = "few", .source = BL_MCP_OF_USER, .path = "/not/counted"};
+    mcp_entry_seal(&all);
+    mcp_entry_seal(&few);
+    assert_string_equal(all.digest,
+                        "980a90532aea1f64f9d44576a68be9510e103656f44f45101a26daea2c572a5c");
+    assert_string_equal(few.digest,
+                        "a28fd10f8436914718dd26cc7d78be110e299bdf3725368f918e21fe665b5d0b");
+}
+
 static void trust_that_cannot_be_written_is_an_error(void **state)
 {
     struct desk *desk = *state;
@@ -347,4 +373,5 @@ SUITE(mcp_config, AT_DESK(an_entry_is_read_with_all_that_it_may_say),
       AT_DESK(servers_of_a_client_are_read),
       AT_DESK(a_wrong_server_of_a_client_is_refused_with_its_path),
       AT_DESK(M20_trust_is_for_the_exact_entry_and_is_remembered),
+      cmocka_unit_test(M20_the_digest_of_an_entry_is_that_of_all_its_members),
       AT_DESK(trust_that_cannot_be_written_is_an_error));

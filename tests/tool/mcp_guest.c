@@ -46,6 +46,7 @@ static struct pending {
 static struct {
     int64_t due_ms;
     bool cancelled;
+    char end[32]; /* its status then; empty: completed, with a result */
 } tasks[PENDING_MAX];
 static int task_count;
 static bool grown;
@@ -299,6 +300,7 @@ static void make_task(const char *id, const char *input)
     int index = task_count < PENDING_MAX - 1 ? task_count++ : task_count;
     tasks[index].due_ms = now_ms() + number(member(input, "ms"), 0);
     tasks[index].cancelled = false;
+    copy_text(member(input, "end"), tasks[index].end, sizeof tasks[index].end);
     say("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"resultType\":\"task\",\"taskId\":\"%d\","
         "\"status\":\"working\",\"pollIntervalMs\":50,\"ttlMs\":null}}",
         id, index);
@@ -317,6 +319,10 @@ static void get_task(const char *id, const char *params)
         say("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"taskId\":\"%ld\",\"status\":\"working\","
             "\"statusMessage\":\"at it\",\"pollIntervalMs\":50}}",
             id, index);
+    else if (tasks[index].end[0] != '\0')
+        say("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"taskId\":\"%ld\",\"status\":\"%s\","
+            "\"error\":{\"code\":-32001,\"message\":\"no more\"}}}",
+            id, index, tasks[index].end);
     else
         say("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"taskId\":\"%ld\",\"status\":\"completed\""
             ",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"task done\"}]}}}",

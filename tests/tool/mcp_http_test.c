@@ -70,10 +70,16 @@ static void note_header(struct bl_http_call *call, const char *name)
 
 static void note_headers(struct bl_http_call *call)
 {
-    static const char *const names[] = {
-        "MCP-Protocol-Version", "Mcp-Method",       "Mcp-Name",
-        "Mcp-Session-Id",       "Mcp-Param-Region", "Mcp-Param-Flag",
-        "Mcp-Param-Deep",       "Authorization",    "Accept"};
+    static const char *const names[] = {"MCP-Protocol-Version",
+                                        "Mcp-Method",
+                                        "Mcp-Name",
+                                        "Mcp-Session-Id",
+                                        "Mcp-Param-Region",
+                                        "Mcp-Param-Flag",
+                                        "Mcp-Param-Deep",
+                                        "Authorization",
+                                        "Accept",
+                                        "X-Last"};
     remote.last[0] = '\0';
     for (size_t i = 0; i < BL_COUNT(names); i++)
         note_header(call, names[i]);
@@ -241,7 +247,18 @@ static struct bl_nursery nursery;
 static struct house *open_remote(bool ready)
 {
     struct bl_http_server_options options = {.address = "127.0.0.1", .serve = serve};
-    static const char *const headers[] = {"Authorization: Bearer test", NULL};
+    static const char *const headers[] = {"Authorization: Bearer test",
+                                          "X-1: 1",
+                                          "X-2: 2",
+                                          "X-3: 3",
+                                          "X-4: 4",
+                                          "X-5: 5",
+                                          "X-6: 6",
+                                          "X-7: 7",
+                                          "X-8: 8",
+                                          "X-9: 9",
+                                          "X-Last: last",
+                                          NULL};
     struct bl_error error = {0};
     char url[64];
     bl_nursery_init(&nursery, bl_scope_current());
@@ -283,6 +300,7 @@ static int speaks_modern(void *argument)
     CHECK(has_header("MCP-Protocol-Version=2026-07-28;"));
     CHECK(has_header("Mcp-Method=tools/call;") && has_header("Mcp-Name=a tool;"));
     CHECK(has_header("Mcp-Session-Id=;") && has_header("Authorization=Bearer test;"));
+    CHECK(has_header("X-Last=last;"));
     CHECK(has_header("Mcp-Param-Region==?base64?w6Q=?=;"));
     CHECK(has_header("Mcp-Param-Flag=true;") && has_header("Mcp-Param-Deep=-7;"));
     CHECK(has_header("Accept=application/json, text/event-stream;"));

@@ -323,6 +323,34 @@ static int follows_tasks(void *argument)
 
 PLAIN(a_task_is_polled_until_its_end, follows_tasks)
 
+static int tasks_end(void *argument)
+{
+    static const struct {
+        const char *status, *says;
+        bool cancelled; /* it may go on: the server is told that nobody waits */
+    } cases[] = {
+        {"failed", "The MCP server g answered with an error: no more (-32001)", false},
+        {"cancelled", "its task was cancelled, and not by us", false},
+        {"completed", "its task is completed, and has no result", false},
+        {"input_required", "its task wants to be given something (input_required)", true},
+        {"paused", "its task has a status that is not known here", true},
+    };
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        char input[64];
+        struct house *house = open_house("modern");
+        snprintf(input, sizeof input, "{\"end\":\"%s\"}", cases[i].status);
+        CHECK_EQUAL(house_call(house, "mcp__g__task", input), 0);
+        CHECK(house->box.result.is_error && house_says(house, cases[i].says));
+        CHECK_EQUAL(strstr(house_file(house, "trace"), "tasks/cancel ") != NULL,
+                    cases[i].cancelled);
+        house_done(house);
+    }
+    return 0;
+}
+
+PLAIN(a_task_without_a_result_says_why, tasks_end)
+
 /* ---- Permissions ---- */
 
 static int permits(void *argument)
@@ -444,6 +472,7 @@ SUITE(mcp, cmocka_unit_test(M14_a_server_of_either_era_is_listed_and_called),
       cmocka_unit_test(lines_that_are_no_messages_do_no_harm),
       cmocka_unit_test(a_changed_list_acts_at_the_next_call_of_the_model),
       cmocka_unit_test(a_task_is_polled_until_its_end),
+      cmocka_unit_test(a_task_without_a_result_says_why),
       cmocka_unit_test(calls_of_servers_need_permission_by_mode_and_rules),
       cmocka_unit_test(a_server_that_dies_rarely_is_always_started_again),
       cmocka_unit_test(M18_a_server_that_dies_is_started_again_three_times_and_no_call_is_repeated),
