@@ -187,33 +187,55 @@ static void variables_are_put_in_and_what_is_none_stays(void **state)
 
 static void a_wrong_entry_is_left_out_with_its_place_and_the_others_stay(void **state)
 {
+    static const struct {
+        const char *entry, *why;
+    } cases[] = {
+        {"\"a\": {}", ":2:6: it has neither a 'command' nor a 'url'"},
+        {"\"a\": {\"command\": \"c\", \"url\": \"http://x.test\"}",
+         ":2:6: it has both a 'command' and a 'url'"},
+        {"\"a\": {\"command\": \"\"}", ":2:6: its 'command' is empty"},
+        {"\"a\": {\"type\": \"sse\", \"url\": \"http://x.test\"}",
+         ":2:15: the old transport 'sse' is not spoken here; use type http"},
+        {"\"a\": {\"type\": \"pipe\", \"command\": \"c\"}", ":2:15: type must be stdio or http"},
+        {"\"a\": {\"url\": \"ftp://x.test\"}", ":2:14: url must be http://"},
+        {"\"a\": {\"command\": \"${NONE}\"}",
+         ":2:18: the variable NONE is not set (set it, or write ${NONE:-DEFAULT})"},
+        {"\"a\": {\"command\": \"c\", \"args\": \"-x\"}", ":2:31: args must be a list, is "},
+        {"\"a\": {\"command\": \"c\", \"args\": [1]}", ":2:32: args must be text, is "},
+        {"\"a\": {\"command\": \"c\", \"env\": []}", ":2:30: env must be a mapping, is "},
+        {"\"a\": {\"command\": \"c\", \"env\": {\"a=b\": \"c\"}}",
+         ":2:31: this cannot be a name in env"},
+        {"\"a\": {\"command\": \"c\", \"env\": {\"\": \"c\"}}",
+         ":2:31: this cannot be a name in env"},
+        {"\"a\": {\"command\": \"c\", \"cwd\": \"\"}", ":2:30: cwd must not be empty"},
+        {"\"a\": {\"url\": \"http://x.test\", \"headers\": {\"a b\": \"c\"}}",
+         ":2:43: this cannot be a name in headers"},
+        {"\"a\": {\"url\": \"http://x.test\", \"headers\": {\"a\": \"c\\nd: e\"}}",
+         ":2:48: a header has one line"},
+        {"\"a\": {\"command\": \"c\", \"timeout\": \"soon\"}", ":2:"},
+        {"\"a\": {\"command\": \"c\", \"on_cancel\": \"maybe\"}", ":2:"},
+        {"\"a\": \"c\"", ":2:6: a server must be a mapping, is "},
+        {"\"a\": {\"command\": \"c\\u001f\"}", ":2:18: command holds a control character"},
+        {"\"a\\u001f\": {\"command\": \"c\"}", ":2:1: a server's name has 1 to "},
+        {"\"a\\u007f\": {\"command\": \"c\"}", ":2:1: a server's name has 1 to "},
+        {"\"\": {\"command\": \"c\"}", ":2:1: a server's name has 1 to "},
+    };
     struct desk *desk = *state;
-    desk_write(desk, "work/.mcp.json",
-               "{\"mcpServers\": {\n"
-               "  \"none\": {},\n"
-               "  \"both\": {\"command\": \"c\", \"url\": \"http://x.test\"},\n"
-               "  \"old\": {\"type\": \"sse\", \"url\": \"http://x.test\"},\n"
-               "  \"address\": {\"url\": \"ftp://x.test\"},\n"
-               "  \"variable\": {\"command\": \"${NONE}\"},\n"
-               "  \"list\": {\"command\": \"c\", \"args\": \"-x\"},\n"
-               "  \"number\": {\"command\": \"c\", \"args\": [1]},\n"
-               "  \"header\": {\"url\": \"http://x.test\", \"headers\": {\"a b\": \"c\"}},\n"
-               "  \"time\": {\"command\": \"c\", \"timeout\": \"soon\"},\n"
-               "  \"cancel\": {\"command\": \"c\", \"on_cancel\": \"maybe\"},\n"
-               "  \"text\": \"c\",\n"
-               "  \"control\": {\"command\": \"c\\u0001\"},\n"
-               "  \"a\\u001f\": {\"command\": \"c\"},\n"
-               "  \"a\\u007f\": {\"command\": \"c\"},\n"
-               "  \"\": {\"command\": \"c\"},\n"
-               "  \"good one\": {\"command\": \"c\"}\n}}\n");
-    assert_int_equal(desk_read(desk, NULL), 0);
-    assert_int_equal(desk->notice_count, 15);
-    assert_non_null(desk_entry(desk, "good one"));
-    assert_ptr_equal(desk->entries.next, desk->entries.previous);
-    assert_noticed(desk, "MCP: the server 'none' is left out: ");
-    assert_noticed(desk, "work/.mcp.json:2:11: it has neither a 'command' nor a 'url'");
-    assert_noticed(desk, ":6:27: the variable NONE is not set (set it, or write ${NONE:-DEFAULT})");
-    assert_noticed(desk, "use type http");
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"mcpServers\": {\n%s,\n\"good one\": {\"command\": \"c\"}}}\n", cases[i].entry);
+        desk_write(desk, "work/.mcp.json", text);
+        desk->notices[0] = '\0';
+        desk->notice_count = 0;
+        bl_list_init(&desk->entries);
+        assert_int_equal(desk_read(desk, NULL), 0);
+        assert_noticed(desk, cases[i].why);
+        assert_noticed(desk, "MCP: the server '");
+        assert_int_equal(desk->notice_count, 1);
+        assert_non_null(desk_entry(desk, "good one"));
+        assert_ptr_equal(desk->entries.next, desk->entries.previous);
+    }
 }
 
 static void a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error(void **state)
