@@ -91,16 +91,13 @@ static int open_event(struct bl_text event)
     int fd = memfd_create("event", MFD_CLOEXEC);
     size_t written = 0;
     while (fd >= 0 && written < event.size) {
-        ssize_t size = write(fd, event.data + written, event.size - written);
+        /* It is read from the beginning. */
+        ssize_t size = pwrite(fd, event.data + written, event.size - written, (off_t)written);
         if (size <= 0 && errno != EINTR) {
             close(fd);
             return -1;
         }
         written += size > 0 ? (size_t)size : 0;
-    }
-    if (fd >= 0 && lseek(fd, 0, SEEK_SET) < 0) {
-        close(fd);
-        return -1;
     }
     return fd;
 }

@@ -229,7 +229,6 @@ static struct bl_mcp_entry *new_entry(struct bl_arena *arena, struct bl_text nam
     entry->source = source;
     entry->path = path;
     entry->arguments = entry->variables = entry->headers = no_texts();
-    bl_list_init(&entry->link);
     return entry;
 }
 

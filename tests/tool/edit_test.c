@@ -50,6 +50,10 @@ static int replaced(void *argument)
     CHECK(files_says(files, false, " p\n-q\n q\n r\n"));
     edit(files, "b", "p\n", "p\nq\n");
     CHECK(files_says(files, false, " p\n+q\n q\n r\n"));
+    edit(files, "b", "p\n", "p\np\n");
+    CHECK(files_says(files, false, "@@ line 2 @@\n p\n+p\n q\n q\n"));
+    edit(files, "b", "p\np\n", "p\n");
+    CHECK(files_says(files, false, "@@ line 2 @@\n p\n-p\n q\n q\n"));
     edit(files, "src/a.c", "six\n", "six");
     CHECK(files_holds(files, "src/a.c", BL_TEXT("three\nFOUR!\nand more\nfive\nsix")));
     return 0;

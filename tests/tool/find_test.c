@@ -187,6 +187,15 @@ static void braces_are_alternatives_and_names_fit_in_all_folders(void **state)
     for (size_t i = 0; i < BL_COUNT(cases); i++)
         if (set_has(cases[i].source, cases[i].path) != cases[i].fits)
             fail_msg("'%s' on '%s'", cases[i].source, cases[i].path);
+    /* What stands behind the pattern is not part of it. */
+    struct bl_arena arena = {0};
+    struct wild_set set;
+    const char *wrong;
+    struct bl_text source = {"*.{c,h}pp", sizeof "*.{c,h}" - 1};
+    assert_true(wild_set_read(&arena, source, WILD_NO_HIDDEN, &set, &wrong));
+    assert_true(wild_set_match(&set, BL_TEXT("a.h"), 0));
+    assert_false(wild_set_match(&set, BL_TEXT("a.hpp"), 0));
+    bl_arena_done(&arena);
 }
 
 static void broken_patterns_say_what_is_wrong(void **state)

@@ -1,6 +1,8 @@
 /* Hooks, with real commands. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "box.h"
@@ -178,6 +180,16 @@ static int warns(void *argument)
     place->run.directory = "/belay-no-such-folder";
     CHECK_EQUAL(run_one(place, "true"), 0);
     CHECK(bl_text_find(place->warning, BL_TEXT("cannot start: cannot enter the directory")) > 0);
+    /* Where its event cannot be written down, it does not run. */
+    struct rlimit before;
+    CHECK_EQUAL(getrlimit(RLIMIT_FSIZE, &before), 0);
+    sighandler_t handler = signal(SIGXFSZ, SIG_IGN);
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1, before.rlim_max}), 0);
+    int code = run_one(place, "true");
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    CHECK_EQUAL(code, 0);
+    CHECK(bl_text_find(place->warning, BL_TEXT("cannot start: no descriptor for its input")) > 0);
     close_place(place);
     return 0;
 }

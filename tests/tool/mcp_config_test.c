@@ -198,7 +198,7 @@ static void a_wrong_entry_is_left_out_with_its_place_and_the_others_stay(void **
          ":2:15: the old transport 'sse' is not spoken here; use type http"},
         {"\"a\": {\"type\": \"pipe\", \"command\": \"c\"}", ":2:15: type must be stdio or http"},
         {"\"a\": {\"url\": \"ftp://x.test\"}", ":2:14: url must be http://"},
-        {"\"a\": {\"command\": \"${NONE}\"}",
+        {"\"a\": {\"command\": \"c${NONE}\"}",
          ":2:18: the variable NONE is not set (set it, or write ${NONE:-DEFAULT})"},
         {"\"a\": {\"command\": \"c\", \"args\": \"-x\"}", ":2:31: args must be a list, is "},
         {"\"a\": {\"command\": \"c\", \"args\": [1]}", ":2:32: args must be text, is "},
@@ -252,6 +252,23 @@ static void a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error(voi
     desk->error = (struct bl_error){0};
     assert_int_equal(desk_read(desk, desk_path(desk, "missing.json")), BL_ENOENT);
     assert_non_null(strstr(desk->error.message, "missing.json"));
+}
+
+/* So many servers, as a file or as an editor has them; in the arena. */
+static const char *many_servers(struct desk *desk, unsigned count, bool file)
+{
+    struct bl_buffer text;
+    bl_buffer_init(&text, SIZE_MAX);
+    bl_buffer_printf(&text, "%s", file ? "{\"mcpServers\": {" : "[");
+    for (unsigned i = 0; i < count; i++)
+        bl_buffer_printf(&text,
+                         file ? "%s\"s%u\": {\"command\": \"c\"}"
+                              : "%s{\"name\": \"s%u\", \"command\": \"/c\"}",
+                         i > 0 ? "," : "", i);
+    bl_buffer_printf(&text, "%s", file ? "}}" : "]");
+    const char *kept = bl_arena_text(&desk->arena, bl_buffer_text(&text)).data;
+    bl_buffer_done(&text);
+    return kept;
 }
 
 /* ---- What an editor sends ---- */
@@ -313,6 +330,21 @@ static void a_wrong_server_of_a_client_is_refused_with_its_path(void **state)
         assert_int_equal(read_sent(desk, cases[i].servers), BL_EINVAL);
         assert_string_equal(desk->error.target, cases[i].target);
     }
+}
+
+static void more_than_256_servers_are_refused(void **state)
+{
+    struct desk *desk = *state;
+    desk_write(desk, "option.json", many_servers(desk, 256, true));
+    assert_int_equal(desk_read(desk, desk_path(desk, "option.json")), 0);
+    assert_non_null(desk_entry(desk, "s255"));
+    desk_write(desk, "option.json", many_servers(desk, 257, true));
+    assert_int_equal(desk_read(desk, desk_path(desk, "option.json")), BL_EPARSE);
+    assert_non_null(strstr(desk->error.message, "more than 256 servers"));
+    assert_int_equal(read_sent(desk, many_servers(desk, 256, false)), 0);
+    assert_non_null(desk_entry(desk, "s255"));
+    assert_int_equal(read_sent(desk, many_servers(desk, 257, false)), BL_EINVAL);
+    assert_string_equal(desk->error.target, "/256");
 }
 
 /* ---- Trust ---- */
@@ -394,6 +426,7 @@ SUITE(mcp_config, AT_DESK(an_entry_is_read_with_all_that_it_may_say),
       AT_DESK(a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error),
       AT_DESK(servers_of_a_client_are_read),
       AT_DESK(a_wrong_server_of_a_client_is_refused_with_its_path),
+      AT_DESK(more_than_256_servers_are_refused),
       AT_DESK(M20_trust_is_for_the_exact_entry_and_is_remembered),
       cmocka_unit_test(M20_the_digest_of_an_entry_is_that_of_all_its_members),
       AT_DESK(trust_that_cannot_be_written_is_an_error));

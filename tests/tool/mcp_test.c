@@ -215,18 +215,22 @@ static int asks_back(void *argument)
     char expected[128], folder[128];
     const char *const folders[] = {folder, NULL};
     (void)argument;
-    struct house *house = house_new(container);
-    snprintf(folder, sizeof folder, "%s/azAZ09-._~ @[`{/:\xC3\xA4", house->box.workspace);
-    house->box.options.folders = folders;
-    GUEST(house, "g", "--trace", house_path(house, "trace"));
-    house_open(house);
-    house_refresh(house);
-    snprintf(expected, sizeof expected, "file://%s", house->box.workspace);
-    CHECK_EQUAL(house_call(house, "mcp__g__roots", "{}"), 0);
-    CHECK(house_says(house, expected));
-    CHECK(house_await_file(house, "trace", "\"id\":\"ping-1\""));
-    CHECK(house_await_file(house, "trace", "/azAZ09-._~%20%40%5B%60%7B/%3A%C3%A4\"}]"));
-    house_done(house);
+    for (int added = 0; added < 2; added++) {
+        struct house *house = house_new(container);
+        snprintf(folder, sizeof folder, "%s/azAZ09-._~ @[`{/:\xC3\xA4", house->box.workspace);
+        house->box.options.folders = added == 1 ? folders : NULL;
+        GUEST(house, "g", "--trace", house_path(house, "trace"));
+        house_open(house);
+        house_refresh(house);
+        snprintf(expected, sizeof expected, "file://%s", house->box.workspace);
+        CHECK_EQUAL(house_call(house, "mcp__g__roots", "{}"), 0);
+        CHECK(house_says(house, expected));
+        CHECK(house_await_file(house, "trace", "\"id\":\"ping-1\""));
+        snprintf(expected, sizeof expected, "{\"uri\":\"file://%s%s\"}]", house->box.workspace,
+                 added == 1 ? "/azAZ09-._~%20%40%5B%60%7B/%3A%C3%A4" : "");
+        CHECK(house_await_file(house, "trace", expected));
+        house_done(house);
+    }
     return 0;
 }
 
