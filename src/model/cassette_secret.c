@@ -307,16 +307,23 @@ static bool next_value(struct bl_text text, struct bl_text key, size_t *at, stru
     }
 }
 
-/* Adds what of the joined text from `start` to `end` is, in the text itself. */
-static void add_joined(struct bl_buffer *ranges, const struct bl_buffer *segments,
-                       struct bl_text joined, size_t start, size_t end)
+static void add_segment(struct bl_buffer *segments, size_t joined, size_t start)
+{
+    struct segment segment = {joined, start};
+
+    bl_buffer_append(segments, (struct bl_text){(const char *)&segment, sizeof segment});
+}
+
+/* Adds what of the joined text from `start` to `end` is, in the text itself. The last segment is
+ * the end of the joined text. */
+static void add_joined(struct bl_buffer *ranges, const struct bl_buffer *segments, size_t start,
+                       size_t end)
 {
     const struct segment *list = (const struct segment *)(const void *)segments->data;
-    size_t count = segments->size / sizeof(*list);
     bool marked = true;
 
-    for (size_t i = 0; i < count && list[i].joined < end; i++) {
-        size_t stop = i + 1 < count ? list[i + 1].joined : joined.size;
+    for (size_t i = 0; list[i].joined < end; i++) {
+        size_t stop = list[i + 1].joined;
         if (stop <= start)
             continue;
         size_t from = start > list[i].joined ? start : list[i].joined;
@@ -338,14 +345,14 @@ static void find_joined(const struct bl_cassette *cassette, struct bl_text text,
     bl_buffer_init(&segments, SIZE_MAX / 2);
     bl_buffer_init(&found, SIZE_MAX / 2);
     while (next_value(text, key, &at, &value)) {
-        struct segment segment = {joined.size, (size_t)(value.data - text.data)};
-        bl_buffer_append(&segments, (struct bl_text){(const char *)&segment, sizeof segment});
+        add_segment(&segments, joined.size, (size_t)(value.data - text.data));
         bl_buffer_append(&joined, value);
     }
+    add_segment(&segments, joined.size, text.size);
     find_plain(cassette, bl_buffer_text(&joined), &found);
     const struct cassette_range *list = (const struct cassette_range *)(const void *)found.data;
     for (size_t i = 0; i < found.size / sizeof(*list); i++)
-        add_joined(ranges, &segments, bl_buffer_text(&joined), list[i].start, list[i].end);
+        add_joined(ranges, &segments, list[i].start, list[i].end);
     bl_buffer_done(&joined);
     bl_buffer_done(&segments);
     bl_buffer_done(&found);

@@ -168,13 +168,14 @@ static int fetch_from_file(struct bl_config *config, struct config_provider *ent
 static const char *const *quiet_command(struct bl_arena *arena, const char *const *words)
 {
     static const char *const before[] = {"sh", "-c", "exec \"$@\" 2>/dev/null", "sh"};
-    size_t count = 0;
+    size_t word_count = 0;
 
-    while (words[count] != NULL)
-        count++;
-    const char **result = bl_arena_zalloc(arena, (BL_COUNT(before) + count + 1) * sizeof *result);
+    while (words[word_count] != NULL)
+        word_count++;
+    const char **result =
+        bl_arena_zalloc(arena, (BL_COUNT(before) + word_count + 1) * sizeof *result);
     memcpy(result, before, sizeof before);
-    memcpy(result + BL_COUNT(before), words, count * sizeof *result);
+    memcpy(result + BL_COUNT(before), words, word_count * sizeof *result);
     return result;
 }
 

@@ -375,12 +375,14 @@ static void what_is_left_of_a_body_is_json(void **state BL_UNUSED)
          "{\"x\":\"\\nABCDEFG\",\"y\":\"nABCDEFG!\",\"n\":12345678,\"k-nABCDEFG\":[true,null,"
          "1.5,{\"a\":\"tok-en-1\"}]}",
          "{\"t\":\"a\\nABCDEFG\"}");
+    TAKE(cassette, "{}", "{\"u\":\"\\\\u006eABCDEFG\"}");
     close_cassette(cassette);
     struct bl_text file = suite_read_file(path);
     assert_true(bl_text_find(file, BL_TEXT("\"body\":{\"x\":\"\\nABCDEFG\",\"y\":\"[removed]!\","
                                            "\"n\":\"[removed]\",\"k-[removed]\":[true,null,1.5,"
                                            "{\"a\":\"[removed]\"}]}")) > 0);
     assert_true(bl_text_find(file, BL_TEXT("\"text\":\"{\\\"t\\\":\\\"a[removed]\\\"}\"")) > 0);
+    assert_true(bl_text_find(file, BL_TEXT("\"text\":\"{\\\"u\\\":\\\"[removed]\\\"}\"")) > 0);
     bl_free((void *)file.data);
 }
 

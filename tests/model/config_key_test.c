@@ -117,6 +117,46 @@ static void a_key_that_is_needed_and_not_there_is_said(void **state BL_UNUSED)
     assert_int_equal(fetch_key("anthropic").code, 0);
 }
 
+static void check_wanted(const char *name, const char *first, const char *second)
+{
+    struct bl_arena arena = {0};
+    struct bl_config *config = configured_read();
+    const struct bl_provider *provider = name != NULL ? configured_find(name, "m").provider : NULL;
+    const char *const *wanted = bl_config_key_wanted(config, provider, &arena);
+
+    if (first == NULL) {
+        assert_null(wanted);
+    } else {
+        assert_non_null(wanted);
+        assert_string_equal(wanted[0], first);
+        if (second == NULL) {
+            assert_null(wanted[1]);
+        } else {
+            assert_string_equal(wanted[1], second);
+            assert_null(wanted[2]);
+        }
+    }
+    bl_arena_done(&arena);
+}
+
+static void the_variables_that_would_hold_a_key_are_named(void **state BL_UNUSED)
+{
+    configured_write(USER, "providers: {mine: {api: openai, base_url: 'http://127.0.0.1:1/v1', "
+                           "key_env: MY_KEY}, own: {api: anthropic, headers: {X-Api-Key: abcdefgh}}"
+                           ", file: {api: anthropic, key_file: /none}"
+                           ", command: {api: anthropic, key_command: ['false']}}\n");
+    check_wanted(NULL, "ANTHROPIC_API_KEY", "OPENAI_API_KEY");
+    check_wanted("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
+    check_wanted("openai", "OPENAI_API_KEY", NULL);
+    check_wanted("mine", "MY_KEY", NULL);
+    check_wanted("own", NULL, NULL);
+    check_wanted("file", NULL, NULL);
+    check_wanted("command", NULL, NULL);
+    check_wanted("ollama", NULL, NULL);
+    configured_set("OPENAI_API_KEY", secret);
+    check_wanted("openai", NULL, NULL);
+}
+
 static void a_key_that_is_none_is_refused(void **state BL_UNUSED)
 {
     configured_set("OPENAI_API_KEY", "sk-secret two");
@@ -223,6 +263,7 @@ static void a_command_has_five_seconds(void **state BL_UNUSED)
 SUITE(config_key, CONFIGURED(keys_come_from_the_environment),
       CONFIGURED(a_provider_of_ones_own_gets_no_key_of_another),
       CONFIGURED(a_key_that_is_needed_and_not_there_is_said),
+      CONFIGURED(the_variables_that_would_hold_a_key_are_named),
       CONFIGURED(a_key_that_is_none_is_refused), CONFIGURED(keys_come_from_a_file_of_ones_own),
       CONFIGURED(a_file_that_others_can_read_is_refused),
       CONFIGURED(a_file_that_holds_no_key_is_refused), CONFIGURED(keys_come_from_a_command),

@@ -118,6 +118,8 @@ static void prices_that_are_none_are_refused(void **state BL_UNUSED)
         const struct bl_error *error = configured_refused();
         if (strncmp(error->message, cases[i][1], strlen(cases[i][1])) != 0)
             fail_msg("%s: %s", cases[i][0], error->message);
+        if (i == 0)
+            assert_string_equal(error->hint, "like - {match: 'model-*', input: 3, output: 15}");
     }
 }
 
