@@ -289,7 +289,7 @@ static struct bl_text next_cursor(struct lister *lister, const struct bl_json *p
 static int read_pages(struct lister *lister, struct bl_error *error)
 {
     struct bl_text cursor = {0};
-    for (unsigned number = 0; number < MCP_PAGES_MAX; number++) {
+    for (unsigned number = 0;; number++) {
         const struct bl_json *page = NULL;
         int code = ask_page(lister, cursor, &page, error);
         if (code != 0)
@@ -304,9 +304,8 @@ static int read_pages(struct lister *lister, struct bl_error *error)
         cursor = next_cursor(lister, page, number);
         bl_arena_reset(&lister->arena);
         if (cursor.size == 0)
-            break;
+            return 0;
     }
-    return 0;
 }
 
 int mcp_list(struct mcp_server *server, struct mcp_listing **ret_listing, struct bl_error *error)
@@ -323,8 +322,9 @@ int mcp_list(struct mcp_server *server, struct mcp_listing **ret_listing, struct
         mcp_notice(server->toolbox, "MCP server %s: %zu more tools are left out",
                    server->entry->name, lister.left_out - TOLD_MAX);
     if (lister.too_many > 0)
-        mcp_notice(server->toolbox, "MCP server %s: it lists more than %u tools; %zu are left out",
-                   server->entry->name, MCP_TOOLS_MAX, lister.too_many);
+        mcp_notice(server->toolbox, "MCP server %s: it lists more than %u tools; %zu %s left out",
+                   server->entry->name, MCP_TOOLS_MAX, lister.too_many,
+                   lister.too_many == 1 ? "is" : "are");
     bl_map_done(&lister.seen);
     bl_map_done(&lister.cursors);
     bl_arena_done(&lister.arena);

@@ -103,8 +103,6 @@ static struct bl_text bounded(struct bl_arena *arena, struct bl_text text, size_
 {
     struct output_text output;
     struct bl_buffer kept;
-    if (text.size <= maximum)
-        return bl_arena_text(arena, text);
     output_text_init(&output, maximum);
     output_text_add(&output, text);
     output_text_end(&output);

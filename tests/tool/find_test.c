@@ -222,10 +222,11 @@ static void broken_patterns_say_what_is_wrong(void **state)
 /* ---- The tool -------------------------------------------------------------------------------- */
 
 /* A file that was changed so many seconds after the others. */
-static void put_changed(struct files *files, const char *path, long seconds)
+static void put_changed(struct files *files, const char *path, double seconds)
 {
     files_put(files, path, BL_TEXT(""));
-    struct timespec times[2] = {{1700000000 + seconds, 0}, {1700000000 + seconds, 0}};
+    long whole = (long)seconds, rest_ns = (long)((seconds - (double)whole) * 1e9);
+    struct timespec times[2] = {{1700000000 + whole, rest_ns}, {1700000000 + whole, rest_ns}};
     CHECK_EQUAL(utimensat(AT_FDCWD, files_path(files, path), times, 0), 0);
 }
 
@@ -246,6 +247,8 @@ static int newest_first(void *argument)
     put_changed(files, "old.c", 1);
     put_changed(files, "src/new.c", 3);
     put_changed(files, "src/deep/middle.c", 2);
+    put_changed(files, "parts/a", 4.25);
+    put_changed(files, "parts/b", 4.5);
     put_changed(files, "same_b.c", 0);
     put_changed(files, "same_a.c", 0);
     put_changed(files, "other.h", 9);
@@ -254,6 +257,7 @@ static int newest_first(void *argument)
     CHECK(globs(files, "*.c", "src", "src/new.c\nsrc/deep/middle.c\n"));
     CHECK(globs(files, "./*.c", "src", "src/new.c\n"));
     CHECK(globs(files, "*.{py,h}", NULL, "other.h\n"));
+    CHECK(globs(files, "*", "parts", "parts/b\nparts/a\n"));
     CHECK(globs(files, "src/*/*", ".", "src/deep/middle.c\n"));
     CHECK(globs(files, "*.rs", NULL, "No file fits the pattern.\n"));
     CHECK(globs(files, files_path(files, "src/*.c"), NULL, "src/new.c\n"));
@@ -290,7 +294,7 @@ static int bounded(void *argument)
     char name[64];
     for (unsigned i = 0; i < 1234; i++) {
         snprintf(name, sizeof name, "f%u/%04u.txt", i % 10, i);
-        put_changed(files, name, (long)i);
+        put_changed(files, name, i);
     }
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"*.txt\"}"), 0);
     CHECK(files_says(files, false, "f3/1233.txt\nf2/1232.txt\n"));
@@ -327,6 +331,16 @@ static int refused(void *argument)
     CHECK(files_says(files, true, "'..' is in it; give 'path'"));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"/etc/*\"}"), 0);
     CHECK(files_says(files, true, "The pattern is absolute"));
+    CHECK(bl_text_ends_with(files->result.text, BL_TEXT("give 'path' to look elsewhere.")));
+    /* Beside the workspace, the workspace itself, and out of it. */
+    const char *beside = bl_arena_printf(&files->arena, "%s-other/*", files->workspace).data;
+    CHECK_EQUAL(files_call_with(files, &tool_glob, "pattern", beside, NULL), 0);
+    CHECK(files_says(files, true, "The pattern is absolute"));
+    CHECK_EQUAL(files_call_with(files, &tool_glob, "pattern", files->workspace, NULL), 0);
+    CHECK(files_says(files, true, "The pattern is absolute"));
+    CHECK_EQUAL(
+        files_call_with(files, &tool_glob, "pattern", files_path(files, "../outside/*"), NULL), 0);
+    CHECK(files_says(files, true, "'..' is in it; give 'path'"));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"a{b\"}"), 0);
     CHECK(files_says(files, true, "The pattern cannot be used: a '{' has no '}'."));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"a\\u0000b\"}"), 0);

@@ -3,7 +3,7 @@
  *   --era legacy|modern|both   what it answers to (legacy)
  *   --version V                what it answers `initialize` with
  *   --hang start|list|slow     never answers the opening, or tools/list; opens only after 1.2 s
- *   --tools plain|many|circle|endless|big|names|bad|none
+ *   --tools plain|many|circle|endless|big|names|bad|none|NUMBER
  *   --trace FILE               a line for each message that came
  *   --stubborn yes             ignores SIGTERM and the end of its input
  *   --child yes                starts a process in a session of its own that ignores all signals
@@ -273,6 +273,8 @@ static void list_tools(const char *id, const char *params)
         list_bad(id);
     else if (strcmp(options.tools, "none") == 0)
         list_page(id, 0, 0, NULL);
+    else if (options.tools[0] >= '1' && options.tools[0] <= '9')
+        list_page(id, 0, number(options.tools, 0), NULL);
     else
         list_plain(id);
 }

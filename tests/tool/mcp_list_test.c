@@ -34,6 +34,8 @@ static void M15_schemas_that_cannot_be_used_are_refused(void **state)
         "{\"type\":\"array\"}",
         "{\"type\":\"object\",\"$ref\":\"https://schema.test/a\"}",
         "{\"type\":\"object\",\"properties\":{\"a\":{\"anyOf\":[{\"$ref\":\"other.json\"}]}}}",
+        "{\"type\":\"object\",\"$dynamicRef\":\"https://schema.test/a\"}",
+        "{\"type\":\"object\",\"$recursiveRef\":\"other.json\"}",
         /* Headers: no token, a list, a number, twice, below a list, at no argument. */
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"\"}}}",
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"a b\"}}"
@@ -62,6 +64,7 @@ static void schemas_that_can_be_used_are_taken(void **state)
     (void)state;
     assert_string_equal(check("{\"type\":\"object\"}", &tool), "");
     assert_non_null(tool.compiled);
+    assert_true(bl_text_equal(tool.schema, BL_TEXT("{\"type\":\"object\"}")));
     /* Names of arguments, and values, are no keywords. */
     assert_string_equal(check("{\"type\":\"object\",\"properties\":{\"$ref\":{\"type\":\"string\"},"
                               "\"x-mcp-header\":{\"type\":\"string\",\"default\":{\"$ref\":"
@@ -97,9 +100,11 @@ static int bounds(void *argument)
     GUEST(house, "many", "--tools", "many");
     GUEST(house, "big", "--tools", "big");
     GUEST(house, "endless", "--tools", "endless");
+    GUEST(house, "full", "--tools", "512");
+    GUEST(house, "fuller", "--tools", "513");
     house_open(house);
     house_refresh(house);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 6; i++)
         CHECK(strcmp(house_state(house, i), "ready") == 0);
     CHECK_EQUAL(house_server(house, 0)->listing->count, 6);
     CHECK(house_noticed(house, "MCP server circle: its list goes round in a circle"));
@@ -110,7 +115,10 @@ static int bounds(void *argument)
                                "larger than 64 KiB"));
     CHECK_EQUAL(house_server(house, 3)->listing->count, 200);
     CHECK(house_noticed(house, "MCP server endless: its list has more than 100 pages"));
-    CHECK_EQUAL(house->notice_count, 4);
+    CHECK_EQUAL(house_server(house, 4)->listing->count, 512);
+    CHECK_EQUAL(house_server(house, 5)->listing->count, 512);
+    CHECK(house_noticed(house, "MCP server fuller: it lists more than 512 tools; 1 is left out"));
+    CHECK_EQUAL(house->notice_count, 5);
     CHECK_EQUAL(house_call(house, "mcp__many__tool511", "{\"text\":\"usable\"}"), 0);
     CHECK(house_says(house, "usable"));
     house_done(house);

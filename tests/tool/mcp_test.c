@@ -453,6 +453,9 @@ static int dies_at_start(void *argument)
     CHECK(house_noticed(house, "MCP server gone: it cannot be used: it ended by itself (exit code "
                                "5): cannot go on"));
     CHECK(house_noticed(house, "MCP server none: it cannot be used: "));
+    struct bl_mcp_view view;
+    CHECK(bl_toolbox_mcp(house->box.toolbox, 0, &view));
+    CHECK(bl_text_equal(view.why, BL_TEXT("it ended by itself (exit code 5): cannot go on")));
     CHECK_EQUAL(house_call(house, "mcp__good__echo", "{\"text\":\"here\"}"), 0);
     CHECK(house_says(house, "here"));
     /* Not at each call of the model again. */
