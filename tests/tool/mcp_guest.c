@@ -2,6 +2,7 @@
  *
  *   --era legacy|modern|both   what it answers to (legacy)
  *   --version V                what it answers `initialize` with
+ *   --discover MEMBER          "result" or "error" of its answer to `server/discover`
  *   --hang start|list|slow     never answers the opening, or tools/list; opens only after 1.2 s
  *   --tools plain|many|circle|endless|big|names|bad|none|NUMBER
  *   --trace FILE               a line for each message that came
@@ -27,7 +28,7 @@
 #define BUFFER_SIZE (1 << 20)
 
 static struct {
-    const char *era, *version, *hang, *tools, *trace, *exit_code;
+    const char *era, *version, *discover, *hang, *tools, *trace, *exit_code;
     bool stubborn, child, noise;
 } options = {.era = "legacy", .version = NULL, .hang = "", .tools = "plain"};
 
@@ -427,7 +428,9 @@ static void open_legacy(const char *id)
 
 static void discover(const char *id)
 {
-    if (strcmp(options.era, "legacy") == 0)
+    if (options.discover != NULL)
+        say("{\"jsonrpc\":\"2.0\",\"id\":%s,%s}", id, options.discover);
+    else if (strcmp(options.era, "legacy") == 0)
         refuse(id, -32601, "no such method");
     else if (strcmp(options.era, "older") == 0)
         say("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32022,\"message\":\"no\",\"data\":"
@@ -566,6 +569,8 @@ static void read_options(int count, char **arguments)
             options.era = value;
         else if (strcmp(name, "--version") == 0)
             options.version = value;
+        else if (strcmp(name, "--discover") == 0)
+            options.discover = value;
         else if (strcmp(name, "--hang") == 0)
             options.hang = value;
         else if (strcmp(name, "--tools") == 0)

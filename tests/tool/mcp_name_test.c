@@ -80,7 +80,49 @@ static void a_name_that_no_tool_can_have_is_told(void **state)
     assert_false(mcp_name_is_possible((struct bl_text){name, MCP_NAME_SIZE}));
 }
 
+/* ---- Headers ---- */
+
+static void M2_header_values_are_encoded_where_they_must_be(void **state)
+{
+    static const struct {
+        const char *value, *expected;
+    } cases[] = {{"us-west1", "us-west1"},
+                 {"", ""},
+                 {"Hello, \xE4\xB8\x96\xE7\x95\x8C", "=?base64?SGVsbG8sIOS4lueVjA==?="},
+                 {" padded ", "=?base64?IHBhZGRlZCA=?="},
+                 {"line1\nline2", "=?base64?bGluZTEKbGluZTI=?="},
+                 {"=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="}};
+    struct bl_arena arena;
+    (void)state;
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_text value = mcp_header_value(&arena, bl_text_from(cases[i].value));
+        assert_true(bl_text_equal(value, bl_text_from(cases[i].expected)));
+    }
+    bl_arena_done(&arena);
+}
+
+static void a_header_is_named_by_a_token(void **state)
+{
+    char name[129];
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        char text[] = {'a', (char)byte, 'z'};
+        bool fits = byte != 0 && strchr("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+                                        byte) != NULL;
+        suite_fail_if(mcp_header_name_fits((struct bl_text){text, 3}) != fits, "byte %d", byte);
+    }
+    memset(name, 'n', sizeof name);
+    assert_false(mcp_header_name_fits((struct bl_text){name, 0}));
+    assert_true(mcp_header_name_fits((struct bl_text){name, 1}));
+    assert_true(mcp_header_name_fits((struct bl_text){name, 128}));
+    assert_false(mcp_header_name_fits((struct bl_text){name, 129}));
+}
+
 SUITE(mcp_name, cmocka_unit_test(a_name_that_no_tool_can_have_is_told),
       cmocka_unit_test(plain_names_stay_as_they_are),
       cmocka_unit_test(a_name_of_64_fits_and_one_of_65_does_not),
-      cmocka_unit_test(M16_hashed_names_are_short_and_tell_apart_what_is_cut));
+      cmocka_unit_test(M16_hashed_names_are_short_and_tell_apart_what_is_cut),
+      cmocka_unit_test(a_header_is_named_by_a_token),
+      cmocka_unit_test(M2_header_values_are_encoded_where_they_must_be));

@@ -94,6 +94,49 @@ static int opens(void *argument)
 
 PLAIN(the_version_is_the_newest_that_both_speak_and_an_unknown_one_is_told, opens)
 
+#define REFUSED(code, supported)                                                                   \
+    "\"error\":{\"code\":" code ",\"message\":\"no\",\"data\":{\"supported\":[" supported "]}}"
+#define SPEAKS(versions) "\"result\":{\"supportedVersions\":[" versions "]}"
+
+/* Whatever it says of the versions that it speaks: it is opened by `initialize`, or told of. */
+static int discovers(void *argument)
+{
+    static const struct {
+        const char *says, *asked, *why;
+    } cases[] = {
+        {REFUSED("-32601", ""), "2025-11-25", NULL},
+        {REFUSED("-32022", "\"2025-03-26\",\"2025-06-18\""), "2025-06-18", NULL},
+        {SPEAKS("\"2025-03-26\""), "2025-03-26", NULL},
+        {"\"result\":{}", "2025-11-25", NULL},
+        {REFUSED("-32022", "\"2026-07-28\""), "2025-11-25", NULL},
+        {REFUSED("-32022", "\"1999-01-01\""), NULL, "it refuses our version of the protocol: no"},
+        {REFUSED("-32020", "\"2025-06-18\""), NULL, "it refuses our version of the protocol: no"},
+        {REFUSED("-32021", ""), NULL, "it refuses our version of the protocol: no"},
+        {SPEAKS("\"1999-01-01\""), NULL, "it speaks no version of the protocol that we do"},
+    };
+    (void)argument;
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        char asked[64];
+        struct house *house = house_new(container);
+        GUEST(house, "g", "--discover", cases[i].says, "--trace", house_path(house, "trace"));
+        house_open(house);
+        house_refresh(house);
+        if (cases[i].why != NULL) {
+            CHECK(strcmp(house_state(house, 0), "failed") == 0);
+            CHECK(house_noticed(house, cases[i].why));
+            CHECK(strstr(house_file(house, "trace"), "initialize ") == NULL);
+        } else {
+            CHECK(strcmp(house_state(house, 0), "ready") == 0);
+            snprintf(asked, sizeof asked, "\"protocolVersion\":\"%s\"", cases[i].asked);
+            CHECK(strstr(house_file(house, "trace"), asked) != NULL);
+        }
+        house_done(house);
+    }
+    return 0;
+}
+
+PLAIN(a_server_is_opened_as_it_says_or_told_of, discovers)
+
 static int opens_slowly(void *argument)
 {
     (void)argument;
@@ -470,6 +513,7 @@ PLAIN(a_server_that_cannot_start_is_told_of_and_leaves_the_others_usable, dies_a
 
 SUITE(mcp, cmocka_unit_test(M14_a_server_of_either_era_is_listed_and_called),
       cmocka_unit_test(the_version_is_the_newest_that_both_speak_and_an_unknown_one_is_told),
+      cmocka_unit_test(a_server_is_opened_as_it_says_or_told_of),
       cmocka_unit_test(a_modern_server_that_is_slow_to_begin_is_not_taken_for_an_old_one),
       cmocka_unit_test(the_era_of_a_server_is_remembered),
       cmocka_unit_test(M14_text_images_structure_and_errors_come_back),
