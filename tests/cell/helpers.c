@@ -498,9 +498,10 @@ bool house_process_lives(int64_t pid)
     return pid > 0 && read_process((long)pid, name, sizeof name, &parent);
 }
 
+/* A minute: workers are nice, and wait for all others on a machine that is busy. */
 bool house_until(bool (*holds)(void *argument), void *argument)
 {
-    for (unsigned i = 0; i < 10000 && !holds(argument); i++)
+    for (unsigned i = 0; i < 60000 && !holds(argument); i++)
         bl_sleep(BL_NS_PER_MS);
     return holds(argument);
 }
