@@ -44,6 +44,8 @@ static void the_parts_of_a_result_become_one_text(void **state)
         {TWICE("\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"" DOT "\"",
                "\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"" DOT "\""),
          "[image image/png, 8 bytes]\n[image image/png, 8 bytes]", 2, false},
+        {PART("\"type\":\"image\",\"mimeType\":\"image/bmp\",\"data\":\"" DOT "\""),
+         "[image image/bmp, 8 bytes: left out, models take png, jpeg, gif and webp]", 0, false},
         {"{\"structuredContent\":{\"a\":[1]}}", "{\"a\":[1]}", 0, false},
         {"{\"content\":[{" TEXT("a") "}],\"structuredContent\":{\"a\":1}}", "a", 0, false},
         {"{\"content\":[{" TEXT("a") "}],\"isError\":true}", "a", 0, true},
@@ -87,6 +89,11 @@ static void a_result_that_is_too_long_has_its_head_and_tail(void **state)
         assert_true(bl_text_ends_with(result.text, BL_TEXT("x>")));
         text[size - 1] = 'x';
     }
+    /* Names are cut, too. */
+    text[201] = '\0';
+    const char *json = bl_arena_printf(&arena, PART("\"type\":\"%s\""), text).data;
+    struct bl_text expected = bl_arena_printf(&arena, "[%.200s; left out]", text);
+    assert_true(bl_text_equal(fill(&arena, json, 1000).text, expected));
     bl_arena_done(&arena);
 }
 
