@@ -21,7 +21,7 @@ static struct remote {
     bool sessions;    /* hands out ids, and knows only the newest */
     bool streams;     /* answers calls by events */
     bool cuts;        /* and ends the stream before the answer, once for each call */
-    bool mute;        /* and streams that are taken up end at once */
+    bool mute;        /* and those taken up end at once, the first with an event */
     bool listless;    /* its list of tools is none */
     bool silent;      /* calls are never answered */
     bool changes;     /* says so, as soon as somebody listens */
@@ -153,6 +153,8 @@ static void serve_get(struct bl_http_call *call)
         snprintf(id, sizeof id, "%u", remote.calls + 3);
         if (!remote.mute)
             send_answer_event(call, id, "e3");
+        else if (remote.gets == 1)
+            bl_http_call_write(call, BL_TEXT("id: e4\ndata:\n\n"));
     } else {
         bl_http_call_write(call, BL_TEXT("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
                                          "tools/list_changed\"}\n\n"));
@@ -365,7 +367,8 @@ static int resumes(void *argument)
     remote.gets = 0;
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
     CHECK(house->box.result.is_error && house_says(house, "its stream ended without an answer"));
-    CHECK_EQUAL(remote.gets, 5);
+    CHECK_EQUAL(remote.gets, 1 + 5);
+    CHECK(strcmp(remote.resumed, "e4") == 0);
     close_remote(house);
     /* There was no session to end. */
     CHECK_EQUAL(remote.deletes, 0);
