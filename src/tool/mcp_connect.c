@@ -193,7 +193,7 @@ int mcp_connect(struct mcp_server *server, struct bl_error *error)
     if (discovered == DISCOVERED_AGAIN)
         discovered = discover(server, MCP_DISCOVER_NS, &version, error);
     if (discovered == DISCOVERED_NOTHING)
-        return error->code != 0 ? error->code : BL_ECANCELED;
+        return error->code;
     int code = 0;
     if (discovered != DISCOVERED_MODERN) {
         if (version == NULL)

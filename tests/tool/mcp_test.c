@@ -83,7 +83,10 @@ static int opens(void *argument)
         if (CHECK(view.protocol != NULL))
             CHECK(strcmp(view.protocol, cases[i].expected) == 0);
     }
+    struct bl_mcp_view unknown;
     CHECK(strcmp(house_state(house, 4), "failed") == 0);
+    CHECK(bl_toolbox_mcp(house->box.toolbox, 4, &unknown));
+    CHECK(bl_text_starts_with(unknown.why, BL_TEXT("it answers with version '1999-01-01' of the")));
     CHECK(house_noticed(house, "MCP server unknown: it cannot be used: it answers with version "
                                "'1999-01-01' of the protocol"));
     /* Nothing that a terminal would obey. */

@@ -551,28 +551,6 @@ static void a_name_of_no_tool_is_refused_with_a_suggestion(void **state)
     assert_string_equal(error.name, "unknown_tool");
 }
 
-static int cancels_none(void *argument)
-{
-    static struct box box;
-    struct bl_buffer receipt;
-    (void)argument;
-    box_init(&box, BL_MECHANISM_NONE);
-    box_open(&box);
-    box_begin(&box);
-    bl_buffer_init(&receipt, SIZE_MAX);
-    CHECK_EQUAL(bl_activities_cancel(&box.activities, "job_1", "test", &receipt), BL_ENOENT);
-    CHECK_EQUAL(receipt.size, 0);
-    bl_buffer_done(&receipt);
-    box_done(&box);
-    return 0;
-}
-
-static void what_does_not_run_is_not_cancelled(void **state)
-{
-    (void)state;
-    run_in_loop(cancels_none, NULL);
-}
-
 SUITE(toolbox, cmocka_unit_test(the_offered_schema_refuses_what_bash_cannot_run),
       cmocka_unit_test(an_input_that_does_not_fit_is_not_run),
       cmocka_unit_test(a_command_that_no_system_takes_is_refused),
@@ -587,5 +565,4 @@ SUITE(toolbox, cmocka_unit_test(the_offered_schema_refuses_what_bash_cannot_run)
       cmocka_unit_test(further_folders_are_writable_in_the_sandbox_too),
       cmocka_unit_test(a_variable_that_is_allowed_reaches_commands),
       cmocka_unit_test(always_means_calls_like_this_one),
-      cmocka_unit_test(a_name_of_no_tool_is_refused_with_a_suggestion),
-      cmocka_unit_test(what_does_not_run_is_not_cancelled));
+      cmocka_unit_test(a_name_of_no_tool_is_refused_with_a_suggestion));
