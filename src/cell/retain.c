@@ -62,7 +62,7 @@ static struct cell *choose(const struct bl_cell_host *host, bool by_bytes)
     }
     BL_LIST_EACH (link, &host->ended) {
         struct cell *cell = BL_CONTAINER(link, struct cell, ended_link);
-        if (cell->session == most && !cell->evicting)
+        if (cell->session == most)
             return cell;
     }
     return NULL;
@@ -76,7 +76,7 @@ static struct cell *choose_old(const struct bl_cell_host *host)
         struct cell *cell = BL_CONTAINER(link, struct cell, ended_link);
         if (now - cell->ended_ns <= host->record_ns_max)
             return NULL;
-        if (!cell->evicting && !cell->session->closing)
+        if (!cell->session->closing)
             return cell;
     }
     return NULL;
