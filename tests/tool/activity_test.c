@@ -1,6 +1,8 @@
 #include "../../src/tool/parts.h"
 #include "fibers.h"
 
+#include <stdio.h>
+
 static void an_activity_is_named_by_what_holds_it(void **state)
 {
     static const struct {
@@ -83,8 +85,7 @@ static const char *cancel(const char *id, int *ret_code)
     struct bl_buffer receipt;
     bl_buffer_init(&receipt, SIZE_MAX);
     *ret_code = bl_activities_cancel(&activities, id, "test", &receipt);
-    bl_text_into(text, sizeof text, receipt.size > 0 ? receipt.data : "");
-    text[receipt.size] = '\0';
+    snprintf(text, sizeof text, BL_TEXT_FORMAT, BL_TEXT_ARG(bl_buffer_text(&receipt)));
     bl_buffer_done(&receipt);
     return text;
 }
