@@ -149,6 +149,15 @@ static int permits(void *argument)
     CHECK(box_permit(&box, "echo x", reason, sizeof reason));
     CHECK(!box_permit(&box, "rm x", reason, sizeof reason));
     CHECK(strstr(reason, "no rule allows 'rm x'; not in a sandbox here") != NULL);
+    /* Of a long command 80 bytes are shown. */
+    char command[82], expected[128];
+    for (size_t size = 80; size <= 81; size++) {
+        snprintf(command, sizeof command, "rm %0*d", (int)size - 3, 0);
+        snprintf(expected, sizeof expected, "no rule allows '%.80s%s'; ", command,
+                 size == 81 ? "…" : "");
+        CHECK(!box_permit(&box, command, reason, sizeof reason));
+        CHECK(strstr(reason, expected) != NULL);
+    }
     box_done(&box);
     return 0;
 }
