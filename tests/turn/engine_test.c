@@ -1,8 +1,5 @@
 #include "stage.h"
 
-#include <pthread.h>
-#include <stdio.h>
-
 SCENE(completes_a_turn)
 {
     static const char *const commands[] = {"a", "b", NULL}, *const tools[] = {"c", NULL};
@@ -250,21 +247,6 @@ SCENE(answer_without_an_end_is_an_error)
     return 0;
 }
 
-SCENE(answer_with_too_many_calls_is_an_error)
-{
-    stage_line(stage, (struct line){.tool = "work", .calls = 128});
-    stage_line(stage, (struct line){.say = "done"});
-    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
-    CHECK_EQUAL(stage->tool_calls, 128);
-    stage_line(stage, (struct line){.tool = "work", .calls = 129});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_ERROR);
-    CHECK_EQUAL(result->error.code, BL_ELIMIT);
-    CHECK_EQUAL(stage->tool_calls, 128);
-    stage_check_agreement(stage, result);
-    return 0;
-}
-
 SCENE(stop_for_the_budget_is_max_budget_reached)
 {
     struct stopper stopper;
@@ -293,193 +275,6 @@ SCENE(cut_answer_is_spent_by_estimate_and_shown_as_far_as_it_came)
     CHECK_EQUAL(result->spent.usage.input_tokens, 9);
     CHECK_EQUAL(result->spent.usage.output_tokens, 3);
     CHECK_EQUAL(bl_usage_total(&stage->session.usage), 0);
-    return 0;
-}
-
-SCENE(tools_run_and_their_results_go_back)
-{
-    stage->tool_ns = 20 * MS;
-    stage_line(stage, (struct line){.say = "look", .tool = "work", .calls = 2});
-    stage_line(stage, (struct line){.say = "found"});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
-    CHECK_EQUAL(stage->tool_calls, 2);
-    CHECK_EQUAL(result->duration_ms, 40);
-    CHECK(has(result->json, "\"duration_ms\":40,"));
-    CHECK(has(result->json, "\"steps\":[{\"id\":\"call_1_0\",\"tool\":\"work\",\"status\":\"ok\","
-                            "\"ms\":20}"));
-    CHECK(has(bl_text_from(stage->turns[0].messages),
-              "\"type\":\"tool_result\",\"id\":\"call_1_1\""));
-    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_STARTED), 2);
-    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_OUTPUT), 2);
-    CHECK_EQUAL(stage_told(stage, BL_EVENT_TOOL_ENDED), 2);
-    stage_check_agreement(stage, result);
-    return 0;
-}
-
-static struct bl_scope *call_scope;
-
-static void remember_call(struct stage *stage, const struct bl_event *event)
-{
-    (void)stage;
-    if (event->type == BL_EVENT_TOOL_STARTED)
-        call_scope = event->call->scope;
-}
-
-static int stop_call_main(void *argument)
-{
-    int code = bl_sleep(5 * MS);
-    (void)argument;
-    bl_scope_stop(call_scope, BL_STOP_USER, "test");
-    return code;
-}
-
-SCENE(one_call_can_be_stopped_and_the_turn_goes_on)
-{
-    struct bl_nursery nursery;
-
-    stage->tool_ns = 60 * BL_NS_PER_S;
-    stage->on_event = remember_call;
-    stage_line(stage, (struct line){.tool = "work"});
-    stage_line(stage, (struct line){.say = "without it"});
-    bl_nursery_init(&nursery, bl_scope_current());
-    bl_nursery_spawn(&nursery, NULL, "stop", stop_call_main, NULL, NULL);
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    bl_nursery_done(&nursery);
-    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
-    CHECK_EQUAL(result->error.code, 0);
-    CHECK(has(result->json, "\"status\":\"stopped\""));
-    CHECK(has(bl_text_from(stage->turns[0].messages), "half, then stopped"));
-    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
-    CHECK_EQUAL(result->receipt.size, 0);
-    stage_check_agreement(stage, result);
-    return 0;
-}
-
-SCENE(stopped_tool_is_in_the_receipt_of_the_run)
-{
-    struct stopper stopper;
-
-    stage->tool_ns = 60 * BL_NS_PER_S;
-    stage_line(stage, (struct line){.tool = "work", .calls = 2});
-    stop_after(&stopper, stage, 5 * MS, BL_STOP_SIGNAL);
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    bl_nursery_done(&stopper.nursery);
-    CHECK_EQUAL(result->end, BL_TURN_CANCELLED);
-    CHECK(has(result->receipt, "{\"kind\":\"tool\",\"id\":\"call_1_0\",\"name\":\"work\",\"fate\":"
-                               "\"aborted\""));
-    CHECK_EQUAL(stage->tool_calls, 1);
-    CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
-    CHECK(bl_text_equal(bl_text_from(stage->stored_receipt), result->receipt));
-    stage_check_agreement(stage, result);
-    return 0;
-}
-
-SCENE(denied_call_is_a_result_and_a_record)
-{
-    stage->tool_deny = true;
-    stage_line(stage, (struct line){.tool = "work"});
-    stage_line(stage, (struct line){.say = "then not"});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
-    CHECK_EQUAL(stage->tool_calls, 0);
-    CHECK(has(result->json,
-              "\"permission_denials\":[{\"tool_name\":\"work\",\"reason\":\"the stage "
-              "says no\"}]"));
-    CHECK(has(bl_text_from(stage->turns[0].messages), "Not permitted: the stage says no"));
-    return 0;
-}
-
-SCENE(failure_of_the_runtime_in_a_tool_is_an_error)
-{
-    stage->tool_fails = true;
-    stage_line(stage, (struct line){.tool = "work"});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_ERROR);
-    CHECK_EQUAL(result->error.kind, BL_KIND_TOOL);
-    stage_check_agreement(stage, result);
-    return 0;
-}
-
-SCENE(step_limit_stops_the_call_that_would_exceed_it)
-{
-    stage->engine.limits.max_steps = 2;
-    stage_line(stage, (struct line){.tool = "work", .calls = 2});
-    stage_line(stage, (struct line){.tool = "work"});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_MAX_STEPS);
-    CHECK_EQUAL(stage->tool_calls, 2);
-    CHECK_EQUAL(stage->turn_count, 0);
-    stage_check_agreement(stage, result);
-    return 0;
-}
-
-SCENE(step_limit_synthesizes_with_one_more_call_without_tools)
-{
-    stage->engine.limits.max_steps = 1;
-    stage->engine.limits.synthesize = true;
-    stage_line(stage, (struct line){.tool = "work", .calls = 3});
-    stage_line(stage, (struct line){.say = "so far"});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
-    CHECK(stage->saw_forbidden);
-    CHECK_EQUAL(stage->tool_calls, 1);
-    CHECK(has(bl_text_from(stage->turns[0].messages), "Not run: the limit"));
-    stage_line(stage, (struct line){.tool = "work", .calls = 2});
-    stage_line(stage, (struct line){.tool = "work"});
-    CHECK_EQUAL(stage_turn(stage, "again")->end, BL_TURN_MAX_STEPS);
-    return 0;
-}
-
-SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
-{
-    struct line broken = {.tool = "work", .input = "{\"a\":", .invalid = "?"};
-
-    stage_line(stage, broken);
-    stage_line(stage, (struct line){.tool = "no-such-tool"});
-    stage_line(stage, (struct line){.tool = "work"});
-    stage_line(stage, (struct line){.tool = "work", .input = "[1]"});
-    stage_line(stage, (struct line){.say = "ok"});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
-    CHECK_EQUAL(stage->tool_calls, 1);
-    CHECK(has(bl_text_from(stage->turns[0].messages), "there is no tool 'no-such-tool'"));
-    CHECK(has(result->json, "\"tool\":\"no-such-tool\",\"status\":\"invalid\",\"ms\":0}"));
-    for (int i = 0; i < 4; i++)
-        stage_line(stage, broken);
-    result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_ERROR);
-    CHECK(has(result->json, "\"code\":\"bad_response\""));
-    CHECK_EQUAL(stage->requests, 5 + 3);
-    return 0;
-}
-
-SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
-{
-    static const char text[] =
-        "{\"type\":\"object\",\"required\":[\"n\"],\"additionalProperties\":{\"type\":\"number\"}}";
-    struct bl_tool_offer offer = stage->tools.offers[0];
-    struct bl_json_schema *schema = NULL;
-    const struct bl_json *source;
-
-    CHECK_EQUAL(bl_json_read(&stage->arena, bl_text_from(text), NULL, &source, NULL), 0);
-    CHECK_EQUAL(bl_json_schema_new(source, &schema, NULL), 0);
-    offer.compiled = schema;
-    stage->tools.offers = &offer;
-    stage_line(stage, (struct line){.tool = "work"});
-    stage_line(stage, (struct line){.tool = "work",
-                                    .input = "{\"n\":\"\",\"a\":\"\",\"b\":\"\",\"c\":\"\","
-                                             "\"d\":\"\",\"e\":\"\"}"});
-    stage_line(stage, (struct line){.tool = "work", .input = "{\"n\":1}"});
-    stage_line(stage, (struct line){.say = "ok"});
-    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
-    CHECK_EQUAL(stage->tool_calls, 1);
-    struct bl_text messages = bl_text_from(stage->turns[0].messages);
-    CHECK(has(messages, "schema: it missing required property \\\"n\\\".\""));
-    /* The first five of six. */
-    CHECK(has(messages, "schema: /n must be a number, is \\\"\\\"; /a must be"));
-    CHECK(has(messages, "; /d must be a number, is \\\"\\\".\""));
-    bl_json_schema_free(schema);
     return 0;
 }
 
@@ -648,43 +443,8 @@ SCENE(without_a_store_a_turn_is_in_memory_alone)
     return 0;
 }
 
-static const struct bl_json_schema *shape(struct stage *stage, const char *text)
-{
-    const struct bl_json *source;
-    struct bl_json_schema *schema = NULL;
-
-    CHECK_EQUAL(bl_json_read(&stage->arena, bl_text_from(text), NULL, &source, NULL), 0);
-    CHECK_EQUAL(bl_json_schema_new(source, &schema, NULL), 0);
-    stage->engine.schema = schema;
-    stage->engine.schema_text = bl_text_from(text);
-    return schema;
-}
-
-SCENE(structured_answers_are_repaired_inside_the_turn)
-{
-    shape(stage, "{\"type\":\"object\",\"required\":[\"n\"]}");
-    stage_line(stage, (struct line){.say = "sure!", .output_tokens = 1});
-    stage_line(stage, (struct line){.say = "{\"m\":1}", .output_tokens = 1});
-    stage_line(stage, (struct line){.say = "{\"n\":1}", .output_tokens = 1});
-    struct bl_turn_result *result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
-    CHECK(bl_text_equal(result->output, BL_TEXT("{\"n\":1}")));
-    CHECK_EQUAL(result->usage.output_tokens, 3);
-    CHECK(strstr(stage->newest_text, "does not have the shape") != NULL);
-    for (int i = 0; i < 3; i++)
-        stage_line(stage, (struct line){.say = "still not"});
-    result = stage_turn(stage, "go");
-    CHECK_EQUAL(result->end, BL_TURN_ERROR);
-    CHECK_EQUAL(result->error.kind, BL_KIND_PARSE);
-    CHECK_EQUAL(stage->requests, 6);
-    CHECK_EQUAL(stage->turn_count, 1);
-    bl_json_schema_free((struct bl_json_schema *)(uintptr_t)stage->engine.schema);
-    return 0;
-}
-
 SUITE(engine, cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(answer_without_an_end_is_an_error),
-      cmocka_unit_test(answer_with_too_many_calls_is_an_error),
       cmocka_unit_test(stop_set_before_entry_returns_cancelled_with_all_state_as_before),
       cmocka_unit_test(stop_while_the_output_is_made_is_honoured_at_the_output_checkpoint),
       cmocka_unit_test(stop_after_the_claim_is_not_observed_by_this_turn_and_is_by_the_next),
@@ -698,15 +458,6 @@ SUITE(engine, cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(deadline_is_timeout_and_everything_else_is_not),
       cmocka_unit_test(stop_for_the_budget_is_max_budget_reached),
       cmocka_unit_test(cut_answer_is_spent_by_estimate_and_shown_as_far_as_it_came),
-      cmocka_unit_test(tools_run_and_their_results_go_back),
-      cmocka_unit_test(one_call_can_be_stopped_and_the_turn_goes_on),
-      cmocka_unit_test(stopped_tool_is_in_the_receipt_of_the_run),
-      cmocka_unit_test(denied_call_is_a_result_and_a_record),
-      cmocka_unit_test(failure_of_the_runtime_in_a_tool_is_an_error),
-      cmocka_unit_test(step_limit_stops_the_call_that_would_exceed_it),
-      cmocka_unit_test(step_limit_synthesizes_with_one_more_call_without_tools),
-      cmocka_unit_test(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error),
-      cmocka_unit_test(input_that_does_not_fit_the_schema_is_told_and_not_run),
       cmocka_unit_test(P32_context_that_overflows_loses_its_older_half_once_a_turn),
       cmocka_unit_test(call_that_a_limit_of_cost_does_not_cover_is_max_budget_reached),
       cmocka_unit_test(failed_call_that_may_be_billed_is_spent_with_its_whole_reservation),
@@ -714,5 +465,4 @@ SUITE(engine, cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(P33_P34_refusal_is_an_error_and_a_cut_by_the_limit_is_not),
       cmocka_unit_test(store_that_refuses_makes_it_an_error_with_memory_as_before),
       cmocka_unit_test(store_that_cannot_say_leaves_the_session_to_be_opened_again),
-      cmocka_unit_test(without_a_store_a_turn_is_in_memory_alone),
-      cmocka_unit_test(structured_answers_are_repaired_inside_the_turn));
+      cmocka_unit_test(without_a_store_a_turn_is_in_memory_alone));
