@@ -21,17 +21,6 @@ static void stay(void)
     bl_sleep(1000 * BL_NS_PER_S);
 }
 
-static struct bl_store *open_role_store(void)
-{
-    struct bl_store *store = NULL;
-    int code = bl_store_open(role_place.path, &store, NULL);
-    if (code != 0) {
-        report("no store");
-        stay();
-    }
-    return store;
-}
-
 static void report_commit(struct holding *holding, const char *turn_id)
 {
     int code = begin_turn(holding, turn_id);
@@ -166,39 +155,6 @@ static void play_sync_hangs(struct bl_store *store, struct holding *holding)
     report("%d %s '%s'", recovery->owner_died, recovery->last_turn, recovery->cut_off);
 }
 
-/* Turns that are large enough to be moved from the log into the file on the way. The n-th sync
- * fails, from the making of the file on. */
-static int play_nth_sync(void)
-{
-    struct bl_settlement settlement;
-    struct holding holding;
-    struct bl_buffer events;
-    char turn_id[BL_ID_SIZE];
-    int64_t spared = 0;
-    bl_text_to_int64(bl_text_from(role_argument), &spared);
-    arm("faulty_syncs_spared", (int)spared);
-    arm("faulty_syncs", 1);
-    bl_buffer_init(&events, SIZE_MAX / 2);
-    while (events.size < (size_t)1500 * 1024)
-        bl_buffer_append(&events, BL_TEXT("{\"type\":\"warning\",\"text\":\"so much to say\"}\n"));
-    struct bl_store *store = open_role_store();
-    int code = hold(&holding, store, "alpha");
-    if (code != 0)
-        report("no session");
-    for (int i = 1; i <= 8 && code == 0; i++) {
-        snprintf(turn_id, sizeof turn_id, "turn_%d", i);
-        int answer = begin_turn(&holding, turn_id);
-        fill_settlement(&settlement, turn_id);
-        settlement.events = bl_buffer_text(&events);
-        if (answer == 0)
-            answer = holding.table->commit(holding.table->context, &settlement, NULL);
-        report("%s %s", turn_id, bl_error_name(answer));
-    }
-    report("over");
-    stay();
-    return 0;
-}
-
 /* A disk of one megabyte, in a mount namespace of its own. */
 static int play_full(void)
 {
@@ -212,7 +168,7 @@ static int play_full(void)
         return 0;
     }
     report("mounted");
-    struct bl_store *store = open_role_store();
+    struct bl_store *store = store_at(&role_place);
     CHECK_EQUAL(hold(&large, store, "large"), 0);
     CHECK_EQUAL(hold(&small, store, "small"), 0);
     add_turn(&large, "turn_1");
@@ -253,7 +209,7 @@ static int play_limited(void)
     struct bl_settlement settlement;
     struct bl_buffer events;
     struct bl_error error = {0};
-    struct bl_store *store = open_role_store();
+    struct bl_store *store = store_at(&role_place);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
     CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
@@ -298,15 +254,13 @@ int role_faults(void *argument)
                  {"group-fails", play_group_fails}, {"sync-hangs", play_sync_hangs}};
     const char *name = argument;
     struct holding holding;
-    if (strcmp(name, "nth-sync") == 0)
-        return play_nth_sync();
     if (strcmp(name, "full") == 0)
         return play_full();
     if (strcmp(name, "limited") == 0)
         return play_limited();
     if (strcmp(name, "bare") == 0)
         return play_bare();
-    struct bl_store *store = open_role_store();
+    struct bl_store *store = store_at(&role_place);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
     for (size_t i = 0; i < BL_COUNT(plays); i++) {
@@ -499,55 +453,6 @@ STORE_TEST(a_thread_that_comes_back_makes_the_store_usable_again)
     actor_kill(&actor);
 }
 
-/* Whichever sync fails: what was answered is there, what was refused is not. */
-static void fail_nth(struct place *place, unsigned nth)
-{
-    struct actor actor;
-    char spared[16], line[64], sql[128];
-    unsigned answered = 0, refused = 0;
-    snprintf(spared, sizeof spared, "%u", nth);
-    actor_start(&actor, "nth-sync", place, spared, true);
-    bool there[9] = {0}, made = true;
-    while (actor_line(&actor, line, sizeof line) && strcmp(line, "over") != 0) {
-        if (strcmp(line, "no store") == 0 || strcmp(line, "no session") == 0) {
-            made = false;
-            break;
-        }
-        there[line[5] - '0'] = strstr(line, "no error") != NULL;
-        answered += strstr(line, "no error") != NULL;
-        refused += strstr(line, "BL_EIO") != NULL;
-    }
-    actor_kill(&actor);
-    struct bl_store *store = store_at(place);
-    CHECK(!made || answered + refused == 8);
-    CHECK(refused <= 1);
-    for (int i = 1; i <= 8 && made; i++) {
-        snprintf(sql, sizeof sql, "SELECT count(*) FROM turn WHERE id = 'turn_%d'", i);
-        CHECK_EQUAL(ask_integer(place, sql), there[i]);
-    }
-    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), answered);
-    check_whole(place);
-    bl_store_close(store);
-}
-
-static int fail_each(void *argument BL_UNUSED)
-{
-    /* The short form takes a part of them, each time another. */
-    unsigned step = (unsigned)suite_rounds(SUITE_SANITIZED ? 15 : 5, 1);
-    for (unsigned i = (unsigned)getpid() % step; i < 60; i += step) {
-        struct place place;
-        place_make(&place);
-        fail_nth(&place, i);
-        place_remove(&place);
-    }
-    return 0;
-}
-
-static void whichever_sync_fails_nothing_refused_is_found(void **state BL_UNUSED)
-{
-    run_in_loop(fail_each, NULL);
-}
-
 static bool no_mount;
 
 static int look_at_full_disk(void *argument)
@@ -598,6 +503,5 @@ SUITE(faults, cmocka_unit_test(sqlite_alone_brings_back_what_it_had_refused),
       cmocka_unit_test(all_of_a_group_whose_sync_failed_are_refused_and_gone),
       cmocka_unit_test(a_sync_that_hangs_is_an_unknown_commit_and_the_next_open_says_which),
       cmocka_unit_test(a_thread_that_comes_back_makes_the_store_usable_again),
-      cmocka_unit_test(whichever_sync_fails_nothing_refused_is_found),
       cmocka_unit_test(a_full_disk_refuses_what_does_not_fit),
       cmocka_unit_test(a_limit_on_file_sizes_refuses_and_leaves_the_session_as_it_was));

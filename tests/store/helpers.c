@@ -581,7 +581,8 @@ int role_main(int argument_count, char **arguments)
                  {"writer", role_writer},           {"read-only", role_read_only},
                  {"cell-holder", role_cell_holder}, {"cell-writer", role_cell_writer},
                  {"cell-faults", role_cell_faults}, {"feature", role_feature},
-                 {"task-owner", role_task_owner},   {"power-cut", role_power_cut}};
+                 {"task-owner", role_task_owner},   {"power-cut", role_power_cut},
+                 {"nth-sync", role_nth_sync}};
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -158,6 +158,7 @@ int role_cell_faults(void *argument); /* what goes wrong is the role's argument 
 int role_feature(void *argument);     /* sqlite_feature_test.c, as the last */
 int role_task_owner(void *argument);  /* task_test.c */
 int role_power_cut(void *argument);   /* power_cut_test.c */
+int role_nth_sync(void *argument);    /* nth_sync_test.c */
 /* In a role whose disk is to fail (faulty.c): from now on. */
 void arm(const char *name, int value);
 /* Sessions that the role "writer" writes to; its argument says how many. */
