@@ -105,7 +105,7 @@ struct config_setting {
     bool own; /* the repository's, and not the user's */
 };
 
-/* "section", anything, "name": a program. */
+/* "section", any name and an empty one too, "name": a program. */
 static bool config_is_program(struct bl_text key)
 {
     static const struct {
@@ -119,7 +119,7 @@ static bool config_is_program(struct bl_text key)
     for (size_t i = 0; i < BL_COUNT(programs); i++)
         if (bl_text_starts_with(key, programs[i].section) &&
             bl_text_ends_with(key, programs[i].name) &&
-            key.size > programs[i].section.size + programs[i].name.size)
+            key.size >= programs[i].section.size + programs[i].name.size)
             return true;
     return false;
 }

@@ -54,6 +54,8 @@ static void look_at_foreign(struct stage *stage)
         {"merge.own.driver", "cat", true},
         {"hook.own.command", "cat", true},
         {"filter.a.b.clean", "cat", true},
+        {"filter..clean", "cat", true},
+        {"merge..driver", "cat", true},
         {"filter.own.clean", "x", true},
         {"filter.own.clean", "''", false},
         {"filter.users.clean", "''", false},
