@@ -174,7 +174,7 @@ static size_t config_disarm(struct bl_arena *arena, struct bl_text listing, stru
     overrides[count++] = bl_arena_printf(arena, BL_TEXT_FORMAT "=" BL_TEXT_FORMAT, BL_TEXT_ARG(key),
                                          BL_TEXT_ARG(value))
                              .data;
-    while (last > 0 && key.data[last - 1] != '.')
+    while (key.data[last - 1] != '.')
         last--;
     if (value.size == 0 && bl_text_starts_with(key, BL_TEXT("filter.")))
         overrides[count++] = bl_arena_printf(arena, "%.*srequired=false", (int)last, key.data).data;
@@ -224,7 +224,6 @@ static int config_list(struct bl_git *git, struct bl_arena *arena, const struct 
     struct bl_git_call listing = *call;
     struct bl_git_answer answer;
     listing.input = (struct bl_text){0};
-    listing.writes = false;
     int code =
         git_program_run(git, arena, &listing, none,
                         BL_GIT_ARGUMENTS("config", "--list", "--show-scope", "-z"), &answer, error);

@@ -220,14 +220,9 @@ static int run_open_sink(size_t size)
 static int run_open_source(struct bl_text input)
 {
     int fd = memfd_create("git", MFD_CLOEXEC);
-    size_t at = 0;
-    while (fd >= 0 && at < input.size) {
-        ssize_t size = pwrite(fd, input.data + at, input.size - at, (off_t)at);
-        if (size <= 0) {
-            close(fd);
-            return -1;
-        }
-        at += (size_t)size;
+    if (fd >= 0 && pwrite(fd, input.data, input.size, 0) != (ssize_t)input.size) {
+        close(fd);
+        fd = -1;
     }
     return fd;
 }
@@ -241,16 +236,11 @@ static int run_dup(int fd)
 static struct bl_text run_read_sink(struct bl_arena *arena, int fd)
 {
     off_t end = lseek(fd, 0, SEEK_CUR);
-    size_t size = end > 0 ? (size_t)end : 0, at = 0;
-    char *data = bl_arena_alloc(arena, size + 1);
-    while (at < size) {
-        ssize_t count = pread(fd, data + at, size - at, (off_t)at);
-        if (count <= 0)
-            break;
-        at += (size_t)count;
-    }
-    data[at] = '\0';
-    return (struct bl_text){data, at};
+    char *data = bl_arena_alloc(arena, (size_t)end + 1);
+    ssize_t count = pread(fd, data, (size_t)end, 0);
+    size_t size = count > 0 ? (size_t)count : 0;
+    data[size] = '\0';
+    return (struct bl_text){data, size};
 }
 
 static int run_program(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
@@ -283,9 +273,7 @@ static int run_program(struct bl_git *git, struct bl_arena *arena, const struct 
 
 static int run_explain(const struct bl_git_call *call, int code, struct bl_error *error)
 {
-    if (code == BL_ECANCELED || code == BL_ETIMEDOUT || error == NULL)
-        return code;
-    if (code == BL_ENOENT || code == BL_EACCES) {
+    if (error != NULL && (code == BL_ENOENT || code == BL_EACCES)) {
         *error = (struct bl_error){0};
         bl_error_set(error, code, BL_KIND_FEATURE, call->operation, "git",
                      code == BL_ENOENT ? "git was not found" : "git cannot be executed");

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static bool holds(struct bl_text text, const char *part)
@@ -69,6 +71,14 @@ static void look_at_answer(struct stage *stage)
     answer = stage_run(stage, BL_GIT_ARGUMENTS("flood"));
     CHECK_EQUAL(answer.output.size, BL_GIT_OUTPUT_MAX);
     CHECK(answer.cut);
+    answer = stage_run(stage, BL_GIT_ARGUMENTS("one"));
+    CHECK(bl_text_equal(answer.output, BL_TEXT("1")));
+    CHECK_EQUAL(answer.words.size, 0);
+    /* A program that sets its offset behind the end has written no more than there is room for. */
+    answer = stage_run(stage, BL_GIT_ARGUMENTS("skip"));
+    CHECK_EQUAL(answer.status, 0);
+    CHECK_EQUAL(answer.output.size, BL_GIT_OUTPUT_MAX);
+    CHECK(answer.cut);
 }
 
 static void an_answer_has_status_output_and_error_output(void **state)
@@ -98,7 +108,6 @@ static void input_reaches_the_program_whole(void **state)
 static void look_at_lock(struct stage *stage)
 {
     const char *path = bl_arena_printf(&stage->arena, "%s/f", stage->root).data;
-    CHECK(!holds(stage_run(stage, BL_GIT_ARGUMENTS("showinput")).output, path));
     stage->call.lock = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(stage->call.lock > 0);
     CHECK(holds(stage_run(stage, BL_GIT_ARGUMENTS("showinput")).output, path));
@@ -119,23 +128,89 @@ static void a_lock_is_passed_on_as_standard_input(void **state)
     stage_play(look_at_lock);
 }
 
-/* Calls leave no descriptors behind. */
+/* Without a lock and input it reads nothing: our own standard input is not its own. */
+static void look_at_no_input(struct stage *stage)
+{
+    const char *path = bl_arena_printf(&stage->arena, "%s/f", stage->root).data;
+    int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), file = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK_EQUAL(dup2(file, 0), 0);
+    close(file);
+    struct bl_git_answer answer = stage_run(stage, BL_GIT_ARGUMENTS("showinput"));
+    CHECK_EQUAL(fcntl(0, F_GETFD), 0);
+    CHECK_EQUAL(dup2(kept, 0), 0);
+    close(kept);
+    CHECK(bl_text_equal(answer.output, BL_TEXT("/dev/null\n")));
+}
+
+static void standard_input_of_the_caller_is_not_passed_on(void **state)
+{
+    (void)state;
+    stage_play(look_at_no_input);
+}
+
+/* The lowest descriptor that is free: the same as before where none was left open. */
+static int next_descriptor(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(fd);
+    return fd;
+}
+
 static void look_at_descriptors(struct stage *stage)
 {
     stage->call.input = BL_TEXT("x");
     stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
-    int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    close(before);
+    int before = next_descriptor();
     stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
-    int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    close(after);
-    CHECK_EQUAL(after, before);
+    CHECK_EQUAL(next_descriptor(), before);
 }
 
 static void a_call_closes_its_descriptors(void **state)
 {
     (void)state;
     stage_play(look_at_descriptors);
+}
+
+/* Where files may have that size at most, the call is refused and leaves nothing open. */
+static void check_refused_below(struct stage *stage, rlim_t size)
+{
+    struct bl_git_answer answer;
+    struct rlimit limit;
+    int before = next_descriptor();
+    uint64_t programs = stage->git.programs;
+    stage->error = (struct bl_error){0};
+    CHECK_EQUAL(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &(struct rlimit){size, limit.rlim_max}), 0);
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call,
+                           BL_GIT_ARGUMENTS("hash-object", "--stdin"), &answer, &stage->error),
+                BL_EMFILE);
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    CHECK(strcmp(stage->error.message, "no files for its input and output") == 0);
+    CHECK_EQUAL(stage->git.programs, programs);
+    CHECK_EQUAL(next_descriptor(), before);
+}
+
+static void look_at_full_files(struct stage *stage)
+{
+    struct sigaction before;
+    /* Without a folder, so that no other program comes first. */
+    stage->call.folder = NULL;
+    stage->call.input = BL_TEXT("x");
+    stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
+    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, &before);
+    check_refused_below(stage, BL_GIT_WORDS_MAX);
+    check_refused_below(stage, BL_GIT_WORDS_MAX - 1);
+    /* Output would fit, and input does not. */
+    char *data = bl_arena_zalloc(&stage->arena, BL_GIT_OUTPUT_MAX + 1);
+    stage->call.input = (struct bl_text){data, BL_GIT_OUTPUT_MAX + 1};
+    check_refused_below(stage, BL_GIT_OUTPUT_MAX);
+    sigaction(SIGXFSZ, &before, NULL);
+}
+
+static void a_call_whose_files_do_not_fit_is_refused(void **state)
+{
+    (void)state;
+    stage_play(look_at_full_files);
 }
 
 static void look_at_absence(struct stage *stage)
@@ -291,7 +366,9 @@ SUITE(run, cmocka_unit_test(programs_get_no_secrets_and_no_other_repository),
       cmocka_unit_test(an_answer_has_status_output_and_error_output),
       cmocka_unit_test(input_reaches_the_program_whole),
       cmocka_unit_test(a_lock_is_passed_on_as_standard_input),
+      cmocka_unit_test(standard_input_of_the_caller_is_not_passed_on),
       cmocka_unit_test(a_call_closes_its_descriptors),
+      cmocka_unit_test(a_call_whose_files_do_not_fit_is_refused),
       cmocka_unit_test(a_missing_directory_is_an_error_that_names_it),
       cmocka_unit_test(a_machine_without_git_is_told_so),
       cmocka_unit_test(a_failed_program_is_an_error_with_its_words),

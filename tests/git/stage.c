@@ -5,7 +5,7 @@
 
 /* Of the user's own: what sends git elsewhere, secrets, and a configuration. */
 static const char *const variables[][2] = {
-    {"GIT_CONFIG_COUNT", "7"},
+    {"GIT_CONFIG_COUNT", "9"},
     {"GIT_CONFIG_KEY_0", "alias.showenv"},
     {"GIT_CONFIG_VALUE_0", "!env"},
     {"GIT_CONFIG_KEY_1", "alias.speak"},
@@ -20,6 +20,10 @@ static const char *const variables[][2] = {
     {"GIT_CONFIG_VALUE_5", "other"},
     {"GIT_CONFIG_KEY_6", "filter.users.clean"},
     {"GIT_CONFIG_VALUE_6", "tr a b"},
+    {"GIT_CONFIG_KEY_7", "alias.one"},
+    {"GIT_CONFIG_VALUE_7", "!printf 1; :"},
+    {"GIT_CONFIG_KEY_8", "alias.skip"},
+    {"GIT_CONFIG_VALUE_8", "!dd if=/dev/null bs=1 seek=67108865; :"},
     {"GIT_AUTHOR_NAME", "kept"},
     {"GIT_AUTHOR_EMAIL", "kept"},
     {"GIT_COMMITTER_NAME", "kept"},
