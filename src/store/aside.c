@@ -97,7 +97,7 @@ int bl_store_move_aside(struct bl_arena *arena, const char *where, const char **
     aside->where = bl_arena_text(&aside->arena, bl_text_from(where)).data;
     aside->to = store_path_aside(&aside->arena, where, store_wall_ns());
     int code = store_work(run_aside, free_aside, aside, where, &dropped, error);
-    if (code != 0 && dropped)
+    if (dropped)
         return code;
     if (code == 0)
         code = aside->code;

@@ -209,12 +209,12 @@ static int write_lines(const struct export *export,
 static void close_export(struct export *export)
 {
     struct bl_scope shield;
-    bool dropped = false;
+    bool dropped;
     export->closing = true;
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    int code = store_work(run_export, free_export, export, NULL, &dropped, NULL);
+    store_work(run_export, free_export, export, NULL, &dropped, NULL);
     bl_shield_end(&shield);
-    if (code == 0 || !dropped)
+    if (!dropped)
         free_export(export);
 }
 
@@ -232,7 +232,7 @@ int bl_store_export(struct bl_store *store, const char *id,
     bl_buffer_init(&export->lines, PAGE_BYTES_MAX);
     do {
         code = store_work(run_export, free_export, export, store->where, &dropped, error);
-        if (code != 0 && dropped)
+        if (dropped)
             return code;
         if (code == 0 && export->code != 0) {
             code = export->code;
@@ -293,7 +293,7 @@ int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id
     check->look = look;
     /* Read through first, while the others go on writing: only what is well stands in their way. */
     code = store_work(run_check, drop_check, check, store->where, &dropped, error);
-    if (code != 0 && dropped)
+    if (dropped)
         return code;
     if (code == 0 && check->code != 0) {
         code = check->code;

@@ -426,8 +426,8 @@ void store_doubts_free(struct bl_store_session *held);
 enum store_lane_end store_run(struct bl_store *store, struct store_job *job, int *ret_code,
                               struct bl_error *error);
 /* Runs blocking work on a thread, outside of the lanes. `payload` is given to `drop` when the
- * caller leaves before it is done. 0, or a code with `error`: then `*ret_dropped` says whether the
- * payload is gone. */
+ * caller leaves before it is done: `*ret_dropped` says whether the payload is gone. 0, or a code
+ * with `error`. */
 int store_work(void (*run)(void *payload), void (*drop)(void *payload), void *payload,
                const char *where, bool *ret_dropped, struct bl_error *error);
 int64_t store_wall_ns(void);

@@ -128,7 +128,7 @@ static int open_store(const char *where, bool reading, struct bl_store **ret_sto
     opening->where = bl_alloc(size);
     memcpy(opening->where, where, size);
     code = store_work(run_opening, drop_opening, opening, where, &dropped, error);
-    if (code != 0 && dropped)
+    if (dropped)
         return code;
     if (code == 0 && opening->code != 0) {
         code = opening->code;
