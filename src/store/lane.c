@@ -122,7 +122,6 @@ static struct store_batch *take_batch(struct store_lane *lane)
         bl_list_push_back(&batch->jobs, &job->link);
         count++;
     }
-    lane->was_ahead = lane->ahead;
     batch->started_ns = bl_now_ns();
     lane->running = batch;
     lane->leader = NULL;
@@ -136,6 +135,7 @@ static void finish_batch(void *payload)
     struct store_lane *lane = batch->lane;
     struct bl_list *link;
     lane->running = NULL;
+    lane->was_ahead = lane->ahead;
     /* Before the others are woken: the thread is not to wait for what they have to do. */
     choose_leader(lane);
     lane->prompt = lane->leader != NULL;
@@ -182,12 +182,11 @@ static int lead(struct store_lane *lane)
 {
     bool abandoned;
     /* After a pause, those who run in this same turn of the loop come along. */
-    int code = lane->prompt ? 0 : bl_yield();
+    if (!lane->prompt)
+        bl_yield();
     lane->prompt = false;
-    if (code != 0)
-        return code;
     struct store_batch *batch = take_batch(lane);
-    code = bl_work_call(
+    int code = bl_work_call(
         &(struct bl_work){
             .run = run_batch, .drop = finish_batch, .payload = batch, .abandon_on_stop = true},
         &abandoned);

@@ -227,6 +227,34 @@ static int one_who_lingers_gets_its_answer_body(void *argument BL_UNUSED)
     return 0;
 }
 
+/* An urgent one is stopped before it has begun: it has not gone ahead, so another one may. */
+static int one_who_leaves_before_the_batch_has_not_gone_ahead_body(void *argument BL_UNUSED)
+{
+    struct desk desk;
+    struct bl_nursery leaving, staying;
+    struct caller gone = {.desk = &desk, .number = 1, .urgent = true};
+    struct caller plain = {.desk = &desk, .number = 2};
+    struct caller urgent = {.desk = &desk, .number = 4, .urgent = true};
+    desk_init(&desk);
+    bl_nursery_init(&leaving, bl_scope_current());
+    bl_nursery_init(&staying, bl_scope_current());
+    bl_nursery_spawn(&leaving, NULL, "gone", call, &gone, NULL);
+    bl_nursery_spawn(&staying, NULL, "plain", call, &plain, NULL);
+    bl_nursery_spawn(&staying, NULL, "urgent", call, &urgent, NULL);
+    while (desk.lane.leader == NULL)
+        CHECK_EQUAL(bl_yield(), 0);
+    bl_scope_stop(&leaving.scope, BL_STOP_USER, "test");
+    bl_nursery_join(&staying);
+    bl_nursery_done(&staying);
+    bl_nursery_done(&leaving);
+    CHECK_EQUAL(gone.end, STORE_NOT_RUN);
+    CHECK_EQUAL(gone.code, BL_ECANCELED);
+    if (!CHECK(strcmp(desk.order, "4|2|") == 0))
+        fprintf(stderr, "%s\n", desk.order);
+    CHECK(store_lane_close(&desk.lane));
+    return 0;
+}
+
 /* Many come and go at random while the thread is slow and fast. */
 static int come_and_go(void *argument)
 {
@@ -312,6 +340,11 @@ static void one_who_lingers_gets_its_answer(void **state BL_UNUSED)
     run_in_loop(one_who_lingers_gets_its_answer_body, NULL);
 }
 
+static void one_who_leaves_before_the_batch_has_not_gone_ahead(void **state BL_UNUSED)
+{
+    run_in_loop(one_who_leaves_before_the_batch_has_not_gone_ahead_body, NULL);
+}
+
 static void callers_come_and_go(void **state BL_UNUSED)
 {
     run_in_loop(callers_come_and_go_body, NULL);
@@ -321,4 +354,5 @@ SUITE(lane, cmocka_unit_test(everyone_gets_their_own_answer),
       cmocka_unit_test(batches_are_bounded_by_bytes),
       cmocka_unit_test(what_is_urgent_goes_ahead_of_the_rest),
       cmocka_unit_test(those_who_leave_take_nobody_along),
+      cmocka_unit_test(one_who_leaves_before_the_batch_has_not_gone_ahead),
       cmocka_unit_test(one_who_lingers_gets_its_answer), cmocka_unit_test(callers_come_and_go));
