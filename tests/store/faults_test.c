@@ -42,12 +42,20 @@ static void play_sync_fails(struct bl_store *store BL_UNUSED, struct holding *ho
         return;
     report("%s", bl_error_name(reject_turn(holding, "turn_2")));
     report_commit(holding, "turn_3");
+    /* The log is trusted again, so a reader of it stands in nobody's way. */
+    sqlite3 *db = NULL;
+    CHECK_EQUAL(sqlite3_open(role_place.path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, "BEGIN; SELECT * FROM turn", NULL, NULL, NULL), SQLITE_OK);
+    report_commit(holding, "turn_4");
+    sqlite3_close(db);
 }
 
-/* All of them do, until the disk is well again. */
+/* As many do as the argument says, or all of them until the disk is well again. */
 static void play_disk_dead(struct bl_store *store BL_UNUSED, struct holding *holding)
 {
-    arm("faulty_syncs", 1000000);
+    int64_t count = 0;
+    bl_text_to_int64(bl_text_from(role_argument), &count);
+    arm("faulty_syncs", (int)count);
     report_commit(holding, "turn_2");
     report_commit(holding, "turn_3");
     report("%s", bl_error_name(bl_store_renew(holding->held, NULL)));
@@ -92,6 +100,15 @@ static int commit_unbegun(void *argument)
     return code != 0 ? code : commit_turn(holding, "turn_2");
 }
 
+/* So is this one: the session has another owner. It commits in the second batch, like the others.
+ */
+static int commit_overtaken(void *argument)
+{
+    struct holding *holding = argument;
+    int code = bl_store_renew(holding->held, NULL);
+    return code != BL_EBUSY ? BL_EUNKNOWN : commit_turn(holding, "turn_2");
+}
+
 static void play_group_fails(struct bl_store *store, struct holding *holding)
 {
     struct bl_nursery nursery;
@@ -102,10 +119,17 @@ static void play_group_fails(struct bl_store *store, struct holding *holding)
         snprintf(id, sizeof id, "other-%zu", i);
         CHECK_EQUAL(hold(&others[i], store, id), 0);
     }
+    /* The turn under way in the last one is another owner's by now. */
+    CHECK_EQUAL(begin_turn(&others[7], "turn_2"), 0);
+    change_file(&role_place, "UPDATE lease SET epoch = epoch + 1 WHERE session ="
+                             " (SELECT key FROM session WHERE id = 'other-7')");
     bl_nursery_init(&nursery, bl_scope_current());
     arm("faulty_syncs", 1);
     for (size_t i = 0; i < BL_COUNT(others); i++)
-        bl_nursery_spawn(&nursery, NULL, "commit", i == 3 ? commit_unbegun : commit_in_group,
+        bl_nursery_spawn(&nursery, NULL, "commit",
+                         i == 3   ? commit_unbegun
+                         : i == 7 ? commit_overtaken
+                                  : commit_in_group,
                          &others[i], &fibers[i]);
     for (size_t i = 0; i < BL_COUNT(others); i++) {
         int code = 0;
@@ -318,30 +342,42 @@ STORE_TEST(after_a_failed_sync_the_next_commit_is_durable_again)
     actor_expect(&actor, "BL_EIO");
     actor_expect(&actor, "no error");
     actor_expect(&actor, "no error");
+    actor_expect(&actor, "no error");
     actor_expect(&actor, "over");
     actor_kill(&actor);
     struct bl_store *store = store_at(place);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    CHECK_EQUAL(holding.session.turns_total, 2);
-    CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_3") == 0);
+    CHECK_EQUAL(holding.session.turns_total, 3);
+    CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_4") == 0);
     CHECK_EQUAL(bl_store_session_recovery(holding.held)->cut_off[0], '\0');
     let_go(&holding);
     bl_store_close(store);
     check_whole(place);
 }
 
-STORE_TEST(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on)
+static void look_at_dead_disk(const struct place *place, const char *syncs)
 {
     static const char *const lines[] = {"BL_EIO",   "BL_EIO",   "no error",
                                         "no error", "no error", "over"};
     struct actor actor;
-    actor_start(&actor, "disk-dead", place, NULL, true);
+    actor_start(&actor, "disk-dead", place, syncs, true);
     for (size_t i = 0; i < BL_COUNT(lines); i++)
         actor_expect(&actor, lines[i]);
     actor_kill(&actor);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn WHERE id = 'turn_4'"), 1);
     check_whole(place);
+}
+
+STORE_TEST(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on)
+{
+    look_at_dead_disk(place, "1000000");
+}
+
+/* The second sync that fails is that of the log as it is moved into the file. */
+STORE_TEST(a_commit_is_refused_when_the_log_before_it_cannot_be_trusted)
+{
+    look_at_dead_disk(place, "2");
 }
 
 STORE_TEST(a_refused_commit_that_cannot_be_taken_back_is_unknown)
@@ -406,12 +442,14 @@ STORE_TEST(all_of_a_group_whose_sync_failed_are_refused_and_gone)
     struct actor actor;
     actor_start(&actor, "group-fails", place, NULL, true);
     for (int i = 0; i < 8; i++)
-        actor_expect(&actor, i == 3 ? "BL_EEXIST" : "BL_EIO");
+        actor_expect(&actor, i == 3 ? "BL_EEXIST" : i == 7 ? "BL_ECLOSED" : "BL_EIO");
     actor_expect(&actor, "no error");
     actor_expect(&actor, "over");
     actor_kill(&actor);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
-    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'rejected'"), 7);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'rejected'"), 6);
+    /* That is for its owner to end. */
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM running WHERE id = 'turn_2'"), 1);
     check_whole(place);
 }
 
@@ -497,6 +535,7 @@ SUITE(faults, cmocka_unit_test(sqlite_alone_brings_back_what_it_had_refused),
       cmocka_unit_test(a_commit_whose_sync_failed_never_comes_back),
       cmocka_unit_test(after_a_failed_sync_the_next_commit_is_durable_again),
       cmocka_unit_test(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on),
+      cmocka_unit_test(a_commit_is_refused_when_the_log_before_it_cannot_be_trusted),
       cmocka_unit_test(a_refused_commit_that_cannot_be_taken_back_is_unknown),
       cmocka_unit_test(a_compaction_whose_sync_failed_never_comes_back),
       cmocka_unit_test(a_compaction_that_cannot_be_taken_back_is_unknown),

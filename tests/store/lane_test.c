@@ -255,6 +255,32 @@ static int one_who_leaves_before_the_batch_has_not_gone_ahead_body(void *argumen
     return 0;
 }
 
+/* A close waits for a batch until that is stuck, and no longer. */
+static int a_close_waits_no_longer_than_a_batch_may_take_body(void *argument BL_UNUSED)
+{
+    struct desk desk;
+    struct bl_nursery nursery;
+    struct caller caller = {.desk = &desk, .number = 1, .limit_ns = 20 * MS};
+    desk_init(&desk);
+    desk.lane.stuck_after_ns = 500 * MS;
+    atomic_store(&desk.closed, true);
+    uint64_t start_ns = bl_now_ns();
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "caller", call, &caller, NULL);
+    bl_nursery_join(&nursery);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(caller.end, STORE_NO_ANSWER);
+    CHECK_EQUAL(bl_sleep(430 * MS), 0);
+    uint64_t asked_ns = bl_now_ns();
+    CHECK(!store_lane_close(&desk.lane));
+    CHECK(bl_now_ns() - start_ns >= 500 * MS);
+    CHECK(bl_now_ns() - asked_ns < 500 * MS);
+    atomic_store(&desk.closed, false);
+    desk.lane.stuck_after_ns = 60 * BL_NS_PER_S;
+    CHECK(store_lane_close(&desk.lane));
+    return 0;
+}
+
 /* Many come and go at random while the thread is slow and fast. */
 static int come_and_go(void *argument)
 {
@@ -345,6 +371,11 @@ static void one_who_leaves_before_the_batch_has_not_gone_ahead(void **state BL_U
     run_in_loop(one_who_leaves_before_the_batch_has_not_gone_ahead_body, NULL);
 }
 
+static void a_close_waits_no_longer_than_a_batch_may_take(void **state BL_UNUSED)
+{
+    run_in_loop(a_close_waits_no_longer_than_a_batch_may_take_body, NULL);
+}
+
 static void callers_come_and_go(void **state BL_UNUSED)
 {
     run_in_loop(callers_come_and_go_body, NULL);
@@ -355,4 +386,5 @@ SUITE(lane, cmocka_unit_test(everyone_gets_their_own_answer),
       cmocka_unit_test(what_is_urgent_goes_ahead_of_the_rest),
       cmocka_unit_test(those_who_leave_take_nobody_along),
       cmocka_unit_test(one_who_leaves_before_the_batch_has_not_gone_ahead),
+      cmocka_unit_test(a_close_waits_no_longer_than_a_batch_may_take),
       cmocka_unit_test(one_who_lingers_gets_its_answer), cmocka_unit_test(callers_come_and_go));

@@ -34,6 +34,25 @@ static void play_feature(struct bl_store *store)
     report("%s", bl_error_name(put_record(&grasp, "task/D", "{}")));
 }
 
+/* The log is so long that it is moved into the file, and just that sync fails: nobody is told. */
+static void play_long_log(struct bl_store *store)
+{
+    struct grasp grasp;
+    struct bl_buffer json;
+    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(put_record(&grasp, "task/A", "{}"), 0);
+    bl_buffer_init(&json, SIZE_MAX / 2);
+    bl_buffer_append(&json, BL_TEXT("{\"text\":\""));
+    while (json.size < (size_t)10 << 20)
+        bl_buffer_append(&json, BL_TEXT("so much to say, "));
+    bl_buffer_append(&json, BL_TEXT("\"}"));
+    struct bl_record soon = {.name = "long", .json = bl_buffer_text(&json)};
+    arm("faulty_syncs", 1);
+    report("%s", bl_error_name(put_soon(&grasp, &soon)));
+    report("%s", bl_error_name(put_record(&grasp, "task/D", "{}")));
+    bl_buffer_done(&json);
+}
+
 static void play_session(struct bl_store *store)
 {
     struct holding holding;
@@ -55,6 +74,8 @@ int role_power_cut(void *argument BL_UNUSED)
     *(void **)&is_lost = dlsym(RTLD_DEFAULT, "faulty_page_lost");
     if (strcmp(role_argument, "feature") == 0)
         play_feature(store);
+    else if (strcmp(role_argument, "long-log") == 0)
+        play_long_log(store);
     else
         play_session(store);
     for (int i = 0; is_lost != NULL && i < LOG_PAGES; i++)
@@ -67,14 +88,15 @@ int role_power_cut(void *argument BL_UNUSED)
 
 /* ---- The side that cuts the power ---- */
 
-static void cut_power(const struct place *place, const char *what)
+/* `first` is what the role says of the write before the last. */
+static void cut_power(const struct place *place, const char *what, const char *first)
 {
     static const char nothing[LOG_PAGE];
     struct actor actor;
     char line[64], path[192];
     int64_t page;
     actor_start(&actor, "power-cut", place, what, true);
-    actor_expect(&actor, "BL_EIO");
+    actor_expect(&actor, first);
     actor_expect(&actor, "no error");
     snprintf(path, sizeof path, "%s-wal", place->path);
     int log = open(path, O_RDWR | O_CLOEXEC);
@@ -89,16 +111,24 @@ static void cut_power(const struct place *place, const char *what)
 
 STORE_TEST(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut)
 {
-    cut_power(place, "feature");
+    cut_power(place, "feature", "BL_EIO");
     struct bl_store *store = store_at(place);
     CHECK(records_are(store, NULL, "task/A={} task/B={} task/D={}"));
+    bl_store_close(store);
+}
+
+STORE_TEST(what_follows_a_log_that_could_not_be_shortened_survives_a_power_cut)
+{
+    cut_power(place, "long-log", "no error");
+    struct bl_store *store = store_at(place);
+    CHECK(records_are(store, "task/", "task/A={} task/D={}"));
     bl_store_close(store);
 }
 
 STORE_TEST(a_turn_after_a_failed_sync_survives_a_power_cut)
 {
     struct holding holding;
-    cut_power(place, "session");
+    cut_power(place, "session", "BL_EIO");
     struct bl_store *store = store_at(place);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(holding.session.turns_total, 2);
@@ -108,4 +138,5 @@ STORE_TEST(a_turn_after_a_failed_sync_survives_a_power_cut)
 }
 
 SUITE(power_cut, cmocka_unit_test(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut),
+      cmocka_unit_test(what_follows_a_log_that_could_not_be_shortened_survives_a_power_cut),
       cmocka_unit_test(a_turn_after_a_failed_sync_survives_a_power_cut));
