@@ -115,6 +115,34 @@ STORE_TEST(a_store_of_a_newer_belay_is_not_touched)
     check_refused(place, "newer belay");
 }
 
+/* Its owner was killed in a transaction: the journal beside it would be rolled back. */
+STORE_TEST(a_store_of_a_newer_belay_is_left_in_the_middle_of_a_transaction)
+{
+    struct place copy = *place;
+    struct bl_arena arena = {0};
+    sqlite3 *db = NULL;
+    char newer[256];
+    make_store(place);
+    snprintf(
+        newer, sizeof newer,
+        "PRAGMA journal_mode = DELETE; PRAGMA user_version = %zu; PRAGMA cache_size = 1;"
+        "BEGIN; UPDATE turn SET events = hex(zeroblob(500000)); UPDATE session SET title = 'x'",
+        sqlite_migration_count + 1);
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, newer, NULL, NULL, NULL), SQLITE_OK);
+    snprintf(copy.path, sizeof copy.path, "%s/copy.db", place->folder);
+    struct bl_text file = suite_read_file(place->path);
+    struct bl_text journal =
+        suite_read_file(bl_arena_printf(&arena, "%s-journal", place->path).data);
+    write_file(copy.path, file);
+    write_file(bl_arena_printf(&arena, "%s-journal", copy.path).data, journal);
+    check_refused(&copy, "newer belay");
+    bl_free((void *)(uintptr_t)file.data);
+    bl_free((void *)(uintptr_t)journal.data);
+    sqlite3_close(db);
+    bl_arena_done(&arena);
+}
+
 STORE_TEST(a_version_that_only_the_log_knows_counts)
 {
     sqlite3 *db = NULL;
@@ -279,6 +307,7 @@ SUITE(sqlite_open, cmocka_unit_test(a_new_store_is_for_its_owner_alone),
       cmocka_unit_test(a_file_that_is_no_database_is_not_touched),
       cmocka_unit_test(a_database_of_another_program_is_not_touched),
       cmocka_unit_test(a_store_of_a_newer_belay_is_not_touched),
+      cmocka_unit_test(a_store_of_a_newer_belay_is_left_in_the_middle_of_a_transaction),
       cmocka_unit_test(a_version_that_only_the_log_knows_counts),
       cmocka_unit_test(a_truncated_store_is_not_touched),
       cmocka_unit_test(a_damaged_store_is_not_touched),

@@ -119,13 +119,20 @@ STORE_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
     static const char *const ids[] = {"run_1", "run_2", "run_3"};
-    for (size_t i = 0; i < BL_COUNT(ids); i++) {
+    for (size_t i = 0; i < BL_COUNT(ids); i++)
         CHECK_EQUAL(begin_task(store, ids[i], NULL), 0);
+    for (size_t i = 0; i < BL_COUNT(ids); i++)
         CHECK_EQUAL(end_task(store, ids[i], "completed", i < 2 ? 1 : 4 * WALL_NS), 0);
-    }
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM task"), 3);
     CHECK_EQUAL(ask(&asked, store, "run_3"), 0);
     /* The others went on the way. */
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM task"), 1);
+    /* A look that finds nothing to write does not wait for those who do. */
+    sqlite3 *db = NULL;
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_EQUAL(ask(&asked, store, "run_3"), 0);
+    sqlite3_close(db);
     CHECK_EQUAL(ask(&asked, store, "run_1"), BL_ENOENT);
     CHECK_EQUAL(begin_task(store, "run_2", NULL), 0);
     CHECK_EQUAL(end_task(store, "run_2", "failed", 1), 0);
