@@ -259,7 +259,6 @@ static int call_model(struct turn *turn, const struct bl_request *request, bool 
         .turn = turn, .request = request, .quiet = quiet, .sink = {.take = take_piece}};
     answer->message = bl_arena_alloc(&turn->record->arena, sizeof *answer->message);
     answer->message->role = BL_ROLE_ASSISTANT;
-    bl_list_init(&answer->message->link);
     bl_list_init(&answer->message->blocks);
     turn->results = NULL;
     bl_unit_begin(&unit, BL_UNIT_MODEL, id, model->name);

@@ -24,7 +24,6 @@ int bl_inbox_put(struct bl_inbox *inbox, struct bl_text text, char ret_id[BL_ID_
         return BL_ELIMIT;
     struct bl_inbox_message *message = bl_alloc(sizeof *message + text.size + 1);
     char *bytes = (char *)(message + 1);
-    bl_list_init(&message->link);
     bl_id_make(message->id, "msg_");
     memcpy(bytes, text.data != NULL ? text.data : "", text.size);
     bytes[text.size] = '\0';

@@ -17,8 +17,7 @@ static void find_problems(struct turn *turn, struct bl_text answer, struct bl_bu
         bl_buffer_printf(out, "It is not one JSON value: %s.\n", text);
         return;
     }
-    if (bl_json_schema_check(turn->engine->schema, value, arena, &problems) == 0)
-        return;
+    bl_json_schema_check(turn->engine->schema, value, arena, &problems);
     BL_LIST_EACH (link, &problems) {
         const struct bl_json_problem *problem = BL_CONTAINER(link, struct bl_json_problem, link);
         struct bl_text path = problem->path.size > 0 ? problem->path : BL_TEXT("the value");

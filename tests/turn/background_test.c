@@ -339,6 +339,11 @@ static void tell_of_cell(struct stage *stage, const struct bl_tool_call *call BL
         &(struct bl_event){.type = BL_EVENT_CELL_YIELDED, .cell = "c-7", .generation = 1});
 }
 
+static void end_journal(struct stage *stage, const struct bl_event *event BL_UNUSED)
+{
+    stage->engine.standing = NULL;
+}
+
 SCENE(events_of_cells_are_told_in_the_turn_and_between_turns)
 {
     stage->engine.standing = &stage->journal;
@@ -359,6 +364,12 @@ SCENE(events_of_cells_are_told_in_the_turn_and_between_turns)
                                                       .generation = 2,
                                                       .status = "completed"});
     CHECK_EQUAL(written(stage, "\"type\":\"cell_settled\"", "\"receipt\":null}"), 1);
+    CHECK_EQUAL(stage->noted, 2);
+    /* Where the journal ends while its listener is told, it is not written to any more. */
+    stage->on_event = end_journal;
+    bl_engine_tell(&stage->engine,
+                   &(struct bl_event){.type = BL_EVENT_CELL_CREATED, .cell = "c-8"});
+    CHECK_EQUAL(stage->noted, 2);
     return 0;
 }
 
