@@ -21,7 +21,6 @@ struct store_batch {
 void *store_job_new(enum store_operation operation, size_t size)
 {
     struct store_job *job = bl_zalloc(size);
-    bl_list_init(&job->link);
     bl_semaphore_init(&job->woken, 0);
     job->operation = operation;
     if (operation == STORE_HOLD)

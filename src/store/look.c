@@ -26,7 +26,6 @@ static void copy_summary(struct bl_arena *arena, const struct bl_store_summary *
                          struct bl_store_summary *to)
 {
     *to = *from;
-    bl_list_init(&to->link);
     to->id = copy_string(arena, from->id);
     to->directory = copy_string(arena, from->directory);
     to->title = copy_string(arena, from->title);
@@ -135,10 +134,8 @@ int bl_store_summary(struct bl_store *store, struct bl_arena *arena, const char 
 {
     struct bl_store_session_view view;
     int code = show(store, arena, id, true, &view, error);
-    if (code == 0) {
+    if (code == 0)
         *ret_summary = view.summary;
-        bl_list_init(&ret_summary->link);
-    }
     return code;
 }
 

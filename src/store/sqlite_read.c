@@ -58,7 +58,6 @@ static int read_summary(struct sqlite_link *link, const struct store_look *look,
         .turns = sqlite_count(row, 7),
         .usage = {sqlite_count(row, 8), sqlite_count(row, 9)},
     };
-    bl_list_init(&ret_summary->link);
     sqlite_spent(row, 10, &ret_summary->spent);
     int64_t session = sqlite3_column_int64(row, 0);
     int code = add_attempts(link, session, ret_summary, error);

@@ -453,7 +453,6 @@ void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_re
     bl_list_init(&turn.injected);
     bl_list_init(&turn.nested);
     bl_list_init(&turn.images);
-    bl_list_init(&ret_result->link);
     bl_list_init(&ret_result->steps);
     bl_list_init(&ret_result->denials);
     (engine->make_id != NULL ? engine->make_id : bl_id_make)(ret_result->turn_id, "turn_");

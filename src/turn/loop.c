@@ -8,7 +8,6 @@ static struct bl_turn_result *recorded_turn(struct bl_arena *arena, struct bl_te
     const struct bl_json *value = NULL;
     struct bl_spent usage;
 
-    bl_list_init(&result->link);
     bl_list_init(&result->steps);
     bl_list_init(&result->denials);
     result->json = json;
