@@ -8,7 +8,10 @@ static void this_process_is_alive(void **state BL_UNUSED)
     struct store_identity self;
     store_identity_read(&self);
     assert_int_equal(self.pid, getpid());
-    assert_true(self.started > 0 && self.boot[0] != '\0' && self.host[0] != '\0');
+    assert_true(self.started > 0);
+    assert_int_equal(strlen(self.boot), 36);
+    assert_int_equal(strncmp(self.pid_space, "pid:[", 5), 0);
+    assert_int_equal(self.pid_space[strlen(self.pid_space) - 1], ']');
     assert_int_equal(store_identity_life(&self, &self), STORE_ALIVE);
 }
 
@@ -103,6 +106,16 @@ static void the_environment_names_the_host(void **state BL_UNUSED)
     store_identity_read(&self);
     unsetenv("BELAY_HOST");
     assert_string_equal(self.host, "build-7");
+    /* Else it is the machine's own name. */
+    char host[72] = "";
+    struct store_identity other;
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    store_identity_read(&other);
+    assert_string_equal(other.host, host);
+    setenv("BELAY_HOST", "", 1);
+    store_identity_read(&other);
+    unsetenv("BELAY_HOST");
+    assert_string_equal(other.host, host);
     self.pid = 4711;
     store_identity_text(&self, 0, text, sizeof text);
     assert_string_equal(text, "pid 4711 on build-7");

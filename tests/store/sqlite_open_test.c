@@ -240,6 +240,10 @@ int role_read_only(void *argument BL_UNUSED)
         CHECK(strstr(error.message, "older belay") != NULL && error.hint[0] != '\0');
         return 0;
     }
+    if (strcmp(role_argument, "log") == 0) {
+        CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, &error), BL_EACCES);
+        return 0;
+    }
     CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, NULL), 0);
     CHECK_EQUAL(bl_store_list(store, &arena, NULL, 0, false, &summaries, NULL), 0);
     CHECK(!bl_list_empty(&summaries));
@@ -266,6 +270,28 @@ STORE_TEST(a_folder_that_cannot_be_written_to_is_said)
 {
     make_store(place);
     open_read_only(place, NULL);
+}
+
+/* What only the log has would be missed: with one that has something, the store is not read. */
+STORE_TEST(a_log_that_cannot_be_read_with_the_store_is_not_passed_over)
+{
+    struct bl_arena arena = {0};
+    sqlite3 *db = NULL;
+    const char *path = bl_arena_printf(&arena, "%s-wal", place->path).data;
+    make_store(place);
+    write_file(path, (struct bl_text){0});
+    open_read_only(place, "empty-log");
+    CHECK_EQUAL(chmod(place->path, 0600), 0);
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, "UPDATE session SET title = 'x'", NULL, NULL, NULL), SQLITE_OK);
+    struct bl_text log = suite_read_file(path);
+    CHECK(log.size > 0);
+    sqlite3_close(db);
+    write_file(path, log);
+    CHECK_EQUAL(chmod(path, 0444), 0);
+    open_read_only(place, "log");
+    bl_free((void *)(uintptr_t)log.data);
+    bl_arena_done(&arena);
 }
 
 STORE_TEST(an_older_store_that_cannot_be_written_to_is_said)
@@ -313,5 +339,6 @@ SUITE(sqlite_open, cmocka_unit_test(a_new_store_is_for_its_owner_alone),
       cmocka_unit_test(a_damaged_store_is_not_touched),
       cmocka_unit_test(what_is_no_file_is_refused),
       cmocka_unit_test(a_folder_that_cannot_be_written_to_is_said),
+      cmocka_unit_test(a_log_that_cannot_be_read_with_the_store_is_not_passed_over),
       cmocka_unit_test(an_older_store_that_cannot_be_written_to_is_said),
       cmocka_unit_test(processes_that_open_a_new_store_at_once_share_it));
