@@ -390,8 +390,6 @@ static void take_event(struct import *import)
     struct bl_text event = json(import, member(import, "event", BL_JSON_OBJECT));
     if (strlen(run) >= sizeof import->run)
         refuse(import, "an id that is too long");
-    if (import->code != 0)
-        return;
     if (strcmp(run, import->run) != 0 || import->events.size > CHUNK_BYTES)
         flush_events(import);
     bl_text_into(import->run, sizeof import->run, run);

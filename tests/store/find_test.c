@@ -305,6 +305,34 @@ STORE_TEST(many_of_one_id_are_counted_where_they_cannot_all_be_named)
     bl_store_close(store);
 }
 
+/* A hint has room for 199 bytes of names. */
+STORE_TEST(names_that_do_not_fit_the_hint_are_counted)
+{
+    static const struct {
+        const char *cell;
+        int sizes[3]; /* of the ids of the sessions */
+        const char *end;
+    } rows[] = {{"c", {64, 64, 61}, "/c"}, {"d", {64, 64, 62}, "/d and 1 more"}};
+    struct bl_store *store = store_at(place);
+    struct look look = {0};
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        size_t fit = i == 0 ? 199 : 134 + strlen(" and 1 more");
+        for (int j = 0; j < 3; j++) {
+            struct holding holding;
+            char id[65] = "";
+            memset(id, 'a' + 3 * (int)i + j, (size_t)rows[i].sizes[j]);
+            CHECK_EQUAL(hold(&holding, store, id), 0);
+            add_ended_cell(&holding, rows[i].cell);
+            let_go(&holding);
+        }
+        CHECK_EQUAL(look_up(&look, store, rows[i].cell), BL_EEXIST);
+        CHECK_EQUAL(strlen(look.error.hint), fit);
+        CHECK(bl_text_ends_with(bl_text_from(look.error.hint), bl_text_from(rows[i].end)));
+    }
+    bl_arena_done(&look.arena);
+    bl_store_close(store);
+}
+
 STORE_TEST(what_is_no_id_is_refused)
 {
     static const char *const unknown[] = {"/", "a/",    "/a",  "a//b", "'; DROP TABLE turn; --",
@@ -495,6 +523,7 @@ SUITE(find, cmocka_unit_test(a_run_is_found_with_its_newest_result_and_the_recei
       cmocka_unit_test(a_cell_that_was_terminated_is_found_with_its_receipt),
       cmocka_unit_test(a_feature_and_its_tasks_are_found),
       cmocka_unit_test(many_of_one_id_are_counted_where_they_cannot_all_be_named),
+      cmocka_unit_test(names_that_do_not_fit_the_hint_are_counted),
       cmocka_unit_test(what_is_no_id_is_refused),
       cmocka_unit_test(M11_the_same_question_gets_the_same_bytes),
       cmocka_unit_test(A25_pages_have_no_gap_and_no_double),

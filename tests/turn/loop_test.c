@@ -48,6 +48,7 @@ SCENE(without_a_continuation_there_is_exactly_one_turn)
     CHECK_EQUAL(result.receipt.size, 0);
     CHECK_EQUAL(stage->events[0], BL_EVENT_RUN_STARTED);
     CHECK_EQUAL(stage->events[stage->event_count - 1], BL_EVENT_RUN_ENDED);
+    CHECK(has(bl_buffer_text(&stage->written), "\"type\":\"run_ended\""));
     CHECK(has(as_json(stage, &result), "\"final_stop_reason\":\"completed\""));
     return 0;
 }
