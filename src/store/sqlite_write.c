@@ -159,8 +159,6 @@ static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
         struct store_job *job = BL_CONTAINER(each, struct store_job, link);
         if (!job->settled && (only == NULL || job == only) && job->code == 0)
             refuse(job, error.code, &error);
-        else if (only == NULL || job == only)
-            job->settled = true;
     }
 }
 
@@ -225,7 +223,7 @@ static void run_one_by_one(struct sqlite_link *link, struct bl_list *jobs)
             continue;
         switch (run_group(link, jobs, job, false, &error)) {
         case GROUP_WELL:
-        case GROUP_REFUSED: job->settled = true; break;
+        case GROUP_REFUSED: break;
         case GROUP_FAILED: refuse(job, error.code, &error); break;
         case GROUP_SYNC_FAILED: make_void(link, jobs, job, &error); break;
         }
