@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <belay/json.h>
+
 static bool holds(struct bl_text text, const char *part)
 {
     return bl_text_find(text, bl_text_from(part)) >= 0;
@@ -193,6 +195,90 @@ static void check_refused_below(struct stage *stage, rlim_t size)
     CHECK_EQUAL(count_descriptors(), before);
 }
 
+/* So it is where the source, or one of the sinks, is one descriptor too many. */
+static void look_at_descriptor_limit(struct stage *stage)
+{
+    struct bl_git_answer answer;
+    struct rlimit limit;
+    int free[3];
+    stage->call.folder = NULL;
+    stage->call.input = BL_TEXT("x");
+    stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
+    for (size_t i = 0; i < BL_COUNT(free); i++)
+        free[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < BL_COUNT(free); i++)
+        close(free[i]);
+    unsigned before = count_descriptors();
+    CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (size_t i = 0; i < BL_COUNT(free); i++) {
+        CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)free[i], limit.rlim_max}), 0);
+        int code = bl_git_run(&stage->git, &stage->arena, &stage->call,
+                              BL_GIT_ARGUMENTS("hash-object", "--stdin"), &answer, &stage->error);
+        CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        CHECK_EQUAL(code, BL_EMFILE);
+        CHECK(strcmp(stage->error.message, "no files for its input and output") == 0);
+    }
+    CHECK_EQUAL(count_descriptors(), before);
+}
+
+static void a_call_without_descriptors_is_refused(void **state)
+{
+    (void)state;
+    stage_play(look_at_descriptor_limit);
+}
+
+struct stopping {
+    struct bl_scope scope;
+    const char *path; /* of a file: when it is there, the scope is stopped */
+};
+
+static int stop_when_begun(void *argument)
+{
+    struct stopping *stopping = argument;
+    while (access(stopping->path, F_OK) != 0 && bl_sleep(BL_NS_PER_MS) == 0)
+        continue;
+    bl_scope_stop(&stopping->scope, BL_STOP_USER, "test");
+    return 0;
+}
+
+static void look_at_stop(struct stage *stage)
+{
+    struct stopping stopping;
+    struct bl_nursery nursery;
+    struct bl_receipt receipt;
+    struct bl_git_answer answer;
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+    uint64_t begun_ns = bl_now_ns();
+    stage->call.folder = NULL;
+    stopping.path = bl_arena_printf(&stage->arena, "%s/begun", stage->root).data;
+    bl_scope_init(&stopping.scope, bl_scope_current());
+    bl_receipt_open(&receipt, &stopping.scope, "run_test");
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "stop", stop_when_begun, &stopping, NULL);
+    struct bl_scope *outer = bl_scope_enter(&stopping.scope);
+    CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("hang"),
+                           &answer, &stage->error),
+                BL_ECANCELED);
+    bl_scope_enter(outer);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(bl_receipt_survivors(&receipt), 0);
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_receipt_write(&receipt, &writer);
+    CHECK(holds(bl_buffer_text(&out), "\"id\":\"git-1\",\"name\":\"git hang\""));
+    bl_buffer_done(&out);
+    bl_receipt_close(&receipt);
+    bl_scope_done(&stopping.scope);
+    CHECK(stage->git.spent_ns > 0 && stage->git.spent_ns <= bl_now_ns() - begun_ns);
+}
+
+static void a_stop_ends_the_program_and_names_it_in_the_receipt(void **state)
+{
+    (void)state;
+    stage_play(look_at_stop);
+}
+
 static void look_at_full_files(struct stage *stage)
 {
     struct sigaction before;
@@ -234,21 +320,38 @@ static void a_missing_directory_is_an_error_that_names_it(void **state)
     stage_play(look_at_absence);
 }
 
-static void look_at_missing_git(struct stage *stage)
+/* A call in a PATH without a git that can be run. */
+static int run_in_path(struct stage *stage, const char *path, struct bl_error *error)
 {
     struct bl_git_answer answer;
-    const char *path = getenv("PATH");
-    char *kept = strdup(path);
-    setenv("PATH", "/nonexistent", 1);
-    bl_git_variable_set(&stage->git, "PATH", "/nonexistent");
+    char *kept = strdup(getenv("PATH"));
+    setenv("PATH", path, 1);
+    bl_git_variable_set(&stage->git, "PATH", path);
     int code = bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
-                          &answer, &stage->error);
+                          &answer, error);
     setenv("PATH", kept, 1);
     free(kept);
-    CHECK_EQUAL(code, BL_ENOENT);
-    CHECK_EQUAL(stage->error.kind, BL_KIND_FEATURE);
-    CHECK(strcmp(stage->error.message, "git was not found") == 0);
-    CHECK(strstr(stage->error.hint, "install git") != NULL);
+    return code;
+}
+
+static void look_at_missing_git(struct stage *stage)
+{
+    static const struct {
+        int code;
+        const char *message;
+    } rows[] = {{BL_ENOENT, "git was not found"}, {BL_EACCES, "git cannot be executed"}};
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        stage->error = (struct bl_error){0};
+        CHECK_EQUAL(run_in_path(stage, stage->root, &stage->error), rows[i].code);
+        CHECK_EQUAL(run_in_path(stage, stage->root, NULL), rows[i].code);
+        CHECK_EQUAL(stage->error.kind, BL_KIND_FEATURE);
+        CHECK(strcmp(stage->error.message, rows[i].message) == 0);
+        CHECK(strstr(stage->error.hint, "install git") != NULL);
+        int fd = open(bl_arena_printf(&stage->arena, "%s/git", stage->root).data,
+                      O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        CHECK(fd >= 0);
+        close(fd);
+    }
 }
 
 static void a_machine_without_git_is_told_so(void **state)
@@ -372,6 +475,8 @@ SUITE(run, cmocka_unit_test(programs_get_no_secrets_and_no_other_repository),
       cmocka_unit_test(standard_input_of_the_caller_is_not_passed_on),
       cmocka_unit_test(a_call_closes_its_descriptors),
       cmocka_unit_test(a_call_whose_files_do_not_fit_is_refused),
+      cmocka_unit_test(a_call_without_descriptors_is_refused),
+      cmocka_unit_test(a_stop_ends_the_program_and_names_it_in_the_receipt),
       cmocka_unit_test(a_missing_directory_is_an_error_that_names_it),
       cmocka_unit_test(a_machine_without_git_is_told_so),
       cmocka_unit_test(a_failed_program_is_an_error_with_its_words),

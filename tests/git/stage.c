@@ -5,7 +5,7 @@
 
 /* Of the user's own: what sends git elsewhere, secrets, and a configuration. */
 static const char *const variables[][2] = {
-    {"GIT_CONFIG_COUNT", "9"},
+    {"GIT_CONFIG_COUNT", "10"},
     {"GIT_CONFIG_KEY_0", "alias.showenv"},
     {"GIT_CONFIG_VALUE_0", "!env"},
     {"GIT_CONFIG_KEY_1", "alias.speak"},
@@ -24,6 +24,8 @@ static const char *const variables[][2] = {
     {"GIT_CONFIG_VALUE_7", "!printf 1; :"},
     {"GIT_CONFIG_KEY_8", "alias.skip"},
     {"GIT_CONFIG_VALUE_8", "!dd if=/dev/null bs=1 seek=67108865; :"},
+    {"GIT_CONFIG_KEY_9", "alias.hang"},
+    {"GIT_CONFIG_VALUE_9", "!touch begun; sleep 60; :"},
     {"GIT_AUTHOR_NAME", "kept"},
     {"GIT_AUTHOR_EMAIL", "kept"},
     {"GIT_COMMITTER_NAME", "kept"},
