@@ -32,13 +32,13 @@ static bool read_start(int64_t pid, int64_t *ret_started)
 int64_t bl_store_process_started(int64_t pid)
 {
     int64_t started;
-    return pid > 0 && read_start(pid, &started) ? started : 0;
+    return read_start(pid, &started) ? started : 0;
 }
 
 uint32_t bl_store_process_alive(int64_t pid, int64_t pid_started)
 {
     int64_t started;
-    return pid > 0 && read_start(pid, &started) && started == pid_started ? 1 : 0;
+    return read_start(pid, &started) && started == pid_started ? 1 : 0;
 }
 
 void store_identity_read(struct store_identity *ret_self)

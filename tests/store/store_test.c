@@ -74,8 +74,12 @@ STORE_TEST(a_store_that_was_closed_is_one_file)
     struct bl_arena arena = {0};
     struct bl_store *store = store_at(place);
     struct holding holding;
+    struct bl_buffer lines;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
+    /* An export reads by a connection of its own. */
+    CHECK_EQUAL(export_to(store, "alpha", &lines, NULL), 0);
+    bl_buffer_done(&lines);
     let_go(&holding);
     bl_store_close(store);
     CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-wal", place->path).data, F_OK), -1);
