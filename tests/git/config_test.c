@@ -101,6 +101,24 @@ static void look_at_several(struct stage *stage)
     CHECK_EQUAL(check(stage), 0);
 }
 
+/* Of a long key, 200 bytes are shown. */
+static void look_at_long_key(struct stage *stage)
+{
+    char key[320], arguments[512];
+    snprintf(key, sizeof key, "filter.%0250d.clean", 0);
+    snprintf(arguments, sizeof arguments, "%s cat", key);
+    configure(stage, arguments);
+    CHECK_EQUAL(check(stage), BL_EREFUSED);
+    key[200] = '\0';
+    CHECK(strcmp(strstr(stage->error.message, "filter."), key) == 0);
+}
+
+static void a_long_key_is_cut_in_the_message(void **state)
+{
+    (void)state;
+    stage_play(look_at_long_key);
+}
+
 static void the_first_foreign_program_is_named(void **state)
 {
     (void)state;
@@ -218,6 +236,7 @@ static void a_worktree_has_the_configuration_of_its_repository(void **state)
 SUITE(config, cmocka_unit_test(a_configuration_is_listed_once_until_it_changes),
       cmocka_unit_test(a_program_that_the_users_configuration_lacks_is_refused),
       cmocka_unit_test(the_first_foreign_program_is_named),
+      cmocka_unit_test(a_long_key_is_cut_in_the_message),
       cmocka_unit_test(a_configuration_that_cannot_be_listed_is_an_error),
       cmocka_unit_test(a_call_that_reads_goes_on_without_foreign_programs),
       cmocka_unit_test(a_configuration_with_includes_is_listed_every_time),

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -406,7 +407,10 @@ static void a_failed_program_is_an_error_with_its_words(void **state)
     (void)state;
     static const char busy[] =
         "fatal: Unable to create '/x/.git/index.lock': File exists.\n\nAnother git\n";
-    static const struct {
+    char words[500], cut[481];
+    snprintf(words, sizeof words, "%0490d", 0);
+    snprintf(cut, sizeof cut, "%0480d", 0);
+    const struct {
         int status;
         const char *words;
         int code;
@@ -414,6 +418,7 @@ static void a_failed_program_is_an_error_with_its_words(void **state)
         const char *message, *hint;
     } rows[] = {
         {1, "", BL_ESYSTEM, BL_KIND_FEATURE, "git ended with exit code 1", ""},
+        {1, "a", BL_ESYSTEM, BL_KIND_FEATURE, "a", ""},
         {1, "a\n b\n", BL_ESYSTEM, BL_KIND_FEATURE, "a  b", ""},
         {1, "x: Permission denied", BL_EACCES, BL_KIND_FEATURE, "x: Permission denied", ""},
         {128, busy, BL_EBUSY, BL_KIND_FEATURE,
@@ -429,6 +434,7 @@ static void a_failed_program_is_an_error_with_its_words(void **state)
          "make room on that disk, then resume"},
         {1, "Out of diskspace", BL_ENOSPC, BL_KIND_FILESYSTEM, "Out of diskspace",
          "make room on that disk, then resume"},
+        {1, words, BL_ESYSTEM, BL_KIND_FEATURE, cut, ""},
     };
     struct bl_git_call call = {.operation = "try", .directory = "/place"};
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
