@@ -16,7 +16,8 @@
  * another transaction, a small one, is written over them before anybody is told that theirs was
  * refused. It is not synced, since just that has failed: against a kill it holds, and a kernel that
  * lost the sync of the frames has lost them. From then on the log is not trusted: before another
- * batch is answered as durable, all of it is moved into the file, synced, and the log begun anew.
+ * job is answered as durable, be it of the same batch, all of it is moved into the file, synced,
+ * and the log begun anew.
  */
 #include "sqlite.h"
 
@@ -214,22 +215,6 @@ static bool worth_another_try(const struct bl_error *error)
     return error->code == BL_ENOSPC || error->code == BL_EIO;
 }
 
-static void run_one_by_one(struct sqlite_link *link, struct bl_list *jobs)
-{
-    BL_LIST_EACH (each, jobs) {
-        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
-        struct bl_error error = {0};
-        if (job->settled)
-            continue;
-        switch (run_group(link, jobs, job, false, &error)) {
-        case GROUP_WELL:
-        case GROUP_REFUSED: break;
-        case GROUP_FAILED: refuse(job, error.code, &error); break;
-        case GROUP_SYNC_FAILED: make_void(link, jobs, job, &error); break;
-        }
-    }
-}
-
 /* Moves the log into the file, and begins it anew. */
 static int restore_trust(struct sqlite_link *link, struct bl_error *error)
 {
@@ -243,6 +228,27 @@ static int restore_trust(struct sqlite_link *link, struct bl_error *error)
         return sqlite_fail(link, result, "bring the store up to date after a failed write", error);
     link->untrusted = false;
     return 0;
+}
+
+static void run_one_by_one(struct sqlite_link *link, struct bl_list *jobs)
+{
+    BL_LIST_EACH (each, jobs) {
+        struct store_job *job = BL_CONTAINER(each, struct store_job, link);
+        struct bl_error error = {0};
+        if (job->settled)
+            continue;
+        /* The sync of one before it may have failed. */
+        if (link->untrusted && job->durable && restore_trust(link, &error) != 0) {
+            refuse(job, error.code, &error);
+            continue;
+        }
+        switch (run_group(link, jobs, job, false, &error)) {
+        case GROUP_WELL:
+        case GROUP_REFUSED: break;
+        case GROUP_FAILED: refuse(job, error.code, &error); break;
+        case GROUP_SYNC_FAILED: make_void(link, jobs, job, &error); break;
+        }
+    }
 }
 
 static void refuse_durable(struct bl_list *jobs, const struct bl_error *error)

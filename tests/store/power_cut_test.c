@@ -66,6 +66,36 @@ static void play_session(struct bl_store *store)
     report("%s", bl_error_name(commit_turn(&holding, "turn_3")));
 }
 
+static int commit_one(void *argument)
+{
+    return commit_turn(argument, "turn_2");
+}
+
+/* A group cannot be written, so each is tried alone; and the first of these syncs fails. */
+static void play_one_by_one(struct bl_store *store)
+{
+    struct bl_nursery nursery;
+    struct holding holdings[3];
+    struct bl_fiber *fibers[BL_COUNT(holdings)];
+    int codes[BL_COUNT(holdings)];
+    play_session(store); /* writes fail only after a sync has */
+    for (size_t i = 0; i < BL_COUNT(holdings); i++) {
+        CHECK_EQUAL(hold(&holdings[i], store, NULL), 0);
+        CHECK_EQUAL(begin_turn(&holdings[i], "turn_2"), 0);
+    }
+    arm("faulty_writes", 1);
+    arm("faulty_syncs", 1);
+    bl_nursery_init(&nursery, bl_scope_current());
+    for (size_t i = 0; i < BL_COUNT(holdings); i++)
+        bl_nursery_spawn(&nursery, NULL, "commit", commit_one, &holdings[i], &fibers[i]);
+    for (size_t i = 0; i < BL_COUNT(holdings); i++)
+        CHECK_EQUAL(bl_fiber_join(fibers[i], &codes[i]), 0);
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(codes[0], BL_EIO);
+    CHECK_EQUAL(codes[1], 0);
+    CHECK_EQUAL(codes[2], 0);
+}
+
 int role_power_cut(void *argument BL_UNUSED)
 {
     struct bl_store *store = NULL;
@@ -76,6 +106,8 @@ int role_power_cut(void *argument BL_UNUSED)
         play_feature(store);
     else if (strcmp(role_argument, "long-log") == 0)
         play_long_log(store);
+    else if (strcmp(role_argument, "one-by-one") == 0)
+        play_one_by_one(store);
     else
         play_session(store);
     for (int i = 0; is_lost != NULL && i < LOG_PAGES; i++)
@@ -137,6 +169,15 @@ STORE_TEST(a_turn_after_a_failed_sync_survives_a_power_cut)
     bl_store_close(store);
 }
 
+STORE_TEST(turns_after_a_failed_sync_of_their_own_group_survive_a_power_cut)
+{
+    cut_power(place, "one-by-one", "BL_EIO");
+    struct bl_store *store = store_at(place);
+    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn WHERE id = 'turn_2'"), 2);
+    bl_store_close(store);
+}
+
 SUITE(power_cut, cmocka_unit_test(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut),
       cmocka_unit_test(what_follows_a_log_that_could_not_be_shortened_survives_a_power_cut),
+      cmocka_unit_test(turns_after_a_failed_sync_of_their_own_group_survive_a_power_cut),
       cmocka_unit_test(a_turn_after_a_failed_sync_survives_a_power_cut));
