@@ -34,6 +34,7 @@ STORE_TEST(commits_at_once_share_a_sync_and_one_refused_takes_no_other_along)
         if (i != 17)
             CHECK_EQUAL(begin_turn(&holdings[i], "turn_1"), 0);
     }
+    CHECK_EQUAL(store->writer.jobs_max, COUNT / 2);
     store->writer.run = count_batches;
     batches = 0;
     bl_nursery_init(&nursery, bl_scope_current());
@@ -47,6 +48,7 @@ STORE_TEST(commits_at_once_share_a_sync_and_one_refused_takes_no_other_along)
         CHECK_EQUAL(results[i], i == 17 ? BL_EEXIST : 0);
         let_go(&holdings[i]);
     }
+    CHECK_EQUAL(store->writer.jobs_max, STORE_BATCH_JOBS_MIN);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), COUNT - 1);
     CHECK_EQUAL(ask_integer(place, "SELECT turns_total FROM session WHERE id = 's-17'"), 0);
     bl_free(holdings);
