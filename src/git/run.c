@@ -235,7 +235,9 @@ static int run_dup(int fd)
 /* What was written is what its offset, which we share, has passed. */
 static struct bl_text run_read_sink(struct bl_arena *arena, int fd)
 {
-    off_t end = lseek(fd, 0, SEEK_CUR);
+    /* The offset is the program's as well: it can be anywhere. */
+    off_t end = lseek(fd, 0, SEEK_CUR), room = lseek(fd, 0, SEEK_END);
+    end = end < room ? end : room;
     char *data = bl_arena_alloc(arena, (size_t)end + 1);
     ssize_t count = pread(fd, data, (size_t)end, 0);
     size_t size = count > 0 ? (size_t)count : 0;

@@ -23,7 +23,7 @@ static const char *const variables[][2] = {
     {"GIT_CONFIG_KEY_7", "alias.one"},
     {"GIT_CONFIG_VALUE_7", "!printf 1; :"},
     {"GIT_CONFIG_KEY_8", "alias.skip"},
-    {"GIT_CONFIG_VALUE_8", "!dd if=/dev/null bs=1 seek=67108865; :"},
+    {"GIT_CONFIG_VALUE_8", "!dd if=/dev/null bs=1 seek=4611686018427387904; :"},
     {"GIT_CONFIG_KEY_9", "alias.hang"},
     {"GIT_CONFIG_VALUE_9", "!touch begun; sleep 60; :"},
     {"GIT_AUTHOR_NAME", "kept"},
