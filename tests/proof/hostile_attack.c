@@ -23,6 +23,7 @@
 #define ANCESTORS_MAX  4
 #define DESCRIPTOR_MAX 64
 #define PATH_SIZE      8192
+#define STOPS_EACH     1000
 #define STARTED_MS     20 /* until belay knows that the command was started */
 
 void attack_stop(const char *argument)
@@ -32,6 +33,7 @@ void attack_stop(const char *argument)
     kill(hostile_warden(), SIGSTOP);
 }
 
+/* Without a pause: the kernel continues the warden when belay dies, and it must not get far. */
 void attack_stop_loop(const char *argument)
 {
     attack_stop(argument);
@@ -39,10 +41,9 @@ void attack_stop_loop(const char *argument)
         return;
     setsid();
     hostile_stand();
-    while (!hostile_is_over()) {
-        kill(hostile_warden(), SIGSTOP);
-        hostile_nap_ms(1);
-    }
+    while (!hostile_is_over())
+        for (int i = 0; i < STOPS_EACH; i++)
+            kill(hostile_warden(), SIGSTOP);
     _exit(0);
 }
 
