@@ -635,6 +635,7 @@ struct duel {
     _Atomic(unsigned long) round; /* the stopper may begin this one */
     _Atomic(unsigned long) stopped_round;
     _Atomic(bool) stop_won;
+    _Atomic(bool) over; /* the stopper ends before its next round */
     unsigned long rounds;
     unsigned long claims;
 };
@@ -663,11 +664,34 @@ static void *duel_stopper(void *argument)
     bl_random_seed(&random, 1);
     for (unsigned long i = 1; i <= duel->rounds; i++) {
         await_round(&duel->round, i);
+        if (atomic_load(&duel->over))
+            break;
         spin(bl_random_below(&random, 64));
         atomic_store(&duel->stop_won, bl_scope_stop(&duel->turn, BL_STOP_USER, "duel"));
         atomic_store(&duel->stopped_round, i);
     }
     return NULL;
+}
+
+/* Exactly one, and everybody says the same. Otherwise the duel is over: a scope that is claimed and
+ * on its way to the loop cannot begin again. */
+static bool duel_has_one_winner(struct duel *duel, unsigned long round, bool claimed)
+{
+    struct bl_stop stop;
+    /* Before the stopper has returned: it may not have written yet who stops, and why. */
+    bl_scope_stop_read(&duel->turn, &stop);
+    await_round(&duel->stopped_round, round);
+    bool one = CHECK(claimed != atomic_load(&duel->stop_won)) &&
+               CHECK_EQUAL(bl_scope_stopped(&duel->turn), !claimed) &&
+               CHECK_EQUAL(stop.reason, claimed ? BL_STOP_NONE : BL_STOP_USER) &&
+               CHECK(strcmp(stop.origin, claimed ? "" : "duel") == 0);
+    if (one)
+        return true;
+    atomic_store(&duel->over, true);
+    atomic_store(&duel->round, round + 1);
+    bl_yield();
+    bl_scope_done(&duel->turn);
+    return false;
 }
 
 static int duel_main(void *argument)
@@ -682,13 +706,8 @@ static int duel_main(void *argument)
         if (delay == DELAY_MAX)
             usleep(50);
         bool claimed = bl_scope_claim(&duel->turn) == 0;
-        await_round(&duel->stopped_round, i);
-        struct bl_stop stop;
-        bl_scope_stop_read(&duel->turn, &stop);
-        /* Exactly one, and everybody says the same. */
-        CHECK(claimed != atomic_load(&duel->stop_won));
-        CHECK_EQUAL(bl_scope_stopped(&duel->turn), !claimed);
-        CHECK_EQUAL(stop.reason == BL_STOP_NONE, claimed);
+        if (!duel_has_one_winner(duel, i, claimed))
+            break;
         duel->claims += claimed;
         delay += claimed ? 4 : -4;
         if (delay < 0)
