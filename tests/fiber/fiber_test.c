@@ -1,16 +1,15 @@
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fibers.h"
+#include "filter.h"
 
 #define MS BL_NS_PER_MS
 
@@ -252,18 +251,13 @@ static int spawn_overflow(void *argument)
 /* As on a kernel before 6.13, which knows no guard regions. */
 static void forbid_guard_regions(void)
 {
-    struct sock_filter lines[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 102, 0, 1), /* MADV_GUARD_INSTALL */
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {BL_COUNT(lines), lines};
+    const struct filter advice = {.call = SYS_madvise,
+                                  .argument = 2,
+                                  .mask = UINT32_MAX,
+                                  .value = 102, /* MADV_GUARD_INSTALL */
+                                  .action = SECCOMP_RET_ERRNO | EINVAL};
     struct bl_stack_facts facts;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    if (!filter_install(&advice))
         _exit(1);
     bl_loop_stack_facts(&facts);
     if (strcmp(facts.guard, "protected pages") != 0 || facts.fibers_max != 30000)

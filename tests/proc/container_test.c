@@ -3,13 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,6 +15,7 @@
 
 #include "../../src/proc/parts.h"
 #include "../../src/proc/probe.h"
+#include "filter.h"
 
 static void check_located(const char *mounts, const char *membership, bool found,
                           const char *expected)
@@ -156,25 +155,17 @@ static void ask_pidns_probe(struct bl_container_check *check)
     proc_pidns_probe(check, &user);
 }
 
-/* A probe's answer where a filter gives `action` for a system call. */
-static void probe_filtered(void (*probe)(struct bl_container_check *check), long call,
-                           uint32_t action, struct bl_container_check *ret_check)
+/* A probe's answer where a filter stands in its way. */
+static void probe_filtered(void (*probe)(struct bl_container_check *check),
+                           const struct filter *filter, struct bl_container_check *ret_check)
 {
-    struct sock_filter lines[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, action),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {BL_COUNT(lines), lines};
     struct bl_container_check check = {0};
     int ends[2], status;
 
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+        if (!filter_install(filter))
             _exit(1);
         probe(&check);
         _exit(write(ends[1], &check, sizeof check) == (ssize_t)sizeof check ? 0 : 1);
@@ -187,8 +178,7 @@ static void probe_filtered(void (*probe)(struct bl_container_check *check), long
 }
 
 struct refusal {
-    long call;
-    uint32_t action;
+    struct filter filter;
     bool untried;
     const char *detail, *hint;
 };
@@ -198,7 +188,7 @@ static void check_refusals(void (*probe)(struct bl_container_check *check),
 {
     for (size_t i = 0; i < count; i++) {
         struct bl_container_check check;
-        probe_filtered(probe, refusals[i].call, refusals[i].action, &check);
+        probe_filtered(probe, &refusals[i].filter, &check);
         suite_fail_if(check.available || check.untried != refusals[i].untried ||
                           strstr(check.detail, refusals[i].detail) == NULL ||
                           strstr(check.hint, refusals[i].hint) == NULL ||
@@ -212,25 +202,44 @@ static void check_refusals(void (*probe)(struct bl_container_check *check),
 static void a_namespace_that_is_refused_says_why(void **state)
 {
     static const struct refusal refusals[] = {
-        {SYS_clone3, SECCOMP_RET_ERRNO | EPERM, false,
-         "this user may not make PID and user namespaces", "kernel.unprivileged_userns_clone=1"},
-        {SYS_clone3, SECCOMP_RET_ERRNO | EACCES, false,
-         "this user may not make PID and user namespaces", "kernel.unprivileged_userns_clone=1"},
-        {SYS_clone3, SECCOMP_RET_ERRNO | ENOSPC, false, "no more namespaces allowed",
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EPERM},
+         false,
+         "this user may not make PID and user namespaces",
+         "kernel.unprivileged_userns_clone=1"},
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EACCES},
+         false,
+         "this user may not make PID and user namespaces",
+         "kernel.unprivileged_userns_clone=1"},
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | ENOSPC},
+         false,
+         "no more namespaces allowed",
          "user.max_pid_namespaces"},
-        {SYS_clone3, SECCOMP_RET_ERRNO | EUSERS, false, "no more namespaces allowed",
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EUSERS},
+         false,
+         "no more namespaces allowed",
          "user.max_pid_namespaces"},
-        {SYS_clone3, SECCOMP_RET_ERRNO | EINVAL, false, "the kernel has no PID namespaces",
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EINVAL},
+         false,
+         "the kernel has no PID namespaces",
          "CONFIG_PID_NS"},
-        {SYS_clone3, SECCOMP_RET_ERRNO | EAGAIN, true,
-         "cannot start a child: Resource temporarily unavailable", ""},
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EAGAIN},
+         true,
+         "cannot start a child: Resource temporarily unavailable",
+         ""},
     };
     static const struct refusal inside[] = {
-        {SYS_mount, SECCOMP_RET_ERRNO | EPERM, false, "a PID namespace, but not a /proc of its own",
+        {{.call = SYS_mount, .action = SECCOMP_RET_ERRNO | EPERM},
+         false,
+         "a PID namespace, but not a /proc of its own",
          "unmask=ALL"},
-        {SYS_mount, SECCOMP_RET_KILL_PROCESS, false,
-         "the first process of a namespace was killed by signal 31", "seccomp"},
-        {SYS_getpid, SECCOMP_RET_ERRNO | 2, false, "a new PID namespace did not come up", ""},
+        {{.call = SYS_mount, .action = SECCOMP_RET_KILL_PROCESS},
+         false,
+         "the first process of a namespace was killed by signal 31",
+         "seccomp"},
+        {{.call = SYS_getpid, .action = SECCOMP_RET_ERRNO | 2},
+         false,
+         "a new PID namespace did not come up",
+         ""},
     };
     struct bl_container_check here;
 
@@ -244,21 +253,38 @@ static void a_namespace_that_is_refused_says_why(void **state)
 static void a_cgroup_that_is_refused_says_why(void **state)
 {
     static const struct refusal refusals[] = {
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | EROFS, false, " is mounted read-only",
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | EROFS},
+         false,
+         " is mounted read-only",
          "mount the cgroup file system writable"},
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | EACCES, false, " is not delegated to this user",
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | EACCES},
+         false,
+         " is not delegated to this user",
          "Delegate=yes"},
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | EPERM, false, " is not delegated to this user",
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | EPERM},
+         false,
+         " is not delegated to this user",
          "Delegate=yes"},
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | EMFILE, true,
-         "no cgroup can be made: Too many open files", ""},
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | ENFILE, true,
-         "no cgroup can be made: Too many open files in system", ""},
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | ENOMEM, true,
-         "no cgroup can be made: Cannot allocate memory", ""},
-        {SYS_mkdirat, SECCOMP_RET_ERRNO | ENOSPC, false, ": No space left on device", ""},
-        {SYS_clone3, SECCOMP_RET_ERRNO | EAGAIN, true,
-         "cannot start a child: Resource temporarily unavailable", ""},
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | EMFILE},
+         true,
+         "no cgroup can be made: Too many open files",
+         ""},
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | ENFILE},
+         true,
+         "no cgroup can be made: Too many open files in system",
+         ""},
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | ENOMEM},
+         true,
+         "no cgroup can be made: Cannot allocate memory",
+         ""},
+        {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | ENOSPC},
+         false,
+         ": No space left on device",
+         ""},
+        {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EAGAIN},
+         true,
+         "cannot start a child: Resource temporarily unavailable",
+         ""},
     };
     struct bl_container_check here;
 
