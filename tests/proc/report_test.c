@@ -1,0 +1,174 @@
+/* What a warden reports, and when it counts. The wardens here are scripts. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../src/proc/parts.h"
+#include "helpers.h"
+
+/* A script in place of a warden: it reports that it has started, sends the message and exits. */
+struct report {
+    struct warden_message message;
+    bool by_child; /* sends the message */
+    int exit_code;
+    uint32_t survivors;
+    int how;
+    const char *unverified;
+    char script[32];
+};
+
+static void report_write(FILE *file, const struct warden_message *message)
+{
+    const unsigned char *bytes = (const unsigned char *)message;
+    fputs("printf '", file);
+    for (size_t i = 0; i < sizeof *message; i++)
+        fprintf(file, "\\%03o", bytes[i]);
+    fprintf(file, "' >&%d\n", WARDEN_CONTROL);
+}
+
+static FILE *report_open_script(char script[32])
+{
+    snprintf(script, 32, "/tmp/belay-report-XXXXXX");
+    FILE *file = fdopen(mkstemp(script), "w");
+    fchmod(fileno(file), 0700);
+    fputs("#!/bin/sh\n", file);
+    return file;
+}
+
+static void report_write_script(struct report *report)
+{
+    FILE *file = report_open_script(report->script);
+    report_write(file, &(struct warden_message){.type = WARDEN_STARTED});
+    fputs(report->by_child ? "(\n" : "", file);
+    report_write(file, &report->message);
+    fprintf(file, "%sexit %d\n", report->by_child ? ")\n" : "", report->exit_code);
+    fclose(file);
+}
+
+static int report_start(struct tool *tool, const char *script, struct bl_error *error)
+{
+    TOOL_INIT(tool, BL_MECHANISM_SUBREAPER, "plain");
+    char *warden = strdup(getenv("BELAY_WARDEN"));
+    setenv("BELAY_WARDEN", script, 1);
+    int code = bl_warden_start(&tool->options, &tool->warden, error);
+    setenv("BELAY_WARDEN", warden, 1);
+    free(warden);
+    return code;
+}
+
+static int take_report(void *argument)
+{
+    const struct report *report = argument;
+    struct bl_warden_end end = {0};
+    struct tool tool;
+    if (CHECK_EQUAL(report_start(&tool, report->script, NULL), 0)) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(end.how, report->how);
+        CHECK_EQUAL(end.survivors, report->survivors);
+        CHECK_EQUAL(strcmp(end.unverified, report->unverified), 0);
+    }
+    tool_done(&tool);
+    return 0;
+}
+
+static void a_report_counts_when_the_warden_sent_it_and_exited_with_0(void **state)
+{
+#define QUIET(number, why)                                                                         \
+    {                                                                                              \
+        .type = WARDEN_QUIET, .b = (number), .e = (why), .f = EIO                                  \
+    }
+#define DOUBT(why, text)                                                                           \
+    {                                                                                              \
+        .message = QUIET(WARDEN_UNKNOWN, why), .survivors = BL_SURVIVORS_UNKNOWN,                  \
+        .how = BL_END_STOPPED, .unverified = (text)                                                \
+    }
+    static const char lost[] = "the warden was killed, and this program does not adopt orphans";
+    static struct report reports[] = {
+        {.message = QUIET(0, 0), .how = BL_END_STOPPED, .unverified = ""},
+        {.message = QUIET(2, 0), .survivors = 2, .how = BL_END_STOPPED, .unverified = ""},
+        DOUBT(WARDEN_DOUBT_NONE, "the warden gave no reason"),
+        DOUBT(WARDEN_DOUBT_LOOK, "the process tree could not be read (Input/output error)"),
+        DOUBT(WARDEN_DOUBT_MOVING, "processes were still starting and ending"),
+        DOUBT(WARDEN_DOUBT_UNREAPED, "a dead process could not be reaped"),
+        DOUBT(WARDEN_DOUBT_CGROUP, "the cgroup did not become empty (Input/output error)"),
+        DOUBT(WARDEN_DOUBT_STUCK, "the warden was stopped or traced, and was killed"),
+        DOUBT(99, "the warden gave no reason"),
+        {.message = QUIET(0, 0),
+         .by_child = true,
+         .survivors = BL_SURVIVORS_UNKNOWN,
+         .how = BL_END_LOST,
+         .unverified = lost},
+        {.message = QUIET(0, 0),
+         .exit_code = 1,
+         .survivors = BL_SURVIVORS_UNKNOWN,
+         .how = BL_END_LOST,
+         .unverified = lost},
+    };
+#undef DOUBT
+#undef QUIET
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(reports); i++) {
+        report_write_script(&reports[i]);
+        run_in_loop(take_report, &reports[i]);
+        unlink(reports[i].script);
+    }
+}
+
+struct failure {
+    int error;
+    enum warden_stage stage;
+    int code;
+    const char *message, *hint;
+};
+
+/* In place of a warden that cannot start its command. */
+static int take_failure(void *argument)
+{
+    const struct failure *failure = argument;
+    struct bl_error error = {0};
+    char script[32];
+    struct tool tool;
+    FILE *file = report_open_script(script);
+    report_write(file, &(struct warden_message){
+                           .type = WARDEN_FAILED, .a = failure->error, .b = failure->stage});
+    report_write(file, &(struct warden_message){.type = WARDEN_QUIET});
+    fclose(file);
+    CHECK_EQUAL(report_start(&tool, script, &error), failure->code);
+    CHECK(tool.warden == NULL);
+    CHECK_EQUAL(error.code, failure->code);
+    if (!CHECK(strstr(error.message, failure->message) != NULL))
+        fprintf(stderr, "%s\n", error.message);
+    CHECK(strstr(error.hint, failure->hint) != NULL);
+    tool_done(&tool);
+    unlink(script);
+    return 0;
+}
+
+static void a_start_that_failed_says_in_which_step(void **state)
+{
+    static struct failure failures[] = {
+        {ENOENT, WARDEN_STAGE_EXEC, BL_ENOENT, "command not found", "PATH"},
+        {ENOTDIR, WARDEN_STAGE_EXEC, BL_ENOENT, "command not found", "PATH"},
+        {ENOEXEC, WARDEN_STAGE_EXEC, BL_EACCES, "Exec format error", "chmod +x"},
+        {EPERM, WARDEN_STAGE_CGROUP, BL_ENOTSUP, "cannot make a cgroup: Operation not permitted",
+         "belay doctor"},
+        {ENOSPC, WARDEN_STAGE_NAMESPACE, BL_ENOTSUP,
+         "cannot make a PID namespace: No space left on device", "belay doctor"},
+        {EINVAL, WARDEN_STAGE_LIMIT, BL_EINVAL, "cannot limit its memory: Invalid argument",
+         "belay doctor"},
+        {EINVAL, WARDEN_STAGE_TERMINAL, BL_EINVAL, "cannot take the terminal: Invalid argument",
+         "belay doctor"},
+        {ENOENT, WARDEN_STAGE_PROC, BL_ENOENT, "cannot read /proc: No such file or directory",
+         "belay doctor"},
+        {EINVAL, WARDEN_STAGE_START, BL_EINVAL, "cannot start a process: Invalid argument",
+         "belay doctor"},
+    };
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(failures); i++)
+        run_in_loop(take_failure, &failures[i]);
+}
+
+SUITE(report, cmocka_unit_test(a_report_counts_when_the_warden_sent_it_and_exited_with_0),
+      cmocka_unit_test(a_start_that_failed_says_in_which_step));
