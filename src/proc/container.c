@@ -44,7 +44,7 @@ void proc_check_hint(struct bl_container_check *check, const char *format, ...)
     va_end(arguments);
 }
 
-static void subreaper_probe(struct bl_container_check *check)
+void proc_subreaper_probe(struct bl_container_check *check)
 {
     int is_subreaper = 0;
 
@@ -68,7 +68,7 @@ static void ask_memory(enum bl_mechanism mechanism, struct bl_container_check *r
         else if (mechanism == BL_MECHANISM_CGROUP2)
             proc_cgroup_probe(check);
         else
-            subreaper_probe(check);
+            proc_subreaper_probe(check);
         memory.known[mechanism] = !check->untried;
     }
     *ret_check = *check;

@@ -20,9 +20,10 @@ void proc_check_answer(struct bl_container_check *check, bool available, const c
 void proc_check_untried(struct bl_container_check *check, const char *format, ...) BL_PRINTF(2, 3);
 void proc_check_hint(struct bl_container_check *check, const char *format, ...) BL_PRINTF(2, 3);
 
-/* ---- container_pidns.c, container_cgroup.c, sandbox_probe.c -----------------------------------
+/* ---- container.c, container_pidns.c, container_cgroup.c, sandbox_probe.c ---------------------
  */
 
+void proc_subreaper_probe(struct bl_container_check *check);
 /* `*ret_user`: only in a user namespace. */
 void proc_pidns_probe(struct bl_container_check *check, bool *ret_user);
 void proc_cgroup_probe(struct bl_container_check *check);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -297,6 +298,22 @@ static void a_cgroup_that_is_refused_says_why(void **state)
     assert_int_equal(count_probe_directories(), before);
 }
 
+static void a_subreaper_that_is_refused_says_why(void **state)
+{
+    static const struct refusal refusals[] = {
+        {{.call = SYS_prctl,
+          .mask = UINT32_MAX,
+          .value = PR_GET_CHILD_SUBREAPER,
+          .action = SECCOMP_RET_ERRNO | EINVAL},
+         false,
+         "prctl: Invalid argument",
+         "use a kernel from 3.4 on"},
+    };
+
+    (void)state;
+    check_refusals(proc_subreaper_probe, refusals, BL_COUNT(refusals));
+}
+
 /* Without a word of the room's: a probe that is never content would skip most tests of it. */
 static void what_works_by_hand_is_available(void **state)
 {
@@ -521,6 +538,7 @@ SUITE(container, cmocka_unit_test(the_usual_mount_is_found),
       cmocka_unit_test(the_probe_of_pidns_leaves_nothing_behind),
       cmocka_unit_test(a_namespace_that_is_refused_says_why),
       cmocka_unit_test(a_cgroup_that_is_refused_says_why),
+      cmocka_unit_test(a_subreaper_that_is_refused_says_why),
       cmocka_unit_test(what_works_by_hand_is_available),
       cmocka_unit_test(threads_get_the_same_answer),
       cmocka_unit_test(every_kind_answers_and_answers_the_same_again),
