@@ -91,8 +91,7 @@ static bool wait_end(int pidfd, int output_fd, uint64_t deadline_ns, struct bl_b
         int count = poll(ready, 2, (int)((deadline_ns - now_ns) / BL_NS_PER_MS) + 1);
         if (count < 0 && errno != EINTR)
             return false;
-        if (count <= 0)
-            continue;
+        /* Interrupted or at its limit, neither is ready; and a read would not wait. */
         if (ready[1].revents != 0 && !read_some(output_fd, output))
             ready[1].fd = -1;
         if (ready[0].revents != 0)

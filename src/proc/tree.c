@@ -30,15 +30,6 @@ int tree_view_open(struct tree_view *ret_view)
     return 0;
 }
 
-void tree_view_close(struct tree_view *view)
-{
-    if (view->proc >= 0)
-        close(view->proc);
-    if (view->children >= 0)
-        close(view->children);
-    *view = (struct tree_view){-1, -1};
-}
-
 static uint64_t tree_now_us(void)
 {
     struct timespec now;

@@ -29,7 +29,6 @@ struct tree_view {
 
 /* Returns 0 or the errno. `*ret_view` is -1, -1 when it fails. */
 int tree_view_open(struct tree_view *ret_view);
-void tree_view_close(struct tree_view *view);
 
 void tree_done(struct tree *tree);
 void tree_push(struct tree *tree, pid_t pid);
