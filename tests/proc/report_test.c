@@ -1,17 +1,22 @@
 /* What a warden reports, and when it counts. The wardens here are scripts. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../src/proc/parts.h"
 #include "helpers.h"
 
+#define ADOPTER_LIFE_S 60
+
 /* A script in place of a warden: it reports that it has started, sends the message and exits. */
 struct report {
     struct warden_message message;
     bool by_child; /* sends the message */
+    bool leaves;   /* a process alive */
     int exit_code;
     uint32_t survivors;
     int how;
@@ -41,6 +46,9 @@ static void report_write_script(struct report *report)
 {
     FILE *file = report_open_script(report->script);
     report_write(file, &(struct warden_message){.type = WARDEN_STARTED});
+    if (report->leaves)
+        fprintf(file, "'%s' plain %d<&- %d<&- &\n", path_of_nasty(), WARDEN_LIFELINE,
+                WARDEN_CONTROL);
     fputs(report->by_child ? "(\n" : "", file);
     report_write(file, &report->message);
     fprintf(file, "%sexit %d\n", report->by_child ? ")\n" : "", report->exit_code);
@@ -116,6 +124,76 @@ static void a_report_counts_when_the_warden_sent_it_and_exited_with_0(void **sta
     }
 }
 
+/* ---- Orphans ---- */
+
+/* A child that is there before this program adopts orphans, and ends after it. Its own child, which
+ * comes to this program then, is returned. */
+static pid_t orphan_of_stranger(void)
+{
+    int ends[2];
+    pid_t orphan = -1;
+    if (pipe(ends) != 0)
+        return -1;
+    pid_t stranger = fork();
+    if (stranger == 0) {
+        orphan = fork();
+        alarm(ADOPTER_LIFE_S);
+        if (orphan > 0 && write(ends[1], &orphan, sizeof orphan) != sizeof orphan)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    ssize_t size = read(ends[0], &orphan, sizeof orphan);
+    int code = bl_proc_adopt_orphans();
+    kill(stranger, SIGKILL);
+    /* Not reaped: its number stays its own. */
+    waitid(P_PID, (id_t)stranger, &(siginfo_t){0}, WEXITED | WNOWAIT);
+    return size == sizeof orphan && code == 0 ? orphan : -1;
+}
+
+/* In a child of the test, so that the test does not adopt. Returns its exit code. */
+static int adopter_main(struct report *report, bool stranger)
+{
+    alarm(ADOPTER_LIFE_S);
+    pid_t orphan = stranger ? orphan_of_stranger() : 0;
+    if (orphan < 0 || (!stranger && bl_proc_adopt_orphans() != 0))
+        return 2;
+    if (run_in_role(take_report, report) != 0)
+        return 1;
+    return stranger && kill(orphan, SIGKILL) != 0 ? 3 : 0;
+}
+
+static void take_report_as_adopter(struct report *report, bool stranger)
+{
+    int status;
+    report_write_script(report);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(adopter_main(report, stranger));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    unlink(report->script);
+    assert_int_equal(status, 0);
+}
+
+static void a_report_does_not_count_when_processes_come_to_an_adopter_after_it(void **state)
+{
+    struct report report = {
+        .message = {.type = WARDEN_QUIET}, .leaves = true, .how = BL_END_LOST, .unverified = ""};
+    (void)state;
+    take_report_as_adopter(&report, false);
+}
+
+static void a_report_counts_and_orphans_of_strangers_are_let_alone(void **state)
+{
+    struct report report = {
+        .message = {.type = WARDEN_QUIET}, .how = BL_END_STOPPED, .unverified = ""};
+    (void)state;
+    take_report_as_adopter(&report, true);
+}
+
+/* ---- Failures ---- */
+
 struct failure {
     int error;
     enum warden_stage stage;
@@ -171,4 +249,6 @@ static void a_start_that_failed_says_in_which_step(void **state)
 }
 
 SUITE(report, cmocka_unit_test(a_report_counts_when_the_warden_sent_it_and_exited_with_0),
+      cmocka_unit_test(a_report_does_not_count_when_processes_come_to_an_adopter_after_it),
+      cmocka_unit_test(a_report_counts_and_orphans_of_strangers_are_let_alone),
       cmocka_unit_test(a_start_that_failed_says_in_which_step));
