@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,23 @@ enum bl_mechanism container_of_test(void **state)
         suite_skip("container mechanism not available");
     }
     return container;
+}
+
+void run_in_child(int (*main)(void))
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_LIFE_S);
+        _exit(main());
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == EXIT_NO_MOUNTS)
+        suite_skip("needs the right to mount");
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 double now_ms(void)

@@ -91,6 +91,12 @@ void tool_run(struct tool *tool, char *out, size_t out_size, struct bl_warden_en
  */
 int kill_role(int argument_count, char **arguments);
 
+/* Runs `main` in a child, whose limits and mounts it may change; it returns 0 when all went well,
+ * EXIT_NO_MOUNTS where it may not mount. It must not assert: that would jump out of it. */
+#define CHILD_LIFE_S   60
+#define EXIT_NO_MOUNTS 77
+void run_in_child(int (*main)(void));
+
 double now_ms(void);
 void nap_ms(unsigned ms); /* blocks: for code outside of loops */
 

@@ -10,8 +10,6 @@
 #include "../../src/proc/parts.h"
 #include "helpers.h"
 
-#define ADOPTER_LIFE_S 60
-
 /* A script in place of a warden: it reports that it has started, sends the message and exits. */
 struct report {
     struct warden_message message;
@@ -137,7 +135,7 @@ static pid_t orphan_of_stranger(void)
     pid_t stranger = fork();
     if (stranger == 0) {
         orphan = fork();
-        alarm(ADOPTER_LIFE_S);
+        alarm(CHILD_LIFE_S);
         if (orphan > 0 && write(ends[1], &orphan, sizeof orphan) != sizeof orphan)
             _exit(1);
         for (;;)
@@ -154,7 +152,7 @@ static pid_t orphan_of_stranger(void)
 /* In a child of the test, so that the test does not adopt. Returns its exit code. */
 static int adopter_main(struct report *report, bool stranger)
 {
-    alarm(ADOPTER_LIFE_S);
+    alarm(CHILD_LIFE_S);
     pid_t orphan = stranger ? orphan_of_stranger() : 0;
     if (orphan < 0 || (!stranger && bl_proc_adopt_orphans() != 0))
         return 2;

@@ -1,12 +1,15 @@
 /* What a sandbox hides, and what it protects inside of folders that may be written to. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "helpers.h"
 #include "sandboxed.h"
 
 /* A place with a home beside the workspace, and nothing else that would name folders of the user.
@@ -166,6 +169,41 @@ static void the_machines_runtime_folder_is_hidden(void **state)
         assert_int_equal(run(BL_SANDBOX_WORKSPACE, "/tmp", false, script), 0);
     if (made)
         rmdir(workspace);
+}
+
+/* Of a machine whose /run is this child's own. */
+static int judge_system_programs(void)
+{
+    const struct bl_sandbox_view view = {.sandbox = BL_SANDBOX_READ_ONLY, .workspace = "/"};
+    struct bl_arena arena = {0};
+    struct bl_buffer output;
+    struct proc_child_end end;
+    const char *const *wrapped;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/run", "tmpfs", 0, NULL) != 0)
+        return EXIT_NO_MOUNTS;
+    if (mkdir("/run/wrappers", 0755) != 0 || symlink("/bin/true", "/run/wrappers/tool") != 0 ||
+        mkdir("/run/other", 0755) != 0)
+        return 1;
+    bl_buffer_init(&output, 2048);
+    if (bl_sandbox_wrap_view(&arena, &view,
+                             LIST("/bin/sh", "-c", "/run/wrappers/tool && test ! -e /run/other"),
+                             &wrapped, NULL) != 0 ||
+        proc_program_run(wrapped, RUN_LIMIT_MS, &output, &end) != 0)
+        return 2;
+    return end.timed_out || end.by_signal || end.status != 0 ? 3 : 0;
+}
+
+/* On NixOS and Guix they are in /run. */
+static void programs_of_the_system_in_the_runtime_folder_stay_in_sight(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_begin(&place, "/var/tmp");
+    place_end(&place);
+    run_in_child(judge_system_programs);
 }
 
 /* What it names may be a link into /run. */
@@ -443,6 +481,7 @@ static void a_home_as_workspace_keeps_the_users_git_configuration(void **state)
 SUITE(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
       cmocka_unit_test(sockets_of_the_machine_cannot_be_reached),
       cmocka_unit_test(the_machines_runtime_folder_is_hidden),
+      cmocka_unit_test(programs_of_the_system_in_the_runtime_folder_stay_in_sight),
       cmocka_unit_test(names_are_resolved_with_the_network),
       cmocka_unit_test(secrets_are_hidden_from_every_command),
       cmocka_unit_test(secrets_that_are_named_are_in_sight),

@@ -15,8 +15,6 @@
 #include "../../src/proc/tree.h"
 #include "helpers.h"
 
-#define LIFE_S      60
-#define EXIT_SKIP   77
 #define CHILD_LIMIT 3
 #define SECOND_US   1000000
 
@@ -25,7 +23,7 @@ static pid_t child_that_waits(void)
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(LIFE_S);
+        alarm(CHILD_LIFE_S);
         for (;;)
             pause();
     }
@@ -34,27 +32,9 @@ static pid_t child_that_waits(void)
 
 static void *wait_in_thread(void *argument)
 {
-    for (int i = 0; i < LIFE_S; i++)
+    for (int i = 0; i < CHILD_LIFE_S; i++)
         pause();
     return argument;
-}
-
-/* Runs `main` in a child; 0: it went well. */
-static void in_child(int (*main)(void))
-{
-    int status;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(LIFE_S);
-        _exit(main());
-    }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == EXIT_SKIP)
-        suite_skip("needs the right to mount");
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static int judge_dead_leader(void)
@@ -67,7 +47,7 @@ static int judge_dead_leader(void)
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(LIFE_S);
+        alarm(CHILD_LIFE_S);
         pthread_create(&thread, NULL, wait_in_thread, NULL);
         pthread_exit(NULL);
     }
@@ -86,7 +66,7 @@ static int judge_dead_leader(void)
 static void finding_1_a_zombie_with_a_live_thread_is_alive(void **state)
 {
     (void)state;
-    in_child(judge_dead_leader);
+    run_in_child(judge_dead_leader);
 }
 
 static int judge_without_descriptors(void)
@@ -120,7 +100,7 @@ static int judge_without_descriptors(void)
 static void finding_2_a_look_without_descriptors_finds_children_and_says_no_more(void **state)
 {
     (void)state;
-    in_child(judge_without_descriptors);
+    run_in_child(judge_without_descriptors);
 }
 
 static int judge_hidden_proc(void)
@@ -129,10 +109,10 @@ static int judge_hidden_proc(void)
     if (tree_view_open(&view) != 0)
         return 1;
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-        return EXIT_SKIP;
+        return EXIT_NO_MOUNTS;
     pid_t child = child_that_waits();
     if (mount("none", "/proc", "tmpfs", 0, NULL) != 0)
-        return EXIT_SKIP;
+        return EXIT_NO_MOUNTS;
     struct tree_count count = tree_count_own(&view, 0, SECOND_US);
     kill(child, SIGKILL);
     return count.living == 1 && count.error == 0 ? 0 : 2;
@@ -141,7 +121,7 @@ static int judge_hidden_proc(void)
 static void finding_2_what_is_mounted_over_proc_later_hides_nothing(void **state)
 {
     (void)state;
-    in_child(judge_hidden_proc);
+    run_in_child(judge_hidden_proc);
 }
 
 static int compare_searches(const void *left, const void *right)
@@ -176,7 +156,7 @@ static int judge_search(void)
 static void finding_2_without_lists_of_children_they_are_searched_for(void **state)
 {
     (void)state;
-    in_child(judge_search);
+    run_in_child(judge_search);
 }
 
 /* On a busy machine a look can be over before it has come to anybody. */
@@ -204,7 +184,7 @@ static int judge_without_time(void)
 static void a_look_without_time_says_who_is_there_and_that_there_may_be_more(void **state)
 {
     (void)state;
-    in_child(judge_without_time);
+    run_in_child(judge_without_time);
 }
 
 SUITE(tree, cmocka_unit_test(a_look_without_time_says_who_is_there_and_that_there_may_be_more),
