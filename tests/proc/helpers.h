@@ -90,6 +90,9 @@ void tool_run(struct tool *tool, char *out, size_t out_size, struct bl_warden_en
 /* kill_test.c: what this program does when its first argument is "--role". Returns its exit code.
  */
 int kill_role(int argument_count, char **arguments);
+/* report_test.c: two of these roles. */
+int report_role_left(void *argument);
+int report_role_stranger(void *argument);
 
 /* Runs `main` in a child, whose limits and mounts it may change; it returns 0 when all went well,
  * EXIT_NO_MOUNTS where it may not mount. It must not assert: that would jump out of it. */
