@@ -160,15 +160,16 @@ static bool decimal_take(struct bl_text *rest, struct decimal *ret_decimal)
     decimal.zero = decimal.whole == 0;
 
     if (i < rest->size && rest->data[i] == '.') {
-        for (i++; i < rest->size && rest->data[i] >= '0' && rest->data[i] <= '9'; i++, places++) {
-            decimal.zero = decimal.zero && rest->data[i] == '0';
+        size_t at = i + 1;
+        for (; at < rest->size && rest->data[at] >= '0' && rest->data[at] <= '9'; at++, places++) {
+            decimal.zero = decimal.zero && rest->data[at] == '0';
             if (places >= 24)
                 continue;
-            decimal.fraction = decimal.fraction * 10 + (unsigned)(rest->data[i] - '0');
+            decimal.fraction = decimal.fraction * 10 + (unsigned)(rest->data[at] - '0');
             decimal.divisor *= 10;
         }
-        if (places == 0)
-            return false;
+        if (places > 0)
+            i = at;
     }
     *rest = (struct bl_text){rest->data + i, rest->size - i};
     *ret_decimal = decimal;

@@ -115,11 +115,9 @@ static int make_folder(char *path, unsigned mode)
 
 static int make_part(struct bl_text path, unsigned mode)
 {
-    char *copy = bl_alloc(path.size + 1);
-    memcpy(copy, path.data, path.size);
-    copy[path.size] = '\0';
-    int result = make_folder(copy, mode);
-    bl_free(copy);
+    struct bl_arena arena = {0};
+    int result = make_folder((char *)bl_arena_text(&arena, path).data, mode);
+    bl_arena_done(&arena);
     return result;
 }
 

@@ -91,7 +91,7 @@ int base_parser_emit_atom(struct parser *parser, enum operation operation, uint3
 
 /* Adds the ranges of a class that stands for itself (`\d`, `\P{L}`), from its letter. 0 when it is
  * none, 1 when it was added. */
-int base_class_add_escape(struct parser *parser, int letter);
+int base_class_add_escape(struct parser *parser, uint32_t letter);
 /* Makes a class of the ranges added from `start` on, and an instruction of the class. */
 int base_class_emit(struct parser *parser, uint32_t start, bool negated);
 /* An instruction for that character; without regard to case for all that are alike to it. */

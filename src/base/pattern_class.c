@@ -145,7 +145,7 @@ static int add_property(struct parser *parser, bool negated)
         "ASCII and Assigned are");
 }
 
-int base_class_add_escape(struct parser *parser, int letter)
+int base_class_add_escape(struct parser *parser, uint32_t letter)
 {
     uint32_t start = parser->pattern->range_count;
     int result;
@@ -322,7 +322,7 @@ static int take_class_member(struct parser *parser, uint32_t *ret_point)
     result = base_parser_take_point(parser, &escape);
     if (result < 0)
         return result;
-    result = base_class_add_escape(parser, escape < 128 ? (int)escape : 0);
+    result = base_class_add_escape(parser, escape);
     if (result != 0)
         return result;
     if (escape == 'b') {

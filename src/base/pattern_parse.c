@@ -106,7 +106,7 @@ static int parse_escape(struct parser *parser)
         return emit_assertion(parser, point == 'b' ? WORD_EDGE : NO_WORD_EDGE);
     if ((point >= '1' && point <= '9') || point == 'k')
         return base_parser_refuse(parser, BL_ENOTSUP, start, "back-references are not available");
-    result = base_class_add_escape(parser, point < 128 ? (int)point : 0);
+    result = base_class_add_escape(parser, point);
     if (result < 0)
         return result;
     if (result > 0)

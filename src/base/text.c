@@ -21,17 +21,15 @@ int bl_text_compare(struct bl_text a, struct bl_text b)
 
 bool bl_text_starts_with(struct bl_text text, struct bl_text prefix)
 {
-    if (prefix.size == 0)
-        return true;
-    return prefix.size <= text.size && memcmp(text.data, prefix.data, prefix.size) == 0;
+    return prefix.size <= text.size &&
+           (prefix.size == 0 || memcmp(text.data, prefix.data, prefix.size) == 0);
 }
 
 bool bl_text_ends_with(struct bl_text text, struct bl_text suffix)
 {
-    if (suffix.size == 0)
-        return true;
     return suffix.size <= text.size &&
-           memcmp(text.data + text.size - suffix.size, suffix.data, suffix.size) == 0;
+           (suffix.size == 0 ||
+            memcmp(text.data + text.size - suffix.size, suffix.data, suffix.size) == 0);
 }
 
 ptrdiff_t bl_text_find(struct bl_text text, struct bl_text needle)

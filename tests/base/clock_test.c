@@ -215,7 +215,19 @@ static void seconds_become_durations_within_the_same_limits(void **state BL_UNUS
         {3155760000, YEARS_100_NS},
         {-3155760000, -YEARS_100_NS},
     };
-    const double bad[] = {NAN, -NAN, INFINITY, -INFINITY, -0.0, 3155760001, -3155760001, 1e300};
+    static const struct {
+        double seconds;
+        const char *message;
+    } bad[] = {
+        {NAN, "\"nan\" is not a finite duration"},
+        {-NAN, "\"-nan\" is not a finite duration"},
+        {INFINITY, "\"inf\" is not a finite duration"},
+        {-INFINITY, "\"-inf\" is not a finite duration"},
+        {-0.0, "\"-0\" is a negative zero, which is not a duration"},
+        {3155760001, "\"3155760001\" is beyond 100 years"},
+        {-3155760001.5, "\"-3155760001.5\" is beyond 100 years"},
+        {1e300, "\"1.0000000000000001e+300\" is beyond 100 years"},
+    };
     for (size_t i = 0; i < BL_COUNT(good); i++) {
         int64_t ns = -1;
         assert_int_equal(bl_duration_from_seconds(good[i].seconds, &ns, NULL), 0);
@@ -224,10 +236,11 @@ static void seconds_become_durations_within_the_same_limits(void **state BL_UNUS
     for (size_t i = 0; i < BL_COUNT(bad); i++) {
         struct bl_error error = {0};
         int64_t ns = 77;
-        assert_int_equal(bl_duration_from_seconds(bad[i], &ns, &error), BL_ERANGE);
+        assert_int_equal(bl_duration_from_seconds(bad[i].seconds, &ns, &error), BL_ERANGE);
         assert_int_equal(ns, 77);
         assert_int_equal(error.code, BL_ERANGE);
-        assert_true(error.message[0] != '\0' && error.hint[0] != '\0');
+        assert_string_equal(error.message, bad[i].message);
+        assert_true(error.hint[0] != '\0');
     }
 }
 

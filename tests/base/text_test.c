@@ -39,6 +39,7 @@ static void prefixes_and_suffixes_are_found(void **state BL_UNUSED)
     assert_true(bl_text_starts_with(BL_TEXT("abc"), nothing));
     assert_true(bl_text_starts_with(nothing, nothing));
     assert_false(bl_text_starts_with(BL_TEXT("abc"), BL_TEXT("abcd")));
+    assert_false(bl_text_starts_with(BL_TEXT("abc"), BL_TEXT("b")));
     assert_false(bl_text_starts_with(nothing, BL_TEXT("a")));
     /* What lies behind it in memory is no part of it. */
     static const char row[] = "abcabcde-";
@@ -48,6 +49,7 @@ static void prefixes_and_suffixes_are_found(void **state BL_UNUSED)
     assert_true(bl_text_ends_with(BL_TEXT("abc"), nothing));
     assert_true(bl_text_ends_with(nothing, nothing));
     assert_false(bl_text_ends_with(BL_TEXT("abc"), BL_TEXT("ab")));
+    assert_false(bl_text_ends_with(BL_TEXT("abc"), BL_TEXT("b")));
     assert_false(bl_text_ends_with(BL_TEXT("c"), BL_TEXT("bc")));
 }
 
