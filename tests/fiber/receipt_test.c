@@ -101,6 +101,34 @@ static void a_receipt_holds_what_the_stop_found_at_work(void **state)
     run_in_virtual_loop(0, one_stop, NULL);
 }
 
+static int at_work_after_the_stop(void *argument)
+{
+    (void)argument;
+    struct bl_scope scope;
+    struct bl_receipt receipt;
+    struct bl_unit unit;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_receipt_open(&receipt, &scope, "run_1");
+    struct bl_scope *outer = bl_scope_enter(&scope);
+    bl_unit_begin(&unit, BL_UNIT_TURN, "turn", NULL);
+    bl_scope_enter(outer);
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    CHECK(bl_receipt_cancel_observed(&receipt));
+    CHECK(!bl_receipt_ready(&receipt));
+    bl_unit_end(&unit, BL_FATE_ABORTED);
+    CHECK(bl_receipt_ready(&receipt));
+    bl_receipt_close(&receipt);
+    bl_scope_done(&scope);
+    return 0;
+}
+
+static void a_receipt_is_not_ready_while_a_unit_is_at_work(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, at_work_after_the_stop, NULL);
+}
+
 static int nothing_at_work(void *argument)
 {
     (void)argument;
@@ -672,6 +700,7 @@ SUITE(receipt, cmocka_unit_test(a_receipt_has_every_member),
       cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
       cmocka_unit_test(a_number_that_is_not_there_is_unknown),
       cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
+      cmocka_unit_test(a_receipt_is_not_ready_while_a_unit_is_at_work),
       cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),
       cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked),
       cmocka_unit_test(units_of_an_agent_are_nested_in_the_receipt_and_count),
