@@ -55,18 +55,24 @@ static bool parse_mount(struct bl_text line, struct bl_text *ret_root, struct bl
     return false;
 }
 
-/* Takes one byte off the front of a path of mountinfo, where space, tab, newline and backslash are
- * written in octal ("\040"). */
+/* Takes one byte off the front of a path of mountinfo, where the kernel escapes these four. */
 static char take_byte(struct bl_text *path)
 {
-    const char *at = path->data;
+    static const struct {
+        struct bl_text text;
+        char byte;
+    } escapes[] = {{BL_TEXT("\\040"), ' '},
+                   {BL_TEXT("\\011"), '\t'},
+                   {BL_TEXT("\\012"), '\n'},
+                   {BL_TEXT("\\134"), '\\'}};
     size_t used = 1;
-    char byte = at[0];
+    char byte = path->data[0];
 
-    if (byte == '\\' && path->size >= 4 && at[1] >= '0' && at[1] <= '3' && at[2] >= '0' &&
-        at[2] <= '7' && at[3] >= '0' && at[3] <= '7') {
-        byte = (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0'));
-        used = 4;
+    for (size_t i = 0; i < BL_COUNT(escapes); i++) {
+        if (bl_text_starts_with(*path, escapes[i].text)) {
+            byte = escapes[i].byte;
+            used = escapes[i].text.size;
+        }
     }
     path->data += used;
     path->size -= used;

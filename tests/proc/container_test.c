@@ -63,6 +63,8 @@ static void escapes_in_a_mount_are_undone(void **state)
 {
     (void)state;
     check_located("31 29 0:27 / /a\\040b rw - cgroup2 cgroup rw\n", "0::/c\n", true, "/a b/c");
+    check_located("31 29 0:27 / /a\\011b\\012c\\134040 rw - cgroup2 cgroup rw\n", "0::/d\n", true,
+                  "/a\tb\nc\\040/d");
     check_located("31 29 0:27 /a\\134x2db /m rw - cgroup2 cgroup rw\n", "0::/a\\x2db/c\n", true,
                   "/m/c");
 }
