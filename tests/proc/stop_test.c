@@ -414,13 +414,12 @@ static int stop_frozen_warden(void *argument)
 static void a_warden_frozen_in_a_cgroup_is_replaced(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
+    if (!proc_cgroup_directory(NULL, 0))
+        suite_skip("container mechanism not available");
     run_in_loop(stop_frozen_warden, &container);
 }
 
-SUITE(stop,
-      {"a_warden_frozen_in_a_cgroup_is_replaced", a_warden_frozen_in_a_cgroup_is_replaced, NULL,
-       NULL, &each_container[1]},
-      IN_EACH(a_plain_tool_ends_when_asked),
+SUITE(stop, IN_EACH(a_warden_frozen_in_a_cgroup_is_replaced), IN_EACH(a_plain_tool_ends_when_asked),
       IN_EACH(one_that_ignores_the_signal_is_killed_after_the_grace),
       IN_EACH(a_session_of_its_own_does_not_hide_a_process),
       IN_EACH(a_session_of_its_own_that_ignores_the_signal_is_killed),
