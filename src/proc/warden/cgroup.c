@@ -86,11 +86,17 @@ static void cgroup_kill_members(void)
     tree_done(&members);
 }
 
+/* Of a file that takes a 1. False: there is none, or it did not take it. */
+static bool cgroup_ask(int fd)
+{
+    return fd >= 0 && write(fd, "1", 1) == 1;
+}
+
 void cgroup_kill(bool freeze)
 {
-    if (freeze && cgroup.freeze >= 0 && pwrite(cgroup.freeze, "1", 1, 0) < 0)
-        errno = 0;
-    if (cgroup.kill < 0 || pwrite(cgroup.kill, "1", 1, 0) < 0 || freeze)
+    if (freeze)
+        cgroup_ask(cgroup.freeze);
+    if (!cgroup_ask(cgroup.kill) || freeze)
         cgroup_kill_members();
 }
 
