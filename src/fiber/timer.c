@@ -130,8 +130,7 @@ void timer_clear(struct timers *timers, timer_id id)
 static void drop_first(struct timers *timers)
 {
     struct timer_entry last = timers->heap[--timers->count];
-    if (timers->count > 0)
-        sift_down(timers, 0, last);
+    sift_down(timers, 0, last);
 }
 
 uint64_t timers_next_ns(struct timers *timers)
