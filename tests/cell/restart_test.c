@@ -271,6 +271,65 @@ static int forgotten(struct house *house)
     return 0;
 }
 
+/* As a host leaves a cell that has not ended. */
+static void leave_cell(struct house *house, int64_t worker)
+{
+    static const char digest[32] = "";
+    const struct bl_store_hold_options options = {
+        .id = "s-1", .directory = "/", .run_id = "run_lost"};
+    const struct bl_store_cell cell = {
+        .id = BL_TEXT("c-1"),
+        .digest = {digest, sizeof digest},
+        .created_wall_ns = 1,
+        .deadline_ms = 1000,
+        .pid = worker,
+        .pid_started = worker != 0 ? bl_store_process_started(worker) : 0,
+    };
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    struct bl_session context;
+    struct bl_store_session *held;
+    struct bl_store *store;
+
+    bl_session_init(&context, "");
+    CHECK_EQUAL(bl_store_open(house->path, &store, error), 0);
+    CHECK_EQUAL(bl_store_hold(store, &options, &context, &held, error), 0);
+    CHECK_EQUAL(bl_store_cell_admit(held, &cell, error), 0);
+    bl_store_release(held);
+    bl_store_close(store);
+    bl_session_done(&context);
+    bl_free(error);
+}
+
+static int worker_left(struct house *house)
+{
+    leave_cell(house, getpid());
+    house_open(house);
+    CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
+    CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_TERMINATED);
+    const struct bl_json *receipt = house->seen.terminated.receipt;
+    CHECK(house_receipt_says(receipt, "origin", "host_lost"));
+    CHECK_EQUAL(house_receipt_number(receipt, "survivors"), 1);
+    CHECK(house_receipt_says(receipt, "mechanism", "subreaper"));
+    house_close(house);
+    return 0;
+}
+
+static int worker_not_on_record(struct house *house)
+{
+    leave_cell(house, 0);
+    house_open(house);
+    CHECK_EQUAL(house_observe(house, "c-1", 1, 0), 0);
+    CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_TERMINATED);
+    const struct bl_json *receipt = house->seen.terminated.receipt;
+    CHECK(bl_json_is(bl_json_get(receipt, BL_TEXT("survivors")), BL_JSON_NULL));
+    CHECK(house_receipt_says(receipt, "unverified", "the last holder is not on record"));
+    CHECK(house_receipt_says(receipt, "mechanism", "none"));
+    house_close(house);
+    return 0;
+}
+
+EMPTY_HOUSE_TEST(a_worker_that_outlives_its_host_is_a_survivor, worker_left)
+EMPTY_HOUSE_TEST(nothing_is_claimed_of_a_worker_that_is_not_on_record, worker_not_on_record)
 EMPTY_HOUSE_TEST(C10_a_killed_host_leaves_no_worker, host_killed)
 EMPTY_HOUSE_TEST(C26_a_host_killed_while_it_terminates_has_terminated, killed_terminating)
 EMPTY_HOUSE_TEST(C26_a_host_killed_when_it_had_terminated_keeps_the_record, killed_terminated)
@@ -288,5 +347,7 @@ SUITE(restart, cmocka_unit_test(C10_a_killed_host_leaves_no_worker),
       cmocka_unit_test(C27_a_host_killed_when_a_cell_had_completed_keeps_all),
       cmocka_unit_test(C28_a_host_killed_at_an_admission_runs_it_once_at_most),
       cmocka_unit_test(C28_a_host_killed_at_a_decision_says_the_same_after),
+      cmocka_unit_test(a_worker_that_outlives_its_host_is_a_survivor),
+      cmocka_unit_test(nothing_is_claimed_of_a_worker_that_is_not_on_record),
       cmocka_unit_test(a_session_of_a_live_host_is_busy),
       cmocka_unit_test(a_forgotten_session_has_nothing));
