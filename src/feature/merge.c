@@ -116,6 +116,7 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
     char id[160];
     snprintf(id, sizeof id, "%s/%s merge", feature->plan->id, row->id);
     task_stage_open(&task->merge, &feature->scope, id);
+    task_enlist(task, &task->merge, "merging");
     task->merge.deadline_ns = bl_time_add(bl_now_ns(), task->plan->limits.merge_timeout_ns);
     bl_scope_set_deadline(&task->merge.scope, task->merge.deadline_ns);
     struct bl_scope *outer = bl_scope_enter(&task->merge.scope);
@@ -131,6 +132,7 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
     bl_scope_enter(outer);
     int code = after_merge_turn(task, turn, end, error);
     bl_text_into(task->compare_base, sizeof task->compare_base, row->base_commit);
+    task_delist(task, &task->merge);
     task_stage_close(&task->merge);
     feature_bell_ring(&task->ended);
     task_turn_done(turn);

@@ -146,18 +146,28 @@ void task_attempt_begin(struct feature_task *task)
     row_text_set(&row->message, (struct bl_text){0});
 }
 
-/* The task in the feature's receipt and in the list of what runs. */
-static void enlist(struct feature_task *task)
+void task_enlist(struct feature_task *task, struct task_stage *stage, const char *phase)
 {
     struct bl_feature *feature = task->feature;
-    bl_unit_begin(&task->unit, BL_UNIT_TASK, task->row.id, task->plan->name);
+    char id[160];
     if (feature->options.activities == NULL)
         return;
-    task->activity = (struct bl_activity){.kind = "task", .scope = &task->main.scope};
-    bl_text_into(task->activity.id, sizeof task->activity.id, task->main.receipt.scope_id);
+    snprintf(id, sizeof id, "%s/%s", feature->plan->id, task->row.id);
+    task->activity = (struct bl_activity){.kind = "task", .scope = &stage->scope};
+    bl_text_into(task->activity.id, sizeof task->activity.id, id);
     bl_text_into(task->activity.session, sizeof task->activity.session, feature->plan->id);
-    bl_text_into(task->activity.phase, sizeof task->activity.phase, "queued");
+    bl_text_into(task->activity.phase, sizeof task->activity.phase, phase);
     bl_activity_begin(feature->options.activities, &task->activity);
+}
+
+void task_delist(struct feature_task *task, const struct task_stage *stage)
+{
+    struct bl_text receipt = {0};
+    if (task->feature->options.activities == NULL)
+        return;
+    if (bl_scope_stopped(&stage->scope))
+        receipt = bl_buffer_text(&task->receipt_json);
+    bl_activity_end(&task->activity, receipt);
 }
 
 void task_ready(struct feature_task *task)
@@ -176,7 +186,8 @@ void task_ready(struct feature_task *task)
     row->state = BL_TASK_QUEUED;
     ledger_put_task(task);
     event_tell(feature, "task_queued", task, NULL);
-    enlist(task);
+    bl_unit_begin(&task->unit, BL_UNIT_TASK, row->id, task->plan->name);
+    task_enlist(task, &task->main, "queued");
 }
 
 void task_finish(struct feature_task *task)
@@ -185,8 +196,7 @@ void task_finish(struct feature_task *task)
     enum bl_fate fate = task->row.started_wall_ns == 0 ? BL_FATE_NEVER_STARTED : BL_FATE_ABORTED;
     bl_receipt_fold(&task->main.receipt, &task->unit);
     bl_unit_end(&task->unit, approved ? BL_FATE_FINISHED : fate);
-    if (task->feature->options.activities != NULL)
-        bl_activity_end(&task->activity, bl_buffer_text(&task->receipt_json));
+    task_delist(task, &task->main);
     bl_stop_hook_remove(&task->main_stopped);
     task_stage_close(&task->main);
     task->ready = false;

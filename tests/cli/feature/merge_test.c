@@ -238,6 +238,26 @@ static void F41_merge_turns_that_time_out_count(void **state)
     held_end(&held);
 }
 
+/* `belay cancel` knows tasks by what runs: their merge turns are among it. */
+static void F41_a_merge_turn_is_stopped_by_the_id_of_its_task(void **state)
+{
+    struct held held = {0};
+    struct run run;
+    (void)state;
+    plan_conflict("sleep 60", "");
+    FEATURE_START(&held, "run", "FEAT");
+    field_await_phase(&held, "phase_started", "B", "player", 1);
+    RUN(&run, "ps", "--json");
+    assert_non_null(strstr(run.out, "\"FEAT/B\""));
+    RUN(&run, "cancel", "FEAT/B", "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 0);
+    assert_string_equal(stage_text_at(answer, "/receipt/scope"), "FEAT/B merge");
+    assert_string_equal(stage_text_at(answer, "/receipt/reason"), "user");
+    const struct bl_json *row = field_row(field_end_of(&held, 1), "B");
+    assert_string_equal(stage_text_at(row, "/decision"), "cancelled");
+    held_end(&held);
+}
+
 /* ---- F42 ------------------------------------------------------------------------------------- */
 
 #define TAIL "the roof leaks"
@@ -383,7 +403,8 @@ static void F42_a_gate_red_before_the_wave_is_blamed_on_no_task(void **state)
 SUITE(merge, FIELD(F40_the_result_has_both_and_the_checkout_nothing),
       FIELD(F41_a_conflict_gets_a_merge_turn),
       FIELD(F41_one_that_is_never_resolved_stays_on_its_branch),
-      FIELD(F41_merge_turns_that_time_out_count), FIELD(F42_whoever_turns_the_gate_red_fails_alone),
-      FIELD(F42_a_merge_turn_can_mend_it),
+      FIELD(F41_merge_turns_that_time_out_count),
+      FIELD(F41_a_merge_turn_is_stopped_by_the_id_of_its_task),
+      FIELD(F42_whoever_turns_the_gate_red_fails_alone), FIELD(F42_a_merge_turn_can_mend_it),
       FIELD(F42_a_gate_that_did_not_run_leaves_the_wave_unverified),
       FIELD(F42_a_gate_red_before_the_wave_is_blamed_on_no_task));
