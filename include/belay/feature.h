@@ -332,19 +332,19 @@ struct bl_feature_view {
     size_t counts[BL_TASK_DEFERRED + 1]; /* by state */
     struct bl_spent spent;
     bool spent_known;
-    const struct bl_json *error; /* NULL: none */
-    struct bl_list receipts;     /* struct bl_record, of the newest run and of the tasks */
-    struct bl_list turns;        /* struct bl_record: the rows of all turns, oldest first */
-    struct bl_list warnings;     /* struct bl_record: {"message"} */
-    struct bl_list attempts;     /* struct bl_record: rows of attempts that ended, oldest first */
-    struct bl_list earlier_receipts; /* struct bl_record: of runs and attempts before these */
+    const struct bl_json *error;     /* NULL: none */
+    struct bl_list receipts;         /* struct bl_row, of the newest run and of the tasks */
+    struct bl_list turns;            /* struct bl_row: the rows of all turns, oldest first */
+    struct bl_list warnings;         /* struct bl_row: {"message"} */
+    struct bl_list attempts;         /* struct bl_row: rows of attempts that ended, oldest first */
+    struct bl_list earlier_receipts; /* struct bl_row: of runs and attempts before these */
 };
 
 /* Reads a feature; one whose runner died is settled first: its running tasks are `interrupted`,
  * with a checkpoint. BL_ENOENT, kind feature, with a suggestion: the store does not know it. */
 int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *repository,
                     const char *id, struct bl_feature_view **ret_view, struct bl_error *error);
-/* Makes a view from records (struct bl_record); for whoever has them. */
+/* Makes a view from records (struct bl_row); for whoever has them. */
 int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
                          struct bl_feature_view **ret_view, struct bl_error *error);
 /* The members of the envelope, but for plan_errors. */

@@ -172,7 +172,7 @@ int64_t bl_store_process_started(int64_t pid);
 /* What the store keeps of a feature (feature.h says what it means): records by name, each one JSON
  * object, a journal of events, and a lease with an epoch, for each repository and id. A generation
  * is a whole new set of records; older ones stay. */
-struct bl_record {
+struct bl_row {
     struct bl_list link;
     const char *name;
     struct bl_text json;
@@ -217,7 +217,7 @@ uint64_t bl_store_feature_epoch(const struct bl_store_feature *held);
 uint64_t bl_store_feature_generation(const struct bl_store_feature *held);
 
 struct bl_store_feature_write {
-    const struct bl_list *records; /* struct bl_record: each replaces the one of its name; empty
+    const struct bl_list *records; /* struct bl_row: each replaces the one of its name; empty
                                       JSON: it goes; may be NULL */
     const struct bl_text *events;  /* JSON, one object each: appended to the journal */
     size_t event_count;

@@ -85,7 +85,7 @@ static int has_task(const struct lookup *lookup, const char *id, const char *tas
     if (code != 0)
         return code;
     BL_LIST_EACH (link, &records)
-        *ret_has = *ret_has || strcmp(BL_CONTAINER(link, struct bl_record, link)->name, name) == 0;
+        *ret_has = *ret_has || strcmp(BL_CONTAINER(link, struct bl_row, link)->name, name) == 0;
     return 0;
 }
 
@@ -99,7 +99,7 @@ static void offer_tasks(const struct lookup *lookup, const char *id,
         return;
     BL_LIST_EACH (link, &records)
         bl_suggestion_offer(suggestion,
-                            BL_CONTAINER(link, struct bl_record, link)->name + strlen("task/"));
+                            BL_CONTAINER(link, struct bl_row, link)->name + strlen("task/"));
 }
 
 static int not_found(const struct lookup *lookup, const char *name)

@@ -209,7 +209,7 @@ static int tell_outputs(struct logs *logs, const char *prefix, struct bl_text ph
         return code;
     }
     BL_LIST_EACH (link, &records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *value;
         if (bl_map_has(&logs->told, bl_text_from(record->name)) ||
             bl_json_read(&arena, record->json, NULL, &value, NULL) != 0 ||
@@ -245,7 +245,7 @@ static int tell_outputs_left(struct logs *logs)
     if (code != 0)
         return code;
     BL_LIST_EACH (link, &tasks) {
-        const char *id = BL_CONTAINER(link, struct bl_record, link)->name + strlen("task/");
+        const char *id = BL_CONTAINER(link, struct bl_row, link)->name + strlen("task/");
         if (code == 0 && logs->exit_code == CLI_EXIT_OK &&
             (work->task == NULL || strcmp(work->task, id) == 0))
             code = tell_outputs(logs, bl_arena_printf(&work->arena, "output/%s/", id).data,
@@ -254,7 +254,7 @@ static int tell_outputs_left(struct logs *logs)
     return code;
 }
 
-static int take_event(struct logs *logs, const struct bl_record *record)
+static int take_event(struct logs *logs, const struct bl_row *record)
 {
     const struct bl_json *event;
     struct bl_arena arena = {0};
@@ -295,7 +295,7 @@ static int take_events(struct logs *logs)
         BL_LIST_EACH (link, &events) {
             count++;
             if (code == 0 && logs->exit_code == CLI_EXIT_OK)
-                code = take_event(logs, BL_CONTAINER(link, struct bl_record, link));
+                code = take_event(logs, BL_CONTAINER(link, struct bl_row, link));
         }
         more = count == PAGE && logs->after > before;
         bl_arena_reset(&arena);

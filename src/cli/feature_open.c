@@ -48,7 +48,7 @@ static const char *known_plan(struct feature_runner *work, const char *repositor
                               NULL, &unused) != 0)
         return id;
     BL_LIST_EACH (link, &records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *plan;
         if (strcmp(record->name, "plan") != 0 ||
             bl_json_read(&work->arena, record->json, NULL, &plan, NULL) != 0)

@@ -300,7 +300,7 @@ static const struct bl_json *find_receipt(const struct bl_feature_view *view, co
 
     bl_arena_reset(arena);
     BL_LIST_EACH (link, &view->receipts) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *receipt;
         if (wanted.size > 0 && bl_json_read(arena, record->json, NULL, &receipt, NULL) == 0 &&
             bl_text_equal(bl_json_text(bl_json_get(receipt, bl_text_from(member))), wanted))
@@ -342,7 +342,7 @@ static void put_warnings(const struct bl_feature_view *view, struct bl_buffer *o
 
     bl_arena_init(&arena);
     BL_LIST_EACH (link, &view->warnings) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         bl_arena_reset(&arena);
         if (bl_json_read(&arena, record->json, NULL, &warning, NULL) != 0)
             continue;

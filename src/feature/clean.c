@@ -20,7 +20,7 @@ struct cleaning {
     const char *feature;
     const char *prefix;  /* of its branches */
     const char *folder;  /* of its worktrees, with a slash */
-    struct bl_list rows; /* struct bl_record */
+    struct bl_list rows; /* struct bl_row */
     struct bl_store_owner owner;
     struct bl_list refs;      /* struct git_ref */
     struct bl_list worktrees; /* struct git_worktree */
@@ -128,7 +128,7 @@ static bool is_in_hands(struct cleaning *cleaning, const char *task)
         return false;
     const char *name = git_text(cleaning->arena, "task/%s", task);
     BL_LIST_EACH (link, &cleaning->rows) {
-        struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row;
         enum bl_task_state state;
         if (strcmp(record->name, name) == 0 &&

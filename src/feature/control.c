@@ -208,7 +208,7 @@ int feature_wait_for_stop(struct bl_feature *feature)
 static void add_record(struct bl_arena *arena, struct bl_list *records, const char *name,
                        struct bl_text json)
 {
-    struct bl_record *record = bl_arena_zalloc(arena, sizeof *record);
+    struct bl_row *record = bl_arena_zalloc(arena, sizeof *record);
     record->name = name;
     record->json = bl_arena_text(arena, json);
     bl_list_push_back(records, &record->link);

@@ -9,7 +9,7 @@
 #define RECORD_MAX ((size_t)16 * 1024 * 1024)
 
 struct pending_record {
-    struct bl_record record;
+    struct bl_row record;
     char name[224];
 };
 
@@ -298,7 +298,7 @@ static void note_saved(struct bl_feature *feature, const struct bl_list *records
 {
     static const char prefix[] = "task/";
     BL_LIST_EACH (link, records) {
-        const char *name = BL_CONTAINER(link, struct bl_record, link)->name;
+        const char *name = BL_CONTAINER(link, struct bl_row, link)->name;
         if (strncmp(name, prefix, sizeof prefix - 1) != 0)
             continue;
         struct feature_task *task =

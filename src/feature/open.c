@@ -12,10 +12,10 @@
 
 /* ---- Going on with what is on record --------------------------------------------------------- */
 
-static const struct bl_record *find_record(const struct bl_list *records, const char *name)
+static const struct bl_row *find_record(const struct bl_list *records, const char *name)
 {
     BL_LIST_EACH (link, records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         if (strcmp(record->name, name) == 0)
             return record;
     }
@@ -25,7 +25,7 @@ static const struct bl_record *find_record(const struct bl_list *records, const 
 static const struct bl_json *read_record(struct bl_arena *arena, const struct bl_list *records,
                                          const char *name)
 {
-    const struct bl_record *record = find_record(records, name);
+    const struct bl_row *record = find_record(records, name);
     const struct bl_json *value = NULL;
     struct bl_json_fault fault;
     if (record == NULL || bl_json_read(arena, record->json, NULL, &value, &fault) != 0)
@@ -43,9 +43,9 @@ static void take_word(const struct bl_json *object, const char *key, char *out, 
 }
 
 /* The turn that came last; the attempts after it have not come to one. */
-static const struct bl_record *last_turn(const struct bl_list *records, const struct task_row *row)
+static const struct bl_row *last_turn(const struct bl_list *records, const struct task_row *row)
 {
-    const struct bl_record *turn = NULL;
+    const struct bl_row *turn = NULL;
     for (uint32_t attempt = row->attempt; turn == NULL && attempt > 0 && row->turn > 0; attempt--) {
         char name[160];
         snprintf(name, sizeof name, "turn/%s/%03u/%04u", row->id, attempt, row->turn);
@@ -79,7 +79,7 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
         task_receipt_settle(task);
     if (settled)
         ledger_put_task(task);
-    const struct bl_record *turn = last_turn(records, row);
+    const struct bl_row *turn = last_turn(records, row);
     if (turn != NULL)
         row_text_set(&task->carry, turn->json);
     if (settled && row->state == BL_TASK_INTERRUPTED) {

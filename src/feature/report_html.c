@@ -475,7 +475,7 @@ static void put_warnings(struct page *page, struct report *report)
         return;
     page_put(page, "<h2 id=\"warnings\">Warnings</h2>\n<div class=\"card\">\n");
     BL_LIST_EACH (link, warnings) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         page_put(page, "<p>");
         put_text(page, report_member(view_record_read(&report->arena, record->json), "message"));
         page_put(page, "</p>\n");

@@ -203,7 +203,7 @@ static void share_turns(struct report *report, const struct bl_map *numbers)
         count++;
     const struct bl_json **rows = bl_arena_alloc(arena, sizeof *rows * (count + 1));
     BL_LIST_EACH (link, report_list(&report->view->turns)) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row = view_record_read(arena, record->json);
         struct report_task *task = task_of(report, numbers, row, "task");
         if (task == NULL)
@@ -236,7 +236,7 @@ static void share_attempts(struct report *report, const struct bl_map *numbers)
         task->attempt_count = 0;
     }
     BL_LIST_EACH (link, report_list(&report->view->attempts)) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row = view_record_read(arena, record->json);
         struct report_task *task = task_of(report, numbers, row, "id");
         if (task == NULL || report_count(row, "attempt") >= task->view->attempt)
@@ -254,7 +254,7 @@ static void share_attempts(struct report *report, const struct bl_map *numbers)
 static void count_attempts(struct report *report, const struct bl_map *numbers)
 {
     BL_LIST_EACH (link, report_list(&report->view->attempts)) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(&report->arena);
         const struct bl_json *row = view_record_read(&report->arena, record->json);
         struct report_task *task = task_of(report, numbers, row, "id");

@@ -119,7 +119,7 @@ static void read_receipts(struct report *report, const struct bl_list *list,
                           struct bl_map *receipts)
 {
     BL_LIST_EACH (link, report_list(list)) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *receipt = view_record_read(&report->arena, record->json);
         const char *id = report_member(receipt, "id");
         if (id == NULL && strncmp(record->name, "receipt/", 8) == 0)

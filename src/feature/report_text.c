@@ -394,7 +394,7 @@ static void put_warnings(struct page *page, struct report *report)
 {
     bool any = false;
     BL_LIST_EACH (link, report_list(&report->view->warnings)) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *warning = view_record_read(&report->arena, record->json);
         const char *message = report_member(warning, "message");
         if (!any)

@@ -141,7 +141,7 @@ struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json, const st
 /* ---- For those who only look ----------------------------------------------------------------- */
 
 struct settled {
-    struct bl_list records; /* struct bl_record, to be written */
+    struct bl_list records; /* struct bl_row, to be written */
     struct bl_arena *arena;
 };
 
@@ -161,7 +161,7 @@ static struct bl_text row_json(struct bl_arena *arena, const struct task_row *ro
 
 static void add(struct settled *settled, const char *name, struct bl_text json)
 {
-    struct bl_record *record = bl_arena_zalloc(settled->arena, sizeof *record);
+    struct bl_row *record = bl_arena_zalloc(settled->arena, sizeof *record);
     record->name = name;
     record->json = json;
     bl_list_push_back(&settled->records, &record->link);
@@ -174,15 +174,14 @@ static void settle_turn(struct settled *settled, const struct bl_list *records,
     struct bl_text wanted =
         bl_arena_printf(settled->arena, "turn/%s/%03u/%04u", row->id, row->attempt, row->turn);
     BL_LIST_EACH (link, records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         if (bl_text_equal(bl_text_from(record->name), wanted))
             add(settled, record->name, turn_settle(settled->arena, record->json, row));
     }
 }
 
 static void settle_task(struct settled *settled, struct feature_git *git, const char *feature,
-                        uint64_t epoch, const struct bl_list *records,
-                        const struct bl_record *record)
+                        uint64_t epoch, const struct bl_list *records, const struct bl_row *record)
 {
     const struct bl_json *value;
     struct bl_json_fault fault;
@@ -209,7 +208,7 @@ static void settle_task(struct settled *settled, struct feature_git *git, const 
 }
 
 /* The feature's own row says that it runs, and it does not. */
-static void settle_feature(struct settled *settled, const struct bl_record *record)
+static void settle_feature(struct settled *settled, const struct bl_row *record)
 {
     const struct bl_json *value;
     struct bl_json_fault fault;
@@ -237,7 +236,7 @@ static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
     struct settled settled = {.arena = arena};
     bl_list_init(&settled.records);
     BL_LIST_EACH (link, records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_text name = bl_text_from(record->name);
         if (bl_text_starts_with(name, BL_TEXT("task/")))
             settle_task(&settled, git, id, bl_store_feature_epoch(held), records, record);

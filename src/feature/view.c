@@ -317,7 +317,7 @@ static void make_waves(struct maker *maker)
 static void add_record(struct maker *maker, struct bl_list *list, const char *name,
                        struct bl_text json)
 {
-    struct bl_record *record = bl_arena_zalloc(maker->arena, sizeof *record);
+    struct bl_row *record = bl_arena_zalloc(maker->arena, sizeof *record);
     record->name = bl_arena_text(maker->arena, bl_text_from(name)).data;
     record->json = bl_arena_text(maker->arena, json);
     bl_list_push_back(list, &record->link);
@@ -390,7 +390,7 @@ struct sortable {
     char time[32]; /* unknown ones come last */
     uint32_t attempt;
     uint32_t turn;
-    struct bl_record *record;
+    struct bl_row *record;
 };
 
 static int compare_sortable(const void *left, const void *right)
@@ -413,7 +413,7 @@ static void sort_records(struct maker *maker, struct bl_list *list, const char *
     struct sortable *all = bl_alloc((count + 1) * sizeof *all);
     struct bl_list *link;
     for (size_t i = 0; (link = bl_list_pop_front(list)) != NULL; i++) {
-        struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(maker->arena);
         const struct bl_json *row = view_record_read(maker->arena, record->json);
         const char *time = get_string(row, key);
@@ -451,7 +451,7 @@ static void split_receipts(struct maker *maker)
     struct bl_feature_view *view = maker->view;
     sort_records(maker, &view->receipts, "requested_at");
     BL_LIST_EACH_SAFE (link, &view->receipts) {
-        struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(maker->arena);
         const struct bl_json *receipt = view_record_read(maker->arena, record->json);
         bool current = is_current(view, maker->feature, receipt);
@@ -487,7 +487,7 @@ static void take_wave(struct maker *maker, const char *number, const struct bl_j
         maker->waves[n] = row;
 }
 
-static void take_record(struct maker *maker, const struct bl_record *record)
+static void take_record(struct maker *maker, const struct bl_row *record)
 {
     static const char *const kept[] = {"turn/", "attempt/", "receipt/", "warning/"};
     struct bl_feature_view *view = maker->view;
@@ -540,7 +540,7 @@ int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
     bl_list_init(&view->attempts);
     bl_list_init(&view->earlier_receipts);
     BL_LIST_EACH (link, records)
-        take_record(maker, BL_CONTAINER(link, struct bl_record, link));
+        take_record(maker, BL_CONTAINER(link, struct bl_row, link));
     make_feature(maker);
     make_tasks(maker);
     make_waves(maker);

@@ -126,7 +126,7 @@ static void write_records(struct bl_json_writer *writer, const char *key,
     bl_json_write_array(writer);
     if (records->next != NULL) {
         BL_LIST_EACH (link, records)
-            bl_json_write_raw(writer, BL_CONTAINER(link, struct bl_record, link)->json);
+            bl_json_write_raw(writer, BL_CONTAINER(link, struct bl_row, link)->json);
     }
     bl_json_write_end(writer);
 }

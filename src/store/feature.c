@@ -133,7 +133,7 @@ static int check_write(const struct bl_store_feature *held,
     if (write->records == NULL)
         return code;
     BL_LIST_EACH (link, write->records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         if (code == 0 && record->json.size > 0)
             code = check_object(record->json, record->name, held->id, error);
     }
@@ -155,8 +155,8 @@ static struct store_feature_write *copy_write(struct bl_store_feature *held,
     if (write->records == NULL)
         return copy;
     BL_LIST_EACH (link, write->records) {
-        const struct bl_record *from = BL_CONTAINER(link, struct bl_record, link);
-        struct bl_record *to = bl_arena_alloc(&job->input, sizeof *to);
+        const struct bl_row *from = BL_CONTAINER(link, struct bl_row, link);
+        struct bl_row *to = bl_arena_alloc(&job->input, sizeof *to);
         to->name = store_job_string(job, from->name);
         to->json = store_job_text(job, from->json);
         bl_list_push_back(&copy->records, &to->link);
@@ -246,8 +246,8 @@ static void copy_records(struct bl_arena *arena, const struct bl_list *records,
 {
     bl_list_init(ret_records);
     BL_LIST_EACH (link, records) {
-        const struct bl_record *from = BL_CONTAINER(link, struct bl_record, link);
-        struct bl_record *to = bl_arena_alloc(arena, sizeof *to);
+        const struct bl_row *from = BL_CONTAINER(link, struct bl_row, link);
+        struct bl_row *to = bl_arena_alloc(arena, sizeof *to);
         to->name = copy_string(arena, from->name);
         to->json = bl_arena_text(arena, from->json);
         bl_list_push_back(ret_records, &to->link);

@@ -255,7 +255,7 @@ struct store_feature_write {
     struct store_feature_grip grip;
     char id[STORE_SESSION_ID_SIZE];
     int64_t wall_ns;
-    struct bl_list records; /* struct bl_record */
+    struct bl_list records; /* struct bl_row */
     const struct bl_text *events;
     size_t event_count;
     bool new_generation;
@@ -272,7 +272,7 @@ struct store_feature_look {
     uint64_t after;     /* events, as the next */
     uint64_t limit;
     /* The answer; all of it in the output. */
-    struct bl_list records; /* struct bl_record */
+    struct bl_list records; /* struct bl_row */
     struct bl_store_owner owner;
     uint64_t generation;
     struct bl_list summaries; /* struct bl_store_feature_summary */

@@ -101,7 +101,7 @@ static int refuse_stale(struct sqlite_link *link, const struct store_feature_wri
 }
 
 static int put_record(struct sqlite_link *link, const struct store_feature_write *write,
-                      const struct bl_record *record, struct bl_error *error)
+                      const struct bl_row *record, struct bl_error *error)
 {
     int code;
     if (record->json.size == 0)
@@ -168,7 +168,7 @@ int sqlite_feature_write(struct sqlite_link *link, struct store_feature_write *w
     int code = touch(link, write, error);
     BL_LIST_EACH (each, &write->records) {
         if (code == 0)
-            code = put_record(link, write, BL_CONTAINER(each, struct bl_record, link), error);
+            code = put_record(link, write, BL_CONTAINER(each, struct bl_row, link), error);
     }
     for (size_t i = 0; i < write->event_count && code == 0; i++)
         code = add_event(link, write, write->events[i], error);

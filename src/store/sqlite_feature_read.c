@@ -44,7 +44,7 @@ static int read_owner(struct sqlite_link *link, const struct store_feature_look 
 static void add_record(struct store_feature_look *look, const char *name, sqlite3_stmt *row,
                        int column)
 {
-    struct bl_record *record = bl_arena_alloc(&look->job.output, sizeof *record);
+    struct bl_row *record = bl_arena_alloc(&look->job.output, sizeof *record);
     record->name = name;
     record->json = sqlite_copy(&look->job.output, row, column);
     bl_list_push_back(&look->records, &record->link);

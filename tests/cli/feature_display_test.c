@@ -423,7 +423,7 @@ static void hostile_events_are_shown_escaped(void **state)
 
 static void the_end_has_a_line_for_each_task(void **state)
 {
-    static struct bl_record receipts[3];
+    static struct bl_row receipts[3];
 
     (void)state;
     receipts[0].json = BL_TEXT("{\"id\":\"rcp_abc\",\"scope\":\"FEAT-AUTH/TASK-AUTH-005\","

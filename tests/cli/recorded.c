@@ -23,7 +23,7 @@ int recorded_end(void **state)
 void write_records(struct bl_store_feature *feature, const char *const *records,
                    const char *const *events)
 {
-    struct bl_record list[RECORDS_MAX];
+    struct bl_row list[RECORDS_MAX];
     struct bl_text lines[RECORDS_MAX];
     struct bl_store_feature_write write = {.events = lines};
     struct bl_error error = {0};

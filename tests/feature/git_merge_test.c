@@ -232,7 +232,7 @@ static void put_feature(struct scene *scene, struct bl_store *store, const char 
     if (!CHECK_EQUAL(bl_store_feature_hold(store, &options, &held, &owner, &scene->error), 0))
         return;
     for (; *tasks != NULL; tasks++) {
-        struct bl_record *record = bl_arena_zalloc(&scene->arena, sizeof *record);
+        struct bl_row *record = bl_arena_zalloc(&scene->arena, sizeof *record);
         record->name = git_text(&scene->arena, "task/%s", *tasks);
         record->json =
             bl_arena_printf(&scene->arena, "{\"id\":\"%s\",\"state\":\"completed\"}", *tasks);

@@ -194,7 +194,7 @@ static int write_store(struct bl_feature *feature, const struct bl_store_feature
         return bl_error_set(error, BL_EIO, BL_KIND_FILESYSTEM, "write", "store", "the disk failed");
     bl_arena_init(&arena);
     BL_LIST_EACH (link, write->records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_text name = bl_text_from(record->name);
         if (bl_text_starts_with(name, BL_TEXT("task/")))
             row_text_set(&played->row[number_of((struct bl_text){name.data + 5, name.size - 5})],

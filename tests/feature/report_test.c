@@ -20,7 +20,7 @@ struct scene {
 
 static void put(struct scene *scene, const char *name, const char *json)
 {
-    struct bl_record *record = bl_arena_zalloc(&scene->arena, sizeof *record);
+    struct bl_row *record = bl_arena_zalloc(&scene->arena, sizeof *record);
     record->name = bl_arena_text(&scene->arena, bl_text_from(name)).data;
     record->json = bl_arena_text(&scene->arena, bl_text_from(json));
     bl_list_push_back(&scene->records, &record->link);

@@ -21,7 +21,7 @@ static void scene_begin(struct scene *scene)
 
 static void scene_put(struct scene *scene, const char *name, const char *json)
 {
-    struct bl_record *record = bl_arena_zalloc(&scene->arena, sizeof *record);
+    struct bl_row *record = bl_arena_zalloc(&scene->arena, sizeof *record);
     record->name = name;
     record->json = bl_text_from(json);
     bl_list_push_back(&scene->records, &record->link);
@@ -156,9 +156,9 @@ static void receipts_of_earlier_runs_stand_apart(void **state)
     struct bl_feature_view *view = scene_view(&scene);
     assert_int_equal(count_of(&view->receipts), 2);
     assert_int_equal(count_of(&view->earlier_receipts), 1);
-    assert_string_equal(BL_CONTAINER(view->earlier_receipts.next, struct bl_record, link)->name,
+    assert_string_equal(BL_CONTAINER(view->earlier_receipts.next, struct bl_row, link)->name,
                         "receipt/rcp_old");
-    assert_string_equal(BL_CONTAINER(view->receipts.next, struct bl_record, link)->name,
+    assert_string_equal(BL_CONTAINER(view->receipts.next, struct bl_row, link)->name,
                         "receipt/rcp_b");
     scene_end(&scene);
 }
@@ -213,7 +213,7 @@ static void turns_come_oldest_first(void **state)
                                         "turn/B/001/0002"};
     size_t at = 0;
     BL_LIST_EACH (link, &view->turns)
-        assert_string_equal(BL_CONTAINER(link, struct bl_record, link)->name, names[at++]);
+        assert_string_equal(BL_CONTAINER(link, struct bl_row, link)->name, names[at++]);
     assert_int_equal(at, 4);
     scene_end(&scene);
 }
@@ -314,7 +314,7 @@ static void a_record_that_cannot_be_read_is_told_of(void **state)
     scene_put(&scene, "output/A/1/1/player", "not looked at");
     struct bl_feature_view *view = scene_view(&scene);
     assert_int_equal(count_of(&view->warnings), 1);
-    struct bl_text json = BL_CONTAINER(view->warnings.next, struct bl_record, link)->json;
+    struct bl_text json = BL_CONTAINER(view->warnings.next, struct bl_row, link)->json;
     assert_true(bl_text_find(json, BL_TEXT("task/A")) >= 0);
     scene_end(&scene);
 }

@@ -32,8 +32,8 @@ void loosen(struct grasp *grasp)
 int put_records(struct grasp *grasp, const char *name, const char *json, const char *second,
                 const char *event)
 {
-    struct bl_record records[2] = {{.name = name, .json = bl_text_from(json)},
-                                   {.name = second, .json = bl_text_from(json)}};
+    struct bl_row records[2] = {{.name = name, .json = bl_text_from(json)},
+                                {.name = second, .json = bl_text_from(json)}};
     struct bl_text events[1] = {bl_text_from(event)};
     struct bl_list list;
     bl_list_init(&list);
@@ -71,7 +71,7 @@ static bool list_is(const struct bl_list *records, const char *expected)
     struct bl_buffer text;
     bl_buffer_init(&text, 65536);
     BL_LIST_EACH (link, records) {
-        const struct bl_record *record = BL_CONTAINER(link, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         if (text.size > 0)
             bl_buffer_append(&text, BL_TEXT(" "));
         bl_buffer_append(&text, bl_text_from(record->name));

@@ -12,7 +12,7 @@
 
 /* ---- The side that has the disk ---- */
 
-static int put_soon(struct grasp *grasp, struct bl_record *record)
+static int put_soon(struct grasp *grasp, struct bl_row *record)
 {
     struct bl_list list;
     bl_list_init(&list);
@@ -27,7 +27,7 @@ static void play_feature(struct bl_store *store)
     struct grasp grasp;
     CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_record(&grasp, "task/A", "{}"), 0);
-    struct bl_record soon = {.name = "task/B", .json = BL_TEXT("{}")};
+    struct bl_row soon = {.name = "task/B", .json = BL_TEXT("{}")};
     CHECK_EQUAL(put_soon(&grasp, &soon), 0);
     arm("faulty_syncs", 1);
     report("%s", bl_error_name(put_record(&grasp, "task/C", "{}")));
@@ -46,7 +46,7 @@ static void play_long_log(struct bl_store *store)
     while (json.size < (size_t)10 << 20)
         bl_buffer_append(&json, BL_TEXT("so much to say, "));
     bl_buffer_append(&json, BL_TEXT("\"}"));
-    struct bl_record soon = {.name = "long", .json = bl_buffer_text(&json)};
+    struct bl_row soon = {.name = "long", .json = bl_buffer_text(&json)};
     arm("faulty_syncs", 1);
     report("%s", bl_error_name(put_soon(&grasp, &soon)));
     report("%s", bl_error_name(put_record(&grasp, "task/D", "{}")));

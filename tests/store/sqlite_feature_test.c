@@ -50,7 +50,7 @@ static int64_t last_number(struct bl_store *store)
     bl_list_init(&records);
     bl_store_feature_load(store, &arena, REPOSITORY, FEATURE, "a", &records, NULL, NULL, NULL);
     if (!bl_list_empty(&records)) {
-        const struct bl_record *record = BL_CONTAINER(records.next, struct bl_record, link);
+        const struct bl_row *record = BL_CONTAINER(records.next, struct bl_row, link);
         CHECK_EQUAL(bl_json_read(&arena, record->json, NULL, &value, NULL), 0);
         CHECK_EQUAL(bl_json_int64(bl_json_get(value, BL_TEXT("n")), &number), 0);
     }
@@ -66,7 +66,7 @@ static void play_writer(struct bl_store *store)
     char json[64];
     int code = grasp_feature(&grasp, store, FEATURE);
     report("%s %d", bl_error_name(code), (int)grasp.owner.life);
-    struct bl_record records[2] = {{.name = "a"}, {.name = "b"}};
+    struct bl_row records[2] = {{.name = "a"}, {.name = "b"}};
     struct bl_list list;
     struct bl_text event;
     bl_list_init(&list);

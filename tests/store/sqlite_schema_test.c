@@ -132,7 +132,7 @@ STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
 STORE_TEST(a_store_of_version_3_goes_on_and_has_features)
 {
     static const struct bl_store_feature_options options = {.repository = "/r", .id = "FEAT"};
-    struct bl_record record = {.name = "feature", .json = BL_TEXT("{}")};
+    struct bl_row record = {.name = "feature", .json = BL_TEXT("{}")};
     struct bl_store_feature *held = NULL;
     struct bl_store_owner owner;
     struct bl_arena arena = {0};
