@@ -55,6 +55,23 @@ bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_par
 /* The whole text must be a decimal number. BL_EPARSE: it is not one; BL_ERANGE: it does not fit. */
 int bl_text_to_int64(struct bl_text text, int64_t *ret_value);
 
+/* The names of an enum's values, by value: one table for JSON, options, help and messages. A NULL
+ * among them is a value without a name. */
+struct bl_names {
+    const char *const *names;
+    size_t count;
+};
+
+#define BL_NAMES(array)                                                                            \
+    {                                                                                              \
+        .names = (array), .count = BL_COUNT(array)                                                 \
+    }
+
+/* NULL: the value has none. */
+const char *bl_names_get(const struct bl_names *names, size_t value);
+/* False: no value has that name; `*ret_value` is as it was. */
+bool bl_names_find(const struct bl_names *names, struct bl_text name, size_t *ret_value);
+
 /* Looks for what was meant among names that are offered one by one: one that begins with the word,
  * or the other way about, or that few edits make of it. Embedded by the caller. */
 struct bl_suggestion {
@@ -396,6 +413,8 @@ static inline uint64_t bl_time_add(uint64_t a_ns, uint64_t b_ns)
 
 /* "2026-11-15T18:50:07.123Z"; `out` needs 25 bytes. */
 void bl_time_format(int64_t wall_ns, char out[32]);
+/* Such a time, with any number of decimals or none. False: it is not one, or before 1970. */
+bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns);
 /* `90`, `90s`, `500ms`, `2.5m`, `1h`; no sign but a leading minus, no space inside. The result may
  * be zero or negative (callers decide what that means). BL_EPARSE: not a duration; BL_ERANGE: not
  * finite, negative zero, or beyond 100 years. `error` (may be NULL) says what and what to do. */

@@ -88,6 +88,70 @@ void bl_time_format(int64_t wall_ns, char out[32])
     *out = '\0';
 }
 
+/* The inverse of date_from_days. */
+static int64_t days_from_date(struct date date)
+{
+    unsigned year = date.year - (date.month <= 2);
+    unsigned year_of_era = year % 400;
+    unsigned march_month = date.month > 2 ? date.month - 3 : date.month + 9;
+    unsigned day_of_year = (153 * march_month + 2) / 5 + date.day - 1;
+    unsigned day_of_era = 365 * year_of_era + year_of_era / 4 - year_of_era / 100 + day_of_year;
+
+    return (int64_t)(year / 400) * 146097 + day_of_era - 719468;
+}
+
+/* Takes exactly `width` digits and then `end` off the front. */
+static bool take_digits(struct bl_text *text, unsigned width, char end, unsigned *ret_value)
+{
+    *ret_value = 0;
+    if (text->size <= width || text->data[width] != end)
+        return false;
+    for (unsigned i = 0; i < width; i++) {
+        if (text->data[i] < '0' || text->data[i] > '9')
+            return false;
+        *ret_value = *ret_value * 10 + (unsigned)(text->data[i] - '0');
+    }
+    *text = (struct bl_text){text->data + width + 1, text->size - width - 1};
+    return true;
+}
+
+bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns)
+{
+    struct date date;
+    unsigned hour, minute, second;
+    int64_t fraction_ns = 0;
+
+    if (!take_digits(&text, 4, '-', &date.year) || !take_digits(&text, 2, '-', &date.month) ||
+        !take_digits(&text, 2, 'T', &date.day) || !take_digits(&text, 2, ':', &hour) ||
+        !take_digits(&text, 2, ':', &minute))
+        return false;
+    if (!take_digits(&text, 2, 'Z', &second)) {
+        if (!take_digits(&text, 2, '.', &second) || text.size < 2)
+            return false;
+        int64_t unit_ns = (int64_t)BL_NS_PER_S;
+        for (size_t i = 0; i + 1 < text.size; i++) {
+            if (text.data[i] < '0' || text.data[i] > '9')
+                return false;
+            unit_ns /= 10;
+            fraction_ns += (text.data[i] - '0') * unit_ns;
+        }
+        if (text.data[text.size - 1] != 'Z')
+            return false;
+        text.size = 0;
+    }
+    /* The end of 2261 is the last that fits into nanoseconds. A day that its month does not have
+     * comes back as another one. */
+    if (text.size > 0 || date.year < 1970 || date.year > 2261 || date.month < 1 ||
+        date.month > 12 || hour > 23 || minute > 59 || second > 59)
+        return false;
+    int64_t days = days_from_date(date);
+    if (date_from_days(days).day != date.day)
+        return false;
+    int64_t seconds = days * 86400 + hour * 3600 + minute * 60 + second;
+    *ret_wall_ns = seconds * (int64_t)BL_NS_PER_S + fraction_ns;
+    return true;
+}
+
 /* Fails with `code`; the message quotes the start of the text, made fit to be shown. */
 static int refuse(struct bl_text text, int code, const char *why, struct bl_error *error)
 {

@@ -108,3 +108,19 @@ void bl_text_into(char *out, size_t size, const char *string)
         memcpy(out, text.data, text.size);
     out[text.size] = '\0';
 }
+
+const char *bl_names_get(const struct bl_names *names, size_t value)
+{
+    return value < names->count ? names->names[value] : NULL;
+}
+
+bool bl_names_find(const struct bl_names *names, struct bl_text name, size_t *ret_value)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (names->names[i] == NULL || !bl_text_equal(bl_text_from(names->names[i]), name))
+            continue;
+        *ret_value = i;
+        return true;
+    }
+    return false;
+}

@@ -52,6 +52,65 @@ static void times_are_written_in_utc_to_the_millisecond(void **state BL_UNUSED)
     }
 }
 
+static void times_are_read_as_they_were_written(void **state BL_UNUSED)
+{
+    static const struct {
+        const char *text;
+        int64_t wall_ns;
+    } times[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"2000-02-29T00:00:00.000Z", 951782400000000000},
+        {"2100-02-28T23:59:59.999999999Z", 4107542399999999999},
+        {"2100-03-01T00:00:00.0000000009Z", 4107542400000000000},
+        {"2261-12-31T23:59:59Z", 9214646399000000000},
+    };
+    static const char *const others[] = {
+        "",
+        "2026",
+        "2026-11-15",
+        "2026-11-15T18:50:07",
+        "2026-11-15T18:50:07.Z",
+        "2026-11-15T18:50:07.1",
+        "2026-11-15T18:50:07.1xZ",
+        "2026-11-15T18:50:07Z ",
+        "2026-11-15 18:50:07Z",
+        "2026-11-15T18:50:07+00:00",
+        "1969-12-31T23:59:59Z",
+        "2262-01-01T00:00:00Z",
+        "2026-00-15T18:50:07Z",
+        "2026-13-15T18:50:07Z",
+        "2026-11-00T18:50:07Z",
+        "2026-11-31T18:50:07Z",
+        "2025-02-29T18:50:07Z",
+        "2026-11-15T24:00:00Z",
+        "2026-11-15T18:60:07Z",
+        "2026-11-15T18:50:60Z",
+        "2026-11-15T18:5a:07Z",
+        "+026-11-15T18:50:07Z",
+    };
+    int64_t wall_ns;
+
+    for (size_t i = 0; i < BL_COUNT(times); i++) {
+        assert_true(bl_time_parse(bl_text_from(times[i].text), &wall_ns));
+        assert_int_equal(wall_ns, times[i].wall_ns);
+    }
+    for (size_t i = 0; i < BL_COUNT(others); i++)
+        suite_fail_if(bl_time_parse(bl_text_from(others[i]), &wall_ns), "read: %s", others[i]);
+}
+
+static void every_time_survives_writing_and_reading(void **state BL_UNUSED)
+{
+    struct bl_random random;
+    bl_random_seed(&random, 7);
+    for (unsigned long i = 0; i < suite_rounds(20000, 1000000); i++) {
+        int64_t wall_ns, wall_ms = (int64_t)bl_random_below(&random, 9214646400000u);
+        char text[32];
+        bl_time_format(wall_ms * (int64_t)BL_NS_PER_MS, text);
+        assert_true(bl_time_parse(bl_text_from(text), &wall_ns));
+        assert_int_equal(wall_ns, wall_ms * (int64_t)BL_NS_PER_MS);
+    }
+}
+
 static void dates_agree_with_the_c_library(void **state BL_UNUSED)
 {
     struct bl_random random;
@@ -288,6 +347,8 @@ static void durations_are_written_short(void **state BL_UNUSED)
 SUITE(clock, cmocka_unit_test(the_system_clock_does_not_go_back),
       cmocka_unit_test(times_add_up_to_never_instead_of_wrapping),
       cmocka_unit_test(times_are_written_in_utc_to_the_millisecond),
+      cmocka_unit_test(times_are_read_as_they_were_written),
+      cmocka_unit_test(every_time_survives_writing_and_reading),
       cmocka_unit_test(dates_agree_with_the_c_library),
       cmocka_unit_test(durations_are_read_exactly),
       cmocka_unit_test(what_is_no_duration_is_refused_with_a_hint),

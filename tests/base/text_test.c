@@ -217,6 +217,22 @@ static void base64_goes_both_ways(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
+static void names_are_found_by_value_and_by_name(void **state BL_UNUSED)
+{
+    static const char *const colours[] = {NULL, "red", "blue"};
+    static const struct bl_names names = BL_NAMES(colours);
+    size_t value = 7;
+
+    assert_null(bl_names_get(&names, 0));
+    assert_string_equal(bl_names_get(&names, 2), "blue");
+    assert_null(bl_names_get(&names, 3));
+    assert_true(bl_names_find(&names, BL_TEXT("red"), &value));
+    assert_int_equal(value, 1);
+    assert_false(bl_names_find(&names, BL_TEXT("re"), &value));
+    assert_false(bl_names_find(&names, BL_TEXT(""), &value));
+    assert_int_equal(value, 1);
+}
+
 SUITE(text, cmocka_unit_test(base64_goes_both_ways),
       cmocka_unit_test(a_string_goes_into_a_field_cut_at_a_character),
       cmocka_unit_test(texts_come_from_strings), cmocka_unit_test(equality_is_of_bytes),
@@ -226,4 +242,5 @@ SUITE(text, cmocka_unit_test(base64_goes_both_ways),
       cmocka_unit_test(find_agrees_with_looking_at_every_offset),
       cmocka_unit_test(trim_takes_white_space_from_both_ends),
       cmocka_unit_test(split_takes_part_after_part),
-      cmocka_unit_test(numbers_are_exact_at_both_ends_of_the_range));
+      cmocka_unit_test(numbers_are_exact_at_both_ends_of_the_range),
+      cmocka_unit_test(names_are_found_by_value_and_by_name));
