@@ -39,6 +39,10 @@ struct bl_json_limits json_limits_complete(const struct bl_json_limits *limits);
 /* `expected` must be static. */
 void json_fault_fill(struct bl_json_fault *fault, struct bl_text input, size_t offset,
                      const char *expected);
+/* Appends what a value is, for messages: the beginning of a text in quotes, a number, "an array of
+ * 3". */
+void json_value_show(struct bl_buffer *out, const struct bl_json *value);
+void json_text_show(struct bl_buffer *out, struct bl_text text);
 /* A key of a closed object that an earlier member has too; or NULL. */
 const struct bl_json *json_duplicate_find(const struct bl_json *object);
 

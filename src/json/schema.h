@@ -4,7 +4,7 @@
 #ifndef BELAY_JSON_SCHEMA_H
 #define BELAY_JSON_SCHEMA_H
 
-#include <belay/json.h>
+#include "parts.h"
 
 #define SCHEMA_NODES_MAX   20000u
 #define SCHEMA_ANCHORS_MAX 1000u
@@ -201,9 +201,6 @@ struct bl_buffer *schema_message(struct schema_check *check, const struct schema
  * `member` (may be NULL) is the key of a member that the problem is about. */
 void schema_problem(struct schema_check *check, const struct schema_frame *frame,
                     const char *keyword, const struct bl_json *member);
-/* A value in a few words: "\"abc\"", "12", "an array of 3". */
-void schema_value_append(struct bl_buffer *out, const struct bl_json *value);
-void schema_name_append(struct bl_buffer *out, struct bl_text name);
 /* "unknown property …; known: …", with a guess at what was meant. */
 void schema_unknown_append(struct bl_buffer *out, const struct schema_node *node,
                            struct bl_text name);

@@ -143,7 +143,7 @@ static void assert_type(struct schema_check *check, const struct schema_frame *f
                 bl_buffer_append(out, BL_TEXT(" or "));
         }
         bl_buffer_append(out, BL_TEXT(", is "));
-        schema_value_append(out, frame->value);
+        json_value_show(out, frame->value);
     }
     schema_problem(check, frame, "type", NULL);
 }
@@ -165,11 +165,11 @@ static void assert_enumeration(struct schema_check *check, const struct schema_f
                 bl_buffer_append(out, BL_TEXT("…"));
                 break;
             }
-            schema_value_append(out, element);
+            json_value_show(out, element);
             separator = ", ";
         }
         bl_buffer_append(out, BL_TEXT("; is "));
-        schema_value_append(out, frame->value);
+        json_value_show(out, frame->value);
     }
     schema_problem(check, frame, "enum", NULL);
 }
@@ -183,9 +183,9 @@ static void assert_constant(struct schema_check *check, const struct schema_fram
     struct bl_buffer *out = schema_message(check, frame);
     if (out != NULL) {
         bl_buffer_append(out, BL_TEXT("must be "));
-        schema_value_append(out, constant);
+        json_value_show(out, constant);
         bl_buffer_append(out, BL_TEXT("; is "));
-        schema_value_append(out, frame->value);
+        json_value_show(out, frame->value);
     }
     schema_problem(check, frame, "const", NULL);
 }
@@ -199,9 +199,9 @@ static void expect_number(struct schema_check *check, const struct schema_frame 
     struct bl_buffer *out = schema_message(check, frame);
     if (out != NULL) {
         bl_buffer_printf(out, "must be %s ", expected);
-        schema_value_append(out, limit);
+        json_value_show(out, limit);
         bl_buffer_append(out, BL_TEXT(", is "));
-        schema_value_append(out, frame->value);
+        json_value_show(out, frame->value);
     }
     schema_problem(check, frame, keyword, NULL);
 }
@@ -261,9 +261,9 @@ static void assert_string(struct schema_check *check, const struct schema_frame 
     struct bl_buffer *out = schema_message(check, frame);
     if (out != NULL) {
         bl_buffer_append(out, BL_TEXT("must match the pattern "));
-        schema_value_append(out, node->pattern_source);
+        json_value_show(out, node->pattern_source);
         bl_buffer_append(out, BL_TEXT(", is "));
-        schema_value_append(out, frame->value);
+        json_value_show(out, frame->value);
     }
     schema_problem(check, frame, "pattern", NULL);
 }
@@ -378,7 +378,7 @@ static void assert_object(struct schema_check *check, const struct schema_frame 
         struct bl_buffer *out = schema_message(check, frame);
         if (out != NULL) {
             bl_buffer_append(out, BL_TEXT("missing required property "));
-            schema_name_append(out, bl_json_text(name));
+            json_text_show(out, bl_json_text(name));
         }
         schema_problem(check, frame, "required", NULL);
     }

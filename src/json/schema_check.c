@@ -228,7 +228,7 @@ static void run_not(struct schema_check *check, struct schema_frame *frame)
         struct bl_buffer *out = schema_message(check, frame);
         if (out != NULL) {
             bl_buffer_append(out, BL_TEXT("must not fit the schema under \"not\", is "));
-            schema_value_append(out, frame->value);
+            json_value_show(out, frame->value);
         }
         schema_problem(check, frame, "not", NULL);
     }

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 
-#define SHOWN_SIZE 60u  /* bytes of a string that are shown */
 #define KNOWN_MAX  12u  /* names that are listed */
 #define GUESS_MAX  200u /* names that a guess is made from */
 #define GUESS_SIZE 64u
@@ -16,7 +15,7 @@ struct bl_buffer *schema_message(struct schema_check *check, const struct schema
     bl_buffer_clear(&check->message);
     if (frame->is_name) {
         bl_buffer_append(&check->message, BL_TEXT("the property name "));
-        schema_value_append(&check->message, frame->value);
+        json_value_show(&check->message, frame->value);
         bl_buffer_append(&check->message, BL_TEXT(" does not fit: "));
     }
     return &check->message;
@@ -94,42 +93,6 @@ void schema_problem(struct schema_check *check, const struct schema_frame *frame
                     problem->shown.message.size;
 }
 
-void schema_name_append(struct bl_buffer *out, struct bl_text name)
-{
-    struct bl_json_writer writer;
-    struct bl_text shown = bl_utf8_cut(name, SHOWN_SIZE);
-    bl_json_writer_init(&writer, out);
-    bl_json_write_text(&writer, shown);
-    if (shown.size < name.size)
-        bl_buffer_append(out, BL_TEXT("…"));
-}
-
-void schema_value_append(struct bl_buffer *out, const struct bl_json *value)
-{
-    struct bl_json_writer writer;
-    switch (bl_json_type(value)) {
-    case BL_JSON_STRING: schema_name_append(out, bl_json_text(value)); break;
-    case BL_JSON_ARRAY:
-        if (value->size == 0)
-            bl_buffer_append(out, BL_TEXT("an empty array"));
-        else
-            bl_buffer_printf(out, "an array of %u", value->size);
-        break;
-    case BL_JSON_OBJECT:
-        bl_buffer_append(out, value->size == 0 ? BL_TEXT("an empty object") : BL_TEXT("an object"));
-        break;
-    case BL_JSON_NULL:
-    case BL_JSON_BOOLEAN:
-    case BL_JSON_INTEGER:
-    case BL_JSON_UNSIGNED:
-    case BL_JSON_DOUBLE:
-    case BL_JSON_END:
-        bl_json_writer_init(&writer, out);
-        bl_json_write_value(&writer, value);
-        break;
-    }
-}
-
 /* Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`; both at most
  * GUESS_SIZE bytes. */
 static size_t edit_distance(struct bl_text a, struct bl_text b)
@@ -184,10 +147,10 @@ void schema_unknown_append(struct bl_buffer *out, const struct schema_node *node
     const struct schema_properties *known = &node->properties;
     const struct schema_property *meant = guess(known, name);
     bl_buffer_append(out, BL_TEXT("unknown property "));
-    schema_name_append(out, name);
+    json_text_show(out, name);
     if (meant != NULL) {
         bl_buffer_append(out, BL_TEXT("; did you mean "));
-        schema_name_append(out, meant->name);
+        json_text_show(out, meant->name);
         bl_buffer_append_byte(out, '?');
     }
     const char *separator = meant != NULL ? " known: " : "; known: ";
@@ -201,7 +164,7 @@ void schema_unknown_append(struct bl_buffer *out, const struct schema_node *node
             bl_buffer_append(out, BL_TEXT("…"));
             break;
         }
-        schema_name_append(out, known->items[i].name);
+        json_text_show(out, known->items[i].name);
         separator = ", ";
     }
 }
