@@ -1,0 +1,210 @@
+/* Records: a C struct that is also a JSON object, described once.
+ *
+ * A constant table names each member: its JSON name, where it is in the struct, its type and
+ * limits, and what it means. The table reads, writes and checks the object, and writes its JSON
+ * Schema, so that these four cannot disagree.
+ *
+ *     #define BL_RECORD_STRUCT struct wave
+ *     static const struct bl_member wave_members[] = {
+ *         BL_MEMBER_INTEGER("n", number, .least = 1, .about = "Number of the wave."),
+ *         BL_MEMBER_STRING("gate", gate, .nullable = true, .about = "Result of the gate."),
+ *         BL_MEMBER_END,
+ *     };
+ *     #undef BL_RECORD_STRUCT
+ *     const struct bl_record wave_record = BL_RECORD("wave", struct wave, wave_members);
+ *
+ * A member whose C type is not the one that its macro wants does not compile.
+ *
+ * Absent values. A member that is neither `optional` nor `nullable` is always there. One that is
+ * `optional` may be missing, one that is `nullable` may be null; both then have the absent value of
+ * their type, which is written as null if the member is nullable and left out if not:
+ *
+ *     text, word, raw JSON    empty             integer, number, boolean    `none`
+ *     string, JSON, pointer   NULL              enum                        a value without a name
+ *     time                    0                 list, array                 empty
+ *     any                     the bool that `known` names is false */
+#ifndef BELAY_RECORD_H
+#define BELAY_RECORD_H
+
+#include <belay/json.h>
+
+struct bl_record;
+
+enum bl_member_type {
+    BL_TYPE_END, /* of the table */
+    BL_TYPE_TEXT,
+    BL_TYPE_STRING,
+    BL_TYPE_WORD,
+    BL_TYPE_BOOLEAN,
+    BL_TYPE_INTEGER,
+    BL_TYPE_NUMBER,
+    BL_TYPE_ENUM,
+    BL_TYPE_TIME,
+    BL_TYPE_JSON,
+    BL_TYPE_RAW,
+    BL_TYPE_OBJECT,
+    BL_TYPE_POINTER,
+    BL_TYPE_LIST,
+    BL_TYPE_ARRAY,
+};
+
+/* What a text must look like beyond its size. */
+struct bl_form {
+    const char *expected; /* "a commit id": for errors */
+    const char *pattern;  /* for the schema; NULL: none */
+    bool (*fits)(struct bl_text text);
+};
+
+struct bl_member {
+    const char *name;
+    const char *about; /* one sentence, for the schema */
+    enum bl_member_type type;
+    uint32_t offset;
+    uint32_t size;
+    bool is_signed; /* integer */
+    bool optional;
+    bool nullable;
+    bool cut;         /* word: a longer text is cut at a character; else it is refused */
+    bool secret;      /* read, never written */
+    uint8_t decimals; /* number: how many are written; 0: as many as it has */
+    /* The first version that has the member; it may be missing in documents of earlier ones. */
+    uint16_t since;
+    int64_t none;   /* integer, number, boolean: the absent value */
+    int64_t least;  /* of an integer or a number; bytes of a text, elements of a list */
+    uint64_t most;  /* the same; 0: no limit but the type's */
+    uint32_t known; /* BL_KNOWN: the bool that says whether there is a value */
+    uint32_t count; /* array: BL_COUNTED, the size_t that counts its elements */
+    uint32_t link;  /* list: offset of the link in an element */
+    const struct bl_names *names;
+    const struct bl_form *form;
+    const struct bl_record *record;  /* of an object, a pointer or the elements */
+    const struct bl_member *element; /* array: what an element is, at offset 0 */
+};
+
+/* What was wrong. The first thing alone is told. */
+struct bl_record_fault {
+    const struct bl_json *node; /* the value; where a member is missing, the object */
+    char path[160];             /* to it, as a JSON pointer: "/tasks/3/timeout"; "": the record */
+    char message[240];          /* "expected a whole number from 1 to 64, found \"soon\"" */
+};
+
+struct bl_record {
+    const char *name; /* "receipt": of the schema and of its $defs */
+    const char *about;
+    size_t size;
+    const struct bl_member *members;
+    bool closed; /* unknown members are refused, with a suggestion; else they are ignored */
+    /* Kinds: the first member is an enum, and its value picks more members of the same struct. A
+     * member that only another kind has is refused. NULL in the list: no more members. */
+    const struct bl_record *const *kinds;
+    /* What the table cannot say, once all members fit. It may fill the fault's path and message;
+     * returns whether the record fits. */
+    bool (*rule)(const void *record, struct bl_record_fault *fault);
+};
+
+#define BL_RECORD(text, type, table, ...)                                                          \
+    {                                                                                              \
+        .name = (text), .size = sizeof(type), .members = (table), __VA_ARGS__                      \
+    }
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+#define BL_RECORD_AT(field) (((BL_RECORD_STRUCT *)0)->field)
+/* 0 where the field has that type; else it does not compile. */
+#define BL_RECORD_IS(field, type) (0 * sizeof(_Generic(&BL_RECORD_AT(field), type * : 0)))
+#define BL_MEMBER_OF(kind, key, field, check, ...)                                                 \
+    {                                                                                              \
+        .name = (key), .type = (kind),                                                             \
+        .offset = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + (check)),                         \
+        .size = sizeof BL_RECORD_AT(field), __VA_ARGS__                                            \
+    }
+#define BL_KNOWN(field) .known = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1)
+#define BL_COUNTED(field)                                                                          \
+    .count = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + BL_RECORD_IS(field, size_t))
+
+/* struct bl_text, in the arena when it is read. */
+#define BL_MEMBER_TEXT(key, field, ...)                                                            \
+    BL_MEMBER_OF(BL_TYPE_TEXT, key, field, BL_RECORD_IS(field, struct bl_text), __VA_ARGS__)
+/* const char *, in the arena when it is read. */
+#define BL_MEMBER_STRING(key, field, ...)                                                          \
+    BL_MEMBER_OF(BL_TYPE_STRING, key, field, BL_RECORD_IS(field, const char *), __VA_ARGS__)
+/* char[n] with a NUL at its end. */
+#define BL_MEMBER_WORD(key, field, ...)                                                            \
+    BL_MEMBER_OF(BL_TYPE_WORD, key, field,                                                         \
+                 0 * sizeof(_Generic(&BL_RECORD_AT(field)[0], char * : 0)) +                       \
+                     0 * sizeof(char[_Generic(&BL_RECORD_AT(field), char ** : -1, default : 1)]),  \
+                 __VA_ARGS__)
+/* bool; or int with .none = -1 for "not known". */
+#define BL_MEMBER_BOOLEAN(key, field, ...)                                                         \
+    BL_MEMBER_OF(BL_TYPE_BOOLEAN, key, field,                                                      \
+                 0 * sizeof(_Generic(BL_RECORD_AT(field), bool : 0, int : 0)), __VA_ARGS__)
+/* Any integer type of 32 or 64 bits. */
+#define BL_MEMBER_INTEGER(key, field, ...)                                                         \
+    BL_MEMBER_OF(BL_TYPE_INTEGER, key, field, 0,                                                   \
+                 .is_signed = _Generic(BL_RECORD_AT(field), int32_t                                \
+                                       : true, int64_t                                             \
+                                       : true, uint32_t                                            \
+                                       : false, uint64_t                                           \
+                                       : false),                                                   \
+                 __VA_ARGS__)
+#define BL_MEMBER_NUMBER(key, field, ...)                                                          \
+    BL_MEMBER_OF(BL_TYPE_NUMBER, key, field, BL_RECORD_IS(field, double), __VA_ARGS__)
+#define BL_MEMBER_ENUM(key, field, table, ...)                                                     \
+    BL_MEMBER_OF(BL_TYPE_ENUM, key, field,                                                         \
+                 0 * sizeof(_Generic(BL_RECORD_AT(field), unsigned : 0, int : 0)),                 \
+                 .names = (table), __VA_ARGS__)
+/* int64_t, nanoseconds since 1970; "2026-11-15T18:50:07.123Z" in JSON. */
+#define BL_MEMBER_TIME(key, field, ...)                                                            \
+    BL_MEMBER_OF(BL_TYPE_TIME, key, field, BL_RECORD_IS(field, int64_t), __VA_ARGS__)
+/* const struct bl_json *: any value; where it was read, it is that very node. */
+#define BL_MEMBER_JSON(key, field, ...)                                                            \
+    BL_MEMBER_OF(BL_TYPE_JSON, key, field, BL_RECORD_IS(field, const struct bl_json *), __VA_ARGS__)
+/* struct bl_text that is one JSON value. */
+#define BL_MEMBER_RAW(key, field, ...)                                                             \
+    BL_MEMBER_OF(BL_TYPE_RAW, key, field, BL_RECORD_IS(field, struct bl_text), __VA_ARGS__)
+/* A struct with a table of its own, embedded, or by a pointer that may be NULL. */
+#define BL_MEMBER_OBJECT(key, field, table, ...)                                                   \
+    BL_MEMBER_OF(BL_TYPE_OBJECT, key, field, 0, .record = (table), __VA_ARGS__)
+#define BL_MEMBER_POINTER(key, field, table, ...)                                                  \
+    BL_MEMBER_OF(BL_TYPE_POINTER, key, field, 0 * sizeof(*BL_RECORD_AT(field)), .record = (table), \
+                 __VA_ARGS__)
+/* struct bl_list of structs with their link at `.link`. */
+#define BL_MEMBER_LIST(key, field, table, type, member, ...)                                       \
+    BL_MEMBER_OF(BL_TYPE_LIST, key, field, BL_RECORD_IS(field, struct bl_list), .record = (table), \
+                 .link = (uint32_t)offsetof(type, member), __VA_ARGS__)
+/* A pointer to elements that another member counts. */
+#define BL_MEMBER_ARRAY(key, field, counter, what, ...)                                            \
+    BL_MEMBER_OF(BL_TYPE_ARRAY, key, field, 0 * sizeof(*BL_RECORD_AT(field)), .element = (what),   \
+                 BL_COUNTED(counter), __VA_ARGS__)
+#define BL_MEMBER_END                                                                              \
+    {                                                                                              \
+        .type = BL_TYPE_END                                                                        \
+    }
+
+/* Elements of arrays. */
+extern const struct bl_member bl_element_text;   /* struct bl_text */
+extern const struct bl_member bl_element_string; /* const char * */
+
+/* ---- Uses ------------------------------------------------------------------------------------ */
+
+/* Fills `*into`, all of it. What it points to is in the arena or in `value`. `fault` may be NULL.
+ * BL_EPARSE: it does not fit; what `*into` then holds is undefined. */
+int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
+                   const struct bl_json *value, void *into, struct bl_record_fault *fault);
+/* The same check without building anything. The rule is not asked. */
+int bl_record_check(const struct bl_record *record, const struct bl_json *value,
+                    struct bl_record_fault *fault);
+/* "tasks[3].timeout: expected …", or the message alone. */
+void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t out_size);
+/* One object. */
+void bl_record_write(struct bl_json_writer *writer, const struct bl_record *record,
+                     const void *from);
+/* Its members alone, into an object that is open. */
+void bl_record_write_members(struct bl_json_writer *writer, const struct bl_record *record,
+                             const void *from);
+/* Draft 2020-12; records below it are in $defs, under their names. */
+void bl_record_schema(struct bl_json_writer *writer, const struct bl_record *record);
+/* True when both would be written alike. */
+bool bl_record_equal(const struct bl_record *record, const void *a, const void *b);
+
+#endif

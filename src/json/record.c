@@ -1,0 +1,109 @@
+#include "record.h"
+
+#include <inttypes.h>
+
+const struct bl_member bl_element_text = {.type = BL_TYPE_TEXT, .size = sizeof(struct bl_text)};
+const struct bl_member bl_element_string = {.type = BL_TYPE_STRING, .size = sizeof(char *)};
+
+const struct bl_record *record_kind(const struct bl_record *record, size_t value)
+{
+    return record->kinds != NULL ? record->kinds[value] : NULL;
+}
+
+size_t record_enum(const void *slot)
+{
+    unsigned value;
+    memcpy(&value, slot, sizeof value);
+    return value;
+}
+
+uint64_t record_integer(const struct bl_member *member, const void *slot)
+{
+    if (member->size == sizeof(uint64_t))
+        return *(const uint64_t *)slot;
+    return member->is_signed ? (uint64_t)(int64_t) * (const int32_t *)slot
+                             : *(const uint32_t *)slot;
+}
+
+int record_boolean(const struct bl_member *member, const void *slot)
+{
+    return member->size == sizeof(bool) ? *(const bool *)slot : *(const int *)slot;
+}
+
+uint64_t record_most(const struct bl_member *member)
+{
+    if (member->most > 0)
+        return member->most;
+    if (member->size == sizeof(uint64_t))
+        return member->is_signed ? INT64_MAX : UINT64_MAX;
+    return member->is_signed ? INT32_MAX : UINT32_MAX;
+}
+
+uint64_t record_text_most(const struct bl_member *member)
+{
+    if (member->type != BL_TYPE_WORD || member->cut)
+        return member->most;
+    return member->most > 0 && member->most < member->size ? member->most : member->size - 1;
+}
+
+/* " of 1 to 64 bytes"; nothing where there is no limit. */
+static void expect_count(struct bl_buffer *out, const struct bl_member *member, const char *unit)
+{
+    uint64_t most = record_text_most(member);
+
+    if (member->least > 0 && most > 0)
+        bl_buffer_printf(out, " of %" PRId64 " to %" PRIu64 " %s", member->least, most, unit);
+    else if (most > 0)
+        bl_buffer_printf(out, " of at most %" PRIu64 " %s", most, unit);
+    else if (member->least > 0)
+        bl_buffer_printf(out, " of at least %" PRId64 " %s", member->least, unit);
+}
+
+static void expect_number(struct bl_buffer *out, const struct bl_member *member)
+{
+    bl_buffer_printf(out, "%s", member->type == BL_TYPE_INTEGER ? "a whole number" : "a number");
+    if (member->most > 0)
+        bl_buffer_printf(out, " from %" PRId64 " to %" PRIu64, member->least, member->most);
+    else
+        bl_buffer_printf(out, " of at least %" PRId64, member->least);
+}
+
+static void expect_names(struct bl_buffer *out, const struct bl_names *names)
+{
+    const char *separator = "one of ";
+    for (size_t i = 0; i < names->count; i++) {
+        if (names->names[i] == NULL)
+            continue;
+        bl_buffer_printf(out, "%s%s", separator, names->names[i]);
+        separator = ", ";
+    }
+}
+
+void record_expected(struct bl_buffer *out, const struct bl_member *member)
+{
+    switch (member->type) {
+    case BL_TYPE_TEXT:
+    case BL_TYPE_STRING:
+    case BL_TYPE_WORD:
+        bl_buffer_printf(out, "%s", member->form != NULL ? member->form->expected : "a string");
+        expect_count(out, member, "bytes");
+        break;
+    case BL_TYPE_BOOLEAN: bl_buffer_printf(out, "true or false"); break;
+    case BL_TYPE_INTEGER:
+    case BL_TYPE_NUMBER: expect_number(out, member); break;
+    case BL_TYPE_ENUM: expect_names(out, member->names); break;
+    case BL_TYPE_TIME: bl_buffer_printf(out, "a time such as 2026-11-15T18:50:07.123Z"); break;
+    case BL_TYPE_OBJECT:
+    case BL_TYPE_POINTER: bl_buffer_printf(out, "an object"); break;
+    case BL_TYPE_LIST:
+    case BL_TYPE_ARRAY:
+        bl_buffer_printf(out, "a list");
+        expect_count(out, member, "elements");
+        break;
+    case BL_TYPE_JSON:
+    case BL_TYPE_RAW:
+    case BL_TYPE_END: bl_buffer_printf(out, "a value"); break;
+    }
+    if (member->nullable)
+        bl_buffer_printf(out, " or null");
+}

@@ -1,0 +1,36 @@
+/* What reading, writing and describing records share. */
+#ifndef BELAY_JSON_RECORD_H
+#define BELAY_JSON_RECORD_H
+
+#include <belay/record.h>
+
+#include "parts.h"
+
+#define RECORD_MEMBERS_MAX 128u /* of one record, those of its kind included */
+
+static inline const void *record_at(const void *object, const struct bl_member *member)
+{
+    return (const char *)object + member->offset;
+}
+
+static inline void *record_slot(void *object, const struct bl_member *member)
+{
+    return (char *)object + member->offset;
+}
+
+/* The members that this value of its first member adds; NULL: none. */
+const struct bl_record *record_kind(const struct bl_record *record, size_t value);
+/* The enum that it is, as an index into its names. */
+size_t record_enum(const void *slot);
+/* An integer of any width, as its 64 bits. */
+uint64_t record_integer(const struct bl_member *member, const void *slot);
+/* A boolean, or an int that may be -1: not known. */
+int record_boolean(const struct bl_member *member, const void *slot);
+/* The largest integer that may stand there, by its limit or by its type. */
+uint64_t record_most(const struct bl_member *member);
+/* Bytes of a text or elements of a list; 0: no limit. A word that is not cut has its array's. */
+uint64_t record_text_most(const struct bl_member *member);
+/* What may stand there, in words: "a whole number from 1 to 64". */
+void record_expected(struct bl_buffer *out, const struct bl_member *member);
+
+#endif

@@ -1,0 +1,509 @@
+/* Design notes.
+ *
+ * One walk over the members of the object reads and checks them. Objects that a program wrote from
+ * the same table have their members in its order, so that the member after the last one is tried
+ * first: a whole object then costs one comparison a member, and not one look-up in all of them.
+ *
+ * The path of a fault is not kept on the way, since most records fit: it is written from the inside
+ * out while the failure returns. */
+#include "record.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct reading {
+    struct bl_arena *arena;
+    struct bl_record_fault *fault; /* NULL: nobody wants to know */
+};
+
+/* What was found of an object's members. */
+struct found {
+    const struct bl_member *first; /* the record's own */
+    const struct bl_member *more;  /* the kind's; NULL: none */
+    const struct bl_member *next;  /* to be tried first */
+    uint64_t seen[RECORD_MEMBERS_MAX / 64];
+};
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+static void record_fault_cut(char *out, size_t size, struct bl_text text)
+{
+    struct bl_text fitting = bl_utf8_cut(text, size - 1);
+    memcpy(out, fitting.data, fitting.size);
+    out[fitting.size] = '\0';
+}
+
+static bool record_fail(struct reading *reading, const struct bl_json *node,
+                        struct bl_buffer *message)
+{
+    struct bl_record_fault *fault = reading->fault;
+
+    if (fault != NULL) {
+        fault->node = node;
+        fault->path[0] = '\0';
+        record_fault_cut(fault->message, sizeof fault->message, bl_buffer_text(message));
+    }
+    bl_buffer_done(message);
+    return false;
+}
+
+static bool record_fail_value(struct reading *reading, const struct bl_member *member,
+                              const struct bl_json *value)
+{
+    struct bl_buffer message;
+
+    bl_buffer_init(&message, 4096);
+    bl_buffer_printf(&message, "expected ");
+    record_expected(&message, member);
+    bl_buffer_printf(&message, ", found ");
+    json_value_show(&message, value);
+    return record_fail(reading, value, &message);
+}
+
+static bool record_fail_object(struct reading *reading, const struct bl_json *value)
+{
+    static const struct bl_member object = {.type = BL_TYPE_OBJECT};
+    return record_fail_value(reading, &object, value);
+}
+
+/* Puts a step in front of the fault's path: the failure is on its way out. */
+static bool record_fail_below(struct reading *reading, const char *name, size_t index)
+{
+    struct bl_record_fault *fault = reading->fault;
+    char path[sizeof fault->path], step[24];
+
+    if (fault == NULL)
+        return false;
+    if (name == NULL) {
+        snprintf(step, sizeof step, "%zu", index);
+        name = step;
+    }
+    if (snprintf(path, sizeof path, "/%s%s", name, fault->path) < (int)sizeof path)
+        memcpy(fault->path, path, sizeof path);
+    return false;
+}
+
+void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t out_size)
+{
+    struct bl_text path = bl_text_from(fault->path), step;
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, sizeof fault->path * 3 + sizeof fault->message);
+    if (path.size > 0)
+        path = (struct bl_text){path.data + 1, path.size - 1};
+    while (bl_text_split(&path, '/', &step)) {
+        int64_t index;
+        if (bl_text_to_int64(step, &index) == 0)
+            bl_buffer_printf(&text, "[" BL_TEXT_FORMAT "]", BL_TEXT_ARG(step));
+        else
+            bl_buffer_printf(&text, "%s" BL_TEXT_FORMAT, text.size > 0 ? "." : "",
+                             BL_TEXT_ARG(step));
+    }
+    bl_buffer_printf(&text, "%s%s", text.size > 0 ? ": " : "", fault->message);
+    record_fault_cut(out, out_size, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static bool record_read_record(struct reading *reading, const struct bl_record *record,
+                               const struct bl_json *value, void *into);
+static bool record_read_value(struct reading *reading, const struct bl_member *member,
+                              const struct bl_json *value, void *object);
+
+static bool record_read_text(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value, void *slot)
+{
+    struct bl_text text = bl_json_text(value);
+    uint64_t most = record_text_most(member);
+
+    if (!bl_json_is(value, BL_JSON_STRING) || (int64_t)text.size < member->least ||
+        (most > 0 && text.size > most) ||
+        (member->form != NULL && member->form->fits != NULL && !member->form->fits(text)))
+        return record_fail_value(reading, member, value);
+    /* A C string ends at its first NUL: half of a text is not what was sent. */
+    if (member->type != BL_TYPE_TEXT && memchr(text.data, '\0', text.size) != NULL)
+        return record_fail_value(reading, member, value);
+    if (slot == NULL)
+        return true;
+    if (member->type == BL_TYPE_WORD)
+        record_fault_cut(slot, member->size, text);
+    else if (member->type == BL_TYPE_STRING)
+        *(const char **)slot = bl_arena_text(reading->arena, text).data;
+    else
+        *(struct bl_text *)slot = bl_arena_text(reading->arena, text);
+    return true;
+}
+
+static bool record_read_integer(struct reading *reading, const struct bl_member *member,
+                                const struct bl_json *value, void *slot)
+{
+    uint64_t bits;
+    int64_t number;
+
+    if (bl_json_is(value, BL_JSON_UNSIGNED)) {
+        bits = value->unsigned_integer;
+        if (bits > record_most(member))
+            return record_fail_value(reading, member, value);
+    } else {
+        if (!bl_json_int64(value, &number) || number < member->least ||
+            (number > 0 && (uint64_t)number > record_most(member)))
+            return record_fail_value(reading, member, value);
+        bits = (uint64_t)number;
+    }
+    if (slot != NULL)
+        memcpy(slot, &bits, member->size);
+    return true;
+}
+
+static bool record_read_number(struct reading *reading, const struct bl_member *member,
+                               const struct bl_json *value, void *slot)
+{
+    double number;
+
+    if (!bl_json_double(value, &number) || number < (double)member->least ||
+        (member->most > 0 && number > (double)member->most))
+        return record_fail_value(reading, member, value);
+    if (slot != NULL)
+        *(double *)slot = number;
+    return true;
+}
+
+static bool record_read_enum(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value, void *slot)
+{
+    size_t index;
+
+    if (!bl_json_is(value, BL_JSON_STRING) ||
+        !bl_names_find(member->names, bl_json_text(value), &index))
+        return record_fail_value(reading, member, value);
+    if (slot != NULL)
+        *(unsigned *)slot = (unsigned)index;
+    return true;
+}
+
+static bool record_read_time(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value, void *slot)
+{
+    int64_t wall_ns;
+
+    if (!bl_json_is(value, BL_JSON_STRING) || !bl_time_parse(bl_json_text(value), &wall_ns))
+        return record_fail_value(reading, member, value);
+    if (slot != NULL)
+        *(int64_t *)slot = wall_ns;
+    return true;
+}
+
+static bool record_read_boolean(struct reading *reading, const struct bl_member *member,
+                                const struct bl_json *value, void *slot)
+{
+    if (!bl_json_is(value, BL_JSON_BOOLEAN))
+        return record_fail_value(reading, member, value);
+    if (slot != NULL && member->size == sizeof(bool))
+        *(bool *)slot = value->boolean;
+    else if (slot != NULL)
+        *(int *)slot = value->boolean;
+    return true;
+}
+
+static bool record_is_counted(struct reading *reading, const struct bl_member *member,
+                              const struct bl_json *value)
+{
+    size_t count = bl_json_size(value);
+
+    return (bl_json_is(value, BL_JSON_ARRAY) && (int64_t)count >= member->least &&
+            (member->most == 0 || count <= member->most)) ||
+           record_fail_value(reading, member, value);
+}
+
+static bool record_read_list(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value, void *slot)
+{
+    size_t index = 0;
+
+    if (!record_is_counted(reading, member, value))
+        return false;
+    if (slot != NULL)
+        bl_list_init(slot);
+    BL_JSON_EACH (node, value) {
+        char *element = slot != NULL ? bl_arena_alloc(reading->arena, member->record->size) : NULL;
+        if (!record_read_record(reading, member->record, node, element))
+            return record_fail_below(reading, NULL, index);
+        if (slot != NULL)
+            bl_list_push_back(slot, (struct bl_list *)(void *)(element + member->link));
+        index++;
+    }
+    return true;
+}
+
+static bool record_read_array(struct reading *reading, const struct bl_member *member,
+                              const struct bl_json *value, void *object)
+{
+    size_t size = member->element->size, count = bl_json_size(value), index = 0;
+    char *elements = NULL;
+
+    if (!record_is_counted(reading, member, value))
+        return false;
+    if (object != NULL) {
+        elements = bl_arena_zalloc(reading->arena, count * size);
+        *(void **)record_slot(object, member) = count > 0 ? elements : NULL;
+        *(size_t *)(void *)((char *)object + member->count) = count;
+    }
+    BL_JSON_EACH (node, value) {
+        if (!record_read_value(reading, member->element, node,
+                               elements != NULL ? elements + index * size : NULL))
+            return record_fail_below(reading, NULL, index);
+        index++;
+    }
+    return true;
+}
+
+static bool record_read_pointer(struct reading *reading, const struct bl_member *member,
+                                const struct bl_json *value, void *slot)
+{
+    void *object = slot != NULL ? bl_arena_alloc(reading->arena, member->record->size) : NULL;
+
+    if (slot != NULL)
+        *(void **)slot = object;
+    return record_read_record(reading, member->record, value, object);
+}
+
+/* `object` is what the member is in; NULL: only checked. */
+static bool record_read_value(struct reading *reading, const struct bl_member *member,
+                              const struct bl_json *value, void *object)
+{
+    void *slot = object != NULL ? record_slot(object, member) : NULL;
+
+    switch (member->type) {
+    case BL_TYPE_TEXT:
+    case BL_TYPE_STRING:
+    case BL_TYPE_WORD: return record_read_text(reading, member, value, slot);
+    case BL_TYPE_BOOLEAN: return record_read_boolean(reading, member, value, slot);
+    case BL_TYPE_INTEGER: return record_read_integer(reading, member, value, slot);
+    case BL_TYPE_NUMBER: return record_read_number(reading, member, value, slot);
+    case BL_TYPE_ENUM: return record_read_enum(reading, member, value, slot);
+    case BL_TYPE_TIME: return record_read_time(reading, member, value, slot);
+    case BL_TYPE_OBJECT: return record_read_record(reading, member->record, value, slot);
+    case BL_TYPE_POINTER: return record_read_pointer(reading, member, value, slot);
+    case BL_TYPE_LIST: return record_read_list(reading, member, value, slot);
+    case BL_TYPE_ARRAY: return record_read_array(reading, member, value, object);
+    case BL_TYPE_JSON:
+        if (slot != NULL)
+            *(const struct bl_json **)slot = value;
+        return true;
+    case BL_TYPE_RAW:
+        if (slot != NULL)
+            *(struct bl_text *)slot = bl_json_value_text(reading->arena, value);
+        return true;
+    case BL_TYPE_END: break;
+    }
+    return false;
+}
+
+/* ---- Absent values --------------------------------------------------------------------------- */
+
+/* The record is zeroed already, which is the absent value of all other types. */
+static void record_set_absent(const struct bl_member *member, void *object)
+{
+    void *slot = record_slot(object, member);
+    unsigned nameless = 0;
+
+    if (member->type == BL_TYPE_NUMBER)
+        *(double *)slot = (double)member->none;
+    else if (member->type == BL_TYPE_INTEGER)
+        memcpy(slot, &member->none, member->size);
+    else if (member->type == BL_TYPE_BOOLEAN && member->size == sizeof(int))
+        *(int *)slot = (int)member->none;
+    else if (member->type == BL_TYPE_LIST)
+        bl_list_init(slot);
+    else if (member->type == BL_TYPE_ENUM) {
+        while (bl_names_get(member->names, nameless) != NULL)
+            nameless++;
+        *(unsigned *)slot = nameless;
+    }
+}
+
+static void record_set_all_absent(const struct bl_member *member, void *object)
+{
+    for (; member->type != BL_TYPE_END; member++)
+        record_set_absent(member, object);
+}
+
+/* ---- Objects --------------------------------------------------------------------------------- */
+
+static const struct bl_member *record_find_in(const struct bl_member *member, struct bl_text name)
+{
+    while (member->type != BL_TYPE_END && !bl_text_equal(bl_text_from(member->name), name))
+        member++;
+    return member->type != BL_TYPE_END ? member : NULL;
+}
+
+static const struct bl_member *record_find_member(struct found *found, struct bl_text name)
+{
+    const struct bl_member *member = found->next;
+
+    if (member->type == BL_TYPE_END || !bl_text_equal(bl_text_from(member->name), name)) {
+        member = record_find_in(found->first, name);
+        if (member == NULL && found->more != NULL)
+            member = record_find_in(found->more, name);
+    }
+    if (member != NULL)
+        found->next = member + 1;
+    return member;
+}
+
+static bool record_fail_unknown(struct reading *reading, const struct bl_record *record,
+                                const struct found *found, const struct bl_json *key)
+{
+    const struct bl_member *const tables[] = {found->first, found->more};
+    struct bl_suggestion suggestion;
+    struct bl_buffer message;
+
+    bl_suggestion_init(&suggestion, key->string);
+    for (size_t i = 0; i < BL_COUNT(tables) && tables[i] != NULL; i++) {
+        for (const struct bl_member *member = tables[i]; member->type != BL_TYPE_END; member++)
+            bl_suggestion_offer(&suggestion, member->name);
+    }
+    bl_buffer_init(&message, 4096);
+    bl_buffer_printf(&message, "unknown member ");
+    json_value_show(&message, key);
+    bl_buffer_printf(&message, " in %s", record->name);
+    if (suggestion.best != NULL)
+        bl_buffer_printf(&message, "; did you mean \"%s\"?", suggestion.best);
+    return record_fail(reading, key, &message);
+}
+
+/* A member of another kind is a mistake, even where unknown ones are ignored. */
+static bool record_fail_foreign(struct reading *reading, const struct bl_record *record,
+                                const struct bl_record *kind, const struct bl_json *key)
+{
+    const struct bl_names *names = record->members->names;
+
+    for (size_t i = 0; i < names->count; i++) {
+        struct bl_buffer message;
+        const struct bl_record *other = names->names[i] != NULL ? record->kinds[i] : NULL;
+        if (other == NULL || other == kind ||
+            record_find_in(other->members, bl_json_text(key)) == NULL)
+            continue;
+        bl_buffer_init(&message, 4096);
+        bl_buffer_printf(&message, "\"%s\" is a member of %s", key->string, other->name);
+        if (kind != NULL)
+            bl_buffer_printf(&message, ", not of %s", kind->name);
+        return record_fail(reading, key, &message);
+    }
+    return true;
+}
+
+static bool record_read_member(struct reading *reading, const struct bl_member *member,
+                               const struct bl_json *value, void *into)
+{
+    if (bl_json_is(value, BL_JSON_NULL) && member->nullable) {
+        if (into != NULL)
+            record_set_absent(member, into);
+        return true;
+    }
+    if (!record_read_value(reading, member, value, into))
+        return record_fail_below(reading, member->name, 0);
+    if (member->known > 0 && into != NULL)
+        *((bool *)into + member->known - 1) = true;
+    return true;
+}
+
+static bool record_is_complete(struct reading *reading, const struct bl_member *member,
+                               const uint64_t *seen, size_t index, const struct bl_json *value)
+{
+    struct bl_buffer message;
+
+    for (; member->type != BL_TYPE_END; member++, index++) {
+        if ((seen[index / 64] >> index % 64 & 1) != 0 || member->optional || member->since > 0)
+            continue;
+        bl_buffer_init(&message, 4096);
+        bl_buffer_printf(&message, "missing; expected ");
+        record_expected(&message, member);
+        record_fail(reading, value, &message);
+        return record_fail_below(reading, member->name, 0);
+    }
+    return true;
+}
+
+/* The kind that the first member names. */
+static bool record_read_kind(struct reading *reading, const struct bl_record *record,
+                             const struct bl_json *value, const struct bl_record **ret_kind)
+{
+    const struct bl_member *tag = record->members;
+    const struct bl_json *name = bl_json_get(value, bl_text_from(tag->name));
+    size_t index;
+
+    *ret_kind = NULL;
+    if (record->kinds == NULL || name == NULL)
+        return true;
+    if (!bl_json_is(name, BL_JSON_STRING) ||
+        !bl_names_find(tag->names, bl_json_text(name), &index)) {
+        record_fail_value(reading, tag, name);
+        return record_fail_below(reading, tag->name, 0);
+    }
+    *ret_kind = record->kinds[index];
+    return true;
+}
+
+static size_t record_count_members(const struct bl_member *members)
+{
+    size_t count = 0;
+    while (members[count].type != BL_TYPE_END)
+        count++;
+    return count;
+}
+
+static bool record_read_record(struct reading *reading, const struct bl_record *record,
+                               const struct bl_json *value, void *into)
+{
+    const struct bl_record *kind;
+
+    if (!bl_json_is(value, BL_JSON_OBJECT))
+        return record_fail_object(reading, value);
+    if (!record_read_kind(reading, record, value, &kind))
+        return false;
+    struct found found = {.first = record->members,
+                          .more = kind != NULL ? kind->members : NULL,
+                          .next = record->members};
+    size_t own = record_count_members(found.first);
+    if (into != NULL) {
+        memset(into, 0, record->size);
+        record_set_all_absent(found.first, into);
+        if (kind != NULL)
+            record_set_all_absent(found.more, into);
+    }
+    BL_JSON_MEMBERS (key, value) {
+        const struct bl_member *member = record_find_member(&found, bl_json_text(key));
+        if (member == NULL && record->kinds != NULL &&
+            !record_fail_foreign(reading, record, kind, key))
+            return false;
+        if (member == NULL && record->closed)
+            return record_fail_unknown(reading, record, &found, key);
+        if (member == NULL)
+            continue;
+        bool is_own = member >= found.first && member < found.first + own;
+        size_t index =
+            is_own ? (size_t)(member - found.first) : own + (size_t)(member - found.more);
+        found.seen[index / 64] |= (uint64_t)1 << index % 64;
+        if (!record_read_member(reading, member, key + 1, into))
+            return false;
+    }
+    if (!record_is_complete(reading, found.first, found.seen, 0, value) ||
+        (kind != NULL && !record_is_complete(reading, found.more, found.seen, own, value)))
+        return false;
+    return record->rule == NULL || into == NULL || record->rule(into, reading->fault);
+}
+
+int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
+                   const struct bl_json *value, void *into, struct bl_record_fault *fault)
+{
+    struct reading reading = {.arena = arena, .fault = fault};
+    return record_read_record(&reading, record, value, into) ? 0 : BL_EPARSE;
+}
+
+int bl_record_check(const struct bl_record *record, const struct bl_json *value,
+                    struct bl_record_fault *fault)
+{
+    return bl_record_read(NULL, record, value, NULL, fault);
+}

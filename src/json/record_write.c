@@ -1,0 +1,174 @@
+#include "record.h"
+
+#include <math.h>
+
+static size_t record_array_count(const struct bl_member *member, const void *object)
+{
+    return *(const size_t *)(const void *)((const char *)object + member->count);
+}
+
+/* A struct that was only zeroed has lists whose heads were never initialised: they are empty. */
+static bool record_list_empty(const struct bl_list *head)
+{
+    return head->next == NULL || bl_list_empty(head);
+}
+
+static bool record_has_value(const struct bl_member *member, const void *object)
+{
+    const void *slot = record_at(object, member);
+
+    if (member->known > 0 && !*((const bool *)object + member->known - 1))
+        return false;
+    switch (member->type) {
+    case BL_TYPE_TEXT:
+    case BL_TYPE_RAW: return ((const struct bl_text *)slot)->size > 0;
+    case BL_TYPE_WORD: return *(const char *)slot != '\0';
+    case BL_TYPE_STRING:
+    case BL_TYPE_JSON:
+    case BL_TYPE_POINTER: return *(const void *const *)slot != NULL;
+    case BL_TYPE_TIME: return *(const int64_t *)slot != 0;
+    case BL_TYPE_ENUM: return bl_names_get(member->names, record_enum(slot)) != NULL;
+    case BL_TYPE_NUMBER: return *(const double *)slot != (double)member->none;
+    case BL_TYPE_INTEGER: return record_integer(member, slot) != (uint64_t)member->none;
+    case BL_TYPE_BOOLEAN: return record_boolean(member, slot) != (int)member->none;
+    case BL_TYPE_LIST: return !record_list_empty(slot);
+    case BL_TYPE_ARRAY: return record_array_count(member, object) > 0;
+    case BL_TYPE_OBJECT:
+    case BL_TYPE_END: break;
+    }
+    return true;
+}
+
+static void record_write_list(struct bl_json_writer *writer, const struct bl_member *member,
+                              const struct bl_list *head)
+{
+    bl_json_write_array(writer);
+    if (!record_list_empty(head)) {
+        BL_LIST_EACH (link, head)
+            bl_record_write(writer, member->record, (const char *)link - member->link);
+    }
+    bl_json_write_end(writer);
+}
+
+static void record_write_value(struct bl_json_writer *writer, const struct bl_member *member,
+                               const void *object);
+
+static void record_write_array(struct bl_json_writer *writer, const struct bl_member *member,
+                               const void *object)
+{
+    const char *elements = *(const char *const *)record_at(object, member);
+    size_t count = record_array_count(member, object);
+
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < count; i++)
+        record_write_value(writer, member->element, elements + i * member->element->size);
+    bl_json_write_end(writer);
+}
+
+static void record_write_number(struct bl_json_writer *writer, const struct bl_member *member,
+                                double number)
+{
+    double unit = pow(10, member->decimals);
+    bl_json_write_double(writer, member->decimals > 0 ? round(number * unit) / unit : number);
+}
+
+static void record_write_integer(struct bl_json_writer *writer, const struct bl_member *member,
+                                 uint64_t bits)
+{
+    if (member->is_signed)
+        bl_json_write_int64(writer, (int64_t)bits);
+    else
+        bl_json_write_uint64(writer, bits);
+}
+
+static void record_write_time(struct bl_json_writer *writer, int64_t wall_ns)
+{
+    char text[32];
+    bl_time_format(wall_ns, text);
+    bl_json_write_string(writer, text);
+}
+
+static void record_write_value(struct bl_json_writer *writer, const struct bl_member *member,
+                               const void *object)
+{
+    const void *slot = record_at(object, member);
+
+    switch (member->type) {
+    case BL_TYPE_TEXT: bl_json_write_text(writer, *(const struct bl_text *)slot); break;
+    case BL_TYPE_STRING: bl_json_write_string(writer, *(const char *const *)slot); break;
+    case BL_TYPE_WORD: bl_json_write_string(writer, slot); break;
+    case BL_TYPE_BOOLEAN: bl_json_write_boolean(writer, record_boolean(member, slot) != 0); break;
+    case BL_TYPE_INTEGER: record_write_integer(writer, member, record_integer(member, slot)); break;
+    case BL_TYPE_NUMBER: record_write_number(writer, member, *(const double *)slot); break;
+    case BL_TYPE_ENUM:
+        bl_json_write_string(writer, bl_names_get(member->names, record_enum(slot)));
+        break;
+    case BL_TYPE_TIME: record_write_time(writer, *(const int64_t *)slot); break;
+    case BL_TYPE_JSON: bl_json_write_value(writer, *(const struct bl_json *const *)slot); break;
+    case BL_TYPE_RAW: bl_json_write_raw(writer, *(const struct bl_text *)slot); break;
+    case BL_TYPE_OBJECT: bl_record_write(writer, member->record, slot); break;
+    case BL_TYPE_POINTER:
+        bl_record_write(writer, member->record, *(const void *const *)slot);
+        break;
+    case BL_TYPE_LIST: record_write_list(writer, member, slot); break;
+    case BL_TYPE_ARRAY: record_write_array(writer, member, object); break;
+    case BL_TYPE_END: break;
+    }
+}
+
+static void record_write_member(struct bl_json_writer *writer, const struct bl_member *member,
+                                const void *from)
+{
+    if (member->secret)
+        return;
+    bool absent = (member->optional || member->nullable) && !record_has_value(member, from);
+    if (absent && !member->nullable)
+        return;
+    bl_json_write_key(writer, bl_text_from(member->name));
+    if (absent)
+        bl_json_write_null(writer);
+    else
+        record_write_value(writer, member, from);
+}
+
+void bl_record_write_members(struct bl_json_writer *writer, const struct bl_record *record,
+                             const void *from)
+{
+    const struct bl_member *member = record->members;
+
+    if (record->kinds != NULL) {
+        const struct bl_record *kind = record->kinds[record_enum(record_at(from, member))];
+        record_write_member(writer, member++, from);
+        if (kind != NULL)
+            bl_record_write_members(writer, kind, from);
+    }
+    for (; member->type != BL_TYPE_END; member++)
+        record_write_member(writer, member, from);
+}
+
+void bl_record_write(struct bl_json_writer *writer, const struct bl_record *record,
+                     const void *from)
+{
+    bl_json_write_object(writer);
+    bl_record_write_members(writer, record, from);
+    bl_json_write_end(writer);
+}
+
+bool bl_record_equal(const struct bl_record *record, const void *a, const void *b)
+{
+    const void *const sides[] = {a, b};
+    struct bl_buffer texts[2];
+    int code = 0;
+
+    for (size_t i = 0; i < BL_COUNT(sides); i++) {
+        struct bl_json_writer writer;
+        bl_buffer_init(&texts[i], SIZE_MAX);
+        bl_json_writer_init(&writer, &texts[i]);
+        bl_record_write(&writer, record, sides[i]);
+        code = code != 0 ? code : bl_json_writer_done(&writer);
+    }
+    bool equal = code == 0 && bl_text_equal(bl_buffer_text(&texts[0]), bl_buffer_text(&texts[1]));
+    bl_buffer_done(&texts[0]);
+    bl_buffer_done(&texts[1]);
+    return equal;
+}

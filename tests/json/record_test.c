@@ -1,0 +1,586 @@
+#include <belay/record.h>
+
+#include <stdio.h>
+
+#include "suite.h"
+
+enum pet_kind {
+    PET_CAT,
+    PET_DOG,
+};
+
+static const char *const pet_names[] = {"cat", "dog"};
+static const struct bl_names pet_kinds = BL_NAMES(pet_names);
+
+enum colour {
+    COLOUR_NONE,
+    COLOUR_RED,
+    COLOUR_BLUE,
+};
+
+static const char *const colour_names[] = {NULL, "red", "blue"};
+static const struct bl_names colours = BL_NAMES(colour_names);
+
+static bool is_lower(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < 'a' || text.data[i] > 'z')
+            return false;
+    }
+    return text.size > 0;
+}
+
+static const struct bl_form lower = {"lower-case letters", "^[a-z]+$", is_lower};
+
+struct size {
+    double width;
+    uint32_t steps;
+};
+
+#define BL_RECORD_STRUCT struct size
+static const struct bl_member size_members[] = {
+    BL_MEMBER_NUMBER("width", width, .most = 100, .decimals = 1, .about = "In metres."),
+    BL_MEMBER_INTEGER("steps", steps, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record size_record =
+    BL_RECORD("size", struct size, size_members, .closed = true);
+
+struct toy {
+    struct bl_list link;
+    char name[8];
+};
+
+#define BL_RECORD_STRUCT struct toy
+static const struct bl_member toy_members[] = {
+    BL_MEMBER_WORD("name", name, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record toy_record =
+    BL_RECORD("toy", struct toy, toy_members, .closed = true);
+static const struct bl_member size_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct size), .record = &size_record};
+
+/* One member of each type, and the ways of being absent. */
+struct house {
+    struct bl_text name;
+    const char *street;
+    char code[6], motto[6];
+    bool sold, known_size;
+    int dirty;
+    int64_t floors;
+    uint64_t bricks;
+    double price;
+    enum colour colour, door;
+    int64_t built, rebuilt;
+    const struct bl_json *extra;
+    struct bl_text raw;
+    struct size size, cellar;
+    struct size *garden;
+    struct bl_list toys;
+    const struct bl_text *words;
+    size_t word_count;
+    const struct size *rooms;
+    size_t room_count;
+    const char *const *tags;
+    size_t tag_count;
+    const char *key;
+};
+
+#define BL_RECORD_STRUCT struct house
+static const struct bl_member house_members[] = {
+    BL_MEMBER_TEXT("name", name, .least = 1, .most = 10, .form = &lower, .about = "Its name."),
+    BL_MEMBER_STRING("street", street, .nullable = true),
+    BL_MEMBER_WORD("code", code, .optional = true),
+    BL_MEMBER_WORD("motto", motto, .cut = true),
+    BL_MEMBER_BOOLEAN("sold", sold),
+    BL_MEMBER_BOOLEAN("dirty", dirty, .nullable = true, .none = -1),
+    BL_MEMBER_INTEGER("floors", floors, .least = -3, .most = 200),
+    BL_MEMBER_INTEGER("bricks", bricks, .optional = true),
+    BL_MEMBER_NUMBER("price", price, .nullable = true, .none = -1),
+    BL_MEMBER_ENUM("colour", colour, &colours, .nullable = true),
+    BL_MEMBER_ENUM("door", door, &colours, .optional = true),
+    BL_MEMBER_TIME("built", built),
+    BL_MEMBER_TIME("rebuilt", rebuilt, .nullable = true),
+    BL_MEMBER_JSON("extra", extra, .optional = true),
+    BL_MEMBER_RAW("raw", raw, .optional = true),
+    BL_MEMBER_OBJECT("size", size, &size_record),
+    BL_MEMBER_OBJECT("cellar", cellar, &size_record, .nullable = true, BL_KNOWN(known_size)),
+    BL_MEMBER_POINTER("garden", garden, &size_record, .nullable = true),
+    BL_MEMBER_LIST("toys", toys, &toy_record, struct toy, link, .most = 3),
+    BL_MEMBER_ARRAY("words", words, word_count, &bl_element_text, .optional = true),
+    BL_MEMBER_ARRAY("rooms", rooms, room_count, &size_element, .optional = true),
+    BL_MEMBER_ARRAY("tags", tags, tag_count, &bl_element_string, .optional = true, .since = 2),
+    BL_MEMBER_STRING("key", key, .optional = true, .secret = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record house_record =
+    BL_RECORD("house", struct house, house_members, .closed = true);
+
+/* A record of two kinds, and one member that both have. */
+struct pet {
+    enum pet_kind kind;
+    uint32_t age;
+    union {
+        struct {
+            bool purrs;
+        } cat;
+        struct {
+            uint32_t sticks;
+        } dog;
+    };
+};
+
+#define BL_RECORD_STRUCT struct pet
+static const struct bl_member pet_members[] = {
+    BL_MEMBER_ENUM("kind", kind, &pet_kinds),
+    BL_MEMBER_INTEGER("age", age, .most = 30),
+    BL_MEMBER_END,
+};
+static const struct bl_member cat_members[] = {BL_MEMBER_BOOLEAN("purrs", cat.purrs),
+                                               BL_MEMBER_END};
+static const struct bl_member dog_members[] = {BL_MEMBER_INTEGER("sticks", dog.sticks),
+                                               BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+static const struct bl_record cat_record = BL_RECORD("cat", struct pet, cat_members);
+static const struct bl_record dog_record = BL_RECORD("dog", struct pet, dog_members);
+static const struct bl_record *const pets[] = {&cat_record, &dog_record};
+
+/* Cats live at most 20 years. */
+static bool pet_rule(const void *object, struct bl_record_fault *fault)
+{
+    const struct pet *pet = object;
+
+    if (pet->kind != PET_CAT || pet->age <= 20)
+        return true;
+    if (fault != NULL) {
+        *fault = (struct bl_record_fault){.path = "/age"};
+        snprintf(fault->message, sizeof fault->message, "no cat is that old");
+    }
+    return false;
+}
+
+static const struct bl_record pet_record =
+    BL_RECORD("pet", struct pet, pet_members, .kinds = pets, .rule = pet_rule);
+
+static const char full[] =
+    "{\"name\":\"villa\",\"street\":\"High St\",\"code\":\"AB12\",\"motto\":\"home\",\"sold\":true,"
+    "\"dirty\":false,\"floors\":-2,\"bricks\":18446744073709551615,\"price\":12.5,"
+    "\"colour\":\"blue\",\"door\":\"red\",\"built\":\"1999-12-31T23:59:59.999Z\","
+    "\"rebuilt\":\"2026-11-15T18:50:07.123Z\",\"extra\":[1,{\"a\":null}],\"raw\":{\"b\":[]},"
+    "\"size\":{\"width\":10.5,\"steps\":3},\"cellar\":{\"width\":1.0},"
+    "\"garden\":{\"width\":2.0},\"toys\":[{\"name\":\"ball\"},{\"name\":\"car\"}],"
+    "\"words\":[\"a\",\"\"],\"rooms\":[{\"width\":4.0},{\"width\":5.0,\"steps\":1}],"
+    "\"tags\":[\"x\"]}";
+static const char bare[] =
+    "{\"name\":\"hut\",\"street\":null,\"motto\":\"\",\"sold\":false,\"dirty\":null,\"floors\":0,"
+    "\"price\":null,\"colour\":null,\"built\":\"1970-01-01T00:00:00.000Z\",\"rebuilt\":null,"
+    "\"size\":{\"width\":0.0},\"cellar\":null,\"garden\":null,\"toys\":[]}";
+
+static const struct bl_json *parse(struct bl_arena *arena, const char *text)
+{
+    const struct bl_json *value;
+    suite_fail_if(bl_json_read(arena, bl_text_from(text), NULL, &value, NULL) != 0, "not JSON: %s",
+                  text);
+    return value;
+}
+
+static struct bl_text written(struct bl_arena *arena, const struct bl_record *record,
+                              const void *from)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_record_write(&writer, record, from);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+static void assert_refused(const struct bl_record *record, const char *text, const char *expected)
+{
+    struct bl_arena arena = {0};
+    struct bl_record_fault fault = {0};
+    union {
+        struct house house;
+        struct pet pet;
+    } into;
+    char message[400] = "";
+
+    int code = bl_record_read(&arena, record, parse(&arena, text), &into, &fault);
+    if (code != 0)
+        bl_record_fault_text(&fault, message, sizeof message);
+    suite_fail_if(code != BL_EPARSE || strcmp(message, expected) != 0,
+                  "%s\n  gives    %d: %s\n  expected %s", text, code, message, expected);
+    suite_fail_if(record->rule == NULL &&
+                      bl_record_check(record, parse(&arena, text), NULL) != BL_EPARSE,
+                  "the check lets it pass: %s", text);
+    bl_arena_done(&arena);
+}
+
+/* The full house with one member replaced, or left out where `value` is NULL. */
+static const char *house_with(struct bl_arena *arena, const char *name, const char *value)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    BL_JSON_MEMBERS (key, parse(arena, full)) {
+        bool is_it = strcmp(key->string, name) == 0;
+        if (is_it && value == NULL)
+            continue;
+        bl_json_write_key(&writer, bl_json_text(key));
+        if (is_it)
+            bl_json_write_raw(&writer, bl_text_from(value));
+        else
+            bl_json_write_value(&writer, key + 1);
+    }
+    bl_json_write_end(&writer);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text.data;
+}
+
+static void a_record_is_written_as_it_was_read(void **state BL_UNUSED)
+{
+    const char *const documents[] = {full, bare};
+    struct bl_arena arena = {0};
+    struct bl_record_fault fault;
+    struct house house;
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        const struct bl_json *value = parse(&arena, documents[i]);
+        suite_fail_if(bl_record_read(&arena, &house_record, value, &house, &fault) != 0, "%s: %s",
+                      fault.path, fault.message);
+        assert_string_equal(written(&arena, &house_record, &house).data, documents[i]);
+    }
+    bl_arena_done(&arena);
+}
+
+static void values_are_where_the_struct_has_them(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct house house;
+
+    assert_int_equal(bl_record_read(&arena, &house_record, parse(&arena, full), &house, NULL), 0);
+    assert_true(bl_text_equal(house.name, BL_TEXT("villa")));
+    assert_string_equal(house.street, "High St");
+    assert_string_equal(house.code, "AB12");
+    assert_true(house.sold && house.known_size && house.dirty == 0);
+    assert_int_equal(house.floors, -2);
+    assert_true(house.bricks == UINT64_MAX);
+    assert_int_equal(house.colour, COLOUR_BLUE);
+    assert_int_equal(house.door, COLOUR_RED);
+    assert_int_equal(house.built, 946684799999000000);
+    assert_int_equal(house.size.steps, 3);
+    assert_true(house.garden->width == 2);
+    assert_int_equal(house.word_count, 2);
+    assert_int_equal(house.rooms[1].steps, 1);
+    assert_string_equal(house.tags[0], "x");
+    assert_string_equal(BL_CONTAINER(house.toys.previous, struct toy, link)->name, "car");
+    bl_arena_done(&arena);
+}
+
+static void what_is_absent_has_the_absent_value(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct house house;
+
+    memset(&house, 0xa5, sizeof house);
+    assert_int_equal(bl_record_read(&arena, &house_record, parse(&arena, bare), &house, NULL), 0);
+    assert_null(house.street);
+    assert_string_equal(house.code, "");
+    assert_int_equal(house.dirty, -1);
+    assert_true(house.price == -1 && house.bricks == 0);
+    assert_int_equal(house.colour, COLOUR_NONE);
+    assert_int_equal(house.door, COLOUR_NONE);
+    assert_int_equal(house.rebuilt, 0);
+    assert_false(house.known_size);
+    assert_true(house.garden == NULL && house.extra == NULL && house.key == NULL);
+    assert_true(bl_list_empty(&house.toys));
+    assert_int_equal(house.word_count + house.room_count + house.tag_count, 0);
+    bl_arena_done(&arena);
+}
+
+static void members_may_come_in_any_order(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct pet pet;
+
+    assert_int_equal(bl_record_read(&arena, &pet_record,
+                                    parse(&arena, "{\"sticks\":4,\"age\":3,\"kind\":\"dog\"}"),
+                                    &pet, NULL),
+                     0);
+    assert_int_equal(pet.dog.sticks, 4);
+    assert_int_equal(pet.age, 3);
+    assert_string_equal(written(&arena, &pet_record, &pet).data,
+                        "{\"kind\":\"dog\",\"sticks\":4,\"age\":3}");
+    bl_arena_done(&arena);
+}
+
+static void a_fault_says_where_and_what_was_expected(void **state BL_UNUSED)
+{
+    static const struct {
+        const char *name, *value, *expected;
+    } rows[] = {
+        {"name", "7", "name: expected lower-case letters of 1 to 10 bytes, found 7"},
+        {"name", "\"\"", "name: expected lower-case letters of 1 to 10 bytes, found \"\""},
+        {"name", "\"aaaaaaaaaaa\"",
+         "name: expected lower-case letters of 1 to 10 bytes, found \"aaaaaaaaaaa\""},
+        {"name", "\"A\"", "name: expected lower-case letters of 1 to 10 bytes, found \"A\""},
+        {"street", "\"a\\u0000b\"", "street: expected a string or null, found \"a\\u0000b\""},
+        {"code", "\"123456\"", "code: expected a string of at most 5 bytes, found \"123456\""},
+        {"code", "null", "code: expected a string of at most 5 bytes, found null"},
+        {"sold", "1", "sold: expected true or false, found 1"},
+        {"dirty", "\"yes\"", "dirty: expected true or false or null, found \"yes\""},
+        {"floors", "-4", "floors: expected a whole number from -3 to 200, found -4"},
+        {"floors", "201", "floors: expected a whole number from -3 to 200, found 201"},
+        {"floors", "1.5", "floors: expected a whole number from -3 to 200, found 1.5"},
+        {"floors", "18446744073709551615",
+         "floors: expected a whole number from -3 to 200, found 18446744073709551615"},
+        {"bricks", "-1", "bricks: expected a whole number of at least 0, found -1"},
+        {"price", "-0.5", "price: expected a number of at least 0 or null, found -0.5"},
+        {"colour", "\"green\"", "colour: expected one of red, blue or null, found \"green\""},
+        {"built", "\"1999-02-29T00:00:00Z\"",
+         "built: expected a time such as 2026-11-15T18:50:07.123Z, found "
+         "\"1999-02-29T00:00:00Z\""},
+        {"size", "[]", "size: expected an object, found an empty array"},
+        {"size", "{\"width\":101}", "size.width: expected a number from 0 to 100, found 101"},
+        {"size", "{}", "size.width: missing; expected a number from 0 to 100"},
+        {"size", "{\"width\":1,\"steps\":4294967296}",
+         "size.steps: expected a whole number of at least 0, found 4294967296"},
+        {"size", "{\"width\":1,\"stpes\":1}",
+         "size: unknown member \"stpes\" in size; did you mean \"steps\"?"},
+        {"garden", "4", "garden: expected an object, found 4"},
+        {"toys", "[{\"name\":\"a\"},{\"name\":\"\"}]",
+         "toys[1].name: expected a string of 1 to 7 bytes, found \"\""},
+        {"toys", "[{},{},{},{}]",
+         "toys: expected a list of at most 3 elements, found an array of 4"},
+        {"words", "[\"a\",2]", "words[1]: expected a string, found 2"},
+        {"rooms", "[{\"width\":4,\"steps\":true}]",
+         "rooms[0].steps: expected a whole number of at least 0, found true"},
+        {"motto", NULL, "motto: missing; expected a string"},
+        {"size", NULL, "size: missing; expected an object"},
+    };
+    struct bl_arena arena = {0};
+
+    for (size_t i = 0; i < BL_COUNT(rows); i++)
+        assert_refused(&house_record, house_with(&arena, rows[i].name, rows[i].value),
+                       rows[i].expected);
+    assert_refused(&house_record, "[]", "expected an object, found an empty array");
+    assert_refused(&house_record, "{\"nmae\":1}",
+                   "unknown member \"nmae\" in house; did you mean \"name\"?");
+    bl_arena_done(&arena);
+}
+
+static void a_fault_names_the_value_in_the_document(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct bl_record_fault fault;
+    const struct bl_json *value =
+        parse(&arena, house_with(&arena, "toys", "[{\"name\":\"a\"},{\"name\":\"\"}]"));
+
+    assert_int_equal(bl_record_check(&house_record, value, &fault), BL_EPARSE);
+    assert_string_equal(fault.path, "/toys/1/name");
+    assert_ptr_equal(fault.node, bl_json_pointer(value, BL_TEXT("/toys/1/name")));
+    bl_arena_done(&arena);
+}
+
+static void a_longer_word_is_cut_where_the_table_says_so(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct house house;
+
+    assert_int_equal(bl_record_read(&arena, &house_record,
+                                    parse(&arena, house_with(&arena, "motto", "\"abcd\u00e9f\"")),
+                                    &house, NULL),
+                     0);
+    assert_string_equal(house.motto, "abcd");
+    bl_arena_done(&arena);
+}
+
+static void a_member_of_a_later_version_may_be_missing(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+
+    assert_int_equal(
+        bl_record_check(&house_record, parse(&arena, house_with(&arena, "tags", NULL)), NULL), 0);
+    bl_arena_done(&arena);
+}
+
+static void a_kind_has_its_own_members_and_no_other(void **state BL_UNUSED)
+{
+    assert_refused(&pet_record, "{\"kind\":\"dog\",\"age\":3}",
+                   "sticks: missing; expected a whole number of at least 0");
+    assert_refused(&pet_record, "{\"kind\":\"dog\",\"age\":3,\"sticks\":1,\"purrs\":true}",
+                   "\"purrs\" is a member of cat, not of dog");
+    assert_refused(&pet_record, "{\"kind\":\"cow\",\"age\":3}",
+                   "kind: expected one of cat, dog, found \"cow\"");
+    assert_refused(&pet_record, "{\"age\":3}", "kind: missing; expected one of cat, dog");
+    assert_refused(&pet_record, "{\"kind\":\"cat\",\"age\":21,\"purrs\":true}",
+                   "age: no cat is that old");
+}
+
+static void unknown_members_are_ignored_in_an_open_record(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+
+    assert_int_equal(
+        bl_record_check(&pet_record,
+                        parse(&arena, "{\"kind\":\"cat\",\"age\":3,\"purrs\":true,\"tail\":1}"),
+                        NULL),
+        0);
+    bl_arena_done(&arena);
+}
+
+static void a_secret_is_read_and_never_written(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct bl_buffer schema;
+    struct bl_json_writer writer;
+    struct house house;
+    char document[2048];
+
+    snprintf(document, sizeof document, "%.*s,\"key\":\"sk-secret\"}", (int)strlen(full) - 1, full);
+    assert_int_equal(bl_record_read(&arena, &house_record, parse(&arena, document), &house, NULL),
+                     0);
+    assert_string_equal(house.key, "sk-secret");
+    assert_string_equal(written(&arena, &house_record, &house).data, full);
+    bl_buffer_init(&schema, 65536);
+    bl_json_writer_init(&writer, &schema);
+    bl_record_schema(&writer, &house_record);
+    assert_int_equal(bl_text_find(bl_buffer_text(&schema), BL_TEXT("\"key\"")), -1);
+    bl_buffer_done(&schema);
+    bl_arena_done(&arena);
+}
+
+static void equal_means_written_alike(void **state BL_UNUSED)
+{
+    struct size a = {.width = 1.04}, b = {.width = 1.01}, c = {.width = 1.06};
+
+    assert_true(bl_record_equal(&size_record, &a, &b));
+    assert_false(bl_record_equal(&size_record, &a, &c));
+}
+
+/* ---- The schema ------------------------------------------------------------------------------ */
+
+static struct bl_json_schema *schema_of(struct bl_arena *arena, const struct bl_record *record)
+{
+    struct bl_json_schema *schema;
+    struct bl_json_writer writer;
+    struct bl_buffer text;
+    struct bl_error error = {0};
+
+    bl_buffer_init(&text, 65536);
+    bl_json_writer_init(&writer, &text);
+    bl_record_schema(&writer, record);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    bl_buffer_append_byte(&text, '\0');
+    suite_fail_if(bl_json_schema_new(parse(arena, text.data), &schema, &error) != 0, "%s: %s",
+                  text.data, error.message);
+    bl_buffer_done(&text);
+    return schema;
+}
+
+/* Values that members of several types take, and some that none does. Times are left to the reader:
+ * a format asserts nothing in a schema, and neither does the size of a text in bytes. */
+static const char *const values[] = {
+    "null",
+    "true",
+    "0",
+    "-2",
+    "-4",
+    "150",
+    "201",
+    "1.5",
+    "\"\"",
+    "\"a\"",
+    "\"villa\"",
+    "\"red\"",
+    "[]",
+    "{}",
+    "[{\"name\":\"ball\"}]",
+    "[{\"name\":\"\"}]",
+    "[\"a\"]",
+    "{\"width\":1}",
+    "[{\"width\":200}]",
+    "{\"width\":1,\"steps\":2}",
+    "[1]",
+    "{\"width\":1,\"x\":2}",
+};
+
+static void the_schema_and_the_reader_agree(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct bl_json_schema *schema = schema_of(&arena, &house_record);
+    unsigned fitting = 0, refused = 0;
+
+    for (const struct bl_member *member = house_members; member->type != BL_TYPE_END; member++) {
+        for (size_t i = 0; i <= BL_COUNT(values) && !member->secret; i++) {
+            struct bl_list problems;
+            if (member->type == BL_TYPE_TIME && i < BL_COUNT(values))
+                continue;
+            const char *document =
+                house_with(&arena, member->name, i < BL_COUNT(values) ? values[i] : NULL);
+            const struct bl_json *value = parse(&arena, document);
+            bool by_table = bl_record_check(&house_record, value, NULL) == 0;
+            bool by_schema = bl_json_schema_check(schema, value, &arena, &problems) == 0;
+            suite_fail_if(by_table != by_schema, "the table says %d and the schema %d of %s",
+                          by_table, by_schema, document);
+            fitting += by_table;
+            refused += !by_table;
+        }
+    }
+    assert_true(fitting > 50 && refused > 200);
+    bl_json_schema_free(schema);
+    bl_arena_done(&arena);
+}
+
+static void the_schema_of_kinds_takes_each_and_no_mixture(void **state BL_UNUSED)
+{
+    static const struct {
+        const char *document;
+        bool fits;
+    } rows[] = {
+        {"{\"kind\":\"cat\",\"age\":3,\"purrs\":true}", true},
+        {"{\"kind\":\"dog\",\"age\":3,\"sticks\":1}", true},
+        {"{\"kind\":\"dog\",\"age\":3}", false},
+        {"{\"kind\":\"dog\",\"age\":31,\"sticks\":1}", false},
+        {"{\"kind\":\"cow\",\"age\":3,\"sticks\":1}", false},
+    };
+    struct bl_arena arena = {0};
+    struct bl_json_schema *schema = schema_of(&arena, &pet_record);
+
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_list problems;
+        const struct bl_json *value = parse(&arena, rows[i].document);
+        suite_fail_if((bl_json_schema_check(schema, value, &arena, &problems) == 0) != rows[i].fits,
+                      "%s", rows[i].document);
+    }
+    bl_json_schema_free(schema);
+    bl_arena_done(&arena);
+}
+
+SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
+      cmocka_unit_test(values_are_where_the_struct_has_them),
+      cmocka_unit_test(what_is_absent_has_the_absent_value),
+      cmocka_unit_test(members_may_come_in_any_order),
+      cmocka_unit_test(a_fault_says_where_and_what_was_expected),
+      cmocka_unit_test(a_fault_names_the_value_in_the_document),
+      cmocka_unit_test(a_longer_word_is_cut_where_the_table_says_so),
+      cmocka_unit_test(a_member_of_a_later_version_may_be_missing),
+      cmocka_unit_test(a_kind_has_its_own_members_and_no_other),
+      cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),
+      cmocka_unit_test(a_secret_is_read_and_never_written),
+      cmocka_unit_test(equal_means_written_alike),
+      cmocka_unit_test(the_schema_and_the_reader_agree),
+      cmocka_unit_test(the_schema_of_kinds_takes_each_and_no_mixture));
