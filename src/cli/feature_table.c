@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "chat_view.h"
 
@@ -45,34 +44,13 @@ const char *feature_span_text(double seconds, char out[16])
     return out;
 }
 
-/* Digits from `*text` on, and what has to stand behind them. */
-static bool take_number(const char **text, size_t digits, char behind, int *ret_number)
-{
-    int number = 0;
-
-    for (size_t i = 0; i < digits; i++, (*text)++) {
-        if (**text < '0' || **text > '9')
-            return false;
-        number = 10 * number + (**text - '0');
-    }
-    *ret_number = number;
-    return *(*text)++ == behind;
-}
-
 double feature_time_since(const char *time, int64_t wall_ns)
 {
-    struct tm parts = {0};
-    int ms;
+    int64_t then_ns;
 
-    if (time == NULL || !take_number(&time, 4, '-', &parts.tm_year) ||
-        !take_number(&time, 2, '-', &parts.tm_mon) || !take_number(&time, 2, 'T', &parts.tm_mday) ||
-        !take_number(&time, 2, ':', &parts.tm_hour) || !take_number(&time, 2, ':', &parts.tm_min) ||
-        !take_number(&time, 2, '.', &parts.tm_sec) || !take_number(&time, 3, 'Z', &ms))
+    if (!bl_time_parse(bl_text_from(time), &then_ns))
         return -1;
-    parts.tm_year -= 1900;
-    parts.tm_mon -= 1;
-    double since = (double)wall_ns / 1e9 - ((double)timegm(&parts) + ms / 1e3);
-    return since > 0 ? since : 0;
+    return wall_ns > then_ns ? (double)(wall_ns - then_ns) / 1e9 : 0;
 }
 
 /* ---- Cells ----------------------------------------------------------------------------------- */

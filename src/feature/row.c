@@ -1,6 +1,5 @@
 /* A task's row: written as one JSON object, and read again by whoever goes on with it. */
 #include <stdio.h>
-#include <time.h>
 
 #include "parts.h"
 
@@ -196,23 +195,11 @@ static double member_seconds(const struct bl_json *object, const char *key, doub
     return value;
 }
 
-/* What bl_time_format wrote: 2026-01-02T03:04:05.123Z. */
 int64_t row_member_time(const struct bl_json *object, const char *key)
 {
-    char text[40];
-    struct tm parts = {0};
-    take_word(object, key, text, sizeof text);
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
-    if (rest == NULL)
-        return 0;
-    int64_t fraction = 0;
-    int64_t unit = (int64_t)BL_NS_PER_S;
-    if (*rest == '.')
-        for (rest++; *rest >= '0' && *rest <= '9' && unit > 1; rest++) {
-            unit /= 10;
-            fraction += (*rest - '0') * unit;
-        }
-    return (int64_t)timegm(&parts) * (int64_t)BL_NS_PER_S + fraction;
+    int64_t wall_ns = 0;
+    bl_time_parse(member_text(object, key), &wall_ns);
+    return wall_ns;
 }
 
 /* A value as it would be written again. */

@@ -11,7 +11,6 @@
 
 #define WAVES_MAX   1000u /* numbers above are nobody's */
 #define NUMBER_MAX  1e9   /* seconds and milliseconds above are a mistake */
-#define YEAR_MAX    2200  /* and times fit nanoseconds */
 #define MESSAGE_MAX ((size_t)1024)
 
 /* A view while it is made. */
@@ -72,42 +71,12 @@ static bool get_spent(const struct bl_json *object, struct bl_spent *ret_spent)
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static bool take_digits(const char **text, unsigned width, char end, int64_t *ret_value)
-{
-    int64_t value = 0;
-    for (; width > 0; width--, (*text)++) {
-        if (**text < '0' || **text > '9')
-            return false;
-        value = value * 10 + (**text - '0');
-    }
-    *ret_value = value;
-    return *(*text)++ == end;
-}
-
-/* Days since 1970 of a date of the Gregorian calendar; years begin in March, so that the day that
- * leaps is their last. */
-static int64_t days_from(int64_t year, int64_t month, int64_t day)
-{
-    int64_t shifted = month > 2 ? year : year - 1;
-    int64_t century = shifted / 400, of_century = shifted % 400;
-    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return century * 146097 + of_century * 365 + of_century / 4 - of_century / 100 + of_year -
-           719468;
-}
-
 bool view_time_read(const char *text, int64_t *ret_wall_ms)
 {
-    int64_t year, month, day, hour, minute, second, ms;
-    if (text == NULL || !take_digits(&text, 4, '-', &year) || !take_digits(&text, 2, '-', &month) ||
-        !take_digits(&text, 2, 'T', &day) || !take_digits(&text, 2, ':', &hour) ||
-        !take_digits(&text, 2, ':', &minute) || !take_digits(&text, 2, '.', &second) ||
-        !take_digits(&text, 3, 'Z', &ms) || *text != '\0')
+    int64_t wall_ns;
+    if (!bl_time_parse(bl_text_from(text), &wall_ns))
         return false;
-    if (year < 1970 || year > YEAR_MAX || month < 1 || month > 12 || day < 1 || day > 31 ||
-        hour > 23 || minute > 59 || second > 60)
-        return false;
-    *ret_wall_ms =
-        ((days_from(year, month, day) * 24 + hour) * 60 + minute) * 60000 + second * 1000 + ms;
+    *ret_wall_ms = wall_ns / (int64_t)BL_NS_PER_MS;
     return true;
 }
 
