@@ -183,6 +183,7 @@ struct bl_error {
 
 const char *bl_error_name(int code); /* "BL_EINVAL"; 0: "no error"; unknown: "unknown error" */
 const char *bl_error_text(int code); /* the table's sentence */
+extern const struct bl_names bl_error_kinds;
 const char *bl_error_kind_name(enum bl_error_kind kind);
 int bl_error_from_errno(int system_errno); /* also takes libuv's negative codes */
 /* Fills `*error` (NULL: only returns) unless it holds an error already: the first detail stays.

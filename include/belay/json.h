@@ -172,10 +172,6 @@ void bl_json_put_boolean(struct bl_json_writer *writer, const char *key, bool va
 /* Text that is one JSON value already; empty: null. */
 void bl_json_put_json(struct bl_json_writer *writer, const char *key, struct bl_text json);
 
-/* The error object of envelopes and results, all members but `code` always there: what is not known
- * is null. */
-void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *error);
-
 /* RFC 8785: members sorted by UTF-16 units, the last of duplicates, no white space, numbers as
  * ECMAScript prints them; only integers beyond 2^53 differ: they stay exact. */
 int bl_json_write_canonical(struct bl_buffer *out, const struct bl_json *value);

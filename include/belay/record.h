@@ -22,7 +22,7 @@
  *     text, word, raw JSON    empty             integer, number, boolean    `none`
  *     string, JSON, pointer   NULL              enum                        a value without a name
  *     time                    0                 list, array                 empty
- *     any                     the bool that `known` names is false */
+ *     any                     the bool that `known` names is false (of BL_UNLESS: true) */
 #ifndef BELAY_RECORD_H
 #define BELAY_RECORD_H
 
@@ -72,7 +72,8 @@ struct bl_member {
     int64_t none;   /* integer, number, boolean: the absent value */
     int64_t least;  /* of an integer or a number; bytes of a text, elements of a list */
     uint64_t most;  /* the same; 0: no limit but the type's */
-    uint32_t known; /* BL_KNOWN: the bool that says whether there is a value */
+    uint32_t known; /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
+    bool unless;    /* that bool says that there is none */
     uint32_t count; /* array: BL_COUNTED, the size_t that counts its elements */
     uint32_t link;  /* list: offset of the link in an element */
     const struct bl_names *names;
@@ -118,7 +119,8 @@ struct bl_record {
         .offset = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + (check)),                         \
         .size = sizeof BL_RECORD_AT(field), __VA_ARGS__                                            \
     }
-#define BL_KNOWN(field) .known = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1)
+#define BL_UNLESS(field) BL_KNOWN(field), .unless = true
+#define BL_KNOWN(field)  .known = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1)
 #define BL_COUNTED(field)                                                                          \
     .count = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + BL_RECORD_IS(field, size_t))
 
@@ -194,6 +196,10 @@ int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
 /* The same check without building anything. The rule is not asked. */
 int bl_record_check(const struct bl_record *record, const struct bl_json *value,
                     struct bl_record_fault *fault);
+/* Reads what fits, for documents that may be newer, or broken in places: a member that does not fit
+ * or is missing has its absent value, and so has every member where `value` is not an object. */
+void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
+                    const struct bl_json *value, void *into);
 /* "tasks[3].timeout: expected …", or the message alone. */
 void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t out_size);
 /* One object. */
@@ -206,5 +212,8 @@ void bl_record_write_members(struct bl_json_writer *writer, const struct bl_reco
 void bl_record_schema(struct bl_json_writer *writer, const struct bl_record *record);
 /* True when both would be written alike. */
 bool bl_record_equal(const struct bl_record *record, const void *a, const void *b);
+
+/* The error object of envelopes and results: a struct bl_error. */
+extern const struct bl_record bl_error_record;
 
 #endif

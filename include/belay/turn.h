@@ -14,7 +14,7 @@
 #define BELAY_TURN_H
 
 #include <belay/fiber.h>
-#include <belay/json.h>
+#include <belay/record.h>
 
 #define BL_UNLIMITED UINT64_MAX
 /* What a store has for one answer, the deadline notwithstanding. */
@@ -103,10 +103,8 @@ struct bl_usage_detail {
 uint64_t bl_usage_total(const struct bl_usage *usage);
 void bl_usage_add(struct bl_usage *usage, const struct bl_usage *more);
 void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more);
-void bl_usage_write(struct bl_json_writer *writer, const struct bl_usage *usage);
-void bl_spent_write(struct bl_json_writer *writer, const struct bl_spent *spent);
-/* What bl_spent_write wrote; anything else counts as nothing. */
-void bl_spent_read(const struct bl_json *value, struct bl_spent *ret_spent);
+extern const struct bl_record bl_usage_record; /* struct bl_usage */
+extern const struct bl_record bl_spent_record; /* struct bl_spent */
 
 /* ---- Session --------------------------------------------------------------------------------- */
 

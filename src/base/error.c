@@ -29,15 +29,17 @@ const char *bl_error_text(int code)
     }
 }
 
+static const char *const kind_names[] = {
+#define KIND_NAME(name, text) [name] = text,
+    BL_ERROR_KIND_TABLE(KIND_NAME)
+#undef KIND_NAME
+};
+const struct bl_names bl_error_kinds = BL_NAMES(kind_names);
+
 const char *bl_error_kind_name(enum bl_error_kind kind)
 {
-    switch (kind) {
-#define KIND_NAME(name, text)                                                                      \
-    case name: return text;
-        BL_ERROR_KIND_TABLE(KIND_NAME)
-#undef KIND_NAME
-    }
-    return "unknown";
+    const char *name = bl_names_get(&bl_error_kinds, kind);
+    return name != NULL ? name : "unknown";
 }
 
 /* 0 stays 0; what has no code of its own is BL_ESYSTEM. */

@@ -13,7 +13,7 @@
 #include <getopt.h>
 
 #include <belay/base.h>
-#include <belay/json.h>
+#include <belay/record.h>
 
 /* Raised when a field of an envelope changes its meaning or goes. */
 #define CLI_SCHEMA_VERSION 1

@@ -296,7 +296,7 @@ void doctor_provider_json(struct bl_json_writer *writer, const void *context)
         bl_json_write_null(writer);
     bl_json_write_key(writer, BL_TEXT("error"));
     if (report->error.code != 0)
-        bl_json_write_error(writer, &report->error);
+        bl_record_write(writer, &bl_error_record, &report->error);
     else
         bl_json_write_null(writer);
     bl_json_write_end(writer);

@@ -72,7 +72,7 @@ void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call,
 void cli_error_payload(struct bl_json_writer *writer, const void *context)
 {
     bl_json_write_key(writer, BL_TEXT("error"));
-    bl_json_write_error(writer, context);
+    bl_record_write(writer, &bl_error_record, context);
 }
 
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)

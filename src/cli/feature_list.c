@@ -61,7 +61,7 @@ static void read_item(struct listing *listing, const struct bl_store_feature_sum
     const struct bl_json *spent = bl_json_get(item->record, BL_TEXT("spent"));
     item->spent_known = bl_json_is(spent, BL_JSON_OBJECT);
     if (item->spent_known) {
-        bl_spent_read(spent, &item->spent);
+        bl_record_take(NULL, &bl_spent_record, spent, &item->spent);
         item->spent.cost_unknown = !bl_json_double(bl_json_get(spent, BL_TEXT("cost_usd")), &cost);
     }
 }
@@ -230,7 +230,7 @@ static void write_item(struct bl_json_writer *writer, const struct item *item)
     bl_json_put_string(writer, "owner", held ? summary->owner.text : NULL);
     bl_json_write_key(writer, BL_TEXT("spent"));
     if (item->spent_known)
-        bl_spent_write(writer, &item->spent);
+        bl_record_write(writer, &bl_spent_record, &item->spent);
     else
         bl_json_write_null(writer);
     bl_json_write_end(writer);

@@ -165,7 +165,7 @@ static void payload(struct bl_json_writer *writer, const void *context)
     feature_problems_write(preparation, writer);
     if (preparation->code != 0) {
         bl_json_write_key(writer, BL_TEXT("error"));
-        bl_json_write_error(writer, &preparation->error);
+        bl_record_write(writer, &bl_error_record, &preparation->error);
     }
 }
 

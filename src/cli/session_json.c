@@ -27,9 +27,9 @@ static void write_head(struct bl_json_writer *writer, const struct bl_store_summ
 static void write_tail(struct bl_json_writer *writer, const struct bl_store_summary *summary)
 {
     bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_usage_write(writer, &summary->usage);
+    bl_record_write(writer, &bl_usage_record, &summary->usage);
     bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_spent_write(writer, &summary->spent);
+    bl_record_write(writer, &bl_spent_record, &summary->spent);
 }
 
 void session_list_payload(struct bl_json_writer *writer, const void *context)

@@ -14,7 +14,7 @@ void feature_fail(struct bl_feature *feature, const struct bl_error *error)
         feature->error = *error;
         bl_buffer_init(&json, 16384);
         bl_json_writer_init(&writer, &json);
-        bl_json_write_error(&writer, error);
+        bl_record_write(&writer, &bl_error_record, error);
         if (bl_json_writer_done(&writer) == 0)
             row_text_set(&feature->row.error, bl_buffer_text(&json));
         bl_buffer_done(&json);

@@ -150,7 +150,7 @@ void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature
     bl_json_put_uint64(writer, "tasks_total", feature->plan->task_count);
     bl_json_write_key(writer, BL_TEXT("spent"));
     if (known)
-        bl_spent_write(writer, &spent);
+        bl_record_write(writer, &bl_spent_record, &spent);
     else
         bl_json_write_null(writer);
     bl_json_write_key(writer, BL_TEXT("warnings"));

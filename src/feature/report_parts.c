@@ -155,7 +155,7 @@ static void make_turn(struct report *report, const struct bl_json *row, struct r
     turn->counted = bl_json_boolean(get(row, "counted"), false);
     turn->decision = decision != NULL ? decision : REPORT_UNKNOWN;
     turn->verified = verified != NULL ? verified : REPORT_UNKNOWN;
-    bl_spent_read(get(row, "spent"), &spent);
+    bl_record_take(NULL, &bl_spent_record, get(row, "spent"), &spent);
     bool known = bl_usage_total(&spent.usage) > 0;
     turn->tokens = tokens_text(&report->arena, &spent, known);
     turn->cost = cost_text(&report->arena, &spent, known);

@@ -150,7 +150,7 @@ void task_row_write(struct bl_json_writer *writer, const struct task_row *row)
     row_put_word(writer, "triggered_by", row->triggered_by);
     bl_json_write_key(writer, BL_TEXT("spent"));
     if (row->spent_known)
-        bl_spent_write(writer, &row->spent);
+        bl_record_write(writer, &bl_spent_record, &row->spent);
     else
         bl_json_write_null(writer);
     bl_json_put_json(writer, "checkpoint", row->checkpoint);
@@ -280,7 +280,7 @@ void task_row_read(const struct bl_json *value, struct task_row *row)
     const struct bl_json *spent = bl_json_get(value, BL_TEXT("spent"));
     row->spent_known = bl_json_is(spent, BL_JSON_OBJECT);
     if (row->spent_known)
-        bl_spent_read(spent, &row->spent);
+        bl_record_take(NULL, &bl_spent_record, spent, &row->spent);
     take_json(value, "checkpoint", &row->checkpoint);
     take_word(value, "receipt", row->receipt, sizeof row->receipt);
     take_text(value, "message", &row->message);

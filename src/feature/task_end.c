@@ -140,7 +140,7 @@ void checkpoint_set(struct task_row *row, const struct checkpoint *from)
     bl_json_write_key(writer, BL_TEXT("late_verdict"));
     write_late_verdict(writer, row, from->task);
     bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_spent_write(writer, &row->spent);
+    bl_record_write(writer, &bl_spent_record, &row->spent);
     row_put_word(writer, "receipt", row->receipt);
     bl_json_write_end(writer);
     if (bl_json_writer_done(writer) == 0)

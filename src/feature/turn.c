@@ -92,7 +92,7 @@ void task_turn_write(struct bl_json_writer *writer, const char *task, const stru
     issues_write(writer, &turn->issues);
     row_put_text(writer, "feedback", turn->feedback);
     bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_spent_write(writer, &turn->spent);
+    bl_record_write(writer, &bl_spent_record, &turn->spent);
     bl_json_write_end(writer);
 }
 

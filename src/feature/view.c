@@ -58,14 +58,12 @@ static double get_number(const struct bl_json *object, const char *key)
 static bool get_spent(const struct bl_json *object, struct bl_spent *ret_spent)
 {
     const struct bl_json *value = get(object, "spent");
-    double cost;
     int64_t tokens;
     *ret_spent = (struct bl_spent){0};
     if (!bl_json_int64(get(value, "input_tokens"), &tokens) &&
         !bl_json_int64(get(value, "output_tokens"), &tokens))
         return false;
-    bl_spent_read(value, ret_spent);
-    ret_spent->cost_unknown = !bl_json_double(get(value, "cost_usd"), &cost);
+    bl_record_take(NULL, &bl_spent_record, value, ret_spent);
     return true;
 }
 

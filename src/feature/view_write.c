@@ -30,7 +30,7 @@ static void put_spent(struct bl_json_writer *writer, const struct bl_spent *spen
 {
     bl_json_write_key(writer, BL_TEXT("spent"));
     if (known)
-        bl_spent_write(writer, spent);
+        bl_record_write(writer, &bl_spent_record, spent);
     else
         bl_json_write_null(writer);
 }
@@ -113,7 +113,7 @@ static void write_usage(struct bl_json_writer *writer, const struct bl_feature_v
     }
     bl_json_write_key(writer, BL_TEXT("usage"));
     if (known || !any)
-        bl_usage_write(writer, &usage);
+        bl_record_write(writer, &bl_usage_record, &usage);
     else
         bl_json_write_null(writer);
 }

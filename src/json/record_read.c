@@ -14,6 +14,7 @@
 struct reading {
     struct bl_arena *arena;
     struct bl_record_fault *fault; /* NULL: nobody wants to know */
+    bool lenient;                  /* what does not fit is absent */
 };
 
 /* What was found of an object's members. */
@@ -52,11 +53,16 @@ static bool record_fail_value(struct reading *reading, const struct bl_member *m
 {
     struct bl_buffer message;
 
+    if (reading->fault == NULL)
+        return false;
     bl_buffer_init(&message, 4096);
     bl_buffer_printf(&message, "expected ");
     record_expected(&message, member);
     bl_buffer_printf(&message, ", found ");
-    json_value_show(&message, value);
+    if (value != NULL)
+        json_value_show(&message, value);
+    else
+        bl_buffer_printf(&message, "nothing");
     return record_fail(reading, value, &message);
 }
 
@@ -302,12 +308,15 @@ static bool record_read_value(struct reading *reading, const struct bl_member *m
 
 /* ---- Absent values --------------------------------------------------------------------------- */
 
-/* The record is zeroed already, which is the absent value of all other types. */
+/* Zero is the absent value of all other types. */
 static void record_set_absent(const struct bl_member *member, void *object)
 {
     void *slot = record_slot(object, member);
     unsigned nameless = 0;
 
+    memset(slot, 0, member->size);
+    if (member->known > 0)
+        *((bool *)object + member->known - 1) = member->unless;
     if (member->type == BL_TYPE_NUMBER)
         *(double *)slot = (double)member->none;
     else if (member->type == BL_TYPE_INTEGER)
@@ -316,7 +325,9 @@ static void record_set_absent(const struct bl_member *member, void *object)
         *(int *)slot = (int)member->none;
     else if (member->type == BL_TYPE_LIST)
         bl_list_init(slot);
-    else if (member->type == BL_TYPE_ENUM) {
+    else if (member->type == BL_TYPE_ARRAY)
+        *(size_t *)(void *)((char *)object + member->count) = 0;
+    else if (member->type == BL_TYPE_ENUM && (member->optional || member->nullable)) {
         while (bl_names_get(member->names, nameless) != NULL)
             nameless++;
         *(unsigned *)slot = nameless;
@@ -402,10 +413,14 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
             record_set_absent(member, into);
         return true;
     }
-    if (!record_read_value(reading, member, value, into))
-        return record_fail_below(reading, member->name, 0);
+    if (!record_read_value(reading, member, value, into)) {
+        if (!reading->lenient)
+            return record_fail_below(reading, member->name, 0);
+        record_set_absent(member, into);
+        return true;
+    }
     if (member->known > 0 && into != NULL)
-        *((bool *)into + member->known - 1) = true;
+        *((bool *)into + member->known - 1) = !member->unless;
     return true;
 }
 
@@ -414,7 +429,7 @@ static bool record_is_complete(struct reading *reading, const struct bl_member *
 {
     struct bl_buffer message;
 
-    for (; member->type != BL_TYPE_END; member++, index++) {
+    for (; member->type != BL_TYPE_END && !reading->lenient; member++, index++) {
         if ((seen[index / 64] >> index % 64 & 1) != 0 || member->optional || member->since > 0)
             continue;
         bl_buffer_init(&message, 4096);
@@ -475,6 +490,8 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
     }
     BL_JSON_MEMBERS (key, value) {
         const struct bl_member *member = record_find_member(&found, bl_json_text(key));
+        if (member == NULL && reading->lenient)
+            continue;
         if (member == NULL && record->kinds != NULL &&
             !record_fail_foreign(reading, record, kind, key))
             return false;
@@ -500,6 +517,17 @@ int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
 {
     struct reading reading = {.arena = arena, .fault = fault};
     return record_read_record(&reading, record, value, into) ? 0 : BL_EPARSE;
+}
+
+void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
+                    const struct bl_json *value, void *into)
+{
+    struct reading reading = {.arena = arena, .lenient = true};
+
+    if (record_read_record(&reading, record, value, into))
+        return;
+    memset(into, 0, record->size);
+    record_set_all_absent(record->members, into);
 }
 
 int bl_record_check(const struct bl_record *record, const struct bl_json *value,

@@ -17,8 +17,8 @@ static bool record_has_value(const struct bl_member *member, const void *object)
 {
     const void *slot = record_at(object, member);
 
-    if (member->known > 0 && !*((const bool *)object + member->known - 1))
-        return false;
+    if (member->known > 0)
+        return *((const bool *)object + member->known - 1) != member->unless;
     switch (member->type) {
     case BL_TYPE_TEXT:
     case BL_TYPE_RAW: return ((const struct bl_text *)slot)->size > 0;

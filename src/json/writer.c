@@ -467,26 +467,6 @@ void bl_json_put_json(struct bl_json_writer *writer, const char *key, struct bl_
     bl_json_write_raw(writer, json.size > 0 ? json : BL_TEXT("null"));
 }
 
-/* An empty value is one that is not known. */
-static void put_optional(struct bl_json_writer *writer, const char *key, const char *value)
-{
-    bl_json_put_string(writer, key, value[0] != '\0' ? value : NULL);
-}
-
-void bl_json_write_error(struct bl_json_writer *writer, const struct bl_error *error)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kind", bl_error_kind_name(error->kind));
-    put_optional(writer, "operation", error->operation);
-    put_optional(writer, "target", error->target);
-    bl_json_put_boolean(writer, "retryable", error->retryable);
-    bl_json_put_string(writer, "message", error->message);
-    put_optional(writer, "hint", error->hint);
-    if (error->name[0] != '\0')
-        bl_json_put_string(writer, "code", error->name);
-    bl_json_write_end(writer);
-}
-
 struct bl_text bl_json_value_text(struct bl_arena *arena, const struct bl_json *value)
 {
     struct bl_json_writer writer;

@@ -49,7 +49,7 @@ void acp_fail(struct bl_rpc_call *call, int code, const struct bl_error *error)
                                               : BL_RPC_INTERNAL;
     bl_buffer_init(&data, SIZE_MAX);
     bl_json_writer_init(&writer, &data);
-    bl_json_write_error(&writer, error);
+    bl_record_write(&writer, &bl_error_record, error);
     bl_rpc_fail(call, code, error->message, bl_buffer_text(&data));
     bl_buffer_done(&data);
 }

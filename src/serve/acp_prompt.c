@@ -146,7 +146,7 @@ static void write_meta(struct bl_json_writer *writer, const struct acp_prompt *p
     bl_json_put_string(writer, "belay/stop_reason", bl_turn_end_name(result->end));
     bl_json_put_string(writer, "belay/turn", turn != NULL ? turn->turn_id : NULL);
     bl_json_write_key(writer, BL_TEXT("belay/usage"));
-    bl_usage_write(writer, &result->usage);
+    bl_record_write(writer, &bl_usage_record, &result->usage);
     write_background(writer, prompt->session);
     if (result->receipt.size > 0)
         bl_json_put_json(writer, "belay/receipt", result->receipt);

@@ -78,7 +78,7 @@ static struct bl_text error_json(struct bl_arena *arena, const struct bl_error *
 
     bl_buffer_init(&out, MCP_ANSWER_MAX);
     bl_json_writer_init(&writer, &out);
-    bl_json_write_error(&writer, error);
+    bl_record_write(&writer, &bl_error_record, error);
     return mcp_take(arena, &out);
 }
 

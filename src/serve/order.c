@@ -156,13 +156,6 @@ int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
-static void take_member(char *out, size_t size, const struct bl_json *data, struct bl_text key)
-{
-    struct bl_text text = bl_json_text(bl_json_get(data, key));
-    if (text.size > 0)
-        bl_text_into(out, size, text.data);
-}
-
 static int code_of(int64_t number)
 {
     switch (number) {
@@ -191,15 +184,12 @@ static int take_error(const struct question *question, const char *method, struc
                  (long long)question->pid, message.size > 0 ? message.data : "no reason is given");
     if (kind.size == 0)
         return code;
-    for (int i = 0; i <= BL_KIND_FEATURE; i++)
-        if (bl_text_equal(kind, bl_text_from(bl_error_kind_name((enum bl_error_kind)i))))
-            error->kind = (enum bl_error_kind)i;
-    take_member(error->operation, sizeof error->operation, data, BL_TEXT("operation"));
-    take_member(error->target, sizeof error->target, data, BL_TEXT("target"));
-    take_member(error->message, sizeof error->message, data, BL_TEXT("message"));
-    take_member(error->hint, sizeof error->hint, data, BL_TEXT("hint"));
-    take_member(error->name, sizeof error->name, data, BL_TEXT("code"));
-    error->retryable = bl_json_boolean(bl_json_get(data, BL_TEXT("retryable")), false);
+    struct bl_error told;
+    bl_record_take(NULL, &bl_error_record, data, &told);
+    told.code = code;
+    if (told.message[0] == '\0')
+        bl_text_into(told.message, sizeof told.message, error->message);
+    *error = told;
     return code;
 }
 

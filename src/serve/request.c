@@ -276,7 +276,7 @@ static void answer_error(struct bl_rpc_call *call, int code, struct bl_error *er
     bl_error_set(error, code, BL_KIND_RUNTIME, "answer", NULL, "%s", bl_error_text(code));
     bl_buffer_init(&data, SERVE_ANSWER_MAX);
     bl_json_writer_init(&writer, &data);
-    bl_json_write_error(&writer, error);
+    bl_record_write(&writer, &bl_error_record, error);
     bl_rpc_fail(call, code, error->message, bl_buffer_text(&data));
     bl_buffer_done(&data);
 }

@@ -76,8 +76,9 @@ static void put_time(struct store_cursor *cursor, const char *key, int column)
 static void put_usage(struct store_cursor *cursor, int column)
 {
     bl_json_write_key(&cursor->writer, BL_TEXT("usage"));
-    bl_usage_write(&cursor->writer, &(struct bl_usage){sqlite_count(cursor->row, column),
-                                                       sqlite_count(cursor->row, column + 1)});
+    bl_record_write(&cursor->writer, &bl_usage_record,
+                    &(struct bl_usage){sqlite_count(cursor->row, column),
+                                       sqlite_count(cursor->row, column + 1)});
 }
 
 static void put_spent(struct store_cursor *cursor, int column)
@@ -85,7 +86,7 @@ static void put_spent(struct store_cursor *cursor, int column)
     struct bl_spent spent;
     sqlite_spent(cursor->row, column, &spent);
     bl_json_write_key(&cursor->writer, BL_TEXT("spent"));
-    bl_spent_write(&cursor->writer, &spent);
+    bl_record_write(&cursor->writer, &bl_spent_record, &spent);
 }
 
 /* `what` it is, for the error. */

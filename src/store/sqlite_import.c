@@ -141,7 +141,7 @@ static int64_t time_of(struct import *import, const char *key)
 static struct bl_spent spent(struct import *import)
 {
     struct bl_spent value;
-    bl_spent_read(member(import, "spent", BL_JSON_OBJECT), &value);
+    bl_record_take(NULL, &bl_spent_record, member(import, "spent", BL_JSON_OBJECT), &value);
     return value;
 }
 
@@ -237,7 +237,6 @@ struct header {
 static void read_later_members(struct import *import, struct header *header)
 {
     struct bl_list messages;
-    struct bl_spent used;
     if (is_given(import, "agent_of"))
         header->agent_of = string(import, "agent_of");
     if (is_given(import, "agent_turn"))
@@ -246,8 +245,8 @@ static void read_later_members(struct import *import, struct header *header)
         header->persona = string(import, "persona");
     import->counted = is_given(import, "usage") || is_given(import, "spent");
     if (import->counted) {
-        bl_spent_read(member(import, "usage", BL_JSON_OBJECT), &used);
-        header->used = used.usage;
+        bl_record_take(NULL, &bl_usage_record, member(import, "usage", BL_JSON_OBJECT),
+                       &header->used);
         header->cost = spent(import);
     }
     if (!is_given(import, "summary"))
@@ -320,8 +319,8 @@ static void take_turn(struct import *import)
     const char *id = name(import, "id", BL_ID_SIZE), *run = string(import, "run");
     const struct bl_json *usage = member(import, "usage", BL_JSON_OBJECT);
     bool interrupted = bl_json_boolean(member(import, "interrupted", BL_JSON_BOOLEAN), false);
-    struct bl_spent used;
-    bl_spent_read(usage, &used);
+    struct bl_usage used;
+    bl_record_take(NULL, &bl_usage_record, usage, &used);
     if (import->code == 0 && (uint64_t)position != ++import->turns)
         refuse(import, "a turn is missing before this one, or it comes twice");
     struct bl_text result = json(import, member(import, "result", BL_JSON_OBJECT));
@@ -341,11 +340,11 @@ static void take_turn(struct import *import)
                        " messages, events)"
                        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                        "iissiiuuuuddittt", import->session, position, id, run, (int64_t)interrupted,
-                       ended, used.usage.input_tokens, used.usage.output_tokens,
-                       cost.usage.input_tokens, cost.usage.output_tokens, cost.cost_usd,
-                       cost.cost_usd_max, (int64_t)cost.cost_unknown, result, text, events));
+                       ended, used.input_tokens, used.output_tokens, cost.usage.input_tokens,
+                       cost.usage.output_tokens, cost.cost_usd, cost.cost_usd_max,
+                       (int64_t)cost.cost_unknown, result, text, events));
     if (import->code == 0 && !import->counted)
-        count(import, &used.usage, &cost);
+        count(import, &used, &cost);
 }
 
 static void take_attempt(struct import *import)

@@ -58,10 +58,10 @@ static void write_call(struct bl_json_writer *writer, const struct bl_event *eve
 static void write_usage(struct bl_json_writer *writer, const struct bl_event *event)
 {
     bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_usage_write(writer, event->usage);
+    bl_record_write(writer, &bl_usage_record, event->usage);
     if (event->spent != NULL) {
         bl_json_write_key(writer, BL_TEXT("spent"));
-        bl_spent_write(writer, event->spent);
+        bl_record_write(writer, &bl_spent_record, event->spent);
     }
     if (event->piece == NULL)
         return;
@@ -182,7 +182,7 @@ static void write_own(struct bl_json_writer *writer, const struct bl_event *even
     case BL_EVENT_WARNING: bl_json_put_text(writer, "message", event->text); break;
     case BL_EVENT_ERROR:
         bl_json_write_key(writer, BL_TEXT("error"));
-        bl_json_write_error(writer, event->error);
+        bl_record_write(writer, &bl_error_record, event->error);
         break;
     }
 }

@@ -6,7 +6,6 @@ static struct bl_turn_result *recorded_turn(struct bl_arena *arena, struct bl_te
     struct bl_turn_result *result = bl_arena_zalloc(arena, sizeof *result);
     struct bl_json_limits limits = {.size_max = TURN_JSON_MAX, .string_max = TURN_JSON_MAX};
     const struct bl_json *value = NULL;
-    struct bl_spent usage;
 
     bl_list_init(&result->steps);
     bl_list_init(&result->denials);
@@ -18,9 +17,8 @@ static struct bl_turn_result *recorded_turn(struct bl_arena *arena, struct bl_te
     result->prompt = bl_json_text(bl_json_get(value, BL_TEXT("prompt")));
     result->output = bl_json_text(bl_json_get(value, BL_TEXT("output")));
     bl_turn_end_parse(bl_json_text(bl_json_get(value, BL_TEXT("stop_reason"))), &result->end);
-    bl_spent_read(bl_json_get(value, BL_TEXT("usage")), &usage);
-    result->usage = usage.usage;
-    bl_spent_read(bl_json_get(value, BL_TEXT("spent")), &result->spent);
+    bl_record_take(NULL, &bl_usage_record, bl_json_get(value, BL_TEXT("usage")), &result->usage);
+    bl_record_take(NULL, &bl_spent_record, bl_json_get(value, BL_TEXT("spent")), &result->spent);
     return result;
 }
 
@@ -234,8 +232,8 @@ void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_resu
     bl_json_put_string(writer, "final_stop_reason", bl_turn_end_name(result->end));
     bl_json_put_boolean(writer, "final_cancel_observed", result->cancel_observed);
     bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_usage_write(writer, &result->usage);
+    bl_record_write(writer, &bl_usage_record, &result->usage);
     bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_spent_write(writer, &result->spent);
+    bl_record_write(writer, &bl_spent_record, &result->spent);
     bl_json_put_json(writer, "receipt", result->receipt);
 }

@@ -66,9 +66,9 @@ static void write_end(struct bl_json_writer *writer, const struct bl_turn_result
     char started_at[32];
 
     bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_usage_write(writer, &result->usage);
+    bl_record_write(writer, &bl_usage_record, &result->usage);
     bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_spent_write(writer, &result->spent);
+    bl_record_write(writer, &bl_spent_record, &result->spent);
     bl_json_put_boolean(writer, "truncated", result->truncated);
     bl_time_format(result->started_wall_ns, started_at);
     bl_json_put_text(writer, "started_at", bl_text_from(started_at));
@@ -76,7 +76,7 @@ static void write_end(struct bl_json_writer *writer, const struct bl_turn_result
     bl_json_put_json(writer, "receipt", result->receipt);
     bl_json_write_key(writer, BL_TEXT("error"));
     if (result->error.code != 0)
-        bl_json_write_error(writer, &result->error);
+        bl_record_write(writer, &bl_error_record, &result->error);
     else
         bl_json_write_null(writer);
 }

@@ -25,51 +25,31 @@ void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more)
     spent->cost_usd_max += more->cost_usd_max;
 }
 
-static void write_tokens(struct bl_json_writer *writer, const struct bl_usage *usage)
-{
-    bl_json_put_uint64(writer, "input_tokens", usage->input_tokens);
-    bl_json_put_uint64(writer, "output_tokens", usage->output_tokens);
-}
+#define BL_RECORD_STRUCT struct bl_usage
+static const struct bl_member usage_members[] = {
+    BL_MEMBER_INTEGER("input_tokens", input_tokens, .most = INT64_MAX,
+                      .about = "Cached input included."),
+    BL_MEMBER_INTEGER("output_tokens", output_tokens, .most = INT64_MAX,
+                      .about = "Reasoning included."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_usage_record =
+    BL_RECORD("usage", struct bl_usage, usage_members, .about = "Tokens of committed work.");
 
-void bl_usage_write(struct bl_json_writer *writer, const struct bl_usage *usage)
-{
-    bl_json_write_object(writer);
-    write_tokens(writer, usage);
-    bl_json_write_end(writer);
-}
-
-static void write_cost(struct bl_json_writer *writer, const char *key, bool unknown, double usd)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (unknown)
-        bl_json_write_null(writer);
-    else
-        bl_json_write_double(writer, usd);
-}
-
-void bl_spent_write(struct bl_json_writer *writer, const struct bl_spent *spent)
-{
-    bl_json_write_object(writer);
-    write_tokens(writer, &spent->usage);
-    write_cost(writer, "cost_usd", spent->cost_unknown, spent->cost_usd);
-    write_cost(writer, "cost_usd_max", spent->cost_unknown, spent->cost_usd_max);
-    bl_json_write_end(writer);
-}
-
-static uint64_t read_count(const struct bl_json *object, struct bl_text key)
-{
-    int64_t value;
-    bool known = bl_json_int64(bl_json_get(object, key), &value) && value > 0;
-    return known ? (uint64_t)value : 0;
-}
-
-void bl_spent_read(const struct bl_json *value, struct bl_spent *ret_spent)
-{
-    *ret_spent = (struct bl_spent){0};
-    ret_spent->usage.input_tokens = read_count(value, BL_TEXT("input_tokens"));
-    ret_spent->usage.output_tokens = read_count(value, BL_TEXT("output_tokens"));
-    const struct bl_json *cost = bl_json_get(value, BL_TEXT("cost_usd"));
-    ret_spent->cost_unknown = bl_json_is(cost, BL_JSON_NULL);
-    bl_json_double(cost, &ret_spent->cost_usd);
-    bl_json_double(bl_json_get(value, BL_TEXT("cost_usd_max")), &ret_spent->cost_usd_max);
-}
+#define BL_RECORD_STRUCT struct bl_spent
+static const struct bl_member spent_members[] = {
+    BL_MEMBER_INTEGER("input_tokens", usage.input_tokens, .most = INT64_MAX,
+                      .about = "Cached input included."),
+    BL_MEMBER_INTEGER("output_tokens", usage.output_tokens, .most = INT64_MAX,
+                      .about = "Reasoning included."),
+    BL_MEMBER_NUMBER("cost_usd", cost_usd, .nullable = true, BL_UNLESS(cost_unknown),
+                     .about = "null: the cost of some part is not known."),
+    BL_MEMBER_NUMBER("cost_usd_max", cost_usd_max, .nullable = true, BL_UNLESS(cost_unknown),
+                     .about = "With the whole reservation of calls that were cut."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_spent_record =
+    BL_RECORD("spent", struct bl_spent, spent_members,
+              .about = "What was used, rejected work included, because the provider bills it.");

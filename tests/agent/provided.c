@@ -247,7 +247,7 @@ struct bl_text provided_memory(struct provided *provided)
         bl_messages_write(&writer, &BL_CONTAINER(link, struct bl_turn_record, link)->messages);
     bl_json_write_uint64(&writer, session->turns_total);
     bl_json_write_uint64(&writer, session->turns_in_context);
-    bl_usage_write(&writer, &session->usage);
+    bl_record_write(&writer, &bl_usage_record, &session->usage);
     bl_json_write_end(&writer);
     struct bl_text text = bl_arena_text(&provided->arena, bl_buffer_text(&out));
     bl_buffer_done(&out);

@@ -392,6 +392,8 @@ static void a_fault_names_the_value_in_the_document(void **state BL_UNUSED)
     assert_int_equal(bl_record_check(&house_record, value, &fault), BL_EPARSE);
     assert_string_equal(fault.path, "/toys/1/name");
     assert_ptr_equal(fault.node, bl_json_pointer(value, BL_TEXT("/toys/1/name")));
+    assert_int_equal(bl_record_check(&house_record, NULL, &fault), BL_EPARSE);
+    assert_string_equal(fault.message, "expected an object, found nothing");
     bl_arena_done(&arena);
 }
 
@@ -469,6 +471,60 @@ static void equal_means_written_alike(void **state BL_UNUSED)
 
     assert_true(bl_record_equal(&size_record, &a, &b));
     assert_false(bl_record_equal(&size_record, &a, &c));
+}
+
+static void what_does_not_fit_is_absent_where_one_takes_what_fits(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct house house;
+    struct pet pet;
+
+    bl_record_take(&arena, &house_record,
+                   parse(&arena, "{\"name\":\"hut\",\"floors\":\"many\",\"price\":[],\"sold\":true,"
+                                 "\"rooms\":[{\"width\":4},{}],\"words\":[\"a\",2],\"newer\":1,"
+                                 "\"cellar\":7,\"garden\":{\"width\":-1},\"colour\":\"green\"}"),
+                   &house);
+    assert_true(bl_text_equal(house.name, BL_TEXT("hut")));
+    assert_true(house.sold && house.floors == 0 && house.price == -1);
+    assert_int_equal(house.room_count, 2);
+    assert_true(house.rooms[0].width == 4 && house.rooms[1].width == 0);
+    assert_int_equal(house.word_count, 0);
+    assert_null(house.words);
+    assert_false(house.known_size);
+    assert_true(house.garden->width == 0);
+    assert_int_equal(house.colour, COLOUR_NONE);
+    assert_true(bl_list_empty(&house.toys));
+
+    memset(&house, 0xa5, sizeof house);
+    bl_record_take(&arena, &house_record, parse(&arena, "[1]"), &house);
+    assert_true(house.name.size == 0 && house.dirty == -1 && house.price == -1);
+    bl_record_take(&arena, &pet_record, parse(&arena, "{\"kind\":\"cow\",\"age\":3,\"sticks\":1}"),
+                   &pet);
+    assert_int_equal(pet.age, 0);
+    bl_arena_done(&arena);
+}
+
+static void a_flag_may_say_that_there_is_no_value(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct cost {
+        bool unknown;
+        double usd;
+    } cost;
+#define BL_RECORD_STRUCT struct cost
+    static const struct bl_member members[] = {
+        BL_MEMBER_NUMBER("usd", usd, .nullable = true, BL_UNLESS(unknown)), BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+    static const struct bl_record record = BL_RECORD("cost", struct cost, members);
+    static const char *const documents[] = {"{\"usd\":null}", "{\"usd\":0.0}", "{\"usd\":2.5}"};
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        assert_int_equal(bl_record_read(&arena, &record, parse(&arena, documents[i]), &cost, NULL),
+                         0);
+        assert_int_equal(cost.unknown, i == 0);
+        assert_string_equal(written(&arena, &record, &cost).data, documents[i]);
+    }
+    bl_arena_done(&arena);
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
@@ -581,6 +637,8 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(a_kind_has_its_own_members_and_no_other),
       cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),
       cmocka_unit_test(a_secret_is_read_and_never_written),
+      cmocka_unit_test(what_does_not_fit_is_absent_where_one_takes_what_fits),
+      cmocka_unit_test(a_flag_may_say_that_there_is_no_value),
       cmocka_unit_test(equal_means_written_alike),
       cmocka_unit_test(the_schema_and_the_reader_agree),
       cmocka_unit_test(the_schema_of_kinds_takes_each_and_no_mixture));

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <belay/json.h>
+#include <belay/record.h>
 
 static void assert_written(const struct bl_buffer *buffer, const char *text)
 {
@@ -480,7 +480,7 @@ static void an_error_is_written_with_null_for_what_is_not_known(void **state BL_
     bl_error_name_set(&error, "no_key");
     error.retryable = true;
     bl_json_writer_init(&writer, &buffer);
-    bl_json_write_error(&writer, &error);
+    bl_record_write(&writer, &bl_error_record, &error);
     assert_written(&buffer, "{\"kind\":\"parse\",\"operation\":\"read\",\"target\":\"f.yaml\","
                             "\"retryable\":true,\"message\":\"no key\",\"hint\":\"add one\","
                             "\"code\":\"no_key\"}");
@@ -488,7 +488,7 @@ static void an_error_is_written_with_null_for_what_is_not_known(void **state BL_
     error = (struct bl_error){0};
     bl_error_set(&error, BL_EPARSE, BL_KIND_PARSE, "read", NULL, "x");
     bl_json_writer_init(&writer, &buffer);
-    bl_json_write_error(&writer, &error);
+    bl_record_write(&writer, &bl_error_record, &error);
     assert_written(&buffer, "{\"kind\":\"parse\",\"operation\":\"read\",\"target\":null,"
                             "\"retryable\":false,\"message\":\"x\",\"hint\":null}");
     bl_buffer_done(&buffer);

@@ -95,9 +95,9 @@ static void spent_round_trips(void **state)
         bl_arena_init(&arena);
         bl_buffer_init(&out, 4096);
         bl_json_writer_init(&writer, &out);
-        bl_spent_write(&writer, &rows[i]);
+        bl_record_write(&writer, &bl_spent_record, &rows[i]);
         assert_int_equal(bl_json_read(&arena, bl_buffer_text(&out), NULL, &value, NULL), 0);
-        bl_spent_read(value, &read);
+        bl_record_take(NULL, &bl_spent_record, value, &read);
         assert_int_equal(read.usage.input_tokens, rows[i].usage.input_tokens);
         assert_int_equal(read.usage.output_tokens, rows[i].usage.output_tokens);
         assert_int_equal(read.cost_unknown, rows[i].cost_unknown);

@@ -502,7 +502,7 @@ struct bl_text stage_memory(struct stage *stage)
         bl_messages_write(&writer, &BL_CONTAINER(link, struct bl_turn_record, link)->messages);
     bl_json_write_uint64(&writer, stage->session.turns_total);
     bl_json_write_uint64(&writer, stage->session.turns_in_context);
-    bl_usage_write(&writer, &stage->session.usage);
+    bl_record_write(&writer, &bl_usage_record, &stage->session.usage);
     bl_json_write_end(&writer);
     struct bl_text text = bl_arena_text(&stage->arena, bl_buffer_text(&out));
     bl_buffer_done(&out);
