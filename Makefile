@@ -3,7 +3,8 @@
 #   make            the program: build/belay           make demo      see it at work
 #   make demo-chat  the same in your own hands         make demo-cell code that can be stopped
 #   make demo-feature  a plan of tasks becomes merged work, and any part of it can be stopped
-#   make test       all suites, plain and sanitized
+#   make test       all suites, plain and sanitized    make test ROOM=turn T='F12*'   one suite, or some of it
+#   make dev        everything, fast to build again: build/dev/belay
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
 #   make interop    against programs of others (npm)   make figures   times against what is promised
@@ -17,12 +18,13 @@ WERROR ?= false
 SETUP = meson setup --wrap-mode=nofallback
 PLAIN = --buildtype=release -Ddebug=true -Db_lto=true -Db_pie=true
 ASAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1
+DEV = --buildtype=debugoptimized -Doptimization=1 -Db_lto=false -Dtests=true
 TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=thread -Db_lundef=false -Dc_args=-g1
 COVERAGE = --buildtype=debug -Db_coverage=true
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop coverage install clean
+.PHONY: all dev demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop coverage install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -50,6 +52,13 @@ build/asan/build.ninja: build/with-tests
 build/tsan/build.ninja: build/with-tests
 	@$(SETUP) build/tsan $(TSAN) >/dev/null
 
+build/dev/build.ninja:
+	@scripts/deps build test
+	@$(SETUP) build/dev $(DEV) >/dev/null
+
+dev: build/dev/build.ninja
+	@$(call ninja,build/dev)
+
 demo: build/build.ninja
 	@$(call ninja,build,belay belay-warden belay-cell-worker examples/stop-tree)
 	@scripts/demo
@@ -69,8 +78,14 @@ tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
 	@$(call ninja,build/asan)
 	@$(call ninja,build/tsan)
 
+# ROOM: only that suite, on the development build; T: only tests whose names match.
+ifdef ROOM
+test: build/dev/build.ninja
+	@scripts/test-room build/dev $(ROOM) $(if $(T),'$(T)')
+else
 test: tests-built
 	@scripts/test-run
+endif
 
 # FIGURES: only those whose pattern contains one of these words. RUNS multiplies how often each is taken.
 figures: build/with-tests
