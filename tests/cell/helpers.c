@@ -284,7 +284,12 @@ int house_create_limited(struct house *house, const char *id, const char *source
     create.deadline_ms = deadline_ms;
     create.memory_bytes = memory_bytes;
     create.output_bytes = output_bytes;
-    return bl_cell_create(house->session, &create, &house->fault);
+    int code = bl_cell_create(house->session, &create, &house->fault);
+    /* Where a test did not expect it, that is the only trace of it. */
+    if (code == BL_EREFUSED)
+        fprintf(stderr, "create of %s refused: %s: %s %s\n", id,
+                bl_cell_code_name(house->fault.code), house->fault.message, house->fault.detail);
+    return code;
 }
 
 int house_create_below(struct house *house, struct bl_scope *scope, const char *id,
