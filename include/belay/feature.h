@@ -344,7 +344,7 @@ struct bl_feature_view {
  * with a checkpoint. BL_ENOENT, kind feature, with a suggestion: the store does not know it. */
 int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *repository,
                     const char *id, struct bl_feature_view **ret_view, struct bl_error *error);
-/* Makes a view from records (struct bl_row); for whoever has them. */
+/* Makes a view from rows (struct bl_row). */
 int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
                          struct bl_feature_view **ret_view, struct bl_error *error);
 /* The members of the envelope, but for plan_errors. */

@@ -255,7 +255,7 @@ static int read_env_allow(struct bl_value_reader *reader, const struct bl_json *
         if (code != 0)
             return code;
         if (!is_name(name, "_") || (name[0] >= '0' && name[0] <= '9')) {
-            code = bl_value_fail_at(reader, element, "that is no name of a variable");
+            code = bl_value_fail_at(reader, element, "invalid variable name");
             bl_error_hint(reader->error, "like GITHUB_TOKEN, without a value");
             return code;
         }

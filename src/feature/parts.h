@@ -459,8 +459,8 @@ void feature_receipt_put(struct bl_feature *feature, const struct feature_task *
 /* The same for one that was stopped: the decision is the stop's. */
 void task_decide_stopped(struct feature_task *task, struct task_stage *stage, enum task_phase phase,
                          struct task_turn *turn);
-/* Lists what the task does now among what runs, so that its id stops it; and takes it off that
- * list, with the receipt if it was stopped. */
+/* Adds the task to the list of running work, so that its id stops this stage; and removes it, with
+ * the receipt if the stage was stopped. */
 void task_enlist(struct feature_task *task, struct task_stage *stage, const char *phase);
 void task_delist(struct feature_task *task, const struct task_stage *stage);
 /* The task's scope and receipt are gone, and whoever waits for it is told. */

@@ -5,11 +5,6 @@
 const struct bl_member bl_element_text = {.type = BL_TYPE_TEXT, .size = sizeof(struct bl_text)};
 const struct bl_member bl_element_string = {.type = BL_TYPE_STRING, .size = sizeof(char *)};
 
-const struct bl_record *record_kind(const struct bl_record *record, size_t value)
-{
-    return record->kinds != NULL ? record->kinds[value] : NULL;
-}
-
 size_t record_enum(const void *slot)
 {
     unsigned value;

@@ -18,8 +18,6 @@ static inline void *record_slot(void *object, const struct bl_member *member)
     return (char *)object + member->offset;
 }
 
-/* The members that this value of its first member adds; NULL: none. */
-const struct bl_record *record_kind(const struct bl_record *record, size_t value);
 /* The enum that it is, as an index into its names. */
 size_t record_enum(const void *slot);
 /* An integer of any width, as its 64 bits. */

@@ -8,12 +8,12 @@
  * out while the failure returns. */
 #include "record.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdio.h>
 
 struct reading {
     struct bl_arena *arena;
-    struct bl_record_fault *fault; /* NULL: nobody wants to know */
+    struct bl_record_fault *fault; /* NULL: the caller does not ask for it */
     bool lenient;                  /* what does not fit is absent */
 };
 
@@ -482,6 +482,7 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
                           .more = kind != NULL ? kind->members : NULL,
                           .next = record->members};
     size_t own = record_count_members(found.first);
+    assert(own + (kind != NULL ? record_count_members(kind->members) : 0) <= RECORD_MEMBERS_MAX);
     if (into != NULL) {
         memset(into, 0, record->size);
         record_set_all_absent(found.first, into);

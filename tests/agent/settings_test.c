@@ -168,9 +168,9 @@ static void every_mistake_names_its_place(void **state)
         {"hooks: [{when: stop, command: x, timeout: 0}]\n",
          ":1:43: timeout must be a duration above zero", "500ms"},
         {"env_allow: HOME\n", ":1:12: env_allow must be a list of names, is text", ""},
-        {"env_allow: [A=b]\n", ":1:13: that is no name of a variable", "without a value"},
-        {"env_allow: [" NAME_OF_128 "a]\n", ":1:13: that is no name of a variable", ""},
-        {"env_allow: [9A]\n", ":1:13: that is no name of a variable", ""},
+        {"env_allow: [A=b]\n", ":1:13: invalid variable name", "without a value"},
+        {"env_allow: [" NAME_OF_128 "a]\n", ":1:13: invalid variable name", ""},
+        {"env_allow: [9A]\n", ":1:13: invalid variable name", ""},
     };
     struct folder *folder = *state;
 

@@ -50,7 +50,7 @@ static int lists_and_calls(void *argument)
         CHECK(!house->box.result.is_error);
         CHECK(strcmp(box_text(&house->box), "hello") == 0);
         CHECK_EQUAL(house->notice_count, 0);
-        /* Since 2026 each request says who asks. */
+        /* Since 2026 each request names its client. */
         const char *call = strstr(house_file(house, "trace"), "tools/call ");
         for (size_t k = 0; CHECK(call != NULL) && k < BL_COUNT(said); k++)
             CHECK_EQUAL(strstr(call, said[k]) != NULL, i == 1);

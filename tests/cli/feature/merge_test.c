@@ -238,7 +238,7 @@ static void F41_merge_turns_that_time_out_count(void **state)
     held_end(&held);
 }
 
-/* `belay cancel` knows tasks by what runs: their merge turns are among it. */
+/* `belay cancel` finds a task in the list of running work, also during its merge turn. */
 static void F41_a_merge_turn_is_stopped_by_the_id_of_its_task(void **state)
 {
     struct held held = {0};
