@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 #include "report.h"
 
 #define SEAT       BELAY_BUILD_ROOT "/bench/feature-seat"

@@ -2,8 +2,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "cell/worker/protocol.h"
 #include "host.h"
-#include "worker/protocol.h"
 
 /* For what is written down at an end, and for what it waits for. */
 #define END_NS_MAX (30 * BL_NS_PER_S)

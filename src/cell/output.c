@@ -2,8 +2,8 @@
  * something else is lost. */
 #include <stdio.h>
 
+#include "cell/worker/protocol.h"
 #include "host.h"
-#include "worker/protocol.h"
 
 /* Nothing that a worker sends is deeper than what it may be asked to carry. */
 static const struct bl_json_limits frame_limits = {

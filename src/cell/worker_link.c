@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cell/worker/protocol.h"
 #include "host.h"
-#include "worker/protocol.h"
 
 #define READY_NS_MAX (5 * BL_NS_PER_S)
 /* From the close of its link to its end; long enough for a busy machine. */

@@ -1,5 +1,5 @@
 /* The tool `exec`: what it is asked, what it answers, and what cells do. */
-#include "../../src/agent/parts.h"
+#include "agent/parts.h"
 
 #include "cell_rig.h"
 

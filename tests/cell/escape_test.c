@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cell/worker/lockdown.h"
 #include "rig.h"
-#include "worker/lockdown.h"
 
 /* ---- Below the engine ---- */
 

@@ -3,9 +3,9 @@
 #ifndef BELAY_TESTS_CELL_HELPERS_H
 #define BELAY_TESTS_CELL_HELPERS_H
 
+#include "cell/host.h"
 #include "fibers.h"
 #include "figure.h"
-#include "host.h"
 
 struct house {
     char folder[64];

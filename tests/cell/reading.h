@@ -4,7 +4,7 @@
 
 #include "suite.h"
 
-#include "codec.h"
+#include "cell/codec.h"
 
 struct reading {
     struct bl_arena arena;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cell/host.h"
 #include "figure.h"
-#include "host.h"
 #include "wire_client.h"
 
 #define OBSERVE   "{'session_id':'s-1','cell_id':'%s','generation':%u,'yield_time_ms':%u}"

@@ -7,8 +7,8 @@
 #include <belay/proc.h>
 #include <belay/wire.h>
 
+#include "cell/worker/protocol.h"
 #include "fibers.h"
-#include "worker/protocol.h"
 
 #define RIG_MEMORY ((uint64_t)64 * 1024 * 1024)
 #define RIG_OUTPUT ((uint64_t)4 * 1024 * 1024)

@@ -4,8 +4,8 @@
 #ifndef BELAY_TESTS_CELL_WIRE_CLIENT_H
 #define BELAY_TESTS_CELL_WIRE_CLIENT_H
 
+#include "cell/server.h"
 #include "fibers.h"
-#include "server.h"
 
 #define MS BL_NS_PER_MS
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "../../src/cli/cli.h"
+#include "cli/cli.h"
 
 static const struct option options[] = {
     {"json", no_argument, NULL, CLI_OPTION_JSON},

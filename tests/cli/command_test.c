@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "../../src/cli/cli.h"
+#include "cli/cli.h"
 
 static void the_version_is_one_line(void **state)
 {

@@ -5,7 +5,7 @@
 
 #include <belay/json.h>
 
-#include "../../src/cli/cli.h"
+#include "cli/cli.h"
 
 static void write_answer(struct bl_json_writer *writer, const void *context)
 {

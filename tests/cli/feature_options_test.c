@@ -1,5 +1,5 @@
 /* The command line of `belay feature`. */
-#include "../../src/cli/feature.h"
+#include "cli/feature.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "../../src/cli/cli.h"
+#include "cli/cli.h"
 
 static void check_help(const struct run *run)
 {

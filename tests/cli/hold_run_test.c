@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
 #include "figure.h"
+#include "proc/parts.h"
 
 static struct held held;
 

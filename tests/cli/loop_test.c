@@ -1,6 +1,6 @@
 #include "suite.h"
 
-#include "../../src/cli/cli.h"
+#include "cli/cli.h"
 
 static int answer(void *argument)
 {

@@ -1,4 +1,4 @@
-#include "../../src/cli/chat.h"
+#include "cli/chat.h"
 
 #include "markdown_text.h"
 #include "suite.h"

@@ -1,6 +1,6 @@
 #include "suite.h"
 
-#include "../../src/cli/probe.h"
+#include "cli/probe.h"
 
 static void landlock_and_seccomp_say_yes_or_why_not(void **state)
 {

@@ -13,7 +13,7 @@
 
 #include <belay/json.h>
 
-#include "../../src/proc/parts.h"
+#include "proc/parts.h"
 
 #define WORDS_MAX 48u
 

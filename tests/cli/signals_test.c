@@ -1,4 +1,4 @@
-#include "../../src/cli/signals.h"
+#include "cli/signals.h"
 
 #include <unistd.h>
 

@@ -8,7 +8,7 @@
 
 #include "fibers.h"
 
-#include "../../src/cli/stream.h"
+#include "cli/stream.h"
 
 /* A stream on a pipe of its own, in a loop. */
 struct piped {

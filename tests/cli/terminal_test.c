@@ -1,4 +1,4 @@
-#include "chat.h"
+#include "cli/chat.h"
 #include "fibers.h"
 #include "suite.h"
 

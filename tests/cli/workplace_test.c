@@ -1,4 +1,4 @@
-#include "../../src/cli/workplace.h"
+#include "cli/workplace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/cli/mcp.h"
+#include "cli/mcp.h"
 #include "fibers.h"
 #include "guest.h"
 

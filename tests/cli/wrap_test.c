@@ -1,4 +1,4 @@
-#include "../../src/cli/chat.h"
+#include "cli/chat.h"
 
 #include "suite.h"
 

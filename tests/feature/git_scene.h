@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/feature/git_parts.h"
+#include "feature/git_parts.h"
 #include "helpers.h"
 
 #define SCENE_BRANCH "refs/heads/belay/F/A"

@@ -2,7 +2,7 @@
 #ifndef BELAY_TESTS_FEATURE_HELPERS_H
 #define BELAY_TESTS_FEATURE_HELPERS_H
 
-#include "../../src/feature/parts.h"
+#include "feature/parts.h"
 #include "fibers.h"
 #include "suite.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../src/feature/report.h"
+#include "feature/report.h"
 
 /* ---- Records, and a view of them ------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-#include "../../src/fiber/timer.h"
+#include "fiber/timer.h"
 
 #include <time.h>
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../src/serve/acp.h"
+#include "serve/acp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

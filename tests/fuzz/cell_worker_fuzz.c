@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../src/cell/host.h"
-#include "../../src/cell/worker/protocol.h"
+#include "cell/host.h"
+#include "cell/worker/protocol.h"
 #include "guard_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
 #ifndef BELAY_TESTS_DECODER_FUZZ_H
 #define BELAY_TESTS_DECODER_FUZZ_H
 
-#include "../../src/model/provider.h"
+#include "model/provider.h"
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../src/serve/mcp_http.h"
-#include "../../src/wire/server.h"
+#include "serve/mcp_http.h"
+#include "wire/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

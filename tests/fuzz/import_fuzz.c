@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "../../src/store/parts.h"
 #include "guard_page.h"
+#include "store/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* A command for a shell: taking it apart, guarding, searching and making a pattern of it may
  * neither crash nor read outside of it; and a pattern that is made for a command allows that
  * command. */
-#include "../../src/tool/parts.h"
+#include "tool/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

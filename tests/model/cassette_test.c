@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/model/cassette.h"
+#include "model/cassette.h"
 #include "recorder.h"
 
 /* A folder of its own for each test. */

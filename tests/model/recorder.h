@@ -4,8 +4,8 @@
 
 #include <belay/model.h>
 
-#include "../../src/model/provider.h"
 #include "fibers.h"
+#include "model/provider.h"
 
 struct recorder {
     struct bl_sink sink;

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
-#include "../../src/proc/warden/warden.h"
 #include "helpers.h"
+#include "proc/parts.h"
+#include "proc/warden/warden.h"
 
 #define EMPTY_MS 10000.0
 

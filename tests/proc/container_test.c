@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
-#include "../../src/proc/probe.h"
 #include "filter.h"
+#include "proc/parts.h"
+#include "proc/probe.h"
 
 static void check_located(const char *mounts, const char *membership, bool found,
                           const char *expected)

@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
-#include "../../src/proc/record.h"
 #include "figure.h"
 #include "helpers.h"
+#include "proc/parts.h"
+#include "proc/record.h"
 
 #define REPORT_FD   3
 #define LIMIT_MS    5000.0 /* seen: 2 to 30 */

@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
 #include "../proof/place.h"
 #include "figure.h"
 #include "helpers.h"
+#include "proc/parts.h"
 
 #define ORDINARY_USER  65534
 #define EXIT_NO_ACCESS 125

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/probe.h"
+#include "proc/probe.h"
 
 static int returns_seven(void)
 {

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/probe.h"
+#include "proc/probe.h"
 
 static struct proc_child_end run(struct bl_buffer *output, int limit_ms, const char *script)
 {

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
 #include "helpers.h"
+#include "proc/parts.h"
 
 /* A script in place of a warden: it reports that it has started, sends the message and exits. */
 struct report {

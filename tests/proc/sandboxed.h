@@ -2,7 +2,7 @@
 #ifndef BELAY_TESTS_PROC_SANDBOXED_H
 #define BELAY_TESTS_PROC_SANDBOXED_H
 
-#include "../../src/proc/probe.h"
+#include "proc/probe.h"
 #include "suite.h"
 
 #define LIST(...)    ((const char *const[]){__VA_ARGS__, NULL})

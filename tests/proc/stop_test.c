@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
 #include "figure.h"
 #include "helpers.h"
+#include "proc/parts.h"
 
 /* Promised after the stop, or after the grace where it must be waited out (03, "What must hold").
  */

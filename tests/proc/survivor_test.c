@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
 #include "../proof/place.h"
 #include "helpers.h"
+#include "proc/parts.h"
 
 #define EXIT_NO_ACCESS 125
 #define AWAIT_MS       30000.0

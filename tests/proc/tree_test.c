@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/tree.h"
 #include "helpers.h"
+#include "proc/tree.h"
 
 #define CHILD_LIMIT 3
 #define SECOND_US   1000000

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/parts.h"
 #include "helpers.h"
+#include "proc/parts.h"
 
 #define SOON_MS 3000.0
 #define CROWD   50

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/proc/protocol.h"
 #include "place.h"
+#include "proc/protocol.h"
 
 #define COPIED_MAX     64
 #define ANCESTORS_MAX  4

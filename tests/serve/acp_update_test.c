@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../src/serve/acp.h"
 #include "fibers.h"
+#include "serve/acp.h"
 
 #define MS BL_NS_PER_MS
 

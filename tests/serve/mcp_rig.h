@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../src/serve/mcp_core.h"
 #include "fibers.h"
+#include "serve/mcp_core.h"
 
 #define MS BL_NS_PER_MS
 #define NOW_META                                                                                   \

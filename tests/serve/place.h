@@ -5,9 +5,9 @@
 
 #include <sys/types.h>
 
-#include "../../src/serve/parts.h"
-#include "../../src/serve/request.h"
 #include "fibers.h"
+#include "serve/parts.h"
+#include "serve/request.h"
 
 #define MS BL_NS_PER_MS
 

@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-#include "../../src/store/sqlite.h"
 #include "fibers.h"
+#include "store/sqlite.h"
 
 #define MS BL_NS_PER_MS
 

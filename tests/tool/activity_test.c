@@ -1,5 +1,5 @@
-#include "../../src/tool/parts.h"
 #include "fibers.h"
+#include "tool/parts.h"
 
 #include <stdio.h>
 

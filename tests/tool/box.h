@@ -2,8 +2,8 @@
 #ifndef BELAY_TESTS_TOOL_BOX_H
 #define BELAY_TESTS_TOOL_BOX_H
 
-#include "../../src/tool/parts.h"
 #include "../proc/helpers.h"
+#include "tool/parts.h"
 
 struct box {
     char workspace[64];

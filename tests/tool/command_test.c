@@ -1,7 +1,7 @@
 #include <stdio.h>
 
-#include "../../src/tool/parts.h"
 #include "suite.h"
+#include "tool/parts.h"
 
 /* Parts, joined by " / "; "complex" in front where it is. */
 static void assert_splits(const char *command, const char *expected)

@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/tool/parts.h"
 #include "suite.h"
+#include "tool/parts.h"
 
 #define COMMAND_SIZE 512u
 #define OUTPUT_SIZE  4096u

@@ -2,8 +2,8 @@
 #ifndef BELAY_TESTS_TOOL_FILES_H
 #define BELAY_TESTS_TOOL_FILES_H
 
-#include "../../src/tool/parts.h"
 #include "fibers.h"
+#include "tool/parts.h"
 
 struct files {
     struct bl_toolbox toolbox; /* as much of one as these tools look at */

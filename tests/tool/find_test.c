@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/tool/search.h"
 #include "files.h"
+#include "tool/search.h"
 
 /* ---- Wildcards ------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-#include "../../src/tool/parts.h"
 #include "suite.h"
+#include "tool/parts.h"
 
 static bool fits(const char *glob, const char *text)
 {

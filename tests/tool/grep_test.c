@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/tool/search.h"
 #include "files.h"
+#include "tool/search.h"
 
 /* ---- One file -------------------------------------------------------------------------------- */
 

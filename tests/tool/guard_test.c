@@ -1,7 +1,7 @@
 #include <stdio.h>
 
-#include "../../src/tool/parts.h"
 #include "suite.h"
+#include "tool/parts.h"
 
 /* Whether a rule `bash(PATTERN)` allows it, and why not. */
 static bool allows(const char *pattern, const char *command, char reason[256])

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/tool/search.h"
 #include "suite.h"
+#include "tool/search.h"
 
 /* ---- A tree ---------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-#include "../../src/tool/mcp.h"
 #include "suite.h"
+#include "tool/mcp.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef BELAY_TESTS_TOOL_MCP_HOUSE_H
 #define BELAY_TESTS_TOOL_MCP_HOUSE_H
 
-#include "../../src/tool/mcp.h"
 #include "box.h"
+#include "tool/mcp.h"
 
 #define SOON_MS 2000.0
 /* Short, for there are many tests; some have the one that is usual. */

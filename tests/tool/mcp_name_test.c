@@ -1,5 +1,5 @@
-#include "../../src/tool/mcp.h"
 #include "suite.h"
+#include "tool/mcp.h"
 
 static bool is_taken_by_models(const char *name)
 {

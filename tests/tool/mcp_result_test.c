@@ -1,5 +1,5 @@
-#include "../../src/tool/mcp.h"
 #include "suite.h"
+#include "tool/mcp.h"
 
 #define PART(members)   "{\"content\":[{" members "}]}"
 #define TWICE(one, two) "{\"content\":[{" one "},{" two "}]}"

@@ -1,5 +1,5 @@
-#include "../../src/tool/parts.h"
 #include "suite.h"
+#include "tool/parts.h"
 
 static void whole_texts_pass_and_broken_bytes_are_replaced(void **state)
 {

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../../src/tool/parts.h"
 #include "suite.h"
+#include "tool/parts.h"
 
 #define ASK   BL_PERMISSION_ASK
 #define AUTO  BL_PERMISSION_AUTO

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/tool/search.h"
 #include "files.h"
+#include "tool/search.h"
 
 /* ---- A tree, and what is met in it ----------------------------------------------------------- */
 

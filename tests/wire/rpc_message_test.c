@@ -1,7 +1,7 @@
 #include <stdio.h>
 
-#include "../../src/wire/rpc_parts.h"
 #include "suite.h"
+#include "wire/rpc_parts.h"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 

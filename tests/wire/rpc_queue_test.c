@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../src/wire/rpc_parts.h"
 #include "fibers.h"
+#include "wire/rpc_parts.h"
 
 #define IN_LOOP(test, main)                                                                        \
     static void test(void **state)                                                                 \

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../protocol.h"
-#include "../record.h"
-#include "../tree.h"
+#include "proc/protocol.h"
+#include "proc/record.h"
+#include "proc/tree.h"
 
 /* ---- main.c: belay's end ---- */
 
