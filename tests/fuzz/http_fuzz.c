@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "serve/mcp_http.h"
-#include "wire/server.h"
+#include "wire/http/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

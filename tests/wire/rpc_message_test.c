@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "suite.h"
-#include "wire/rpc_parts.h"
+#include "wire/rpc/rpc.h"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 

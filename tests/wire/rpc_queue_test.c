@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fibers.h"
-#include "wire/rpc_parts.h"
+#include "wire/rpc/rpc.h"
 
 #define IN_LOOP(test, main)                                                                        \
     static void test(void **state)                                                                 \

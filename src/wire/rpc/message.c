@@ -1,4 +1,4 @@
-#include "rpc_parts.h"
+#include "rpc.h"
 
 /* What a line that came in pieces may leave behind: one long line must not hold its memory for the
  * rest of the connection. */

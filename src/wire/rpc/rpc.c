@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rpc_parts.h"
+#include "rpc.h"
 
 #define CHUNK_SIZE ((size_t)64 * 1024)
 /* What a long message may leave behind. */

@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "rpc_parts.h"
+#include "rpc.h"
 
 /* ---- What the peer asks ---------------------------------------------------------------------- */
 

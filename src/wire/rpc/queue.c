@@ -12,7 +12,7 @@
 
 #include <belay/wire.h>
 
-#include "rpc_parts.h"
+#include "rpc.h"
 
 #define PARTS_MAX 32
 /* A block that has so much takes no further message. */
