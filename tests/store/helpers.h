@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "fibers.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 
 #define MS BL_NS_PER_MS
 

@@ -5,7 +5,7 @@
 
 #include <sqlite3.h>
 
-#include "parts.h"
+#include "store/parts.h"
 
 /* "Bely": what says in the file's header that it is ours. */
 #define SQLITE_APPLICATION_ID 0x42656c79
