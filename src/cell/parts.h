@@ -5,7 +5,7 @@
 #include <belay/cell.h>
 #include <belay/wire.h>
 
-#include "codec.h"
+#include "cell/codec/codec.h"
 
 /* ---- fault.c: what tests have go wrong ------------------------------------------------------- */
 

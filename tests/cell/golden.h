@@ -4,7 +4,7 @@
 
 #include "suite.h"
 
-#include "cell/codec.h"
+#include "cell/codec/codec.h"
 
 #define GOLDEN_FILES_MAX 200u
 #define GOLDEN_TEXT_MAX  ((size_t)1 << 20)

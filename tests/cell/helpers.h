@@ -3,7 +3,7 @@
 #ifndef BELAY_TESTS_CELL_HELPERS_H
 #define BELAY_TESTS_CELL_HELPERS_H
 
-#include "cell/host.h"
+#include "cell/host/host.h"
 #include "fibers.h"
 #include "figure.h"
 

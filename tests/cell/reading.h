@@ -4,7 +4,7 @@
 
 #include "suite.h"
 
-#include "cell/codec.h"
+#include "cell/codec/codec.h"
 
 struct reading {
     struct bl_arena arena;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cell/host.h"
+#include "cell/host/host.h"
 #include "figure.h"
 #include "wire_client.h"
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cell/host.h"
+#include "cell/host/host.h"
 
 #define PATIENCE_NS (30 * BL_NS_PER_S)
 

@@ -4,7 +4,7 @@
 #ifndef BELAY_TESTS_CELL_WIRE_CLIENT_H
 #define BELAY_TESTS_CELL_WIRE_CLIENT_H
 
-#include "cell/server.h"
+#include "cell/server/server.h"
 #include "fibers.h"
 
 #define MS BL_NS_PER_MS

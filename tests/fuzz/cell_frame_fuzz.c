@@ -6,7 +6,7 @@
 
 #include <belay/wire.h>
 
-#include "cell/codec.h"
+#include "cell/codec/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

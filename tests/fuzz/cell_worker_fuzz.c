@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cell/host.h"
+#include "cell/host/host.h"
 #include "cell/worker/protocol.h"
 #include "guard_page.h"
 

@@ -1,7 +1,7 @@
 /* Outcomes: what operations answer, written and read. */
 #include <stdio.h>
 
-#include "codec_check.h"
+#include "check.h"
 
 /* CELL_ERROR: bytes of its texts. */
 #define ERROR_NAME_MAX 256u

@@ -16,7 +16,7 @@
 #ifndef BELAY_CELL_SERVER_H
 #define BELAY_CELL_SERVER_H
 
-#include "parts.h"
+#include "cell/parts.h"
 
 /* How long the other side may take: for its hello, between two bytes of one frame, and to take what
  * is left to be said at the end. Less only in tests. */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codec_check.h"
+#include "check.h"
 
 static void put_key(struct bl_json_writer *writer, const char *key)
 {

@@ -1,7 +1,7 @@
 /* Sessions that connections have opened, and how long they live alone. */
 #include <inttypes.h>
 
-#include "host.h"
+#include "cell/host/host.h"
 #include "server.h"
 
 /* Nothing here takes as long. */

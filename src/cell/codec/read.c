@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "codec_check.h"
+#include "check.h"
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 

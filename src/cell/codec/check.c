@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "codec_check.h"
+#include "check.h"
 
 #define SHOWN_MAX 40u /* bytes of a text that a message quotes */
 

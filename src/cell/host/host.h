@@ -17,7 +17,7 @@
 #ifndef BELAY_CELL_HOST_H
 #define BELAY_CELL_HOST_H
 
-#include "parts.h"
+#include "cell/parts.h"
 
 #define CELL_READ_SIZE ((size_t)64 * 1024)
 

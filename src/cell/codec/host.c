@@ -1,7 +1,7 @@
 /* The table of all frames, and those of a host, read. */
 #include <stdio.h>
 
-#include "codec_check.h"
+#include "check.h"
 
 #define INTEGER_MAX CELL_REQUEST_MAX
 #define CLIENT_MAX  256u /* bytes of a client's name */
