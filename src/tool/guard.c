@@ -10,7 +10,7 @@
  * alone: then the user wrote that very command. */
 #include <ctype.h>
 
-#include "shell.h"
+#include "tool/builtin/shell.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 

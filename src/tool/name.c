@@ -2,7 +2,7 @@
  * nobody would notice: it is an error. */
 #include <ctype.h>
 
-#include "mcp.h"
+#include "tool/mcp/mcp.h"
 
 /* What rules name besides the toolbox's tools. */
 static const struct name_entry {

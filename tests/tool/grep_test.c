@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "tool/search.h"
+#include "tool/builtin/search.h"
 
 /* ---- One file -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "tool/search.h"
+#include "tool/builtin/search.h"
 
 /* ---- A tree ---------------------------------------------------------------------------------- */
 

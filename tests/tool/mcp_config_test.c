@@ -1,5 +1,5 @@
 #include "suite.h"
-#include "tool/mcp.h"
+#include "tool/mcp/mcp.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define BELAY_TESTS_TOOL_MCP_HOUSE_H
 
 #include "box.h"
-#include "tool/mcp.h"
+#include "tool/mcp/mcp.h"
 
 #define SOON_MS 2000.0
 /* Short, for there are many tests; some have the one that is usual. */

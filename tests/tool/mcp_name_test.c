@@ -1,5 +1,5 @@
 #include "suite.h"
-#include "tool/mcp.h"
+#include "tool/mcp/mcp.h"
 
 static bool is_taken_by_models(const char *name)
 {

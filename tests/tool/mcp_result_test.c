@@ -1,5 +1,5 @@
 #include "suite.h"
-#include "tool/mcp.h"
+#include "tool/mcp/mcp.h"
 
 #define PART(members)   "{\"content\":[{" members "}]}"
 #define TWICE(one, two) "{\"content\":[{" one "},{" two "}]}"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "tool/search.h"
+#include "tool/builtin/search.h"
 
 /* ---- A tree, and what is met in it ----------------------------------------------------------- */
 

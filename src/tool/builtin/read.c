@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 #define PIECE_SIZE      ((size_t)256 * 1024)
 #define HEAD_SIZE       ((size_t)8192) /* tells text from other files */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 /* A command is one argument of a program, and the system takes none longer than 128 KiB. */
 #define COMMAND_MAX ((size_t)120 * 1000)

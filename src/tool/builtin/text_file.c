@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 /* How long a thread has to see a stop, before it is left behind. */
 #define STOP_NS    (200 * BL_NS_PER_MS)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 #define ENTRIES_MAX ((size_t)1000)
 /* Names of one folder that are sorted; more are only counted. */

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 #define JOBS_MAX      32u /* at once */
 #define JOBS_KEPT_MAX 64u /* that have ended */

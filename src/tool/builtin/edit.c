@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 #define SIZE_MAX_OF_FILE ((size_t)32 * 1024 * 1024)
 #define PLACES_MAX       ((size_t)20) /* that are told of */

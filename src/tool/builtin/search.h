@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 /* ---- Wildcards ------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 struct mark {
     const char *status;

@@ -3,7 +3,7 @@
 #ifndef BELAY_TOOL_SHELL_H
 #define BELAY_TOOL_SHELL_H
 
-#include "parts.h"
+#include "tool/parts.h"
 
 bool shell_is_blank(char byte);
 bool shell_is_name(char byte);

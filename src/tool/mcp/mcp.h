@@ -9,7 +9,7 @@
 #include <belay/rpc.h>
 #include <belay/wire.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 #define MCP_MODERN "2026-07-28"
 #define MCP_LEGACY "2025-11-25"

@@ -1,4 +1,4 @@
-#include "parts.h"
+#include "tool/parts.h"
 
 struct write_job {
     struct file_job file;

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "parts.h"
+#include "tool/parts.h"
 
 #define LINES_SHOWN 8u
 /* Pairs of bytes that a line has, as bits by their hash. */

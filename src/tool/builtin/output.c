@@ -1,4 +1,4 @@
-#include "parts.h"
+#include "tool/parts.h"
 
 static const struct bl_text replacement = BL_TEXT("\xEF\xBF\xBD");
 
