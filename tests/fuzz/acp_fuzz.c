@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "serve/acp.h"
+#include "serve/acp/acp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "serve/mcp_http.h"
+#include "serve/mcp/http.h"
 #include "wire/http/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

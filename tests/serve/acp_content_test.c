@@ -1,5 +1,5 @@
 /* What a prompt holds, block by block; and what is wrong with one, by its path. */
-#include "serve/acp.h"
+#include "serve/acp/acp.h"
 #include "suite.h"
 
 struct read {

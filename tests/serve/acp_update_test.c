@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "fibers.h"
-#include "serve/acp.h"
+#include "serve/acp/acp.h"
 
 #define MS BL_NS_PER_MS
 

@@ -4,8 +4,8 @@
 #define BELAY_TESTS_SERVE_BOOTH_H
 
 #include "../wire/guest.h"
-#include "serve/mcp_core.h"
-#include "serve/mcp_http.h"
+#include "serve/mcp/core.h"
+#include "serve/mcp/http.h"
 
 #define BOOTH_TOKEN  "3f1c0f6a7be5d1f7c36a0c2b9a4be1de51e0b6a3f2a79c8d7a6c1b0e2f3d4c5b"
 #define BOOTH_BEARER "Authorization: Bearer " BOOTH_TOKEN "\r\n"

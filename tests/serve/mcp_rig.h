@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "fibers.h"
-#include "serve/mcp_core.h"
+#include "serve/mcp/core.h"
 
 #define MS BL_NS_PER_MS
 #define NOW_META                                                                                   \

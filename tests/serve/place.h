@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 #include "fibers.h"
+#include "serve/control/request.h"
 #include "serve/parts.h"
-#include "serve/request.h"
 
 #define MS BL_NS_PER_MS
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/mcp_core.h"
+#include "serve/mcp/core.h"
 
 #define ANYTHING "{\"type\":\"object\",\"properties\":{}}"
 /* One red pixel; eight bytes of silence. */

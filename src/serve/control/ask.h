@@ -2,7 +2,7 @@
 #ifndef BELAY_SERVE_ASK_H
 #define BELAY_SERVE_ASK_H
 
-#include "parts.h"
+#include "serve/parts.h"
 
 /* One process that is asked. In the arena of the asker, like its answer. */
 struct question {

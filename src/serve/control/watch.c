@@ -6,7 +6,7 @@
  * after the client. */
 #include <string.h>
 
-#include "parts.h"
+#include "serve/parts.h"
 
 #define EVENT_MAX ((size_t)16 << 20)
 /* What waits for one who watches, at most. */

@@ -1,5 +1,5 @@
 /* MCP on standard streams: one client, from its first line to its last. */
-#include "mcp_core.h"
+#include "core.h"
 
 #define LINGER_NS (200 * BL_NS_PER_MS)
 #define ORIGIN    "mcp"

@@ -2,7 +2,7 @@
  * what a result has around it. */
 #include <stdio.h>
 
-#include "mcp_core.h"
+#include "core.h"
 
 #define META_VERSION      BL_TEXT("io.modelcontextprotocol/protocolVersion")
 #define META_CAPABILITIES BL_TEXT("io.modelcontextprotocol/clientCapabilities")

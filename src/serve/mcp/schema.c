@@ -2,7 +2,7 @@
  * them before anything of it is begun. */
 #include <stdio.h>
 
-#include "mcp_core.h"
+#include "core.h"
 
 #define CELL_ID "{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,64}$\"}"
 #define YIELD_TIME                                                                                 \

@@ -6,7 +6,7 @@
  * and its answer's connection is its life; without, it belongs to a session. */
 #include <stdio.h>
 
-#include "mcp_http.h"
+#include "http.h"
 
 #define VERSION_KEY       BL_TEXT("io.modelcontextprotocol/protocolVersion")
 #define VERSION_PATH      BL_TEXT("{\"path\":\"/_meta/io.modelcontextprotocol~1protocolVersion\"}")

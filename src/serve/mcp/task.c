@@ -2,7 +2,7 @@
  * what is told is what the store has, so that a later process tells the same. */
 #include <stdio.h>
 
-#include "mcp_core.h"
+#include "core.h"
 
 #define TASK_ORIGIN "tasks/cancel"
 #define TRIES_MAX   5u

@@ -2,8 +2,8 @@
  * asks again, in whichever process, gets the same bytes. */
 #include <stdio.h>
 
-#include "mcp_core.h"
-#include "parts.h"
+#include "core.h"
+#include "serve/parts.h"
 
 /* What has ended in another process is in the store a moment later. */
 #define ELSEWHERE_NS_MAX (5 * BL_NS_PER_S)

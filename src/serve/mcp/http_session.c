@@ -7,7 +7,7 @@
  * says that it has ended. */
 #include <stdio.h>
 
-#include "mcp_http.h"
+#include "http.h"
 
 #define REPLY_MAX ((size_t)256 << 20)
 

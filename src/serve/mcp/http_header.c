@@ -1,6 +1,6 @@
 #include <strings.h>
 
-#include "mcp_http.h"
+#include "http.h"
 
 static bool equal_caseless(struct bl_text a, struct bl_text b)
 {

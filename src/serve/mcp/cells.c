@@ -1,6 +1,6 @@
 /* The host of all cells of a process: one session of it, made with the first of them, and the tools
  * that they call. */
-#include "mcp_core.h"
+#include "core.h"
 
 #define OPEN_NS_MAX (60 * BL_NS_PER_S)
 

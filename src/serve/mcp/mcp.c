@@ -5,7 +5,7 @@
  * attends to it: hands its stops down, tells of progress, and answers. So a call can become a task,
  * which lives on without its request, and a stop is asked for where its receipt is made, with the
  * reason of whoever asked. */
-#include "mcp_core.h"
+#include "core.h"
 
 /* ---- Works ----------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "mcp_http.h"
+#include "http.h"
 
 #define KEEP_ALIVE_NS (15 * BL_NS_PER_S)
 #define RETRY_MS      1000

@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "parts.h"
+#include "serve/parts.h"
 
 static struct bl_text member(const struct bl_json *activity, const char *key)
 {

@@ -10,7 +10,7 @@
  * front of the rest. */
 #include <stdio.h>
 
-#include "mcp_core.h"
+#include "core.h"
 
 #define TASK_YIELD_MS (BL_CELL_DEADLINE_MS_MAX + 60000u)
 #define TERMINATE_ID  "mcp"

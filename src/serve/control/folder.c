@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "serve/parts.h"
 
 #define FOLDER "control"
 

@@ -2,7 +2,7 @@
 #ifndef BELAY_SERVE_REQUEST_H
 #define BELAY_SERVE_REQUEST_H
 
-#include "parts.h"
+#include "serve/parts.h"
 
 #define SERVE_OFFERS_MAX 16
 

@@ -1,5 +1,5 @@
 /* The tool `run`: an agent in a workplace of its own. */
-#include "mcp_core.h"
+#include "core.h"
 
 struct mcp_run {
     struct mcp_work work;
