@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "proc/probe.h"
 #include "sandbox.h"
 
 static const char *const base_view[] = {

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "probe.h"
+#include "proc/probe.h"
 #include "sandbox.h"
 
 #define OUTPUT_MAX 512u
