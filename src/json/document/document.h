@@ -2,7 +2,7 @@
 #ifndef BELAY_JSON_DOCUMENT_H
 #define BELAY_JSON_DOCUMENT_H
 
-#include "parts.h"
+#include "json/parts.h"
 
 /* The tags of YAML's core, and how a scalar without one came. */
 enum document_tag {

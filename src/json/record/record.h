@@ -4,7 +4,7 @@
 
 #include <belay/record.h>
 
-#include "parts.h"
+#include "json/parts.h"
 
 #define RECORD_MEMBERS_MAX 128u /* of one record, those of its kind included */
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "parts.h"
+#include "json/parts.h"
 
 struct compiler {
     struct bl_json_schema *schema;

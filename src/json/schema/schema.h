@@ -4,7 +4,7 @@
 #ifndef BELAY_JSON_SCHEMA_H
 #define BELAY_JSON_SCHEMA_H
 
-#include "parts.h"
+#include "json/parts.h"
 
 #define SCHEMA_NODES_MAX   20000u
 #define SCHEMA_ANCHORS_MAX 1000u
