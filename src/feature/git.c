@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "verdict.h"
+#include "feature/verdict/verdict.h"
 
 #define OPERATION      "open the repository"
 #define MAJOR_MIN      2

@@ -19,10 +19,10 @@
 #ifndef BELAY_FEATURE_PARTS_H
 #define BELAY_FEATURE_PARTS_H
 
+#include "feature/seat/seat.h"
+#include "feature/verdict/verdict.h"
+#include "feature/verdict/verify.h"
 #include "git.h"
-#include "seat.h"
-#include "verdict.h"
-#include "verify.h"
 
 #define FEATURE_REF_SIZE    256
 #define FEATURE_SHIELD_NS   (30 * BL_NS_PER_S) /* for what must be written after a stop */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "feature/report.h"
+#include "feature/report/report.h"
 
 /* What nobody should put into a name, as JSON text. */
 #define HOSTILE    "<script>alert(1)</script>\\\"'&<img src=x onerror=y>\\u001b[31m\\u202e\\u0000"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "feature/report.h"
+#include "feature/report/report.h"
 
 /* ---- Records, and a view of them ------------------------------------------------------------- */
 

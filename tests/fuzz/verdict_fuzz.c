@@ -1,6 +1,6 @@
 /* What Coaches and Players print: it must not crash, leak or hang; what is refused says why in a
  * way that can be shown, and what is taken keeps the rules. */
-#include "feature/verdict.h"
+#include "feature/verdict/verdict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

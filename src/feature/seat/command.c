@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define PROMPT_ARGUMENT_MAX ((size_t)120000)
 #define RESULT_MAX          (VERDICT_SIZE_MAX + 1) /* one more is too large, and seen to be */

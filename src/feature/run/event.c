@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define EVENT_MAX ((size_t)16 * 1024 * 1024)
 

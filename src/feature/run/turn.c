@@ -1,5 +1,5 @@
 /* What is on record of a turn, and what a later one takes over from it. */
-#include "parts.h"
+#include "feature/parts.h"
 
 static const char *const state_names[] = {
     [TURN_PHASE_NONE] = NULL,       [TURN_PHASE_RUNNING] = "running",

@@ -8,7 +8,7 @@
  * because the task's fiber has used some of its. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define OPERATION       "start an agent"
 #define TOOL_INPUT_SHOW ((size_t)400)

@@ -1,7 +1,7 @@
 /* A task's row: written as one JSON object, and read again by whoever goes on with it. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 static const char *const phase_names[] = {
 #define PHASE_NAME(name, text) text,

@@ -2,7 +2,7 @@
 #ifndef BELAY_FEATURE_SEAT_H
 #define BELAY_FEATURE_SEAT_H
 
-#include "verdict.h"
+#include "feature/verdict/verdict.h"
 
 #define SEAT_OUTPUT_MAX ((size_t)1 << 20) /* of what it printed that is kept */
 

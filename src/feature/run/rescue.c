@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define INTENT_MAX ((size_t)1 << 20)
 

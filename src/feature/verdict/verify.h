@@ -3,8 +3,8 @@
 #ifndef BELAY_FEATURE_VERIFY_H
 #define BELAY_FEATURE_VERIFY_H
 
-#include "git.h"
-#include "seat.h"
+#include "feature/git.h"
+#include "feature/seat/seat.h"
 
 enum verify_value {
     VERIFY_NONE, /* no commands are declared */

@@ -1,7 +1,7 @@
 /* A run of a feature, from its first wave to its end. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define RECEIPT_MAX ((size_t)16 * 1024 * 1024)
 #define WARNED_MAX  ((size_t)64 * 1024)

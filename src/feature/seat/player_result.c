@@ -4,7 +4,7 @@
 
 #include <belay/value.h>
 
-#include "verdict.h"
+#include "feature/verdict/verdict.h"
 
 #define LIST_MAX   10000u /* entries of a list in a result */
 #define CLAIMS_MAX 100u   /* issues of claims that do not hold */

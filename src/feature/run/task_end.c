@@ -2,7 +2,7 @@
  * go into the store in one transaction, and everybody else reads that. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define CHECKPOINT_MAX ((size_t)2 * 1024 * 1024)
 #define RECEIPT_MAX    ((size_t)4 * 1024 * 1024)

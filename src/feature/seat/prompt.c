@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define PROMPT_MAX      ((size_t)64 * 1024 * 1024)
 #define PLAYER_TEXT_MAX ((size_t)32 * 1024) /* of what a Player said, for its Coach */

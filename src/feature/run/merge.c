@@ -5,7 +5,7 @@
  * was to be, and finishes the rows or repeats the step. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 struct merge_step {
     struct feature_task *task;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 #include "report.h"
 
 #define WAVES_MAX   1000u /* numbers above are nobody's */

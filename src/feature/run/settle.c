@@ -2,7 +2,7 @@
  * Whoever finds it does this: the next run, or whoever only looks. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
                      const struct git_state *state)

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define TAKE_OVER_NS   (10 * BL_NS_PER_S)
 #define TAKE_OVER_STEP (10 * BL_NS_PER_MS)

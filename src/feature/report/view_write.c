@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 #include "report.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)

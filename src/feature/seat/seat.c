@@ -1,4 +1,4 @@
-#include "parts.h"
+#include "feature/parts.h"
 
 void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl_config *config,
                      const struct bl_settings *settings, const char *repository,

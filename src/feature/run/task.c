@@ -4,7 +4,7 @@
  *                         ^---- feedback ----'                                                   */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 void task_stage_open(struct task_stage *stage, struct bl_scope *parent, const char *id)
 {

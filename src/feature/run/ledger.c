@@ -4,7 +4,7 @@
  * transaction, and the journal has the order in which things happened. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define RECORD_MAX ((size_t)16 * 1024 * 1024)
 

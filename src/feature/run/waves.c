@@ -2,7 +2,7 @@
  * next before all of that is over. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 /* ---- What stands before a task --------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* Cleaning up after a feature: what is merged, clean, and nobody's any more. */
-#include "git_parts.h"
+#include "feature/git_parts.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 void feature_branch(const struct bl_feature *feature, const char *task, char out[FEATURE_REF_SIZE])
 {

@@ -1,7 +1,7 @@
 /* What others may ask of a run: stop a part or all of it, hold it, give a task more time. */
 #include <stdio.h>
 
-#include "parts.h"
+#include "feature/parts.h"
 
 struct feature_task *feature_task_find(struct bl_feature *feature, struct bl_text id)
 {

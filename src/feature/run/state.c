@@ -1,4 +1,4 @@
-#include "parts.h"
+#include "feature/parts.h"
 
 static const char *const state_names[] = {
 #define STATE_NAME(name, text) [name] = (text),

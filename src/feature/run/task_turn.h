@@ -2,7 +2,7 @@
 #ifndef BELAY_FEATURE_TASK_TURN_H
 #define BELAY_FEATURE_TASK_TURN_H
 
-#include "parts.h"
+#include "feature/parts.h"
 
 #define PROMPT_TEXT_MAX ((size_t)64 * 1024) /* of a Player's words that others are shown */
 
