@@ -1,4 +1,4 @@
-#include "config.h"
+#include "model/config/config.h"
 
 /* ---- The table that is built in -------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model/cassette.h"
+#include "model/script/cassette.h"
 
 #define SECRET "sk-fuzz-\"\\0123"
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "model/cassette.h"
+#include "model/script/cassette.h"
 #include "recorder.h"
 
 /* A folder of its own for each test. */

@@ -3,7 +3,7 @@
 #ifndef BELAY_TESTS_CONFIGURED_H
 #define BELAY_TESTS_CONFIGURED_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "recorder.h"
 
 /* Setup and teardown of a test. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "model/script_serve.h"
+#include "model/script/serve.h"
 #include "recorder.h"
 
 /* A clock that stands still, so that every byte is known. */

@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "model/script_serve.h"
+#include "model/script/serve.h"
 #include "recorder.h"
 
 static struct bl_arena arena;

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model/script_serve.h"
+#include "model/script/serve.h"
 #include "recorder.h"
 
 #define LONG_NS  (30 * BL_NS_PER_S)

@@ -3,7 +3,7 @@
 #ifndef BELAY_MODEL_OPENAI_H
 #define BELAY_MODEL_OPENAI_H
 
-#include "provider.h"
+#include "model/provider.h"
 
 /* ---- Shared by both (openai.c) --------------------------------------------------------------- */
 

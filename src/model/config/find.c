@@ -12,8 +12,8 @@
  *   -           a/b            as below   a/b       when there is none
  *   r           a/b            r          a/b
  */
-#include "cassette.h"
 #include "config.h"
+#include "model/script/cassette.h"
 
 #define FIND "find the provider"
 

@@ -1,5 +1,5 @@
 /* The events of three formats; the fourth has a file of its own. */
-#include "script_serve.h"
+#include "serve.h"
 
 #include <stdio.h>
 

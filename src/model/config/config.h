@@ -5,7 +5,7 @@
 #ifndef BELAY_MODEL_CONFIG_H
 #define BELAY_MODEL_CONFIG_H
 
-#include "provider.h"
+#include "model/provider.h"
 #include <belay/value.h>
 
 #define CONFIG_OPERATION "read the configuration"

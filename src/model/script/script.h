@@ -2,7 +2,7 @@
 #ifndef BELAY_MODEL_SCRIPT_H
 #define BELAY_MODEL_SCRIPT_H
 
-#include "parts.h"
+#include "model/parts.h"
 #include <belay/value.h>
 
 #define SCRIPT_SIZE_MAX  (16u << 20)

@@ -7,7 +7,7 @@
 #ifndef BELAY_MODEL_CASSETTE_H
 #define BELAY_MODEL_CASSETTE_H
 
-#include "provider.h"
+#include "model/provider.h"
 
 #define CASSETTE_SIZE_MAX ((size_t)256 * 1024 * 1024)
 #define CASSETTE_REMOVED  "[removed]"

@@ -2,7 +2,7 @@
 #ifndef BELAY_MODEL_SCRIPT_SERVE_H
 #define BELAY_MODEL_SCRIPT_SERVE_H
 
-#include "parts.h"
+#include "model/parts.h"
 
 /* ---- What a client is refused with ----------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "script_serve.h"
+#include "serve.h"
 
 #define TOKENS_MAX ((int64_t)1 << 40)
 #define PLACE_SIZE sizeof(((struct script_problem *)NULL)->param)

@@ -2,7 +2,7 @@
 #ifndef BELAY_MODEL_ANTHROPIC_H
 #define BELAY_MODEL_ANTHROPIC_H
 
-#include "provider.h"
+#include "model/provider.h"
 
 int anthropic_feed(struct model_decoder *decoder, struct bl_text event_name,
                    const struct bl_json *data);

@@ -4,7 +4,7 @@
  * are used up, how often those that fail have failed, and the next id of a call. Everything else is
  * decided by the script, the request and the player's seed, so that a run on virtual time can be
  * played again. */
-#include "parts.h"
+#include "model/parts.h"
 
 #include <stdio.h>
 

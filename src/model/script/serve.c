@@ -9,7 +9,7 @@
  * tries again. */
 #include <stdio.h>
 
-#include "script_serve.h"
+#include "serve.h"
 
 #define JOURNAL_MAX ((size_t)64 * 1024)
 /* Beyond what anybody reads of headers. */

@@ -4,7 +4,7 @@
  * of blocks, at most one of them open, and each step (begin, open, delta, close, finish) is told to
  * the format, which writes its events. Without a stream only the last step is: the whole answer is
  * then written from the blocks. What one piece makes goes out in one write. */
-#include "script_serve.h"
+#include "serve.h"
 
 #define ANSWER_SIZE_MAX ((size_t)256 * 1024 * 1024)
 

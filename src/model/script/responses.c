@@ -1,7 +1,7 @@
 /* The events of openai-responses. */
 #include <stdio.h>
 
-#include "script_serve.h"
+#include "serve.h"
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
