@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "cli/run/run.h"
 
 const struct cli_command cli_commands[] = {
     {"run", "take a prompt to its end, without a terminal", cli_run_help, RUN_SHORT_OPTIONS,

@@ -1,4 +1,4 @@
-#include "chat.h"
+#include "cli/chat/chat.h"
 
 /* How far back the start of a cluster is looked for in a text that has no ASCII. */
 #define CLUSTER_SEARCH_MAX 4096

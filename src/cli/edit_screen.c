@@ -8,7 +8,7 @@
  *
  * The text that is being written keeps one column free at the right, where the cursor is after a
  * full line. */
-#include "chat.h"
+#include "cli/chat/chat.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #include "cli.h"
-#include "stream.h"
+#include "cli/run/stream.h"
 
 #define ENVELOPE_MAX      ((size_t)64 * 1024 * 1024)
 #define LONG_ENVELOPE_MAX ((size_t)2 * 1024 * 1024 * 1024)

@@ -8,7 +8,7 @@
 
 #include <cmark-gfm.h>
 
-#include "chat.h"
+#include "cli/chat/chat.h"
 
 #define MARKDOWN_LESS '\x01'
 

@@ -1,4 +1,4 @@
-#include "chat.h"
+#include "cli/chat/chat.h"
 
 /* A column is shrunk to this at most, so that words stay words. */
 #define SHRUNK_MIN      8u

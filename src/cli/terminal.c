@@ -8,7 +8,7 @@
  *
  * A process that is not in the foreground leaves the terminal alone: its modes are the shell's by
  * then. */
-#include "chat.h"
+#include "cli/chat/chat.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef BELAY_TESTS_CHAT_EVENTS_H
 #define BELAY_TESTS_CHAT_EVENTS_H
 
-#include "cli/chat.h"
+#include "cli/chat/chat.h"
 
 #include "suite.h"
 

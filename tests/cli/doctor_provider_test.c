@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "cli/doctor_provider.h"
+#include "cli/doctor/provider.h"
 
 static const char config[] =
     "providers: {near: {api: anthropic, base_url: 'ADDRESS', key_env: NEAR_PLACE}}\n"

@@ -6,7 +6,7 @@
 
 #include <belay/json.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 static void its_envelope_fits_its_schema(void **state)
 {

@@ -1,4 +1,4 @@
-#include "cli/chat.h"
+#include "cli/chat/chat.h"
 #include "suite.h"
 
 #include <stdio.h>

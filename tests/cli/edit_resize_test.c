@@ -1,5 +1,5 @@
 /* What is on the screen after many changes of it, of the window too. */
-#include "cli/chat.h"
+#include "cli/chat/chat.h"
 #include "screen.h"
 #include "suite.h"
 

@@ -1,6 +1,6 @@
 /* What is seen of a feature: the table, at several widths on a terminal, lines of events, the
  * beginning and the end. */
-#include "cli/feature.h"
+#include "cli/feature/feature.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The command line of `belay feature`. */
-#include "cli/feature.h"
+#include "cli/feature/feature.h"
 
 #include <stdio.h>
 #include <stdlib.h>

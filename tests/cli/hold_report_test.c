@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "cli/hold.h"
+#include "cli/command/hold.h"
 
 static int code_of(int how, int status, enum bl_stop_reason reason, int number)
 {

@@ -1,4 +1,4 @@
-#include "cli/chat.h"
+#include "cli/chat/chat.h"
 
 #include "markdown_text.h"
 #include "suite.h"

@@ -1,5 +1,5 @@
 /* The token of `belay mcp --http`: which file is believed, and which one is made. */
-#include "cli/mcp.h"
+#include "cli/command/mcp.h"
 
 #include <errno.h>
 #include <stdio.h>

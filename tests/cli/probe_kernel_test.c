@@ -1,6 +1,6 @@
 #include "suite.h"
 
-#include "cli/probe.h"
+#include "cli/doctor/probe.h"
 
 static void landlock_and_seccomp_say_yes_or_why_not(void **state)
 {

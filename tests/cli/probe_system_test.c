@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/probe.h"
+#include "cli/doctor/probe.h"
 
 static void the_system_has_a_name_and_a_size(void **state)
 {

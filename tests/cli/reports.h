@@ -2,7 +2,7 @@
 #ifndef BELAY_TESTS_CLI_REPORTS_H
 #define BELAY_TESTS_CLI_REPORTS_H
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 static inline struct doctor_report report_sample(void)
 {

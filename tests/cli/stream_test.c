@@ -8,7 +8,7 @@
 
 #include "fibers.h"
 
-#include "cli/stream.h"
+#include "cli/run/stream.h"
 
 /* A stream on a pipe of its own, in a loop. */
 struct piped {

@@ -1,4 +1,4 @@
-#include "cli/workplace.h"
+#include "cli/run/workplace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/mcp.h"
+#include "cli/command/mcp.h"
 #include "fibers.h"
 #include "guest.h"
 

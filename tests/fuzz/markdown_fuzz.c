@@ -2,7 +2,7 @@
  * the lines are the same, none is wider than the window, and no escape sequence is in them that is
  * not ours; nothing crashes, leaks or hangs. What is pending is looked at on the way. The text
  * stands right before an unmapped page: the parser is not instrumented. */
-#include "cli/chat.h"
+#include "cli/chat/chat.h"
 #include "guard_page.h"
 
 #define REQUIRE(condition)                                                                         \

@@ -1,0 +1,223 @@
+/* Design notes.
+ *
+ * Signals stop a scope in which one fiber only waits; host, server and control socket run outside
+ * of it, and are then ended one after another, so that every cell has its end on record, and every
+ * client its answer, before the process goes. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include <belay/serve.h>
+
+#include "cell.h"
+#include "cli/run/stream.h"
+#include "cli/signals.h"
+
+#define LINE_MAX_SIZE ((size_t)64 * 1024)
+
+struct serving {
+    struct cli_call *call;
+    const struct cell_options *options;
+    struct bl_scope scope;     /* what stops it ends the host */
+    struct bl_scope patience;  /* with whoever reads standard error */
+    struct bl_scope listening; /* of those: who goes stops nothing */
+    struct cli_signals signals;
+    struct cli_stream remarks;
+    bool heard; /* they are open */
+    struct bl_store *store;
+    struct bl_activities activities;
+    struct bl_cell_host *host;
+    struct bl_cell_server *server;
+    struct bl_error error;
+    int exit_code;
+};
+
+/* ---- What is said ---------------------------------------------------------------------------- */
+
+/* One line on standard error; what comes from clients does not move a terminal's cursor. */
+static void say(void *context, struct bl_text text)
+{
+    struct serving *serving = context;
+    struct bl_buffer line;
+
+    if (!serving->heard)
+        return;
+    bl_buffer_init(&line, LINE_MAX_SIZE);
+    bl_buffer_append(&line, BL_TEXT("belay cell: "));
+    bl_text_show(&line, text, BL_SHOW_LINE);
+    bl_buffer_append_byte(&line, '\n');
+    cli_stream_say(&serving->remarks, bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+/* On standard output, unless that is for frames. Returns the exit code. */
+static int print_listening(struct serving *serving)
+{
+    const char *path = bl_cell_server_path(serving->server);
+    struct bl_json_writer writer;
+    struct bl_buffer line;
+
+    if (serving->options->standard) {
+        say(serving, BL_TEXT("frames on standard input and output"));
+        return CLI_EXIT_OK;
+    }
+    bl_buffer_init(&line, LINE_MAX_SIZE);
+    if (serving->call->format == CLI_FORMAT_TEXT) {
+        bl_buffer_printf(&line, "listening on %s\n", path);
+    } else {
+        bl_json_writer_init(&writer, &line);
+        bl_json_write_object(&writer);
+        bl_json_put_string(&writer, "event", "listening");
+        bl_json_put_string(&writer, "socket", path);
+        bl_json_put_uint64(&writer, "pid", (uint64_t)getpid());
+        bl_json_put_string(&writer, "store", bl_store_where(serving->store));
+        bl_json_write_end(&writer);
+        bl_buffer_append_byte(&line, '\n');
+    }
+    int exit_code = cli_print(serving->call, bl_buffer_text(&line), CLI_EXIT_OK);
+    bl_buffer_done(&line);
+    return exit_code;
+}
+
+/* ---- Serving --------------------------------------------------------------------------------- */
+
+static size_t count_cells(const struct serving *serving)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, &serving->activities.list)
+        count += strcmp(BL_CONTAINER(link, struct bl_activity, link)->kind, "cell") == 0;
+    return count;
+}
+
+static void end_server(struct serving *serving)
+{
+    size_t cells = count_cells(serving);
+    struct bl_stop stop;
+    char line[160];
+
+    bl_scope_stop_read(&serving->scope, &stop);
+    /* Without a stop the only client of the standard streams has gone. */
+    bool stopped = stop.reason != BL_STOP_NONE;
+    enum bl_stop_reason reason = stopped ? stop.reason : BL_STOP_CLIENT_GONE;
+    const char *origin = stopped ? stop.origin : "stdin";
+    bl_cell_server_stop(serving->server, reason, origin);
+    bl_cell_host_stop(serving->host, reason, origin);
+    if (stopped)
+        serving->exit_code =
+            serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
+    snprintf(line, sizeof line, "ended by %s, and with it %zu cell%s", origin, cells,
+             cells == 1 ? "" : "s");
+    say(serving, bl_text_from(line));
+}
+
+static int start_server(struct serving *serving, struct bl_nursery *services)
+{
+    const struct cell_options *options = serving->options;
+    struct bl_cell_host_options host = {.store = serving->store, .eager = true};
+
+    int code = bl_cell_host_start(services, &host, &serving->host, &serving->error);
+    if (code != 0)
+        return code;
+    struct bl_cell_server_options server = {
+        .host = serving->host,
+        .socket = options->socket,
+        .input = options->standard ? STDIN_FILENO : -1,
+        .output = options->standard ? STDOUT_FILENO : -1,
+        .directory = options->directory,
+        .activities = &serving->activities,
+        .log = say,
+        .context = serving,
+    };
+    code = bl_cell_server_start(services, &server, &serving->server, &serving->error);
+    if (code != 0)
+        bl_cell_host_stop(serving->host, BL_STOP_SHUTDOWN, "cell serve");
+    return code;
+}
+
+static int serve_until_stopped(struct serving *serving)
+{
+    struct bl_control *control = NULL;
+    struct bl_nursery services;
+    struct bl_error error = {0};
+
+    bl_activities_init(&serving->activities);
+    bl_nursery_init(&services, bl_scope_current());
+    int code = start_server(serving, &services);
+    if (code == 0) {
+        if (bl_control_start(&services, &serving->activities, &control, &error) != 0) {
+            control = NULL;
+            say(serving, BL_TEXT("`belay ps` and `belay cancel` cannot reach these cells:"));
+            say(serving, bl_text_from(error.message));
+        }
+        serving->exit_code = print_listening(serving);
+        struct bl_scope *outer = bl_scope_enter(&serving->scope);
+        if (serving->exit_code == CLI_EXIT_OK)
+            (void)bl_cell_server_wait(serving->server);
+        bl_scope_enter(outer);
+        end_server(serving);
+    }
+    bl_control_stop(control);
+    bl_nursery_done(&services);
+    return code;
+}
+
+static void nothing(void *context)
+{
+    (void)context;
+}
+
+static void serve(struct serving *serving)
+{
+    struct bl_error *error = &serving->error;
+    int code = cli_signals_start(&serving->signals, &serving->scope, nothing, NULL);
+
+    if (code != 0)
+        bl_error_set(error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
+                     "cannot listen for signals: %s", bl_error_text(code));
+    if (code == 0)
+        code = bl_store_open(serving->options->store, &serving->store, error);
+    if (code == 0)
+        code = serve_until_stopped(serving);
+    bl_store_close(serving->store);
+    if (code != 0)
+        bl_error_set(error, code, BL_KIND_CELL, "serve cells", serving->options->socket,
+                     "cannot serve cells: %s", bl_error_text(code));
+    cli_signals_block(&serving->signals);
+    cli_signals_end(&serving->signals);
+}
+
+static int serve_main(void *argument)
+{
+    struct serving *serving = argument;
+    struct bl_error unheard = {0};
+
+    bl_scope_init(&serving->scope, bl_scope_current());
+    bl_scope_init(&serving->listening, bl_scope_current());
+    bl_scope_init(&serving->patience, bl_scope_current());
+    serving->heard = serving->call->format == CLI_FORMAT_TEXT &&
+                     cli_stream_open(&serving->remarks, STDERR_FILENO, &serving->listening,
+                                     &serving->patience, &unheard) == 0;
+    serve(serving);
+    if (serving->heard) {
+        bl_scope_stop(&serving->patience, BL_STOP_SHUTDOWN, "cell serve");
+        (void)cli_stream_flush(&serving->remarks);
+        cli_stream_close(&serving->remarks);
+    }
+    bl_scope_done(&serving->patience);
+    bl_scope_done(&serving->listening);
+    bl_scope_done(&serving->scope);
+    return 0;
+}
+
+int cell_serve(struct cli_call *call, const struct cell_options *options)
+{
+    struct serving serving = {.call = call, .options = options, .exit_code = CLI_EXIT_FAILED};
+    struct bl_error *error = &serving.error;
+
+    cli_processes_begin();
+    cli_signals_block(&serving.signals);
+    int code = cli_loop_run("cell serve", serve_main, &serving, error);
+    if (code == 0 && error->code == 0)
+        return serving.exit_code;
+    return cli_fail(call, error, cli_error_exit_code(error));
+}

@@ -1,0 +1,584 @@
+/* Design notes.
+ *
+ * Four fibers on one loop: one reads the terminal and edits the line, one draws, one runs turns and
+ * commands in their order, and what the agent itself starts. None of them waits for another one's
+ * work: a key is echoed while a tool runs, and a stop is a call of bl_scope_stop by whoever saw the
+ * key. Each turn has a scope of its own, so that a stop that came too late for one never meets the
+ * next. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <belay/serve.h>
+
+#include "state.h"
+
+/* How long a terminal that takes nothing may hold up the end. */
+#define LAST_FRAME_NS (250 * BL_NS_PER_MS)
+
+/* ---- What is asked for ----------------------------------------------------------------------- */
+
+/* A command that does not wait for the end of the turn: in a fiber of its own, because it may have
+ * to wait for something else. */
+struct side_command {
+    struct chat *chat;
+    struct bl_inbox said; /* the command */
+};
+
+static int side_main(void *argument)
+{
+    struct side_command *side = argument;
+    struct bl_inbox_message *message = bl_inbox_take(&side->said);
+
+    if (!chat_command_run(side->chat, message->text, true))
+        chat_submit_later(side->chat, message->text);
+    chat_redraw(side->chat);
+    bl_free(message);
+    bl_free(side);
+    return 0;
+}
+
+static void run_beside(struct chat *chat, struct bl_text text)
+{
+    struct side_command *side = bl_zalloc(sizeof *side);
+
+    side->chat = chat;
+    bl_inbox_init(&side->said);
+    bl_inbox_put(&side->said, text, NULL);
+    if (bl_nursery_spawn(&chat->nursery, NULL, "command", side_main, side, NULL) != 0)
+        side_main(side);
+}
+
+void chat_submit(struct chat *chat, struct bl_text text)
+{
+    if (chat->history != NULL)
+        history_add(chat->history, text);
+    if (chat->busy && chat_is_command(text)) {
+        run_beside(chat, text);
+        return;
+    }
+    if (chat->busy && !bl_scope_stopped(&chat->scope) &&
+        bl_agent_inject(chat->agent, text, NULL) == 0) {
+        chat_redraw(chat);
+        return;
+    }
+    chat_submit_later(chat, text);
+}
+
+void chat_submit_later(struct chat *chat, struct bl_text text)
+{
+    if (bl_inbox_put(&chat->prompts, text, NULL) == 0)
+        bl_semaphore_give(&chat->ready);
+    chat_redraw(chat);
+}
+
+bool chat_interrupt(struct chat *chat, enum bl_stop_reason reason, const char *origin)
+{
+    if (!chat->busy)
+        return false;
+    if (bl_scope_stop(&chat->scope, reason, origin)) {
+        chat_redraw(chat);
+        return true;
+    }
+    if (bl_scope_stopped(&chat->scope) && !chat->hurried) {
+        chat->hurried = true;
+        bl_toolbox_hurry(chat->work.means.toolbox);
+    }
+    return true;
+}
+
+void chat_leave(struct chat *chat, int exit_code)
+{
+    if (!chat->leaving)
+        chat->exit_code = exit_code;
+    chat->leaving = true;
+    bl_semaphore_give(&chat->ready);
+}
+
+/* The same, and what runs is stopped for it. */
+static void break_off(struct chat *chat, enum bl_stop_reason reason, const char *origin,
+                      int exit_code)
+{
+    chat_interrupt(chat, reason, origin);
+    if (chat->work.means.toolbox != NULL)
+        bl_toolbox_retire(chat->work.means.toolbox);
+    chat_leave(chat, exit_code);
+}
+
+/* ---- A turn ---------------------------------------------------------------------------------- */
+
+static void follow_usage(struct chat *chat, const struct bl_event *event)
+{
+    /* A usage is a snapshot of one call: the next call adds to it. */
+    if (event->type == BL_EVENT_USAGE && event->agent == NULL)
+        chat->call_usage = *event->usage;
+    bool next = event->type == BL_EVENT_TOOL_REQUESTED && !event->nested;
+    if (next || event->type == BL_EVENT_TURN_STARTED) {
+        bl_usage_add(&chat->usage, &chat->call_usage);
+        chat->call_usage = (struct bl_usage){0};
+    }
+}
+
+static void on_event(void *context, const struct bl_event *event)
+{
+    struct chat *chat = context;
+
+    follow_usage(chat, event);
+    if (event->type == BL_EVENT_WARNING && chat_was_told(chat, event->text))
+        return;
+    if (chat->view != NULL)
+        chat_view_event(chat->view, event);
+    else
+        chat_lines_event(chat, event);
+    chat_redraw(chat);
+}
+
+void chat_busy_begin(struct chat *chat)
+{
+    chat->hurried = false;
+    bl_toolbox_calm(chat->work.means.toolbox);
+    bl_scope_init(&chat->scope, &chat->work.scope);
+    chat->busy = true;
+}
+
+void chat_busy_end(struct chat *chat)
+{
+    chat->busy = false;
+    bl_scope_done(&chat->scope);
+}
+
+/* What was said meanwhile and reached no turn: the next prompt after one that completed, else it is
+ * the user's again. */
+static struct bl_text take_back(struct chat *chat, bool completed, struct bl_arena *arena)
+{
+    struct bl_text text = bl_agent_take_back(chat->agent, arena);
+
+    if (completed || text.size == 0)
+        return text;
+    if (chat->terminal == NULL) {
+        chat_say(chat, "Not sent: " BL_TEXT_FORMAT, BL_TEXT_ARG(text));
+        return (struct bl_text){0};
+    }
+    chat_say(chat, "Not sent, and in the input line again: what you wrote meanwhile.");
+    struct bl_text draft = bl_arena_text(arena, edit_line_text(&chat->line));
+    edit_line_set(&chat->line, draft.size == 0
+                                   ? text
+                                   : bl_arena_printf(arena, BL_TEXT_FORMAT "\n" BL_TEXT_FORMAT,
+                                                     BL_TEXT_ARG(text), BL_TEXT_ARG(draft)));
+    return (struct bl_text){0};
+}
+
+/* One prompt, in a scope of its own. True: there is another one, in its place. */
+static bool run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
+                     struct bl_text *ret_next)
+{
+    const struct run_options *options = chat->work.options;
+    struct bl_run_options run = {
+        .prompt = prompt,
+        .max_turns = 1,
+        .timed = options->timed,
+        .timeout_ns = options->timeout_ns,
+        .warnings = chat->work.means.warnings,
+        .warning_count = chat->work.means.warning_count,
+    };
+    struct bl_run_result result;
+
+    if (chat->view != NULL)
+        chat_view_prompt(chat->view, prompt);
+    chat->unused = false;
+    chat->usage = chat->call_usage = (struct bl_usage){0};
+    chat_busy_begin(chat);
+    bl_agent_prompt(chat->agent, &run, &chat->scope, arena, &result);
+    chat_busy_end(chat);
+    chat->work.means.warning_count = 0;
+    *ret_next = take_back(chat, result.end == BL_TURN_COMPLETED && !chat->leaving, arena);
+    chat_redraw(chat);
+    return ret_next->size > 0;
+}
+
+static void take_up(struct chat *chat, struct bl_text text)
+{
+    struct bl_arena arena;
+    struct bl_text next;
+
+    if (chat_is_command(text)) {
+        chat_command_run(chat, text, false);
+        chat_redraw(chat);
+        return;
+    }
+    bl_arena_init(&arena);
+    if (run_turn(chat, text, &arena, &next) && bl_inbox_put(&chat->prompts, next, NULL) == 0) {
+        /* Before all that was submitted since. */
+        struct bl_list *link = chat->prompts.waiting.previous;
+        bl_list_remove(link);
+        bl_list_push_front(&chat->prompts.waiting, link);
+    }
+    bl_arena_done(&arena);
+}
+
+/* Takes up what was submitted, in its order, until it is time to leave. */
+static int turns_main(void *argument)
+{
+    struct chat *chat = argument;
+    struct bl_inbox_message *message;
+    int code = 0;
+
+    if (chat->terminal != NULL)
+        chat_ask_servers(chat);
+    while (!chat->leaving && (code = bl_semaphore_take(&chat->ready)) == 0) {
+        while (!chat->leaving && (message = bl_inbox_take(&chat->prompts)) != NULL) {
+            take_up(chat, message->text);
+            bl_free(message);
+        }
+    }
+    return code;
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+struct chat_signal {
+    struct chat *chat;
+    struct bl_signal *signal;
+    int number;
+    const char *name;
+};
+
+/* One that came. SIGINT is Ctrl+C by other means; the others end the conversation, with what there
+ * is of it kept. Over lines each of them does: nobody should have to stop one prompt after another.
+ */
+static void take_signal(const struct chat_signal *each)
+{
+    struct chat *chat = each->chat;
+
+    if (each->number == SIGINT && chat->terminal != NULL) {
+        chat_press_interrupt(chat, BL_STOP_SIGNAL, each->name);
+        chat_redraw(chat);
+        return;
+    }
+    /* Nor is there time for a reader that does not read. */
+    bl_scope_stop(&chat->work.patience, BL_STOP_SIGNAL, each->name);
+    break_off(chat, BL_STOP_SIGNAL, each->name,
+              each->number == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE);
+}
+
+static int signal_main(void *argument)
+{
+    struct chat_signal *each = argument;
+    uint64_t count;
+    int code;
+
+    while ((code = bl_signal_wait(each->signal, &count)) == 0) {
+        for (uint64_t i = 0; i < count; i++)
+            take_signal(each);
+    }
+    return code;
+}
+
+#define CHAT_SIGNALS 3
+
+static void signals_start(struct chat *chat, struct bl_nursery *nursery,
+                          struct chat_signal signals[CHAT_SIGNALS])
+{
+    static const struct {
+        int number;
+        const char *name;
+    } wanted[CHAT_SIGNALS] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}};
+
+    for (size_t i = 0; i < CHAT_SIGNALS; i++) {
+        signals[i] =
+            (struct chat_signal){.chat = chat, .number = wanted[i].number, .name = wanted[i].name};
+        if (wanted[i].number == SIGHUP && cli_signal_ignored(SIGHUP))
+            continue;
+        if (bl_signal_new(wanted[i].number, &signals[i].signal) == 0)
+            bl_nursery_spawn(nursery, NULL, wanted[i].name, signal_main, &signals[i], NULL);
+    }
+}
+
+/* ---- The conversation ------------------------------------------------------------------------ */
+
+/* The last frame is finished, unless the terminal does not take it. */
+static void await_last_frame(struct chat *chat, struct bl_fiber *drawing)
+{
+    struct bl_scope moment;
+
+    chat->drawn_last = true;
+    if (drawing == NULL)
+        return;
+    bl_semaphore_give(&chat->dirty);
+    bl_scope_init(&moment, bl_scope_current());
+    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), LAST_FRAME_NS));
+    struct bl_scope *outer = bl_scope_enter(&moment);
+    bl_fiber_join(drawing, NULL);
+    bl_scope_enter(outer);
+    bl_scope_done(&moment);
+}
+
+/* With the session open: until it is left. */
+static int converse(struct chat *chat)
+{
+    struct chat_signal signals[CHAT_SIGNALS];
+    struct bl_fiber *turns = NULL, *drawing = NULL;
+    struct bl_nursery watch;
+
+    bl_nursery_init(&chat->nursery, bl_scope_current());
+    bl_nursery_init(&watch, bl_scope_current());
+    signals_start(chat, &watch, signals);
+    int code = bl_nursery_spawn(&chat->nursery, NULL, "turns", turns_main, chat, &turns);
+    if (code == 0 && chat->terminal == NULL)
+        code = bl_nursery_spawn(&watch, NULL, "lines", chat_lines_main, chat, NULL);
+    if (code == 0 && chat->terminal != NULL)
+        code = bl_nursery_spawn(&watch, NULL, "keys", chat_input_main, chat, NULL);
+    if (code == 0 && chat->terminal != NULL)
+        code = bl_nursery_spawn(&watch, NULL, "draw", chat_draw_main, chat, &drawing);
+    if (code == 0)
+        bl_fiber_join(turns, NULL);
+    bl_nursery_done(&chat->nursery);
+    await_last_frame(chat, drawing);
+    bl_nursery_done(&watch);
+    for (size_t i = 0; i < CHAT_SIGNALS; i++)
+        bl_signal_free(signals[i].signal);
+    return code;
+}
+
+static int open_terminal(struct chat *chat, struct bl_error *error)
+{
+    if (!chat->interactive)
+        return 0;
+    int code = terminal_open(STDIN_FILENO, STDOUT_FILENO, &chat->terminal, error);
+    if (code != 0)
+        return code;
+    chat->colours = cli_colour_wanted();
+    chat_draw_begin(chat);
+    return 0;
+}
+
+static void load_history(struct chat *chat)
+{
+    struct bl_arena *arena = &chat->work.arena;
+    const char *folder = bl_user_folder(arena, BL_USER_DATA, cli_variable);
+    struct bl_error error = {0};
+
+    chat->history = history_new();
+    if (folder == NULL)
+        return;
+    struct bl_text path = bl_arena_printf(arena, "%s/history", folder);
+    if (history_load(chat->history, path.data, &error) != 0)
+        run_means_warn(&chat->work.means, bl_arena_printf(arena, "no history: %s", error.message));
+}
+
+/* The turn under way has the reason, and not that something above it has stopped. */
+static void reader_gone(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    struct chat *chat = BL_CONTAINER(hook, struct chat, reader_hook);
+
+    (void)scope;
+    break_off(chat, BL_STOP_CLIENT_GONE, "stdout", CLI_EXIT_CLIENT_GONE);
+}
+
+/* Where the answers go without a terminal. */
+static int open_stream(struct chat *chat, struct bl_error *error)
+{
+    struct run_work *work = &chat->work;
+
+    if (chat->interactive)
+        return 0;
+    bl_scope_init(&chat->reader, chat->home);
+    int code = cli_stream_open(&work->stream, STDOUT_FILENO, &chat->reader, &work->patience, error);
+    if (code == 0)
+        bl_stop_hook_add(&chat->reader_hook, &chat->reader, reader_gone);
+    else
+        bl_scope_done(&chat->reader);
+    return code;
+}
+
+static void close_stream(struct chat *chat)
+{
+    if (chat->interactive)
+        return;
+    bl_stop_hook_remove(&chat->reader_hook);
+    cli_stream_flush(&chat->work.stream);
+    /* An answer that did not get out is never taken for success. */
+    if (chat->work.stream.failed != 0 && chat->exit_code == CLI_EXIT_OK)
+        chat->exit_code =
+            chat->work.stream.failed == EPIPE ? CLI_EXIT_CLIENT_GONE : CLI_EXIT_FAILED;
+    cli_stream_close(&chat->work.stream);
+    bl_scope_done(&chat->reader);
+}
+
+static void start_control(struct chat *chat, struct bl_nursery *services,
+                          struct bl_control **ret_control)
+{
+    struct run_work *work = &chat->work;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+
+    *ret_control = NULL;
+    if (bl_control_start(services, &work->activities, ret_control, error) != 0) {
+        *ret_control = NULL;
+        run_means_warn(
+            &work->means,
+            bl_arena_printf(&work->arena,
+                            "`belay ps` and `belay cancel` cannot reach this session: %s",
+                            error->message));
+    }
+    bl_free(error);
+}
+
+static int talk(struct chat *chat, struct bl_error *error)
+{
+    struct bl_control *control;
+    struct bl_nursery services;
+
+    chat->home = bl_scope_current();
+    bl_activities_init(&chat->work.activities);
+    int code = chat_open_session(chat, error);
+    if (code != 0)
+        return code;
+    bl_nursery_init(&services, bl_scope_current());
+    start_control(chat, &services, &control);
+    code = open_terminal(chat, error);
+    if (code == 0)
+        code = open_stream(chat, error);
+    bool opened = code == 0;
+    if (opened) {
+        edit_line_init(&chat->line, chat->history);
+        chat_say_opened(chat);
+        if (chat->work.options->prompt != NULL)
+            chat_submit(chat, bl_text_from(chat->work.options->prompt));
+        code = converse(chat);
+        edit_line_done(&chat->line);
+    }
+    chat_close_session(chat);
+    if (opened)
+        close_stream(chat);
+    chat_draw_end(chat);
+    terminal_close(chat->terminal);
+    if (control != NULL)
+        bl_control_stop(control);
+    bl_nursery_done(&services);
+    return code;
+}
+
+static int chat_main(void *argument)
+{
+    struct chat *chat = argument;
+    struct run_work *work = &chat->work;
+
+    bl_scope_init(&work->scope, bl_scope_current());
+    bl_scope_init(&work->patience, bl_scope_current());
+    int code = run_begin(work);
+    if (code == 0)
+        code = bl_store_open(work->options->store, &work->store, &work->error);
+    if (code == 0) {
+        load_history(chat);
+        code = talk(chat, &work->error);
+    }
+    run_model_close(&work->means);
+    bl_store_close(work->store);
+    bl_scope_done(&work->patience);
+    bl_scope_done(&work->scope);
+    return code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static const struct run_face chat_face = {.name = "chat"};
+
+static int run_chat(struct cli_call *call, struct run_options *options)
+{
+    struct chat *chat = bl_zalloc(sizeof *chat);
+    struct run_work *work = &chat->work;
+    struct bl_loop *loop;
+
+    work->call = call;
+    work->options = options;
+    work->face = &chat_face;
+    work->started_ns = bl_clock_now_ns(&bl_clock_system);
+    chat->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+    chat->listener = (struct bl_listener){on_event, chat};
+    chat->asker = (struct bl_asker){chat_ask, chat, 0};
+    bl_arena_init(&work->arena);
+    run_means_init(&work->means, options);
+    keys_init(&chat->keys);
+    bl_inbox_init(&chat->prompts);
+    bl_semaphore_init(&chat->ready, 0);
+    bl_semaphore_init(&chat->dirty, 0);
+    bl_buffer_init(&chat->menu, SIZE_MAX);
+    bl_buffer_init(&chat->hint, SIZE_MAX);
+    bl_buffer_init(&chat->told, SIZE_MAX);
+    cli_processes_begin();
+    bl_loop_catch_overflow();
+    int code = bl_loop_new(NULL, &loop, &work->error);
+    if (code == 0) {
+        code = bl_loop_run(loop, "chat", chat_main, chat);
+        bl_loop_free(loop);
+    }
+    int exit_code = chat->exit_code;
+    if (code != 0) {
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "chat", NULL, "cannot begin: %s",
+                     bl_error_text(code));
+        exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
+    }
+    chat_view_free(chat->view);
+    history_free(chat->history);
+    keys_done(&chat->keys);
+    bl_inbox_done(&chat->prompts);
+    bl_buffer_done(&chat->menu);
+    bl_buffer_done(&chat->hint);
+    bl_buffer_done(&chat->told);
+    run_release(work);
+    bl_free(chat);
+    return exit_code;
+}
+
+const char cli_chat_help[] =
+    "Usage: belay chat [OPTION]... [PROMPT]\n"
+    "       belay\n"
+    "\n"
+    "Talks with a model that has tools, in the terminal: its answers as they come,\n"
+    "what it does, and questions before what nobody has allowed. Esc or Ctrl+C stops\n"
+    "the turn and shows the receipt; once more skips the graces. What is typed while\n"
+    "a turn runs is given to it after its next tool results. Alt+Enter, Ctrl+J, or a\n"
+    "backslash before Enter begin a new line. Ctrl+D leaves, and so does Ctrl+C\n"
+    "twice. /help lists what else there is. Without a terminal each line of standard\n"
+    "input is a prompt.\n"
+    "\n"
+    "Options:\n" RUN_MODEL_HELP
+    "      --timeout DURATION      a deadline for each turn: 90, 90s, 500ms, 2.5m, 1h\n"
+    "      --permission-mode MODE  ask (the default: before what changes something),\n"
+    "                              auto (what stays in the workspace or in the\n"
+    "                              sandbox runs, the rest by a rule), read-only, "
+    "yolo\n" RUN_RULES_HELP
+    "      --on-cancel WHAT        of a turn that is stopped: keep (the default) what\n"
+    "                              had come of it, marked as interrupted, or "
+    "discard\n" RUN_PLACE_HELP "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    left\n"
+    "  1    error: the session, the store or the terminal could not be used\n"
+    "  2    usage error\n"
+    "  130  the terminal, or whoever read standard output, is gone\n"
+    "  143  ended by SIGTERM\n"
+    "\n" RUN_ENVIRONMENT_HELP "Examples:\n"
+    "  belay\n"
+    "  belay chat --continue\n"
+    "  belay chat --permission-mode auto --allow 'bash(make *)'\n";
+
+const struct option cli_chat_options[] = {RUN_COMMON_OPTIONS, {0}};
+
+int cli_chat_run(struct cli_call *call)
+{
+    struct bl_error error = {0};
+    struct run_options options;
+
+    int code = run_options_parse_chat(call, &options, &error);
+    int exit_code;
+    if (code == CLI_OPTION_HELP)
+        exit_code = cli_help_print(call, call->command);
+    else if (code != 0)
+        exit_code = cli_fail_usage(call, &error);
+    else
+        exit_code = run_chat(call, &options);
+    run_options_done(&options);
+    return exit_code;
+}

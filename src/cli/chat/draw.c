@@ -1,0 +1,374 @@
+/* What is on the screen, drawn when it has changed. */
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "state.h"
+
+/* Not more often than that; so often while a turn runs, for the clock in the status line; and so
+ * often while something runs in the background, which ends without a word. */
+#define FRAME_NS      (33 * BL_NS_PER_MS)
+#define TICK_NS       (120 * BL_NS_PER_MS)
+#define BACKGROUND_NS (500 * BL_NS_PER_MS)
+/* A terminal that takes nothing holds up the end no longer. */
+#define END_NS          BL_NS_PER_S
+#define LISTENER_NAP_NS (10 * BL_NS_PER_MS)
+/* Of each message that waits. */
+#define WAITING_SHOWN_MAX 300u
+#define NAME_SHOWN_MAX    32u
+#define COLUMNS_MIN       4u
+#define REMARK_COLUMNS    ((size_t)1 << 20)
+#define ROWS_MIN          2u
+
+static const struct text_style dim = {.dim = true}, yellow = {.colour = TEXT_YELLOW};
+
+static void measure(struct chat *chat)
+{
+    terminal_size(chat->terminal, &chat->columns, &chat->rows);
+    chat->columns = chat->columns < COLUMNS_MIN ? COLUMNS_MIN : chat->columns;
+    chat->rows = chat->rows < ROWS_MIN ? ROWS_MIN : chat->rows;
+}
+
+void chat_draw_begin(struct chat *chat)
+{
+    measure(chat);
+    chat->view = chat_view_new(chat->columns, chat->colours);
+    edit_screen_init(&chat->screen, chat->columns, chat->rows, chat->colours);
+    chat->screen.reflows = terminal_reflows();
+}
+
+void chat_redraw(struct chat *chat)
+{
+    if (chat->terminal != NULL && chat->dirty.count == 0)
+        bl_semaphore_give(&chat->dirty);
+}
+
+/* Of a long one that is a path, what comes last. */
+static const char *short_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return slash != NULL && slash[1] != '\0' && strlen(name) > NAME_SHOWN_MAX ? slash + 1 : name;
+}
+
+static unsigned count_jobs(const struct chat *chat)
+{
+    unsigned count = 0;
+
+    BL_LIST_EACH (link, &chat->work.activities.list)
+        count += strcmp(BL_CONTAINER(link, struct bl_activity, link)->kind, "job") == 0;
+    return count;
+}
+
+/* What runs now, and since when. */
+static void read_phase(struct chat *chat, struct status *status)
+{
+    uint64_t since_ns = 0, now_ns = bl_now_ns();
+
+    if (!chat->busy)
+        return;
+    uint64_t deadline_ns = bl_scope_deadline_ns(&chat->scope);
+    if (deadline_ns != BL_NEVER)
+        status->deadline_left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    status->phase = chat_view_phase(chat->view, &since_ns);
+    /* A turn that has not begun, and what is no turn at all. */
+    if (status->phase == NULL)
+        status->phase = "working";
+    status->phase_ns = since_ns > 0 && now_ns > since_ns ? now_ns - since_ns : 0;
+    status->stopping = bl_scope_stopped(&chat->scope);
+    bl_usage_add(&status->usage, &chat->usage);
+    bl_usage_add(&status->usage, &chat->call_usage);
+}
+
+static void append_status(struct chat *chat, struct bl_buffer *out)
+{
+    struct run_work *work = &chat->work;
+    struct status status = {.deadline_left_ns = BL_NEVER, .tick = chat->tick};
+
+    if (chat->agent == NULL) {
+        status.phase = chat->leaving ? "leaving" : "changing the session";
+    } else {
+        enum bl_sandbox sandbox = bl_toolbox_sandbox(work->means.toolbox);
+        status.model = short_name(bl_agent_model(chat->agent)->name);
+        status.mode = bl_permission_mode_name(bl_permissions_mode(work->means.permissions));
+        status.sandbox = sandbox == BL_SANDBOX_OFF ? NULL : bl_sandbox_name(sandbox);
+        status.usage = bl_agent_session(chat->agent)->usage;
+        status.spent = *bl_agent_spent(chat->agent);
+        status.agents = chat_view_agents(chat->view);
+        status.jobs = count_jobs(chat);
+        read_phase(chat, &status);
+    }
+    status_line(&status, chat->columns, chat->colours, out);
+}
+
+static void append_waiting(struct chat *chat, const struct bl_list *messages, struct bl_buffer *out)
+{
+    BL_LIST_EACH (link, messages) {
+        struct bl_text text = BL_CONTAINER(link, struct bl_inbox_message, link)->text;
+        struct text_wrap wrap;
+        text_wrap_init(&wrap, out, chat->columns, chat->colours);
+        text_wrap_add(&wrap, BL_TEXT("waits: "), &dim);
+        text_wrap_add(&wrap, bl_utf8_cut(text, WAITING_SHOWN_MAX), &dim);
+        if (text.size > WAITING_SHOWN_MAX)
+            text_wrap_add(&wrap, BL_TEXT("…"), &dim);
+        text_wrap_end_line(&wrap);
+        text_wrap_done(&wrap);
+    }
+}
+
+/* What is being said, and what waits to be. */
+static void append_live(struct chat *chat, struct bl_buffer *out)
+{
+    size_t lines_max = chat->rows > 8 ? chat->rows - 6 : 2;
+
+    chat_view_live(chat->view, lines_max, out);
+    if (chat->busy && chat->agent != NULL)
+        append_waiting(chat, bl_agent_waiting(chat->agent), out);
+    append_waiting(chat, &chat->prompts.waiting, out);
+}
+
+/* Stands below the call that it is about, which says what is to be done. */
+static void append_question(struct chat *chat, struct bl_buffer *out)
+{
+    static const struct text_style strong = {.bold = true, .colour = TEXT_YELLOW}, plain = {0};
+    const struct bl_question *asked = chat->question->asked;
+    struct text_wrap wrap;
+
+    text_wrap_init(&wrap, out, chat->columns, chat->colours);
+    text_wrap_add(&wrap, BL_TEXT("Allow "), &strong);
+    text_wrap_add(&wrap, bl_text_from(asked->tool), &strong);
+    if (asked->agent != NULL) {
+        text_wrap_add(&wrap, BL_TEXT(" of "), &strong);
+        text_wrap_add(&wrap, chat_view_agent_name(chat->view, asked->agent), &strong);
+        text_wrap_add(&wrap, BL_TEXT(" "), &strong);
+        text_wrap_add(&wrap, bl_text_from(asked->agent), &strong);
+    }
+    text_wrap_add(&wrap, BL_TEXT("? "), &strong);
+    if (edit_line_text(&chat->line).size > 0) {
+        text_wrap_add(&wrap, BL_TEXT("Enter sends your text, Ctrl+U clears it; then answer."),
+                      &dim);
+    } else {
+        text_wrap_add(&wrap, BL_TEXT("y yes, n no, "), &plain);
+        if (asked->rule.size > 0) {
+            text_wrap_add(&wrap, BL_TEXT("a always "), &plain);
+            text_wrap_add(&wrap, asked->rule, &plain);
+            text_wrap_add(&wrap, BL_TEXT(", "), &plain);
+        }
+        /* Without an input it is no call of a turn that is asked about, but a server. */
+        text_wrap_add(
+            &wrap, asked->input != NULL ? BL_TEXT("Esc stops the turn") : BL_TEXT("Esc no to all"),
+            &dim);
+    }
+    text_wrap_end_line(&wrap);
+    text_wrap_done(&wrap);
+}
+
+/* What the keys have asked for, and changes of the window. */
+static void prepare_screen(struct chat *chat, struct bl_buffer *out)
+{
+    if (chat->resized) {
+        chat->resized = false;
+        measure(chat);
+        edit_screen_resize(&chat->screen, chat->columns, chat->rows, out);
+        chat_view_resize(chat->view, chat->columns);
+    }
+    if (chat->wiped) {
+        chat->wiped = false;
+        edit_screen_clear(&chat->screen, out);
+        bl_buffer_append(out, BL_TEXT("\x1B[H\x1B[J"));
+    }
+}
+
+static void draw(struct chat *chat)
+{
+    struct bl_buffer out, above, live, status;
+
+    bl_buffer_init(&out, SIZE_MAX);
+    bl_buffer_init(&above, SIZE_MAX);
+    bl_buffer_init(&live, SIZE_MAX);
+    bl_buffer_init(&status, SIZE_MAX);
+    prepare_screen(chat, &out);
+    chat_view_take_lines(chat->view, &above);
+    append_live(chat, &live);
+    if (chat->question != NULL)
+        append_question(chat, &live);
+    append_status(chat, &status);
+    struct edit_view view = {
+        .live = bl_buffer_text(&live),
+        .status = bl_buffer_text(&status),
+        .prompt = BL_TEXT("> "),
+        .line = &chat->line,
+        .hint = chat->hint.size > 0 ? bl_buffer_text(&chat->hint)
+                : chat->busy        ? BL_TEXT("Esc stops; what you type is given to the turn")
+                                    : BL_TEXT("ask, or /help"),
+        .menu = bl_buffer_text(&chat->menu),
+    };
+    edit_screen_draw(&chat->screen, &view, bl_buffer_text(&above), &out);
+    terminal_write(chat->terminal, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    bl_buffer_done(&above);
+    bl_buffer_done(&live);
+    bl_buffer_done(&status);
+}
+
+/* The shell gets a screen without our lines; they are drawn anew when we go on. */
+static void suspend(struct chat *chat)
+{
+    struct bl_buffer out;
+
+    chat->suspending = false;
+    bl_buffer_init(&out, SIZE_MAX);
+    edit_screen_clear(&chat->screen, &out);
+    terminal_write(chat->terminal, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    terminal_suspend(chat->terminal);
+}
+
+/* Waits until there is something to draw, or the clock has moved. */
+static int await_change(struct chat *chat)
+{
+    uint64_t limit_ns = chat->busy || chat->agent == NULL ? TICK_NS
+                        : count_jobs(chat) > 0            ? BACKGROUND_NS
+                                                          : 0;
+    struct bl_scope moment;
+
+    if (limit_ns == 0)
+        return bl_semaphore_take(&chat->dirty);
+    bl_scope_init(&moment, bl_scope_current());
+    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), limit_ns));
+    struct bl_scope *outer = bl_scope_enter(&moment);
+    bl_semaphore_take(&chat->dirty);
+    bl_scope_enter(outer);
+    bl_scope_done(&moment);
+    return bl_check();
+}
+
+int chat_draw_main(void *argument)
+{
+    struct chat *chat = argument;
+    int code = 0;
+
+    chat_redraw(chat);
+    while (code == 0 && !chat->drawn_last && (code = await_change(chat)) == 0) {
+        uint64_t now_ns = bl_now_ns();
+        if (now_ns - chat->drawn_ns < FRAME_NS)
+            code = bl_sleep(FRAME_NS - (now_ns - chat->drawn_ns));
+        chat->drawn_ns = bl_now_ns();
+        chat->tick = (unsigned)(chat->drawn_ns / TICK_NS);
+        while (bl_semaphore_try_take(&chat->dirty) == 0)
+            continue;
+        if (chat->suspending)
+            suspend(chat);
+        if (code == 0)
+            draw(chat);
+    }
+    return code;
+}
+
+void chat_draw_end(struct chat *chat)
+{
+    struct bl_scope moment;
+    struct bl_buffer out;
+
+    if (chat->terminal == NULL)
+        return;
+    bl_buffer_init(&out, SIZE_MAX);
+    struct bl_buffer lines;
+    bl_buffer_init(&lines, SIZE_MAX);
+    chat_view_end_text(chat->view);
+    chat_view_take_lines(chat->view, &lines);
+    struct edit_view nothing = {0};
+    edit_screen_draw(&chat->screen, &nothing, bl_buffer_text(&lines), &out);
+    edit_screen_clear(&chat->screen, &out);
+    bl_scope_init(&moment, bl_scope_current());
+    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), END_NS));
+    struct bl_scope *outer = bl_scope_enter(&moment);
+    terminal_write(chat->terminal, bl_buffer_text(&out));
+    bl_scope_enter(outer);
+    bl_scope_done(&moment);
+    bl_buffer_done(&lines);
+    bl_buffer_done(&out);
+}
+
+/* ---- Our own words --------------------------------------------------------------------------- */
+
+/* Waits until standard error takes some lines: it may be a pipe that is full. False: it is not
+ * waited for any longer. */
+static bool await_listener(const struct chat *chat)
+{
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    while (poll(&error, 1, 0) == 0) {
+        if (bl_scope_stopped(&chat->work.patience) || bl_sleep(LISTENER_NAP_NS) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Over lines: what others wrote must not be able to steer a terminal that may be there. */
+static void remark(const struct chat *chat, struct bl_text text)
+{
+    static const struct text_style plain = {0};
+    struct bl_buffer out;
+
+    if (!await_listener(chat))
+        return;
+    bl_buffer_init(&out, SIZE_MAX);
+    text_wrap_all(text, &plain, REMARK_COLUMNS, false, &out);
+    cli_remark(bl_buffer_text(&out));
+    bl_buffer_done(&out);
+}
+
+void chat_say(struct chat *chat, const char *format, ...)
+{
+    struct bl_buffer text;
+    va_list arguments;
+
+    bl_buffer_init(&text, SIZE_MAX);
+    va_start(arguments, format);
+    bl_buffer_vprintf(&text, format, arguments);
+    va_end(arguments);
+    if (chat->view != NULL)
+        chat_view_say(chat->view, bl_buffer_text(&text), &dim);
+    else
+        remark(chat, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    chat_redraw(chat);
+}
+
+void chat_say_row(struct chat *chat, const char *name, const char *format, ...)
+{
+    char mark[CHAT_NAME_WIDTH + 1];
+    struct bl_buffer text;
+    va_list arguments;
+
+    bl_buffer_init(&text, SIZE_MAX);
+    va_start(arguments, format);
+    bl_buffer_vprintf(&text, format, arguments);
+    va_end(arguments);
+    snprintf(mark, sizeof mark, "%-13.14s ", name);
+    if (chat->view != NULL)
+        chat_view_row(chat->view, mark, bl_buffer_text(&text), &dim);
+    else
+        chat_say(chat, "%s " BL_TEXT_FORMAT, name, BL_TEXT_ARG(bl_buffer_text(&text)));
+    bl_buffer_done(&text);
+    chat_redraw(chat);
+}
+
+void chat_warn(struct chat *chat, struct bl_text text)
+{
+    if (chat->view != NULL)
+        chat_view_row(chat->view, "! ", text, &yellow);
+    else
+        remark(chat, text);
+    chat_redraw(chat);
+}
+
+void chat_say_error(struct chat *chat, const struct bl_error *error)
+{
+    char text[sizeof error->message + sizeof error->hint + 4];
+
+    snprintf(text, sizeof text, "%s%s%s", error->message, error->hint[0] != '\0' ? "; " : "",
+             error->hint);
+    chat_warn(chat, bl_text_from(text));
+}

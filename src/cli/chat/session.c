@@ -1,0 +1,309 @@
+/* The session of a conversation: opening it, saying what it is, and going on with another one. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "state.h"
+
+/* Of what was said last, when a session goes on. */
+#define PROMPT_SHOWN_MAX ((size_t)1000)
+#define ANSWER_SHOWN_MAX ((size_t)4000)
+
+static int open_agent(struct chat *chat, const char *id, bool must_exist, struct bl_error *error)
+{
+    struct bl_agent_options options = run_agent_options(&chat->work);
+
+    if (id != NULL) {
+        options.session.id = id;
+        options.session.newest = false;
+        options.session.must_exist = must_exist;
+    }
+    options.session.prompt = (struct bl_text){0};
+    options.listener = &chat->listener;
+    options.asker = chat->interactive ? &chat->asker : NULL;
+    bl_id_make(chat->work.run_id, "run_");
+    /* It outlives whoever opens it. */
+    struct bl_scope *outer = bl_scope_enter(chat->home);
+    int code = bl_agent_open(&options, &chat->agent, error);
+    bl_scope_enter(outer);
+    /* Nobody named it, and it was not there before. */
+    chat->unused = id == NULL && options.session.id == NULL && !options.session.newest;
+    return code;
+}
+
+void chat_close_session(struct chat *chat)
+{
+    struct bl_agent *agent = chat->agent;
+    struct bl_scope shield;
+    char id[72];
+
+    if (agent == NULL)
+        return;
+    bl_text_into(id, sizeof id, bl_agent_session(agent)->id);
+    /* Whoever draws meanwhile must not look at it. */
+    chat->agent = NULL;
+    bl_agent_close(agent);
+    /* Else each look at the prompt would leave an empty session, and the next --continue find it.
+     */
+    if (chat->unused) {
+        bl_shield_begin(&shield, BL_STORE_NS_MAX);
+        bl_store_delete(chat->work.store, id, NULL);
+        bl_shield_end(&shield);
+    }
+}
+
+int chat_open_session(struct chat *chat, struct bl_error *error)
+{
+    return open_agent(chat, NULL, false, error);
+}
+
+/* ---- What it is ------------------------------------------------------------------------------ */
+
+static void tell(struct chat *chat, struct bl_text warning)
+{
+    chat_warn(chat, warning);
+    bl_buffer_append(&chat->told, warning);
+    bl_buffer_append_byte(&chat->told, '\n');
+}
+
+bool chat_was_told(const struct chat *chat, struct bl_text warning)
+{
+    struct bl_text rest = bl_buffer_text(&chat->told), line;
+
+    while (bl_text_split(&rest, '\n', &line)) {
+        if (bl_text_equal(line, warning))
+            return true;
+    }
+    return false;
+}
+
+/* The text that a message holds; thinking, calls and results apart. */
+static struct bl_text message_text(const struct bl_message *message)
+{
+    struct bl_text text = {0};
+
+    BL_LIST_EACH (link, &message->blocks) {
+        const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
+        if (block->type == BL_BLOCK_TEXT && block->text.size > 0)
+            text = block->text;
+    }
+    return text;
+}
+
+/* Its end, from the beginning of a line on. */
+static struct bl_text last_part(struct bl_text text, size_t size_max)
+{
+    if (text.size <= size_max)
+        return text;
+    text.data += text.size - size_max;
+    text.size = size_max;
+    const char *line = memchr(text.data, '\n', text.size);
+    if (line != NULL)
+        return (struct bl_text){line + 1, text.size - (size_t)(line + 1 - text.data)};
+    while (text.size > 0 && ((unsigned char)text.data[0] & 0xC0) == 0x80) {
+        text.data++;
+        text.size--;
+    }
+    return text;
+}
+
+/* So that whoever comes back knows where he was. */
+static void show_last_turn(struct chat *chat)
+{
+    const struct bl_session *session = bl_agent_session(chat->agent);
+    struct bl_text prompt = {0}, answer = {0};
+
+    if (chat->view == NULL || bl_list_empty(&session->turns))
+        return;
+    const struct bl_turn_record *record =
+        BL_CONTAINER(session->turns.previous, struct bl_turn_record, link);
+    BL_LIST_EACH (link, &record->messages) {
+        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
+        struct bl_text text = message_text(message);
+        if (message->role == BL_ROLE_USER && prompt.size == 0)
+            prompt = text;
+        if (message->role == BL_ROLE_ASSISTANT && text.size > 0)
+            answer = text;
+    }
+    if (prompt.size > 0)
+        chat_view_prompt(chat->view, bl_utf8_cut(prompt, PROMPT_SHOWN_MAX));
+    if (answer.size > ANSWER_SHOWN_MAX)
+        chat_say(chat, "The end of the answer:");
+    struct bl_event said = {.type = BL_EVENT_TEXT_DELTA,
+                            .text = last_part(answer, ANSWER_SHOWN_MAX)};
+    if (answer.size > 0)
+        chat_view_event(chat->view, &said);
+    chat_view_end_text(chat->view);
+}
+
+static void say_banner(struct chat *chat)
+{
+    const struct run_options *options = chat->work.options;
+    const struct bl_session *session = bl_agent_session(chat->agent);
+    const struct bl_model *model = bl_agent_model(chat->agent);
+    char turns[48] = "";
+
+    if (session->turns_total > 0)
+        snprintf(turns, sizeof turns, " with %" PRIu64 " turn%s", session->turns_total,
+                 session->turns_total == 1 ? "" : "s");
+    chat_say(chat, "%s %s in %s", model->provider, model->name, options->directory);
+    chat_say(chat, "session %s%s, permissions %s, sandbox %s", session->id, turns,
+             bl_permission_mode_name(bl_permissions_mode(chat->work.means.permissions)),
+             bl_sandbox_name(bl_toolbox_sandbox(chat->work.means.toolbox)));
+    if (!chat->work.means.preparation->found.chosen)
+        chat_say(chat, "No provider is configured: the built-in script model answers.");
+}
+
+void chat_say_opened(struct chat *chat)
+{
+    const struct bl_store_recovery *recovery = bl_agent_recovery(chat->agent);
+
+    say_banner(chat);
+    bl_buffer_clear(&chat->told);
+    for (size_t i = 0; i < chat->work.means.warning_count; i++)
+        tell(chat, chat->work.means.warnings[i]);
+    show_last_turn(chat);
+    if (recovery->owner_died) {
+        struct bl_arena arena;
+        bl_arena_init(&arena);
+        tell(chat, bl_store_recovery_text(&arena, bl_agent_session(chat->agent)->id, recovery));
+        bl_arena_done(&arena);
+    }
+}
+
+/* ---- MCP servers of the project -------------------------------------------------------------- */
+
+/* A yes, on a thread: it is a file. */
+struct agreement {
+    const struct bl_mcp_entry *entry;
+    struct bl_error error;
+    int code;
+};
+
+static void agree_on_thread(void *payload)
+{
+    struct agreement *agreement = payload;
+
+    agreement->code = bl_mcp_trust(agreement->entry, &agreement->error);
+}
+
+static void agree(struct chat *chat, const struct bl_mcp_entry *entry)
+{
+    struct agreement *agreement = bl_zalloc(sizeof *agreement);
+    struct bl_work work = {.run = agree_on_thread, .drop = bl_free, .payload = agreement};
+    bool abandoned = false;
+
+    agreement->entry = entry;
+    int code = bl_work_call(&work, &abandoned);
+    if (code == 0 && agreement->code != 0)
+        chat_say_error(chat, &agreement->error);
+    /* One that cannot be remembered holds for this conversation. */
+    bl_toolbox_trust(chat->work.means.toolbox, entry);
+    if (!abandoned)
+        bl_free(agreement);
+}
+
+/* What would be started, or reached. */
+static void say_server(struct chat *chat, const struct bl_mcp_entry *entry)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, 4096);
+    if (entry->url != NULL)
+        bl_buffer_printf(&line, "%s", entry->url);
+    else
+        bl_buffer_printf(&line, "%s", entry->command);
+    for (size_t i = 0; entry->url == NULL && entry->arguments[i] != NULL; i++)
+        bl_buffer_printf(&line, " %s", entry->arguments[i]);
+    chat_say(chat, "%s names an MCP server, %s, that nobody has agreed to: " BL_TEXT_FORMAT,
+             entry->path, entry->name, BL_TEXT_ARG(bl_buffer_text(&line)));
+    bl_buffer_done(&line);
+}
+
+static bool ask_server(struct chat *chat, const struct bl_mcp_entry *entry)
+{
+    char tool[160];
+    struct bl_question question = {.id = "mcp", .tool = tool};
+    enum bl_reply reply = BL_REPLY_NO;
+
+    snprintf(tool, sizeof tool, "the MCP server %.120s", entry->name);
+    say_server(chat, entry);
+    int code = chat_ask(chat, &question, &reply);
+    if (code == 0 && reply == BL_REPLY_YES)
+        agree(chat, entry);
+    else
+        chat_say(chat, "%s stays off.", entry->name);
+    return code == 0;
+}
+
+void chat_ask_servers(struct chat *chat)
+{
+    const struct bl_mcp_entry *const *entry = chat->work.means.preparation->untrusted;
+    struct bl_arena arena;
+
+    if (*entry == NULL)
+        return;
+    bl_arena_init(&arena);
+    chat_busy_begin(chat);
+    struct bl_scope *outer = bl_scope_enter(&chat->scope);
+    while (*entry != NULL && ask_server(chat, *entry))
+        entry++;
+    bl_scope_enter(outer);
+    chat_busy_end(chat);
+    /* What was typed meanwhile was meant for no turn. */
+    struct bl_text said = bl_agent_take_back(chat->agent, &arena);
+    if (said.size > 0)
+        chat_submit_later(chat, said);
+    bl_arena_done(&arena);
+    chat_redraw(chat);
+}
+
+/* ---- Another one ----------------------------------------------------------------------------- */
+
+/* Whether it can be had, before the one that is open is closed for it: with that would go what runs
+ * in its background. */
+static bool can_be_had(struct chat *chat, const char *id, struct bl_error *error)
+{
+    struct bl_store_summary summary;
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    int code = bl_store_summary(chat->work.store, &arena, id, &summary, error);
+    if (code == 0 && summary.held_by != NULL)
+        code = bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "resume", id,
+                            "session %s is held by %s", id, summary.held_by);
+    bl_arena_done(&arena);
+    return code == 0;
+}
+
+static void change(struct chat *chat, const char *id, struct bl_error *error)
+{
+    char before[72];
+
+    bl_text_into(before, sizeof before, bl_agent_session(chat->agent)->id);
+    chat_close_session(chat);
+    if (open_agent(chat, id, true, error) == 0) {
+        chat_say_opened(chat);
+        return;
+    }
+    chat_say_error(chat, error);
+    *error = (struct bl_error){0};
+    chat->agent = NULL;
+    if (open_agent(chat, before, false, error) != 0) {
+        chat_say_error(chat, error);
+        chat->agent = NULL;
+        chat_leave(chat, CLI_EXIT_FAILED);
+    }
+}
+
+void chat_change_session(struct chat *chat, const char *id)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+
+    if (strcmp(bl_agent_session(chat->agent)->id, id) == 0)
+        chat_say(chat, "%s is the session that is open", id);
+    else if (!can_be_had(chat, id, error))
+        chat_say_error(chat, error);
+    else
+        change(chat, id, error);
+    bl_free(error);
+}

@@ -1,0 +1,212 @@
+#include <stdio.h>
+
+#include "view.h"
+
+#define PARTS_MAX       10u
+#define PART_SIZE       64u
+#define PHASE_WIDTH_MIN 12u
+#define SEPARATOR       BL_TEXT(" · ")
+#define SEPARATOR_WIDTH 3u
+
+/* In the order of the line. */
+struct part {
+    char text[PART_SIZE];
+    unsigned weight; /* the lightest goes first; 0: it is not there */
+    struct text_style style;
+};
+
+struct line {
+    struct part parts[PARTS_MAX];
+    size_t count;
+};
+
+static const struct text_style dim = {.dim = true};
+
+static void add_part(struct line *line, unsigned weight, const struct text_style *style,
+                     const char *format, ...) BL_PRINTF(4, 5);
+
+static void add_part(struct line *line, unsigned weight, const struct text_style *style,
+                     const char *format, ...)
+{
+    struct part *part = &line->parts[line->count++];
+    va_list arguments;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(part->text, sizeof part->text, format, arguments);
+    va_end(arguments);
+    /* A name that is too long is cut, at a character. */
+    if (size >= (int)sizeof part->text)
+        part->text[bl_utf8_cut(bl_text_from(part->text), sizeof part->text - 1).size] = '\0';
+    part->weight = weight;
+    part->style = *style;
+}
+
+static void add_cost(struct line *line, const struct bl_spent *spent)
+{
+    bool none = spent->cost_usd <= 0;
+
+    if (none && (!spent->cost_unknown || bl_usage_total(&spent->usage) == 0))
+        return;
+    if (none)
+        add_part(line, 60, &dim, "cost unknown");
+    else
+        add_part(line, 60, &dim, spent->cost_usd < 1 ? "$%.3f%s" : "$%.2f%s", spent->cost_usd,
+                 spent->cost_unknown ? "+" : "");
+}
+
+static void add_deadline(struct line *line, uint64_t left_ns)
+{
+    static const struct text_style urgent = {.colour = TEXT_YELLOW};
+    char left[32];
+
+    if (left_ns == BL_NEVER)
+        return;
+    /* Whole seconds: what changes faster only flickers. */
+    uint64_t shown_ns = left_ns - left_ns % BL_NS_PER_S;
+    bl_duration_format(shown_ns > INT64_MAX ? INT64_MAX : (int64_t)shown_ns, left);
+    add_part(line, 90, left_ns < 30 * BL_NS_PER_S ? &urgent : &dim, "%s left", left);
+}
+
+static void add_count(struct line *line, unsigned weight, unsigned count, const char *noun)
+{
+    if (count > 0)
+        add_part(line, weight, &dim, "%u %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+static void add_parts(struct line *line, const struct status *status)
+{
+    static const struct text_style warning = {.colour = TEXT_YELLOW};
+    char tokens[24];
+
+    add_deadline(line, status->deadline_left_ns);
+    add_count(line, 70, status->agents, "agent");
+    add_count(line, 65, status->jobs, "job");
+    if (status->model != NULL)
+        add_part(line, 80, &dim, "%s", status->model);
+    if (bl_usage_total(&status->usage) > 0)
+        add_part(line, 50, &dim, "%s tokens",
+                 chat_short_count(bl_usage_total(&status->usage), tokens));
+    add_cost(line, &status->spent);
+    bool open = status->mode != NULL && strcmp(status->mode, "yolo") == 0;
+    if (status->mode != NULL)
+        add_part(line, open ? 75 : 40, open ? &warning : &dim, "%s", status->mode);
+    if (status->sandbox != NULL)
+        add_part(line, 30, &dim, "sandbox %s", status->sandbox);
+}
+
+/* ---- The line -------------------------------------------------------------------------------- */
+
+static size_t parts_width(const struct line *line)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < line->count; i++) {
+        if (line->parts[i].weight > 0)
+            width += SEPARATOR_WIDTH + text_width(bl_text_from(line->parts[i].text));
+    }
+    return width;
+}
+
+static bool drop_lightest(struct line *line)
+{
+    struct part *lightest = NULL;
+
+    for (size_t i = 0; i < line->count; i++) {
+        struct part *part = &line->parts[i];
+        if (part->weight > 0 && (lightest == NULL || part->weight < lightest->weight))
+            lightest = part;
+    }
+    if (lightest == NULL)
+        return false;
+    lightest->weight = 0;
+    return true;
+}
+
+static void end_without_feed(struct text_line *line)
+{
+    text_line_end(line);
+    line->out->size--;
+}
+
+static const char *phase_of(const struct status *status)
+{
+    return status->stopping ? "stopping" : status->phase;
+}
+
+/* " 12 s", in whole seconds; empty: not for so long. */
+static const char *phase_time(const struct status *status, char out[40])
+{
+    uint64_t whole_ns = status->phase_ns - status->phase_ns % BL_NS_PER_S;
+
+    out[0] = '\0';
+    if (whole_ns > 0 && whole_ns <= INT64_MAX) {
+        out[0] = ' ';
+        bl_duration_format((int64_t)whole_ns, out + 1);
+    }
+    return out;
+}
+
+static size_t phase_width(const struct status *status)
+{
+    const char *phase = phase_of(status);
+    char time[40];
+
+    return phase == NULL ? 0
+                         : 2 + text_width(bl_text_from(phase)) + strlen(phase_time(status, time));
+}
+
+/* What runs now, with for how long, in at most `columns`. Returns its width. */
+static size_t add_phase(const struct status *status, size_t columns, bool colours,
+                        struct bl_buffer *out)
+{
+    static const char *const signs[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
+    static const struct text_style moving = {.colour = TEXT_CYAN}, stopping = {.colour = TEXT_RED};
+    const struct text_style *style = status->stopping ? &stopping : &moving;
+    const char *phase = phase_of(status);
+    struct text_line line;
+    char time[40];
+
+    if (phase == NULL)
+        return 0;
+    size_t time_width = strlen(phase_time(status, time)), from = out->size;
+    if (time_width + PHASE_WIDTH_MIN > columns)
+        time_width = 0;
+    text_line_init(&line, out, columns - time_width, colours);
+    text_line_add(&line, bl_text_from(signs[status->tick % BL_COUNT(signs)]), style);
+    text_line_add(&line, BL_TEXT(" "), style);
+    text_line_add(&line, bl_text_from(phase), style);
+    end_without_feed(&line);
+    if (time_width > 0)
+        bl_buffer_append(out, bl_text_from(time));
+    return text_line_width((struct bl_text){out->data + from, out->size - from});
+}
+
+void status_line(const struct status *status, size_t columns, bool colours, struct bl_buffer *out)
+{
+    struct line *line = bl_zalloc(sizeof *line);
+    struct text_line written;
+    size_t phase = phase_width(status);
+
+    add_parts(line, status);
+    /* A long phase gives way to the rest, down to a width that still says something. */
+    size_t reserved = phase > columns / 2 ? columns / 2 : phase;
+    while (reserved + parts_width(line) > columns + (phase == 0 ? SEPARATOR_WIDTH : 0)) {
+        if (!drop_lightest(line))
+            break;
+    }
+    size_t rest = parts_width(line);
+    size_t from = out->size;
+    size_t taken = add_phase(status, rest < columns ? columns - rest : columns, colours, out);
+    text_line_init(&written, out, columns > taken ? columns - taken : 1, colours);
+    for (size_t i = 0; i < line->count && taken < columns; i++) {
+        const struct part *part = &line->parts[i];
+        if (part->weight == 0)
+            continue;
+        if (out->size > from)
+            text_line_add(&written, SEPARATOR, &dim);
+        text_line_add(&written, bl_text_from(part->text), &part->style);
+    }
+    end_without_feed(&written);
+    bl_free(line);
+}

@@ -1,0 +1,320 @@
+#include <inttypes.h>
+
+#include <belay/serve.h>
+
+#include "cli/cli.h"
+
+#define TEXT_MAX ((size_t)16 * 1024 * 1024)
+
+const char cli_ps_help[] =
+    "Usage: belay ps [OPTION]...\n"
+    "\n"
+    "Shows what runs now in every belay of this user: runs, their sub-agents and tool\n"
+    "calls, jobs in the background, and cells, with their phase, age, the time left\n"
+    "to their deadline, tokens, and how long ago they last gave a sign of life.\n"
+    "'belay cancel ID' stops one of them. A process that does not answer within 0.2\n"
+    "seconds is named as such; of one that was killed, once, with what the store\n"
+    "knows of its runs.\n"
+    "\n"
+    "Options:\n"
+    "      --store FILE            where runs of a killed process are looked up\n"
+    "      --json                  one line, as in docs/schemas/ps.json\n"
+    "      --output-format FORMAT  text (the default) or json\n"
+    "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    the list was printed\n"
+    "  1    it could not be made, or standard output could not be written\n"
+    "  2    usage error\n"
+    "  130  whoever read standard output is gone\n"
+    "\n"
+    "Environment:\n"
+    "  BELAY_STORE      the store, where --store is not given; without either it is\n"
+    "                   $XDG_DATA_HOME/belay/sessions.db\n"
+    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
+    "                   without it they are in /tmp/belay-UID/control\n"
+    "\n"
+    "Examples:\n"
+    "  belay ps\n"
+    "  belay ps --json\n";
+
+enum {
+    OPTION_STORE = 512,
+};
+
+const struct option cli_ps_options[] = {
+    {"store", required_argument, NULL, OPTION_STORE},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
+
+struct listing {
+    struct bl_arena arena;
+    const char *store;        /* NULL: the user's own */
+    struct bl_list processes; /* struct bl_control_process */
+    struct bl_list cut;       /* struct cut: of those that are dead */
+    struct bl_error error;
+};
+
+/* Something that a killed process had begun. */
+struct cut {
+    struct bl_list link;
+    const struct bl_control_process *process;
+    const struct bl_json *activity;
+    const char *state; /* "cut off", "ended", "unknown" */
+};
+
+static const struct bl_json *activities(const struct bl_control_process *process)
+{
+    return bl_json_get(process->result, BL_TEXT("activities"));
+}
+
+static struct bl_text member(const struct bl_json *activity, const char *key)
+{
+    return bl_json_text(bl_json_get(activity, bl_text_from(key)));
+}
+
+/* ---- Processes that were killed -------------------------------------------------------------- */
+
+/* What the store knows of it. */
+static const char *state_of(struct listing *listing, struct bl_store *store,
+                            const struct bl_json *activity)
+{
+    struct bl_store_work work;
+
+    if (store == NULL ||
+        bl_store_find(store, &listing->arena, member(activity, "id").data, &work, NULL) != 0)
+        return "unknown";
+    return work.ended ? "ended" : "cut off";
+}
+
+static void look_up(struct listing *listing, struct bl_store *store,
+                    const struct bl_control_process *process)
+{
+    BL_JSON_EACH (activity, activities(process)) {
+        if (member(activity, "id").size == 0)
+            continue;
+        struct cut *cut = bl_arena_zalloc(&listing->arena, sizeof *cut);
+        *cut = (struct cut){
+            .process = process, .activity = activity, .state = state_of(listing, store, activity)};
+        bl_list_push_back(&listing->cut, &cut->link);
+    }
+}
+
+static struct bl_store *open_store(struct listing *listing)
+{
+    const char *where = listing->store;
+    struct bl_store *store = NULL;
+
+    if (where == NULL && bl_store_default_path(&listing->arena, &where, NULL) != 0)
+        return NULL;
+    return bl_store_open_reading(where, &store, NULL) == 0 ? store : NULL;
+}
+
+static int list_main(void *argument)
+{
+    struct listing *listing = argument;
+    struct bl_store *store = NULL;
+    int code = bl_control_list(&listing->arena, &listing->processes, &listing->error);
+
+    BL_LIST_EACH (link, &listing->processes) {
+        const struct bl_control_process *process =
+            BL_CONTAINER(link, struct bl_control_process, link);
+        if (process->state != BL_CONTROL_DEAD)
+            continue;
+        if (store == NULL)
+            store = open_store(listing);
+        look_up(listing, store, process);
+    }
+    bl_store_close(store);
+    return code;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void write_activity(struct bl_json_writer *writer, const struct bl_control_process *process,
+                           const struct bl_json *activity)
+{
+    bl_json_write_object(writer);
+    BL_JSON_MEMBERS (key, activity) {
+        bl_json_write_key(writer, bl_json_text(key));
+        bl_json_write_value(writer, key + 1);
+    }
+    bl_json_write_key(writer, BL_TEXT("pid"));
+    bl_json_write_int64(writer, process->pid);
+    bl_json_write_end(writer);
+}
+
+static const char *process_state(const struct bl_control_process *process)
+{
+    static const char *const names[] = {[BL_CONTROL_ANSWERING] = "answering",
+                                        [BL_CONTROL_SILENT] = "not answering",
+                                        [BL_CONTROL_DEAD] = "dead"};
+    return names[process->state];
+}
+
+static void write_process(struct bl_json_writer *writer, const struct listing *listing,
+                          const struct bl_control_process *process)
+{
+    bl_json_write_object(writer);
+    bl_json_write_key(writer, BL_TEXT("pid"));
+    if (process->pid > 0)
+        bl_json_write_int64(writer, process->pid);
+    else
+        bl_json_write_null(writer);
+    bl_json_put_string(writer, "state", process_state(process));
+    bl_json_write_key(writer, BL_TEXT("left"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &listing->cut) {
+        const struct cut *cut = BL_CONTAINER(link, struct cut, link);
+        if (cut->process != process)
+            continue;
+        bl_json_write_object(writer);
+        bl_json_put_text(writer, "id", member(cut->activity, "id"));
+        bl_json_put_text(writer, "kind", member(cut->activity, "kind"));
+        bl_json_put_text(writer, "session", member(cut->activity, "session"));
+        bl_json_put_string(writer, "state", cut->state);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+static void ps_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct listing *listing = context;
+
+    bl_json_write_key(writer, BL_TEXT("activities"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &listing->processes) {
+        const struct bl_control_process *process =
+            BL_CONTAINER(link, struct bl_control_process, link);
+        if (process->state == BL_CONTROL_ANSWERING)
+            BL_JSON_EACH (activity, activities(process))
+                write_activity(writer, process, activity);
+    }
+    bl_json_write_end(writer);
+    bl_json_write_key(writer, BL_TEXT("processes"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &listing->processes)
+        write_process(writer, listing, BL_CONTAINER(link, struct bl_control_process, link));
+    bl_json_write_end(writer);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+/* "4 m 10 s", or "-" where there is none. */
+static void format_ms(const struct bl_json *value, char out[32])
+{
+    int64_t ms;
+
+    if (bl_json_int64(value, &ms) && ms >= 0 && ms < INT64_MAX / (int64_t)BL_NS_PER_MS)
+        bl_duration_format(ms * (int64_t)BL_NS_PER_MS, out);
+    else
+        bl_text_into(out, 32, "-");
+}
+
+static void append_activity(struct bl_buffer *out, const struct bl_json *activity)
+{
+    struct bl_text id = member(activity, "id"), kind = member(activity, "kind"),
+                   phase = member(activity, "phase");
+    char age[32], left[32], idle[32];
+    int64_t tokens = 0;
+
+    format_ms(bl_json_get(activity, BL_TEXT("age_ms")), age);
+    format_ms(bl_json_get(activity, BL_TEXT("deadline_left_ms")), left);
+    format_ms(bl_json_get(activity, BL_TEXT("idle_ms")), idle);
+    bl_json_int64(bl_json_get(activity, BL_TEXT("tokens")), &tokens);
+    bl_buffer_printf(out, "%-25.*s %-7.*s %-14.*s %-11s %-11s %8" PRId64 " %s ago\n",
+                     BL_TEXT_ARG(id), BL_TEXT_ARG(kind), BL_TEXT_ARG(phase), age, left, tokens,
+                     idle);
+}
+
+static void append_activities(struct bl_buffer *out, const struct bl_control_process *process)
+{
+    BL_JSON_EACH (activity, activities(process)) {
+        if (out->size == 0)
+            bl_buffer_printf(out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND", "PHASE",
+                             "AGE", "LEFT", "TOKENS", "LAST ACTIVITY");
+        append_activity(out, activity);
+    }
+}
+
+/* What is to be said of one that says nothing itself. */
+static void append_process(struct bl_buffer *out, const struct listing *listing,
+                           const struct bl_control_process *process)
+{
+    if (process->pid > 0)
+        bl_buffer_printf(out, "process %" PRId64 ": %s", process->pid, process_state(process));
+    else
+        bl_buffer_printf(out, "a process: %s", process_state(process));
+    BL_LIST_EACH (link, &listing->cut) {
+        const struct cut *cut = BL_CONTAINER(link, struct cut, link);
+        struct bl_text id = member(cut->activity, "id"), session = member(cut->activity, "session");
+        if (cut->process == process)
+            bl_buffer_printf(out, "; %.*s of %.*s: %s", BL_TEXT_ARG(id), BL_TEXT_ARG(session),
+                             cut->state);
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static int print_text(const struct cli_call *call, const struct listing *listing)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    for (int answering = 1; answering >= 0; answering--) {
+        BL_LIST_EACH (link, &listing->processes) {
+            const struct bl_control_process *process =
+                BL_CONTAINER(link, struct bl_control_process, link);
+            bool answers = process->state == BL_CONTROL_ANSWERING;
+            if (answering != 0 && answers)
+                append_activities(&out, process);
+            else if (answering == 0 && !answers)
+                append_process(&out, listing, process);
+        }
+    }
+    if (out.size == 0)
+        bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
+    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+static int take(void *context, int option, const char *value, struct bl_error *error)
+{
+    struct listing *listing = context;
+
+    if (option != OPTION_STORE)
+        return cli_arguments_refuse(value, error);
+    listing->store = value;
+    return 0;
+}
+
+int cli_ps_run(struct cli_call *call)
+{
+    struct listing listing = {0};
+    struct bl_error *error = &listing.error;
+    int exit_code;
+
+    int code = cli_arguments_read(call, false, take, &listing, error);
+    if (code == CLI_OPTION_HELP)
+        return cli_help_print(call, call->command);
+    if (code != 0)
+        return cli_fail_usage(call, error);
+    if (listing.store == NULL)
+        listing.store = cli_variable("BELAY_STORE");
+    bl_arena_init(&listing.arena);
+    bl_list_init(&listing.processes);
+    bl_list_init(&listing.cut);
+    if (cli_loop_run("ps", list_main, &listing, error) != 0)
+        exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
+    else if (call->format == CLI_FORMAT_TEXT)
+        exit_code = print_text(call, &listing);
+    else
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, ps_payload, &listing);
+    bl_arena_done(&listing.arena);
+    return exit_code;
+}

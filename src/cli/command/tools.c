@@ -1,0 +1,532 @@
+#include "tools.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+#define TEXT_MAX   ((size_t)16 * 1024 * 1024)
+#define INDENT     2
+#define COLUMNS    80u
+#define NAME_WIDTH 10
+
+enum {
+    OPTION_MCP_CONFIG = 512,
+    OPTION_TRUST_MCP,
+};
+
+const struct option cli_tools_options[] = {
+    {"mcp-config", required_argument, NULL, OPTION_MCP_CONFIG},
+    {"trust-mcp", no_argument, NULL, OPTION_TRUST_MCP},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {0},
+};
+
+#define TOOLS_MCP_HELP                                                                             \
+    "      --mcp-config FILE       MCP servers besides those of .mcp.json and of the\n"            \
+    "                              user's own mcp.json; repeatable\n"                              \
+    "      --trust-mcp             start those of .mcp.json though nobody has agreed\n"            \
+    "                              to them\n"
+
+const char cli_tools_help[] =
+    "Usage: belay tools [OPTION]...\n"
+    "\n"
+    "Lists the tools that a model is offered here, each with what it does, and the\n"
+    "MCP servers that some of them come from, which are started for that: those that\n"
+    "offer nothing with the reason. 'belay tool NAME' shows the schema of one tool.\n"
+    "\n"
+    "Options:\n" TOOLS_MCP_HELP
+    "      --json                  one line, as in docs/schemas/tools.json\n"
+    "      --output-format FORMAT  text (the default) or json\n"
+    "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    the list was printed\n"
+    "  1    a file cannot be read, or standard output could not be written\n"
+    "  2    usage error\n"
+    "  130  whoever read standard output is gone\n"
+    "\n"
+    "Examples:\n"
+    "  belay tools\n"
+    "  belay tools --json\n"
+    "  belay tools --mcp-config servers.json\n";
+
+const char cli_tool_help[] =
+    "Usage: belay tool [OPTION]... NAME\n"
+    "\n"
+    "Shows one tool as a model is offered it: what it does, and the JSON Schema of\n"
+    "its input.\n"
+    "\n"
+    "Options:\n" TOOLS_MCP_HELP
+    "      --json                  one line, as in docs/schemas/tool.json\n"
+    "      --output-format FORMAT  text (the default) or json\n"
+    "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    it was printed\n"
+    "  1    there is no such tool, or standard output could not be written\n"
+    "  2    usage error\n"
+    "  130  whoever read standard output is gone\n"
+    "\n"
+    "Examples:\n"
+    "  belay tool bash\n"
+    "  belay tool bash --json\n";
+
+/* ---- What there is --------------------------------------------------------------------------- */
+
+static void take_notice(void *context, struct bl_text text)
+{
+    struct tools_offered *offered = context;
+    struct bl_notice *notice = bl_arena_zalloc(&offered->arena, sizeof *notice);
+
+    notice->text = bl_arena_text(&offered->arena, text);
+    bl_list_push_back(&offered->notices, &notice->link);
+}
+
+static int read_servers(struct tools_offered *offered, const struct tools_options *options,
+                        const char *directory, struct bl_error *error)
+{
+    struct bl_mcp_config_options config = {
+        .directory = directory,
+        .files = options->files,
+        .variable = cli_variable,
+        .notice = take_notice,
+        .context = offered,
+    };
+
+    return bl_mcp_config_read(&offered->arena, &config, &offered->servers, error);
+}
+
+/* What is shown outlives the servers. */
+static void keep(struct tools_offered *offered, const struct bl_list *personas)
+{
+    struct bl_arena *arena = &offered->arena;
+    struct bl_mcp_view view;
+    size_t count = 0;
+
+    offered->tools = bl_agent_offers(arena, offered->toolbox, personas);
+    struct bl_tool_offer *offers =
+        bl_arena_alloc(arena, (offered->tools.offer_count + 1) * sizeof *offers);
+    for (size_t i = 0; i < offered->tools.offer_count; i++) {
+        offers[i] = offered->tools.offers[i];
+        offers[i].name = bl_arena_text(arena, bl_text_from(offers[i].name)).data;
+        offers[i].description = bl_arena_text(arena, bl_text_from(offers[i].description)).data;
+        offers[i].schema = bl_arena_text(arena, offers[i].schema);
+    }
+    offered->tools.offers = offers;
+    while (bl_toolbox_mcp(offered->toolbox, count, &view))
+        count++;
+    offered->views = bl_arena_zalloc(arena, (count + 1) * sizeof *offered->views);
+    for (size_t i = 0; i < count && bl_toolbox_mcp(offered->toolbox, i, &view); i++) {
+        offered->views[i] = view;
+        offered->views[i].why = bl_arena_text(arena, view.why);
+        if (view.protocol != NULL)
+            offered->views[i].protocol = bl_arena_text(arena, bl_text_from(view.protocol)).data;
+        offered->view_count++;
+    }
+}
+
+struct looking {
+    struct tools_offered *offered;
+    const struct bl_list *personas;
+};
+
+/* With the servers at work. */
+static int look_main(void *argument)
+{
+    struct looking *looking = argument;
+    struct bl_toolbox *toolbox = looking->offered->toolbox;
+    struct bl_nursery nursery;
+
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_toolbox_begin(toolbox, &nursery, NULL, "tools");
+    bl_toolbox_refresh(toolbox);
+    keep(looking->offered, looking->personas);
+    bl_toolbox_end(toolbox);
+    bl_nursery_done(&nursery);
+    return 0;
+}
+
+static int look(struct tools_offered *offered, const struct tools_options *options,
+                const char *directory, struct bl_error *error)
+{
+    struct bl_list personas, notices;
+    struct looking looking = {offered, &personas};
+    struct bl_toolbox_options toolbox = {
+        .workspace = directory,
+        .permissions = offered->permissions,
+        .mcp = &offered->servers,
+        .mcp_trusted = options != NULL && options->trust_mcp,
+        .notice = take_notice,
+        .notice_context = offered,
+    };
+
+    int code = bl_toolbox_new(&toolbox, &offered->toolbox, error);
+    if (code != 0)
+        return code;
+    bl_list_init(&notices);
+    bl_personas_find(&offered->arena, directory, &personas, &notices);
+    if (!bl_list_empty(&offered->servers)) {
+        cli_processes_begin();
+        return cli_loop_run("tools", look_main, &looking, error);
+    }
+    keep(offered, &personas);
+    return 0;
+}
+
+int tools_offered_init(struct tools_offered *offered, const struct tools_options *options,
+                       struct bl_error *error)
+{
+    *offered = (struct tools_offered){.permissions = bl_permissions_new(BL_PERMISSION_AUTO)};
+    bl_arena_init(&offered->arena);
+    bl_list_init(&offered->servers);
+    bl_list_init(&offered->notices);
+    char *directory = bl_arena_alloc(&offered->arena, PATH_MAX);
+    if (getcwd(directory, PATH_MAX) == NULL)
+        return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
+                            "the current folder is gone, and with it the workspace");
+    int code = options != NULL ? read_servers(offered, options, directory, error) : 0;
+    return code != 0 ? code : look(offered, options, directory, error);
+}
+
+void tools_offered_done(struct tools_offered *offered)
+{
+    bl_toolbox_free(offered->toolbox);
+    bl_permissions_free(offered->permissions);
+    bl_arena_done(&offered->arena);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void write_offer(struct bl_json_writer *writer, const struct bl_tool_offer *offer)
+{
+    bl_json_put_string(writer, "name", offer->name);
+    bl_json_put_string(writer, "description", offer->description);
+    bl_json_write_key(writer, BL_TEXT("input_schema"));
+    bl_json_write_raw(writer, offer->schema);
+}
+
+static void tool_payload(struct bl_json_writer *writer, const void *context)
+{
+    write_offer(writer, context);
+}
+
+static const char *source_name(enum bl_mcp_source source)
+{
+    switch (source) {
+    case BL_MCP_OF_USER: return "user";
+    case BL_MCP_OF_OPTION: return "option";
+    case BL_MCP_OF_WORKSPACE: return "workspace";
+    case BL_MCP_OF_CLIENT: return "client";
+    }
+    return "user";
+}
+
+static void write_server(struct bl_json_writer *writer, const struct bl_mcp_view *view)
+{
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "server", view->name);
+    bl_json_put_string(writer, "source", source_name(view->entry->source));
+    bl_json_put_string(writer, "path", view->entry->path);
+    bl_json_put_string(writer, "state", view->state);
+    bl_json_write_key(writer, BL_TEXT("why"));
+    if (view->why.size > 0)
+        bl_json_write_text(writer, view->why);
+    else
+        bl_json_write_null(writer);
+    bl_json_put_string(writer, "protocol", view->protocol);
+    bl_json_put_uint64(writer, "tools", view->tool_count);
+    bl_json_write_end(writer);
+}
+
+static void tools_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct tools_offered *offered = context;
+
+    bl_json_write_key(writer, BL_TEXT("tools"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < offered->tools.offer_count; i++) {
+        bl_json_write_object(writer);
+        write_offer(writer, &offered->tools.offers[i]);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_end(writer);
+    bl_json_write_key(writer, BL_TEXT("servers"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < offered->view_count; i++)
+        write_server(writer, &offered->views[i]);
+    bl_json_write_end(writer);
+    bl_json_write_key(writer, BL_TEXT("notices"));
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &offered->notices)
+        bl_json_write_text(writer, BL_CONTAINER(link, struct bl_notice, link)->text);
+    bl_json_write_end(writer);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static void append_schema(struct bl_buffer *out, struct bl_text schema)
+{
+    const struct bl_json *value;
+    struct bl_json_writer writer;
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    if (bl_json_read(&arena, schema, NULL, &value, NULL) == 0) {
+        bl_json_writer_init(&writer, out);
+        bl_json_writer_indent(&writer, INDENT);
+        bl_json_write_value(&writer, value);
+        bl_json_writer_done(&writer);
+        bl_buffer_append_byte(out, '\n');
+    }
+    bl_arena_done(&arena);
+}
+
+/* One paragraph, in lines of 80 columns, each but the first behind `indent` blanks; what follows it
+ * stands below. */
+static void append_paragraph(struct bl_buffer *out, struct bl_text rest, size_t indent, bool more)
+{
+    struct bl_text word;
+    size_t column = indent;
+
+    while (bl_text_split(&rest, ' ', &word)) {
+        size_t size = bl_utf8_count(word);
+        if (column > indent && column + 1 + size > COLUMNS) {
+            bl_buffer_printf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            bl_buffer_append_byte(out, ' ');
+            column++;
+        }
+        bl_buffer_append(out, word);
+        column += size;
+    }
+    bl_buffer_append_byte(out, '\n');
+    if (more)
+        bl_buffer_printf(out, "%*s", (int)indent, "");
+}
+
+static void append_wrapped(struct bl_buffer *out, const char *text, size_t indent)
+{
+    struct bl_text lines = bl_text_from(text), line;
+
+    while (bl_text_split(&lines, '\n', &line))
+        append_paragraph(out, line, indent, lines.size > 0);
+}
+
+/* The name in its column; one that is wider has a line of its own. */
+static void append_name(struct bl_buffer *out, const char *name)
+{
+    bl_buffer_printf(out, "%-*s", NAME_WIDTH, name);
+    if (strlen(name) >= NAME_WIDTH)
+        bl_buffer_printf(out, "\n%*s", NAME_WIDTH, "");
+}
+
+static const char *printable(struct bl_arena *arena, const char *text)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SIZE_MAX / 2);
+    bl_text_show(&out, bl_text_from(text), BL_SHOW_LINES);
+    const char *shown = bl_arena_text(arena, bl_buffer_text(&out)).data;
+    bl_buffer_done(&out);
+    return shown;
+}
+
+static int print_tool(const struct cli_call *call, struct tools_offered *offered,
+                      const struct bl_tool_offer *offer)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    append_name(&out, offer->name);
+    append_wrapped(&out, printable(&offered->arena, offer->description), NAME_WIDTH);
+    bl_buffer_append_byte(&out, '\n');
+    append_schema(&out, offer->schema);
+    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+/* "everything  ready, 12 tools, 2025-11-25", or why not. */
+static void append_server(struct bl_buffer *out, struct tools_offered *offered,
+                          const struct bl_mcp_view *view)
+{
+    struct bl_text line;
+
+    if (strcmp(view->state, "ready") == 0)
+        line = bl_arena_printf(&offered->arena, "ready, %zu tool%s, %s", view->tool_count,
+                               view->tool_count == 1 ? "" : "s",
+                               view->protocol != NULL ? view->protocol : "no version");
+    else
+        line = bl_arena_printf(&offered->arena, "%s%s" BL_TEXT_FORMAT "%s", view->state,
+                               view->why.size > 0 ? ": " : "", BL_TEXT_ARG(view->why),
+                               strcmp(view->state, "untrusted") == 0 ? " (--trust-mcp does)" : "");
+    append_name(out, view->name);
+    append_wrapped(out, printable(&offered->arena, line.data), NAME_WIDTH);
+}
+
+static int print_tools(const struct cli_call *call, struct tools_offered *offered)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    for (size_t i = 0; i < offered->tools.offer_count; i++) {
+        const struct bl_tool_offer *offer = &offered->tools.offers[i];
+        append_name(&out, offer->name);
+        append_wrapped(&out, printable(&offered->arena, offer->description), NAME_WIDTH);
+    }
+    if (offered->view_count > 0)
+        bl_buffer_append(&out, BL_TEXT("\nMCP servers:\n"));
+    for (size_t i = 0; i < offered->view_count; i++)
+        append_server(&out, offered, &offered->views[i]);
+    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+/* The line of its server says it. */
+static bool is_listed(struct tools_offered *offered, struct bl_text notice)
+{
+    for (size_t i = 0; i < offered->view_count; i++) {
+        const struct bl_mcp_view *view = &offered->views[i];
+        struct bl_text head = bl_arena_printf(&offered->arena, "MCP server %s: ", view->name);
+        if (view->why.size > 0 && bl_text_starts_with(notice, head) &&
+            strstr(notice.data, view->why.data) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Beside the list: what was left out. */
+static void remark_notices(struct tools_offered *offered)
+{
+    BL_LIST_EACH (link, &offered->notices) {
+        struct bl_text text = BL_CONTAINER(link, struct bl_notice, link)->text;
+        if (is_listed(offered, text))
+            continue;
+        cli_remark(bl_arena_printf(&offered->arena, "belay tools: %s\n",
+                                   printable(&offered->arena, text.data)));
+    }
+}
+
+/* ---- The commands ---------------------------------------------------------------------------- */
+
+static int take(void *context, int option, const char *value, struct bl_error *error)
+{
+    struct tools_options *options = context;
+
+    switch (option) {
+    case OPTION_MCP_CONFIG: options->files[options->file_count++] = value; return 0;
+    case OPTION_TRUST_MCP: options->trust_mcp = true; return 0;
+    default: return cli_take_one(&options->name, option, value, error);
+    }
+}
+
+static int read_options(struct cli_call *call, struct tools_options *options,
+                        struct bl_error *error)
+{
+    *options = (struct tools_options){
+        .files = bl_zalloc((size_t)(call->count + 1) * sizeof *options->files)};
+    return cli_arguments_read(call, false, take, options, error);
+}
+
+static int list_tools(struct cli_call *call, const struct tools_options *options)
+{
+    struct tools_offered offered;
+    struct bl_error error = {0};
+    int exit_code;
+
+    if (tools_offered_init(&offered, options, &error) != 0) {
+        exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
+    } else if (call->format == CLI_FORMAT_TEXT) {
+        exit_code = print_tools(call, &offered);
+        remark_notices(&offered);
+    } else {
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, tools_payload, &offered);
+    }
+    tools_offered_done(&offered);
+    return exit_code;
+}
+
+int cli_tools_run(struct cli_call *call)
+{
+    struct tools_options options;
+    struct bl_error error = {0};
+    int exit_code;
+
+    int code = read_options(call, &options, &error);
+    if (code == 0 && options.name != NULL)
+        code = cli_arguments_refuse(options.name, &error);
+    if (code == CLI_OPTION_HELP)
+        exit_code = cli_help_print(call, call->command);
+    else if (code != 0)
+        exit_code = cli_fail_usage(call, &error);
+    else
+        exit_code = list_tools(call, &options);
+    bl_free(options.files);
+    return exit_code;
+}
+
+static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, const char *name,
+                                             struct bl_error *error)
+{
+    struct bl_suggestion suggestion;
+
+    bl_suggestion_init(&suggestion, name);
+    for (size_t i = 0; i < tools->offer_count; i++) {
+        if (strcmp(tools->offers[i].name, name) == 0)
+            return &tools->offers[i];
+        bl_suggestion_offer(&suggestion, tools->offers[i].name);
+    }
+    bl_error_set(error, BL_ENOENT, BL_KIND_TOOL, "find the tool", name, "no tool '%.100s'", name);
+    if (suggestion.best != NULL)
+        bl_error_hint(error, "did you mean '%s'?", suggestion.best);
+    else
+        bl_error_hint(error, "'belay tools' lists them");
+    return NULL;
+}
+
+static int show_tool(struct cli_call *call, const struct tools_options *options)
+{
+    struct tools_offered offered;
+    struct bl_error error = {0};
+    const struct bl_tool_offer *offer = NULL;
+    int exit_code;
+
+    if (tools_offered_init(&offered, options, &error) == 0)
+        offer = find_tool(&offered.tools, options->name, &error);
+    if (offer == NULL)
+        exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
+    else if (call->format == CLI_FORMAT_TEXT)
+        exit_code = print_tool(call, &offered, offer);
+    else
+        exit_code = cli_envelope_print(call, CLI_EXIT_OK, tool_payload, offer);
+    tools_offered_done(&offered);
+    return exit_code;
+}
+
+int cli_tool_run(struct cli_call *call)
+{
+    struct tools_options options;
+    struct bl_error error = {0};
+    int exit_code;
+
+    int code = read_options(call, &options, &error);
+    if (code == 0 && options.name == NULL) {
+        code = bl_error_set(&error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "NAME",
+                            "no tool is named");
+        bl_error_hint(&error, "'belay tools' lists them");
+    }
+    if (code == CLI_OPTION_HELP)
+        exit_code = cli_help_print(call, call->command);
+    else if (code != 0)
+        exit_code = cli_fail_usage(call, &error);
+    else
+        exit_code = show_tool(call, &options);
+    bl_free(options.files);
+    return exit_code;
+}

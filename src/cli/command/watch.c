@@ -1,0 +1,211 @@
+#include "watch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include <belay/serve.h>
+
+#include "cli/cli.h"
+#include "cli/run/stream.h"
+
+#define LINE_MAX_SIZE ((size_t)64 * 1024 * 1024)
+/* What nobody reads in time is left out, and counted. */
+#define PENDING_MAX ((size_t)16 * 1024 * 1024)
+
+const char cli_watch_help[] =
+    "Usage: belay watch [OPTION]... [ID]\n"
+    "\n"
+    "Shows what happens in what has that ID from now on, until it has ended: a run, a\n"
+    "session, a sub-agent, a tool call or a cell, in whichever belay of this user it\n"
+    "runs. Without an ID: all that runs now, until the last of these processes has\n"
+    "ended. 'belay ps' lists what runs. Ctrl-C ends the watching alone; the work\n"
+    "never waits for whoever watches. Of a feature 'belay feature logs -f' shows\n"
+    "more.\n"
+    "\n"
+    "Options:\n"
+    "      --json                  the same as --output-format stream-json\n"
+    "      --output-format FORMAT  text (the default), or stream-json: one event a\n"
+    "                              line, as in docs/schemas/event.json, and a last\n"
+    "                              line as in docs/schemas/watch.json\n"
+    "  -h, --help                  print this help\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    it has ended; or nothing ran, and no ID was given\n"
+    "  1    nothing has that ID, several have it, or its process has gone without a\n"
+    "       word about its end\n"
+    "  2    usage error\n"
+    "  130  Ctrl-C, or whoever read standard output is gone\n"
+    "\n"
+    "Environment:\n"
+    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
+    "                   without it they are in /tmp/belay-UID/control\n"
+    "\n"
+    "Examples:\n"
+    "  belay watch nightly\n"
+    "  belay watch run_3p5yd7mcnxw2kq4tzvhb --json\n";
+
+struct watching {
+    struct cli_call *call;
+    struct bl_arena arena;
+    const char *id; /* NULL: all */
+    struct bl_scope scope;
+    struct cli_stream stream;
+    struct watch_text text;
+    uint64_t events;
+    uint64_t missed;   /* in all */
+    uint64_t left_out; /* and not said yet */
+    struct bl_error error;
+    int exit_code;
+};
+
+/* ---- What comes ------------------------------------------------------------------------------ */
+
+static void put_left_out(const struct watching *watching, struct bl_buffer *out)
+{
+    if (watching->call->format == CLI_FORMAT_TEXT)
+        bl_buffer_printf(out, "… %" PRIu64 " events are left out here: nobody read\n",
+                         watching->left_out);
+    else
+        bl_buffer_printf(out, "{\"type\":\"missed\",\"count\":%" PRIu64 "}\n", watching->left_out);
+}
+
+/* Never waits: an event that finds no room is left out. */
+static void on_event(void *context, const struct bl_json *event)
+{
+    struct watching *watching = context;
+    struct bl_arena arena = {0};
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, LINE_MAX_SIZE);
+    if (watching->left_out > 0)
+        put_left_out(watching, &out);
+    if (watching->call->format == CLI_FORMAT_TEXT) {
+        watch_text_event(&watching->text, event, &out);
+    } else {
+        bl_buffer_append(&out, bl_json_value_text(&arena, event));
+        bl_buffer_append_byte(&out, '\n');
+    }
+    if (cli_stream_offer(&watching->stream, bl_buffer_text(&out), PENDING_MAX)) {
+        watching->left_out = 0;
+        watching->events++;
+    } else {
+        watching->left_out++;
+        watching->missed++;
+    }
+    bl_buffer_done(&out);
+    bl_arena_done(&arena);
+}
+
+static void on_missed(void *context, uint64_t count)
+{
+    struct watching *watching = context;
+
+    watching->left_out += count;
+    watching->missed += count;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void watch_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct watching *watching = context;
+
+    bl_json_put_string(writer, "id", watching->id);
+    bl_json_put_uint64(writer, "events", watching->events);
+    bl_json_put_uint64(writer, "missed", watching->missed);
+}
+
+/* Nothing runs: as `ps` says it. */
+static bool found_nothing(const struct watching *watching, int code)
+{
+    return code == BL_ENOENT && watching->id == NULL;
+}
+
+static void finish(struct watching *watching, int code)
+{
+    const struct cli_call *call = watching->call;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, LINE_MAX_SIZE);
+    if (watching->left_out > 0)
+        put_left_out(watching, &out);
+    if (found_nothing(watching, code))
+        code = 0;
+    watching->exit_code = code == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    if (call->format == CLI_FORMAT_TEXT) {
+        watch_text_end(&watching->text, &out);
+        if (code == 0 && watching->events == 0 && watching->error.code == BL_ENOENT)
+            bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
+    } else {
+        cli_envelope_write(&out, call, watching->exit_code,
+                           code == 0 ? watch_payload : cli_error_payload,
+                           code == 0 ? (const void *)watching : &watching->error);
+    }
+    cli_stream_write(&watching->stream, bl_buffer_text(&out));
+    cli_stream_flush(&watching->stream);
+    bl_buffer_done(&out);
+    if (code != 0 && call->format == CLI_FORMAT_TEXT)
+        cli_complain(call, &watching->error);
+}
+
+/* ---- The work -------------------------------------------------------------------------------- */
+
+static int watch(struct watching *watching)
+{
+    struct bl_control_watch watch = {
+        .id = watching->id, .event = on_event, .missed = on_missed, .context = watching};
+    struct bl_scope *outer = bl_scope_enter(&watching->scope);
+
+    int code = bl_control_watch(&watching->arena, &watch, &watching->error);
+    bl_scope_enter(outer);
+    return code;
+}
+
+static int watch_main(void *argument)
+{
+    struct watching *watching = argument;
+    struct bl_scope *outer = bl_scope_current();
+
+    bl_scope_init(&watching->scope, outer);
+    int code = cli_stream_open(&watching->stream, STDOUT_FILENO, &watching->scope, outer,
+                               &watching->error);
+    if (code == 0) {
+        code = watch(watching);
+        /* The reader has gone. */
+        if (bl_scope_stopped(&watching->scope))
+            watching->exit_code = CLI_EXIT_CLIENT_GONE;
+        else
+            finish(watching, code);
+        if (watching->stream.failed != 0)
+            watching->exit_code =
+                watching->stream.failed == EPIPE ? CLI_EXIT_CLIENT_GONE : CLI_EXIT_FAILED;
+        cli_stream_close(&watching->stream);
+    } else {
+        cli_complain(watching->call, &watching->error);
+        watching->exit_code = CLI_EXIT_FAILED;
+    }
+    bl_scope_done(&watching->scope);
+    return 0;
+}
+
+int cli_watch_run(struct cli_call *call)
+{
+    struct watching watching = {.call = call};
+    struct bl_error *error = &watching.error;
+
+    int code = cli_arguments_read(call, true, cli_take_id, &watching.id, error);
+    if (code == CLI_OPTION_HELP)
+        return cli_help_print(call, call->command);
+    if (code != 0)
+        return cli_fail_usage(call, error);
+    if (call->format == CLI_FORMAT_JSON)
+        call->format = CLI_FORMAT_STREAM_JSON;
+    bl_arena_init(&watching.arena);
+    watch_text_init(&watching.text, watching.id == NULL);
+    if (cli_loop_run("watch", watch_main, &watching, error) != 0)
+        watching.exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
+    watch_text_done(&watching.text);
+    bl_arena_done(&watching.arena);
+    return watching.exit_code;
+}

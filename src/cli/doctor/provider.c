@@ -1,0 +1,345 @@
+#include "provider.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/run/run.h"
+
+#define PROBE_NS_MAX (30 * BL_NS_PER_S)
+#define PROBE_TOKENS 16u /* the least that all formats take */
+#define PROBE_PROMPT "Say ok."
+#define TEXT_MAX     ((size_t)64 * 1024)
+
+/* What is going on, around what is found out. */
+struct probe {
+    struct cli_call *call;
+    struct run_preparation *preparation;
+    struct doctor_provider report;
+    struct bl_sink sink;
+    struct bl_scope scope;
+    struct cli_signals signals;
+    uint64_t started_ns;
+    bool begun; /* a provider was found, and there is something to report */
+};
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static uint64_t elapsed_ms(const struct probe *probe)
+{
+    return (bl_now_ns() - probe->started_ns) / BL_NS_PER_MS;
+}
+
+static int take(struct bl_sink *sink, const struct bl_piece *piece)
+{
+    struct probe *probe = BL_CONTAINER(sink, struct probe, sink);
+    struct doctor_provider *report = &probe->report;
+
+    if (piece->type == BL_PIECE_RETRY) {
+        report->retries = piece->retry.attempt;
+        return 0;
+    }
+    if (!report->first_known)
+        report->first_ms = elapsed_ms(probe);
+    report->first_known = true;
+    if (piece->type == BL_PIECE_USAGE) {
+        report->usage_known = true;
+        report->estimated = piece->estimated;
+        report->usage = piece->usage;
+        report->cost_known = piece->cost_known;
+        report->cost_usd = piece->cost_usd;
+    }
+    return 0;
+}
+
+static int ask(struct probe *probe, const struct bl_model *model)
+{
+    struct doctor_provider *report = &probe->report;
+    struct bl_arena arena;
+    struct bl_session session;
+    struct bl_list messages;
+
+    bl_arena_init(&arena);
+    bl_list_init(&messages);
+    bl_session_init(&session, "doctor");
+    struct bl_message *message = bl_message_add(&arena, &messages, BL_ROLE_USER);
+    bl_block_add(&arena, message, BL_BLOCK_TEXT)->text = BL_TEXT(PROBE_PROMPT);
+    struct bl_request request = {.session = &session, .messages = &messages};
+    probe->sink = (struct bl_sink){.take = take};
+    probe->started_ns = bl_now_ns();
+    int code = model->call(model->context, &request, &probe->sink, &report->error);
+    report->latency_ms = elapsed_ms(probe);
+    report->answered = code == 0;
+    bl_session_done(&session);
+    bl_arena_done(&arena);
+    return code;
+}
+
+/* The real path, with the smallest answer that can be asked for. */
+static int ask_remote(struct probe *probe)
+{
+    const struct bl_config_found *found = &probe->preparation->found;
+    struct bl_profile profile = *found->profile;
+    struct bl_remote_options options = {
+        .provider = found->provider, .profile = &profile, .seed = 1};
+    struct bl_remote *remote = NULL;
+    struct bl_model model;
+
+    profile.max_output_tokens = PROBE_TOKENS;
+    /* It would not fit into so short an answer. */
+    profile.thinking = BL_EFFORT_DEFAULT;
+    profile.thinking_tokens = 0;
+    int code = bl_config_key(probe->preparation->config, found->provider, &probe->report.error);
+    probe->report.key_source = bl_config_key_source(probe->preparation->config, found->provider);
+    if (code == 0)
+        code = bl_remote_new(&options, &remote, &model, &probe->report.error);
+    if (code == 0)
+        code = ask(probe, &model);
+    bl_remote_free(remote);
+    return code;
+}
+
+static int ask_script(struct probe *probe)
+{
+    struct bl_model model;
+    struct bl_script_player *player = bl_script_player_new(probe->preparation->script, 1, &model);
+
+    probe->report.model = model.name;
+    int code = ask(probe, &model);
+    bl_script_player_free(player);
+    return code;
+}
+
+static void note_choice(struct probe *probe)
+{
+    const struct bl_config_found *found = &probe->preparation->found;
+    struct doctor_provider *report = &probe->report;
+
+    probe->begun = true;
+    if (found->provider == NULL) {
+        report->name = report->api = "script";
+        return;
+    }
+    report->name = found->provider->name;
+    report->api = bl_api_name(found->provider->api);
+    report->address = found->provider->base_url;
+    report->model = found->profile->model;
+}
+
+/* ---- What is read before --------------------------------------------------------------------- */
+
+static void read_choice(void *payload)
+{
+    struct run_preparation *preparation = payload;
+    preparation->code = run_model_read(preparation);
+}
+
+/* In the scope of the probe. The preparation is the probe's unless it was left behind. */
+static int read_configuration(struct probe *probe)
+{
+    struct run_preparation *preparation = probe->preparation;
+    struct bl_work job = {.run = read_choice,
+                          .drop = run_preparation_free,
+                          .payload = preparation,
+                          .abandon_on_stop = true};
+    bool abandoned = false;
+
+    int code = bl_work_call(&job, &abandoned);
+    if (abandoned)
+        probe->preparation = NULL;
+    if (code != 0)
+        return code;
+    probe->report.error = preparation->error;
+    return preparation->code;
+}
+
+static struct run_preparation *make_preparation(const char *provider, const char *model)
+{
+    struct run_options options = {.provider = provider, .model = model};
+    char *directory = bl_alloc(PATH_MAX);
+
+    options.directory = getcwd(directory, PATH_MAX) != NULL ? directory : "/";
+    struct run_preparation *preparation = run_preparation_new(&options);
+    bl_free(directory);
+    return preparation;
+}
+
+/* ---- The probe ------------------------------------------------------------------------------- */
+
+static int probe_in_scope(struct probe *probe)
+{
+    int code = read_configuration(probe);
+
+    if (code != 0)
+        return code;
+    note_choice(probe);
+    return probe->preparation->found.provider != NULL ? ask_remote(probe) : ask_script(probe);
+}
+
+/* A stop and the deadline come without words of their own. */
+static void name_failure(struct probe *probe, int code)
+{
+    struct bl_error *error = &probe->report.error;
+    struct bl_stop stop;
+
+    bl_scope_stop_read(&probe->scope, &stop);
+    if (stop.reason == BL_STOP_TIMEOUT) {
+        *error = (struct bl_error){0};
+        bl_error_set(error, code, BL_KIND_PROVIDER_TIMEOUT, "call the model", probe->report.name,
+                     "no answer came within 30 s");
+        error->retryable = true;
+    }
+    bl_error_set(error, code, BL_KIND_RUNTIME, "call the model", probe->report.name, "%s",
+                 stop.reason == BL_STOP_SIGNAL ? "stopped" : bl_error_text(code));
+}
+
+static void no_hurry(void *context)
+{
+    (void)context;
+}
+
+static int probe_main(void *argument)
+{
+    struct probe *probe = argument;
+
+    bl_scope_init(&probe->scope, bl_scope_current());
+    bl_scope_set_deadline(&probe->scope, bl_time_add(bl_now_ns(), PROBE_NS_MAX));
+    int code = cli_signals_start(&probe->signals, &probe->scope, no_hurry, NULL);
+    struct bl_scope *outer = bl_scope_enter(&probe->scope);
+    if (code == 0)
+        code = probe_in_scope(probe);
+    bl_scope_enter(outer);
+    if (code != 0)
+        name_failure(probe, code);
+    cli_signals_block(&probe->signals);
+    cli_signals_end(&probe->signals);
+    bl_scope_done(&probe->scope);
+    return 0;
+}
+
+static int exit_code_of(const struct probe *probe)
+{
+    if (probe->signals.first == SIGTERM)
+        return CLI_EXIT_TERMINATED;
+    if (probe->signals.first != 0)
+        return CLI_EXIT_CLIENT_GONE;
+    return probe->report.answered ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+static int print_text(const struct cli_call *call, const struct doctor_provider *report,
+                      int exit_code)
+{
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    doctor_provider_text(&out, report);
+    exit_code = cli_print(call, bl_buffer_text(&out), exit_code);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+int doctor_provider_run(struct cli_call *call, const char *provider, const char *model)
+{
+    struct probe probe = {.call = call, .preparation = make_preparation(provider, model)};
+    struct bl_error error = {0};
+    int exit_code;
+
+    cli_signals_block(&probe.signals);
+    cli_processes_begin();
+    if (cli_loop_run("doctor", probe_main, &probe, &error) != 0)
+        exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
+    else if (!probe.begun && probe.signals.first == 0)
+        exit_code = cli_fail(call, &probe.report.error, cli_error_exit_code(&probe.report.error));
+    else if (call->format == CLI_FORMAT_JSON)
+        exit_code =
+            cli_envelope_print(call, exit_code_of(&probe), doctor_provider_json, &probe.report);
+    else
+        exit_code = print_text(call, &probe.report, exit_code_of(&probe));
+    run_preparation_free(probe.preparation);
+    return exit_code;
+}
+
+/* ---- What is said ---------------------------------------------------------------------------- */
+
+static void put_known(struct bl_json_writer *writer, const char *key, bool known, uint64_t value)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    if (known)
+        bl_json_write_uint64(writer, value);
+    else
+        bl_json_write_null(writer);
+}
+
+void doctor_provider_json(struct bl_json_writer *writer, const void *context)
+{
+    const struct doctor_provider *report = context;
+
+    bl_json_write_key(writer, BL_TEXT("provider"));
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "name", report->name);
+    bl_json_put_string(writer, "api", report->api);
+    bl_json_put_string(writer, "address", report->address);
+    bl_json_put_string(writer, "model", report->model);
+    bl_json_put_string(writer, "key_source", report->key_source);
+    bl_json_put_boolean(writer, "answered", report->answered);
+    bl_json_put_uint64(writer, "latency_ms", report->latency_ms);
+    put_known(writer, "first_event_ms", report->first_known, report->first_ms);
+    bl_json_put_uint64(writer, "retries", report->retries);
+    put_known(writer, "input_tokens", report->usage_known, report->usage.input_tokens);
+    put_known(writer, "output_tokens", report->usage_known, report->usage.output_tokens);
+    bl_json_put_boolean(writer, "estimated", report->estimated);
+    bl_json_write_key(writer, BL_TEXT("cost_usd"));
+    if (report->cost_known)
+        bl_json_write_double(writer, report->cost_usd);
+    else
+        bl_json_write_null(writer);
+    bl_json_write_key(writer, BL_TEXT("error"));
+    if (report->error.code != 0)
+        bl_record_write(writer, &bl_error_record, &report->error);
+    else
+        bl_json_write_null(writer);
+    bl_json_write_end(writer);
+}
+
+static void text_failure(struct bl_buffer *out, const struct doctor_provider *report)
+{
+    const struct bl_error *error = &report->error;
+
+    bl_buffer_printf(out, "Answer    none after %" PRIu64 " ms, %" PRIu32 " retries\n",
+                     report->latency_ms, report->retries);
+    bl_buffer_printf(out, "Error     %s%s%s: %s\n", bl_error_kind_name(error->kind),
+                     error->name[0] != '\0' ? ", " : "", error->name, error->message);
+    if (error->hint[0] != '\0')
+        bl_buffer_printf(out, "Hint      %s\n", error->hint);
+    bl_buffer_printf(out, "Again     %s\n",
+                     error->retryable ? "trying again may help" : "trying again does not help");
+}
+
+void doctor_provider_text(struct bl_buffer *out, const struct doctor_provider *report)
+{
+    bl_buffer_printf(
+        out, "Provider  %s (%s)\nAddress   %s\nModel     %s\nKey       %s%s\n",
+        report->name != NULL ? report->name : "none", report->api != NULL ? report->api : "none",
+        report->address != NULL ? report->address : "none",
+        report->model != NULL ? report->model : "none", report->key_source != NULL ? "from " : "",
+        report->key_source != NULL ? report->key_source : "none");
+    if (!report->answered) {
+        text_failure(out, report);
+        return;
+    }
+    bl_buffer_printf(out, "Answer    after %" PRIu64 " ms", report->latency_ms);
+    if (report->first_known)
+        bl_buffer_printf(out, ", first event after %" PRIu64 " ms", report->first_ms);
+    if (report->retries > 0)
+        bl_buffer_printf(out, ", %" PRIu32 " retries", report->retries);
+    bl_buffer_append_byte(out, '\n');
+    if (report->usage_known)
+        bl_buffer_printf(out, "Tokens    %" PRIu64 " in, %" PRIu64 " out%s\n",
+                         report->usage.input_tokens, report->usage.output_tokens,
+                         report->estimated ? " (estimated)" : "");
+    if (report->cost_known)
+        bl_buffer_printf(out, "Cost      %.6f USD\n", report->cost_usd);
+    else
+        bl_buffer_append(out, BL_TEXT("Cost      not known\n"));
+}

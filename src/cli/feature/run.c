@@ -1,0 +1,454 @@
+/* Design notes.
+ *
+ * One fiber does it all: reads, opens, runs, answers. Around it stand the listeners for signals,
+ * the writer of standard output, the control socket and the display. Whoever wants it to end (a
+ * signal, a reader that goes) stops `asked`, which the work itself does not run in: a fiber then
+ * tells the feature to drain, because that is a wish and no stop yet. Until the feature is open
+ * there is nothing to drain, and what reads and opens runs in `asked`.
+ *
+ * Events must not wait for a reader. What nobody takes is counted and left out; the journal in the
+ * store has all of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "run.h"
+
+#define TEXT_MAX       ((size_t)64 * 1024 * 1024)
+#define STREAM_PENDING ((size_t)64 * 1024 * 1024)
+
+static bool is_text(const struct feature_runner *work)
+{
+    return work->call->format == CLI_FORMAT_TEXT;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* Lines that were left out are owned up to as soon as somebody reads again. */
+static void put_dropped(struct feature_runner *work, struct bl_buffer *out)
+{
+    struct bl_json_writer writer;
+    char message[120], time[32];
+
+    snprintf(message, sizeof message,
+             "%llu events are left out here, because nobody read; the journal has them",
+             (unsigned long long)work->dropped);
+    if (is_text(work)) {
+        bl_buffer_printf(out, "… %s\n", message);
+        return;
+    }
+    bl_time_format(bl_clock_wall_ns(&bl_clock_system), time);
+    bl_json_writer_init(&writer, out);
+    bl_json_write_object(&writer);
+    bl_json_put_string(&writer, "type", "warning");
+    bl_json_put_string(&writer, "time", time);
+    bl_json_put_string(&writer, "run", work->run_id);
+    bl_json_put_string(&writer, "feature", work->preparation->plan->id);
+    bl_json_put_string(&writer, "task", NULL);
+    bl_json_put_string(&writer, "message", message);
+    bl_json_write_end(&writer);
+    bl_json_writer_done(&writer);
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void offer(struct feature_runner *work, struct bl_buffer *out)
+{
+    size_t pending_max = is_text(work) ? CLI_STREAM_PENDING_MAX : STREAM_PENDING;
+
+    if (cli_stream_offer(&work->stream, bl_buffer_text(out), pending_max))
+        work->dropped = 0;
+    else
+        work->dropped++;
+}
+
+static void write_line(struct feature_runner *work, struct bl_text type, struct bl_text json)
+{
+    const struct bl_json *event;
+    struct bl_arena arena;
+    struct bl_buffer out;
+
+    if (!feature_event_has_line(type))
+        return;
+    bl_arena_init(&arena);
+    bl_buffer_init(&out, TEXT_MAX);
+    if (bl_json_read(&arena, json, NULL, &event, NULL) == 0) {
+        if (work->dropped > 0)
+            put_dropped(work, &out);
+        feature_event_line(type, event, &out);
+        offer(work, &out);
+    }
+    bl_buffer_done(&out);
+    bl_arena_done(&arena);
+}
+
+static void take_event(void *context, struct bl_text type, struct bl_text json)
+{
+    struct feature_runner *work = context;
+    struct bl_buffer out;
+
+    if (is_text(work)) {
+        if (work->lines)
+            write_line(work, type, json);
+        return;
+    }
+    bl_buffer_init(&out, TEXT_MAX);
+    if (work->dropped > 0)
+        put_dropped(work, &out);
+    bl_buffer_append(&out, json);
+    bl_buffer_append_byte(&out, '\n');
+    offer(work, &out);
+    bl_buffer_done(&out);
+}
+
+/* ---- The wish to end ------------------------------------------------------------------------- */
+
+static void take_wish(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    struct feature_runner *work = BL_CONTAINER(hook, struct feature_runner, stopped);
+    struct bl_stop stop;
+
+    bl_scope_stop_read(scope, &stop);
+    bl_scope_stop(&work->patience, stop.reason, stop.origin);
+    bl_semaphore_give(&work->wish);
+}
+
+static void tell_feature(struct feature_runner *work)
+{
+    struct bl_stop stop;
+
+    if (work->told)
+        return;
+    work->told = true;
+    bl_scope_stop_read(&work->asked, &stop);
+    bl_feature_drain(work->feature, stop.reason, stop.origin);
+}
+
+static void hurry(void *context)
+{
+    struct feature_runner *work = context;
+    struct bl_stop stop;
+
+    work->impatient = true;
+    if (!work->running)
+        return;
+    tell_feature(work);
+    bl_scope_stop_read(&work->asked, &stop);
+    bl_feature_hurry(work->feature, stop.reason, stop.origin);
+}
+
+/* Begins to run when the feature does: what was asked for before is told then. */
+static int wish_main(void *argument)
+{
+    struct feature_runner *work = argument;
+    int code = bl_semaphore_take(&work->wish);
+
+    if (code != 0 || !work->running)
+        return code;
+    tell_feature(work);
+    if (work->impatient)
+        hurry(work);
+    return 0;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static void put_notice(struct bl_buffer *out, struct bl_text text)
+{
+    bl_buffer_append(out, BL_TEXT("warning: "));
+    feature_put_safe(out, text);
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void say_banner(struct feature_runner *work, const struct bl_error *unreachable)
+{
+    struct bl_error unused = {0};
+    struct bl_feature_view *view = NULL;
+    struct bl_arena arena;
+    struct bl_buffer out;
+
+    if (!is_text(work))
+        return;
+    bl_arena_init(&arena);
+    bl_buffer_init(&out, TEXT_MAX);
+    if (bl_feature_live(work->feature, &arena, &view, &unused) != 0)
+        view = NULL;
+    feature_banner_text(work->preparation->plan, &work->options->overrides, view, &out);
+    BL_LIST_EACH (link, &work->preparation->notices)
+        put_notice(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
+    if (unreachable->code != 0) {
+        struct bl_text text =
+            bl_arena_printf(&arena, "other belays cannot reach this one to stop or pause it: %s",
+                            unreachable->message);
+        put_notice(&out, text);
+    }
+    cli_stream_say(&work->stream, bl_buffer_text(&out));
+    cli_stream_flush(&work->stream);
+    bl_buffer_done(&out);
+    bl_arena_done(&arena);
+}
+
+/* A table where somebody sees it; lines where standard output is no terminal, or no table can be
+ * drawn. */
+static struct feature_display *open_display(struct feature_runner *work,
+                                            struct bl_nursery *services)
+{
+    const char *terminal = cli_variable("TERM");
+    bool seen = isatty(STDOUT_FILENO) == 1;
+    struct feature_display *display = NULL;
+
+    if (!is_text(work))
+        return NULL;
+    if (terminal != NULL && strcmp(terminal, "dumb") != 0)
+        display =
+            feature_display_new(services, work->feature, seen ? STDOUT_FILENO : STDERR_FILENO);
+    work->lines = display == NULL || !seen;
+    return display;
+}
+
+static void run(struct feature_runner *work)
+{
+    struct bl_error unreachable = {0};
+    struct bl_control *control = NULL;
+    struct bl_nursery services;
+
+    bl_nursery_init(&services, bl_scope_current());
+    /* One that cannot be made is no reason not to run. */
+    if (bl_control_start(&services, &work->activities, &control, &unreachable) != 0)
+        control = NULL;
+    else
+        feature_methods_offer(control, work->feature);
+    say_banner(work, &unreachable);
+    int code = bl_nursery_spawn(&services, NULL, "wish", wish_main, work, NULL);
+    struct feature_display *display = open_display(work, &services);
+    /* Without somebody who listens to wishes it must not begin. */
+    if (code != 0)
+        bl_scope_stop(&work->scope, BL_STOP_SHUTDOWN, "no fiber");
+    work->running = true;
+    work->exit_code = bl_feature_run(work->feature, &work->scope);
+    work->running = false;
+    (void)bl_scope_claim(&work->asked);
+    feature_display_free(display);
+    bl_control_stop(control);
+    bl_nursery_done(&services);
+}
+
+/* What is on record is what everybody reads; where the store is out of reach, or another's by now,
+ * what the runner knows. */
+static int read_view(struct feature_runner *work, struct bl_error *error)
+{
+    const struct bl_plan *plan = work->preparation->plan;
+    enum bl_error_kind kind = work->error.kind;
+    bool recorded =
+        work->error.code == 0 || (kind != BL_KIND_FILESYSTEM && kind != BL_KIND_SESSION);
+    struct bl_error unused = {0};
+
+    if (recorded && bl_feature_look(work->store, &work->arena, plan->repository, plan->id,
+                                    &work->view, &unused) == 0)
+        return 0;
+    return bl_feature_live(work->feature, &work->arena, &work->view, error);
+}
+
+/* Before the error that says why. */
+static void say_unsaved(struct feature_runner *work)
+{
+    struct bl_buffer unsaved;
+
+    bl_buffer_init(&unsaved, TEXT_MAX);
+    bl_feature_unsaved_text(work->feature, &unsaved);
+    if (unsaved.size > 0)
+        bl_buffer_printf(&work->remarks, "belay feature: " BL_TEXT_FORMAT "\n",
+                         BL_TEXT_ARG(unsaved));
+    bl_buffer_done(&unsaved);
+}
+
+/* While it is still there to be asked. */
+static void close_feature(struct feature_runner *work)
+{
+    const struct bl_error *failure = bl_feature_error(work->feature);
+    struct bl_feature *feature = work->feature;
+    struct bl_error detail = {0};
+
+    if (failure != NULL && failure->code != 0)
+        work->error = *failure;
+    say_unsaved(work);
+    if (read_view(work, &detail) != 0) {
+        work->view = NULL;
+        if (work->error.code == 0)
+            work->error = detail;
+        if (work->exit_code == CLI_EXIT_OK)
+            work->exit_code = CLI_EXIT_FAILED;
+    }
+    /* Nobody hurries what is being freed. */
+    work->feature = NULL;
+    bl_feature_close(feature);
+}
+
+static int stop_exit_code(const struct bl_scope *scope)
+{
+    struct bl_stop stop;
+
+    bl_scope_stop_read(scope, &stop);
+    return strcmp(stop.origin, "SIGTERM") == 0 ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
+}
+
+static void perform(struct feature_runner *work)
+{
+    int code = feature_begin(work);
+
+    if (code == 0) {
+        run(work);
+        close_feature(work);
+        return;
+    }
+    bool stopped = bl_scope_stopped(&work->asked) && (code == BL_ECANCELED || code == BL_ETIMEDOUT);
+    if (stopped)
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run the feature", NULL,
+                     "stopped before anything was started");
+    bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run the feature", NULL,
+                 "the feature cannot run: %s", bl_error_text(code));
+    work->exit_code = stopped ? stop_exit_code(&work->asked) : cli_error_exit_code(&work->error);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct feature_runner *work = context;
+
+    if (work->view == NULL) {
+        cli_error_payload(writer, &work->error);
+        feature_problems_write(work->preparation, writer);
+        return;
+    }
+    bl_feature_view_write(work->view, writer);
+    bl_json_write_key(writer, BL_TEXT("plan_errors"));
+    bl_json_write_array(writer);
+    bl_json_write_end(writer);
+}
+
+static void write_text(struct feature_runner *work)
+{
+    const struct feature_preparation *preparation = work->preparation;
+    struct bl_buffer out;
+
+    if (work->view != NULL) {
+        bl_buffer_init(&out, TEXT_MAX);
+        feature_end_text(work->view, &out);
+        cli_stream_say(&work->stream, bl_buffer_text(&out));
+        bl_buffer_done(&out);
+    } else if (preparation != NULL && !bl_list_empty(&preparation->problems)) {
+        feature_problems_text(preparation, &work->remarks);
+        work->error = (struct bl_error){0};
+    }
+}
+
+/* An answer that did not get out is never taken for success. */
+static void answer_lost(struct feature_runner *work)
+{
+    int failed = work->stream.failed;
+
+    if (failed == 0 || failed == EPIPE) {
+        if (work->exit_code == CLI_EXIT_OK)
+            work->exit_code =
+                failed == EPIPE ? CLI_EXIT_CLIENT_GONE : stop_exit_code(&work->patience);
+        return;
+    }
+    work->exit_code = CLI_EXIT_FAILED;
+    bl_error_set(&work->error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "write",
+                 "standard output", "cannot write standard output: %s", strerror(failed));
+}
+
+static void answer(struct feature_runner *work)
+{
+    if (is_text(work))
+        write_text(work);
+    else
+        cli_envelope_stream(&work->stream, work->call, &work->exit_code, payload, work);
+    if (!cli_stream_flush(&work->stream))
+        answer_lost(work);
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static void perform_and_answer(struct feature_runner *work)
+{
+    work->signals.after = &work->patience;
+    int code = cli_signals_start(&work->signals, &work->asked, hurry, work);
+
+    if (code == 0) {
+        perform(work);
+    } else {
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
+                     "cannot listen for signals: %s", bl_error_text(code));
+        work->exit_code = CLI_EXIT_FAILED;
+    }
+    answer(work);
+    bl_store_close(work->store);
+    cli_signals_block(&work->signals);
+    cli_signals_end(&work->signals);
+}
+
+static int work_main(void *argument)
+{
+    struct feature_runner *work = argument;
+
+    bl_scope_init(&work->patience, bl_scope_current());
+    bl_scope_init(&work->asked, bl_scope_current());
+    bl_scope_init(&work->scope, bl_scope_current());
+    bl_semaphore_init(&work->wish, 0);
+    bl_stop_hook_add(&work->stopped, &work->asked, take_wish);
+    work->exit_code = CLI_EXIT_FAILED;
+    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->asked, &work->patience,
+                        &work->error) == 0) {
+        perform_and_answer(work);
+        cli_stream_close(&work->stream);
+    }
+    bl_stop_hook_remove(&work->stopped);
+    bl_scope_done(&work->scope);
+    bl_scope_done(&work->asked);
+    bl_scope_done(&work->patience);
+    return 0;
+}
+
+static int run_here(const struct feature_options *options)
+{
+    struct cli_call *call = options->call;
+    struct feature_runner *work = bl_zalloc(sizeof *work);
+
+    work->options = options;
+    work->call = call;
+    work->lines = true; /* what happens before there is a table */
+    work->listener = (struct bl_feature_listener){.event = take_event, .context = work};
+    bl_arena_init(&work->arena);
+    bl_buffer_init(&work->remarks, TEXT_MAX);
+    bl_activities_init(&work->activities);
+    bl_id_make(work->run_id, "run_");
+    cli_signals_block(&work->signals);
+    cli_processes_begin();
+    if (cli_loop_run("feature run", work_main, work, &work->error) != 0) {
+        work->exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
+    } else {
+        /* Beside JSON only what was not saved, for which that has no place. */
+        cli_remark(bl_buffer_text(&work->remarks));
+        if (call->asked == CLI_FORMAT_TEXT && work->error.code != 0)
+            cli_complain(call, &work->error);
+    }
+    int exit_code = work->exit_code;
+    feature_preparation_free(work->preparation);
+    bl_buffer_done(&work->remarks);
+    bl_arena_done(&work->arena);
+    bl_free(work);
+    return exit_code;
+}
+
+int feature_run_command(const struct feature_options *options)
+{
+    bool live = false;
+
+    if (options->verb == FEATURE_RESUME) {
+        int exit_code = feature_ask_command(options, &live);
+        if (live)
+            return exit_code;
+    }
+    return run_here(options);
+}

@@ -1,0 +1,505 @@
+/* `belay feature status` and `list`: what is on record, for people and for programs. */
+#include "feature.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/chat/view.h"
+
+#define TEXT_MAX ((size_t)64 * 1024 * 1024)
+#define UNKNOWN  "–"
+#define QUIET_S  60.0
+#define FILES    8u
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+static void put_safe(struct bl_buffer *out, const char *text)
+{
+    feature_put_safe(out, bl_text_from(text != NULL ? text : UNKNOWN));
+}
+
+/* A line of a block: what it is, in a column of its own. */
+static void put_head(struct bl_buffer *out, const char *head)
+{
+    bl_buffer_printf(out, "%-11s", head);
+}
+
+/* "2400 s", and what is not known. */
+static void put_seconds(struct bl_buffer *out, double seconds)
+{
+    char text[32];
+
+    if (seconds < 0) {
+        bl_buffer_append(out, BL_TEXT(UNKNOWN));
+        return;
+    }
+    size_t size = bl_json_format_double(seconds, text);
+    bl_buffer_printf(out, "%.*s s", (int)size, text);
+}
+
+/* "2400 s + 120 s coach grace". */
+static void put_deadline(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    put_seconds(out, task->deadline_s);
+    if (task->grace_s > 0) {
+        bl_buffer_append(out, BL_TEXT(" + "));
+        put_seconds(out, task->grace_s);
+        bl_buffer_append(out, BL_TEXT(" coach grace"));
+    }
+}
+
+static void put_cost(struct bl_buffer *out, const struct bl_spent *spent, bool known)
+{
+    if (!known || (spent->cost_unknown && !(spent->cost_usd > 0)))
+        bl_buffer_append(out, BL_TEXT(UNKNOWN));
+    else
+        bl_buffer_printf(out, spent->cost_usd < 1 ? "$%.3f%s" : "$%.2f%s", spent->cost_usd,
+                         spent->cost_unknown ? "+" : "");
+}
+
+static void put_spent(struct bl_buffer *out, const struct bl_spent *spent, bool known)
+{
+    if (known)
+        bl_buffer_printf(out, "%" PRIu64 " tokens, ", bl_usage_total(&spent->usage));
+    else
+        bl_buffer_append(out, BL_TEXT(UNKNOWN " tokens, "));
+    put_cost(out, spent, known);
+}
+
+static int64_t wall_now(void)
+{
+    return bl_clock_wall_ns(&bl_clock_system);
+}
+
+/* "quiet 4m", or what it did last. */
+static void put_activity(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    double since = feature_time_since(task->last_activity_at, wall_now());
+    char span[16];
+
+    feature_span_text(since, span);
+    if (since < 0)
+        bl_buffer_append(out, BL_TEXT("last activity " UNKNOWN));
+    else if (since >= QUIET_S || task->last_activity == NULL)
+        bl_buffer_printf(out, "quiet %s", span);
+    else {
+        put_safe(out, task->last_activity);
+        bl_buffer_printf(out, " %s ago", span);
+    }
+}
+
+static bool is_live(const struct bl_task_view *task)
+{
+    return task->state == BL_TASK_RUNNING || task->state == BL_TASK_STOPPING;
+}
+
+static void pad(struct bl_buffer *out, size_t from, size_t width)
+{
+    struct bl_text done = {out->data + from, out->size - from};
+
+    for (size_t taken = text_width(done); taken < width; taken++)
+        bl_buffer_append_byte(out, ' ');
+}
+
+/* ---- A feature ------------------------------------------------------------------------------- */
+
+static void put_counts(struct bl_buffer *out, const struct bl_feature_view *view)
+{
+    const char *separator = "";
+
+    bl_buffer_printf(out, "%zu: ", view->task_count);
+    for (size_t i = 0; i < BL_COUNT(view->counts); i++) {
+        if (view->counts[i] == 0)
+            continue;
+        bl_buffer_printf(out, "%s%zu %s", separator, view->counts[i],
+                         bl_task_state_name((enum bl_task_state)i));
+        separator = ", ";
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view *view)
+{
+    char span[16];
+
+    put_head(out, "Feature");
+    put_safe(out, view->feature);
+    bl_buffer_append(out, BL_TEXT(": "));
+    put_safe(out, view->name);
+    bl_buffer_append_byte(out, '\n');
+    put_head(out, "State");
+    put_safe(out, view->state);
+    if (view->unverified)
+        bl_buffer_append(out, BL_TEXT(", unverified"));
+    if (view->reason != NULL) {
+        bl_buffer_append(out, BL_TEXT(", stopped by "));
+        put_safe(out, view->origin != NULL ? view->origin : view->reason);
+    }
+    if (view->owner != NULL) {
+        bl_buffer_append(out, BL_TEXT(", run by "));
+        put_safe(out, view->owner);
+    }
+    bl_buffer_append_byte(out, '\n');
+    put_head(out, "Started");
+    put_safe(out, view->started_at);
+    if (view->started_at != NULL)
+        bl_buffer_printf(out, ", %s ago",
+                         feature_span_text(feature_time_since(view->started_at, wall_now()), span));
+    if (view->feature_deadline_s >= 0) {
+        bl_buffer_append(out, BL_TEXT(", deadline "));
+        put_seconds(out, view->feature_deadline_s);
+    }
+    bl_buffer_append_byte(out, '\n');
+    put_head(out, "Result");
+    put_safe(out, view->result_branch);
+    bl_buffer_append(out, BL_TEXT(" at "));
+    feature_put_safe(
+        out,
+        bl_utf8_cut(bl_text_from(view->result_commit != NULL ? view->result_commit : UNKNOWN), 12));
+    bl_buffer_append_byte(out, '\n');
+    put_head(out, "Tasks");
+    put_counts(out, view);
+    put_head(out, "Spent");
+    put_spent(out, &view->spent, view->spent_known);
+    bl_buffer_append_byte(out, '\n');
+}
+
+/* What came of it, without its state, which stands before it. */
+static void put_outcome(struct bl_buffer *out, struct bl_arena *arena,
+                        const struct bl_task_view *task)
+{
+    struct bl_text text = bl_task_view_text(arena, task);
+    const char *state = bl_task_state_name(task->state);
+    size_t same = 0;
+
+    while (same < text.size && state[same] != '\0' &&
+           (text.data[same] == state[same] || (text.data[same] == ' ' && state[same] == '_')))
+        same++;
+    if (state[same] == '\0') {
+        text = (struct bl_text){text.data + same, text.size - same};
+        if (bl_text_starts_with(text, BL_TEXT(": ")))
+            text = (struct bl_text){text.data + 2, text.size - 2};
+    }
+    feature_put_safe(out, text);
+}
+
+/* What is known of it while it runs, or what came of it. */
+static void put_task_line(struct bl_buffer *out, struct bl_arena *arena,
+                          const struct bl_task_view *task, size_t id_width)
+{
+    char span[16];
+    size_t from = out->size;
+
+    bl_buffer_printf(out, "  %s", bl_task_state_name(task->state));
+    pad(out, from, 14);
+    from = out->size;
+    put_safe(out, task->id);
+    pad(out, from, id_width + 2);
+    if (is_live(task)) {
+        put_safe(out, task->phase);
+        bl_buffer_printf(out, ", turn %" PRIu32 "/%" PRIu32, task->turn, task->turns_max);
+        bl_buffer_printf(out, ", %s of ", feature_span_text(task->elapsed_s, span));
+        put_deadline(out, task);
+        bl_buffer_printf(out, ", %s left, ", feature_span_text(task->deadline_left_s, span));
+        put_activity(out, task);
+    } else if (task->state == BL_TASK_PENDING || task->state == BL_TASK_QUEUED) {
+        bl_buffer_append(out, BL_TEXT("deadline "));
+        put_deadline(out, task);
+        bl_buffer_append(out, BL_TEXT(" from its start"));
+    } else {
+        from = out->size;
+        put_outcome(out, arena, task);
+        if (task->turn > 0 && task->elapsed_s >= 0) {
+            bl_buffer_printf(out, "%s%s of ", out->size > from ? " (" : "(",
+                             feature_span_text(task->elapsed_s, span));
+            put_deadline(out, task);
+            bl_buffer_append_byte(out, ')');
+        }
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_wave(struct bl_buffer *out, const struct bl_wave_view *wave)
+{
+    bl_buffer_printf(out, "Wave %" PRIu32 "  ", wave->n);
+    put_safe(out, wave->state);
+    if (wave->gate != NULL && strcmp(wave->gate, "none") != 0) {
+        bl_buffer_append(out, BL_TEXT(", gate "));
+        put_safe(out, wave->gate);
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
+                        const struct bl_feature_view *view)
+{
+    struct bl_text problem = bl_json_text(bl_json_get(view->error, BL_TEXT("message")));
+    size_t width = 0;
+
+    put_feature_head(out, view);
+    if (problem.size > 0) {
+        put_head(out, "Error");
+        feature_put_safe(out, problem);
+        bl_buffer_append_byte(out, '\n');
+    }
+    for (size_t i = 0; i < view->task_count; i++) {
+        size_t taken = text_width(bl_text_from(view->tasks[i].id));
+        width = taken > width ? taken : width;
+    }
+    for (size_t i = 0; i < view->wave_count; i++) {
+        bl_buffer_append_byte(out, '\n');
+        put_wave(out, &view->waves[i]);
+        for (size_t k = 0; k < view->waves[i].task_count; k++)
+            put_task_line(out, arena, &view->tasks[view->waves[i].tasks[k]], width);
+    }
+}
+
+/* ---- A task ---------------------------------------------------------------------------------- */
+
+static void put_row(struct bl_buffer *out, const char *head, const char *text)
+{
+    if (text == NULL)
+        return;
+    put_head(out, head);
+    put_safe(out, text);
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_checkpoint(struct bl_buffer *out, const struct bl_json *checkpoint)
+{
+    const struct bl_json *files = bl_json_get(checkpoint, BL_TEXT("dirty_files"));
+    int64_t turn = 0, feedback = 0;
+    size_t shown = 0;
+
+    bl_json_int64(bl_json_get(checkpoint, BL_TEXT("turn")), &turn);
+    put_head(out, "Checkpoint");
+    bl_buffer_printf(out, "turn %" PRId64 ", ", turn);
+    feature_put_safe(out, bl_json_text(bl_json_get(checkpoint, BL_TEXT("phase"))));
+    bl_buffer_append(out, BL_TEXT(", "));
+    feature_put_safe(out, bl_json_text(bl_json_get(checkpoint, BL_TEXT("marker"))));
+    if (bl_json_int64(bl_json_get(checkpoint, BL_TEXT("feedback_turn")), &feedback) && feedback > 0)
+        bl_buffer_printf(out, ", with the feedback of turn %" PRId64, feedback);
+    if (bl_json_is(bl_json_get(checkpoint, BL_TEXT("late_verdict")), BL_JSON_OBJECT))
+        bl_buffer_append(out, BL_TEXT(", with a verdict that came too late"));
+    bl_buffer_append_byte(out, '\n');
+    if (bl_json_size(files) == 0)
+        return;
+    put_head(out, "Not saved");
+    BL_JSON_EACH (file, files) {
+        if (shown++ == FILES)
+            break;
+        bl_buffer_append(out, shown > 1 ? BL_TEXT(", ") : BL_TEXT(""));
+        feature_put_safe(out, bl_json_text(file));
+    }
+    if (bl_json_size(files) > FILES)
+        bl_buffer_printf(out, " and %zu more", bl_json_size(files) - FILES);
+    bl_buffer_append(out, BL_TEXT(" (uncommitted, in the worktree)\n"));
+}
+
+static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *task)
+{
+    char span[16];
+
+    put_head(out, "Attempt");
+    bl_buffer_printf(out, "%" PRIu32 ", turn %" PRIu32 " (%" PRIu32 " of %" PRIu32 " counted)\n",
+                     task->attempt, task->turn, task->turns_counted, task->turns_max);
+    if (is_live(task))
+        put_row(out, "Phase", task->phase != NULL ? task->phase : UNKNOWN);
+    put_head(out, "Deadline");
+    put_deadline(out, task);
+    if (task->deadline_source != NULL) {
+        bl_buffer_append(out, BL_TEXT(" ("));
+        put_safe(out, task->deadline_source);
+        bl_buffer_append_byte(out, ')');
+    }
+    if (is_live(task))
+        bl_buffer_printf(out, ", %s left", feature_span_text(task->deadline_left_s, span));
+    bl_buffer_append_byte(out, '\n');
+    put_head(out, "Elapsed");
+    bl_buffer_printf(out, "%s", feature_span_text(task->elapsed_s, span));
+    if (is_live(task)) {
+        bl_buffer_append(out, BL_TEXT(", "));
+        put_activity(out, task);
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_task(struct bl_buffer *out, struct bl_arena *arena,
+                     const struct bl_feature_view *view, const struct bl_task_view *task)
+{
+    put_head(out, "Task");
+    put_safe(out, view->feature);
+    bl_buffer_append_byte(out, '/');
+    put_safe(out, task->id);
+    bl_buffer_append(out, BL_TEXT(": "));
+    put_safe(out, task->name);
+    bl_buffer_append_byte(out, '\n');
+    put_row(out, "State", bl_task_state_name(task->state));
+    if (task->decision != BL_DECISION_NONE) {
+        put_head(out, "Decision");
+        feature_put_safe(out, bl_task_view_text(arena, task));
+        bl_buffer_append_byte(out, '\n');
+    }
+    put_task_progress(out, task);
+    put_row(out, "Verified", task->verified);
+    put_row(out, "Branch", task->branch);
+    put_row(out, "Base", task->base_commit);
+    put_row(out, "Head", task->head_commit);
+    put_row(out, "Merged", task->merged ? "yes" : "no");
+    put_row(out, "Worktree", task->worktree);
+    put_head(out, "Spent");
+    put_spent(out, &task->spent, task->spent_known);
+    bl_buffer_append_byte(out, '\n');
+    if (task->reason != NULL) {
+        put_head(out, "Stopped");
+        put_safe(out, task->reason);
+        if (task->triggered_by != NULL && strcmp(task->triggered_by, task->reason) != 0) {
+            bl_buffer_append(out, BL_TEXT(", by "));
+            put_safe(out, task->triggered_by);
+        }
+        bl_buffer_append_byte(out, '\n');
+    }
+    put_row(out, "Receipt", task->receipt);
+    put_row(out, "Message", task->message);
+    if (task->checkpoint != NULL)
+        put_checkpoint(out, task->checkpoint);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+struct showing {
+    struct feature_work work;
+    struct bl_feature_view **views; /* without a name: of all */
+    size_t count;
+};
+
+static int look_at_all(struct showing *status)
+{
+    struct feature_work *work = &status->work;
+    struct bl_list features;
+    size_t count = 0;
+
+    int code =
+        bl_plan_repository(&work->arena, work->options->directory, &work->repository, &work->error);
+    if (code != 0)
+        return code;
+    code = feature_store_find(work->options, &work->store, &work->error);
+    if (code == BL_ENOENT) {
+        work->error = (struct bl_error){0};
+        return 0;
+    }
+    if (code == 0)
+        code = bl_store_feature_list(work->store, &work->arena, work->repository, &features,
+                                     &work->error);
+    if (code != 0)
+        return code;
+    BL_LIST_EACH (link, &features)
+        count++;
+    status->views = bl_arena_alloc(&work->arena, (count + 1) * sizeof(struct bl_feature_view *));
+    BL_LIST_EACH (link, &features) {
+        const char *id = BL_CONTAINER(link, struct bl_store_feature_summary, link)->id;
+        code = bl_feature_look(work->store, &work->arena, work->repository, id,
+                               &status->views[status->count], &work->error);
+        if (code != 0)
+            return code;
+        status->count++;
+    }
+    return 0;
+}
+
+static int status_main(void *argument)
+{
+    struct showing *status = argument;
+    struct feature_work *work = &status->work;
+    int code;
+
+    if (work->options->name == NULL) {
+        code = look_at_all(status);
+    } else {
+        code = feature_work_open(work);
+        if (code == 0)
+            code = feature_work_look(work);
+    }
+    feature_work_close(work);
+    return code;
+}
+
+/* Without what only a resume wants to know. */
+static void write_row(struct bl_json_writer *writer, const struct bl_json *row)
+{
+    bl_json_write_object(writer);
+    BL_JSON_MEMBERS (key, row) {
+        if (bl_text_equal(bl_json_text(key), BL_TEXT("memory")))
+            continue;
+        bl_json_write_key(writer, bl_json_text(key));
+        bl_json_write_value(writer, key + 1);
+    }
+    bl_json_write_end(writer);
+}
+
+static void status_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct showing *status = context;
+    const struct feature_work *work = &status->work;
+
+    if (work->options->name == NULL) {
+        bl_json_write_key(writer, BL_TEXT("features"));
+        bl_json_write_array(writer);
+        for (size_t i = 0; i < status->count; i++) {
+            bl_json_write_object(writer);
+            bl_feature_view_write(status->views[i], writer);
+            bl_json_write_end(writer);
+        }
+        bl_json_write_end(writer);
+        return;
+    }
+    bl_feature_view_write(work->view, writer);
+    if (work->task == NULL)
+        return;
+    const struct bl_task_view *task = bl_feature_view_task(work->view, bl_text_from(work->task));
+    bl_json_write_key(writer, BL_TEXT("task"));
+    write_row(writer, task != NULL ? task->row : NULL);
+    bl_json_write_key(writer, BL_TEXT("checkpoint"));
+    bl_json_write_value(writer, task != NULL ? task->checkpoint : NULL);
+}
+
+static int print_status(struct showing *status)
+{
+    struct feature_work *work = &status->work;
+    const struct bl_task_view *task = NULL;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, TEXT_MAX);
+    if (work->task != NULL)
+        task = bl_feature_view_task(work->view, bl_text_from(work->task));
+    if (task != NULL)
+        put_task(&out, &work->arena, work->view, task);
+    else if (work->view != NULL)
+        put_feature(&out, &work->arena, work->view);
+    else if (status->count == 0)
+        bl_buffer_append(&out, BL_TEXT("No feature of this repository is on record.\n"));
+    for (size_t i = 0; i < status->count; i++) {
+        bl_buffer_append(&out, i > 0 ? BL_TEXT("\n") : BL_TEXT(""));
+        put_feature(&out, &work->arena, status->views[i]);
+    }
+    int exit_code = cli_print(work->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
+    bl_buffer_done(&out);
+    return exit_code;
+}
+
+int feature_status_command(const struct feature_options *options)
+{
+    struct showing status = {0};
+    struct bl_error *error = &status.work.error;
+    int exit_code;
+
+    feature_work_init(&status.work, options);
+    if (cli_loop_run("feature status", status_main, &status, error) != 0)
+        exit_code = cli_fail(options->call, error, cli_error_exit_code(error));
+    else if (options->call->format == CLI_FORMAT_TEXT)
+        exit_code = print_status(&status);
+    else
+        exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, status_payload, &status);
+    feature_work_done(&status.work);
+    return exit_code;
+}

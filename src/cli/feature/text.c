@@ -1,0 +1,392 @@
+/* What a run says at its beginning and at its end. */
+#include <stdio.h>
+
+#include "cli/chat/view.h"
+#include "feature.h"
+
+#define NAMES_MAX 12u
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/* Names behind a head, on one line; nothing at all when there are none. */
+struct names {
+    struct bl_buffer *out;
+    const char *head;
+    size_t count;
+};
+
+static void add_name(struct names *names, const char *name, const char *note)
+{
+    if (names->count < NAMES_MAX) {
+        bl_buffer_append(names->out, bl_text_from(names->count == 0 ? names->head : ", "));
+        feature_put_safe(names->out, bl_text_from(name));
+        bl_buffer_append(names->out, bl_text_from(note));
+    }
+    names->count++;
+}
+
+static void end_names(const struct names *names)
+{
+    if (names->count > NAMES_MAX)
+        bl_buffer_printf(names->out, " and %zu more", (size_t)(names->count - NAMES_MAX));
+    if (names->count > 0)
+        bl_buffer_append_byte(names->out, '\n');
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void put_seconds(struct bl_buffer *out, uint64_t ns)
+{
+    char text[32];
+    size_t size = bl_json_format_double((double)ns / 1e9, text);
+
+    bl_buffer_printf(out, "%.*s s", (int)size, text);
+}
+
+/* ---- The beginning --------------------------------------------------------------------------- */
+
+/* How many at once, and by whose word. */
+static void put_parallel(const struct bl_plan *plan, const struct bl_plan_overrides *overrides,
+                         struct bl_buffer *out)
+{
+    unsigned parallel = (unsigned)plan->limits.parallel;
+
+    bl_buffer_printf(out, "%u at once (", parallel);
+    if (overrides != NULL && overrides->parallel > 0)
+        bl_buffer_printf(out, "--parallel %u)", parallel);
+    else if (plan->recommended_parallel == 0)
+        bl_buffer_printf(out, "limits.parallel %u)", parallel);
+    else if (plan->recommended_parallel > (int64_t)parallel)
+        bl_buffer_printf(out, "recommended_parallel %lld, limits.parallel %u)",
+                         (long long)plan->recommended_parallel, parallel);
+    else
+        bl_buffer_printf(out, "recommended_parallel %u)", parallel);
+}
+
+static size_t count_deadlines(const struct bl_plan *plan, const char *wanted)
+{
+    size_t count = 0;
+    char text[96];
+
+    for (size_t i = 0; i < plan->task_count; i++) {
+        bl_plan_deadline_text(&plan->tasks[i], text);
+        count += strcmp(text, wanted) == 0;
+    }
+    return count;
+}
+
+/* What most have, and then those that have another one. */
+static void put_deadlines(const struct bl_plan *plan, struct bl_buffer *out)
+{
+    struct names names = {.out = out, .head = "; "};
+    char usual[96] = "–", text[96], note[100];
+    size_t most = 0;
+
+    for (size_t i = 0; i < plan->task_count && most <= plan->task_count - i; i++) {
+        bl_plan_deadline_text(&plan->tasks[i], text);
+        size_t count = count_deadlines(plan, text);
+        if (count > most)
+            bl_text_into(usual, sizeof usual, text);
+        most = count > most ? count : most;
+    }
+    bl_buffer_printf(out, "deadline %s for each task", usual);
+    for (size_t i = 0; i < plan->task_count; i++) {
+        bl_plan_deadline_text(&plan->tasks[i], text);
+        snprintf(note, sizeof note, ": %s", text);
+        if (strcmp(text, usual) != 0)
+            add_name(&names, plan->tasks[i].id, note);
+    }
+    if (names.count == 0)
+        bl_buffer_append_byte(out, '\n');
+    end_names(&names);
+}
+
+static void put_policy(const struct bl_plan *plan, const struct bl_feature_view *view,
+                       struct bl_buffer *out)
+{
+    const struct bl_feature_limits *limits = &plan->limits;
+
+    bl_buffer_printf(out, "on failure %s", bl_on_failure_name(plan->on_failure));
+    if (limits->feature_timeout_ns > 0) {
+        bl_buffer_append(out, BL_TEXT(", the whole feature "));
+        put_seconds(out, limits->feature_timeout_ns);
+    }
+    if (limits->max_budget_tokens != BL_UNLIMITED)
+        bl_buffer_printf(out, ", at most %llu tokens",
+                         (unsigned long long)limits->max_budget_tokens);
+    if (limits->max_budget_usd >= 0)
+        bl_buffer_printf(out, ", at most $%.2f", limits->max_budget_usd);
+    if (view != NULL && view->base_commit != NULL) {
+        bl_buffer_append(out, BL_TEXT(", base "));
+        feature_put_safe(out, bl_utf8_cut(bl_text_from(view->base_commit), 10));
+    }
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_taken_over(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    struct names done = {.out = out, .head = "done before: "};
+    struct names begun = {.out = out, .head = "goes on: "};
+    char note[48];
+
+    for (size_t i = 0; view != NULL && i < view->task_count; i++) {
+        const struct bl_task_view *task = &view->tasks[i];
+        if (task->state == BL_TASK_COMPLETED || task->state == BL_TASK_APPROVED ||
+            task->state == BL_TASK_DEFERRED)
+            add_name(&done, task->id, task->state == BL_TASK_DEFERRED ? " (deferred)" : "");
+    }
+    end_names(&done);
+    for (size_t i = 0; view != NULL && i < view->task_count; i++) {
+        const struct bl_task_view *task = &view->tasks[i];
+        bool ended = task->state == BL_TASK_COMPLETED || task->state == BL_TASK_APPROVED ||
+                     task->state == BL_TASK_DEFERRED;
+        if (ended || task->turn == 0)
+            continue;
+        snprintf(note, sizeof note, " after turn %u", (unsigned)task->turn);
+        add_name(&begun, task->id, note);
+    }
+    end_names(&begun);
+}
+
+int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrides *overrides,
+                        const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    feature_put_safe(out, bl_text_from(plan->id));
+    bl_buffer_append_byte(out, ' ');
+    feature_put_safe(out, bl_text_from(plan->name));
+    bl_buffer_printf(out, ": %zu wave%s, %zu task%s, ", plan->wave_count, plural(plan->wave_count),
+                     plan->task_count, plural(plan->task_count));
+    put_parallel(plan, overrides, out);
+    bl_buffer_append_byte(out, '\n');
+    put_deadlines(plan, out);
+    put_policy(plan, view, out);
+    put_taken_over(view, out);
+    BL_LIST_EACH (link, &plan->warnings) {
+        bl_buffer_append(out, BL_TEXT("warning: "));
+        bl_plan_problem_text(BL_CONTAINER(link, struct bl_plan_problem, link), out);
+        if (out->size > 0 && out->data[out->size - 1] != '\n')
+            bl_buffer_append_byte(out, '\n');
+    }
+    return out->size < out->maximum ? 0 : BL_ELIMIT;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static double feature_seconds(const struct bl_feature_view *view)
+{
+    int64_t now = bl_clock_wall_ns(&bl_clock_system);
+    double started = feature_time_since(view->started_at, now);
+    double ended = feature_time_since(view->ended_at, now);
+
+    return started < 0 ? -1 : started - (ended > 0 ? ended : 0);
+}
+
+static void put_spent(const struct bl_spent *spent, bool known, struct bl_buffer *out)
+{
+    char tokens[24];
+
+    if (!known)
+        return;
+    bl_buffer_printf(out, ", %s tokens", chat_short_count(bl_usage_total(&spent->usage), tokens));
+    if (spent->cost_usd > 0)
+        bl_buffer_printf(out, ", $%.3f%s", spent->cost_usd, spent->cost_unknown ? " or more" : "");
+}
+
+static size_t count_done(const struct bl_feature_view *view)
+{
+    return view->counts[BL_TASK_COMPLETED] + view->counts[BL_TASK_DEFERRED];
+}
+
+static void put_sum(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    double seconds = feature_seconds(view);
+    char span[16];
+
+    feature_put_safe(out, bl_text_from(view->feature));
+    bl_buffer_append_byte(out, ' ');
+    feature_put_safe(out, bl_text_from(view->state != NULL ? view->state : "–"));
+    if (view->reason != NULL) {
+        bl_buffer_append(out, BL_TEXT(" ("));
+        feature_put_safe(out, bl_text_from(view->reason));
+        bl_buffer_append_byte(out, ')');
+    }
+    bl_buffer_printf(out, ": %zu of %zu task%s done", count_done(view), view->task_count,
+                     plural(view->task_count));
+    if (seconds >= 0)
+        bl_buffer_printf(out, ", %s", feature_span_text(seconds, span));
+    put_spent(&view->spent, view->spent_known, out);
+    bl_buffer_append_byte(out, '\n');
+}
+
+/* Cut at neither: what one would look for is the id. */
+static size_t id_width(const struct bl_feature_view *view)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < view->task_count; i++) {
+        size_t own = view->tasks[i].id != NULL ? text_width(bl_text_from(view->tasks[i].id)) : 1;
+        width = own > width ? own : width;
+    }
+    return width;
+}
+
+/* `text` at the right of so many columns, or at the left. */
+static void put_padded(struct bl_buffer *out, struct bl_text text, size_t width, bool right)
+{
+    size_t from = out->size;
+
+    feature_put_safe(out, text);
+    size_t taken = text_width((struct bl_text){out->data + from, out->size - from});
+    size_t blanks = taken < width ? width - taken : 0;
+    if (right) {
+        out->size = from;
+        bl_buffer_printf(out, "%*s", (int)blanks, "");
+        feature_put_safe(out, text);
+    } else {
+        bl_buffer_printf(out, "%*s", (int)blanks, "");
+    }
+}
+
+static void put_task(const struct bl_task_view *task, size_t width, struct bl_buffer *out)
+{
+    struct bl_arena arena;
+    char turns[32], span[16];
+
+    bl_buffer_append(out, BL_TEXT("  "));
+    put_padded(out, bl_text_from(task->id), width, false);
+    snprintf(turns, sizeof turns, "%u turn%s", (unsigned)task->turn, plural(task->turn));
+    put_padded(out, bl_text_from(task->turn > 0 ? turns : "–"), 10, true);
+    put_padded(out, bl_text_from(task->turn > 0 ? feature_span_text(task->elapsed_s, span) : "–"),
+               8, true);
+    bl_buffer_append(out, BL_TEXT("  "));
+    bl_arena_init(&arena);
+    feature_put_safe(out, bl_task_view_text(&arena, task));
+    bl_arena_done(&arena);
+    bl_buffer_append_byte(out, '\n');
+}
+
+static void put_unverified(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    struct names waves = {.out = out, .head = "unverified, their gate did not run: "};
+    struct names tasks = {.out = out, .head = "not verified, no commands are declared: "};
+    char name[32];
+
+    for (size_t i = 0; i < view->wave_count; i++) {
+        const struct bl_wave_view *wave = &view->waves[i];
+        if (wave->gate == NULL || strcmp(wave->gate, "absent") != 0)
+            continue;
+        snprintf(name, sizeof name, "wave %u", (unsigned)wave->n);
+        add_name(&waves, name, "");
+    }
+    end_names(&waves);
+    for (size_t i = 0; i < view->task_count; i++) {
+        const struct bl_task_view *task = &view->tasks[i];
+        if ((task->state == BL_TASK_COMPLETED || task->state == BL_TASK_APPROVED) &&
+            task->verified != NULL && strcmp(task->verified, "none") == 0)
+            add_name(&tasks, task->id, "");
+    }
+    end_names(&tasks);
+}
+
+/* The receipt of that id, or with NULL that of the run; in the arena. NULL: there is none. */
+static const struct bl_json *find_receipt(const struct bl_feature_view *view, const char *id,
+                                          struct bl_arena *arena)
+{
+    struct bl_text wanted = bl_text_from(id != NULL ? id : view->run_id);
+    const char *member = id != NULL ? "id" : "scope";
+
+    bl_arena_reset(arena);
+    BL_LIST_EACH (link, &view->receipts) {
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
+        const struct bl_json *receipt;
+        if (wanted.size > 0 && bl_json_read(arena, record->json, NULL, &receipt, NULL) == 0 &&
+            bl_text_equal(bl_json_text(bl_json_get(receipt, bl_text_from(member))), wanted))
+            return receipt;
+    }
+    return NULL;
+}
+
+static void put_receipt(const char *owner, const struct bl_json *receipt, struct bl_buffer *out)
+{
+    if (receipt == NULL)
+        return;
+    feature_put_safe(out, bl_text_from(owner));
+    bl_buffer_append(out, BL_TEXT(": "));
+    cli_receipt_line(receipt, out);
+    bl_buffer_append_byte(out, '\n');
+}
+
+/* Of the newest attempts, and of the run: those before have been told. */
+static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < view->task_count; i++) {
+        const struct bl_task_view *task = &view->tasks[i];
+        if (task->receipt != NULL)
+            put_receipt(task->id, find_receipt(view, task->receipt, &arena), out);
+    }
+    put_receipt(view->feature, find_receipt(view, NULL, &arena), out);
+    bl_arena_done(&arena);
+}
+
+/* A table does not show them as they come. */
+static void put_warnings(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    const struct bl_json *warning;
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    BL_LIST_EACH (link, &view->warnings) {
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
+        bl_arena_reset(&arena);
+        if (bl_json_read(&arena, record->json, NULL, &warning, NULL) != 0)
+            continue;
+        bl_buffer_append(out, BL_TEXT("warning: "));
+        feature_put_safe(out, bl_json_text(bl_json_get(warning, BL_TEXT("message"))));
+        bl_buffer_append_byte(out, '\n');
+    }
+    bl_arena_done(&arena);
+}
+
+/* Some task has used up its turns: without more of them it cannot go on. */
+static bool out_of_turns(const struct bl_feature_view *view)
+{
+    for (size_t i = 0; i < view->task_count; i++) {
+        if (view->tasks[i].decision == BL_DECISION_MAX_TURNS)
+            return true;
+    }
+    return false;
+}
+
+static void put_next(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    if (view->result_commit != NULL && view->result_branch != NULL) {
+        bl_buffer_append(out, BL_TEXT("take it over: git merge "));
+        feature_put_safe(out, bl_text_from(view->result_branch));
+        bl_buffer_append_byte(out, '\n');
+    }
+    if (count_done(view) < view->task_count) {
+        bl_buffer_append(out, BL_TEXT("go on: belay feature resume "));
+        feature_put_safe(out, bl_text_from(view->feature));
+        bl_buffer_append(out, out_of_turns(view) ? BL_TEXT(" --more-turns 3\n") : BL_TEXT("\n"));
+    }
+}
+
+int feature_end_text(const struct bl_feature_view *view, struct bl_buffer *out)
+{
+    size_t width = id_width(view);
+
+    put_sum(view, out);
+    for (size_t i = 0; i < view->task_count; i++)
+        put_task(&view->tasks[i], width, out);
+    put_unverified(view, out);
+    put_warnings(view, out);
+    put_receipts(view, out);
+    put_next(view, out);
+    return out->size < out->maximum ? 0 : BL_ELIMIT;
+}
