@@ -516,6 +516,9 @@ int bl_folder_make(const char *path, unsigned mode);
 /* The same, of the folder that a file is to be in. */
 int bl_folder_make_above(const char *path, unsigned mode);
 
+/* The value of an environment variable; NULL: not set, or empty. */
+const char *bl_variable(const char *name);
+
 /* Folders of the user's own. */
 enum bl_user_folder {
     BL_USER_CONFIG,

@@ -134,9 +134,10 @@ int bl_folder_make_above(const char *path, unsigned mode)
                : make_part((struct bl_text){path, (size_t)(slash - path)}, mode);
 }
 
-static const char *environment(const char *name)
+const char *bl_variable(const char *name)
 {
-    return getenv(name);
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
@@ -150,7 +151,7 @@ const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
         [BL_USER_DATA] = {"XDG_DATA_HOME", ".local/share"},
         [BL_USER_STATE] = {"XDG_STATE_HOME", ".local/state"},
     };
-    variable = variable != NULL ? variable : environment;
+    variable = variable != NULL ? variable : bl_variable;
     const char *own = variable(places[which].name), *home = variable("HOME");
     if (own != NULL && own[0] == '/')
         return bl_arena_printf(arena, "%s/belay", own).data;

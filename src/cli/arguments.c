@@ -246,12 +246,6 @@ bool cli_bytes_parse(const char *value, uint64_t *ret_bytes)
     return true;
 }
 
-const char *cli_variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
 const char *cli_format_name(enum cli_format format)
 {
     switch (format) {

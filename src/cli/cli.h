@@ -204,9 +204,6 @@ const char *cli_format_name(enum cli_format format);
  * nothing of that kind. */
 bool cli_bytes_parse(const char *value, uint64_t *ret_bytes);
 
-/* An environment variable that is set and not empty; else NULL. */
-const char *cli_variable(const char *name);
-
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
 /* For commands that start processes: orphans come to us, and a tool cannot look into us. */

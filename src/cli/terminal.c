@@ -438,10 +438,10 @@ bool terminal_reflows(void)
     const char *term = getenv("TERM");
 
     /* A screen inside of one of those cuts lines. */
-    if (cli_variable("STY") != NULL)
+    if (bl_variable("STY") != NULL)
         return false;
     for (size_t i = 0; i < BL_COUNT(variables); i++) {
-        if (cli_variable(variables[i]) != NULL)
+        if (bl_variable(variables[i]) != NULL)
             return true;
     }
     for (size_t i = 0; term != NULL && i < BL_COUNT(names); i++) {

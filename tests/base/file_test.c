@@ -145,7 +145,18 @@ static void the_users_folders_are_named_by_variables(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
+static void a_variable_that_is_empty_is_not_set(void **state BL_UNUSED)
+{
+    setenv("BELAY_TEST_VARIABLE", "x", 1);
+    assert_string_equal(bl_variable("BELAY_TEST_VARIABLE"), "x");
+    setenv("BELAY_TEST_VARIABLE", "", 1);
+    assert_null(bl_variable("BELAY_TEST_VARIABLE"));
+    unsetenv("BELAY_TEST_VARIABLE");
+    assert_null(bl_variable("BELAY_TEST_VARIABLE"));
+}
+
 SUITE(file, cmocka_unit_test(folders_are_made_with_those_above_them),
+      cmocka_unit_test(a_variable_that_is_empty_is_not_set),
       cmocka_unit_test(the_users_folders_are_named_by_variables),
       cmocka_unit_test(as_much_is_read_as_fits), cmocka_unit_test(what_cannot_be_opened_is_empty),
       cmocka_unit_test(a_path_is_relative_to_the_directory),

@@ -218,17 +218,6 @@ static void a_whole_command_line_is_read_at_once(void **state)
     assert_int_equal(READ("--frob"), BL_EINVAL);
 }
 
-static void a_variable_that_is_empty_is_not_set(void **state)
-{
-    (void)state;
-    setenv("BELAY_TEST_VARIABLE", "x", 1);
-    assert_string_equal(cli_variable("BELAY_TEST_VARIABLE"), "x");
-    setenv("BELAY_TEST_VARIABLE", "", 1);
-    assert_null(cli_variable("BELAY_TEST_VARIABLE"));
-    unsetenv("BELAY_TEST_VARIABLE");
-    assert_null(cli_variable("BELAY_TEST_VARIABLE"));
-}
-
 SUITE(arguments, cmocka_unit_test(options_and_operands_come_in_order),
       cmocka_unit_test(two_dashes_end_the_options),
       cmocka_unit_test(what_is_wrong_with_an_option_is_told_apart),
@@ -237,5 +226,4 @@ SUITE(arguments, cmocka_unit_test(options_and_operands_come_in_order),
       cmocka_unit_test(an_operand_that_nobody_wants_is_named),
       cmocka_unit_test(json_is_asked_for_anywhere_before_two_dashes),
       cmocka_unit_test(formats_are_read_and_suggested),
-      cmocka_unit_test(a_whole_command_line_is_read_at_once),
-      cmocka_unit_test(a_variable_that_is_empty_is_not_set));
+      cmocka_unit_test(a_whole_command_line_is_read_at_once));

@@ -359,7 +359,7 @@ static int settle(struct cell_options *options, struct bl_error *error)
     if (options->verb != CELL_RUN && options->verb != CELL_SERVE)
         return 0;
     if (options->store == NULL)
-        options->store = cli_variable("BELAY_STORE");
+        options->store = bl_variable("BELAY_STORE");
     return options->store != NULL ? 0
                                   : bl_store_default_path(&options->arena, &options->store, error);
 }

@@ -356,7 +356,7 @@ static int open_terminal(struct chat *chat, struct bl_error *error)
 static void load_history(struct chat *chat)
 {
     struct bl_arena *arena = &chat->work.arena;
-    const char *folder = bl_user_folder(arena, BL_USER_DATA, cli_variable);
+    const char *folder = bl_user_folder(arena, BL_USER_DATA, bl_variable);
     struct bl_error error = {0};
 
     chat->history = history_new();

@@ -241,7 +241,7 @@ int cli_cancel_run(struct cli_call *call)
     if (code != 0)
         return cli_fail_usage(call, error);
     if (cancelling.store == NULL)
-        cancelling.store = cli_variable("BELAY_STORE");
+        cancelling.store = bl_variable("BELAY_STORE");
     bl_arena_init(&cancelling.arena);
     if (cli_loop_run("cancel", cancel_main, &cancelling, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);

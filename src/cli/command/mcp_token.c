@@ -27,7 +27,7 @@ static int fail(const char *path, int failed, struct bl_error *error)
 
 int mcp_token_path(struct bl_arena *arena, const char **ret_path, struct bl_error *error)
 {
-    const char *folder = bl_user_folder(arena, BL_USER_STATE, cli_variable);
+    const char *folder = bl_user_folder(arena, BL_USER_STATE, bl_variable);
 
     if (folder != NULL) {
         *ret_path = bl_arena_printf(arena, "%s/mcp-token", folder).data;

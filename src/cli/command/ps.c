@@ -305,7 +305,7 @@ int cli_ps_run(struct cli_call *call)
     if (code != 0)
         return cli_fail_usage(call, error);
     if (listing.store == NULL)
-        listing.store = cli_variable("BELAY_STORE");
+        listing.store = bl_variable("BELAY_STORE");
     bl_arena_init(&listing.arena);
     bl_list_init(&listing.processes);
     bl_list_init(&listing.cut);

@@ -92,7 +92,7 @@ static int read_servers(struct tools_offered *offered, const struct tools_option
     struct bl_mcp_config_options config = {
         .directory = directory,
         .files = options->files,
-        .variable = cli_variable,
+        .variable = bl_variable,
         .notice = take_notice,
         .context = offered,
     };

@@ -110,7 +110,7 @@ static void remove_store(const struct cell_probe *probe)
 void probe_cells(struct probe_check *check)
 {
     struct cell_probe *probe = bl_zalloc(sizeof *probe);
-    const char *temporary = cli_variable("TMPDIR");
+    const char *temporary = bl_variable("TMPDIR");
 
     *check = (struct probe_check){.name = "worker"};
     probe->check = check;

@@ -509,7 +509,7 @@ static int settle(struct feature_options *options, struct bl_error *error)
     if (options->verb == FEATURE_VALIDATE)
         return 0;
     if (options->store == NULL)
-        options->store = cli_variable("BELAY_STORE");
+        options->store = bl_variable("BELAY_STORE");
     return options->store != NULL ? 0
                                   : bl_store_default_path(&options->arena, &options->store, error);
 }

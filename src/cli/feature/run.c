@@ -192,7 +192,7 @@ static void say_banner(struct feature_runner *work, const struct bl_error *unrea
 static struct feature_display *open_display(struct feature_runner *work,
                                             struct bl_nursery *services)
 {
-    const char *terminal = cli_variable("TERM");
+    const char *terminal = bl_variable("TERM");
     bool seen = isatty(STDOUT_FILENO) == 1;
     struct feature_display *display = NULL;
 

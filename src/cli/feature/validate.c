@@ -24,7 +24,7 @@ static void read_all(void *argument)
     struct bl_arena *arena = &preparation->arena;
     struct bl_config_options config = {
         .directory = preparation->directory,
-        .variable = cli_variable,
+        .variable = bl_variable,
     };
     struct bl_plan_options plan = {
         .name = preparation->name,

@@ -48,7 +48,7 @@ static bool is_replay(const struct run_preparation *preparation)
     const char *provider = preparation->provider;
 
     if (provider == NULL)
-        provider = cli_variable("BELAY_PROVIDER");
+        provider = bl_variable("BELAY_PROVIDER");
     return preparation->cassette_path != NULL && provider != NULL &&
            strcmp(provider, "replay") == 0;
 }
@@ -57,7 +57,7 @@ int run_model_read(struct run_preparation *preparation)
 {
     struct bl_config_options options = {
         .directory = preparation->directory,
-        .variable = cli_variable,
+        .variable = bl_variable,
     };
     struct bl_config_choice choice = {
         .provider = preparation->provider,

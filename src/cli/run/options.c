@@ -266,7 +266,7 @@ static int find_directory(struct run_options *options, struct bl_error *error)
 static int find_store(struct run_options *options, struct bl_error *error)
 {
     if (options->store == NULL)
-        options->store = cli_variable("BELAY_STORE");
+        options->store = bl_variable("BELAY_STORE");
     if (options->store != NULL)
         return 0;
     return bl_store_default_path(&options->arena, &options->store, error);

@@ -271,7 +271,7 @@ static int read_servers(struct run_preparation *preparation)
     struct bl_mcp_config_options options = {
         .directory = preparation->directory,
         .files = preparation->mcp_files,
-        .variable = cli_variable,
+        .variable = bl_variable,
         .notice = take_notice,
         .context = preparation,
     };

@@ -260,7 +260,7 @@ static int settle(struct session_work *work, struct bl_error *error)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the directory", NULL,
                             "the current folder is gone");
     if (work->where == NULL)
-        work->where = cli_variable("BELAY_STORE");
+        work->where = bl_variable("BELAY_STORE");
     return work->where != NULL ? 0 : bl_store_default_path(&work->arena, &work->where, error);
 }
 
