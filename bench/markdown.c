@@ -4,7 +4,7 @@
 
 #include <md4c.h>
 
-#include "cli/markdown_parse.h"
+#include "term/markdown_parse.h"
 #include "report.h"
 
 #define ANSWER_SIZE ((size_t)32 * 1024)

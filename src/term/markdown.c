@@ -19,8 +19,8 @@
  * Accepted: a reference ([text][1]) is resolved within its own block only, and definitions of
  * references in a block of their own are shown as they are written; a block longer than BLOCK_MAX
  * is cut at a line, and a line longer than LINE_MAX at a blank. */
-#include "cli/chat/chat.h"
 #include "markdown_parse.h"
+#include "term.h"
 
 #define LINE_MAX_SIZE  ((size_t)16 * 1024)
 #define LINE_CUT_SIZE  ((size_t)1024) /* how far back a blank is looked for */

@@ -8,7 +8,7 @@
  *
  * The text that is being written keeps one column free at the right, where the cursor is after a
  * full line. */
-#include "cli/chat/chat.h"
+#include "term.h"
 
 #include <stdlib.h>
 

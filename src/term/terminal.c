@@ -8,7 +8,9 @@
  *
  * A process that is not in the foreground leaves the terminal alone: its modes are the shell's by
  * then. */
-#include "cli/chat/chat.h"
+#include "term.h"
+
+#include <belay/fiber.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,9 @@
  * then the newest entries are written to a new file that takes its name. Whoever writes holds a
  * lock on the file that has the name, so that no line goes into one that has just lost it. The lock
  * is waited for only a moment: a program that was stopped while it held it must not hang ours. */
-#include "cli/chat/chat.h"
+#include "term.h"
+
+#include <belay/json.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "cli/chat/chat.h"
+#include "term.h"
 
 /* A column is shrunk to this at most, so that words stay words. */
 #define SHRUNK_MIN      8u

@@ -8,7 +8,7 @@
 
 #include <cmark-gfm.h>
 
-#include "cli/chat/chat.h"
+#include "term.h"
 
 #define MARKDOWN_LESS '\x01'
 

@@ -3,7 +3,7 @@
  * Terminals agree about single characters and differ about clusters: some draw an emoji sequence as
  * one picture of two columns, others each part of it. We count as those that draw one, and who
  * draws does not rely on it where it would matter (edit_screen.c). */
-#include "cli/chat/chat.h"
+#include "term.h"
 
 struct range {
     uint32_t first;

@@ -1,4 +1,4 @@
-#include "cli/chat/chat.h"
+#include "term.h"
 
 /* How far back the start of a cluster is looked for in a text that has no ASCII. */
 #define CLUSTER_SEARCH_MAX 4096

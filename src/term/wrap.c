@@ -6,7 +6,7 @@
  * can be cut, scrolled away and drawn again alone.
  *
  * What others wrote passes through safe_run and nowhere else. */
-#include "cli/chat/chat.h"
+#include "term.h"
 
 #define TAB_COLUMNS     4u
 #define WRAP_ROOM_MIN   4u

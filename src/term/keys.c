@@ -8,7 +8,7 @@
  *
  * All decisions are about bytes, never about which of them came together: however a stream is cut,
  * the keys are the same. */
-#include "cli/chat/chat.h"
+#include "term.h"
 
 #define ESCAPE            '\x1B'
 #define SEQUENCE_SIZE_MAX 64
