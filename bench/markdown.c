@@ -4,8 +4,8 @@
 
 #include <md4c.h>
 
-#include "term/markdown_parse.h"
 #include "report.h"
+#include "term/markdown_parse.h"
 
 #define ANSWER_SIZE ((size_t)32 * 1024)
 #define PIECE_SIZE  ((size_t)24)

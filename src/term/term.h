@@ -314,6 +314,14 @@ struct bl_text edit_line_word(const struct edit_line *line);
 size_t edit_text_previous(struct bl_text text, size_t at);
 size_t edit_text_next(struct bl_text text, size_t at);
 
+/* ---- edit_complete.c ------------------------------------------------------------------------- */
+
+/* What can be written in the place of a text; a table of them ends in a row without a name. */
+struct edit_command {
+    const char *name; /* "/help" */
+    const char *summary;
+};
+
 /* Candidates for a word, in the arena: struct edit_candidate, in order. */
 #define EDIT_CANDIDATES_MAX 1000
 struct edit_candidate {
@@ -321,6 +329,11 @@ struct edit_candidate {
     struct bl_text text; /* takes the place of the word */
     struct bl_text note; /* shown beside it; may be empty */
 };
+/* Commands (a word that begins with '/' at the start of the text), else paths below `directory`.
+ * Blocks as files do. */
+void edit_complete(struct bl_arena *arena, const struct edit_line *line,
+                   const struct edit_command *commands, const char *directory,
+                   struct bl_list *ret_candidates);
 /* The longest text that all candidates begin with goes into the place of the word; a single one
  * wholly, with a blank after it unless it is a folder. True: something changed. */
 bool edit_line_complete(struct edit_line *line, const struct bl_list *candidates);

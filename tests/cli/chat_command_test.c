@@ -1,3 +1,4 @@
+#include "cli/chat/chat.h"
 #include "guest.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void help_shows_each_command_in_its_row(void **state)
     guest_type(&guest, "/help\r");
     guest_await_shown(&guest, "Tab completes.");
     guest_check_shown(&guest, "\n/help         what there is\n/model        NAME: another");
-    for (const struct chat_command_row *row = chat_commands; row->name != NULL; row++)
+    for (const struct edit_command *row = chat_commands; row->name != NULL; row++)
         guest_check_shown(&guest, stage_printf("\n%-13s %s\n", row->name, row->summary));
     guest_leave(&guest);
     GUEST(&guest, 40, 24, "--provider", stage_script("name: played\nreplies: [{say: x}]\n"));

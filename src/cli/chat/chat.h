@@ -1,5 +1,5 @@
-/* The parts of `belay chat`: completion (complete.c), what is shown of the conversation (view.c,
- * status.c), and the conversation itself (chat.c, command.c). */
+/* The parts of `belay chat`: what is shown of the conversation (view.c, status.c), and the
+ * conversation itself (chat.c, command.c). */
 #ifndef BELAY_CLI_CHAT_H
 #define BELAY_CLI_CHAT_H
 
@@ -8,20 +8,10 @@
 #include "cli/cli.h"
 #include "term/term.h"
 
-/* ---- complete.c ------------------------------------------------------------------------------ */
+/* ---- command.c ------------------------------------------------------------------------------- */
 
-/* What can be said in the place of a prompt, in the order of the help; ends in a row without a
- * name. In chat_command.c. */
-struct chat_command_row {
-    const char *name; /* "/help" */
-    const char *summary;
-};
-extern const struct chat_command_row chat_commands[];
-
-/* Commands (a word that begins with '/' at the start of the text), else paths below `directory`.
- * Blocks as files do. */
-void edit_complete(struct bl_arena *arena, const struct edit_line *line, const char *directory,
-                   struct bl_list *ret_candidates);
+/* In the order of the help. */
+extern const struct edit_command chat_commands[];
 
 /* ---- status.c -------------------------------------------------------------------------------- */
 

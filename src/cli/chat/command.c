@@ -27,7 +27,7 @@ static void copy_text(char *out, size_t size, struct bl_text text)
 
 static void help(struct chat *chat, struct bl_text argument BL_UNUSED)
 {
-    for (const struct chat_command_row *row = chat_commands; row->name != NULL; row++)
+    for (const struct edit_command *row = chat_commands; row->name != NULL; row++)
         chat_say_row(chat, row->name, "%s", row->summary);
     chat_say(chat, "Esc or Ctrl+C stops the turn, again skips its graces; Ctrl+D leaves. "
                    "Alt+Enter, Ctrl+J or \\ and Enter begin a new line. Ctrl+R searches, Tab "
@@ -239,7 +239,7 @@ static void quit(struct chat *chat, struct bl_text argument BL_UNUSED)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-const struct chat_command_row chat_commands[] = {
+const struct edit_command chat_commands[] = {
     {"/help", "what there is"},
     {"/model", "NAME: another model from the next prompt on"},
     {"/tools", "what the model can call"},

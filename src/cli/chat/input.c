@@ -112,7 +112,7 @@ static void completion_run(void *payload)
 {
     struct completion *completion = payload;
 
-    edit_complete(&completion->arena, &completion->line, completion->directory,
+    edit_complete(&completion->arena, &completion->line, chat_commands, completion->directory,
                   &completion->candidates);
 }
 

@@ -1,5 +1,5 @@
-#include "cli/chat/chat.h"
 #include "suite.h"
+#include "term/term.h"
 
 #include <fcntl.h>
 #include <stdio.h>

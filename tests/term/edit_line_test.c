@@ -1,5 +1,5 @@
-#include "cli/chat/chat.h"
 #include "suite.h"
+#include "term/term.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -349,13 +349,21 @@ static void completion_end(struct completion *completion)
     bl_arena_done(&completion->arena);
 }
 
+static const struct edit_command commands[] = {
+    {"/compact", "Make the conversation shorter"},
+    {"/cost", "Show the cost"},
+    {"/clear", "Begin anew"},
+    {"/quit", "Leave"},
+    {0},
+};
+
 /* Candidates with a bar between them. */
 static void check_candidates(struct completion *completion, const char *text, const char *expected)
 {
     struct bl_buffer out;
 
     edit_line_set(&completion->line, bl_text_from(text));
-    edit_complete(&completion->arena, &completion->line, completion->folder,
+    edit_complete(&completion->arena, &completion->line, commands, completion->folder,
                   &completion->candidates);
     bl_buffer_init(&out, SIZE_MAX / 2);
     BL_LIST_EACH (link, &completion->candidates) {
@@ -372,7 +380,7 @@ static void check_completed(struct completion *completion, const char *text, boo
                             const char *expected)
 {
     edit_line_set(&completion->line, bl_text_from(text));
-    edit_complete(&completion->arena, &completion->line, completion->folder,
+    edit_complete(&completion->arena, &completion->line, commands, completion->folder,
                   &completion->candidates);
     assert_int_equal(edit_line_complete(&completion->line, &completion->candidates), changed);
     check_line(&completion->line, expected);
@@ -422,7 +430,8 @@ static void paths_are_completed_everywhere_else(void **state)
     /* A blank that is there is not doubled. */
     edit_line_set(&completion.line, BL_TEXT("son now"));
     type(&completion.line, WORD_LEFT LEFT);
-    edit_complete(&completion.arena, &completion.line, completion.folder, &completion.candidates);
+    edit_complete(&completion.arena, &completion.line, commands, completion.folder,
+                  &completion.candidates);
     assert_true(edit_line_complete(&completion.line, &completion.candidates));
     check_line(&completion.line, "sonnet.txt |now");
     completion_end(&completion);

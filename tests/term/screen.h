@@ -2,8 +2,8 @@
 #ifndef BELAY_TESTS_CLI_SCREEN_H
 #define BELAY_TESTS_CLI_SCREEN_H
 
-#include "cli/chat/chat.h"
 #include "suite.h"
+#include "term/term.h"
 
 struct screen;
 

@@ -1,7 +1,7 @@
 /* What is on the screen after many changes of it, of the window too. */
-#include "cli/chat/chat.h"
 #include "screen.h"
 #include "suite.h"
+#include "term/term.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "cli/chat/chat.h"
+#include "term/term.h"
 
 #include "markdown_text.h"
 #include "suite.h"

@@ -1,6 +1,6 @@
-#include "cli/chat/chat.h"
 #include "screen.h"
 #include "suite.h"
+#include "term/term.h"
 
 #include <stdio.h>
 #include <stdlib.h>

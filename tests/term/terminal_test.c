@@ -1,6 +1,6 @@
-#include "cli/chat/chat.h"
 #include "fibers.h"
 #include "suite.h"
+#include "term/term.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The parser is a library without sanitizers that reads what models write: nothing beyond that. */
-#include "cli/chat/chat.h"
+#include "term/term.h"
 
 #include "fibers.h"
 #include "guard_page.h"

@@ -1,4 +1,4 @@
-#include "chat.h"
+#include "term.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,13 +22,13 @@ static void add_candidate(struct bl_arena *arena, struct bl_list *candidates, st
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
-static void complete_command(struct bl_arena *arena, struct bl_text word,
-                             struct bl_list *candidates)
+static void complete_command(struct bl_arena *arena, const struct edit_command *commands,
+                             struct bl_text word, struct bl_list *candidates)
 {
-    for (const struct chat_command_row *row = chat_commands; row->name != NULL; row++) {
-        struct bl_text name = bl_text_from(row->name);
+    for (; commands->name != NULL; commands++) {
+        struct bl_text name = bl_text_from(commands->name);
         if (bl_text_starts_with(name, word))
-            add_candidate(arena, candidates, name, bl_text_from(row->summary));
+            add_candidate(arena, candidates, name, bl_text_from(commands->summary));
     }
 }
 
@@ -143,7 +143,8 @@ static void complete_path(struct bl_arena *arena, struct bl_text text, const cha
         read_folder(arena, &word, candidates);
 }
 
-void edit_complete(struct bl_arena *arena, const struct edit_line *line, const char *directory,
+void edit_complete(struct bl_arena *arena, const struct edit_line *line,
+                   const struct edit_command *commands, const char *directory,
                    struct bl_list *ret_candidates)
 {
     struct bl_text word = edit_line_word(line);
@@ -151,7 +152,7 @@ void edit_complete(struct bl_arena *arena, const struct edit_line *line, const c
 
     bl_list_init(ret_candidates);
     if (first && (word.size == 0 || word.data[0] == '/'))
-        complete_command(arena, word, ret_candidates);
+        complete_command(arena, commands, word, ret_candidates);
     /* What begins like a command and is none may be a path. */
     if (bl_list_empty(ret_candidates))
         complete_path(arena, word, directory, ret_candidates);
