@@ -22,7 +22,7 @@
 #include "feature/seat/seat.h"
 #include "feature/verdict/verdict.h"
 #include "feature/verdict/verify.h"
-#include "git.h"
+#include "git/git.h"
 
 #define FEATURE_REF_SIZE    256
 #define FEATURE_SHIELD_NS   (30 * BL_NS_PER_S) /* for what must be written after a stop */
@@ -284,7 +284,7 @@ struct bl_feature {
     const struct bl_plan *plan;
     const struct feature_means *means;
     const struct bl_clock *clock;
-    struct feature_git *git;
+    struct git_repository *git;
     struct seat_house house;
     struct bl_store_feature *held;
     struct feature_row row;

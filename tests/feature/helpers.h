@@ -1,27 +1,9 @@
-/* A place for the tests of this room: a scratch folder, and a real repository in it. */
+/* What the tests of this room share. */
 #ifndef BELAY_TESTS_FEATURE_HELPERS_H
 #define BELAY_TESTS_FEATURE_HELPERS_H
 
+#include "../git/place.h"
 #include "feature/parts.h"
 #include "fibers.h"
-#include "suite.h"
-
-/* Embedded by a test. */
-struct place {
-    char root[256];       /* a scratch folder, links resolved */
-    char repository[300]; /* root/repo: a git repository with one commit (README.md), branch main */
-};
-
-/* Fails the test when it cannot. */
-void place_make(struct place *place);
-void place_done(struct place *place); /* removes all of it */
-/* Writes a file below the repository; folders are made. */
-void place_write(const struct place *place, const char *path, const char *text);
-/* Reads one below the repository; empty: it is not there. To be freed with bl_free. */
-struct bl_text place_read(const struct place *place, const char *path);
-/* Runs `git -C repository …` by a shell line ("commit -qm x"); fails the test when git does. */
-void place_git(const struct place *place, const char *arguments);
-/* The same, and its output without the last LF; to be freed with bl_free. */
-char *place_git_output(const struct place *place, const char *arguments);
 
 #endif

@@ -20,7 +20,7 @@
 /* A repository, its git, and an order to verify a commit of it. */
 struct bench {
     struct place place;
-    struct feature_git *git;
+    struct git_repository *git;
     struct seat_house house;
     struct bl_arena arena;
     struct bl_verify_plan plan;

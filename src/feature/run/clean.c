@@ -1,5 +1,5 @@
 /* Cleaning up after a feature: what is merged, clean, and nobody's any more. */
-#include "feature/git_parts.h"
+#include "feature/parts.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 struct cleaning {
     struct bl_arena *arena;
-    struct feature_git *git;
+    struct git_repository *git;
     const char *feature;
     const char *prefix;  /* of its branches */
     const char *folder;  /* of its worktrees, with a slash */
@@ -126,7 +126,7 @@ static bool is_in_hands(struct cleaning *cleaning, const char *task)
 {
     if (cleaning->owner.life != BL_OWNER_ALIVE && cleaning->owner.life != BL_OWNER_OUT_OF_SIGHT)
         return false;
-    const char *name = git_text(cleaning->arena, "task/%s", task);
+    const char *name = bl_arena_printf(cleaning->arena, "task/%s", task).data;
     BL_LIST_EACH (link, &cleaning->rows) {
         struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row;
@@ -164,12 +164,13 @@ static const char *owner_reason(struct cleaning *cleaning, const struct git_work
 {
     int64_t pid = worktree != NULL ? live_owner(worktree) : 0;
     if (pid > 0)
-        return git_text(cleaning->arena, "in use by pid %" PRId64, pid);
+        return bl_arena_printf(cleaning->arena, "in use by pid %" PRId64, pid).data;
     if (!is_in_hands(cleaning, task))
         return NULL;
     return cleaning->owner.life == BL_OWNER_ALIVE
-               ? git_text(cleaning->arena, "in use by pid %" PRId64, cleaning->owner.pid)
-               : git_text(cleaning->arena, "in use by %s", cleaning->owner.text);
+               ? bl_arena_printf(cleaning->arena, "in use by pid %" PRId64, cleaning->owner.pid)
+                     .data
+               : bl_arena_printf(cleaning->arena, "in use by %s", cleaning->owner.text).data;
 }
 
 /* Why a worktree stays; NULL: nothing in it would be lost. */
@@ -214,8 +215,10 @@ static int settle_item(struct cleaning *cleaning, struct bl_clean_item *item,
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
     if (code != 0)
-        item->reason = git_text(cleaning->arena, "git refused: %s",
-                                refused.message[0] != '\0' ? refused.message : bl_error_text(code));
+        item->reason =
+            bl_arena_printf(cleaning->arena, "git refused: %s",
+                            refused.message[0] != '\0' ? refused.message : bl_error_text(code))
+                .data;
     item->removed = item->reason == NULL;
     cleaning->kept += !item->removed;
     bl_list_push_back(cleaning->items, &item->link);
@@ -227,7 +230,7 @@ static int clean_one(struct cleaning *cleaning, const char *task,
 {
     struct bl_clean_item *item = bl_arena_zalloc(cleaning->arena, sizeof *item);
     const struct git_ref *ref =
-        find_ref(cleaning, git_text(cleaning->arena, "%s%s", cleaning->prefix, task));
+        find_ref(cleaning, bl_arena_printf(cleaning->arena, "%s%s", cleaning->prefix, task).data);
     item->task = task;
     item->branch = ref != NULL ? ref->name : NULL;
     item->worktree = worktree != NULL ? worktree->path : NULL;
@@ -245,7 +248,7 @@ static int clean_one(struct cleaning *cleaning, const char *task,
 
 static bool has_worktree(struct cleaning *cleaning, const char *task)
 {
-    const char *path = git_text(cleaning->arena, "%s%s", cleaning->folder, task);
+    const char *path = bl_arena_printf(cleaning->arena, "%s%s", cleaning->folder, task).data;
     BL_LIST_EACH (link, &cleaning->worktrees)
         if (strcmp(BL_CONTAINER(link, struct git_worktree, link)->path, path) == 0)
             return true;
@@ -270,52 +273,30 @@ static int clean_tasks(struct cleaning *cleaning, struct bl_error *error)
     return code;
 }
 
-/* A branch of the user's (or one that is known of a remote) that has a commit; empty: none. */
-static int find_keeper(struct cleaning *cleaning, const char *commit, char ret_id[GIT_ID_SIZE],
-                       struct bl_error *error)
-{
-    struct bl_git_call call = {.operation = OPERATION,
-                               .directory = cleaning->git->repository,
-                               .folder = cleaning->git->own_folder};
-    struct bl_git_answer answer;
-    struct bl_text line, id;
-    ret_id[0] = '\0';
-    int code = bl_git_run(&cleaning->git->runner, cleaning->arena, &call,
-                          BL_GIT_ARGUMENTS("for-each-ref", "--format=%(objectname) %(refname)",
-                                           "--contains", commit, "refs/heads", "refs/remotes"),
-                          &answer, error);
-    if (code != 0)
-        return code;
-    if (answer.status != 0)
-        return bl_git_refuse(&call, &answer, error);
-    while (bl_text_split(&answer.output, '\n', &line))
-        if (bl_text_split(&line, ' ', &id) && !bl_text_starts_with(line, BL_TEXT(BRANCHES)) &&
-            git_id_take(cleaning->git, id, ret_id))
-            return 0;
-    return 0;
-}
-
 /* The result goes when a branch of the user's has it, and nothing of the feature still builds on
  * it: a later wave would start from it. */
 static int clean_result(struct cleaning *cleaning, struct bl_error *error)
 {
     const struct git_ref *ref =
-        find_ref(cleaning, git_text(cleaning->arena, "%s" RESULT, cleaning->prefix));
+        find_ref(cleaning, bl_arena_printf(cleaning->arena, "%s" RESULT, cleaning->prefix).data);
     char keeper[GIT_ID_SIZE];
     if (ref == NULL)
         return 0;
     struct bl_clean_item *item = bl_arena_zalloc(cleaning->arena, sizeof *item);
     item->branch = ref->name;
-    int code = find_keeper(cleaning, ref->id, keeper, error);
+    int code = git_keeper_find(cleaning->git, cleaning->arena, ref->id, BRANCHES, keeper, error);
     if (code != 0)
         return code;
     if (cleaning->owner.life == BL_OWNER_ALIVE)
-        item->reason = git_text(cleaning->arena, "in use by pid %" PRId64, cleaning->owner.pid);
+        item->reason =
+            bl_arena_printf(cleaning->arena, "in use by pid %" PRId64, cleaning->owner.pid).data;
     else if (cleaning->owner.life == BL_OWNER_OUT_OF_SIGHT)
-        item->reason = git_text(cleaning->arena, "in use by %s", cleaning->owner.text);
+        item->reason = bl_arena_printf(cleaning->arena, "in use by %s", cleaning->owner.text).data;
     else if (keeper[0] == '\0')
-        item->reason = git_text(cleaning->arena, "not merged into a branch of yours: git merge %s",
-                                ref->name + strlen("refs/heads/"));
+        item->reason =
+            bl_arena_printf(cleaning->arena, "not merged into a branch of yours: git merge %s",
+                            ref->name + strlen("refs/heads/"))
+                .data;
     else if (cleaning->kept > 0)
         item->reason = "tasks that are kept build on it";
     return settle_item(cleaning, item, NULL, ref);
@@ -329,7 +310,7 @@ static int look_around(struct cleaning *cleaning, struct bl_error *error)
         return code;
     git_worktrees_list(cleaning->git, cleaning->arena, &cleaning->worktrees);
     const struct git_ref *result =
-        find_ref(cleaning, git_text(cleaning->arena, "%s" RESULT, cleaning->prefix));
+        find_ref(cleaning, bl_arena_printf(cleaning->arena, "%s" RESULT, cleaning->prefix).data);
     if (result != NULL)
         bl_text_into(cleaning->result, sizeof cleaning->result, result->id);
     else /* cleaned before: what it held is in the user's branch */
@@ -345,8 +326,8 @@ int bl_feature_clean(struct bl_store *store, struct bl_arena *arena, const char 
     *cleaning = (struct cleaning){
         .arena = arena,
         .feature = id,
-        .prefix = git_text(arena, BRANCHES "%s/", id),
-        .folder = git_text(arena, "%s/.belay/worktrees/%s/", repository, id),
+        .prefix = bl_arena_printf(arena, BRANCHES "%s/", id).data,
+        .folder = bl_arena_printf(arena, "%s/.belay/worktrees/%s/", repository, id).data,
         .dry_run = dry_run,
         .items = ret_items,
     };

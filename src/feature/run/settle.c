@@ -180,7 +180,7 @@ static void settle_turn(struct settled *settled, const struct bl_list *records,
     }
 }
 
-static void settle_task(struct settled *settled, struct feature_git *git, const char *feature,
+static void settle_task(struct settled *settled, struct git_repository *git, const char *feature,
                         uint64_t epoch, const struct bl_list *records, const struct bl_row *record)
 {
     const struct bl_json *value;
@@ -230,7 +230,7 @@ static void settle_feature(struct settled *settled, const struct bl_row *record)
 }
 
 static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
-                       struct feature_git *git, const char *id, const struct bl_list *records,
+                       struct git_repository *git, const char *id, const struct bl_list *records,
                        struct bl_error *error)
 {
     struct settled settled = {.arena = arena};
@@ -256,7 +256,7 @@ static void settle(struct bl_store *store, struct bl_arena *arena, const char *r
     struct bl_store_feature *held;
     struct bl_store_owner *owner = bl_arena_zalloc(arena, sizeof *owner);
     struct bl_error *error = bl_zalloc(sizeof *error);
-    struct feature_git *git = NULL;
+    struct git_repository *git = NULL;
     if (bl_store_feature_hold(store, &options, &held, owner, error) == 0) {
         if (git_open(repository, &git, error) != 0)
             git = NULL;

@@ -343,7 +343,7 @@ static const char *refusal(const struct verification *work, int code)
 }
 
 /* Each protected path that differs from the base is an issue; what is verified is the base's. */
-static int check_protected(struct verification *work, struct feature_git *git)
+static int check_protected(struct verification *work, struct git_repository *git)
 {
     const struct verify_order *order = work->order;
     const char *const *changed;
@@ -371,7 +371,7 @@ static int check_protected(struct verification *work, struct feature_git *git)
 }
 
 /* The copy with what belongs into it. 0: it is there, or verification is absent; or stopped. */
-static int make_copy(struct verification *work, struct feature_git *git)
+static int make_copy(struct verification *work, struct git_repository *git)
 {
     const struct verify_order *order = work->order;
     const struct bl_verify_plan *plan = order->plan;
@@ -456,7 +456,8 @@ static void choose_sandbox(struct verification *work)
     work->container = check.available ? bl_sandbox_container(BL_MECHANISM_NONE) : BL_MECHANISM_NONE;
 }
 
-static int run_all(struct verification *work, struct feature_git *git, const char *const *commands)
+static int run_all(struct verification *work, struct git_repository *git,
+                   const char *const *commands)
 {
     const struct bl_verify_plan *plan = work->order->plan;
     struct verify_outcome *outcome = work->outcome;
@@ -477,8 +478,9 @@ static int run_all(struct verification *work, struct feature_git *git, const cha
     return code;
 }
 
-int verify_run(struct seat_house *house, struct feature_git *git, const struct verify_order *order,
-               struct bl_arena *arena, struct verify_outcome *ret_outcome)
+int verify_run(struct seat_house *house, struct git_repository *git,
+               const struct verify_order *order, struct bl_arena *arena,
+               struct verify_outcome *ret_outcome)
 {
     const char *const gate[] = {order->gate != NULL ? order->gate->command : NULL, NULL};
     const char *const *commands = order->gate != NULL ? gate : order->plan->commands;

@@ -3,8 +3,8 @@
 #ifndef BELAY_FEATURE_VERIFY_H
 #define BELAY_FEATURE_VERIFY_H
 
-#include "feature/git.h"
 #include "feature/seat/seat.h"
+#include "git/git.h"
 
 enum verify_value {
     VERIFY_NONE, /* no commands are declared */
@@ -52,8 +52,9 @@ struct verify_outcome {
 
 /* In the running fiber and its scope. 0, also when it is absent; BL_ECANCELED, BL_ETIMEDOUT:
  * stopped, and nothing of it runs, nor is the copy left. */
-int verify_run(struct seat_house *house, struct feature_git *git, const struct verify_order *order,
-               struct bl_arena *arena, struct verify_outcome *ret_outcome);
+int verify_run(struct seat_house *house, struct git_repository *git,
+               const struct verify_order *order, struct bl_arena *arena,
+               struct verify_outcome *ret_outcome);
 /* Copies paths below `from` to the same place below `to`, without following a link and without
  * leaving either folder; links stay links, what is there already stays, what is not there, or fits
  * a protected pattern, is passed over. Lists end in NULL; `task` is the id of the unit. In the

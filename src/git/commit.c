@@ -1,4 +1,4 @@
-#include "git_parts.h"
+#include "repository.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void measure(struct extent *extent, const char *worktree, const char *pat
     }
 }
 
-static bool is_too_large(const struct feature_git *git, const struct extent *extent)
+static bool is_too_large(const struct git_repository *git, const struct extent *extent)
 {
     return extent->bytes > GIT_CHANGE_BYTES_MAX || extent->files > git->change_files_max;
 }
@@ -56,7 +56,7 @@ static bool is_too_large(const struct feature_git *git, const struct extent *ext
 
 /* A commit under way. */
 struct committing {
-    struct feature_git *git;
+    struct git_repository *git;
     struct bl_arena *arena;
     const struct git_commit_order *order;
     struct git_commit_result *result;
@@ -388,7 +388,7 @@ static int check_and_commit(struct committing *committing)
     return code;
 }
 
-int git_commit_all(struct feature_git *git, struct bl_arena *arena,
+int git_commit_all(struct git_repository *git, struct bl_arena *arena,
                    const struct git_commit_order *order, struct git_commit_result *ret_result,
                    struct bl_error *error)
 {

@@ -1,21 +1,22 @@
 /* A scratch repository, opened, in a fiber: what the tests of git play in. */
-#ifndef BELAY_TESTS_FEATURE_GIT_SCENE_H
-#define BELAY_TESTS_FEATURE_GIT_SCENE_H
+#ifndef BELAY_TESTS_GIT_SCENE_H
+#define BELAY_TESTS_GIT_SCENE_H
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "feature/git_parts.h"
-#include "helpers.h"
+#include "fibers.h"
+#include "git/repository.h"
+#include "place.h"
 
 #define SCENE_BRANCH "refs/heads/belay/F/A"
 #define SCENE_NOTE   "run_x pid 1 started 1"
 
 struct scene {
     struct place place;
-    struct feature_git *git; /* NULL: it could not be opened, and `error` says why */
+    struct git_repository *git; /* NULL: it could not be opened, and `error` says why */
     struct bl_arena arena;
     struct bl_error error;
     char head[GIT_ID_SIZE]; /* of main */
@@ -142,6 +143,43 @@ static inline bool scene_exists(const char *path)
 {
     struct stat status;
     return lstat(path, &status) == 0;
+}
+
+/* Makes the worktree of a task, runs a shell line in it, and commits what that left; the commit's
+ * id, in the arena. */
+static inline const char *scene_work(struct scene *scene, const char *task, const char *line)
+{
+    struct bl_arena *arena = &scene->arena;
+    const char *path = git_text(arena, "%s/.belay/worktrees/F/%s", scene->place.repository, task);
+    struct git_commit_order order = {.worktree = path,
+                                     .branch = git_text(arena, "refs/heads/belay/F/%s", task),
+                                     .expected = scene->head,
+                                     .message = git_text(arena, "belay: F/%s turn 1\n", task)};
+    struct git_commit_result *result = bl_arena_zalloc(arena, sizeof *result);
+    if (!CHECK_EQUAL(git_worktree_make(scene->git, order.branch, path, scene->head, SCENE_NOTE,
+                                       &scene->error),
+                     0) ||
+        !CHECK(scene_shell(scene, "cd .belay/worktrees/F/%s && %s", task, line)) ||
+        !CHECK_EQUAL(git_commit_all(scene->git, arena, &order, result, &scene->error), 0))
+        return scene->head;
+    return result->head;
+}
+
+static inline struct git_merge_result scene_merge(struct scene *scene, const char *ours,
+                                                  const char *theirs, const char *task)
+{
+    struct git_merge_result result;
+    if (!CHECK_EQUAL(git_merge_commits(scene->git, &scene->arena, ours, theirs,
+                                       git_text(&scene->arena, "belay: merge F/%s\n", task),
+                                       &result, &scene->error),
+                     0))
+        fprintf(stderr, "%s\n", scene->error.message);
+    return result;
+}
+
+static inline int scene_move_result(struct scene *scene, const char *old, const char *new_id)
+{
+    return git_ref_swap(scene->git, "refs/heads/belay/F/_result", old, new_id, "wave 1", NULL);
 }
 
 #endif

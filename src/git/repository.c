@@ -1,4 +1,4 @@
-#include "git_parts.h"
+#include "repository.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "feature/verdict/verdict.h"
 
 #define OPERATION      "open the repository"
 #define MAJOR_MIN      2
@@ -23,17 +21,14 @@ const char *git_shown(struct bl_arena *arena, struct bl_text name)
 {
     struct bl_buffer shown;
     bl_buffer_init(&shown, 16 * SHOWN_MAX);
-    text_show(bl_utf8_cut(name, SHOWN_MAX), &shown);
-    for (size_t i = 0; i < shown.size; i++)
-        if (shown.data[i] == '\n' || shown.data[i] == '\t')
-            shown.data[i] = '?';
+    bl_text_show(&shown, bl_utf8_cut(name, SHOWN_MAX), BL_SHOW_LINE);
     const char *text =
         git_text(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(shown), name.size > SHOWN_MAX ? "…" : "");
     bl_buffer_done(&shown);
     return text;
 }
 
-bool git_is_id(const struct feature_git *git, struct bl_text text)
+bool git_is_id(const struct git_repository *git, struct bl_text text)
 {
     if (text.size != git->id_size)
         return false;
@@ -44,7 +39,7 @@ bool git_is_id(const struct feature_git *git, struct bl_text text)
     return true;
 }
 
-bool git_id_take(const struct feature_git *git, struct bl_text text, char ret_id[GIT_ID_SIZE])
+bool git_id_take(const struct git_repository *git, struct bl_text text, char ret_id[GIT_ID_SIZE])
 {
     if (!git_is_id(git, text))
         return false;
@@ -118,7 +113,7 @@ struct configured {
 static const char *const roles[2] = {"AUTHOR", "COMMITTER"};
 
 /* A user without an identity commits as belay. */
-static void set_identity(struct feature_git *git, const struct configured *found)
+static void set_identity(struct git_repository *git, const struct configured *found)
 {
     struct bl_git *runner = &git->runner;
     bool email_known = found->user_email || bl_git_variable_has(runner, "EMAIL");
@@ -164,7 +159,7 @@ static void copy_setting(struct bl_buffer *out, struct bl_text key, struct bl_te
         }
 }
 
-static void take_setting(struct feature_git *git, struct configured *found, struct bl_text key,
+static void take_setting(struct git_repository *git, struct configured *found, struct bl_text key,
                          struct bl_text value)
 {
     static const struct {
@@ -192,7 +187,7 @@ static void take_setting(struct feature_git *git, struct configured *found, stru
         git->plain_worktrees = false;
 }
 
-static int read_configuration(struct feature_git *git, struct bl_arena *arena,
+static int read_configuration(struct git_repository *git, struct bl_arena *arena,
                               struct bl_error *error)
 {
     struct bl_git_call call = {
@@ -230,7 +225,7 @@ static int read_configuration(struct feature_git *git, struct bl_arena *arena,
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int check_version(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
+static int check_version(struct git_repository *git, struct bl_arena *arena, struct bl_error *error)
 {
     struct bl_git_call call = {.operation = OPERATION, .directory = git->repository};
     struct bl_git_answer answer;
@@ -254,7 +249,7 @@ static int check_version(struct feature_git *git, struct bl_arena *arena, struct
     return BL_ENOTSUP;
 }
 
-static int no_repository(struct feature_git *git, const struct bl_git_call *call,
+static int no_repository(struct git_repository *git, const struct bl_git_call *call,
                          const struct bl_git_answer *answer, struct bl_error *error)
 {
     if (bl_text_find(answer->words, BL_TEXT("not a git repository")) < 0)
@@ -266,7 +261,7 @@ static int no_repository(struct feature_git *git, const struct bl_git_call *call
 }
 
 /* Bare or not, format, and where its folders are, by one program. */
-static int find_folders(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
+static int find_folders(struct git_repository *git, struct bl_arena *arena, struct bl_error *error)
 {
     struct bl_git_call call = {.operation = OPERATION, .directory = git->repository};
     struct bl_git_answer answer;
@@ -299,14 +294,15 @@ static int find_folders(struct feature_git *git, struct bl_arena *arena, struct 
 }
 
 /* Said at once, and not at the first commit. */
-static int check_programs(struct feature_git *git, struct bl_arena *arena, struct bl_error *error)
+static int check_programs(struct git_repository *git, struct bl_arena *arena,
+                          struct bl_error *error)
 {
     struct bl_git_call call = {
         .operation = OPERATION, .directory = git->repository, .folder = git->own_folder};
     return bl_git_check(&git->runner, arena, &call, error);
 }
 
-static int check_commit(struct feature_git *git, struct bl_error *error)
+static int check_commit(struct git_repository *git, struct bl_error *error)
 {
     char id[GIT_ID_SIZE];
     int code = git_commit_find(git, "HEAD", id, NULL);
@@ -321,7 +317,7 @@ static int check_commit(struct feature_git *git, struct bl_error *error)
     return BL_ENOENT;
 }
 
-static int open_all(struct feature_git *git, struct bl_error *error)
+static int open_all(struct git_repository *git, struct bl_error *error)
 {
     struct bl_arena arena = {0};
     if (strpbrk(git->repository, "\r\n") != NULL)
@@ -340,9 +336,9 @@ static int open_all(struct feature_git *git, struct bl_error *error)
     return code;
 }
 
-int git_open(const char *repository, struct feature_git **ret_git, struct bl_error *error)
+int git_open(const char *repository, struct git_repository **ret_git, struct bl_error *error)
 {
-    struct feature_git *git = bl_zalloc(sizeof *git);
+    struct git_repository *git = bl_zalloc(sizeof *git);
     git->lock = -1;
     git->id_size = 40;
     git->change_files_max = GIT_CHANGE_FILES_MAX;
@@ -360,7 +356,7 @@ int git_open(const char *repository, struct feature_git **ret_git, struct bl_err
     return 0;
 }
 
-void git_close(struct feature_git *git)
+void git_close(struct git_repository *git)
 {
     if (git == NULL)
         return;
@@ -373,17 +369,17 @@ void git_close(struct feature_git *git)
     bl_free(git);
 }
 
-const char *git_repository(const struct feature_git *git)
+const char *git_repository(const struct git_repository *git)
 {
     return git->repository;
 }
 
-const char *git_folder(const struct feature_git *git)
+const char *git_folder(const struct git_repository *git)
 {
     return git->folder;
 }
 
-void git_share(const struct feature_git *git, uint64_t *ret_ns, uint64_t *ret_programs)
+void git_share(const struct git_repository *git, uint64_t *ret_ns, uint64_t *ret_programs)
 {
     *ret_ns = git->runner.spent_ns;
     *ret_programs = git->runner.programs;

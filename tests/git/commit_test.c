@@ -1,4 +1,4 @@
-#include "git_scene.h"
+#include "scene.h"
 
 static void look_at_commits(struct scene *scene)
 {
@@ -382,7 +382,7 @@ static void F14_an_index_behind_its_branch_is_brought_along(void **state)
     scene_play(NULL, look_at_old_index);
 }
 
-SUITE(git_commit, cmocka_unit_test(commits_all_that_is_not_ignored_without_hooks_and_signing),
+SUITE(commit, cmocka_unit_test(commits_all_that_is_not_ignored_without_hooks_and_signing),
       cmocka_unit_test(without_an_identity_belay_commits),
       cmocka_unit_test(bad_input_player_left_its_branch),
       cmocka_unit_test(bad_input_player_rewrote_commits),

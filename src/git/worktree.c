@@ -9,7 +9,7 @@
  *
  * As with git's own, the reason of the lock is "initializing" until the worktree is whole. So one
  * that is found in that state was never given to anybody: it may be made anew from nothing. */
-#include "git_parts.h"
+#include "repository.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -62,7 +62,8 @@ static const char *read_note(struct bl_arena *arena, const char *folder)
     return git_text(arena, BL_TEXT_FORMAT, BL_TEXT_ARG(bl_text_trim(git_file_read(arena, path))));
 }
 
-void git_worktrees_list(struct feature_git *git, struct bl_arena *arena, struct bl_list *ret_list)
+void git_worktrees_list(struct git_repository *git, struct bl_arena *arena,
+                        struct bl_list *ret_list)
 {
     DIR *folders = opendir(git_text(arena, "%s/worktrees", git->folder));
     struct dirent *entry;
@@ -84,7 +85,7 @@ void git_worktrees_list(struct feature_git *git, struct bl_arena *arena, struct 
 }
 
 /* The name that a worktree's folder gets, after the last two parts of its path: FEAT-TASK. */
-static const char *folder_name(struct feature_git *git, struct bl_arena *arena, const char *path,
+static const char *folder_name(struct git_repository *git, struct bl_arena *arena, const char *path,
                                int number)
 {
     const char *last = strrchr(path, '/'), *start = last;
@@ -101,7 +102,7 @@ static const char *folder_name(struct feature_git *git, struct bl_arena *arena, 
 }
 
 /* With `beginning` only those whose names begin like that are read: hardly any of many. */
-static const char *find_listed(struct feature_git *git, struct bl_arena *arena, const char *path,
+static const char *find_listed(struct git_repository *git, struct bl_arena *arena, const char *path,
                                const char *beginning)
 {
     DIR *folders = opendir(git_text(arena, "%s/worktrees", git->folder));
@@ -121,7 +122,7 @@ static const char *find_listed(struct feature_git *git, struct bl_arena *arena, 
     return found;
 }
 
-static const char *find_linked(struct feature_git *git, struct bl_arena *arena, const char *path)
+static const char *find_linked(struct git_repository *git, struct bl_arena *arena, const char *path)
 {
     for (int i = 0; i < GUESSES_MAX; i++) {
         const char *folder = folder_name(git, arena, path, i);
@@ -135,7 +136,7 @@ static const char *find_linked(struct feature_git *git, struct bl_arena *arena, 
 /* The same for a place where nothing may stand: then nobody has moved a worktree there, and one
  * that was made for it has a name after it (ours after the last two parts of the path, git's own
  * after the last). */
-static const char *find_made(struct feature_git *git, struct bl_arena *arena, const char *path)
+static const char *find_made(struct git_repository *git, struct bl_arena *arena, const char *path)
 {
     if (access(path, F_OK) == 0)
         return find_linked(git, arena, path);
@@ -144,7 +145,7 @@ static const char *find_made(struct feature_git *git, struct bl_arena *arena, co
     return found != NULL ? found : find_listed(git, arena, path, strrchr(path, '/') + 1);
 }
 
-int git_folder_find(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+int git_folder_find(struct git_repository *git, struct bl_arena *arena, const char *worktree,
                     const char **ret_folder)
 {
     struct stat status;
@@ -168,7 +169,7 @@ int git_folder_find(struct feature_git *git, struct bl_arena *arena, const char 
 struct making {
     struct git_write write;
     struct bl_arena arena;
-    struct feature_git *git;
+    struct git_repository *git;
     const char *branch; /* full ref */
     const char *path;
     const char *note;
@@ -411,7 +412,7 @@ static int make_worktree(struct making *making)
     return code;
 }
 
-int git_worktree_make(struct feature_git *git, const char *branch, const char *path,
+int git_worktree_make(struct git_repository *git, const char *branch, const char *path,
                       const char *base, const char *note, struct bl_error *error)
 {
     struct making making = {
@@ -438,7 +439,7 @@ int git_worktree_make(struct feature_git *git, const char *branch, const char *p
 static int detach(struct git_write *write, struct bl_arena *arena, const char *folder,
                   struct bl_error *error)
 {
-    struct feature_git *git = write->git;
+    struct git_repository *git = write->git;
     struct bl_git_call call = {
         .operation = MOVE, .directory = git->repository, .folder = folder, .writes = true};
     struct bl_git_answer answer;
@@ -473,7 +474,7 @@ static int rename_folder(const char *path, const char *new_path, struct bl_error
 static int move_worktree(struct git_write *write, struct bl_arena *arena, const char *path,
                          const char *new_path, struct bl_error *error)
 {
-    struct feature_git *git = write->git;
+    struct git_repository *git = write->git;
     const char *folder = find_linked(git, arena, path);
     if (folder == NULL)
         folder = find_linked(git, arena, new_path);
@@ -493,7 +494,7 @@ static int move_worktree(struct git_write *write, struct bl_arena *arena, const 
     return there ? rename_folder(path, new_path, error) : 0;
 }
 
-int git_worktree_move(struct feature_git *git, const char *path, const char *new_path,
+int git_worktree_move(struct git_repository *git, const char *path, const char *new_path,
                       struct bl_error *error)
 {
     struct git_write write;
@@ -549,7 +550,7 @@ static int remove_worktree(struct git_write *write, struct bl_arena *arena, cons
     return code;
 }
 
-int git_worktree_remove(struct feature_git *git, const char *path, struct bl_error *error)
+int git_worktree_remove(struct git_repository *git, const char *path, struct bl_error *error)
 {
     struct git_write write;
     struct bl_arena arena = {0};

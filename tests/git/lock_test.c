@@ -1,4 +1,4 @@
-#include "git_scene.h"
+#include "scene.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +89,7 @@ static void a_lock_whose_owner_may_live_stays(void **state)
 static int write_for_ever(void *argument)
 {
     const char *repository = argument;
-    struct feature_git *git = NULL;
+    struct git_repository *git = NULL;
     struct bl_arena arena = {0};
     char head[GIT_ID_SIZE], path[500], file[600], started[600];
     snprintf(path, sizeof path, "%s/.belay/worktrees/F/A", repository);
@@ -360,7 +360,7 @@ static void a_mark_removes_nothing_but_locks_in_the_git_directory(void **state)
     scene_play(NULL, look_at_planted_mark);
 }
 
-SUITE(git_lock, cmocka_unit_test(locks_that_the_dead_left_in_our_place_go_and_no_others),
+SUITE(lock, cmocka_unit_test(locks_that_the_dead_left_in_our_place_go_and_no_others),
       cmocka_unit_test(a_lock_whose_owner_may_live_stays),
       cmocka_unit_test(role_writes_until_it_is_killed),
       cmocka_unit_test(F14_a_kill_in_the_middle_of_a_write_harms_nothing),

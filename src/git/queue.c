@@ -6,7 +6,7 @@
  * program without input has that file as its standard input, and with it the lock: the kernel gives
  * the lock to nobody else while a process of it lives, whatever became of its belay. What the file
  * says is git_lock.c's. */
-#include "git_parts.h"
+#include "repository.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 /* ---- The queue ------------------------------------------------------------------------------- */
 
-static int open_lock(struct feature_git *git, struct bl_error *error)
+static int open_lock(struct git_repository *git, struct bl_error *error)
 {
     struct stat status;
     if (git->lock >= 0 && fstat(git->lock, &status) == 0 && status.st_nlink > 0)
@@ -41,14 +41,14 @@ static int open_lock(struct feature_git *git, struct bl_error *error)
 }
 
 /* The pid of the writer. */
-static struct bl_text read_lock(struct feature_git *git, char *out, size_t size)
+static struct bl_text read_lock(struct git_repository *git, char *out, size_t size)
 {
     ssize_t count = pread(git->lock, out, size - 1, 0);
     out[count > 0 ? count : 0] = '\0';
     return bl_text_from(out);
 }
 
-static int take_lock(struct feature_git *git, const char *operation, struct bl_error *error)
+static int take_lock(struct git_repository *git, const char *operation, struct bl_error *error)
 {
     char owner[64];
     uint64_t pause_ns = LOCK_TRY_NS, end_ns = bl_now_ns() + GIT_BUSY_NS;
@@ -88,7 +88,7 @@ static void stop_came(struct bl_stop_hook *hook, struct bl_scope *scope)
                           bl_clock_now_ns(bl_loop_clock(write->loop)) + GIT_SHIELD_NS);
 }
 
-int git_write_begin(struct git_write *write, struct feature_git *git, const char *operation,
+int git_write_begin(struct git_write *write, struct git_repository *git, const char *operation,
                     struct bl_error *error)
 {
     int code = bl_check();
@@ -112,7 +112,7 @@ int git_write_begin(struct git_write *write, struct feature_git *git, const char
 
 void git_write_end(struct git_write *write)
 {
-    struct feature_git *git = write->git;
+    struct git_repository *git = write->git;
     bl_stop_hook_remove(&write->hook);
     bl_shield_end(&write->shield);
     /* Also when the file is gone from its place; the next one then makes it anew. */
@@ -121,7 +121,7 @@ void git_write_end(struct git_write *write)
     bl_lock_give(&git->queue);
 }
 
-void git_left_clear(struct feature_git *git)
+void git_left_clear(struct git_repository *git)
 {
     if (bl_lock_take(&git->queue) != 0)
         return;

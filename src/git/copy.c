@@ -1,6 +1,6 @@
 /* Clean copies: repositories of their own whose objects are those of another. Made by hand (a HEAD,
  * a configuration, where the objects are), and filled by one program. */
-#include "git_parts.h"
+#include "repository.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -92,7 +92,7 @@ static void drop_removal(void *payload)
     bl_free(removal);
 }
 
-void git_copy_remove(struct feature_git *git, const char *path)
+void git_copy_remove(struct git_repository *git, const char *path)
 {
     struct stat status;
     struct bl_scope shield;
@@ -117,7 +117,7 @@ void git_copy_remove(struct feature_git *git, const char *path)
 
 /* A copy while it is made. Of a submodule: of its repository. */
 struct copying {
-    struct feature_git *git;
+    struct git_repository *git;
     struct bl_arena *arena;
     const char *source; /* git directory: objects, modules */
     const char *work;   /* where the user has it checked out */
@@ -306,7 +306,7 @@ static int make_copy(struct copying *copying)
     return code;
 }
 
-int git_copy_make(struct feature_git *git, const char *commit, const char *path,
+int git_copy_make(struct git_repository *git, const char *commit, const char *path,
                   struct bl_error *error)
 {
     struct bl_arena arena = {0};
@@ -384,7 +384,7 @@ static int remove_untracked(struct copying *copying, const char *const *patterns
     return code;
 }
 
-int git_copy_protect(struct feature_git *git, const char *path, const char *base,
+int git_copy_protect(struct git_repository *git, const char *path, const char *base,
                      const char *const *patterns, struct bl_error *error)
 {
     struct bl_arena arena = {0};

@@ -1,4 +1,4 @@
-#include "git_parts.h"
+#include "repository.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 /* ---- Commits --------------------------------------------------------------------------------- */
 
 /* The tree, then the names of what is in conflict, each ended by NUL. */
-static int take_tree(struct feature_git *git, struct bl_arena *arena, struct bl_text output,
+static int take_tree(struct git_repository *git, struct bl_arena *arena, struct bl_text output,
                      char ret_tree[GIT_ID_SIZE], const char *const **ret_conflicts)
 {
     struct bl_text part;
@@ -31,7 +31,7 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
                          const char *theirs, const char *message,
                          struct git_merge_result *ret_result, struct bl_error *error)
 {
-    struct feature_git *git = write->git;
+    struct git_repository *git = write->git;
     struct bl_git_call call = {.operation = MERGE,
                                .directory = git->repository,
                                .folder = git->own_folder,
@@ -63,7 +63,7 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
     return code;
 }
 
-int git_merge_commits(struct feature_git *git, struct bl_arena *arena, const char *ours,
+int git_merge_commits(struct git_repository *git, struct bl_arena *arena, const char *ours,
                       const char *theirs, const char *message, struct git_merge_result *ret_result,
                       struct bl_error *error)
 {
@@ -101,7 +101,7 @@ static int merge_into(struct git_write *write, struct bl_arena *arena, const cha
     return code;
 }
 
-int git_merge_into(struct feature_git *git, const char *worktree, const char *commit,
+int git_merge_into(struct git_repository *git, const char *worktree, const char *commit,
                    struct bl_error *error)
 {
     struct git_write write;
@@ -124,7 +124,7 @@ int git_merge_into(struct feature_git *git, const char *worktree, const char *co
 /* ---- Refs ------------------------------------------------------------------------------------ */
 
 /* A branch goes only where another ref keeps its commits, and nobody has it checked out. */
-static int check_deletion(struct feature_git *git, struct bl_arena *arena, const char *ref,
+static int check_deletion(struct git_repository *git, struct bl_arena *arena, const char *ref,
                           const char *old, struct bl_error *error)
 {
     struct bl_git_call call = {
@@ -156,7 +156,7 @@ static int check_deletion(struct feature_git *git, struct bl_arena *arena, const
 
 /* To delete a ref git locks the packed ones, and writes them anew where it is among them; to move
  * one that is checked out it locks HEAD. */
-static void add_shared(struct git_locks *locks, struct bl_arena *arena, struct feature_git *git,
+static void add_shared(struct git_locks *locks, struct bl_arena *arena, struct git_repository *git,
                        const char *ref, bool goes)
 {
     const char *head = git_text(arena, "%s/HEAD", git->own_folder);
@@ -173,7 +173,7 @@ static void add_shared(struct git_locks *locks, struct bl_arena *arena, struct f
 static int swap(struct git_write *write, struct bl_arena *arena, const char *ref, const char *old,
                 const char *new_id, const char *reason, struct bl_error *error)
 {
-    struct feature_git *git = write->git;
+    struct git_repository *git = write->git;
     struct bl_git_call call = {
         .operation = SWAP, .directory = git->repository, .folder = git->own_folder, .writes = true};
     struct bl_git_answer answer;
@@ -200,7 +200,7 @@ static int swap(struct git_write *write, struct bl_arena *arena, const char *ref
     return bl_git_refuse(&call, &answer, error);
 }
 
-int git_ref_swap(struct feature_git *git, const char *ref, const char *old, const char *new_id,
+int git_ref_swap(struct git_repository *git, const char *ref, const char *old, const char *new_id,
                  const char *reason, struct bl_error *error)
 {
     struct git_write write;

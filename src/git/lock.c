@@ -14,7 +14,7 @@
  * The mark: fields that end in NUL. First the pid of the writer, then four for each lock: "own" or
  * "shared"; since when, in nanoseconds by the clock of the file system, or 0: since the mark was
  * written; the worktree; the path. */
-#include "git_parts.h"
+#include "repository.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -52,14 +52,14 @@ static bool lock_is_git(struct bl_text name)
     return bl_text_equal(name, BL_TEXT("git")) || bl_text_starts_with(name, BL_TEXT("git-"));
 }
 
-static bool lock_is_here(const struct feature_git *git, const char *worktree, const char *place)
+static bool lock_is_here(const struct git_repository *git, const char *worktree, const char *place)
 {
     return lock_is_inside(place, git->repository) || lock_is_inside(place, git->folder) ||
            lock_is_inside(place, worktree);
 }
 
 /* A git directory that a process was told. A relative one counts: it is not known from where. */
-static bool lock_is_told(const struct feature_git *git, const char *worktree, const char *folder)
+static bool lock_is_told(const struct git_repository *git, const char *worktree, const char *folder)
 {
     if (folder[0] != '/')
         return true;
@@ -70,7 +70,7 @@ static bool lock_is_told(const struct feature_git *git, const char *worktree, co
 }
 
 /* Does a file of a process (its arguments, its environment) send it to this repository? */
-static bool lock_file_tells(const struct feature_git *git, const char *worktree, int processes,
+static bool lock_file_tells(const struct git_repository *git, const char *worktree, int processes,
                             const char *process, const char *file, char *out)
 {
     static const char *const names[] = {"GIT_DIR=", "GIT_COMMON_DIR=", "--git-dir="};
@@ -91,7 +91,7 @@ static bool lock_file_tells(const struct feature_git *git, const char *worktree,
 
 /* Is this process at work in the repository? Of our own kind it counts also when it does not let us
  * look; one of another user cannot have made a lock file of ours. */
-static bool lock_works_here(const struct feature_git *git, const char *worktree, int processes,
+static bool lock_works_here(const struct git_repository *git, const char *worktree, int processes,
                             const char *process, char *out)
 {
     char path[300];
@@ -108,7 +108,7 @@ static bool lock_works_here(const struct feature_git *git, const char *worktree,
 }
 
 /* Is a git at work in this repository? */
-static bool lock_has_holder(const struct feature_git *git, const char *worktree)
+static bool lock_has_holder(const struct git_repository *git, const char *worktree)
 {
     DIR *processes = opendir("/proc");
     char *out = bl_alloc(PROCESS_TEXT_MAX);
@@ -133,7 +133,7 @@ static int64_t lock_changed_ns(const struct stat *status)
     return (int64_t)status->st_mtim.tv_sec * (int64_t)BL_NS_PER_S + status->st_mtim.tv_nsec;
 }
 
-static bool lock_clear_aged(struct feature_git *git, const char *path, const char *worktree,
+static bool lock_clear_aged(struct git_repository *git, const char *path, const char *worktree,
                             int64_t age_min_ns)
 {
     struct stat before, after;
@@ -151,7 +151,7 @@ static bool lock_clear_aged(struct feature_git *git, const char *path, const cha
     return unlink(path) == 0;
 }
 
-void git_locks_of(struct git_locks *ret_locks, struct bl_arena *arena, struct feature_git *git,
+void git_locks_of(struct git_locks *ret_locks, struct bl_arena *arena, struct git_repository *git,
                   const char *folder, const char *branch, const char *worktree)
 {
     static const char *const names[] = {"index", "HEAD", "ORIG_HEAD", "AUTO_MERGE"};
@@ -162,7 +162,7 @@ void git_locks_of(struct git_locks *ret_locks, struct bl_arena *arena, struct fe
         ret_locks->own[BL_COUNT(names)] = git_text(arena, "%s/%s.lock", git->folder, branch);
 }
 
-bool git_locks_clear(struct feature_git *git, const struct git_locks *locks)
+bool git_locks_clear(struct git_repository *git, const struct git_locks *locks)
 {
     bool clear = true;
     for (size_t i = 0; i < BL_COUNT(locks->own) && locks->own[i] != NULL; i++)
@@ -181,7 +181,7 @@ struct lock_entry {
 
 /* A tool can write into the git directory, and so a mark: only what git itself would leave there is
  * ever removed, and nothing behind a link. */
-static bool lock_may_remove(const struct feature_git *git, struct bl_text path)
+static bool lock_may_remove(const struct git_repository *git, struct bl_text path)
 {
     struct bl_arena arena = {0};
     char *folder = (char *)bl_arena_text(&arena, path).data, *slash = strrchr(folder, '/');
@@ -233,7 +233,7 @@ static void lock_entries_put(struct bl_buffer *out, bool shared, const char *con
 
 /* False: it stays, and may be cleared later. What was there before the program, or is another
  * user's, is none of ours: nothing is done about it, now or later. */
-static bool lock_entry_clear(struct feature_git *git, const struct lock_entry *entry)
+static bool lock_entry_clear(struct git_repository *git, const struct lock_entry *entry)
 {
     struct stat status;
     const char *worktree = entry->worktree.size > 0 ? entry->worktree.data : NULL;
@@ -247,7 +247,8 @@ static bool lock_entry_clear(struct feature_git *git, const struct lock_entry *e
 }
 
 /* One look at all of them. What stays is left in `git->left`. */
-static bool lock_entries_clear(struct feature_git *git, struct bl_text entries, int64_t marked_ns)
+static bool lock_entries_clear(struct git_repository *git, struct bl_text entries,
+                               int64_t marked_ns)
 {
     struct lock_entry entry;
     bl_buffer_clear(&git->left);
@@ -261,7 +262,7 @@ static bool lock_entries_clear(struct feature_git *git, struct bl_text entries, 
 }
 
 /* Emptied first: killed in between, it names nothing, and no program runs. */
-void git_mark_program(struct feature_git *git, const struct git_locks *locks)
+void git_mark_program(struct git_repository *git, const struct git_locks *locks)
 {
     struct bl_buffer text;
     bl_buffer_init(&text, 2 * MARK_SIZE_MAX);
@@ -279,7 +280,7 @@ void git_mark_program(struct feature_git *git, const struct git_locks *locks)
     bl_buffer_done(&text);
 }
 
-void git_mark_begin(struct feature_git *git)
+void git_mark_begin(struct git_repository *git)
 {
     struct stat status;
     char *text = bl_alloc(MARK_SIZE_MAX);
@@ -297,7 +298,7 @@ void git_mark_begin(struct feature_git *git)
     git_mark_program(git, NULL);
 }
 
-void git_mark_end(struct feature_git *git)
+void git_mark_end(struct git_repository *git)
 {
     if (git->left.size > 0)
         git_mark_program(git, NULL);

@@ -1,4 +1,4 @@
-#include "helpers.h"
+#include "place.h"
 
 #include <errno.h>
 #include <stdio.h>

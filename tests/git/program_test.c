@@ -1,5 +1,5 @@
 /* Programs that a repository names, which a tool may have planted there: none of them runs. */
-#include "git_scene.h"
+#include "scene.h"
 
 /* Leaves a trace beside the repository. */
 #define MARK "touch ../MARK ../../MARK ../../../../../MARK 2>/dev/null"
@@ -229,7 +229,7 @@ static void filters_of_the_users_own_configuration_work(void **state)
                           look_at_own_filter);
 }
 
-SUITE(git_program, cmocka_unit_test(programs_of_fixed_names_do_not_run),
+SUITE(program, cmocka_unit_test(programs_of_fixed_names_do_not_run),
       cmocka_unit_test(a_repository_with_filters_of_its_own_is_refused),
       cmocka_unit_test(filters_that_are_planted_later_do_not_run),
       cmocka_unit_test(a_filter_that_cannot_be_disarmed_stops_reading),

@@ -1,4 +1,4 @@
-#include "git_scene.h"
+#include "scene.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void opens_a_repository(void **state)
 
 static void look_at_linked(struct scene *scene)
 {
-    struct feature_git *git = NULL;
+    struct git_repository *git = NULL;
     struct git_state state;
     char path[400];
     snprintf(path, sizeof path, "%s/linked", scene->place.root);
@@ -70,7 +70,7 @@ static const struct refusal refusals[] = {
 static void look_at_refusals(struct scene *scene)
 {
     for (size_t i = 0; i < BL_COUNT(refusals); i++) {
-        struct feature_git *git = NULL;
+        struct git_repository *git = NULL;
         struct bl_error error = {0};
         char path[400];
         CHECK(scene_shell(scene, "cd .. && %s", refusals[i].prepare));
@@ -93,7 +93,7 @@ static void bad_input_no_repository_bare_or_without_commit(void **state)
 
 static void look_at_programs(struct scene *scene)
 {
-    struct feature_git *git = NULL;
+    struct git_repository *git = NULL;
     struct bl_error error = {0};
     const char *path = getenv("PATH");
     char other[600];
@@ -497,16 +497,16 @@ static void bad_input_disk_full_and_words_of_git(void **state)
 static void sources_name_nothing_that_destroys(void **state)
 {
     (void)state;
-    static const char *const files[] = {"git.c",          "git_commit.c", "git_copy.c",
-                                        "git_merge.c",    "git_read.c",   "git_queue.c",
-                                        "git_worktree.c", "clean.c"};
+    static const char *const files[] = {
+        "git/repository.c", "git/commit.c", "git/copy.c",     "git/lock.c",         "git/merge.c",
+        "git/read.c",       "git/queue.c",  "git/worktree.c", "feature/run/clean.c"};
     static const char *const words[] = {"--hard",    "\"clean\"", "\"stash\"",
                                         "\"-D\"",    "--force",   "\"reset\"",
                                         "\"-f\",\"", "\"gc\"",    "\"prune\""};
     const char *root = getenv("BELAY_SOURCE_ROOT");
     for (size_t i = 0; root != NULL && i < BL_COUNT(files); i++) {
         char path[600];
-        snprintf(path, sizeof path, "%s/src/feature/%s", root, files[i]);
+        snprintf(path, sizeof path, "%s/src/%s", root, files[i]);
         struct bl_text text = suite_read_file(path);
         for (size_t j = 0; j < BL_COUNT(words); j++)
             suite_fail_if(bl_text_find(text, bl_text_from(words[j])) >= 0, "%s has %s", path,
@@ -515,7 +515,7 @@ static void sources_name_nothing_that_destroys(void **state)
     }
 }
 
-SUITE(git, cmocka_unit_test(opens_a_repository), cmocka_unit_test(opens_a_linked_worktree),
+SUITE(repository, cmocka_unit_test(opens_a_repository), cmocka_unit_test(opens_a_linked_worktree),
       cmocka_unit_test(bad_input_no_repository_bare_or_without_commit),
       cmocka_unit_test(bad_input_no_git_and_old_git),
       cmocka_unit_test(finds_refs_in_files_and_packed),

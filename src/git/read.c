@@ -1,4 +1,4 @@
-#include "git_parts.h"
+#include "repository.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static bool is_ref_name(const char *ref)
 }
 
 /* Lines of "ID REF"; what begins with '#' or '^' is about something else. */
-static bool find_packed(struct feature_git *git, const char *ref, char ret_id[GIT_ID_SIZE])
+static bool find_packed(struct git_repository *git, const char *ref, char ret_id[GIT_ID_SIZE])
 {
     struct bl_arena arena = {0};
     struct bl_buffer bytes;
@@ -45,7 +45,7 @@ static bool find_packed(struct feature_git *git, const char *ref, char ret_id[GI
 }
 
 /* A ref as a file: 0, BL_ENOENT, or BL_ENOTSUP: git has to be asked. */
-static int find_in_files(struct feature_git *git, struct bl_arena *arena, const char *ref,
+static int find_in_files(struct git_repository *git, struct bl_arena *arena, const char *ref,
                          char ret_id[GIT_ID_SIZE])
 {
     static const struct bl_text symbolic = BL_TEXT("ref: ");
@@ -63,7 +63,7 @@ static int find_in_files(struct feature_git *git, struct bl_arena *arena, const 
     return BL_ENOTSUP;
 }
 
-static int ask_for_commit(struct feature_git *git, struct bl_arena *arena, const char *revision,
+static int ask_for_commit(struct git_repository *git, struct bl_arena *arena, const char *revision,
                           char ret_id[GIT_ID_SIZE], struct bl_error *error)
 {
     struct bl_git_call call = {
@@ -82,7 +82,7 @@ static int ask_for_commit(struct feature_git *git, struct bl_arena *arena, const
     return bl_git_refuse(&call, &answer, error);
 }
 
-int git_ref_find(struct feature_git *git, const char *ref, char ret_id[GIT_ID_SIZE],
+int git_ref_find(struct git_repository *git, const char *ref, char ret_id[GIT_ID_SIZE],
                  struct bl_error *error)
 {
     struct bl_arena arena = {0};
@@ -93,7 +93,7 @@ int git_ref_find(struct feature_git *git, const char *ref, char ret_id[GIT_ID_SI
     return code;
 }
 
-int git_commit_find(struct feature_git *git, const char *revision, char ret_id[GIT_ID_SIZE],
+int git_commit_find(struct git_repository *git, const char *revision, char ret_id[GIT_ID_SIZE],
                     struct bl_error *error)
 {
     struct bl_arena arena = {0};
@@ -111,7 +111,7 @@ int git_commit_find(struct feature_git *git, const char *revision, char ret_id[G
     return code;
 }
 
-int git_refs_list(struct feature_git *git, struct bl_arena *arena, const char *prefix,
+int git_refs_list(struct git_repository *git, struct bl_arena *arena, const char *prefix,
                   struct bl_list *ret_refs, struct bl_error *error)
 {
     struct bl_git_call call = {
@@ -138,7 +138,7 @@ int git_refs_list(struct feature_git *git, struct bl_arena *arena, const char *p
     return 0;
 }
 
-bool git_is_ancestor(struct feature_git *git, const char *ancestor, const char *of)
+bool git_is_ancestor(struct git_repository *git, const char *ancestor, const char *of)
 {
     struct bl_arena arena = {0};
     struct bl_git_call call = {
@@ -166,7 +166,7 @@ static struct bl_text after_fields(struct bl_text record, int fields)
     return record;
 }
 
-static void take_header(struct feature_git *git, struct bl_arena *arena, struct bl_text record,
+static void take_header(struct git_repository *git, struct bl_arena *arena, struct bl_text record,
                         struct git_status *status)
 {
     static const struct bl_text oid = BL_TEXT("# branch.oid "), head = BL_TEXT("# branch.head ");
@@ -199,7 +199,7 @@ static bool take_entry(struct bl_text record, struct git_entry *entry)
 }
 
 /* Paths end in the NUL that ends their record: they stay where they are. */
-static void take_records(struct feature_git *git, struct bl_arena *arena, struct bl_text output,
+static void take_records(struct git_repository *git, struct bl_arena *arena, struct bl_text output,
                          struct git_status *status)
 {
     struct bl_text rest = output, record;
@@ -223,7 +223,7 @@ static void take_records(struct feature_git *git, struct bl_arena *arena, struct
     }
 }
 
-int git_status_read(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+int git_status_read(struct git_repository *git, struct bl_arena *arena, const char *worktree,
                     struct git_status *ret_status, struct bl_error *error)
 {
     struct bl_git_call call = {.operation = "look at a work tree", .directory = worktree};
@@ -255,7 +255,7 @@ int git_status_read(struct feature_git *git, struct bl_arena *arena, const char 
     return 0;
 }
 
-int git_state_read(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+int git_state_read(struct git_repository *git, struct bl_arena *arena, const char *worktree,
                    struct git_state *ret_state, struct bl_error *error)
 {
     struct git_status status;
@@ -283,7 +283,7 @@ int git_state_read(struct feature_git *git, struct bl_arena *arena, const char *
 
 /* ---- Differences ----------------------------------------------------------------------------- */
 
-int git_changed_paths(struct feature_git *git, struct bl_arena *arena, const char *from,
+int git_changed_paths(struct git_repository *git, struct bl_arena *arena, const char *from,
                       const char *to, const char *const **ret_paths, struct bl_error *error)
 {
     struct bl_git_call call = {
@@ -335,8 +335,8 @@ static void put_valid(struct bl_text text, size_t size_max, struct bl_buffer *ou
     *ret_used = used;
 }
 
-int git_diff_text(struct feature_git *git, struct bl_arena *arena, const char *from, const char *to,
-                  size_t size_max, struct bl_text *ret_text, struct bl_error *error)
+int git_diff_text(struct git_repository *git, struct bl_arena *arena, const char *from,
+                  const char *to, size_t size_max, struct bl_text *ret_text, struct bl_error *error)
 {
     struct bl_git_call call = {
         .operation = "compare commits", .directory = git->repository, .folder = git->own_folder};
@@ -366,4 +366,28 @@ int git_diff_text(struct feature_git *git, struct bl_arena *arena, const char *f
     }
     bl_arena_done(&own);
     return code;
+}
+
+int git_keeper_find(struct git_repository *git, struct bl_arena *arena, const char *commit,
+                    const char *except, char ret_id[GIT_ID_SIZE], struct bl_error *error)
+{
+    struct bl_git_call call = {.operation = "look for branches that have a commit",
+                               .directory = git->repository,
+                               .folder = git->own_folder};
+    struct bl_git_answer answer;
+    struct bl_text line, id;
+    ret_id[0] = '\0';
+    int code = bl_git_run(&git->runner, arena, &call,
+                          BL_GIT_ARGUMENTS("for-each-ref", "--format=%(objectname) %(refname)",
+                                           "--contains", commit, "refs/heads", "refs/remotes"),
+                          &answer, error);
+    if (code != 0)
+        return code;
+    if (answer.status != 0)
+        return bl_git_refuse(&call, &answer, error);
+    while (bl_text_split(&answer.output, '\n', &line))
+        if (bl_text_split(&line, ' ', &id) && !bl_text_starts_with(line, bl_text_from(except)) &&
+            git_id_take(git, id, ret_id))
+            return 0;
+    return 0;
 }

@@ -1,4 +1,4 @@
-#include "git_scene.h"
+#include "scene.h"
 
 #include <errno.h>
 
@@ -357,7 +357,7 @@ static void steps_of_a_task_and_their_times(void **state)
         look_at_times);
 }
 
-SUITE(git_copy, cmocka_unit_test(makes_a_copy_that_touches_nothing),
+SUITE(copy, cmocka_unit_test(makes_a_copy_that_touches_nothing),
       cmocka_unit_test(copies_where_objects_are_borrowed),
       cmocka_unit_test(copies_a_shallow_history),
       cmocka_unit_test(copies_have_the_line_ends_of_the_checkout),

@@ -14,7 +14,7 @@
  * Another digest says nothing at all: then git is asked. It is asked also where a worktree is large
  * (what is ignored counts), where a repository lies inside of it, and on file systems whose clock
  * is another machine's, or none. */
-#include "git_parts.h"
+#include "repository.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -298,7 +298,7 @@ struct sight {
     char *branch; /* full ref */
 };
 
-static struct sight *find_sight(struct feature_git *git, const char *worktree)
+static struct sight *find_sight(struct git_repository *git, const char *worktree)
 {
     BL_LIST_EACH (link, &git->sights) {
         struct sight *sight = BL_CONTAINER(link, struct sight, link);
@@ -308,7 +308,7 @@ static struct sight *find_sight(struct feature_git *git, const char *worktree)
     return NULL;
 }
 
-void git_sights_done(struct feature_git *git)
+void git_sights_done(struct git_repository *git)
 {
     struct bl_list *link;
     while ((link = bl_list_pop_front(&git->sights)) != NULL) {
@@ -331,7 +331,7 @@ static void remember(struct sight *sight, const struct git_look *seen, const cha
     }
 }
 
-void git_sight_begin(struct feature_git *git, const char *worktree, const char *folder,
+void git_sight_begin(struct git_repository *git, const char *worktree, const char *folder,
                      const char *head, const char *branch)
 {
     struct sight *sight = find_sight(git, worktree);
@@ -348,7 +348,7 @@ void git_sight_begin(struct feature_git *git, const char *worktree, const char *
         remember(sight, &seen, head, branch);
 }
 
-bool git_sight_holds(struct feature_git *git, const char *worktree, const char *folder,
+bool git_sight_holds(struct git_repository *git, const char *worktree, const char *folder,
                      const char **ret_branch, char ret_head[GIT_ID_SIZE])
 {
     struct sight *sight = find_sight(git, worktree);
@@ -368,13 +368,13 @@ bool git_sight_holds(struct feature_git *git, const char *worktree, const char *
     return true;
 }
 
-bool git_sight_look(struct feature_git *git, const char *worktree, const char *folder,
+bool git_sight_look(struct git_repository *git, const char *worktree, const char *folder,
                     struct git_look *ret_look)
 {
     return find_sight(git, worktree) != NULL && look(worktree, folder, 0, ret_look);
 }
 
-void git_sight_keep(struct feature_git *git, const char *worktree, const char *folder,
+void git_sight_keep(struct git_repository *git, const char *worktree, const char *folder,
                     const struct git_look *before, bool committed, const char *head,
                     const char *branch)
 {

@@ -1,4 +1,4 @@
-#include "git_scene.h"
+#include "scene.h"
 
 #include <fcntl.h>
 
@@ -222,7 +222,7 @@ static void of_a_worktree_behind_a_link_git_is_asked_each_time(void **state)
     scene_play(NULL, look_behind_a_link);
 }
 
-SUITE(git_sight, cmocka_unit_test(no_program_is_run_where_nothing_has_changed),
+SUITE(sight, cmocka_unit_test(no_program_is_run_where_nothing_has_changed),
       cmocka_unit_test(every_change_is_seen), cmocka_unit_test(a_change_in_the_same_tick_is_seen),
       cmocka_unit_test(branches_that_move_and_inner_repositories_are_seen),
       cmocka_unit_test(of_a_worktree_that_is_taken_as_it_is_git_is_asked_first),

@@ -1,6 +1,6 @@
 /* What the files about git share. */
-#ifndef BELAY_FEATURE_GIT_PARTS_H
-#define BELAY_FEATURE_GIT_PARTS_H
+#ifndef BELAY_GIT_REPOSITORY_H
+#define BELAY_GIT_REPOSITORY_H
 
 #include <belay/git.h>
 
@@ -9,7 +9,7 @@
 #define GIT_BUSY_NS   (10 * BL_NS_PER_S) /* a lock of others is waited for that long */
 #define GIT_SHIELD_NS (5 * BL_NS_PER_S)  /* a write goes on for that long after a stop */
 
-struct feature_git {
+struct git_repository {
     struct bl_arena arena;
     const char *repository;
     const char *own_folder;     /* git directory of the repository's own work tree */
@@ -30,7 +30,7 @@ struct feature_git {
 
 /* A turn in the queue. Embedded by whoever writes; lives on its fiber's stack. */
 struct git_write {
-    struct feature_git *git;
+    struct git_repository *git;
     struct bl_loop *loop;
     struct bl_scope *outer;
     struct bl_scope shield;
@@ -40,7 +40,7 @@ struct git_write {
 /* Waits for its turn, and begins a shield that ends GIT_SHIELD_NS after a stop of the scope around
  * it. BL_ECANCELED, BL_ETIMEDOUT: stopped, nothing is held. BL_EBUSY, kind feature: another belay
  * holds the repository. */
-int git_write_begin(struct git_write *write, struct feature_git *git, const char *operation,
+int git_write_begin(struct git_write *write, struct git_repository *git, const char *operation,
                     struct bl_error *error);
 void git_write_end(struct git_write *write);
 /* Lock files that a program takes, and leaves when it is killed. Lists end in NULL, or are full. */
@@ -51,7 +51,7 @@ struct git_locks {
 };
 
 /* Of a program in a worktree whose git directory is `folder`. `branch` may be NULL. */
-void git_locks_of(struct git_locks *ret_locks, struct bl_arena *arena, struct feature_git *git,
+void git_locks_of(struct git_locks *ret_locks, struct bl_arena *arena, struct git_repository *git,
                   const char *folder, const char *branch, const char *worktree);
 
 /* A program in the turn; while a lock of git's is busy it is tried again. `locks` (NULL: it takes
@@ -65,24 +65,24 @@ int git_write_call(struct git_write *write, struct bl_arena *arena, const struct
 
 /* Removes those of its own that a dead git of ours left; false: one is there, and somebody may
  * live. */
-bool git_locks_clear(struct feature_git *git, const struct git_locks *locks);
+bool git_locks_clear(struct git_repository *git, const struct git_locks *locks);
 /* Removes the locks that belay.lock names: their belay was killed while it wrote. Waits for a
  * moment; what cannot be removed yet is tried again in later turns. */
-void git_mark_begin(struct feature_git *git);
+void git_mark_begin(struct git_repository *git);
 /* Writes down what the program that is about to run may leave; NULL: none runs. */
-void git_mark_program(struct feature_git *git, const struct git_locks *locks);
-void git_mark_end(struct feature_git *git);
+void git_mark_program(struct git_repository *git, const struct git_locks *locks);
+void git_mark_end(struct git_repository *git);
 
 /* ---- Small things ---------------------------------------------------------------------------- */
 
-bool git_is_id(const struct feature_git *git, struct bl_text text);
+bool git_is_id(const struct git_repository *git, struct bl_text text);
 /* Copies an id; false: it is none. */
-bool git_id_take(const struct feature_git *git, struct bl_text text, char ret_id[GIT_ID_SIZE]);
+bool git_id_take(const struct git_repository *git, struct bl_text text, char ret_id[GIT_ID_SIZE]);
 /* Arguments for whoever makes a list of paths: next part of a text of parts that end in NUL. */
 bool git_part_next(struct bl_text *rest, struct bl_text *ret_part);
 /* The git directory of a work tree of ours: the repository's, a linked one's, a copy's. In the
  * arena. BL_ENOENT without an error set: there is none. */
-int git_folder_find(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+int git_folder_find(struct git_repository *git, struct bl_arena *arena, const char *worktree,
                     const char **ret_folder);
 /* Writes a small file at once: under another name, then renamed. */
 int git_file_write(const char *path, struct bl_text text);
@@ -104,20 +104,20 @@ struct git_look {
     uint8_t own[32];   /* of its git directory: index, HEAD, a merge */
 };
 
-void git_sights_done(struct feature_git *git);
+void git_sights_done(struct git_repository *git);
 /* From now on a worktree is looked at; `head` and `branch`: it is clean, and there; NULL: that is
  * not known. */
-void git_sight_begin(struct feature_git *git, const char *worktree, const char *folder,
+void git_sight_begin(struct git_repository *git, const char *worktree, const char *folder,
                      const char *head, const char *branch);
 /* True: it is clean, because nothing has changed since it was. The branch is ours. */
-bool git_sight_holds(struct feature_git *git, const char *worktree, const char *folder,
+bool git_sight_holds(struct git_repository *git, const char *worktree, const char *folder,
                      const char **ret_branch, char ret_head[GIT_ID_SIZE]);
 /* What one looks like that is looked at at all; false: it cannot be said. */
-bool git_sight_look(struct feature_git *git, const char *worktree, const char *folder,
+bool git_sight_look(struct git_repository *git, const char *worktree, const char *folder,
                     struct git_look *ret_look);
 /* It is clean, by what git found after that look; or `committed`, so that all files of that look
  * are in `head`. Kept if it still looks the same. */
-void git_sight_keep(struct feature_git *git, const char *worktree, const char *folder,
+void git_sight_keep(struct git_repository *git, const char *worktree, const char *folder,
                     const struct git_look *before, bool committed, const char *head,
                     const char *branch);
 
@@ -141,19 +141,7 @@ struct git_status {
     struct git_look look;
 };
 
-int git_status_read(struct feature_git *git, struct bl_arena *arena, const char *worktree,
+int git_status_read(struct git_repository *git, struct bl_arena *arena, const char *worktree,
                     struct git_status *ret_status, struct bl_error *error);
-
-/* A linked worktree, as its folder in the git directory says. In the arena. */
-struct git_worktree {
-    struct bl_list link;
-    const char *folder; /* in the common git directory */
-    const char *path;   /* of the work tree */
-    const char *branch; /* full ref; NULL: detached */
-    const char *note;   /* of its lock; NULL: not locked */
-};
-
-/* All of them, without running git. */
-void git_worktrees_list(struct feature_git *git, struct bl_arena *arena, struct bl_list *ret_list);
 
 #endif
