@@ -442,11 +442,41 @@ void bl_id_make(char out[BL_ID_SIZE], const char *prefix);
 
 /* ---- Log ------------------------------------------------------------------------------------- */
 
+/* A process has one log: one line for each decision, off until the program switches it on. Lines
+ * hold ids, names, numbers and codes; never a key, a header, the text of a prompt or an answer, an
+ * argument of a command, or the value of a variable of the environment. */
+
+#define BL_LOG_LEVEL_TABLE(X)                                                                      \
+    X(BL_LOG_OFF, "off")                                                                           \
+    X(BL_LOG_ERROR, "error")     /* a bug, or a loss */                                            \
+    X(BL_LOG_WARNING, "warning") /* something failed, and the work goes on */                      \
+    X(BL_LOG_INFO, "info")       /* work began or ended */                                         \
+    X(BL_LOG_DEBUG, "debug")     /* a decision */                                                  \
+    X(BL_LOG_TRACE, "trace")     /* each message, each step of a state machine */
+
 enum bl_log_level {
-    BL_LOG_DEBUG,
-    BL_LOG_INFO,
-    BL_LOG_WARNING,
-    BL_LOG_ERROR,
+#define BL_LOG_LEVEL(name, text) name,
+    BL_LOG_LEVEL_TABLE(BL_LOG_LEVEL)
+#undef BL_LOG_LEVEL
+};
+
+#define BL_LOG_ROOM_TABLE(X)                                                                       \
+    X(BL_ROOM_PROC, "proc")                                                                        \
+    X(BL_ROOM_WIRE, "wire")                                                                        \
+    X(BL_ROOM_TURN, "turn")                                                                        \
+    X(BL_ROOM_STORE, "store")                                                                      \
+    X(BL_ROOM_MODEL, "model")                                                                      \
+    X(BL_ROOM_TOOL, "tool")                                                                        \
+    X(BL_ROOM_CELL, "cell")                                                                        \
+    X(BL_ROOM_AGENT, "agent")                                                                      \
+    X(BL_ROOM_FEATURE, "feature")                                                                  \
+    X(BL_ROOM_SERVE, "serve")
+
+enum bl_log_room {
+#define BL_LOG_ROOM(name, text) name,
+    BL_LOG_ROOM_TABLE(BL_LOG_ROOM)
+#undef BL_LOG_ROOM
+    BL_LOG_ROOM_COUNT,
 };
 
 /* One named value of a log line. */
@@ -471,32 +501,54 @@ struct bl_log_field {
 
 struct bl_log_record {
     int64_t wall_ns;
+    enum bl_log_room room;
     enum bl_log_level level;
     const char *message;
+    const char *place; /* "run_…/turn_…"; empty: not known */
     const struct bl_log_field *fields;
     size_t field_count;
 };
 
-/* Where lines go. Embedded by its owner and handed down; NULL is a log that keeps nothing. `write`
- * may be called from any thread that was given the log. */
-struct bl_log {
-    enum bl_log_level level; /* what is below is dropped */
-    const struct bl_clock *clock;
+/* Where lines go. `write` may be called from any thread. */
+struct bl_log_sink {
     void (*write)(void *context, const struct bl_log_record *record);
     void *context;
+    const struct bl_clock *clock; /* NULL: the system's */
 };
 
-void bl_log_write(const struct bl_log *log, enum bl_log_level level, const char *message,
+/* Sends the lines to a copy of `sink` (NULL: nowhere). Before the threads that log are started. */
+void bl_log_open(const struct bl_log_sink *sink);
+/* Sets the level of all rooms ("debug"), of one ("wire=trace"), or several with commas between
+ * them, where the last one counts ("info,proc=trace"); all others are off. NULL and empty: all off.
+ * BL_EINVAL: unknown level or room; `error` says what is expected, and nothing has changed. */
+int bl_log_set_levels(const char *text, struct bl_error *error);
+/* How a line knows where it was written: appends ids to `out`, outermost first. Set by fiber. */
+void bl_log_set_place(void (*place)(char *out, size_t out_size));
+
+extern unsigned char bl_log_levels[BL_LOG_ROOM_COUNT];
+/* A load and a branch. */
+static inline bool bl_log_on(enum bl_log_room room, enum bl_log_level level)
+{
+    return __builtin_expect(
+        __atomic_load_n(&bl_log_levels[room], __ATOMIC_RELAXED) >= (unsigned char)level, 0);
+}
+
+void bl_log_write(enum bl_log_room room, enum bl_log_level level, const char *message,
                   const struct bl_log_field *fields, size_t field_count);
-/* BL_LOG(log, BL_LOG_WARNING, "slow sync", BL_LOG_INTEGER("ms", ms), …); at least one field. */
-#define BL_LOG(log, level, message, ...)                                                           \
-    bl_log_write(log, level, message, (const struct bl_log_field[]){__VA_ARGS__},                  \
-                 BL_COUNT(((const struct bl_log_field[]){__VA_ARGS__})))
-/* One line of `time LEVEL message name=value …`, values quoted where they need it, ends in LF. */
+/* BL_LOG(BL_ROOM_STORE, BL_LOG_WARNING, "slow sync", BL_LOG_INTEGER("ms", ms), …); at least one
+ * field. Fields are evaluated only where the room's level asks for the line. */
+#define BL_LOG(room, level, message, ...)                                                          \
+    do {                                                                                           \
+        if (bl_log_on(room, level))                                                                \
+            bl_log_write(room, level, message, (const struct bl_log_field[]){__VA_ARGS__},         \
+                         BL_COUNT(((const struct bl_log_field[]){__VA_ARGS__})));                  \
+    } while (0)
+/* One line of `time level room message in=place name=value …`, values quoted where they need it,
+ * ends in LF. */
 int bl_log_format(const struct bl_log_record *record, struct bl_buffer *out);
 /* A `write` for a file descriptor: context is (void *)(intptr_t)fd. One write(2) a line. */
 void bl_log_write_fd(void *context, const struct bl_log_record *record);
-const char *bl_log_level_name(enum bl_log_level level);
+extern const struct bl_names bl_log_level_names, bl_log_room_names;
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 

@@ -15,37 +15,128 @@
 #define CUT_VALUE_MAX   ((size_t)512)
 #define CUT_NAME_MAX    ((size_t)64)
 #define CUT_FIELD_COUNT ((size_t)16)
+#define PLACE_SIZE      320
 
 struct limits {
     size_t value_max;
     size_t name_max;
 };
 
-const char *bl_log_level_name(enum bl_log_level level)
+static const char *const level_names[] = {
+#define LEVEL_NAME(name, text) text,
+    BL_LOG_LEVEL_TABLE(LEVEL_NAME)
+#undef LEVEL_NAME
+};
+
+static const char *const room_names[] = {
+#define ROOM_NAME(name, text) text,
+    BL_LOG_ROOM_TABLE(ROOM_NAME)
+#undef ROOM_NAME
+};
+
+const struct bl_names bl_log_level_names = BL_NAMES(level_names);
+const struct bl_names bl_log_room_names = BL_NAMES(room_names);
+
+unsigned char bl_log_levels[BL_LOG_ROOM_COUNT];
+static struct bl_log_sink log_sink;
+static void (*log_place)(char *out, size_t out_size);
+
+void bl_log_open(const struct bl_log_sink *sink)
 {
-    switch (level) {
-    case BL_LOG_DEBUG: return "DEBUG";
-    case BL_LOG_INFO: return "INFO";
-    case BL_LOG_WARNING: return "WARNING";
-    case BL_LOG_ERROR: return "ERROR";
-    }
-    return "UNKNOWN";
+    log_sink = sink != NULL ? *sink : (struct bl_log_sink){0};
 }
 
-void bl_log_write(const struct bl_log *log, enum bl_log_level level, const char *message,
+void bl_log_set_place(void (*place)(char *out, size_t out_size))
+{
+    __atomic_store_n(&log_place, place, __ATOMIC_RELEASE);
+}
+
+void bl_log_write(enum bl_log_room room, enum bl_log_level level, const char *message,
                   const struct bl_log_field *fields, size_t field_count)
 {
-    if (log == NULL || log->write == NULL || level < log->level)
+    char place[PLACE_SIZE] = "";
+    if (log_sink.write == NULL)
         return;
+    void (*find_place)(char *, size_t) = __atomic_load_n(&log_place, __ATOMIC_ACQUIRE);
+    if (find_place != NULL)
+        find_place(place, sizeof place);
     const struct bl_log_record record = {
-        .wall_ns = bl_clock_wall_ns(log->clock != NULL ? log->clock : &bl_clock_system),
+        .wall_ns = bl_clock_wall_ns(log_sink.clock != NULL ? log_sink.clock : &bl_clock_system),
+        .room = room,
         .level = level,
         .message = message,
+        .place = place,
         .fields = fields,
         .field_count = field_count,
     };
-    log->write(log->context, &record);
+    log_sink.write(log_sink.context, &record);
 }
+
+/* ---- Levels ---------------------------------------------------------------------------------- */
+
+/* "… (expected one of: off, error, …)", and the nearest of them. */
+static int log_refuse(const char *what, struct bl_text name, const struct bl_names *names,
+                      struct bl_error *error)
+{
+    char word[48], expected[160] = "";
+    struct bl_suggestion suggestion;
+    size_t size = 0;
+    snprintf(word, sizeof word, BL_TEXT_FORMAT, BL_TEXT_ARG(name));
+    bl_suggestion_init(&suggestion, word);
+    for (size_t i = 0; i < names->count && size < sizeof expected; i++) {
+        bl_suggestion_offer(&suggestion, names->names[i]);
+        size += (size_t)snprintf(expected + size, sizeof expected - size, "%s%s", i > 0 ? ", " : "",
+                                 names->names[i]);
+    }
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read log levels", word,
+                 "unknown %s '%s' (expected one of: %s)", what, word, expected);
+    if (suggestion.best != NULL)
+        bl_error_hint(error, "did you mean '%s'?", suggestion.best);
+    else
+        bl_error_hint(error, "write LEVEL for all rooms, or ROOM=LEVEL: 'info,proc=trace'");
+    return BL_EINVAL;
+}
+
+/* One of "debug" and "wire=trace". */
+static int log_take_level(struct bl_text item, unsigned char levels[BL_LOG_ROOM_COUNT],
+                          struct bl_error *error)
+{
+    const char *equals = memchr(item.data, '=', item.size);
+    size_t room = 0, level, before = equals != NULL ? (size_t)(equals - item.data) : 0;
+    struct bl_text room_name = {item.data, before}, level_name = item;
+    if (equals != NULL) {
+        level_name = (struct bl_text){equals + 1, item.size - before - 1};
+        if (!bl_names_find(&bl_log_room_names, room_name, &room))
+            return log_refuse("room", room_name, &bl_log_room_names, error);
+    }
+    if (!bl_names_find(&bl_log_level_names, level_name, &level))
+        return log_refuse("level", level_name, &bl_log_level_names, error);
+    if (equals != NULL)
+        levels[room] = (unsigned char)level;
+    else
+        memset(levels, (int)level, BL_LOG_ROOM_COUNT);
+    return 0;
+}
+
+int bl_log_set_levels(const char *text, struct bl_error *error)
+{
+    unsigned char levels[BL_LOG_ROOM_COUNT] = {0};
+    struct bl_text rest = bl_text_from(text);
+    while (rest.size > 0) {
+        const char *comma = memchr(rest.data, ',', rest.size);
+        size_t size = comma != NULL ? (size_t)(comma - rest.data) : rest.size;
+        int code = log_take_level((struct bl_text){rest.data, size}, levels, error);
+        if (code != 0)
+            return code;
+        size += comma != NULL;
+        rest = (struct bl_text){rest.data + size, rest.size - size};
+    }
+    for (size_t i = 0; i < BL_COUNT(levels); i++)
+        __atomic_store_n(&bl_log_levels[i], levels[i], __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* Appends one code point, escaped if need be; inside quotes the quote and the backslash too. */
 static int put_code_point(struct bl_buffer *out, struct bl_text bytes, uint32_t code_point,
@@ -174,9 +265,13 @@ static int put_line(struct bl_buffer *out, const struct bl_log_record *record,
     if (message.size > limits->value_max)
         message = bl_utf8_cut(message, limits->value_max);
 
-    int result = bl_buffer_printf(out, "%s %s ", time, bl_log_level_name(record->level));
+    int result =
+        bl_buffer_printf(out, "%s %s %s ", time, bl_names_get(&bl_log_level_names, record->level),
+                         bl_names_get(&bl_log_room_names, record->room));
     if (result == 0)
         result = put_escaped(out, message, false);
+    if (result == 0 && record->place != NULL && record->place[0] != '\0')
+        result = put_field(out, &BL_LOG_STRING("in", record->place), limits);
     for (size_t i = 0; i < record->field_count && result == 0; i++)
         result = put_field(out, &record->fields[i], limits);
     if (result == 0)

@@ -28,11 +28,12 @@ static void keep(void *context, const struct bl_log_record *record)
 static const char *shown(const char *message, const struct bl_log_field *fields, size_t count)
 {
     static char out[4096];
-    const struct bl_log_record record = {0, BL_LOG_INFO, message, fields, count};
+    const struct bl_log_record record = {
+        .level = BL_LOG_INFO, .message = message, .fields = fields, .field_count = count};
     struct bl_buffer line;
     bl_buffer_init(&line, sizeof out - 1);
     assert_int_equal(bl_log_format(&record, &line), 0);
-    const char *prefix = "1970-01-01T00:00:00.000Z INFO ";
+    const char *prefix = "1970-01-01T00:00:00.000Z info proc ";
     assert_true(bl_text_starts_with(bl_buffer_text(&line), bl_text_from(prefix)));
     bl_buffer_consume(&line, strlen(prefix));
     assert_int_equal(line.data[line.size - 1], '\n');
@@ -46,50 +47,120 @@ static const char *shown(const char *message, const struct bl_log_field *fields,
     shown(message, (const struct bl_log_field[]){__VA_ARGS__},                                     \
           BL_COUNT(((const struct bl_log_field[]){__VA_ARGS__})))
 
+/* Ends with the log off, as every test finds it. */
+static void log_off(void)
+{
+    assert_int_equal(bl_log_set_levels(NULL, NULL), 0);
+    bl_log_set_place(NULL);
+    bl_log_open(NULL);
+}
+
+static void open_kept(struct kept *kept, const char *levels)
+{
+    *kept = (struct kept){0};
+    bl_buffer_init(&kept->lines, 10000);
+    bl_log_open(&(struct bl_log_sink){keep, kept, &fixed_clock});
+    assert_int_equal(bl_log_set_levels(levels, NULL), 0);
+}
+
+static void close_kept(struct kept *kept)
+{
+    log_off();
+    bl_buffer_done(&kept->lines);
+}
+
+static void write_place(char *out, size_t out_size)
+{
+    snprintf(out, out_size, "run_a/turn_b");
+}
+
 static void a_record_is_a_line_of_logfmt(void **state BL_UNUSED)
 {
-    struct kept kept = {0};
-    bl_buffer_init(&kept.lines, 10000);
-    const struct bl_log log = {BL_LOG_DEBUG, &fixed_clock, keep, &kept};
-    BL_LOG(&log, BL_LOG_WARNING, "slow sync", BL_LOG_INTEGER("ms", 1234),
+    struct kept kept;
+    open_kept(&kept, "debug");
+    BL_LOG(BL_ROOM_STORE, BL_LOG_WARNING, "slow sync", BL_LOG_INTEGER("ms", 1234),
            BL_LOG_STRING("file", "a.db"), BL_LOG_BOOLEAN("again", true),
            BL_LOG_NUMBER("load", 0.25), BL_LOG_TEXT("note", BL_TEXT("two words")));
-    bl_log_write(&log, BL_LOG_ERROR, "bare", NULL, 0);
+    bl_log_set_place(write_place);
+    bl_log_write(BL_ROOM_WIRE, BL_LOG_ERROR, "bare", NULL, 0);
     assert_true(bl_text_equal(
         bl_buffer_text(&kept.lines),
-        BL_TEXT("2026-11-15T18:50:07.123Z WARNING slow sync ms=1234 file=a.db again=true "
+        BL_TEXT("2026-11-15T18:50:07.123Z warning store slow sync ms=1234 file=a.db again=true "
                 "load=0.25 note=\"two words\"\n"
-                "2026-11-15T18:50:07.123Z ERROR bare\n")));
-    bl_buffer_done(&kept.lines);
+                "2026-11-15T18:50:07.123Z error wire bare in=run_a/turn_b\n")));
+    close_kept(&kept);
 }
 
-static void what_is_below_the_level_is_dropped(void **state BL_UNUSED)
+static int evaluated;
+
+static int64_t evaluate(void)
 {
-    struct kept kept = {0};
-    bl_buffer_init(&kept.lines, 10000);
-    struct bl_log log = {BL_LOG_WARNING, &fixed_clock, keep, &kept};
-    bl_log_write(&log, BL_LOG_DEBUG, "m", NULL, 0);
-    bl_log_write(&log, BL_LOG_INFO, "m", NULL, 0);
-    bl_log_write(&log, BL_LOG_WARNING, "m", NULL, 0);
-    bl_log_write(&log, BL_LOG_ERROR, "m", NULL, 0);
-    assert_int_equal(kept.count, 2);
-    bl_log_write(NULL, BL_LOG_ERROR, "m", NULL, 0);
-    log.write = NULL;
-    bl_log_write(&log, BL_LOG_ERROR, "m", NULL, 0);
-    log.write = keep;
-    log.clock = NULL;
-    bl_log_write(&log, BL_LOG_ERROR, "m", NULL, 0);
-    assert_int_equal(kept.count, 3);
-    bl_buffer_done(&kept.lines);
+    return ++evaluated;
 }
 
-static void levels_have_names(void **state BL_UNUSED)
+static void a_log_is_off_until_it_is_switched_on(void **state BL_UNUSED)
 {
-    assert_string_equal(bl_log_level_name(BL_LOG_DEBUG), "DEBUG");
-    assert_string_equal(bl_log_level_name(BL_LOG_INFO), "INFO");
-    assert_string_equal(bl_log_level_name(BL_LOG_WARNING), "WARNING");
-    assert_string_equal(bl_log_level_name(BL_LOG_ERROR), "ERROR");
-    assert_string_equal(bl_log_level_name((enum bl_log_level)9), "UNKNOWN");
+    struct kept kept;
+    evaluated = 0;
+    open_kept(&kept, "");
+    BL_LOG(BL_ROOM_PROC, BL_LOG_ERROR, "m", BL_LOG_INTEGER("v", evaluate()));
+    assert_int_equal(evaluated, 0);
+    assert_int_equal(kept.count, 0);
+    assert_int_equal(bl_log_set_levels("error", NULL), 0);
+    BL_LOG(BL_ROOM_PROC, BL_LOG_ERROR, "m", BL_LOG_INTEGER("v", evaluate()));
+    assert_int_equal(evaluated, 1);
+    assert_int_equal(kept.count, 1);
+    bl_log_open(NULL);
+    BL_LOG(BL_ROOM_PROC, BL_LOG_ERROR, "m", BL_LOG_INTEGER("v", 1));
+    assert_int_equal(kept.count, 1);
+    close_kept(&kept);
+}
+
+static void each_room_has_a_level_of_its_own(void **state BL_UNUSED)
+{
+    struct kept kept;
+    open_kept(&kept, "info,proc=trace,wire=error,wire=off");
+    for (int level = BL_LOG_ERROR; level <= BL_LOG_TRACE; level++) {
+        assert_true(bl_log_on(BL_ROOM_PROC, (enum bl_log_level)level));
+        assert_false(bl_log_on(BL_ROOM_WIRE, (enum bl_log_level)level));
+        assert_int_equal(bl_log_on(BL_ROOM_SERVE, (enum bl_log_level)level), level <= BL_LOG_INFO);
+    }
+    assert_int_equal(bl_log_set_levels("store=debug", NULL), 0);
+    assert_false(bl_log_on(BL_ROOM_PROC, BL_LOG_ERROR));
+    assert_true(bl_log_on(BL_ROOM_STORE, BL_LOG_DEBUG));
+    close_kept(&kept);
+}
+
+static void wrong_levels_say_what_is_expected_and_change_nothing(void **state BL_UNUSED)
+{
+    static const struct {
+        const char *text, *message, *hint;
+    } cases[] = {
+        {"loud", "unknown level 'loud' (expected one of: off, error, warning, info, debug, trace)",
+         "write LEVEL for all rooms, or ROOM=LEVEL: 'info,proc=trace'"},
+        {"debgu",
+         "unknown level 'debgu' (expected one of: off, error, warning, info, debug, trace)",
+         "did you mean 'debug'?"},
+        {"debug,prco=trace",
+         "unknown room 'prco' (expected one of: proc, wire, turn, store, model, tool, cell, "
+         "agent, feature, serve)",
+         "did you mean 'proc'?"},
+        {"proc=", "unknown level '' (expected one of: off, error, warning, info, debug, trace)",
+         "write LEVEL for all rooms, or ROOM=LEVEL: 'info,proc=trace'"},
+        {"debug,,proc=info",
+         "unknown level '' (expected one of: off, error, warning, info, debug, trace)",
+         "write LEVEL for all rooms, or ROOM=LEVEL: 'info,proc=trace'"},
+    };
+    assert_int_equal(bl_log_set_levels("tool=info", NULL), 0);
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_error error = {0};
+        assert_int_equal(bl_log_set_levels(cases[i].text, &error), BL_EINVAL);
+        assert_string_equal(error.message, cases[i].message);
+        assert_string_equal(error.hint, cases[i].hint);
+        assert_true(bl_log_on(BL_ROOM_TOOL, BL_LOG_INFO));
+        assert_false(bl_log_on(BL_ROOM_PROC, BL_LOG_ERROR));
+    }
+    log_off();
 }
 
 static void values_are_quoted_where_they_need_it(void **state BL_UNUSED)
@@ -165,7 +236,8 @@ static void no_bytes_can_break_a_line_or_reach_the_terminal(void **state BL_UNUS
 static void a_line_over_the_maximum_adds_nothing(void **state BL_UNUSED)
 {
     const struct bl_log_field field = BL_LOG_STRING("v", "a \x1B\n\"value");
-    const struct bl_log_record record = {0, BL_LOG_INFO, "message", &field, 1};
+    const struct bl_log_record record = {
+        .level = BL_LOG_INFO, .message = "message", .fields = &field, .field_count = 1};
     struct bl_buffer whole;
     bl_buffer_init(&whole, 1000);
     assert_int_equal(bl_log_format(&record, &whole), 0);
@@ -187,14 +259,15 @@ static void a_descriptor_gets_each_line_in_one_piece(void **state BL_UNUSED)
     char out[512];
     /* In packet mode a read gives what one write gave. */
     assert_int_equal(pipe2(ends, O_DIRECT), 0);
-    const struct bl_log log = {BL_LOG_INFO, &fixed_clock, bl_log_write_fd,
-                               (void *)(intptr_t)ends[1]};
+    bl_log_open(&(struct bl_log_sink){bl_log_write_fd, (void *)(intptr_t)ends[1], &fixed_clock});
+    assert_int_equal(bl_log_set_levels("info", NULL), 0);
     errno = 42;
-    BL_LOG(&log, BL_LOG_INFO, "one", BL_LOG_INTEGER("a", 1), BL_LOG_STRING("b", "x y"));
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "one", BL_LOG_INTEGER("a", 1), BL_LOG_STRING("b", "x y"));
     assert_int_equal(errno, 42);
-    BL_LOG(&log, BL_LOG_INFO, "two", BL_LOG_INTEGER("a", 2));
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "two", BL_LOG_INTEGER("a", 2));
+    log_off();
     ssize_t count = read(ends[0], out, sizeof out);
-    struct bl_text expected = BL_TEXT("2026-11-15T18:50:07.123Z INFO one a=1 b=\"x y\"\n");
+    struct bl_text expected = BL_TEXT("2026-11-15T18:50:07.123Z info turn one a=1 b=\"x y\"\n");
     assert_int_equal(count, expected.size);
     assert_memory_equal(out, expected.data, expected.size);
     close(ends[0]);
@@ -211,9 +284,10 @@ static void a_line_that_is_too_long_is_written_cut(void **state BL_UNUSED)
     struct bl_log_field fields[40];
     for (size_t i = 0; i < BL_COUNT(fields); i++)
         fields[i] = BL_LOG_STRING(name, value);
-    const struct bl_log log = {BL_LOG_INFO, &fixed_clock, bl_log_write_fd,
-                               (void *)(intptr_t)fileno(file)};
-    bl_log_write(&log, BL_LOG_INFO, value, fields, BL_COUNT(fields));
+    bl_log_open(
+        &(struct bl_log_sink){bl_log_write_fd, (void *)(intptr_t)fileno(file), &fixed_clock});
+    bl_log_write(BL_ROOM_PROC, BL_LOG_INFO, value, fields, BL_COUNT(fields));
+    log_off();
     ssize_t count = pread(fileno(file), out, sizeof out, 0);
     assert_in_range(count, 1000, 65536);
     assert_int_equal(out[count - 1], '\n');
@@ -224,14 +298,17 @@ static void a_line_that_is_too_long_is_written_cut(void **state BL_UNUSED)
 
 static void a_descriptor_that_cannot_be_written_does_no_harm(void **state BL_UNUSED)
 {
-    const struct bl_log log = {BL_LOG_INFO, &fixed_clock, bl_log_write_fd, (void *)(intptr_t)-1};
+    bl_log_open(&(struct bl_log_sink){bl_log_write_fd, (void *)(intptr_t)-1, &fixed_clock});
     errno = 0;
-    bl_log_write(&log, BL_LOG_INFO, "lost", NULL, 0);
+    bl_log_write(BL_ROOM_PROC, BL_LOG_INFO, "lost", NULL, 0);
+    log_off();
     assert_int_equal(errno, 0);
 }
 
 SUITE(log, cmocka_unit_test(a_record_is_a_line_of_logfmt),
-      cmocka_unit_test(what_is_below_the_level_is_dropped), cmocka_unit_test(levels_have_names),
+      cmocka_unit_test(a_log_is_off_until_it_is_switched_on),
+      cmocka_unit_test(each_room_has_a_level_of_its_own),
+      cmocka_unit_test(wrong_levels_say_what_is_expected_and_change_nothing),
       cmocka_unit_test(values_are_quoted_where_they_need_it),
       cmocka_unit_test(messages_and_names_cannot_break_a_line),
       cmocka_unit_test(numbers_are_written_so_that_they_read_back),
