@@ -22,6 +22,9 @@
 #define BL_CONTAINER(pointer, type, member)                                                        \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 #define BL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/* A state machine's moves: a table has for each state the bits of those that may follow it. */
+#define BL_TO(state)                 (1u << (state))
+#define BL_MAY_MOVE(moves, from, to) (((moves)[from] >> (to)&1u) != 0)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

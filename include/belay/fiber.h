@@ -62,8 +62,9 @@ const struct bl_clock *bl_loop_clock(struct bl_loop *loop);
 struct uv_loop_s *bl_loop_uv(struct bl_loop *loop); /* for the rooms that meet the loop */
 /* Loop of the running fiber; NULL outside of one. */
 struct bl_loop *bl_loop_current(void);
-/* Every fiber: name, state, what it waits for and since when, its scope, and the frames of the
- * parked ones. BL_ELIMIT when `out` is full: what fits is there. */
+/* Every fiber: name, state, what it waits for and since when, the ids of the scopes around it,
+ * their state and deadline, and the frames of the parked ones. BL_ELIMIT when `out` is full: what
+ * fits is there. */
 int bl_loop_describe(struct bl_loop *loop, struct bl_buffer *out);
 /* Process-wide, so the program switches it on: a fiber that overflows its stack ends the process by
  * SIGSEGV, after a line on standard error that names the fiber. For the calling (loop) thread. */
@@ -136,6 +137,7 @@ struct bl_scope {
     uint64_t deadline_ns; /* its own; BL_NEVER: none */
     uint64_t timer;
     struct bl_receipt *receipt; /* opened on it; NULL: none */
+    const char *id;             /* of the work in it; NULL: as the scope above */
     struct bl_stop stop;
 };
 
@@ -143,6 +145,10 @@ struct bl_scope {
 void bl_scope_init(struct bl_scope *scope, struct bl_scope *parent);
 /* No child scope, fiber or hook may be left in it. */
 void bl_scope_done(struct bl_scope *scope);
+
+/* Says what runs in it ("turn_…"), for the log and for bl_loop_describe. A receipt opened on a
+ * scope without an id gives it its own. `id` outlives the scope, or is taken back with NULL. */
+void bl_scope_set_id(struct bl_scope *scope, const char *id);
 
 /* Makes the running fiber run in `scope`, and returns the scope that it ran in, to go back to with
  * another enter. */

@@ -18,9 +18,9 @@ static bool inside(const struct bl_fiber *fiber, const struct frame *frame)
            (uintptr_t)address % sizeof(void *) == 0;
 }
 
-int backtrace_write(const struct bl_fiber *fiber, struct bl_buffer *out)
+int backtrace_write(const struct bl_fiber *fiber, const struct symbols *symbols,
+                    struct bl_buffer *out)
 {
-    struct symbols *symbols = symbols_new();
     const struct frame *frame = fiber->frame;
     int code = 0;
     for (int i = 0; i < FRAMES_MAX && code == 0 && frame != NULL && inside(fiber, frame); i++) {
@@ -36,6 +36,5 @@ int backtrace_write(const struct bl_fiber *fiber, struct bl_buffer *out)
             break;
         frame = frame->caller;
     }
-    symbols_free(symbols);
     return code;
 }

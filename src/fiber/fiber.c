@@ -48,6 +48,19 @@ uint64_t bl_now_ns(void)
     return bl_clock_now_ns(&loop_current->clock);
 }
 
+static void fiber_move(struct bl_fiber *fiber, enum fiber_state to)
+{
+    static const unsigned char moves[] = {
+        [FIBER_NEW] = BL_TO(FIBER_READY),
+        [FIBER_READY] = BL_TO(FIBER_RUNNING),
+        [FIBER_RUNNING] = BL_TO(FIBER_READY) | BL_TO(FIBER_PARKED) | BL_TO(FIBER_ENDED),
+        [FIBER_PARKED] = BL_TO(FIBER_READY),
+        [FIBER_ENDED] = 0,
+    };
+    assert(BL_MAY_MOVE(moves, fiber->state, to));
+    fiber->state = to;
+}
+
 /* From a fiber to the loop; returns when the fiber is resumed, and never when it has ended. */
 static void switch_to_loop(struct bl_fiber *fiber)
 {
@@ -79,7 +92,7 @@ static void fiber_entry(struct transfer transfer)
     __sanitizer_finish_switch_fiber(NULL, &fiber->loop->stack_low, &fiber->loop->stack_size);
 #endif
     fiber->result = fiber->main(fiber->argument);
-    fiber->state = FIBER_ENDED;
+    fiber_move(fiber, FIBER_ENDED);
     switch_to_loop(fiber);
     __builtin_unreachable();
 }
@@ -103,7 +116,7 @@ void fiber_pool_done(struct bl_loop *loop)
 static void make_ready(struct bl_fiber *fiber)
 {
     struct bl_loop *loop = fiber->loop;
-    fiber->state = FIBER_READY;
+    fiber_move(fiber, FIBER_READY);
     if (loop->shuffled && (bl_random_next(&loop->random) & 1))
         bl_list_push_front(&loop->ready, &fiber->queue_link);
     else
@@ -178,8 +191,9 @@ static void fiber_end(struct bl_loop *loop, struct bl_fiber *fiber)
 
 void fiber_resume(struct bl_loop *loop, struct bl_fiber *fiber)
 {
+    assert(loop->running == NULL);
     loop->running = fiber;
-    fiber->state = FIBER_RUNNING;
+    fiber_move(fiber, FIBER_RUNNING);
 #ifdef FIBER_ASAN
     void *fake_stack = NULL;
     __sanitizer_start_switch_fiber(&fake_stack, fiber->stack, STACK_SIZE);
@@ -233,7 +247,7 @@ int fiber_wait(struct bl_list *queue, const char *wait_for, enum fiber_wait_mode
         bl_list_push_back(&scope->waiters, &self->scope_link);
     if (queue != NULL)
         bl_list_push_back(queue, &self->queue_link);
-    self->state = FIBER_PARKED;
+    fiber_move(self, FIBER_PARKED);
     self->wait_for = wait_for;
     self->wait_since_ns = loop->turn_ns;
     self->frame = __builtin_frame_address(0);

@@ -142,6 +142,7 @@ int bl_loop_new(const struct bl_loop_options *options, struct bl_loop **ret_loop
     bl_list_init(&loop->fibers);
     bl_list_init(&loop->recycled);
     scope_init_root(&loop->scope, loop);
+    bl_log_set_place(describe_place);
     loop->workers = workers_new(loop, options->threads_max == 0 ? 4 : options->threads_max);
     *ret_loop = loop;
     return 0;
@@ -331,38 +332,4 @@ int bl_loop_run(struct bl_loop *loop, const char *name, bl_fiber_main *main, voi
     }
     restore_sticky_flags(status_word);
     return code == 0 ? call.result : code;
-}
-
-static const char *state_name(const struct bl_fiber *fiber)
-{
-    switch (fiber->state) {
-    case FIBER_READY: return "ready";
-    case FIBER_RUNNING: return "running";
-    case FIBER_PARKED: return fiber->wait_for;
-    case FIBER_ENDED: return "ended";
-    }
-    return "unknown";
-}
-
-static int describe_fiber(const struct bl_fiber *fiber, uint64_t now_ns, struct bl_buffer *out)
-{
-    char since[32];
-    bool parked = fiber->state == FIBER_PARKED;
-    bl_duration_format((int64_t)(now_ns - fiber->wait_since_ns), since);
-    int code =
-        bl_buffer_printf(out, "%s: %s%s%s%s, scope %s\n", fiber->name, parked ? "waits for " : "",
-                         state_name(fiber), parked ? " for " : "", parked ? since : "",
-                         bl_scope_stopped(fiber->scope) ? "stopped" : "live");
-    return code == 0 && parked ? backtrace_write(fiber, out) : code;
-}
-
-int bl_loop_describe(struct bl_loop *loop, struct bl_buffer *out)
-{
-    uint64_t now_ns = bl_clock_now_ns(&loop->clock);
-    BL_LIST_EACH (link, &loop->fibers) {
-        int code = describe_fiber(BL_CONTAINER(link, struct bl_fiber, all_link), now_ns, out);
-        if (code != 0)
-            return code;
-    }
-    return 0;
 }

@@ -12,11 +12,16 @@
 
 #define FIBER_NAME_SIZE 32
 
-/*   ready    --loop-->                running
+/*   new      --fiber_start-->         ready
+ *   ready    --loop-->                running
+ *   running  --bl_yield-->            ready
  *   running  --fiber_wait-->          parked
  *   parked   --fiber_wake, once-->    ready
- *   running  --main returns-->        ended     */
+ *   running  --main returns-->        ended
+ *
+ * fiber_move alone moves it. */
 enum fiber_state {
+    FIBER_NEW,
     FIBER_READY,
     FIBER_RUNNING,
     FIBER_PARKED,
@@ -122,6 +127,9 @@ bool loop_turn_is_long(const struct bl_loop *loop);
 /* Makes a sleeping loop turn. From any thread and signal handler. */
 void loop_wake(struct bl_loop *loop);
 
+/* For the log: the ids of the scopes around the running fiber; nothing outside of one. */
+void describe_place(char *out, size_t out_size);
+
 /* A wait whose waking comes from outside: virtual time stands still while there is one. */
 int fiber_wait_external(struct bl_list *queue, const char *wait_for, enum fiber_wait_mode mode);
 
@@ -133,11 +141,12 @@ void workers_deliver(struct bl_loop *loop);
 /* Ends the idle threads. False: one is stuck in a call. */
 bool workers_done(struct bl_loop *loop);
 
-/* Writes "    #0 name+0x12" lines of the frames above `frame`, which lie inside the fiber's stack.
- */
-int backtrace_write(const struct bl_fiber *fiber, struct bl_buffer *out);
 /* Name of the function around an address of this program or its libraries, and how far in. */
 struct symbols;
+/* Writes "    #0 name+0x12" lines of the frames above `frame`, which lie inside the fiber's stack.
+ */
+int backtrace_write(const struct bl_fiber *fiber, const struct symbols *symbols,
+                    struct bl_buffer *out);
 struct symbols *symbols_new(void);
 void symbols_free(struct symbols *symbols);
 const char *symbols_find(const struct symbols *symbols, const void *address, size_t *ret_offset);

@@ -135,6 +135,8 @@ void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const c
     bl_list_init(&receipt->live);
     bl_list_init(&receipt->stopped);
     scope->receipt = receipt;
+    if (scope->id == NULL)
+        scope->id = receipt->scope_id;
     bl_stop_hook_add(&receipt->hook, scope, stop_observed);
 }
 
@@ -296,6 +298,8 @@ void bl_receipt_close(struct bl_receipt *receipt)
     free_units(&receipt->stopped);
     bl_stop_hook_remove(&receipt->hook);
     receipt->scope->receipt = NULL;
+    if (receipt->scope->id == receipt->scope_id)
+        receipt->scope->id = NULL;
 }
 
 static double tenths(double ms)

@@ -152,6 +152,11 @@ void bl_scope_done(struct bl_scope *scope)
     scope->loop = NULL;
 }
 
+void bl_scope_set_id(struct bl_scope *scope, const char *id)
+{
+    scope->id = id;
+}
+
 struct bl_scope *bl_scope_current(void)
 {
     assert(loop_current != NULL && loop_current->running != NULL);

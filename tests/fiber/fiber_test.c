@@ -356,6 +356,103 @@ static void every_parked_fiber_shows_its_name_wait_and_frames(void **state)
     bl_buffer_done(&out);
 }
 
+/* Scopes of a run, a turn in it (named twice, by its scope and by a receipt), and a call. */
+struct named_scopes {
+    struct bl_scope run, turn, part, call;
+    struct bl_receipt receipt;
+};
+
+static void named_scopes_begin(struct named_scopes *scopes)
+{
+    bl_scope_init(&scopes->run, bl_scope_current());
+    bl_scope_init(&scopes->turn, &scopes->run);
+    bl_scope_init(&scopes->part, &scopes->turn);
+    bl_scope_init(&scopes->call, &scopes->part);
+    bl_receipt_open(&scopes->receipt, &scopes->run, "run_1");
+    bl_scope_set_id(&scopes->turn, "turn_2");
+    bl_scope_set_id(&scopes->part, "turn_2");
+    bl_scope_set_id(&scopes->call, "call_3");
+}
+
+static void named_scopes_end(struct named_scopes *scopes)
+{
+    bl_scope_done(&scopes->call);
+    bl_scope_done(&scopes->part);
+    bl_scope_done(&scopes->turn);
+    bl_receipt_close(&scopes->receipt);
+    CHECK(scopes->run.id == NULL);
+    bl_scope_done(&scopes->run);
+}
+
+static int describe_scopes(void *argument)
+{
+    struct bl_buffer *out = argument;
+    struct named_scopes scopes;
+    struct bl_scope *outer = bl_scope_current();
+    named_scopes_begin(&scopes);
+    bl_scope_enter(&scopes.call);
+    CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), 0);
+    CHECK_EQUAL(bl_scope_set_timeout(&scopes.turn, 90, NULL), 0);
+    CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), 0);
+    bl_scope_enter(&scopes.part);
+    CHECK_EQUAL(bl_scope_claim(&scopes.part), 0);
+    CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), 0);
+    bl_scope_enter(&scopes.turn);
+    CHECK(bl_scope_stop(&scopes.run, BL_STOP_USER, "belay cancel"));
+    CHECK_EQUAL(bl_loop_describe(bl_loop_current(), out), 0);
+    bl_scope_enter(outer);
+    named_scopes_end(&scopes);
+    return 0;
+}
+
+static void a_description_names_the_work_its_deadline_and_its_stop(void **state)
+{
+    (void)state;
+    struct bl_buffer out;
+    bl_buffer_init(&out, 65536);
+    run_in_virtual_loop(1, describe_scopes, &out);
+    bl_buffer_append_byte(&out, '\0');
+    assert_string_equal(out.data,
+                        "test: running, scope run_1/turn_2/call_3 live\n"
+                        "test: running, scope run_1/turn_2/call_3 live, deadline in 1 m 30 s\n"
+                        "test: running, scope run_1/turn_2 claimed\n"
+                        "test: running, scope run_1/turn_2 stopped (parent by belay cancel)\n");
+    bl_buffer_done(&out);
+}
+
+static void keep_place(void *context, const struct bl_log_record *record)
+{
+    bl_text_into(context, 64, record->place);
+}
+
+static int log_in_scopes(void *argument)
+{
+    struct named_scopes scopes;
+    struct bl_scope *outer = bl_scope_current();
+    named_scopes_begin(&scopes);
+    bl_scope_enter(&scopes.call);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "m", BL_LOG_INTEGER("v", 1));
+    CHECK_EQUAL(strcmp(argument, "run_1/turn_2/call_3"), 0);
+    bl_scope_enter(outer);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "m", BL_LOG_INTEGER("v", 1));
+    CHECK_EQUAL(strcmp(argument, ""), 0);
+    named_scopes_end(&scopes);
+    return 0;
+}
+
+static void a_log_line_names_the_work_that_it_is_about(void **state)
+{
+    (void)state;
+    char place[64];
+    bl_log_open(&(struct bl_log_sink){keep_place, place, NULL});
+    assert_int_equal(bl_log_set_levels("info", NULL), 0);
+    run_in_virtual_loop(1, log_in_scopes, place);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "m", BL_LOG_INTEGER("v", 1));
+    assert_string_equal(place, "");
+    assert_int_equal(bl_log_set_levels(NULL, NULL), 0);
+    bl_log_open(NULL);
+}
+
 static int describe_too_much(void *argument)
 {
     struct bl_buffer *out = argument;
@@ -436,6 +533,8 @@ SUITE(fiber, cmocka_unit_test(a_result_can_be_joined_more_than_once),
       cmocka_unit_test(a_stack_overflow_ends_the_process_with_a_message_naming_the_fiber),
       cmocka_unit_test(one_large_frame_cannot_jump_over_the_guard),
       cmocka_unit_test(every_parked_fiber_shows_its_name_wait_and_frames),
+      cmocka_unit_test(a_description_names_the_work_its_deadline_and_its_stop),
+      cmocka_unit_test(a_log_line_names_the_work_that_it_is_about),
       cmocka_unit_test(a_description_stops_at_the_buffers_maximum),
       cmocka_unit_test(fibers_run_in_the_order_in_which_they_became_ready),
       cmocka_unit_test(a_long_name_is_cut));
