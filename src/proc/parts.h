@@ -25,6 +25,20 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
 /* Starts the guard. It has no control: `control` is -1. */
 int proc_start_guard(int records, struct proc_started *ret_started, struct bl_error *error);
 
+/* Why a warden could not start its command: the code, with `error` set. */
+int proc_start_refused(int failure, enum warden_stage stage, const char *command,
+                       struct bl_error *error);
+
+/* ---- How a warden is, seen from outside (look.c) ---- */
+
+/* It can do nothing by itself: it is stopped or traced. */
+bool proc_look_stuck(const struct proc_started *started);
+/* It sleeps, and has done so since it was last looked at. While it kills it wakes each millisecond:
+ * so it is frozen in a cgroup, or the kernel holds it. `*turns` is for the next look. */
+bool proc_look_frozen(const struct proc_started *started, uint64_t *turns);
+/* Something of its tree is there. An honest warden that has said its last word has none. */
+bool proc_look_tree(const struct proc_started *started);
+
 /* ---- Records and the guard (guard.c) ---- */
 
 /* The number of a free record; -1: there are no records. */

@@ -44,15 +44,13 @@ enum {
 
 enum warden_message_type {
     /* to the warden */
-    WARDEN_STOP = 1, /* a: signal, b: grace in ms */
-    WARDEN_SIGNAL,   /* a: signal for the command alone */
-    /* from the warden */
-    WARDEN_STARTED, /* a: pid of the command */
-    WARDEN_FAILED,  /* a: errno, b: enum warden_stage */
-    WARDEN_ENDED,   /* a: status as of waitpid, b: processes left behind */
-    WARDEN_QUIET, /* a: processes, b: survivors or WARDEN_UNKNOWN, c: strongest signal, d: 1 by the
-                     limit, e: enum warden_doubt, f: its errno; the last one. It counts when the
-                     warden has then exited with 0 */
+    WARDEN_STOP = 1, /* ends the whole tree */
+    WARDEN_SIGNAL,   /* for the command alone */
+    /* from the warden: STARTED or FAILED, at most one ENDED, and QUIET */
+    WARDEN_STARTED,
+    WARDEN_FAILED,
+    WARDEN_ENDED,
+    WARDEN_QUIET, /* the last one. It counts when the warden has then exited with 0 */
 };
 
 /* A number of survivors that was not established. */
@@ -79,8 +77,36 @@ enum warden_stage {
 };
 
 struct warden_message {
-    int32_t type;
-    int32_t a, b, c, d, e, f;
+    int32_t type; /* enum warden_message_type: which of the union's members there is */
+    union {
+        struct {
+            int32_t processes; /* of the tree, when it was stopped */
+            int32_t survivors; /* or WARDEN_UNKNOWN */
+            int32_t strongest; /* signal that was needed; 0: none */
+            int32_t by_limit;  /* 1: stopped by its limit of processes */
+            int32_t doubt;     /* enum warden_doubt */
+            int32_t doubt_errno;
+        } quiet;
+        struct {
+            int32_t signal;
+            int32_t grace_ms;
+        } stop;
+        struct {
+            int32_t number;
+        } signal;
+        struct {
+            int32_t pid; /* of the command; 0: it was gone before it could be seen */
+        } started;
+        struct {
+            int32_t code;  /* errno */
+            int32_t stage; /* enum warden_stage */
+        } failed;
+        struct {
+            int32_t status; /* as of waitpid */
+            int32_t left_behind;
+        } ended;
+    };
 };
+_Static_assert(sizeof(struct warden_message) == 7 * sizeof(int32_t), "a packet without padding");
 
 #endif

@@ -271,3 +271,33 @@ int proc_start_guard(int records, struct proc_started *ret_started, struct bl_er
     bl_arena_done(&arena);
     return code;
 }
+
+int proc_start_refused(int failure, enum warden_stage stage, const char *command,
+                       struct bl_error *error)
+{
+    static const char *const stages[] = {
+        [WARDEN_STAGE_START] = "start a process",
+        [WARDEN_STAGE_CGROUP] = "make a cgroup",
+        [WARDEN_STAGE_NAMESPACE] = "make a PID namespace",
+        [WARDEN_STAGE_LIMIT] = "limit its memory",
+        [WARDEN_STAGE_TERMINAL] = "take the terminal",
+        [WARDEN_STAGE_PROC] = "read /proc",
+        [WARDEN_STAGE_EXEC] = "execute it",
+    };
+    int code = bl_error_from_errno(failure);
+    if (stage == WARDEN_STAGE_EXEC) {
+        bool missing = failure == ENOENT || failure == ENOTDIR;
+        code = missing ? BL_ENOENT : BL_EACCES;
+        bl_error_set(error, code, BL_KIND_TOOL, "start a command", command, "%s: %s", command,
+                     missing ? "command not found" : strerror(failure));
+        bl_error_hint(error, missing ? "check the name and PATH"
+                                     : "it must be an executable file (chmod +x)");
+        return code;
+    }
+    if (stage == WARDEN_STAGE_CGROUP || stage == WARDEN_STAGE_NAMESPACE)
+        code = BL_ENOTSUP;
+    bl_error_set(error, code, BL_KIND_RUNTIME, stages[stage], command, "cannot %s: %s",
+                 stages[stage], strerror(failure));
+    bl_error_hint(error, "'belay doctor' says what this machine offers");
+    return code;
+}

@@ -11,10 +11,10 @@
  * This process is the second watcher of a stop. A tool can stop its warden (SIGSTOP), or trace it
  * where it has the rights of root. So a warden that has not answered a little after the grace is
  * looked at; when it is stopped or traced its tree is killed from here, and the warden last. */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,10 +29,45 @@
 #define KILLED_LOOKS 10
 #define TAKEOVER_NS  (500 * BL_NS_PER_MS)
 
-/*   starting  --STARTED-->      running
- *   running   --ENDED-->        ended (its tree may be held on, with background)
- *   any       --QUIET-->        quiet
- *   any       --end of file-->  quiet, lost: the warden was killed */
+/* What is known of the command:
+ *
+ *   STARTING  --STARTED-->                           RUNNING
+ *   STARTING  --FAILED-->                            REFUSED
+ *   STARTING  --the warden is gone-->                UNKNOWN
+ *   RUNNING   --ENDED, or the warden is gone-->      ENDED (its tree may be held on: background)
+ *
+ * A message that leads nowhere is not heard: a tool that traces its warden can send any.
+ * command_move alone moves it. */
+enum command_state {
+    COMMAND_STARTING,
+    COMMAND_RUNNING,
+    COMMAND_ENDED,
+    COMMAND_REFUSED,
+    COMMAND_UNKNOWN,
+};
+
+/* And of its warden. One fiber takes it from HOLDING to OVER; the others wait for that.
+ *
+ *   HOLDING  --QUIET, end of file-->                 CLOSING (it is reaped)
+ *   HOLDING  --it is stuck-->                        SEIZING (its tree is killed from here)
+ *   SEIZING  --killed-->                             CLOSING
+ *   CLOSING  --reaped or given up, and swept after-> OVER
+ *
+ * warden_move alone moves it. */
+enum warden_state {
+    WARDEN_HOLDING,
+    WARDEN_SEIZING,
+    WARDEN_CLOSING,
+    WARDEN_OVER,
+};
+
+/* Why a warden is closed. */
+enum warden_close {
+    CLOSE_BELIEVED, /* it has said that all is quiet */
+    CLOSE_LOST,     /* it went without that word */
+    CLOSE_KILLED,   /* by us */
+};
+
 struct bl_warden {
     struct bl_list link; /* among the living, for sweeping */
     struct proc_started started;
@@ -41,18 +76,14 @@ struct bl_warden {
     char cgroup[4096]; /* that it makes; "-": none */
     int record;        /* number of its record; -1: none */
     pid_t command;     /* 0: it was gone before it could be seen */
+    enum command_state command_state;
+    enum warden_state state;
     bool background;
-    bool ended;
-    bool quiet;
-    bool stopped;    /* by us */
-    bool closing;    /* a fiber sees to its end; the others wait for what comes of that */
-    bool taken_over; /* it was killed from here, with its tree */
+    bool stopped; /* by us, before its end */
     bool reaped;
     struct bl_child_end lost; /* how the warden itself ended, when it went without a word */
     int failure;
     enum warden_stage failure_stage;
-    bool start_known;
-    bool start_failed;
     struct bl_warden_end end;
 };
 
@@ -68,6 +99,47 @@ bool proc_is_warden(pid_t pid)
     return false;
 }
 
+/* ---- Its state ------------------------------------------------------------------------------- */
+
+static const unsigned char command_moves[COMMAND_UNKNOWN + 1] = {
+    [COMMAND_STARTING] = BL_TO(COMMAND_RUNNING) | BL_TO(COMMAND_REFUSED) | BL_TO(COMMAND_UNKNOWN),
+    [COMMAND_RUNNING] = BL_TO(COMMAND_ENDED),
+};
+
+static void command_move(struct bl_warden *warden, enum command_state to)
+{
+    assert(BL_MAY_MOVE(command_moves, warden->command_state, to));
+    warden->command_state = to;
+}
+
+static void warden_move(struct bl_warden *warden, enum warden_state to)
+{
+    static const unsigned char moves[WARDEN_OVER + 1] = {
+        [WARDEN_HOLDING] = BL_TO(WARDEN_SEIZING) | BL_TO(WARDEN_CLOSING),
+        [WARDEN_SEIZING] = BL_TO(WARDEN_CLOSING),
+        [WARDEN_CLOSING] = BL_TO(WARDEN_OVER),
+    };
+    assert(BL_MAY_MOVE(moves, warden->state, to));
+    warden->state = to;
+}
+
+/* What callers wait for. The end of the warden is the end of every wait. */
+enum warden_event {
+    EVENT_STARTED, /* or not */
+    EVENT_ENDED,
+    EVENT_QUIET,
+};
+
+static bool warden_has(const struct bl_warden *warden, enum warden_event event)
+{
+    switch (event) {
+    case EVENT_STARTED: return warden->command_state != COMMAND_STARTING;
+    case EVENT_ENDED: return warden->command_state >= COMMAND_ENDED;
+    case EVENT_QUIET: break;
+    }
+    return warden->state == WARDEN_OVER;
+}
+
 /* ---- The end of a warden --------------------------------------------------------------------- */
 
 static void take_rest(struct bl_warden *warden, const struct proc_rest *rest)
@@ -78,61 +150,12 @@ static void take_rest(struct bl_warden *warden, const struct proc_rest *rest)
         bl_text_into(end->unverified, sizeof end->unverified, rest->unverified);
 }
 
-/* True: it can do nothing by itself. That it is stopped the kernel tells its parent, also one that
- * has no descriptor left to read /proc, since the tool has lowered that limit (prlimit). */
-static bool is_stuck(const struct bl_warden *warden)
-{
-    char state;
-    siginfo_t info = {0};
-    if (waitid(P_PIDFD, (id_t)warden->started.pidfd, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid != 0)
-        return true;
-    return tree_life_of(proc_view(), warden->started.pid, &state) == TREE_ALIVE &&
-           (state == 'T' || state == 't');
-}
-
-/* How often it has had a processor, the third number of the file; 0: not known. */
-static uint64_t turns_of(const struct bl_warden *warden)
-{
-    char path[32], data[96] = "", *at = data;
-    uint64_t turns = 0;
-    snprintf(path, sizeof path, "%d/schedstat", (int)warden->started.pid);
-    bl_file_read(proc_view()->proc, path, data, sizeof data - 1);
-    for (int i = 0; i < 3; i++)
-        turns = strtoull(at, &at, 10);
-    return turns;
-}
-
-/* True: it sleeps, and has done so since it was last looked at. While it kills it wakes each
- * millisecond: so it is frozen in a cgroup, or the kernel holds it. `*turns` is for the next look.
- */
-static bool is_frozen(const struct bl_warden *warden, uint64_t *turns)
-{
-    char state;
-    uint64_t before = *turns;
-    *turns = turns_of(warden);
-    return before != 0 && *turns == before &&
-           tree_life_of(proc_view(), warden->started.pid, &state) == TREE_ALIVE &&
-           (state == 'S' || state == 'D');
-}
-
-/* True: something of its tree is there. An honest warden that has said its last word has none. */
-static bool holds_tree(const struct bl_warden *warden)
-{
-    struct tree tree = {0};
-    bool holds = false;
-    tree_add_children(proc_view(), &tree, warden->started.pid);
-    for (size_t i = 0; i < tree.count; i++)
-        holds = holds || tree_life_of(proc_view(), tree.pids[i], NULL) != TREE_DEAD;
-    tree_done(&tree);
-    return holds;
-}
-
 /* Waits for the exit of the warden itself, and reaps it. One that is stuck is continued. When that
  * does not help, or when it holds a tree, somebody else has spoken in its name: the tree is killed
  * from here, and the warden. One that SIGKILL does not end (frozen in a cgroup, or waiting for a
- * disk) is given up. True: it has exited by itself, with 0. */
-static bool reap_warden(struct bl_warden *warden)
+ * disk) is given up. `taken_over`: it was killed from here. True: it has exited by itself, with 0.
+ */
+static bool reap_warden(struct bl_warden *warden, bool taken_over)
 {
     bool attacked = false;
     int killed = 0;
@@ -147,15 +170,16 @@ static bool reap_warden(struct bl_warden *warden)
         warden->reaped = code == 0;
         if (code != BL_ETIMEDOUT)
             break;
-        bool stuck = is_stuck(warden);
+        bool stuck = proc_look_stuck(&warden->started);
         if (stuck && tries == 0) {
             kill(warden->started.pid, SIGCONT);
-        } else if (stuck || holds_tree(warden) || tries * ANSWER_NS >= PROOF_NS_MAX / 2) {
+        } else if (stuck || proc_look_tree(&warden->started) ||
+                   tries * ANSWER_NS >= PROOF_NS_MAX / 2) {
             attacked = true;
             proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
             kill(warden->started.pid, SIGKILL);
         }
-        killed += attacked || warden->taken_over;
+        killed += attacked || taken_over;
     }
     return warden->reaped && !attacked && !warden->lost.by_signal && warden->lost.status == 0;
 }
@@ -186,15 +210,15 @@ static void sweep_after(struct bl_warden *warden)
     }
 }
 
-/* Sees to the end of a warden. `believed`: it has said that all is quiet. */
-static void close_warden(struct bl_warden *warden, bool believed)
+/* Sees to the end of a warden. */
+static void close_warden(struct bl_warden *warden, enum warden_close why)
 {
     struct bl_scope shield;
-    warden->closing = true;
+    warden_move(warden, WARDEN_CLOSING);
     bl_shield_begin(&shield, PROOF_NS_MAX);
-    bool exited = reap_warden(warden);
+    bool exited = reap_warden(warden, why == CLOSE_KILLED);
     bl_list_remove(&warden->link);
-    bool lost = !believed || !exited;
+    bool lost = why != CLOSE_BELIEVED || !exited;
     /* What an honest warden could not kill comes to us, too: it has said so. */
     bool told = warden->end.survivors != 0;
     bool orphans = proc_orphans_seen();
@@ -207,20 +231,23 @@ static void close_warden(struct bl_warden *warden, bool believed)
     bl_shield_end(&shield);
     proc_record_free(warden->record);
     warden->record = -1;
-    warden->ended = warden->quiet = true;
+    if (warden->command_state == COMMAND_STARTING)
+        command_move(warden, COMMAND_UNKNOWN);
+    else if (warden->command_state == COMMAND_RUNNING)
+        command_move(warden, COMMAND_ENDED);
+    warden_move(warden, WARDEN_OVER);
 }
 
 /* The tree of a warden that cannot do it is killed from here; the warden is, too. */
 static void take_over(struct bl_warden *warden)
 {
     struct bl_scope shield;
-    warden->closing = true;
+    warden_move(warden, WARDEN_SEIZING);
     bl_shield_begin(&shield, PROOF_NS_MAX);
     proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
     kill(warden->started.pid, SIGKILL);
-    warden->taken_over = true;
     bl_shield_end(&shield);
-    close_warden(warden, false);
+    close_warden(warden, CLOSE_KILLED);
     if (warden->stopped)
         warden->end.how = BL_END_STOPPED;
 }
@@ -239,41 +266,55 @@ static void take_status(struct bl_warden *warden, int status)
 static void take_quiet(struct bl_warden *warden, const struct warden_message *message)
 {
     struct bl_warden_end *end = &warden->end;
-    struct proc_rest rest = {.survivors = (uint32_t)message->b};
-    if (message->b < 0)
-        proc_rest_doubt(&rest, (enum warden_doubt)message->e, message->f);
+    bool ended = warden_has(warden, EVENT_ENDED);
+    struct proc_rest rest = {.survivors = (uint32_t)message->quiet.survivors};
+    if (message->quiet.survivors < 0)
+        proc_rest_doubt(&rest, (enum warden_doubt)message->quiet.doubt, message->quiet.doubt_errno);
     take_rest(warden, &rest);
-    end->processes = (uint32_t)message->a;
-    end->strongest_signal = message->c;
-    if (message->d != 0)
+    end->processes = (uint32_t)message->quiet.processes;
+    end->strongest_signal = message->quiet.strongest;
+    if (message->quiet.by_limit != 0)
         end->how = BL_END_LIMIT;
-    else if (!warden->ended)
+    else if (!ended)
         end->how = BL_END_STOPPED;
     /* Killed with its whole namespace, it had nobody left to say how it ended. */
-    if (!warden->ended && end->strongest_signal != 0) {
+    if (!ended && end->strongest_signal != 0) {
         end->by_signal = true;
         end->status = end->strongest_signal;
     }
-    close_warden(warden, true);
+    close_warden(warden, CLOSE_BELIEVED);
+}
+
+/* The state that a message leads to; the one that there is: it leads nowhere. */
+static enum command_state told_state(const struct bl_warden *warden, int32_t type)
+{
+    static const enum command_state told[] = {[WARDEN_STARTED] = COMMAND_RUNNING,
+                                              [WARDEN_FAILED] = COMMAND_REFUSED,
+                                              [WARDEN_ENDED] = COMMAND_ENDED};
+    if (type < WARDEN_STARTED || type > WARDEN_ENDED ||
+        !BL_MAY_MOVE(command_moves, warden->command_state, told[type]))
+        return warden->command_state;
+    return told[type];
 }
 
 static void take_message(struct bl_warden *warden, const struct warden_message *message)
 {
     struct bl_warden_end *end = &warden->end;
+    enum command_state next = told_state(warden, message->type);
+    if (message->type != WARDEN_QUIET) {
+        if (next == warden->command_state)
+            return;
+        command_move(warden, next);
+    }
     switch ((enum warden_message_type)message->type) {
-    case WARDEN_STARTED:
-        warden->start_known = true;
-        warden->command = message->a;
-        break;
+    case WARDEN_STARTED: warden->command = message->started.pid; break;
     case WARDEN_FAILED:
-        warden->start_known = warden->start_failed = true;
-        warden->failure = message->a;
-        warden->failure_stage = (enum warden_stage)message->b;
+        warden->failure = message->failed.code;
+        warden->failure_stage = (enum warden_stage)message->failed.stage;
         break;
     case WARDEN_ENDED:
-        warden->ended = true;
-        end->left_behind = (uint32_t)message->b;
-        take_status(warden, message->a);
+        end->left_behind = (uint32_t)message->ended.left_behind;
+        take_status(warden, message->ended.status);
         break;
     case WARDEN_QUIET: take_quiet(warden, message); break;
     case WARDEN_STOP:
@@ -309,7 +350,7 @@ static ssize_t receive(const struct bl_warden *warden, struct warden_message *re
 static void take_messages(struct bl_warden *warden)
 {
     struct warden_message message;
-    while (!warden->quiet && !warden->closing) {
+    while (warden->state == WARDEN_HOLDING) {
         ssize_t size = receive(warden, &message);
         if (size > 0)
             take_message(warden, &message);
@@ -319,57 +360,63 @@ static void take_messages(struct bl_warden *warden)
         else if (size < 0 && errno == EAGAIN)
             return;
         else
-            close_warden(warden, false);
+            close_warden(warden, CLOSE_LOST);
     }
 }
 
-static void send_message(struct bl_warden *warden, enum warden_message_type type, int a, int b)
+/* A warden that is gone is noticed by the next wait for it. */
+static void send_message(const struct bl_warden *warden, const struct warden_message *message)
 {
-    struct warden_message message = {.type = (int32_t)type, .a = a, .b = b};
-    /* A warden that is gone is noticed by the next wait for it. */
-    if (send(warden->started.control, &message, sizeof message, MSG_NOSIGNAL) < 0)
-        return;
+    (void)!send(warden->started.control, message, sizeof *message, MSG_NOSIGNAL);
 }
 
-/* Waits for the next message, or returns at once when `*done` has come. */
-static int await(struct bl_warden *warden, const bool *done)
+static void send_stop(struct bl_warden *warden, int signal, uint32_t grace_ms)
+{
+    send_message(warden, &(struct warden_message){
+                             .type = WARDEN_STOP,
+                             .stop = {.signal = signal, .grace_ms = (int32_t)grace_ms}});
+}
+
+/* Waits for the event, or the end of the warden. */
+static int await(struct bl_warden *warden, enum warden_event event)
 {
     int code = 0;
     take_messages(warden);
-    while (code == 0 && !*done && !warden->quiet) {
-        code = warden->closing ? bl_sleep(BL_NS_PER_MS)
-                               : bl_descriptor_wait(warden->control, BL_READABLE, NULL);
+    while (code == 0 && !warden_has(warden, event)) {
+        code = warden->state == WARDEN_HOLDING
+                   ? bl_descriptor_wait(warden->control, BL_READABLE, NULL)
+                   : bl_sleep(BL_NS_PER_MS);
         take_messages(warden);
     }
-    return *done || warden->quiet ? 0 : code;
+    return warden_has(warden, event) ? 0 : code;
 }
 
 /* The same for an answer that should come within `first_ns`. A warden that is stuck then is
  * continued once, unless that was tried (`continued`), and then does not keep anybody waiting. In a
  * shield. */
-static int await_answer(struct bl_warden *warden, const bool *done, uint64_t first_ns,
+static int await_answer(struct bl_warden *warden, enum warden_event event, uint64_t first_ns,
                         bool continued)
 {
     uint64_t look_at_ns = bl_time_add(bl_now_ns(), bl_time_add(first_ns, ANSWER_NS));
     struct bl_scope *outer = bl_scope_current();
-    bool stopping = done == &warden->quiet;
     uint64_t turns = 0;
     for (;;) {
         struct bl_scope limit;
         bl_scope_init(&limit, outer);
         bl_scope_set_deadline(&limit, look_at_ns);
         bl_scope_enter(&limit);
-        int code = await(warden, done);
+        int code = await(warden, event);
         bl_scope_enter(outer);
         bl_scope_done(&limit);
         if (code == 0 || bl_scope_stopped(outer))
             return code;
         /* The caller has shielded the start, and was stopped meanwhile: a warden that waits for its
          * command to be executed takes any word for the end of that, and then can be stopped. */
-        if (done == &warden->start_known && outer->shield && bl_scope_stopped_above(outer->parent))
-            send_message(warden, WARDEN_SIGNAL, 0, 0);
-        bool frozen = stopping && !warden->closing && is_frozen(warden, &turns);
-        if (frozen || (!warden->closing && is_stuck(warden))) {
+        if (event == EVENT_STARTED && outer->shield && bl_scope_stopped_above(outer->parent))
+            bl_warden_signal(warden, 0);
+        bool holding = warden->state == WARDEN_HOLDING;
+        bool frozen = event == EVENT_QUIET && holding && proc_look_frozen(&warden->started, &turns);
+        if (frozen || (holding && proc_look_stuck(&warden->started))) {
             if (continued || frozen) {
                 take_over(warden);
                 return 0;
@@ -379,37 +426,6 @@ static int await_answer(struct bl_warden *warden, const bool *done, uint64_t fir
         }
         look_at_ns = bl_time_add(bl_now_ns(), ANSWER_NS);
     }
-}
-
-static int explain_failure(const struct bl_warden *warden, const char *command,
-                           struct bl_error *error)
-{
-    static const char *const stages[] = {
-        [WARDEN_STAGE_START] = "start a process",
-        [WARDEN_STAGE_CGROUP] = "make a cgroup",
-        [WARDEN_STAGE_NAMESPACE] = "make a PID namespace",
-        [WARDEN_STAGE_LIMIT] = "limit its memory",
-        [WARDEN_STAGE_TERMINAL] = "take the terminal",
-        [WARDEN_STAGE_PROC] = "read /proc",
-        [WARDEN_STAGE_EXEC] = "execute it",
-    };
-    int code = bl_error_from_errno(warden->failure);
-    if (warden->failure_stage == WARDEN_STAGE_EXEC) {
-        bool missing = warden->failure == ENOENT || warden->failure == ENOTDIR;
-        code = missing ? BL_ENOENT : BL_EACCES;
-        bl_error_set(error, code, BL_KIND_TOOL, "start a command", command, "%s: %s", command,
-                     missing ? "command not found" : strerror(warden->failure));
-        bl_error_hint(error, missing ? "check the name and PATH"
-                                     : "it must be an executable file (chmod +x)");
-        return code;
-    }
-    if (warden->failure_stage == WARDEN_STAGE_CGROUP ||
-        warden->failure_stage == WARDEN_STAGE_NAMESPACE)
-        code = BL_ENOTSUP;
-    bl_error_set(error, code, BL_KIND_RUNTIME, stages[warden->failure_stage], command,
-                 "cannot %s: %s", stages[warden->failure_stage], strerror(warden->failure));
-    bl_error_hint(error, "'belay doctor' says what this machine offers");
-    return code;
 }
 
 /* What was started of a command that did not start must be gone, too. Returns `code`, or what
@@ -455,11 +471,12 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
     bl_list_push_back(&living, &warden->link);
     code = bl_descriptor_new(warden->started.control, &warden->control);
     if (code == 0)
-        code = await_answer(warden, &warden->start_known, 0, false);
-    if (code == 0 && warden->start_failed) {
+        code = await_answer(warden, EVENT_STARTED, 0, false);
+    if (code == 0 && warden->command_state == COMMAND_REFUSED) {
         *ret_refused = warden->failure_stage == WARDEN_STAGE_CGROUP;
-        code = explain_failure(warden, options->arguments[0], error);
-    } else if (code == 0 && !warden->start_known) {
+        code = proc_start_refused(warden->failure, warden->failure_stage, options->arguments[0],
+                                  error);
+    } else if (code == 0 && warden->command_state == COMMAND_UNKNOWN) {
         code = bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a command",
                             options->arguments[0],
                             warden->lost.by_signal ? "its warden was killed by signal %d"
@@ -495,7 +512,7 @@ int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **
 
 int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end)
 {
-    int code = await(warden, warden->background ? &warden->ended : &warden->quiet);
+    int code = await(warden, warden->background ? EVENT_ENDED : EVENT_QUIET);
     if (code == 0)
         *ret_end = warden->end;
     return code;
@@ -503,7 +520,7 @@ int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end)
 
 int proc_warden_wait_tree(struct bl_warden *warden, struct bl_warden_end *ret_end)
 {
-    int code = await(warden, &warden->quiet);
+    int code = await(warden, EVENT_QUIET);
     if (code == 0)
         *ret_end = warden->end;
     return code;
@@ -527,23 +544,23 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
                     struct bl_warden_end *ret_end)
 {
     take_messages(warden);
-    if (!warden->quiet) {
+    if (warden->state != WARDEN_OVER) {
         uint64_t grace_ns = grace_ms * BL_NS_PER_MS;
         struct bl_scope shield;
-        if (!warden->ended)
+        if (!warden_has(warden, EVENT_ENDED))
             warden->stopped = true;
-        send_message(warden, WARDEN_STOP, signal == 0 ? SIGTERM : signal, (int)grace_ms);
+        send_stop(warden, signal == 0 ? SIGTERM : signal, grace_ms);
         if (!warden->reaped)
             kill(warden->started.pid, SIGCONT);
         bl_shield_begin(&shield, grace_ns + PROOF_NS_MAX);
-        int code = await_answer(warden, &warden->quiet, grace_ns, true);
+        int code = await_answer(warden, EVENT_QUIET, grace_ns, true);
         bl_shield_end(&shield);
         /* A warden that does not answer in all that time is stuck in another way. */
-        if (code != 0 && !warden->closing)
+        if (code != 0 && warden->state == WARDEN_HOLDING)
             take_over(warden);
     }
     *ret_end = warden->end;
-    if (!warden->quiet) {
+    if (warden->state != WARDEN_OVER) {
         ret_end->survivors = BL_SURVIVORS_UNKNOWN;
         bl_text_into(ret_end->unverified, sizeof ret_end->unverified, "the stop timed out");
     }
@@ -551,13 +568,13 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
 
 void proc_warden_hurry(struct bl_warden *warden)
 {
-    if (!warden->quiet)
-        send_message(warden, WARDEN_STOP, SIGKILL, 0);
+    if (warden->state != WARDEN_OVER)
+        send_stop(warden, SIGKILL, 0);
 }
 
 void bl_warden_signal(struct bl_warden *warden, int signal)
 {
-    send_message(warden, WARDEN_SIGNAL, signal, 0);
+    send_message(warden, &(struct warden_message){.type = WARDEN_SIGNAL, .signal.number = signal});
 }
 
 pid_t bl_warden_pid(const struct bl_warden *warden)
@@ -570,11 +587,12 @@ void bl_warden_free(struct bl_warden *warden)
     struct bl_warden_end end;
     if (warden == NULL)
         return;
-    if (warden->control != NULL && !warden->quiet)
+    if (warden->control != NULL && warden->state != WARDEN_OVER)
         bl_warden_stop(warden, SIGTERM, 0, &end);
     close(warden->started.lifeline);
-    if (!warden->quiet) /* without a control it cannot be stopped: by its lifeline it ends */
-        close_warden(warden, false);
+    if (warden->state !=
+        WARDEN_OVER) /* without a control it cannot be stopped: by its lifeline it ends */
+        close_warden(warden, CLOSE_LOST);
     bl_descriptor_free(warden->control);
     close(warden->started.control);
     close(warden->started.pidfd);

@@ -83,7 +83,11 @@ static void a_report_counts_when_the_warden_sent_it_and_exited_with_0(void **sta
 {
 #define QUIET(number, why)                                                                         \
     {                                                                                              \
-        .type = WARDEN_QUIET, .b = (number), .e = (why), .f = EIO                                  \
+        .type = WARDEN_QUIET, .quiet = {                                                           \
+            .survivors = (number),                                                                 \
+            .doubt = (why),                                                                        \
+            .doubt_errno = EIO                                                                     \
+        }                                                                                          \
     }
 #define DOUBT(why, text)                                                                           \
     {                                                                                              \
@@ -223,7 +227,9 @@ static int take_failure(void *argument)
     struct tool tool;
     FILE *file = report_open_script(script);
     report_write(file, &(struct warden_message){
-                           .type = WARDEN_FAILED, .a = failure->error, .b = failure->stage});
+
+                           .type = WARDEN_FAILED,
+                           .failed = {.code = failure->error, .stage = (int32_t)failure->stage}});
     report_write(file, &(struct warden_message){.type = WARDEN_QUIET});
     fclose(file);
     CHECK_EQUAL(report_start(&tool, script, &error), failure->code);
@@ -261,7 +267,48 @@ static void a_start_that_failed_says_in_which_step(void **state)
         run_in_loop(take_failure, &failures[i]);
 }
 
+/* A warden that a tool traces may be made to say anything. */
+static int take_contradictions(void *argument BL_UNUSED)
+{
+    static const struct warden_message messages[] = {
+        {.type = WARDEN_STARTED, .started.pid = 4711},
+        {.type = WARDEN_STARTED, .started.pid = 4712},
+        {.type = WARDEN_FAILED, .failed.code = ENOENT},
+        {.type = WARDEN_STOP},
+        {.type = WARDEN_ENDED, .ended = {.status = 3 << 8, .left_behind = 2}},
+        {.type = WARDEN_ENDED},
+        {.type = 1000000},
+        {.type = -1},
+        {.type = WARDEN_STARTED, .started.pid = 4713},
+        {.type = WARDEN_QUIET},
+    };
+    char script[32];
+    struct tool tool;
+    struct bl_warden_end end = {0};
+    FILE *file = report_open_script(script);
+    for (size_t i = 0; i < BL_COUNT(messages); i++)
+        report_write(file, &messages[i]);
+    fclose(file);
+    if (CHECK_EQUAL(report_start(&tool, script, NULL), 0)) {
+        CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
+        CHECK_EQUAL(bl_warden_pid(tool.warden), 4711);
+        CHECK_EQUAL(end.how, BL_END_EXITED);
+        CHECK_EQUAL(end.status, 3);
+        CHECK_EQUAL(end.left_behind, 2);
+        CHECK_EQUAL(end.survivors, 0);
+    }
+    tool_done(&tool);
+    unlink(script);
+    return 0;
+}
+
+static void messages_that_contradict_an_earlier_one_are_ignored(void **state BL_UNUSED)
+{
+    run_in_loop(take_contradictions, NULL);
+}
+
 SUITE(report, cmocka_unit_test(a_report_counts_when_the_warden_sent_it_and_exited_with_0),
       cmocka_unit_test(a_report_does_not_count_when_processes_come_to_an_adopter_after_it),
       cmocka_unit_test(a_report_counts_and_orphans_of_strangers_are_let_alone),
-      cmocka_unit_test(a_start_that_failed_says_in_which_step));
+      cmocka_unit_test(a_start_that_failed_says_in_which_step),
+      cmocka_unit_test(messages_that_contradict_an_earlier_one_are_ignored));

@@ -2,14 +2,17 @@
  *
  *   state      what it waits for               goes on to
  *   HOLDING    anything                        SETTLING when the command has ended by itself
- *   SETTLING   a moment, for helpers that      ASKED when something was left behind, or KEEPING
+ *   SETTLING   a moment, for helpers that      KEEPING
  *              end a little after it
- *   KEEPING    anything (background)
+ *   KEEPING    anything (background)           ASKED or KILLING at once without background, when
+ *                                              something was left behind
  *   ASKED      the end of the grace            KILLING
  *   KILLING    the proof, for a second         QUIET
+ *   QUIET
  *
- * A stop leads from the first three to ASKED; the lifeline, and a limit that was passed, lead from
- * any to KILLING; the proof leads from any to QUIET.
+ * A stop leads from the first three to ASKED; the lifeline, a limit that was passed, and a stop
+ * without a grace lead from the first four to KILLING; the proof leads from any to QUIET. Nothing
+ * leads back. hold_enter alone moves it.
  *
  * The proof is positive evidence, never the absence of a finding. waitpid says that there is no
  * child: every descendant whose parent ends becomes a child of this process, which is a subreaper,
@@ -55,14 +58,20 @@ enum state {
     QUIET,
 };
 
+/* What waitpid said last. */
+enum children {
+    CHILDREN_LIVE,
+    CHILDREN_UNREAPED, /* there may be more to reap, of which no signal tells */
+    CHILDREN_NONE,
+};
+
 struct warden {
     struct hold *hold;
     enum state state;
+    enum children children;
     bool command_ended;
     int command_status;
-    bool counting;  /* those that are reaped, killed by the rounds of killing */
-    bool childless; /* waitpid has said that there is no child */
-    bool unreaped;  /* there may be more to reap, of which no signal tells */
+    bool counting; /* those that are reaped, killed by the rounds of killing */
     bool by_limit;
     unsigned rounds;      /* of killing */
     uint64_t round_at_us; /* the next one */
@@ -105,7 +114,18 @@ static uint64_t hold_now_ms(void)
 
 static void hold_enter(struct warden *warden, enum state state, uint64_t for_ms)
 {
-    assert(state > warden->state);
+    enum {
+        STOPPING = 1 << ASKED | 1 << KILLING | 1 << QUIET
+    };
+    static const unsigned char moves[] = {
+        [HOLDING] = 1 << SETTLING | STOPPING,
+        [SETTLING] = 1 << KEEPING | STOPPING,
+        [KEEPING] = STOPPING,
+        [ASKED] = 1 << KILLING | 1 << QUIET,
+        [KILLING] = 1 << QUIET,
+        [QUIET] = 0,
+    };
+    assert((moves[warden->state] >> state & 1) != 0);
     warden->state = state;
     warden->until_ms = hold_now_ms() + for_ms;
 }
@@ -132,11 +152,13 @@ static void hold_calm(void)
 static void hold_tell_ended(const struct warden *warden, size_t left_behind)
 {
     hold_say(&(struct warden_message){
-        .type = WARDEN_ENDED, .a = warden->command_status, .b = (int32_t)left_behind});
+        .type = WARDEN_ENDED,
+        .ended = {.status = warden->command_status, .left_behind = (int32_t)left_behind}});
 }
 
 static void hold_command_over(struct warden *warden, int status)
 {
+    assert(!warden->command_ended);
     warden->command_ended = true;
     warden->command_status = status;
     if (warden->state == HOLDING)
@@ -153,13 +175,15 @@ static void hold_reap(struct warden *warden)
     pid_t pid = 0;
     for (int i = 0; i < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0; i++) {
         warden->processes += warden->counting && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-        if (pid == warden->hold->child && warden->hold->init == 0) {
+        /* A number that comes again, after very many processes, is not the command's any more. */
+        if (pid == warden->hold->child && warden->hold->init == 0 && !warden->command_ended) {
             over = true;
             command_status = status;
         }
     }
-    warden->childless = pid < 0 && errno == ECHILD;
-    warden->unreaped = pid > 0;
+    warden->children = pid > 0                      ? CHILDREN_UNREAPED
+                       : pid < 0 && errno == ECHILD ? CHILDREN_NONE
+                                                    : CHILDREN_LIVE;
     if (over)
         hold_command_over(warden, command_status);
 }
@@ -224,8 +248,9 @@ static void hold_look_again(struct warden *warden)
 
 static bool hold_is_quiet(const struct warden *warden)
 {
-    return warden->childless && (warden->hold->options.container != WARDEN_CGROUP2 ||
-                                 warden->hold->child == 0 || cgroup_populated() == 0);
+    return warden->children == CHILDREN_NONE &&
+           (warden->hold->options.container != WARDEN_CGROUP2 || warden->hold->child == 0 ||
+            cgroup_populated() == 0);
 }
 
 /* What the command has left behind when it ended by itself is stopped, or kept. Dead children that
@@ -235,10 +260,10 @@ static void hold_settle(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
     struct tree_count left = {0};
-    if (!warden->childless)
+    if (warden->children != CHILDREN_NONE)
         left = tree_count_own(&hold->view, hold->init, SETTLE_LOOK_US);
     hold_tell_ended(warden, hold_number(left));
-    warden->state = KEEPING;
+    hold_enter(warden, KEEPING, 0);
     if (hold_is_quiet(warden) || (hold->options.flags & WARDEN_BACKGROUND) != 0)
         return;
     if (hold_number(left) > 0 || left.error != 0)
@@ -253,7 +278,7 @@ static void hold_read_status(struct warden *warden)
     struct hold *hold = warden->hold;
     int status;
     ssize_t size = read(hold->status_fd, &status, sizeof status);
-    if (size == (ssize_t)sizeof status && status != -1) {
+    if (size == (ssize_t)sizeof status && status != -1 && !warden->command_ended) {
         hold_command_over(warden, status);
     } else if (size <= 0) {
         warden_unwatch(hold->watch, hold->status_fd);
@@ -271,11 +296,11 @@ static void hold_read_control(struct warden *warden)
     if (size != (ssize_t)sizeof message) {
         hold_begin_kill(warden); /* belay is gone */
     } else if (message.type == WARDEN_STOP) {
-        hold_begin_stop(warden, message.a, (uint64_t)message.b);
+        hold_begin_stop(warden, message.stop.signal, (uint64_t)message.stop.grace_ms);
     } else if (message.type == WARDEN_SIGNAL && !warden->command_ended) {
         pid_t command = hold_command_pid(warden->hold);
         if (command > 0)
-            kill(command, message.a);
+            kill(command, message.signal.number);
     }
 }
 
@@ -307,7 +332,7 @@ static void hold_count_survivors(struct warden *warden)
         warden->doubt_errno = first.error != 0 ? first.error : second.error;
     } else if (first.living != second.living || first.digest != second.digest) {
         warden->doubt = WARDEN_DOUBT_MOVING;
-    } else if (populated < 0 || (populated > 0 && warden->childless)) {
+    } else if (populated < 0 || (populated > 0 && warden->children == CHILDREN_NONE)) {
         warden->doubt = WARDEN_DOUBT_CGROUP;
         warden->doubt_errno = populated < 0 ? -populated : EBUSY;
     } else if (first.living == 0) {
@@ -321,7 +346,7 @@ static void hold_count_survivors(struct warden *warden)
 static int hold_wait_ms(const struct warden *warden)
 {
     uint64_t now = hold_now_ms(), next = warden->until_ms;
-    if (warden->unreaped)
+    if (warden->children == CHILDREN_UNREAPED)
         return 0;
     switch (warden->state) {
     case SETTLING:
@@ -379,13 +404,15 @@ static void hold_tick(struct warden *warden)
     }
     if (warden->state == KILLING && now >= warden->until_ms) {
         hold_count_survivors(warden);
-        warden->state = QUIET;
+        hold_enter(warden, QUIET, 0);
     }
 }
 
 static void hold_tell_quiet(struct warden *warden)
 {
     struct hold *hold = warden->hold;
+    assert(warden->state == QUIET);
+    assert((warden->survivors == WARDEN_UNKNOWN) == (warden->doubt != WARDEN_DOUBT_NONE));
     if (warden->rounds > 0 && (warden->processes > 0 || !warden->command_ended))
         warden->strongest = SIGKILL;
     hold->record.state = RECORD_ENDED;
@@ -396,12 +423,12 @@ static void hold_tell_quiet(struct warden *warden)
     hold->record.doubt_errno = warden->doubt_errno;
     record_write(WARDEN_RECORDS, hold->options.record, &hold->record);
     hold_say(&(struct warden_message){.type = WARDEN_QUIET,
-                                      .a = (int32_t)warden->processes,
-                                      .b = warden->survivors,
-                                      .c = warden->strongest,
-                                      .d = warden->by_limit,
-                                      .e = (int32_t)warden->doubt,
-                                      .f = warden->doubt_errno});
+                                      .quiet = {.processes = (int32_t)warden->processes,
+                                                .survivors = warden->survivors,
+                                                .strongest = warden->strongest,
+                                                .by_limit = warden->by_limit,
+                                                .doubt = (int32_t)warden->doubt,
+                                                .doubt_errno = warden->doubt_errno}});
 }
 
 void hold_run(struct hold *hold, bool failed)
@@ -421,6 +448,8 @@ void hold_run(struct hold *hold, bool failed)
         hold_read_status(&warden);
     if (warden.state == SETTLING)
         hold_settle(&warden);
+    if (warden.state != QUIET)
+        hold_enter(&warden, QUIET, 0);
     if (hold->options.container == WARDEN_CGROUP2)
         cgroup_close();
     hold_tell_quiet(&warden);

@@ -277,12 +277,13 @@ static int warden_main(char **arguments, const struct owner *owner)
         code = warden_start(&hold, &start, &stage);
     close(failure_ends[1]);
     if (code != 0) {
-        failure = (struct warden_message){.type = WARDEN_FAILED, .a = code, .b = (int32_t)stage};
+        failure = (struct warden_message){.type = WARDEN_FAILED,
+                                          .failed = {.code = code, .stage = (int32_t)stage}};
     } else {
         warden_leave_streams();
         if (warden_await_start(&hold, failure_ends[0], &failure))
-            hold_say(
-                &(struct warden_message){.type = WARDEN_STARTED, .a = hold_command_pid(&hold)});
+            hold_say(&(struct warden_message){.type = WARDEN_STARTED,
+                                              .started.pid = hold_command_pid(&hold)});
     }
     close(failure_ends[0]);
     if (failure.type == WARDEN_FAILED)

@@ -15,7 +15,8 @@
 
 _Noreturn void start_failed(const struct start *start, int code, enum warden_stage stage)
 {
-    struct warden_message message = {.type = WARDEN_FAILED, .a = code, .b = (int32_t)stage};
+    struct warden_message message = {.type = WARDEN_FAILED,
+                                     .failed = {.code = code, .stage = (int32_t)stage}};
     if (write(start->failure_fd, &message, sizeof message) < 0)
         _exit(126);
     _exit(127);

@@ -1,0 +1,53 @@
+/* How a warden is, seen from outside. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "parts.h"
+
+/* That it is stopped the kernel tells its parent, also one that has no descriptor left to read
+ * /proc, since the tool has lowered that limit (prlimit). */
+bool proc_look_stuck(const struct proc_started *started)
+{
+    char state;
+    siginfo_t info = {0};
+    if (waitid(P_PIDFD, (id_t)started->pidfd, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0)
+        return true;
+    return tree_life_of(proc_view(), started->pid, &state) == TREE_ALIVE &&
+           (state == 'T' || state == 't');
+}
+
+/* How often it has had a processor, the third number of the file; 0: not known. */
+static uint64_t look_turns(const struct proc_started *started)
+{
+    char path[32], data[96] = "", *at = data;
+    uint64_t turns = 0;
+    snprintf(path, sizeof path, "%d/schedstat", (int)started->pid);
+    bl_file_read(proc_view()->proc, path, data, sizeof data - 1);
+    for (int i = 0; i < 3; i++)
+        turns = strtoull(at, &at, 10);
+    return turns;
+}
+
+bool proc_look_frozen(const struct proc_started *started, uint64_t *turns)
+{
+    char state;
+    uint64_t before = *turns;
+    *turns = look_turns(started);
+    return before != 0 && *turns == before &&
+           tree_life_of(proc_view(), started->pid, &state) == TREE_ALIVE &&
+           (state == 'S' || state == 'D');
+}
+
+bool proc_look_tree(const struct proc_started *started)
+{
+    struct tree tree = {0};
+    bool holds = false;
+    tree_add_children(proc_view(), &tree, started->pid);
+    for (size_t i = 0; i < tree.count; i++)
+        holds = holds || tree_life_of(proc_view(), tree.pids[i], NULL) != TREE_DEAD;
+    tree_done(&tree);
+    return holds;
+}
