@@ -46,6 +46,7 @@ enum bl_member_type {
     BL_TYPE_POINTER,
     BL_TYPE_LIST,
     BL_TYPE_ARRAY,
+    BL_TYPE_INCLUDE,
 };
 
 /* What a text must look like beyond its size. */
@@ -66,6 +67,7 @@ struct bl_member {
     bool nullable;
     bool cut;         /* word: a longer text is cut at a character; else it is refused */
     bool secret;      /* read, never written */
+    bool object;      /* JSON, raw JSON: an object, not any value; the same where `record` is set */
     uint8_t decimals; /* number: how many are written; 0: as many as it has */
     /* The first version that has the member; it may be missing in documents of earlier ones. */
     uint16_t since;
@@ -178,6 +180,13 @@ struct bl_record {
 #define BL_MEMBER_ARRAY(key, field, counter, what, ...)                                            \
     BL_MEMBER_OF(BL_TYPE_ARRAY, key, field, 0 * sizeof(*BL_RECORD_AT(field)), .element = (what),   \
                  BL_COUNTED(counter), __VA_ARGS__)
+/* Members of another table, in the same object: of the same struct, or of one that is embedded. */
+#define BL_MEMBER_INCLUDE(table)                                                                   \
+    {                                                                                              \
+        .type = BL_TYPE_INCLUDE, .record = (table)                                                 \
+    }
+#define BL_MEMBER_EMBED(field, table)                                                              \
+    BL_MEMBER_OF(BL_TYPE_INCLUDE, NULL, field, 0, .record = (table))
 #define BL_MEMBER_END                                                                              \
     {                                                                                              \
         .type = BL_TYPE_END                                                                        \

@@ -166,6 +166,32 @@ static bool pet_rule(const void *object, struct bl_record_fault *fault)
 static const struct bl_record pet_record =
     BL_RECORD("pet", struct pet, pet_members, .kinds = pets, .rule = pet_rule);
 
+/* Made of its own table and two others: one of the same struct, one of a struct in it. */
+struct tower {
+    uint32_t bells;
+    struct size size;
+    const struct bl_json *notes;
+    struct bl_text sound;
+};
+
+#define BL_RECORD_STRUCT struct tower
+static const struct bl_member tower_notes_members[] = {
+    BL_MEMBER_JSON("notes", notes, .nullable = true, .object = true),
+    BL_MEMBER_RAW("sound", sound, .nullable = true, .record = &size_record),
+    BL_MEMBER_END,
+};
+static const struct bl_record tower_notes_record =
+    BL_RECORD("notes", struct tower, tower_notes_members);
+static const struct bl_member tower_members[] = {
+    BL_MEMBER_EMBED(size, &size_record),
+    BL_MEMBER_INTEGER("bells", bells),
+    BL_MEMBER_INCLUDE(&tower_notes_record),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record tower_record =
+    BL_RECORD("tower", struct tower, tower_members, .closed = true);
+
 static const char full[] =
     "{\"name\":\"villa\",\"street\":\"High St\",\"code\":\"AB12\",\"motto\":\"home\",\"sold\":true,"
     "\"dirty\":false,\"floors\":-2,\"bricks\":18446744073709551615,\"price\":12.5,"
@@ -210,6 +236,7 @@ static void assert_refused(const struct bl_record *record, const char *text, con
     union {
         struct house house;
         struct pet pet;
+        struct tower tower;
     } into;
     char message[400] = "";
 
@@ -407,6 +434,36 @@ static void a_longer_word_is_cut_where_the_table_says_so(void **state BL_UNUSED)
                                     &house, NULL),
                      0);
     assert_string_equal(house.motto, "abcd");
+    bl_arena_done(&arena);
+}
+
+static void tables_that_are_included_stand_in_the_same_object(void **state BL_UNUSED)
+{
+    static const char text[] = "{\"width\":2.5,\"steps\":9,\"bells\":3,\"notes\":{\"a\":1},"
+                               "\"sound\":{\"width\":1}}";
+    struct bl_arena arena = {0};
+    struct tower tower;
+
+    assert_int_equal(bl_record_read(&arena, &tower_record, parse(&arena, text), &tower, NULL), 0);
+    assert_true(tower.size.width == 2.5 && tower.size.steps == 9 && tower.bells == 3);
+    assert_string_equal(written(&arena, &tower_record, &tower).data, text);
+    const char *backwards = "{\"sound\":null,\"notes\":null,\"bells\":1,\"width\":4}";
+    assert_int_equal(bl_record_read(&arena, &tower_record, parse(&arena, backwards), &tower, NULL),
+                     0);
+    assert_true(tower.size.width == 4 && tower.size.steps == 0 && tower.bells == 1);
+    assert_null(tower.notes);
+    bl_record_take(&arena, &tower_record, NULL, &tower);
+    assert_true(tower.size.width == 0 && tower.bells == 0 && tower.notes == NULL);
+    assert_refused(&tower_record, "{\"bells\":1,\"notes\":null,\"sound\":null}",
+                   "width: missing; expected a number from 0 to 100");
+    assert_refused(&tower_record, "{\"width\":1,\"bells\":1,\"sound\":null}",
+                   "notes: missing; expected an object or null");
+    assert_refused(&tower_record, "{\"width\":1,\"bells\":1,\"notes\":[],\"sound\":null}",
+                   "notes: expected an object or null, found an empty array");
+    assert_refused(&tower_record, "{\"width\":1,\"bells\":1,\"notes\":null,\"sound\":7}",
+                   "sound: expected an object or null, found 7");
+    assert_refused(&tower_record, "{\"stpes\":1}",
+                   "unknown member \"stpes\" in tower; did you mean \"steps\"?");
     bl_arena_done(&arena);
 }
 
@@ -633,6 +690,7 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(a_fault_says_where_and_what_was_expected),
       cmocka_unit_test(a_fault_names_the_value_in_the_document),
       cmocka_unit_test(a_longer_word_is_cut_where_the_table_says_so),
+      cmocka_unit_test(tables_that_are_included_stand_in_the_same_object),
       cmocka_unit_test(a_member_of_a_later_version_may_be_missing),
       cmocka_unit_test(a_kind_has_its_own_members_and_no_other),
       cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),

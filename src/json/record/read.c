@@ -17,11 +17,20 @@ struct reading {
     bool lenient;                  /* what does not fit is absent */
 };
 
+/* One of the tables that a record is made of. */
+struct found_table {
+    const struct bl_member *members;
+    size_t base;  /* of their struct, in the record's */
+    size_t first; /* number of its first member among those of all tables */
+};
+
 /* What was found of an object's members. */
 struct found {
-    const struct bl_member *first; /* the record's own */
-    const struct bl_member *more;  /* the kind's; NULL: none */
-    const struct bl_member *next;  /* to be tried first */
+    struct found_table tables[RECORD_TABLES_MAX]; /* its own, the kind's, and what these include */
+    size_t table_count;
+    size_t member_count;
+    size_t table;                 /* where the last one was found */
+    const struct bl_member *next; /* to be tried first */
     uint64_t seen[RECORD_MEMBERS_MAX / 64];
 };
 
@@ -274,6 +283,18 @@ static bool record_read_pointer(struct reading *reading, const struct bl_member 
     return record_read_record(reading, member->record, value, object);
 }
 
+static bool record_read_json(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value, void *slot)
+{
+    if (record_is_object(member) && !bl_json_is(value, BL_JSON_OBJECT))
+        return record_fail_value(reading, member, value);
+    if (slot != NULL && member->type == BL_TYPE_RAW)
+        *(struct bl_text *)slot = bl_json_value_text(reading->arena, value);
+    else if (slot != NULL)
+        *(const struct bl_json **)slot = value;
+    return true;
+}
+
 /* `object` is what the member is in; NULL: only checked. */
 static bool record_read_value(struct reading *reading, const struct bl_member *member,
                               const struct bl_json *value, void *object)
@@ -294,13 +315,8 @@ static bool record_read_value(struct reading *reading, const struct bl_member *m
     case BL_TYPE_LIST: return record_read_list(reading, member, value, slot);
     case BL_TYPE_ARRAY: return record_read_array(reading, member, value, object);
     case BL_TYPE_JSON:
-        if (slot != NULL)
-            *(const struct bl_json **)slot = value;
-        return true;
-    case BL_TYPE_RAW:
-        if (slot != NULL)
-            *(struct bl_text *)slot = bl_json_value_text(reading->arena, value);
-        return true;
+    case BL_TYPE_RAW: return record_read_json(reading, member, value, slot);
+    case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
     return false;
@@ -336,44 +352,78 @@ static void record_set_absent(const struct bl_member *member, void *object)
 
 static void record_set_all_absent(const struct bl_member *member, void *object)
 {
-    for (; member->type != BL_TYPE_END; member++)
-        record_set_absent(member, object);
+    for (; member->type != BL_TYPE_END; member++) {
+        if (member->type == BL_TYPE_INCLUDE)
+            record_set_all_absent(member->record->members, record_slot(object, member));
+        else
+            record_set_absent(member, object);
+    }
 }
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
+static void record_add_table(struct found *found, const struct bl_member *members, size_t base)
+{
+    const struct bl_member *member = members;
+
+    assert(found->table_count < RECORD_TABLES_MAX);
+    found->tables[found->table_count++] = (struct found_table){members, base, found->member_count};
+    while (member->type != BL_TYPE_END)
+        member++;
+    found->member_count += (size_t)(member - members);
+    assert(found->member_count <= RECORD_MEMBERS_MAX);
+    for (member = members; member->type != BL_TYPE_END; member++) {
+        if (member->type == BL_TYPE_INCLUDE)
+            record_add_table(found, member->record->members, base + member->offset);
+    }
+}
+
+static bool record_is_named(const struct bl_member *member, struct bl_text name)
+{
+    return member->name != NULL && bl_text_equal(bl_text_from(member->name), name);
+}
+
 static const struct bl_member *record_find_in(const struct bl_member *member, struct bl_text name)
 {
-    while (member->type != BL_TYPE_END && !bl_text_equal(bl_text_from(member->name), name))
+    while (member->type != BL_TYPE_END && !record_is_named(member, name))
         member++;
     return member->type != BL_TYPE_END ? member : NULL;
 }
 
+/* Its table is then found->table. NULL: there is none of that name. */
 static const struct bl_member *record_find_member(struct found *found, struct bl_text name)
 {
     const struct bl_member *member = found->next;
 
-    if (member->type == BL_TYPE_END || !bl_text_equal(bl_text_from(member->name), name)) {
-        member = record_find_in(found->first, name);
-        if (member == NULL && found->more != NULL)
-            member = record_find_in(found->more, name);
+    if (!record_is_named(member, name)) {
+        member = NULL;
+        for (size_t i = 0; i < found->table_count && member == NULL; i++) {
+            member = record_find_in(found->tables[i].members, name);
+            found->table = i;
+        }
     }
-    if (member != NULL)
-        found->next = member + 1;
+    if (member == NULL)
+        return NULL;
+    size_t index =
+        found->tables[found->table].first + (size_t)(member - found->tables[found->table].members);
+    found->seen[index / 64] |= (uint64_t)1 << index % 64;
+    found->next = member + 1;
     return member;
 }
 
 static bool record_fail_unknown(struct reading *reading, const struct bl_record *record,
                                 const struct found *found, const struct bl_json *key)
 {
-    const struct bl_member *const tables[] = {found->first, found->more};
     struct bl_suggestion suggestion;
     struct bl_buffer message;
 
     bl_suggestion_init(&suggestion, key->string);
-    for (size_t i = 0; i < BL_COUNT(tables) && tables[i] != NULL; i++) {
-        for (const struct bl_member *member = tables[i]; member->type != BL_TYPE_END; member++)
-            bl_suggestion_offer(&suggestion, member->name);
+    for (size_t i = 0; i < found->table_count; i++) {
+        const struct bl_member *member = found->tables[i].members;
+        for (; member->type != BL_TYPE_END; member++) {
+            if (member->name != NULL)
+                bl_suggestion_offer(&suggestion, member->name);
+        }
     }
     bl_buffer_init(&message, 4096);
     bl_buffer_printf(&message, "unknown member ");
@@ -424,13 +474,15 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
     return true;
 }
 
-static bool record_is_complete(struct reading *reading, const struct bl_member *member,
-                               const uint64_t *seen, size_t index, const struct bl_json *value)
+static bool record_is_complete(struct reading *reading, const struct found *found,
+                               const struct found_table *table, const struct bl_json *value)
 {
+    const struct bl_member *member = table->members;
     struct bl_buffer message;
 
-    for (; member->type != BL_TYPE_END && !reading->lenient; member++, index++) {
-        if ((seen[index / 64] >> index % 64 & 1) != 0 || member->optional || member->since > 0)
+    for (size_t i = table->first; member->type != BL_TYPE_END; member++, i++) {
+        if ((found->seen[i / 64] >> i % 64 & 1) != 0 || member->optional || member->since > 0 ||
+            member->type == BL_TYPE_INCLUDE)
             continue;
         bl_buffer_init(&message, 4096);
         bl_buffer_printf(&message, "missing; expected ");
@@ -461,33 +513,24 @@ static bool record_read_kind(struct reading *reading, const struct bl_record *re
     return true;
 }
 
-static size_t record_count_members(const struct bl_member *members)
-{
-    size_t count = 0;
-    while (members[count].type != BL_TYPE_END)
-        count++;
-    return count;
-}
-
 static bool record_read_record(struct reading *reading, const struct bl_record *record,
                                const struct bl_json *value, void *into)
 {
+    struct found found = {.table_count = 0, .next = record->members};
     const struct bl_record *kind;
 
     if (!bl_json_is(value, BL_JSON_OBJECT))
         return record_fail_object(reading, value);
     if (!record_read_kind(reading, record, value, &kind))
         return false;
-    struct found found = {.first = record->members,
-                          .more = kind != NULL ? kind->members : NULL,
-                          .next = record->members};
-    size_t own = record_count_members(found.first);
-    assert(own + (kind != NULL ? record_count_members(kind->members) : 0) <= RECORD_MEMBERS_MAX);
+    record_add_table(&found, record->members, 0);
+    if (kind != NULL)
+        record_add_table(&found, kind->members, 0);
     if (into != NULL) {
         memset(into, 0, record->size);
-        record_set_all_absent(found.first, into);
+        record_set_all_absent(record->members, into);
         if (kind != NULL)
-            record_set_all_absent(found.more, into);
+            record_set_all_absent(kind->members, into);
     }
     BL_JSON_MEMBERS (key, value) {
         const struct bl_member *member = record_find_member(&found, bl_json_text(key));
@@ -500,16 +543,14 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
             return record_fail_unknown(reading, record, &found, key);
         if (member == NULL)
             continue;
-        bool is_own = member >= found.first && member < found.first + own;
-        size_t index =
-            is_own ? (size_t)(member - found.first) : own + (size_t)(member - found.more);
-        found.seen[index / 64] |= (uint64_t)1 << index % 64;
-        if (!record_read_member(reading, member, key + 1, into))
+        void *object = into != NULL ? (char *)into + found.tables[found.table].base : NULL;
+        if (!record_read_member(reading, member, key + 1, object))
             return false;
     }
-    if (!record_is_complete(reading, found.first, found.seen, 0, value) ||
-        (kind != NULL && !record_is_complete(reading, found.more, found.seen, own, value)))
-        return false;
+    for (size_t i = 0; i < found.table_count && !reading->lenient; i++) {
+        if (!record_is_complete(reading, &found, &found.tables[i], value))
+            return false;
+    }
     return record->rule == NULL || into == NULL || record->rule(into, reading->fault);
 }
 

@@ -97,7 +97,10 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
         break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:
-    case BL_TYPE_END: bl_buffer_printf(out, "a value"); break;
+        bl_buffer_printf(out, "%s", record_is_object(member) ? "an object" : "a value");
+        break;
+    case BL_TYPE_INCLUDE:
+    case BL_TYPE_END: break;
     }
     if (member->nullable)
         bl_buffer_printf(out, " or null");

@@ -6,7 +6,8 @@
 
 #include "json/parts.h"
 
-#define RECORD_MEMBERS_MAX 128u /* of one record, those of its kind included */
+#define RECORD_MEMBERS_MAX 128u /* of one record, over all of its tables */
+#define RECORD_TABLES_MAX  8u   /* its own, its kind's, and those that they include */
 
 static inline const void *record_at(const void *object, const struct bl_member *member)
 {
@@ -16,6 +17,12 @@ static inline const void *record_at(const void *object, const struct bl_member *
 static inline void *record_slot(void *object, const struct bl_member *member)
 {
     return (char *)object + member->offset;
+}
+
+/* JSON or raw JSON that must be an object. */
+static inline bool record_is_object(const struct bl_member *member)
+{
+    return member->object || member->record != NULL;
 }
 
 /* The enum that it is, as an index into its names. */

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #define DEFINITIONS_MAX 64u
+#define TIME_PATTERN    "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$"
 
 /* Records below the one that is described, each once. */
 struct definitions {
@@ -19,7 +20,9 @@ static void record_collect_members(struct definitions *definitions, const struct
     for (; member->type != BL_TYPE_END; member++) {
         const struct bl_record *below =
             member->element != NULL ? member->element->record : member->record;
-        if (below != NULL && !member->secret)
+        if (member->type == BL_TYPE_INCLUDE)
+            record_collect_members(definitions, below->members);
+        else if (below != NULL && !member->secret)
             record_collect(definitions, below);
     }
 }
@@ -154,7 +157,7 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
     case BL_TYPE_ENUM: record_describe_names(writer, member); break;
     case BL_TYPE_TIME:
         record_describe_type(writer, "string", member->nullable);
-        bl_json_put_string(writer, "format", "date-time");
+        bl_json_put_string(writer, "pattern", TIME_PATTERN);
         break;
     case BL_TYPE_OBJECT:
     case BL_TYPE_POINTER: record_describe_object(writer, member); break;
@@ -164,7 +167,10 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
     case BL_TYPE_RAW:
         if (member->record != NULL)
             record_describe_object(writer, member);
+        else if (member->object)
+            record_describe_type(writer, "object", member->nullable);
         break;
+    case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
     if (member->about != NULL)
@@ -176,7 +182,9 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
 static void record_describe_required(struct bl_json_writer *writer, const struct bl_member *member)
 {
     for (; member->type != BL_TYPE_END; member++) {
-        if (!member->optional && !member->secret)
+        if (member->type == BL_TYPE_INCLUDE)
+            record_describe_required(writer, member->record->members);
+        else if (!member->optional && !member->secret)
             bl_json_write_string(writer, member->name);
     }
 }
@@ -185,7 +193,9 @@ static void record_describe_properties(struct bl_json_writer *writer,
                                        const struct bl_member *member)
 {
     for (; member->type != BL_TYPE_END; member++) {
-        if (member->secret)
+        if (member->type == BL_TYPE_INCLUDE)
+            record_describe_properties(writer, member->record->members);
+        if (member->secret || member->type == BL_TYPE_INCLUDE)
             continue;
         bl_json_write_key(writer, bl_text_from(member->name));
         bl_json_write_object(writer);

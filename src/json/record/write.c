@@ -34,6 +34,7 @@ static bool record_has_value(const struct bl_member *member, const void *object)
     case BL_TYPE_LIST: return !record_list_empty(slot);
     case BL_TYPE_ARRAY: return record_array_count(member, object) > 0;
     case BL_TYPE_OBJECT:
+    case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
     return true;
@@ -112,6 +113,7 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
         break;
     case BL_TYPE_LIST: record_write_list(writer, member, slot); break;
     case BL_TYPE_ARRAY: record_write_array(writer, member, object); break;
+    case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
 }
@@ -121,6 +123,10 @@ static void record_write_member(struct bl_json_writer *writer, const struct bl_m
 {
     if (member->secret)
         return;
+    if (member->type == BL_TYPE_INCLUDE) {
+        bl_record_write_members(writer, member->record, record_at(from, member));
+        return;
+    }
     bool absent = (member->optional || member->nullable) && !record_has_value(member, from);
     if (absent && !member->nullable)
         return;
