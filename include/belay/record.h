@@ -47,6 +47,7 @@ enum bl_member_type {
     BL_TYPE_LIST,
     BL_TYPE_ARRAY,
     BL_TYPE_INCLUDE,
+    BL_TYPE_CONSTANT,
 };
 
 /* What a text must look like beyond its size. */
@@ -71,14 +72,14 @@ struct bl_member {
     uint8_t decimals; /* number: how many are written; 0: as many as it has */
     /* The first version that has the member; it may be missing in documents of earlier ones. */
     uint16_t since;
-    int64_t none;   /* integer, number, boolean: the absent value */
+    int64_t none;   /* integer, number, boolean: the absent value; of a constant: its value */
     int64_t least;  /* of an integer or a number; bytes of a text, elements of a list */
     uint64_t most;  /* the same; 0: no limit but the type's */
     uint32_t known; /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
     bool unless;    /* that bool says that there is none */
     uint32_t count; /* array: BL_COUNTED, the size_t that counts its elements */
     uint32_t link;  /* list: offset of the link in an element */
-    const struct bl_names *names;
+    const struct bl_names *names; /* of an enum; a text must be one of these, too */
     const struct bl_form *form;
     const struct bl_record *record;  /* of an object, a pointer or the elements */
     const struct bl_member *element; /* array: what an element is, at offset 0 */
@@ -153,10 +154,16 @@ struct bl_record {
                  __VA_ARGS__)
 #define BL_MEMBER_NUMBER(key, field, ...)                                                          \
     BL_MEMBER_OF(BL_TYPE_NUMBER, key, field, BL_RECORD_IS(field, double), __VA_ARGS__)
+/* Or a bool that has two names. */
 #define BL_MEMBER_ENUM(key, field, table, ...)                                                     \
     BL_MEMBER_OF(BL_TYPE_ENUM, key, field,                                                         \
-                 0 * sizeof(_Generic(BL_RECORD_AT(field), unsigned : 0, int : 0)),                 \
+                 0 * sizeof(_Generic(BL_RECORD_AT(field), unsigned : 0, int : 0, bool : 0)),       \
                  .names = (table), __VA_ARGS__)
+/* A boolean that always has this value, and no place in the struct. */
+#define BL_MEMBER_CONSTANT(key, value, ...)                                                        \
+    {                                                                                              \
+        .name = (key), .type = BL_TYPE_CONSTANT, .none = (value), __VA_ARGS__                      \
+    }
 /* int64_t, nanoseconds since 1970; "2026-11-15T18:50:07.123Z" in JSON. */
 #define BL_MEMBER_TIME(key, field, ...)                                                            \
     BL_MEMBER_OF(BL_TYPE_TIME, key, field, BL_RECORD_IS(field, int64_t), __VA_ARGS__)

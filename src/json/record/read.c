@@ -134,7 +134,8 @@ static bool record_read_text(struct reading *reading, const struct bl_member *me
 
     if (!bl_json_is(value, BL_JSON_STRING) || (int64_t)text.size < member->least ||
         (most > 0 && text.size > most) ||
-        (member->form != NULL && member->form->fits != NULL && !member->form->fits(text)))
+        (member->form != NULL && member->form->fits != NULL && !member->form->fits(text)) ||
+        (member->names != NULL && !bl_names_find(member->names, text, &(size_t){0})))
         return record_fail_value(reading, member, value);
     /* A C string ends at its first NUL: half of a text is not what was sent. */
     if (member->type != BL_TYPE_TEXT && memchr(text.data, '\0', text.size) != NULL)
@@ -192,7 +193,9 @@ static bool record_read_enum(struct reading *reading, const struct bl_member *me
     if (!bl_json_is(value, BL_JSON_STRING) ||
         !bl_names_find(member->names, bl_json_text(value), &index))
         return record_fail_value(reading, member, value);
-    if (slot != NULL)
+    if (slot != NULL && member->size == sizeof(bool))
+        *(bool *)slot = index != 0;
+    else if (slot != NULL)
         *(unsigned *)slot = (unsigned)index;
     return true;
 }
@@ -316,6 +319,9 @@ static bool record_read_value(struct reading *reading, const struct bl_member *m
     case BL_TYPE_ARRAY: return record_read_array(reading, member, value, object);
     case BL_TYPE_JSON:
     case BL_TYPE_RAW: return record_read_json(reading, member, value, slot);
+    case BL_TYPE_CONSTANT:
+        return (bl_json_is(value, BL_JSON_BOOLEAN) && value->boolean == (member->none != 0)) ||
+               record_fail_value(reading, member, value);
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }

@@ -5,9 +5,11 @@
 const struct bl_member bl_element_text = {.type = BL_TYPE_TEXT, .size = sizeof(struct bl_text)};
 const struct bl_member bl_element_string = {.type = BL_TYPE_STRING, .size = sizeof(char *)};
 
-size_t record_enum(const void *slot)
+size_t record_enum(const struct bl_member *member, const void *slot)
 {
     unsigned value;
+    if (member->size == sizeof(bool))
+        return *(const bool *)slot;
     memcpy(&value, slot, sizeof value);
     return value;
 }
@@ -74,15 +76,22 @@ static void expect_names(struct bl_buffer *out, const struct bl_names *names)
     }
 }
 
+static void expect_text(struct bl_buffer *out, const struct bl_member *member)
+{
+    if (member->names != NULL) {
+        expect_names(out, member->names);
+        return;
+    }
+    bl_buffer_printf(out, "%s", member->form != NULL ? member->form->expected : "a string");
+    expect_count(out, member, "bytes");
+}
+
 void record_expected(struct bl_buffer *out, const struct bl_member *member)
 {
     switch (member->type) {
     case BL_TYPE_TEXT:
     case BL_TYPE_STRING:
-    case BL_TYPE_WORD:
-        bl_buffer_printf(out, "%s", member->form != NULL ? member->form->expected : "a string");
-        expect_count(out, member, "bytes");
-        break;
+    case BL_TYPE_WORD: expect_text(out, member); break;
     case BL_TYPE_BOOLEAN: bl_buffer_printf(out, "true or false"); break;
     case BL_TYPE_INTEGER:
     case BL_TYPE_NUMBER: expect_number(out, member); break;
@@ -99,6 +108,7 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
     case BL_TYPE_RAW:
         bl_buffer_printf(out, "%s", record_is_object(member) ? "an object" : "a value");
         break;
+    case BL_TYPE_CONSTANT: bl_buffer_printf(out, "%s", member->none != 0 ? "true" : "false"); break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }

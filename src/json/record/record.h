@@ -26,7 +26,7 @@ static inline bool record_is_object(const struct bl_member *member)
 }
 
 /* The enum that it is, as an index into its names. */
-size_t record_enum(const void *slot);
+size_t record_enum(const struct bl_member *member, const void *slot);
 /* An integer of any width, as its 64 bits. */
 uint64_t record_integer(const struct bl_member *member, const void *slot);
 /* A boolean, or an int that may be -1: not known. */

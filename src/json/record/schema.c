@@ -139,6 +139,10 @@ static void record_describe_elements(struct bl_json_writer *writer, const struct
 
 static void record_describe_text(struct bl_json_writer *writer, const struct bl_member *member)
 {
+    if (member->names != NULL) {
+        record_describe_names(writer, member);
+        return;
+    }
     record_describe_type(writer, "string", member->nullable);
     record_describe_limits(writer, member, "minLength", "maxLength");
     if (member->form != NULL && member->form->pattern != NULL)
@@ -170,6 +174,7 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
         else if (member->object)
             record_describe_type(writer, "object", member->nullable);
         break;
+    case BL_TYPE_CONSTANT: bl_json_put_boolean(writer, "const", member->none != 0); break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }

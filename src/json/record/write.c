@@ -27,7 +27,7 @@ static bool record_has_value(const struct bl_member *member, const void *object)
     case BL_TYPE_JSON:
     case BL_TYPE_POINTER: return *(const void *const *)slot != NULL;
     case BL_TYPE_TIME: return *(const int64_t *)slot != 0;
-    case BL_TYPE_ENUM: return bl_names_get(member->names, record_enum(slot)) != NULL;
+    case BL_TYPE_ENUM: return bl_names_get(member->names, record_enum(member, slot)) != NULL;
     case BL_TYPE_NUMBER: return *(const double *)slot != (double)member->none;
     case BL_TYPE_INTEGER: return record_integer(member, slot) != (uint64_t)member->none;
     case BL_TYPE_BOOLEAN: return record_boolean(member, slot) != (int)member->none;
@@ -35,6 +35,7 @@ static bool record_has_value(const struct bl_member *member, const void *object)
     case BL_TYPE_ARRAY: return record_array_count(member, object) > 0;
     case BL_TYPE_OBJECT:
     case BL_TYPE_INCLUDE:
+    case BL_TYPE_CONSTANT:
     case BL_TYPE_END: break;
     }
     return true;
@@ -102,7 +103,7 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
     case BL_TYPE_INTEGER: record_write_integer(writer, member, record_integer(member, slot)); break;
     case BL_TYPE_NUMBER: record_write_number(writer, member, *(const double *)slot); break;
     case BL_TYPE_ENUM:
-        bl_json_write_string(writer, bl_names_get(member->names, record_enum(slot)));
+        bl_json_write_string(writer, bl_names_get(member->names, record_enum(member, slot)));
         break;
     case BL_TYPE_TIME: record_write_time(writer, *(const int64_t *)slot); break;
     case BL_TYPE_JSON: bl_json_write_value(writer, *(const struct bl_json *const *)slot); break;
@@ -113,6 +114,7 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
         break;
     case BL_TYPE_LIST: record_write_list(writer, member, slot); break;
     case BL_TYPE_ARRAY: record_write_array(writer, member, object); break;
+    case BL_TYPE_CONSTANT: bl_json_write_boolean(writer, member->none != 0); break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
@@ -143,7 +145,7 @@ void bl_record_write_members(struct bl_json_writer *writer, const struct bl_reco
     const struct bl_member *member = record->members;
 
     if (record->kinds != NULL) {
-        const struct bl_record *kind = record->kinds[record_enum(record_at(from, member))];
+        const struct bl_record *kind = record->kinds[record_enum(member, record_at(from, member))];
         record_write_member(writer, member++, from);
         if (kind != NULL)
             bl_record_write_members(writer, kind, from);

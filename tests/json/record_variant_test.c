@@ -1,0 +1,139 @@
+/* Records of a wire protocol: closed sets, constants, and what is one of several. */
+#include <belay/record.h>
+
+#include <stdio.h>
+
+#include "suite.h"
+
+static const struct bl_json *parse(struct bl_arena *arena, const char *text)
+{
+    const struct bl_json *value;
+    suite_fail_if(bl_json_read(arena, bl_text_from(text), NULL, &value, NULL) != 0, "not JSON: %s",
+                  text);
+    return value;
+}
+
+static const char *written(struct bl_arena *arena, const struct bl_record *record, const void *from)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_record_write(&writer, record, from);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text.data;
+}
+
+static struct bl_text schema_text(struct bl_arena *arena, const struct bl_record *record)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, 65536);
+    bl_json_writer_init(&writer, &out);
+    bl_record_schema(&writer, record);
+    assert_int_equal(bl_json_writer_done(&writer), 0);
+    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return text;
+}
+
+/* The reader, the check and the schema say the same of a document: that it fits where `fault` is
+ * NULL, and else what is wrong with it. */
+static void assert_reading(const struct bl_record *record, const char *document, const char *fault)
+{
+    struct bl_arena arena = {0};
+    struct bl_json_schema *schema;
+    struct bl_record_fault found = {0};
+    struct bl_error error = {0};
+    struct bl_list problems;
+    char message[400] = "";
+    void *into = bl_alloc(record->size);
+    const struct bl_json *value = parse(&arena, document);
+
+    if (bl_record_read(&arena, record, value, into, &found) != 0)
+        bl_record_fault_text(&found, message, sizeof message);
+    suite_fail_if(strcmp(message, fault != NULL ? fault : "") != 0,
+                  "%s\n  gives    %s\n  expected %s", document, message, fault);
+    assert_int_equal(bl_record_check(record, value, NULL) == 0, fault == NULL);
+    suite_fail_if(
+        bl_json_schema_new(parse(&arena, schema_text(&arena, record).data), &schema, &error) != 0,
+        "%s: %s", schema_text(&arena, record).data, error.message);
+    suite_fail_if((bl_json_schema_check(schema, value, &arena, &problems) == 0) != (fault == NULL),
+                  "the schema says something else of %s", document);
+    bl_json_schema_free(schema);
+    bl_free(into);
+    bl_arena_done(&arena);
+}
+
+/* ---- Closed sets and constants --------------------------------------------------------------- */
+
+static const char *const level_names[] = {"low", "high"};
+static const struct bl_names levels = BL_NAMES(level_names);
+
+struct lamp {
+    bool high;
+    struct bl_text shade;
+    const char *before;
+};
+
+#define BL_RECORD_STRUCT struct lamp
+static const struct bl_member lamp_members[] = {
+    BL_MEMBER_ENUM("level", high, &levels),
+    BL_MEMBER_CONSTANT("electric", true),
+    BL_MEMBER_CONSTANT("open_flame", false),
+    BL_MEMBER_TEXT("shade", shade, .names = &levels),
+    BL_MEMBER_STRING("before", before, .names = &levels, .nullable = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record lamp_record = BL_RECORD("lamp", struct lamp, lamp_members);
+
+#define LAMP(level, electric, shade, before)                                                       \
+    "{\"level\":" level ",\"electric\":" electric ",\"open_flame\":false,\"shade\":" shade         \
+    ",\"before\":" before "}"
+
+static void a_boolean_may_have_names_and_a_text_may_be_one_of_some(void **state BL_UNUSED)
+{
+    static const char *const documents[] = {
+        LAMP("\"low\"", "true", "\"high\"", "null"),
+        LAMP("\"high\"", "true", "\"low\"", "\"high\""),
+    };
+    struct bl_arena arena = {0};
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        struct lamp lamp;
+        memset(&lamp, 0xa5, sizeof lamp);
+        assert_int_equal(
+            bl_record_read(&arena, &lamp_record, parse(&arena, documents[i]), &lamp, NULL), 0);
+        assert_int_equal(lamp.high, i);
+        assert_string_equal(written(&arena, &lamp_record, &lamp), documents[i]);
+        assert_reading(&lamp_record, documents[i], NULL);
+    }
+    assert_reading(&lamp_record, LAMP("\"off\"", "true", "\"high\"", "null"),
+                   "level: expected one of low, high, found \"off\"");
+    assert_reading(&lamp_record, LAMP("true", "true", "\"high\"", "null"),
+                   "level: expected one of low, high, found true");
+    assert_reading(&lamp_record, LAMP("\"low\"", "true", "\"\"", "null"),
+                   "shade: expected one of low, high, found \"\"");
+    assert_reading(&lamp_record, LAMP("\"low\"", "true", "\"low\"", "\"off\""),
+                   "before: expected one of low, high or null, found \"off\"");
+    bl_arena_done(&arena);
+}
+
+static void a_constant_is_always_there_and_never_another(void **state BL_UNUSED)
+{
+    assert_reading(&lamp_record, LAMP("\"low\"", "false", "\"high\"", "null"),
+                   "electric: expected true, found false");
+    assert_reading(&lamp_record, LAMP("\"low\"", "1", "\"high\"", "null"),
+                   "electric: expected true, found 1");
+    assert_reading(&lamp_record,
+                   "{\"level\":\"low\",\"electric\":true,\"shade\":\"low\",\"before\":null}",
+                   "open_flame: missing; expected false");
+}
+
+SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
+      cmocka_unit_test(a_constant_is_always_there_and_never_another));
