@@ -68,6 +68,8 @@ struct bl_member {
     bool nullable;
     bool cut;         /* word: a longer text is cut at a character; else it is refused */
     bool secret;      /* read, never written */
+    bool distinct;    /* list, array: no element is there twice; for short ones */
+    bool embedded;    /* array: its elements are in the struct */
     bool object;      /* JSON, raw JSON: an object, not any value; the same where `record` is set */
     uint8_t decimals; /* number: how many are written; 0: as many as it has */
     /* The first version that has the member; it may be missing in documents of earlier ones. */
@@ -109,6 +111,12 @@ struct bl_record {
 #define BL_RECORD(text, type, table, ...)                                                          \
     {                                                                                              \
         .name = (text), .size = sizeof(type), .members = (table), __VA_ARGS__                      \
+    }
+
+/* Its members are in the struct of the record around it. */
+#define BL_RECORD_GROUP(text, table, ...)                                                          \
+    {                                                                                              \
+        .name = (text), .members = (table), __VA_ARGS__                                            \
     }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -187,6 +195,15 @@ struct bl_record {
 #define BL_MEMBER_ARRAY(key, field, counter, what, ...)                                            \
     BL_MEMBER_OF(BL_TYPE_ARRAY, key, field, 0 * sizeof(*BL_RECORD_AT(field)), .element = (what),   \
                  BL_COUNTED(counter), __VA_ARGS__)
+/* An array in the struct itself; so many elements fit. */
+#define BL_MEMBER_SLOTS(key, field, counter, what, ...)                                            \
+    BL_MEMBER_OF(BL_TYPE_ARRAY, key, field, 0, .element = (what), BL_COUNTED(counter),             \
+                 .embedded = true, .most = BL_COUNT(BL_RECORD_AT(field)), __VA_ARGS__)
+/* An object whose members are in the same struct: its table is a BL_RECORD_GROUP. */
+#define BL_MEMBER_GROUP(key, table, ...)                                                           \
+    {                                                                                              \
+        .name = (key), .type = BL_TYPE_OBJECT, .record = (table), __VA_ARGS__                      \
+    }
 /* Members of another table, in the same object: of the same struct, or of one that is embedded. */
 #define BL_MEMBER_INCLUDE(table)                                                                   \
     {                                                                                              \
@@ -202,6 +219,7 @@ struct bl_record {
 /* Elements of arrays. */
 extern const struct bl_member bl_element_text;   /* struct bl_text */
 extern const struct bl_member bl_element_string; /* const char * */
+extern const struct bl_member bl_element_count;  /* uint64_t */
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 

@@ -135,5 +135,71 @@ static void a_constant_is_always_there_and_never_another(void **state BL_UNUSED)
                    "open_flame: missing; expected false");
 }
 
+/* ---- Within the struct ----------------------------------------------------------------------- */
+
+struct shelf {
+    uint64_t width, height;
+    uint64_t marks[2];
+    size_t mark_count;
+    const struct bl_text *labels;
+    size_t label_count;
+};
+
+#define BL_RECORD_STRUCT struct shelf
+static const struct bl_member shelf_size_members[] = {
+    BL_MEMBER_INTEGER("width", width, .optional = true, .least = 1),
+    BL_MEMBER_INTEGER("height", height, .optional = true, .least = 1),
+    BL_MEMBER_END,
+};
+static const struct bl_record shelf_size_record = BL_RECORD_GROUP("shelf-size", shelf_size_members);
+static const struct bl_member shelf_members[] = {
+    BL_MEMBER_ARRAY("labels", labels, label_count, &bl_element_text, .distinct = true, .most = 3),
+    BL_MEMBER_GROUP("size", &shelf_size_record),
+    BL_MEMBER_SLOTS("marks", marks, mark_count, &bl_element_count, .distinct = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record shelf_record = BL_RECORD("shelf", struct shelf, shelf_members);
+
+#define SHELF(labels, size, marks) "{\"labels\":" labels ",\"size\":" size ",\"marks\":" marks "}"
+
+static void an_array_and_an_object_may_be_in_the_struct_itself(void **state BL_UNUSED)
+{
+    static const char *const documents[] = {
+        SHELF("[]", "{}", "[]"),
+        SHELF("[\"a\",\"b\"]", "{\"height\":7}", "[18446744073709551615]"),
+        SHELF("[\"\"]", "{\"width\":1,\"height\":2}", "[0,5]"),
+    };
+    struct bl_arena arena = {0};
+    struct shelf shelf;
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        memset(&shelf, 0xa5, sizeof shelf);
+        assert_int_equal(
+            bl_record_read(&arena, &shelf_record, parse(&arena, documents[i]), &shelf, NULL), 0);
+        assert_int_equal(shelf.mark_count, i);
+        assert_string_equal(written(&arena, &shelf_record, &shelf), documents[i]);
+        assert_reading(&shelf_record, documents[i], NULL);
+    }
+    assert_int_equal(shelf.width, 1);
+    assert_int_equal(shelf.marks[1], 5);
+    assert_reading(&shelf_record, SHELF("[]", "{}", "[1,2,3]"),
+                   "marks: expected a list of at most 2 elements, found an array of 3");
+    assert_reading(&shelf_record, SHELF("[]", "{\"height\":0}", "[]"),
+                   "size.height: expected a whole number of at least 1, found 0");
+    assert_reading(&shelf_record, SHELF("[]", "7", "[]"), "size: expected an object, found 7");
+    bl_arena_done(&arena);
+}
+
+static void a_distinct_list_has_no_element_twice(void **state BL_UNUSED)
+{
+    assert_reading(&shelf_record, SHELF("[\"a\",\"b\",\"a\"]", "{}", "[]"),
+                   "labels[2]: there is another \"a\"");
+    assert_reading(&shelf_record, SHELF("[]", "{}", "[1,1.0]"), "marks[1]: there is another 1.0");
+    assert_reading(&shelf_record, SHELF("[\"a\",\"A\"]", "{}", "[1,2]"), NULL);
+}
+
 SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
-      cmocka_unit_test(a_constant_is_always_there_and_never_another));
+      cmocka_unit_test(a_constant_is_always_there_and_never_another),
+      cmocka_unit_test(an_array_and_an_object_may_be_in_the_struct_itself),
+      cmocka_unit_test(a_distinct_list_has_no_element_twice));

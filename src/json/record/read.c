@@ -3,19 +3,10 @@
  * One walk over the members of the object reads and checks them. Objects that a program wrote from
  * the same table have their members in its order, so that the member after the last one is tried
  * first: a whole object then costs one comparison a member, and not one look-up in all of them.
- *
- * The path of a fault is not kept on the way, since most records fit: it is written from the inside
- * out while the failure returns. */
+ */
 #include "record.h"
 
 #include <assert.h>
-#include <stdio.h>
-
-struct reading {
-    struct bl_arena *arena;
-    struct bl_record_fault *fault; /* NULL: the caller does not ask for it */
-    bool lenient;                  /* what does not fit is absent */
-};
 
 /* One of the tables that a record is made of. */
 struct found_table {
@@ -33,91 +24,6 @@ struct found {
     const struct bl_member *next; /* to be tried first */
     uint64_t seen[RECORD_MEMBERS_MAX / 64];
 };
-
-/* ---- Faults ---------------------------------------------------------------------------------- */
-
-static void record_fault_cut(char *out, size_t size, struct bl_text text)
-{
-    struct bl_text fitting = bl_utf8_cut(text, size - 1);
-    memcpy(out, fitting.data, fitting.size);
-    out[fitting.size] = '\0';
-}
-
-static bool record_fail(struct reading *reading, const struct bl_json *node,
-                        struct bl_buffer *message)
-{
-    struct bl_record_fault *fault = reading->fault;
-
-    if (fault != NULL) {
-        fault->node = node;
-        fault->path[0] = '\0';
-        record_fault_cut(fault->message, sizeof fault->message, bl_buffer_text(message));
-    }
-    bl_buffer_done(message);
-    return false;
-}
-
-static bool record_fail_value(struct reading *reading, const struct bl_member *member,
-                              const struct bl_json *value)
-{
-    struct bl_buffer message;
-
-    if (reading->fault == NULL)
-        return false;
-    bl_buffer_init(&message, 4096);
-    bl_buffer_printf(&message, "expected ");
-    record_expected(&message, member);
-    bl_buffer_printf(&message, ", found ");
-    if (value != NULL)
-        json_value_show(&message, value);
-    else
-        bl_buffer_printf(&message, "nothing");
-    return record_fail(reading, value, &message);
-}
-
-static bool record_fail_object(struct reading *reading, const struct bl_json *value)
-{
-    static const struct bl_member object = {.type = BL_TYPE_OBJECT};
-    return record_fail_value(reading, &object, value);
-}
-
-/* Puts a step in front of the fault's path: the failure is on its way out. */
-static bool record_fail_below(struct reading *reading, const char *name, size_t index)
-{
-    struct bl_record_fault *fault = reading->fault;
-    char path[sizeof fault->path], step[24];
-
-    if (fault == NULL)
-        return false;
-    if (name == NULL) {
-        snprintf(step, sizeof step, "%zu", index);
-        name = step;
-    }
-    if (snprintf(path, sizeof path, "/%s%s", name, fault->path) < (int)sizeof path)
-        memcpy(fault->path, path, sizeof path);
-    return false;
-}
-
-void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t out_size)
-{
-    struct bl_text path = bl_text_from(fault->path), step;
-    struct bl_buffer text;
-
-    bl_buffer_init(&text, sizeof fault->path * 3 + sizeof fault->message);
-    if (path.size > 0)
-        path = (struct bl_text){path.data + 1, path.size - 1};
-    while (bl_text_split(&path, '/', &step)) {
-        int64_t index;
-        if (bl_text_to_int64(step, &index) == 0)
-            bl_buffer_printf(&text, "[" BL_TEXT_FORMAT "]", BL_TEXT_ARG(step));
-        else
-            bl_buffer_printf(&text, "%s" BL_TEXT_FORMAT, text.size > 0 ? "." : "",
-                             BL_TEXT_ARG(step));
-    }
-    bl_buffer_printf(&text, "%s%s", text.size > 0 ? ": " : "", fault->message);
-    record_fault_cut(out, out_size, bl_buffer_text(&text));
-    bl_buffer_done(&text);
-}
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -143,7 +49,7 @@ static bool record_read_text(struct reading *reading, const struct bl_member *me
     if (slot == NULL)
         return true;
     if (member->type == BL_TYPE_WORD)
-        record_fault_cut(slot, member->size, text);
+        record_cut(slot, member->size, text);
     else if (member->type == BL_TYPE_STRING)
         *(const char **)slot = bl_arena_text(reading->arena, text).data;
     else
@@ -229,9 +135,10 @@ static bool record_is_counted(struct reading *reading, const struct bl_member *m
 {
     size_t count = bl_json_size(value);
 
-    return (bl_json_is(value, BL_JSON_ARRAY) && (int64_t)count >= member->least &&
-            (member->most == 0 || count <= member->most)) ||
-           record_fail_value(reading, member, value);
+    if (!bl_json_is(value, BL_JSON_ARRAY) || (int64_t)count < member->least ||
+        (member->most > 0 && count > member->most))
+        return record_fail_value(reading, member, value);
+    return !member->distinct || record_is_distinct(reading, value);
 }
 
 static bool record_read_list(struct reading *reading, const struct bl_member *member,
@@ -263,8 +170,10 @@ static bool record_read_array(struct reading *reading, const struct bl_member *m
     if (!record_is_counted(reading, member, value))
         return false;
     if (object != NULL) {
-        elements = bl_arena_zalloc(reading->arena, count * size);
-        *(void **)record_slot(object, member) = count > 0 ? elements : NULL;
+        elements = member->embedded ? record_slot(object, member)
+                                    : bl_arena_zalloc(reading->arena, count * size);
+        if (!member->embedded)
+            *(void **)record_slot(object, member) = count > 0 ? elements : NULL;
         *(size_t *)(void *)((char *)object + member->count) = count;
     }
     BL_JSON_EACH (node, value) {

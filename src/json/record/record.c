@@ -4,6 +4,7 @@
 
 const struct bl_member bl_element_text = {.type = BL_TYPE_TEXT, .size = sizeof(struct bl_text)};
 const struct bl_member bl_element_string = {.type = BL_TYPE_STRING, .size = sizeof(char *)};
+const struct bl_member bl_element_count = {.type = BL_TYPE_INTEGER, .size = sizeof(uint64_t)};
 
 size_t record_enum(const struct bl_member *member, const void *slot)
 {

@@ -38,4 +38,25 @@ uint64_t record_text_most(const struct bl_member *member);
 /* What may stand there, in words: "a whole number from 1 to 64". */
 void record_expected(struct bl_buffer *out, const struct bl_member *member);
 
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+struct reading {
+    struct bl_arena *arena;
+    struct bl_record_fault *fault; /* NULL: the caller does not ask for it */
+    bool lenient;                  /* what does not fit is absent */
+};
+
+void record_cut(char *out, size_t size, struct bl_text text); /* at a character */
+/* All return false. The message is taken. */
+bool record_fail(struct reading *reading, const struct bl_json *node, struct bl_buffer *message);
+/* "expected …, found …" */
+bool record_fail_value(struct reading *reading, const struct bl_member *member,
+                       const struct bl_json *value);
+bool record_fail_object(struct reading *reading, const struct bl_json *value);
+/* Puts a step in front of the fault's path: the failure is on its way out. An element where `name`
+ * is NULL. */
+bool record_fail_below(struct reading *reading, const char *name, size_t index);
+/* No element of the list is there twice; else that is the fault. */
+bool record_is_distinct(struct reading *reading, const struct bl_json *list);
+
 #endif

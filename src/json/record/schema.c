@@ -128,6 +128,8 @@ static void record_describe_elements(struct bl_json_writer *writer, const struct
 {
     record_describe_type(writer, "array", member->nullable);
     record_describe_limits(writer, member, "minItems", "maxItems");
+    if (member->distinct)
+        bl_json_put_boolean(writer, "uniqueItems", true);
     bl_json_write_key(writer, BL_TEXT("items"));
     bl_json_write_object(writer);
     if (member->element != NULL)

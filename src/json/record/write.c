@@ -58,9 +58,11 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
 static void record_write_array(struct bl_json_writer *writer, const struct bl_member *member,
                                const void *object)
 {
-    const char *elements = *(const char *const *)record_at(object, member);
+    const char *elements = record_at(object, member);
     size_t count = record_array_count(member, object);
 
+    if (!member->embedded)
+        elements = *(const char *const *)(const void *)elements;
     bl_json_write_array(writer);
     for (size_t i = 0; i < count; i++)
         record_write_value(writer, member->element, elements + i * member->element->size);
