@@ -66,24 +66,28 @@ struct bl_member {
     bool is_signed; /* integer */
     bool optional;
     bool nullable;
-    bool cut;         /* word: a longer text is cut at a character; else it is refused */
+    bool cut;         /* word, text with a limit: a longer one is cut at a character, not refused */
     bool secret;      /* read, never written */
     bool distinct;    /* list, array: no element is there twice; for short ones */
     bool embedded;    /* array: its elements are in the struct */
     bool object;      /* JSON, raw JSON: an object, not any value; the same where `record` is set */
+    bool or_string;   /* JSON, raw JSON: an object or a string */
+    bool canonical;   /* raw JSON: read in its canonical form */
     uint8_t decimals; /* number: how many are written; 0: as many as it has */
     /* The first version that has the member; it may be missing in documents of earlier ones. */
     uint16_t since;
-    int64_t none;   /* integer, number, boolean: the absent value; of a constant: its value */
-    int64_t least;  /* of an integer or a number; bytes of a text, elements of a list */
-    uint64_t most;  /* the same; 0: no limit but the type's */
-    uint32_t known; /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
-    bool unless;    /* that bool says that there is none */
-    uint32_t count; /* array: BL_COUNTED, the size_t that counts its elements */
-    uint32_t link;  /* list: offset of the link in an element */
+    int64_t none;     /* integer, number, boolean: the absent value; of a constant: its value */
+    int64_t least;    /* of an integer or a number; bytes of a text, elements of a list */
+    uint64_t most;    /* the same; 0: no limit but the type's */
+    uint32_t known;   /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
+    bool unless;      /* that bool says that there is none */
+    uint32_t count;   /* array: BL_COUNTED, the size_t that counts its elements */
+    uint32_t link;    /* list: offset of the link in an element */
+    uint32_t encoded; /* BL_ENCODED: the text that is written in place of the value */
     const struct bl_names *names; /* of an enum; a text must be one of these, too */
     const struct bl_form *form;
-    const struct bl_record *record;  /* of an object, a pointer or the elements */
+    /* Of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
+    const struct bl_record *record;
     const struct bl_member *element; /* array: what an element is, at offset 0 */
 };
 
@@ -134,6 +138,13 @@ struct bl_record {
 #define BL_KNOWN(field)  .known = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1)
 #define BL_COUNTED(field)                                                                          \
     .count = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + BL_RECORD_IS(field, size_t))
+
+/* The value may be JSON already, in a struct bl_text: that is written, if it is not empty. Of a
+ * list or an array these are the elements, with commas between them. It is left empty by reading.
+ */
+#define BL_ENCODED(field)                                                                          \
+    .encoded =                                                                                     \
+        (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1 + BL_RECORD_IS(field, struct bl_text))
 
 /* struct bl_text, in the arena when it is read. */
 #define BL_MEMBER_TEXT(key, field, ...)                                                            \
@@ -226,6 +237,9 @@ extern const struct bl_member bl_element_count;  /* uint64_t */
 /* Fills `*into`, all of it. What it points to is in the arena or in `value`. `fault` may be NULL.
  * BL_EPARSE: it does not fit; what `*into` then holds is undefined. */
 int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
+                   const struct bl_json *value, void *into, struct bl_record_fault *fault);
+/* The same without copying texts: they are those of `value`, which must live as long. */
+int bl_record_view(struct bl_arena *arena, const struct bl_record *record,
                    const struct bl_json *value, void *into, struct bl_record_fault *fault);
 /* The same check without building anything. The rule is not asked. */
 int bl_record_check(const struct bl_record *record, const struct bl_json *value,

@@ -199,7 +199,115 @@ static void a_distinct_list_has_no_element_twice(void **state BL_UNUSED)
     assert_reading(&shelf_record, SHELF("[\"a\",\"A\"]", "{}", "[1,2]"), NULL);
 }
 
+/* ---- What is JSON already -------------------------------------------------------------------- */
+
+struct parcel {
+    struct bl_text note;
+    const struct bl_json *content;
+    struct bl_text content_json;
+    const struct bl_json *lamp;
+    struct bl_text rules;
+    const struct bl_text *words;
+    size_t word_count;
+    struct bl_text words_json;
+};
+
+#define BL_RECORD_STRUCT struct parcel
+static const struct bl_member parcel_members[] = {
+    BL_MEMBER_TEXT("note", note, .most = 5, .cut = true),
+    BL_MEMBER_JSON("content", content, .or_string = true, BL_ENCODED(content_json)),
+    BL_MEMBER_JSON("lamp", lamp, .record = &lamp_record, .nullable = true),
+    BL_MEMBER_RAW("rules", rules, .object = true, .nullable = true, .canonical = true),
+    BL_MEMBER_ARRAY("words", words, word_count, &bl_element_text, BL_ENCODED(words_json)),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record parcel_record = BL_RECORD("parcel", struct parcel, parcel_members);
+
+#define PARCEL(note, content, lamp, rules, words)                                                  \
+    "{\"note\":" note ",\"content\":" content ",\"lamp\":" lamp ",\"rules\":" rules                \
+    ",\"words\":" words "}"
+
+static void json_within_a_record_is_checked(void **state BL_UNUSED)
+{
+    static const char *const documents[] = {
+        PARCEL("\"\"", "\"s\"", "null", "null", "[]"),
+        PARCEL("\"x\"", "{\"b\":[1],\"a\":null}", LAMP("\"low\"", "true", "\"high\"", "null"),
+               "{\"a\":1}", "[\"a\"]"),
+    };
+    struct bl_arena arena = {0};
+    struct parcel parcel;
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        assert_int_equal(
+            bl_record_read(&arena, &parcel_record, parse(&arena, documents[i]), &parcel, NULL), 0);
+        assert_string_equal(written(&arena, &parcel_record, &parcel), documents[i]);
+        assert_reading(&parcel_record, documents[i], NULL);
+    }
+    assert_reading(&parcel_record, PARCEL("\"\"", "[]", "null", "null", "[]"),
+                   "content: expected an object or a string, found an empty array");
+    assert_reading(&parcel_record, PARCEL("\"\"", "null", "null", "null", "[]"),
+                   "content: expected an object or a string, found null");
+    assert_reading(&parcel_record, PARCEL("\"\"", "{}", "7", "null", "[]"),
+                   "lamp: expected an object or null, found 7");
+    assert_reading(&parcel_record,
+                   PARCEL("\"\"", "{}", LAMP("\"low\"", "true", "\"off\"", "null"), "null", "[]"),
+                   "lamp.shade: expected one of low, high, found \"off\"");
+    assert_reading(&parcel_record, PARCEL("\"\"", "{}", "null", "\"a\"", "[]"),
+                   "rules: expected an object or null, found \"a\"");
+    bl_arena_done(&arena);
+}
+
+static void raw_json_may_be_read_in_its_canonical_form(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct parcel parcel;
+
+    assert_int_equal(
+        bl_record_read(&arena, &parcel_record,
+                       parse(&arena, PARCEL("\"\"", "{}", "null", "{\"b\":1.0,\"a\":[ ]}", "[]")),
+                       &parcel, NULL),
+        0);
+    assert_true(bl_text_equal(parcel.rules, BL_TEXT("{\"a\":[],\"b\":1}")));
+    bl_arena_done(&arena);
+}
+
+static void a_value_that_is_json_already_is_written_as_it_is(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct parcel parcel = {
+        .note = BL_TEXT("abcd\u00e9f"),
+        .content_json = BL_TEXT("{\"x\":1e3}"),
+        .words_json = BL_TEXT("\"a\", \"b\""),
+    };
+
+    assert_string_equal(written(&arena, &parcel_record, &parcel),
+                        PARCEL("\"abcd\"", "{\"x\":1e3}", "null", "null", "[\"a\", \"b\"]"));
+    bl_arena_done(&arena);
+}
+
+static void a_text_is_cut_or_shared_where_that_is_asked_for(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct parcel parcel;
+    const struct bl_json *value =
+        parse(&arena, PARCEL("\"abcd\u00e9f\"", "{}", "null", "null", "[\"word\"]"));
+    const struct bl_json *note = bl_json_get(value, BL_TEXT("note"));
+
+    assert_int_equal(bl_record_read(&arena, &parcel_record, value, &parcel, NULL), 0);
+    assert_true(bl_text_equal(parcel.note, BL_TEXT("abcd")));
+    assert_ptr_not_equal(parcel.note.data, bl_json_text(note).data);
+    assert_int_equal(bl_record_view(&arena, &parcel_record, value, &parcel, NULL), 0);
+    assert_true(bl_text_equal(parcel.note, BL_TEXT("abcd")));
+    assert_ptr_equal(parcel.note.data, bl_json_text(note).data);
+    bl_arena_done(&arena);
+}
+
 SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
       cmocka_unit_test(a_constant_is_always_there_and_never_another),
       cmocka_unit_test(an_array_and_an_object_may_be_in_the_struct_itself),
-      cmocka_unit_test(a_distinct_list_has_no_element_twice));
+      cmocka_unit_test(a_distinct_list_has_no_element_twice),
+      cmocka_unit_test(json_within_a_record_is_checked),
+      cmocka_unit_test(raw_json_may_be_read_in_its_canonical_form),
+      cmocka_unit_test(a_value_that_is_json_already_is_written_as_it_is),
+      cmocka_unit_test(a_text_is_cut_or_shared_where_that_is_asked_for));

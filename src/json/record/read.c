@@ -32,12 +32,19 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
 static bool record_read_value(struct reading *reading, const struct bl_member *member,
                               const struct bl_json *value, void *object);
 
+static struct bl_text record_keep_text(const struct reading *reading, struct bl_text text)
+{
+    return reading->shared ? text : bl_arena_text(reading->arena, text);
+}
+
 static bool record_read_text(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
     struct bl_text text = bl_json_text(value);
     uint64_t most = record_text_most(member);
 
+    if (member->cut && member->type != BL_TYPE_WORD)
+        text = bl_utf8_cut(text, most);
     if (!bl_json_is(value, BL_JSON_STRING) || (int64_t)text.size < member->least ||
         (most > 0 && text.size > most) ||
         (member->form != NULL && member->form->fits != NULL && !member->form->fits(text)) ||
@@ -51,9 +58,9 @@ static bool record_read_text(struct reading *reading, const struct bl_member *me
     if (member->type == BL_TYPE_WORD)
         record_cut(slot, member->size, text);
     else if (member->type == BL_TYPE_STRING)
-        *(const char **)slot = bl_arena_text(reading->arena, text).data;
+        *(const char **)slot = record_keep_text(reading, text).data;
     else
-        *(struct bl_text *)slot = bl_arena_text(reading->arena, text);
+        *(struct bl_text *)slot = record_keep_text(reading, text);
     return true;
 }
 
@@ -195,12 +202,32 @@ static bool record_read_pointer(struct reading *reading, const struct bl_member 
     return record_read_record(reading, member->record, value, object);
 }
 
+/* Empty where there is no memory for it. */
+static struct bl_text record_canonical(struct bl_arena *arena, const struct bl_json *value)
+{
+    struct bl_text kept = {0};
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, SIZE_MAX);
+    if (bl_json_write_canonical(&text, value) == 0)
+        kept = bl_arena_text(arena, bl_buffer_text(&text));
+    bl_buffer_done(&text);
+    return kept;
+}
+
 static bool record_read_json(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
-    if (record_is_object(member) && !bl_json_is(value, BL_JSON_OBJECT))
+    struct reading strict = {.fault = reading->fault};
+
+    if (record_is_object(member) && !bl_json_is(value, BL_JSON_OBJECT) &&
+        !(member->or_string && bl_json_is(value, BL_JSON_STRING)))
         return record_fail_value(reading, member, value);
-    if (slot != NULL && member->type == BL_TYPE_RAW)
+    if (member->record != NULL && !record_read_record(&strict, member->record, value, NULL))
+        return false;
+    if (slot != NULL && member->type == BL_TYPE_RAW && member->canonical)
+        *(struct bl_text *)slot = record_canonical(reading->arena, value);
+    else if (slot != NULL && member->type == BL_TYPE_RAW)
         *(struct bl_text *)slot = bl_json_value_text(reading->arena, value);
     else if (slot != NULL)
         *(const struct bl_json **)slot = value;
@@ -473,6 +500,13 @@ int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
                    const struct bl_json *value, void *into, struct bl_record_fault *fault)
 {
     struct reading reading = {.arena = arena, .fault = fault};
+    return record_read_record(&reading, record, value, into) ? 0 : BL_EPARSE;
+}
+
+int bl_record_view(struct bl_arena *arena, const struct bl_record *record,
+                   const struct bl_json *value, void *into, struct bl_record_fault *fault)
+{
+    struct reading reading = {.arena = arena, .fault = fault, .shared = true};
     return record_read_record(&reading, record, value, into) ? 0 : BL_EPARSE;
 }
 

@@ -107,7 +107,8 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
         break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:
-        bl_buffer_printf(out, "%s", record_is_object(member) ? "an object" : "a value");
+        bl_buffer_printf(out, "%s%s", record_is_object(member) ? "an object" : "a value",
+                         member->or_string ? " or a string" : "");
         break;
     case BL_TYPE_CONSTANT: bl_buffer_printf(out, "%s", member->none != 0 ? "true" : "false"); break;
     case BL_TYPE_INCLUDE:

@@ -22,7 +22,7 @@ static inline void *record_slot(void *object, const struct bl_member *member)
 /* JSON or raw JSON that must be an object. */
 static inline bool record_is_object(const struct bl_member *member)
 {
-    return member->object || member->record != NULL;
+    return member->object || member->or_string || member->record != NULL;
 }
 
 /* The enum that it is, as an index into its names. */
@@ -44,6 +44,7 @@ struct reading {
     struct bl_arena *arena;
     struct bl_record_fault *fault; /* NULL: the caller does not ask for it */
     bool lenient;                  /* what does not fit is absent */
+    bool shared;                   /* texts are those of the tree */
 };
 
 void record_cut(char *out, size_t size, struct bl_text text); /* at a character */

@@ -51,17 +51,21 @@ static void record_collect(struct definitions *definitions, const struct bl_reco
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static void record_describe_type(struct bl_json_writer *writer, const char *type, bool nullable)
+static void record_describe_types(struct bl_json_writer *writer, const char *one, const char *other)
 {
     bl_json_write_key(writer, BL_TEXT("type"));
-    if (!nullable) {
-        bl_json_write_string(writer, type);
-        return;
-    }
     bl_json_write_array(writer);
-    bl_json_write_string(writer, type);
-    bl_json_write_string(writer, "null");
+    bl_json_write_string(writer, one);
+    bl_json_write_string(writer, other);
     bl_json_write_end(writer);
+}
+
+static void record_describe_type(struct bl_json_writer *writer, const char *type, bool nullable)
+{
+    if (nullable)
+        record_describe_types(writer, type, "null");
+    else
+        bl_json_put_string(writer, "type", type);
 }
 
 static void record_describe_limits(struct bl_json_writer *writer, const struct bl_member *member,
@@ -173,6 +177,8 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
     case BL_TYPE_RAW:
         if (member->record != NULL)
             record_describe_object(writer, member);
+        else if (member->or_string)
+            record_describe_types(writer, "object", "string");
         else if (member->object)
             record_describe_type(writer, "object", member->nullable);
         break;

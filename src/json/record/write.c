@@ -13,10 +13,20 @@ static bool record_list_empty(const struct bl_list *head)
     return head->next == NULL || bl_list_empty(head);
 }
 
+/* Empty: it is to be written from the struct. */
+static struct bl_text record_encoded(const struct bl_member *member, const void *object)
+{
+    if (member->encoded == 0)
+        return (struct bl_text){0};
+    return *(const struct bl_text *)(const void *)((const char *)object + member->encoded - 1);
+}
+
 static bool record_has_value(const struct bl_member *member, const void *object)
 {
     const void *slot = record_at(object, member);
 
+    if (record_encoded(member, object).size > 0)
+        return true;
     if (member->known > 0)
         return *((const bool *)object + member->known - 1) != member->unless;
     switch (member->type) {
@@ -92,13 +102,31 @@ static void record_write_time(struct bl_json_writer *writer, int64_t wall_ns)
     bl_json_write_string(writer, text);
 }
 
+static void record_write_encoded(struct bl_json_writer *writer, const struct bl_member *member,
+                                 struct bl_text text)
+{
+    bool elements = member->type == BL_TYPE_LIST || member->type == BL_TYPE_ARRAY;
+
+    if (elements)
+        bl_json_write_array(writer);
+    bl_json_write_raw(writer, text);
+    if (elements)
+        bl_json_write_end(writer);
+}
+
+static void record_write_text(struct bl_json_writer *writer, const struct bl_member *member,
+                              struct bl_text text)
+{
+    bl_json_write_text(writer, member->cut ? bl_utf8_cut(text, member->most) : text);
+}
+
 static void record_write_value(struct bl_json_writer *writer, const struct bl_member *member,
                                const void *object)
 {
     const void *slot = record_at(object, member);
 
     switch (member->type) {
-    case BL_TYPE_TEXT: bl_json_write_text(writer, *(const struct bl_text *)slot); break;
+    case BL_TYPE_TEXT: record_write_text(writer, member, *(const struct bl_text *)slot); break;
     case BL_TYPE_STRING: bl_json_write_string(writer, *(const char *const *)slot); break;
     case BL_TYPE_WORD: bl_json_write_string(writer, slot); break;
     case BL_TYPE_BOOLEAN: bl_json_write_boolean(writer, record_boolean(member, slot) != 0); break;
@@ -137,6 +165,8 @@ static void record_write_member(struct bl_json_writer *writer, const struct bl_m
     bl_json_write_key(writer, bl_text_from(member->name));
     if (absent)
         bl_json_write_null(writer);
+    else if (record_encoded(member, from).size > 0)
+        record_write_encoded(writer, member, record_encoded(member, from));
     else
         record_write_value(writer, member, from);
 }
