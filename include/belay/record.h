@@ -57,6 +57,13 @@ struct bl_form {
     bool (*fits)(struct bl_text text);
 };
 
+/* Which record an object is, where another member of the object around it says so. */
+struct bl_choice {
+    const char *by;                         /* that member, a text or an enum */
+    const struct bl_names *names;           /* its values */
+    const struct bl_record *const *records; /* one for each of them */
+};
+
 struct bl_member {
     const char *name;
     const char *about; /* one sentence, for the schema */
@@ -66,6 +73,7 @@ struct bl_member {
     bool is_signed; /* integer */
     bool optional;
     bool nullable;
+    bool either;      /* of the members so marked exactly one is there */
     bool cut;         /* word, text with a limit: a longer one is cut at a character, not refused */
     bool secret;      /* read, never written */
     bool distinct;    /* list, array: no element is there twice; for short ones */
@@ -89,6 +97,9 @@ struct bl_member {
     /* Of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
     const struct bl_record *record;
     const struct bl_member *element; /* array: what an element is, at offset 0 */
+    /* In place of `record`: of an object, JSON or raw JSON, of one member of a table at most. */
+    const struct bl_choice *choice;
+    uint32_t chosen; /* BL_CHOSEN: the enum that says it, to write an object */
 };
 
 /* What was wrong. The first thing alone is told. */
@@ -107,6 +118,8 @@ struct bl_record {
     /* Kinds: the first member is an enum, and its value picks more members of the same struct. A
      * member that only another kind has is refused. NULL in the list: no more members. */
     const struct bl_record *const *kinds;
+    bool document; /* its schema is a document of its own, to which others refer by its $id */
+    const struct bl_record *of; /* of a kind with such a schema: the record that has it */
     /* What the table cannot say, once all members fit. It may fill the fault's path and message;
      * returns whether the record fits. */
     bool (*rule)(const void *record, struct bl_record_fault *fault);
@@ -136,6 +149,7 @@ struct bl_record {
     }
 #define BL_UNLESS(field) BL_KNOWN(field), .unless = true
 #define BL_KNOWN(field)  .known = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1)
+#define BL_CHOSEN(field) .chosen = (uint32_t)offsetof(BL_RECORD_STRUCT, field)
 #define BL_COUNTED(field)                                                                          \
     .count = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + BL_RECORD_IS(field, size_t))
 

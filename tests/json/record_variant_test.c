@@ -303,6 +303,175 @@ static void a_text_is_cut_or_shared_where_that_is_asked_for(void **state BL_UNUS
     bl_arena_done(&arena);
 }
 
+/* ---- One of several -------------------------------------------------------------------------- */
+
+/* A frame is an order or an answer; what an order is about depends on what is to be done, and an
+ * answer is a result or a reason. */
+struct frame {
+    enum {
+        FRAME_ORDER,
+        FRAME_ANSWER,
+        FRAME_END
+    } type;
+    uint64_t id;
+    enum {
+        ORDER_LIFT,
+        ORDER_TURN
+    } order;
+    uint64_t height, angle;
+    bool done;
+    const struct bl_json *result;
+    struct bl_text result_json;
+    const char *reason;
+};
+
+static const char *const frame_names[] = {"order", "answer", "end"};
+static const char *const order_names[] = {"lift", "turn"};
+static const struct bl_names frames = BL_NAMES(frame_names), orders = BL_NAMES(order_names);
+
+#define BL_RECORD_STRUCT struct frame
+static const struct bl_member lift_members[] = {
+    BL_MEMBER_INTEGER("height", height, .least = 1, .most = 9), BL_MEMBER_END};
+static const struct bl_member turn_members[] = {BL_MEMBER_INTEGER("angle", angle, .most = 360),
+                                                BL_MEMBER_END};
+static const struct bl_record lift_record = BL_RECORD_GROUP("lift", lift_members);
+static const struct bl_record turn_record = BL_RECORD_GROUP("turn", turn_members);
+static const struct bl_record *const order_records[] = {&lift_record, &turn_record};
+static const struct bl_choice by_order = {"do", &orders, order_records};
+static const struct bl_member order_members[] = {
+    BL_MEMBER_INTEGER("id", id),
+    BL_MEMBER_ENUM("do", order, &orders),
+    {.name = "by", .type = BL_TYPE_OBJECT, .choice = &by_order, BL_CHOSEN(order)},
+    BL_MEMBER_END,
+};
+static const struct bl_member answer_members[] = {
+    BL_MEMBER_INTEGER("id", id),
+    BL_MEMBER_JSON("result", result, .either = true, BL_KNOWN(done), BL_ENCODED(result_json)),
+    BL_MEMBER_STRING("reason", reason, .either = true, BL_UNLESS(done)),
+    BL_MEMBER_END,
+};
+static const struct bl_member frame_members[] = {BL_MEMBER_ENUM("type", type, &frames),
+                                                 BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+static const struct bl_record order_record = BL_RECORD("order", struct frame, order_members);
+static const struct bl_record answer_record = BL_RECORD("answer", struct frame, answer_members);
+static const struct bl_record *const frame_kinds[] = {&order_record, &answer_record, NULL};
+static const struct bl_record frame_record =
+    BL_RECORD("frame", struct frame, frame_members, .kinds = frame_kinds);
+
+#define ORDER(rest)  "{\"type\":\"order\",\"id\":7," rest "}"
+#define ANSWER(rest) "{\"type\":\"answer\",\"id\":7" rest "}"
+
+static void every_variant_is_written_as_it_was_read(void **state BL_UNUSED)
+{
+    static const char *const documents[] = {
+        ORDER("\"do\":\"lift\",\"by\":{\"height\":9}"),
+        ORDER("\"do\":\"turn\",\"by\":{\"angle\":0}"),
+        ANSWER(",\"result\":null"),
+        ANSWER(",\"result\":{\"a\":[]}"),
+        ANSWER(",\"reason\":\"\""),
+        "{\"type\":\"end\"}",
+    };
+    struct bl_arena arena = {0};
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        struct frame frame;
+        memset(&frame, 0xa5, sizeof frame);
+        assert_int_equal(
+            bl_record_read(&arena, &frame_record, parse(&arena, documents[i]), &frame, NULL), 0);
+        assert_string_equal(written(&arena, &frame_record, &frame), documents[i]);
+        assert_reading(&frame_record, documents[i], NULL);
+    }
+    bl_arena_done(&arena);
+}
+
+static void an_object_is_what_another_member_says(void **state BL_UNUSED)
+{
+    assert_reading(&frame_record, ORDER("\"by\":{\"height\":9},\"do\":\"lift\""), NULL);
+    assert_reading(&frame_record, ORDER("\"do\":\"turn\",\"by\":{\"height\":9}"),
+                   "by.angle: missing; expected a whole number from 0 to 360");
+    assert_reading(&frame_record, ORDER("\"do\":\"lift\",\"by\":{\"height\":10}"),
+                   "by.height: expected a whole number from 1 to 9, found 10");
+    assert_reading(&frame_record, ORDER("\"by\":{\"height\":9},\"do\":\"push\""),
+                   "do: expected one of lift, turn, found \"push\"");
+    assert_reading(&frame_record, ORDER("\"by\":{\"height\":9}"),
+                   "do: expected one of lift, turn, found nothing");
+    assert_reading(&frame_record, ORDER("\"do\":\"lift\""), "by: missing; expected an object");
+    assert_reading(&frame_record, ORDER("\"do\":\"lift\",\"by\":[]"),
+                   "by: expected an object, found an empty array");
+}
+
+static void exactly_one_of_the_members_that_exclude_each_other_is_there(void **state BL_UNUSED)
+{
+    assert_reading(&frame_record, ANSWER(""),
+                   "expected either \"result\" or \"reason\", found neither");
+    assert_reading(&frame_record, ANSWER(",\"reason\":\"\",\"result\":1"),
+                   "expected either \"result\" or \"reason\", found both");
+    assert_reading(&frame_record, ANSWER(",\"reason\":null"),
+                   "reason: expected a string, found null");
+}
+
+static void a_member_of_another_kind_is_refused_and_an_unknown_one_is_not(void **state BL_UNUSED)
+{
+    assert_reading(&frame_record, "{\"type\":\"end\",\"result\":1}",
+                   "\"result\" is a member of answer");
+    assert_reading(&frame_record, ANSWER(",\"result\":1,\"by\":{}"),
+                   "\"by\" is a member of order, not of answer");
+    assert_reading(&frame_record, "{\"id\":7}",
+                   "type: missing; expected one of order, answer, end");
+    assert_reading(&frame_record, "{\"type\":\"end\",\"newer\":1}", NULL);
+    assert_reading(&frame_record, ANSWER(",\"result\":1,\"newer\":1"), NULL);
+}
+
+/* The same frames, with a schema of its own for each kind. */
+static const struct bl_record letter_record;
+static const struct bl_record letter_order_record =
+    BL_RECORD("letter:order", struct frame, order_members, .document = true, .of = &letter_record);
+static const struct bl_record letter_answer_record = BL_RECORD(
+    "letter:answer", struct frame, answer_members, .document = true, .of = &letter_record);
+static const struct bl_record *const letter_kinds[] = {&letter_order_record, &letter_answer_record,
+                                                       NULL};
+static const struct bl_record letter_record =
+    BL_RECORD("letter", struct frame, frame_members, .kinds = letter_kinds, .document = true);
+
+static void a_schema_refers_to_other_documents_by_their_id(void **state BL_UNUSED)
+{
+    static const struct {
+        const char *document;
+        bool fits, is_answer;
+    } rows[] = {
+        {ANSWER(",\"result\":1"), true, true},
+        {ANSWER(""), false, false},
+        {ANSWER(",\"result\":1,\"by\":{}"), false, true},
+        {ORDER("\"do\":\"turn\",\"by\":{\"angle\":1}"), true, false},
+        {"{\"type\":\"end\"}", true, false},
+        {"{\"type\":\"end\",\"id\":1}", false, false},
+    };
+    static const char *const roots[] = {"letter", "letter:answer"};
+    struct bl_arena arena = {0};
+
+    for (size_t root = 0; root < BL_COUNT(roots); root++) {
+        struct bl_json_schema *schema;
+        struct bl_error error = {0};
+        struct bl_text text = bl_arena_printf(
+            &arena, "{\"$ref\":\"urn:belay:schema:%s\",\"$defs\":{\"a\":%s,\"b\":%s,\"c\":%s}}",
+            roots[root], schema_text(&arena, &letter_record).data,
+            schema_text(&arena, &letter_order_record).data,
+            schema_text(&arena, &letter_answer_record).data);
+        suite_fail_if(bl_json_schema_new(parse(&arena, text.data), &schema, &error) != 0, "%s: %s",
+                      text.data, error.message);
+        for (size_t i = 0; i < BL_COUNT(rows); i++) {
+            struct bl_list problems;
+            bool fits = bl_json_schema_check(schema, parse(&arena, rows[i].document), &arena,
+                                             &problems) == 0;
+            suite_fail_if(fits != (root == 0 ? rows[i].fits : rows[i].is_answer), "%s: %s",
+                          roots[root], rows[i].document);
+        }
+        bl_json_schema_free(schema);
+    }
+    bl_arena_done(&arena);
+}
+
 SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
       cmocka_unit_test(a_constant_is_always_there_and_never_another),
       cmocka_unit_test(an_array_and_an_object_may_be_in_the_struct_itself),
@@ -310,4 +479,9 @@ SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_b
       cmocka_unit_test(json_within_a_record_is_checked),
       cmocka_unit_test(raw_json_may_be_read_in_its_canonical_form),
       cmocka_unit_test(a_value_that_is_json_already_is_written_as_it_is),
-      cmocka_unit_test(a_text_is_cut_or_shared_where_that_is_asked_for));
+      cmocka_unit_test(a_text_is_cut_or_shared_where_that_is_asked_for),
+      cmocka_unit_test(every_variant_is_written_as_it_was_read),
+      cmocka_unit_test(an_object_is_what_another_member_says),
+      cmocka_unit_test(exactly_one_of_the_members_that_exclude_each_other_is_there),
+      cmocka_unit_test(a_member_of_another_kind_is_refused_and_an_unknown_one_is_not),
+      cmocka_unit_test(a_schema_refers_to_other_documents_by_their_id));

@@ -46,6 +46,35 @@ bool record_fail_value(struct reading *reading, const struct bl_member *member,
     return record_fail(reading, value, &message);
 }
 
+bool record_fail_missing(struct reading *reading, const struct bl_member *member,
+                         const struct bl_json *object)
+{
+    struct bl_buffer message;
+
+    bl_buffer_init(&message, 4096);
+    bl_buffer_printf(&message, "missing; expected ");
+    record_expected(&message, member);
+    record_fail(reading, object, &message);
+    return record_fail_below(reading, member->name, 0);
+}
+
+bool record_fail_either(struct reading *reading, const struct bl_member *member, size_t count,
+                        const struct bl_json *object)
+{
+    const char *separator = "expected either ";
+    struct bl_buffer message;
+
+    bl_buffer_init(&message, 4096);
+    for (; member->type != BL_TYPE_END; member++) {
+        if (!member->either)
+            continue;
+        bl_buffer_printf(&message, "%s\"%s\"", separator, member->name);
+        separator = " or ";
+    }
+    bl_buffer_printf(&message, ", found %s", count == 0 ? "neither" : "both");
+    return record_fail(reading, object, &message);
+}
+
 bool record_fail_object(struct reading *reading, const struct bl_json *value)
 {
     static const struct bl_member object = {.type = BL_TYPE_OBJECT};

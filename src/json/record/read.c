@@ -416,23 +416,44 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
     return true;
 }
 
+/* A member whose record is chosen by another one of the object `around`. */
+static bool record_read_chosen(struct reading *reading, const struct bl_member *member,
+                               const struct bl_json *around, const struct bl_json *value,
+                               void *into)
+{
+    const struct bl_choice *choice = member->choice;
+    const struct bl_member tag = {.type = BL_TYPE_ENUM, .names = choice->names};
+    const struct bl_json *name = bl_json_get(around, bl_text_from(choice->by));
+    struct bl_member chosen = *member;
+    size_t index;
+
+    if (!bl_json_is(name, BL_JSON_STRING) ||
+        !bl_names_find(choice->names, bl_json_text(name), &index)) {
+        if (reading->lenient)
+            return true;
+        record_fail_value(reading, &tag, name);
+        return record_fail_below(reading, choice->by, 0);
+    }
+    chosen.record = choice->records[index];
+    return record_read_member(reading, &chosen, value, into);
+}
+
 static bool record_is_complete(struct reading *reading, const struct found *found,
                                const struct found_table *table, const struct bl_json *value)
 {
     const struct bl_member *member = table->members;
-    struct bl_buffer message;
+    size_t either = 0, either_seen = 0;
 
     for (size_t i = table->first; member->type != BL_TYPE_END; member++, i++) {
-        if ((found->seen[i / 64] >> i % 64 & 1) != 0 || member->optional || member->since > 0 ||
-            member->type == BL_TYPE_INCLUDE)
-            continue;
-        bl_buffer_init(&message, 4096);
-        bl_buffer_printf(&message, "missing; expected ");
-        record_expected(&message, member);
-        record_fail(reading, value, &message);
-        return record_fail_below(reading, member->name, 0);
+        bool seen = (found->seen[i / 64] >> i % 64 & 1) != 0;
+        either += member->either;
+        either_seen += member->either && seen;
+        if (!seen && !member->optional && !member->either && member->since == 0 &&
+            member->type != BL_TYPE_INCLUDE)
+            return record_fail_missing(reading, member, value);
     }
-    return true;
+    return either == 0 || either_seen == 1 ||
+           record_fail_either(reading, table->members, either_seen, value);
 }
 
 /* The kind that the first member names. */
@@ -444,8 +465,10 @@ static bool record_read_kind(struct reading *reading, const struct bl_record *re
     size_t index;
 
     *ret_kind = NULL;
-    if (record->kinds == NULL || name == NULL)
+    if (record->kinds == NULL || (name == NULL && reading->lenient))
         return true;
+    if (name == NULL)
+        return record_fail_missing(reading, tag, value);
     if (!bl_json_is(name, BL_JSON_STRING) ||
         !bl_names_find(tag->names, bl_json_text(name), &index)) {
         record_fail_value(reading, tag, name);
@@ -486,7 +509,10 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
         if (member == NULL)
             continue;
         void *object = into != NULL ? (char *)into + found.tables[found.table].base : NULL;
-        if (!record_read_member(reading, member, key + 1, object))
+        bool fits = member->choice != NULL
+                        ? record_read_chosen(reading, member, value, key + 1, object)
+                        : record_read_member(reading, member, key + 1, object);
+        if (!fits)
             return false;
     }
     for (size_t i = 0; i < found.table_count && !reading->lenient; i++) {

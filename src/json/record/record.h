@@ -53,10 +53,16 @@ bool record_fail(struct reading *reading, const struct bl_json *node, struct bl_
 /* "expected …, found …" */
 bool record_fail_value(struct reading *reading, const struct bl_member *member,
                        const struct bl_json *value);
+/* "missing; expected …", of a member of that object. */
+bool record_fail_missing(struct reading *reading, const struct bl_member *member,
+                         const struct bl_json *object);
 bool record_fail_object(struct reading *reading, const struct bl_json *value);
 /* Puts a step in front of the fault's path: the failure is on its way out. An element where `name`
  * is NULL. */
 bool record_fail_below(struct reading *reading, const char *name, size_t index);
+/* Exactly one of those members that are marked `either` is to be there, and `count` are. */
+bool record_fail_either(struct reading *reading, const struct bl_member *member, size_t count,
+                        const struct bl_json *object);
 /* No element of the list is there twice; else that is the fault. */
 bool record_is_distinct(struct reading *reading, const struct bl_json *list);
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #define DEFINITIONS_MAX 64u
+#define SCHEMA_ID       "urn:belay:schema:"
 #define TIME_PATTERN    "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$"
 
 /* Records below the one that is described, each once. */
@@ -20,6 +21,8 @@ static void record_collect_members(struct definitions *definitions, const struct
     for (; member->type != BL_TYPE_END; member++) {
         const struct bl_record *below =
             member->element != NULL ? member->element->record : member->record;
+        for (size_t i = 0; member->choice != NULL && i < member->choice->names->count; i++)
+            record_collect(definitions, member->choice->records[i]);
         if (member->type == BL_TYPE_INCLUDE)
             record_collect_members(definitions, below->members);
         else if (below != NULL && !member->secret)
@@ -33,13 +36,15 @@ static void record_collect_below(struct definitions *definitions, const struct b
 
     record_collect_members(definitions, record->members);
     for (size_t i = 0; record->kinds != NULL && i < names->count; i++) {
-        if (names->names[i] != NULL && record->kinds[i] != NULL)
+        if (names->names[i] != NULL && record->kinds[i] != NULL && !record->kinds[i]->document)
             record_collect_members(definitions, record->kinds[i]->members);
     }
 }
 
 static void record_collect(struct definitions *definitions, const struct bl_record *record)
 {
+    if (record->document)
+        return;
     for (size_t i = 0; i < definitions->count; i++) {
         if (definitions->records[i] == record)
             return;
@@ -100,17 +105,28 @@ static void record_describe_names(struct bl_json_writer *writer, const struct bl
     bl_json_write_end(writer);
 }
 
+static void record_put_name(struct bl_json_writer *writer, const char *key, const char *prefix,
+                            const char *name)
+{
+    char whole[96];
+    size_t size = strlen(prefix);
+
+    bl_text_into(whole, sizeof whole, prefix);
+    bl_text_into(whole + size, sizeof whole - size, name);
+    bl_json_put_string(writer, key, whole);
+}
+
 static void record_describe_reference(struct bl_json_writer *writer, const struct bl_record *record)
 {
-    char reference[96] = "#/$defs/";
-    size_t size = strlen(reference);
-
-    bl_text_into(reference + size, sizeof reference - size, record->name);
-    bl_json_put_string(writer, "$ref", reference);
+    record_put_name(writer, "$ref", record->document ? SCHEMA_ID : "#/$defs/", record->name);
 }
 
 static void record_describe_object(struct bl_json_writer *writer, const struct bl_member *member)
 {
+    if (member->choice != NULL) {
+        record_describe_type(writer, "object", member->nullable);
+        return;
+    }
     if (!member->nullable) {
         record_describe_reference(writer, member->record);
         return;
@@ -175,7 +191,7 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
     case BL_TYPE_ARRAY: record_describe_elements(writer, member); break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:
-        if (member->record != NULL)
+        if (member->record != NULL || member->choice != NULL)
             record_describe_object(writer, member);
         else if (member->or_string)
             record_describe_types(writer, "object", "string");
@@ -197,7 +213,7 @@ static void record_describe_required(struct bl_json_writer *writer, const struct
     for (; member->type != BL_TYPE_END; member++) {
         if (member->type == BL_TYPE_INCLUDE)
             record_describe_required(writer, member->record->members);
-        else if (!member->optional && !member->secret)
+        else if (!member->optional && !member->either && !member->secret)
             bl_json_write_string(writer, member->name);
     }
 }
@@ -217,6 +233,111 @@ static void record_describe_properties(struct bl_json_writer *writer,
     }
 }
 
+/* A property that is exactly that text. */
+static void record_describe_const(struct bl_json_writer *writer, const char *key, const char *text)
+{
+    bl_json_write_key(writer, bl_text_from(key));
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "const", text);
+    bl_json_write_end(writer);
+}
+
+/* ---- One of several -------------------------------------------------------------------------- */
+
+/* That one of the `either` members is there, or that a choice is its `index`. */
+static void record_describe_alternative(struct bl_json_writer *writer,
+                                        const struct bl_member *members,
+                                        const struct bl_member *member, size_t index)
+{
+    bl_json_write_object(writer);
+    if (member->either) {
+        bl_json_write_key(writer, BL_TEXT("required"));
+        bl_json_write_array(writer);
+        bl_json_write_string(writer, member->name);
+        bl_json_write_end(writer);
+    }
+    bl_json_write_key(writer, BL_TEXT("properties"));
+    bl_json_write_object(writer);
+    if (member->choice != NULL) {
+        record_describe_const(writer, member->choice->by, member->choice->names->names[index]);
+        bl_json_write_key(writer, bl_text_from(member->name));
+        bl_json_write_object(writer);
+        record_describe_reference(writer, member->choice->records[index]);
+        bl_json_write_end(writer);
+    } else {
+        bl_json_put_boolean(writer, member->name, true);
+    }
+    for (const struct bl_member *other = members; other->type != BL_TYPE_END; other++) {
+        if (member->either && other->either && other != member)
+            bl_json_put_boolean(writer, other->name, false);
+    }
+    bl_json_write_end(writer);
+    bl_json_write_end(writer);
+}
+
+static void record_describe_alternatives(struct bl_json_writer *writer,
+                                         const struct bl_member *members)
+{
+    const struct bl_member *member = members;
+
+    while (member->type != BL_TYPE_END && !member->either && member->choice == NULL)
+        member++;
+    if (member->type == BL_TYPE_END)
+        return;
+    bl_json_write_key(writer, BL_TEXT("oneOf"));
+    bl_json_write_array(writer);
+    for (; member->type != BL_TYPE_END; member++) {
+        size_t count = member->choice != NULL ? member->choice->names->count : member->either;
+        for (size_t i = 0; i < count; i++)
+            record_describe_alternative(writer, members, member, i);
+    }
+    bl_json_write_end(writer);
+}
+
+static bool record_has_member(const struct bl_record *record, const char *name)
+{
+    const struct bl_member *member = record != NULL ? record->members : &(struct bl_member){0};
+
+    for (; member->type != BL_TYPE_END; member++) {
+        if (member->type == BL_TYPE_INCLUDE ? record_has_member(member->record, name)
+                                            : strcmp(member->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The member belongs to other kinds alone, and none before the `end`th has it. */
+static bool record_is_foreign(const struct bl_record *record, const struct bl_record *kind,
+                              const char *name, size_t end)
+{
+    const struct bl_names *names = record->members->names;
+
+    if (record_has_member(record, name) || record_has_member(kind, name))
+        return false;
+    for (size_t i = 0; i < end; i++) {
+        if (names->names[i] != NULL && record_has_member(record->kinds[i], name))
+            return false;
+    }
+    return true;
+}
+
+/* Members of other kinds are refused, which a closed record says of all that it does not name. */
+static void record_describe_foreign(struct bl_json_writer *writer, const struct bl_record *record,
+                                    const struct bl_record *kind)
+{
+    const struct bl_names *names = record->members->names;
+
+    for (size_t i = 0; i < names->count && !record->closed; i++) {
+        if (names->names[i] == NULL || record->kinds[i] == NULL || record->kinds[i] == kind)
+            continue;
+        const struct bl_member *member = record->kinds[i]->members;
+        for (; member->type != BL_TYPE_END; member++) {
+            if (member->type != BL_TYPE_INCLUDE && record_is_foreign(record, kind, member->name, i))
+                bl_json_put_boolean(writer, member->name, false);
+        }
+    }
+}
+
 /* The members of a record, and of one of its kinds if it has them: `name` is then the value of its
  * first member. */
 static void record_describe_members(struct bl_json_writer *writer, const struct bl_record *record,
@@ -233,19 +354,37 @@ static void record_describe_members(struct bl_json_writer *writer, const struct 
     bl_json_write_end(writer);
     bl_json_write_key(writer, BL_TEXT("properties"));
     bl_json_write_object(writer);
-    if (name != NULL) {
-        bl_json_write_key(writer, bl_text_from(members->name));
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "const", name);
-        bl_json_write_end(writer);
-        members++;
-    }
+    if (name != NULL)
+        record_describe_const(writer, (members++)->name, name);
     record_describe_properties(writer, members);
     if (kind != NULL)
         record_describe_properties(writer, kind->members);
+    if (name != NULL && (kind == NULL || !kind->document))
+        record_describe_foreign(writer, record, kind);
     bl_json_write_end(writer);
+    record_describe_alternatives(writer, kind != NULL ? kind->members : record->members);
     if (record->closed)
         bl_json_put_boolean(writer, "additionalProperties", false);
+}
+
+static void record_describe_kind(struct bl_json_writer *writer, const struct bl_record *record,
+                                 size_t index)
+{
+    const struct bl_record *kind = record->kinds[index];
+
+    bl_json_write_object(writer);
+    if (kind != NULL && kind->document) {
+        record_describe_reference(writer, kind);
+        bl_json_write_key(writer, BL_TEXT("properties"));
+        bl_json_write_object(writer);
+        record_describe_foreign(writer, record, kind);
+        bl_json_write_end(writer);
+    } else {
+        if (kind != NULL && kind->about != NULL)
+            bl_json_put_string(writer, "description", kind->about);
+        record_describe_members(writer, record, kind, record->members->names->names[index]);
+    }
+    bl_json_write_end(writer);
 }
 
 static void record_describe_body(struct bl_json_writer *writer, const struct bl_record *record)
@@ -254,6 +393,14 @@ static void record_describe_body(struct bl_json_writer *writer, const struct bl_
 
     if (record->about != NULL)
         bl_json_put_string(writer, "description", record->about);
+    if (record->of != NULL) {
+        size_t index = 0;
+        while (record->of->kinds[index] != record)
+            index++;
+        record_describe_members(writer, record->of, record,
+                                record->of->members->names->names[index]);
+        return;
+    }
     if (record->kinds == NULL) {
         record_describe_members(writer, record, NULL, NULL);
         return;
@@ -261,11 +408,8 @@ static void record_describe_body(struct bl_json_writer *writer, const struct bl_
     bl_json_write_key(writer, BL_TEXT("oneOf"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < names->count; i++) {
-        if (names->names[i] == NULL)
-            continue;
-        bl_json_write_object(writer);
-        record_describe_members(writer, record, record->kinds[i], names->names[i]);
-        bl_json_write_end(writer);
+        if (names->names[i] != NULL)
+            record_describe_kind(writer, record, i);
     }
     bl_json_write_end(writer);
 }
@@ -273,14 +417,11 @@ static void record_describe_body(struct bl_json_writer *writer, const struct bl_
 void bl_record_schema(struct bl_json_writer *writer, const struct bl_record *record)
 {
     struct definitions definitions = {.count = 0};
-    char id[96] = "urn:belay:schema:";
-    size_t size = strlen(id);
 
-    bl_text_into(id + size, sizeof id - size, record->name);
     record_collect_below(&definitions, record);
     bl_json_write_object(writer);
     bl_json_put_string(writer, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    bl_json_put_string(writer, "$id", id);
+    record_put_name(writer, "$id", SCHEMA_ID, record->name);
     record_describe_body(writer, record);
     if (definitions.count > 0) {
         bl_json_write_key(writer, BL_TEXT("$defs"));

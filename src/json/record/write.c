@@ -25,10 +25,10 @@ static bool record_has_value(const struct bl_member *member, const void *object)
 {
     const void *slot = record_at(object, member);
 
-    if (record_encoded(member, object).size > 0)
-        return true;
     if (member->known > 0)
         return *((const bool *)object + member->known - 1) != member->unless;
+    if (record_encoded(member, object).size > 0)
+        return true;
     switch (member->type) {
     case BL_TYPE_TEXT:
     case BL_TYPE_RAW: return ((const struct bl_text *)slot)->size > 0;
@@ -102,6 +102,17 @@ static void record_write_time(struct bl_json_writer *writer, int64_t wall_ns)
     bl_json_write_string(writer, text);
 }
 
+/* The record of an object, which another member may choose. */
+static const struct bl_record *record_of(const struct bl_member *member, const void *object)
+{
+    unsigned index;
+
+    if (member->choice == NULL)
+        return member->record;
+    memcpy(&index, (const char *)object + member->chosen, sizeof index);
+    return member->choice->records[index];
+}
+
 static void record_write_encoded(struct bl_json_writer *writer, const struct bl_member *member,
                                  struct bl_text text)
 {
@@ -138,7 +149,7 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
     case BL_TYPE_TIME: record_write_time(writer, *(const int64_t *)slot); break;
     case BL_TYPE_JSON: bl_json_write_value(writer, *(const struct bl_json *const *)slot); break;
     case BL_TYPE_RAW: bl_json_write_raw(writer, *(const struct bl_text *)slot); break;
-    case BL_TYPE_OBJECT: bl_record_write(writer, member->record, slot); break;
+    case BL_TYPE_OBJECT: bl_record_write(writer, record_of(member, object), slot); break;
     case BL_TYPE_POINTER:
         bl_record_write(writer, member->record, *(const void *const *)slot);
         break;
@@ -159,7 +170,8 @@ static void record_write_member(struct bl_json_writer *writer, const struct bl_m
         bl_record_write_members(writer, member->record, record_at(from, member));
         return;
     }
-    bool absent = (member->optional || member->nullable) && !record_has_value(member, from);
+    bool absent =
+        (member->optional || member->nullable || member->either) && !record_has_value(member, from);
     if (absent && !member->nullable)
         return;
     bl_json_write_key(writer, bl_text_from(member->name));
