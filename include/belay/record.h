@@ -120,8 +120,8 @@ struct bl_record {
     const struct bl_record *const *kinds;
     bool document; /* its schema is a document of its own, to which others refer by its $id */
     const struct bl_record *of; /* of a kind with such a schema: the record that has it */
-    /* What the table cannot say, once all members fit. It may fill the fault's path and message;
-     * returns whether the record fits. */
+    /* What the table cannot say, once all members fit; that of the kind comes first. It may fill
+     * the fault's path and message; returns whether the record fits. */
     bool (*rule)(const void *record, struct bl_record_fault *fault);
 };
 

@@ -353,8 +353,17 @@ static const struct bl_member answer_members[] = {
 static const struct bl_member frame_members[] = {BL_MEMBER_ENUM("type", type, &frames),
                                                  BL_MEMBER_END};
 #undef BL_RECORD_STRUCT
-static const struct bl_record order_record = BL_RECORD("order", struct frame, order_members);
-static const struct bl_record answer_record = BL_RECORD("answer", struct frame, answer_members);
+static bool order_rule(const void *object, struct bl_record_fault *fault)
+{
+    if (((const struct frame *)object)->id != 13)
+        return true;
+    *fault = (struct bl_record_fault){.path = "/id", .message = "no order has that id"};
+    return false;
+}
+
+static const struct bl_record order_record =
+    BL_RECORD("an-order", struct frame, order_members, .rule = order_rule);
+static const struct bl_record answer_record = BL_RECORD("an-answer", struct frame, answer_members);
 static const struct bl_record *const frame_kinds[] = {&order_record, &answer_record, NULL};
 static const struct bl_record frame_record =
     BL_RECORD("frame", struct frame, frame_members, .kinds = frame_kinds);
@@ -423,6 +432,26 @@ static void a_member_of_another_kind_is_refused_and_an_unknown_one_is_not(void *
     assert_reading(&frame_record, ANSWER(",\"result\":1,\"newer\":1"), NULL);
 }
 
+static void the_rule_of_a_kind_is_asked(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct bl_record_fault fault;
+    struct frame frame;
+
+    assert_int_equal(bl_record_read(&arena, &frame_record,
+                                    parse(&arena, "{\"type\":\"order\",\"id\":13,\"do\":\"turn\","
+                                                  "\"by\":{\"angle\":1}}"),
+                                    &frame, &fault),
+                     BL_EPARSE);
+    assert_string_equal(fault.path, "/id");
+    assert_string_equal(fault.message, "no order has that id");
+    assert_int_equal(bl_record_read(&arena, &frame_record,
+                                    parse(&arena, "{\"type\":\"answer\",\"id\":13,\"result\":1}"),
+                                    &frame, &fault),
+                     0);
+    bl_arena_done(&arena);
+}
+
 /* The same frames, with a schema of its own for each kind. */
 static const struct bl_record letter_record;
 static const struct bl_record letter_order_record =
@@ -484,4 +513,5 @@ SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_b
       cmocka_unit_test(an_object_is_what_another_member_says),
       cmocka_unit_test(exactly_one_of_the_members_that_exclude_each_other_is_there),
       cmocka_unit_test(a_member_of_another_kind_is_refused_and_an_unknown_one_is_not),
+      cmocka_unit_test(the_rule_of_a_kind_is_asked),
       cmocka_unit_test(a_schema_refers_to_other_documents_by_their_id));

@@ -381,20 +381,32 @@ static bool record_fail_foreign(struct reading *reading, const struct bl_record 
                                 const struct bl_record *kind, const struct bl_json *key)
 {
     const struct bl_names *names = record->members->names;
+    const char *own = NULL, *foreign = NULL;
+    struct bl_buffer message;
 
     for (size_t i = 0; i < names->count; i++) {
-        struct bl_buffer message;
         const struct bl_record *other = names->names[i] != NULL ? record->kinds[i] : NULL;
-        if (other == NULL || other == kind ||
-            record_find_in(other->members, bl_json_text(key)) == NULL)
-            continue;
-        bl_buffer_init(&message, 4096);
-        bl_buffer_printf(&message, "\"%s\" is a member of %s", key->string, other->name);
-        if (kind != NULL)
-            bl_buffer_printf(&message, ", not of %s", kind->name);
-        return record_fail(reading, key, &message);
+        if (other != NULL && other == kind)
+            own = names->names[i];
+        else if (other != NULL && foreign == NULL &&
+                 record_find_in(other->members, bl_json_text(key)) != NULL)
+            foreign = names->names[i];
     }
-    return true;
+    if (foreign == NULL)
+        return true;
+    bl_buffer_init(&message, 4096);
+    bl_buffer_printf(&message, "\"%s\" is a member of %s", key->string, foreign);
+    if (own != NULL)
+        bl_buffer_printf(&message, ", not of %s", own);
+    return record_fail(reading, key, &message);
+}
+
+/* What the tables cannot say. */
+static bool record_keeps_rule(struct reading *reading, const struct bl_record *record,
+                              const void *into)
+{
+    return record == NULL || record->rule == NULL || into == NULL ||
+           record->rule(into, reading->fault);
 }
 
 static bool record_read_member(struct reading *reading, const struct bl_member *member,
@@ -519,7 +531,7 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
         if (!record_is_complete(reading, &found, &found.tables[i], value))
             return false;
     }
-    return record->rule == NULL || into == NULL || record->rule(into, reading->fault);
+    return record_keeps_rule(reading, kind, into) && record_keeps_rule(reading, record, into);
 }
 
 int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
