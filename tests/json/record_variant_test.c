@@ -430,6 +430,9 @@ static void a_member_of_another_kind_is_refused_and_an_unknown_one_is_not(void *
                    "type: missing; expected one of order, answer, end");
     assert_reading(&frame_record, "{\"type\":\"end\",\"newer\":1}", NULL);
     assert_reading(&frame_record, ANSWER(",\"result\":1,\"newer\":1"), NULL);
+    assert_reading(&frame_record, ANSWER(",\"newer\":1,\"result\":1"), NULL);
+    assert_reading(&frame_record,
+                   "{\"newer\":1,\"type\":\"answer\",\"newest\":1,\"id\":7,\"result\":1}", NULL);
 }
 
 static void the_rule_of_a_kind_is_asked(void **state BL_UNUSED)

@@ -341,7 +341,8 @@ static const struct bl_member *record_find_member(struct found *found, struct bl
         member = NULL;
         for (size_t i = 0; i < found->table_count && member == NULL; i++) {
             member = record_find_in(found->tables[i].members, name);
-            found->table = i;
+            if (member != NULL)
+                found->table = i;
         }
     }
     if (member == NULL)
