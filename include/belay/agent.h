@@ -201,8 +201,6 @@ const struct bl_store_recovery *bl_agent_recovery(const struct bl_agent *agent);
 const struct bl_spent *bl_agent_spent(const struct bl_agent *agent);
 /* What was left running on purpose, jobs and cells: elements of a receipt's `background`. */
 void bl_agent_write_background(struct bl_agent *agent, struct bl_json_writer *writer);
-/* "armed", or "cancelled": the scope of the prompt under way. */
-const char *bl_agent_cancel_state(const struct bl_agent *agent);
 /* What the model is offered: tools, `task`, `exec` and `wait`. */
 const struct bl_tools *bl_agent_tools(const struct bl_agent *agent);
 

@@ -436,7 +436,6 @@ struct bl_random {
 void bl_random_seed(struct bl_random *random, uint64_t seed);
 uint64_t bl_random_next(struct bl_random *random);
 uint64_t bl_random_below(struct bl_random *random, uint64_t limit); /* unbiased; limit > 0 */
-double bl_random_unit(struct bl_random *random);                    /* in [0, 1) */
 /* Bytes for secrets and ids, from the system. */
 void bl_random_bytes(void *out, size_t size);
 /* An id that nobody has: the prefix (at most 11 bytes: "turn_") and 20 of [a-z2-7]. */

@@ -323,7 +323,6 @@ int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session
  * anything was stopped. NULL is fine. */
 void bl_cell_session_close(struct bl_cell_session *session, bool forget, enum bl_stop_reason reason,
                            const char *origin, struct bl_buffer *ret_receipt);
-const char *bl_cell_session_id(const struct bl_cell_session *session);
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 

@@ -277,18 +277,6 @@ void bl_lock_init(struct bl_lock *lock);
 int bl_lock_take(struct bl_lock *lock); /* not twice by one fiber */
 void bl_lock_give(struct bl_lock *lock);
 
-/* Items of one size, copied in and out, in order; at most `capacity` (at least 1) are held. An item
- * is received exactly once; a send that was stopped has sent nothing. */
-struct bl_channel;
-
-struct bl_channel *bl_channel_new(size_t item_size, size_t capacity);
-void bl_channel_free(struct bl_channel *channel); /* NULL is fine; nobody may wait on it */
-int bl_channel_send(struct bl_channel *channel, const void *item);     /* BL_ECLOSED */
-int bl_channel_try_send(struct bl_channel *channel, const void *item); /* BL_EAGAIN, BL_ECLOSED */
-int bl_channel_receive(struct bl_channel *channel, void *ret_item);    /* BL_ECLOSED when drained */
-int bl_channel_try_receive(struct bl_channel *channel, void *ret_item);
-void bl_channel_close(struct bl_channel *channel); /* no more sends; what is held can be received */
-
 /* A file descriptor that can be waited for; a socket, pipe, terminal, pidfd, eventfd. It is set
  * non-blocking while it is watched, and stays the caller's. */
 struct bl_descriptor;

@@ -90,7 +90,6 @@ enum bl_api {
 };
 
 const char *bl_api_name(enum bl_api api);
-bool bl_api_parse(struct bl_text name, enum bl_api *ret_api);
 /* Where it is by default: "https://api.anthropic.com", "https://api.openai.com/v1",
  * "http://127.0.0.1:11434". */
 const char *bl_api_base_url(enum bl_api api);

@@ -91,10 +91,6 @@ pid_t bl_warden_pid(const struct bl_warden *warden); /* of the command, as seen 
 /* Stops what is left without grace, and frees. NULL is fine. */
 void bl_warden_free(struct bl_warden *warden);
 
-/* A pseudo terminal of that size: `*ret_end` is for a command's input, output and error, with
- * options.terminal set; what it writes is read from `*ret_ours`. Both are the caller's to close. */
-int bl_terminal_open(uint16_t rows, uint16_t columns, int *ret_ours, int *ret_end);
-
 /* Where a program of ours is: named by that variable (an absolute path), beside this program, or
  * where it was installed. */
 void bl_program_find(const char *name, const char *variable, char *out, size_t size);

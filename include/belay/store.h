@@ -87,7 +87,6 @@ int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *op
 void bl_store_release(struct bl_store_session *held);
 const struct bl_turn_store *bl_store_session_table(const struct bl_store_session *held);
 const struct bl_store_recovery *bl_store_session_recovery(const struct bl_store_session *held);
-uint64_t bl_store_session_epoch(const struct bl_store_session *held);
 /* Results of this request's run that were committed before, JSON each; empty past the last. */
 struct bl_text bl_store_session_recorded(const struct bl_store_session *held, size_t index);
 /* Renews the lease; to be called every 5 s while the session is held. BL_EBUSY, kind session: it is

@@ -513,11 +513,6 @@ void bl_agent_write_background(struct bl_agent *agent, struct bl_json_writer *wr
     agent_background_write(agent, writer);
 }
 
-const char *bl_agent_cancel_state(const struct bl_agent *agent)
-{
-    return agent->prompt != NULL && bl_scope_stopped(agent->prompt) ? "cancelled" : "armed";
-}
-
 const struct bl_tools *bl_agent_tools(const struct bl_agent *agent)
 {
     return &agent->tools;

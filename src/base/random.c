@@ -56,11 +56,6 @@ uint64_t bl_random_below(struct bl_random *random, uint64_t limit)
     }
 }
 
-double bl_random_unit(struct bl_random *random)
-{
-    return (double)(bl_random_next(random) >> 11) * 0x1.0p-53;
-}
-
 /* Without randomness nothing that guards secrets can be right: the process ends with a message. */
 void bl_random_bytes(void *out, size_t size)
 {

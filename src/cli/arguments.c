@@ -162,13 +162,6 @@ const struct option cli_format_options[] = {
     {0},
 };
 
-int cli_take_none(void *context, int option, const char *value, struct bl_error *error)
-{
-    (void)context;
-    (void)option;
-    return cli_arguments_refuse(value, error);
-}
-
 int cli_take_one(void *context, int option, const char *value, struct bl_error *error)
 {
     const char **operand = context;

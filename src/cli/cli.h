@@ -181,8 +181,7 @@ int cli_option_refuse(const struct option *options, int option, const char *comm
 typedef int cli_take(void *context, int option, const char *value, struct bl_error *error);
 /* For commands whose only options are the format and the help. */
 extern const struct option cli_format_options[];
-/* No operand; and one at most, into the `const char *` (NULL before) that `context` points to. */
-cli_take cli_take_none;
+/* One operand at most, into the `const char *` (NULL before) that `context` points to. */
 cli_take cli_take_one;
 /* The same for the id of something that runs; and the refusal of one. */
 cli_take cli_take_id;

@@ -22,8 +22,7 @@ struct git_repository;
 /* `repository` is the top of a work tree. Errors, kind feature, each with a hint: no git, older
  * than 2.38, no repository, bare, no commit yet. */
 int git_open(const char *repository, struct git_repository **ret_git, struct bl_error *error);
-void git_close(struct git_repository *git); /* NULL is fine */
-const char *git_repository(const struct git_repository *git);
+void git_close(struct git_repository *git);               /* NULL is fine */
 const char *git_folder(const struct git_repository *git); /* the common git directory, absolute */
 /* Nanoseconds that git programs took so far, and how many there were: for the benchmark. */
 void git_share(const struct git_repository *git, uint64_t *ret_ns, uint64_t *ret_programs);

@@ -369,11 +369,6 @@ void git_close(struct git_repository *git)
     bl_free(git);
 }
 
-const char *git_repository(const struct git_repository *git)
-{
-    return git->repository;
-}
-
 const char *git_folder(const struct git_repository *git)
 {
     return git->folder;

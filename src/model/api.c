@@ -17,17 +17,6 @@ const char *bl_api_name(enum bl_api api)
     return apis[api].name;
 }
 
-bool bl_api_parse(struct bl_text name, enum bl_api *ret_api)
-{
-    for (size_t i = 0; i < BL_COUNT(apis); i++) {
-        if (bl_text_equal(name, bl_text_from(apis[i].name))) {
-            *ret_api = (enum bl_api)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *bl_api_base_url(enum bl_api api)
 {
     return apis[api].base_url;

@@ -160,15 +160,6 @@ static const char *decisive_code(struct bl_text text)
     return look_up(decisive, BL_COUNT(decisive), text);
 }
 
-const char *model_failure_code_of(struct bl_text type, struct bl_text message)
-{
-    const char *code = decisive_code(type);
-
-    if (code == NULL)
-        code = decisive_code(message);
-    return code != NULL ? code : look_up(general, BL_COUNT(general), type);
-}
-
 /* ---- What it says ----------------------------------------------------------------------------
  */
 

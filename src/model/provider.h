@@ -202,9 +202,6 @@ void model_failure_classify(const struct model_api *api, int status, struct bl_t
                             struct bl_text retry_after_ms, struct bl_text should_retry,
                             struct bl_text body, int64_t now_wall_ns,
                             struct bl_model_failure *failure);
-/* The code that an error's type, code or text means by itself, or NULL: "overloaded_error",
- * "insufficient_quota", "prompt is too long: …". One table for all servers. */
-const char *model_failure_code_of(struct bl_text type, struct bl_text message);
 /* What an error object says, in any of the shapes that servers use: {"error":{"message","type",
  * "code"}}, {"error":"…"}, {"detail":…}, {"message":"…"}, …: the message, and the code when the
  * text decides it. */

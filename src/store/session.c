@@ -159,11 +159,6 @@ const struct bl_store_recovery *bl_store_session_recovery(const struct bl_store_
     return &held->recovery;
 }
 
-uint64_t bl_store_session_epoch(const struct bl_store_session *held)
-{
-    return held->grip.epoch;
-}
-
 struct bl_text bl_store_recovery_text(struct bl_arena *arena, const char *session,
                                       const struct bl_store_recovery *recovery)
 {

@@ -15,9 +15,7 @@ static void stop_at_text(struct rig *rig, const struct bl_event *event)
 {
     if (event->type != BL_EVENT_TEXT_DELTA)
         return;
-    CHECK_EQUAL(strcmp(bl_agent_cancel_state(rig->agent), "armed"), 0);
     bl_scope_stop(&rig->scope, BL_STOP_USER, "Esc");
-    CHECK_EQUAL(strcmp(bl_agent_cancel_state(rig->agent), "cancelled"), 0);
 }
 
 RIG(old_cancel_never_poisons_the_next_turn_of_a_conversation,
@@ -26,12 +24,10 @@ RIG(old_cancel_never_poisons_the_next_turn_of_a_conversation,
 {
     rig->options.limits.keep = true;
     rig_open(rig);
-    CHECK_EQUAL(strcmp(bl_agent_cancel_state(rig->agent), "armed"), 0);
     for (int i = 0; i < 2; i++) {
         rig->on_event = stop_at_text;
         CHECK_EQUAL(rig_prompt(rig, "first"), BL_TURN_CANCELLED);
         CHECK(rig->result.run.receipt.size > 0);
-        CHECK_EQUAL(strcmp(bl_agent_cancel_state(rig->agent), "armed"), 0);
         rig->on_event = NULL;
         CHECK_EQUAL(rig_prompt(rig, "second"), BL_TURN_COMPLETED);
         CHECK_EQUAL(rig->result.run.receipt.size, 0);
@@ -123,7 +119,6 @@ static void stop_then_say(struct rig *rig, const struct bl_event *event)
         return;
     bl_scope_stop(&rig->scope, BL_STOP_USER, "Esc");
     CHECK_EQUAL(bl_agent_inject(rig->agent, BL_TEXT("no, go on"), NULL), 0);
-    CHECK_EQUAL(strcmp(bl_agent_cancel_state(rig->agent), "cancelled"), 0);
 }
 
 RIG(cancel_then_inject_stays_cancelled_with_an_agent,

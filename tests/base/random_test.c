@@ -69,19 +69,6 @@ static void below_is_not_biased_for_large_limits(void **state BL_UNUSED)
     assert_true(bl_random_below(&random, UINT64_MAX) < UINT64_MAX);
 }
 
-static void unit_lies_between_zero_and_one(void **state BL_UNUSED)
-{
-    struct bl_random random;
-    double sum = 0;
-    bl_random_seed(&random, 3);
-    for (int i = 0; i < 100000; i++) {
-        double value = bl_random_unit(&random);
-        assert_true(value >= 0 && value < 1);
-        sum += value;
-    }
-    assert_true(sum > 49500 && sum < 50500);
-}
-
 static void bytes_from_the_system_fill_all_and_only_what_was_asked(void **state BL_UNUSED)
 {
     unsigned char bytes[1026] = {0};
@@ -115,6 +102,5 @@ SUITE(random, cmocka_unit_test(a_seed_is_spread_over_the_state),
       cmocka_unit_test(the_same_seed_gives_the_same_run),
       cmocka_unit_test(below_stays_below_and_reaches_everything),
       cmocka_unit_test(below_is_not_biased_for_large_limits),
-      cmocka_unit_test(unit_lies_between_zero_and_one),
       cmocka_unit_test(bytes_from_the_system_fill_all_and_only_what_was_asked),
       cmocka_unit_test(ids_have_their_prefix_and_are_never_the_same));

@@ -309,7 +309,6 @@ static void hostile_names_do_not_reach_the_terminal(void **state)
     scene_draw(&scene, (struct bl_text){0});
     screen_check_sequences(bl_buffer_text(&scene.bytes), false);
     scene_end(&scene);
-    assert_int_equal(feature_table_text(&view, 80, &text), 0);
 }
 
 /* ---- Lines of events ------------------------------------------------------------------------- */

@@ -12,7 +12,6 @@ static void look_at_open(struct scene *scene)
     uint64_t ns, programs;
     if (!CHECK(scene->git != NULL))
         return;
-    CHECK(strcmp(git_repository(scene->git), scene->place.repository) == 0);
     CHECK(strcmp(git_folder(scene->git), scene_output(scene, "realpath .git")) == 0);
     CHECK(strcmp(scene->head, scene_output(scene, "git rev-parse HEAD")) == 0);
     git_share(scene->git, &ns, &programs);

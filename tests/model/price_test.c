@@ -190,6 +190,12 @@ static void cached_input_is_counted_once(void **state BL_UNUSED)
     assert_true(near(bl_price_cost(&price, &usage, &lies), 3.5));
 }
 
+/* In [0, 1]. */
+static double random_unit(struct bl_random *random)
+{
+    return (double)bl_random_next(random) / (double)UINT64_MAX;
+}
+
 static void the_worst_is_never_less_than_the_cost(void **state BL_UNUSED)
 {
     struct bl_random random;
@@ -198,13 +204,13 @@ static void the_worst_is_never_less_than_the_cost(void **state BL_UNUSED)
     for (int i = 0; i < 10000; i++) {
         struct bl_price price = {
             .known = true,
-            .input = bl_random_unit(&random) * 10,
-            .output = bl_random_unit(&random) * 50,
-            .cache_read = bl_random_unit(&random) * 12,
-            .cache_write = bl_random_unit(&random) * 12,
+            .input = random_unit(&random) * 10,
+            .output = random_unit(&random) * 50,
+            .cache_read = random_unit(&random) * 12,
+            .cache_write = random_unit(&random) * 12,
             .long_above = bl_random_below(&random, 1000000),
-            .long_input = 1 + bl_random_unit(&random),
-            .long_output = 1 + bl_random_unit(&random),
+            .long_input = 1 + random_unit(&random),
+            .long_output = 1 + random_unit(&random),
         };
         struct bl_usage usage = {bl_random_below(&random, 1000000),
                                  bl_random_below(&random, 100000)};

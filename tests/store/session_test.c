@@ -8,13 +8,13 @@ STORE_TEST(a_turn_is_there_after_it_was_committed)
     struct bl_store *store = store_at(place);
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    CHECK_EQUAL(bl_store_session_epoch(holding.held), 1);
+    CHECK_EQUAL(holding.held->grip.epoch, 1);
     CHECK(!bl_store_session_recovery(holding.held)->owner_died);
     add_turn(&holding, "turn_1");
     add_turn(&holding, "turn_2");
     let_go(&holding);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    CHECK_EQUAL(bl_store_session_epoch(holding.held), 2);
+    CHECK_EQUAL(holding.held->grip.epoch, 2);
     CHECK_EQUAL(holding.session.turns_total, 2);
     CHECK_EQUAL(holding.session.turns_in_context, 2);
     CHECK_EQUAL(holding.session.usage.input_tokens, 20);

@@ -82,7 +82,7 @@ STORE_TEST(a_store_of_version_1_goes_on)
         hold_with(&holding, store,
                   &(struct bl_store_hold_options){.newest = true, .directory = "/home/somebody"}),
         0);
-    CHECK_EQUAL(bl_store_session_epoch(holding.held), 5);
+    CHECK_EQUAL(holding.held->grip.epoch, 5);
     CHECK_EQUAL(holding.session.turns_total, 2);
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.usage.input_tokens, 20);
@@ -144,7 +144,7 @@ STORE_TEST(a_store_of_version_3_goes_on_and_has_features)
     struct bl_store *store = store_at(place);
     check_up_to_date(place, store);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    CHECK_EQUAL(bl_store_session_epoch(holding.held), 5);
+    CHECK_EQUAL(holding.held->grip.epoch, 5);
     CHECK(cells_are(&holding, "c-1? |"));
     add_turn(&holding, "turn_3");
     let_go(&holding);

@@ -304,12 +304,6 @@ bool codec_is_id_or_null(struct codec_problem *problem, const struct codec_field
     return bl_json_is(value, BL_JSON_NULL) || codec_is_id(problem, field, value);
 }
 
-bool codec_is_object(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                     const struct bl_json *value)
-{
-    return bl_json_is(value, BL_JSON_OBJECT) || codec_fail_value(problem, value, "an object");
-}
-
 /* ---- Values that have passed ----------------------------------------------------------------- */
 
 const struct bl_json *codec_get(const struct bl_json *object, const char *key)

@@ -61,7 +61,6 @@ codec_check codec_is_label;   /* the same, without control characters, and not b
 codec_check codec_is_name;    /* one of `names` */
 codec_check codec_is_id;
 codec_check codec_is_id_or_null;
-codec_check codec_is_object;
 
 bool codec_is_ok(struct codec_problem *problem, enum cell_operation operation,
                  const struct bl_json *value);

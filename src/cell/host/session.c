@@ -493,8 +493,3 @@ void bl_cell_session_close(struct bl_cell_session *session, bool forget, enum bl
     take_apart(session);
     bl_shield_end(&shield);
 }
-
-const char *bl_cell_session_id(const struct bl_cell_session *session)
-{
-    return session->id;
-}

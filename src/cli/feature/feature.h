@@ -147,12 +147,10 @@ struct feature_display;
 struct feature_display *feature_display_new(struct bl_nursery *nursery, struct bl_feature *feature,
                                             int fd);
 void feature_display_free(struct feature_display *display); /* takes the table off; NULL is fine */
-/* The table for a view, as text of `columns` columns and LF; at least 40. */
-int feature_table_text(const struct bl_feature_view *view, unsigned columns, struct bl_buffer *out);
-/* The same as a terminal wants it. */
+/* The table for a view, as text. */
 struct feature_table_look {
-    size_t columns;
-    size_t rows; /* at most so many lines: what has ended, and what waits, is summed up first */
+    size_t columns; /* at least 40 */
+    size_t rows;    /* at most so many lines: what has ended, and what waits, is summed up first */
     bool colours;
     int64_t wall_ns; /* now: how long somebody has been quiet */
 };

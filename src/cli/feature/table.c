@@ -556,11 +556,3 @@ int feature_table_draw(const struct bl_feature_view *view, const struct feature_
     bl_free(chosen);
     return out->size < out->maximum ? 0 : BL_ELIMIT;
 }
-
-int feature_table_text(const struct bl_feature_view *view, unsigned width, struct bl_buffer *out)
-{
-    struct feature_table_look look = {
-        .columns = width, .rows = SIZE_MAX, .wall_ns = bl_clock_wall_ns(&bl_clock_system)};
-
-    return feature_table_draw(view, &look, out);
-}
