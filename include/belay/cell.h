@@ -94,7 +94,6 @@ struct bl_cell_fault {
     char limit[40]; /* limit_reached: its name, and how much it is */
     uint64_t value;
     char detail[200]; /* worker_unavailable, store_failed, internal */
-    bool dropped;     /* by a fault that tests set: not to be answered at all */
 };
 
 const char *bl_cell_code_name(enum bl_cell_code code);
@@ -222,7 +221,6 @@ struct bl_cell_host_options {
     uint32_t records_max; /* 0: BL_CELL_RECORDS_MAX; as the next two */
     uint64_t records_bytes_max;
     uint64_t record_ns_max;
-    const char *faults; /* for tests: as BELAY_FAULT, and in its place; NULL: as that says */
 };
 
 /* Its fibers run in `nursery`, which must outlive it; bl_cell_host_stop comes before its end. */

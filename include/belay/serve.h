@@ -193,8 +193,6 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
 
 /* ---- MCP ------------------------------------------------------------------------------------- */
 
-struct mcp_tool; /* inside of serve */
-
 /* Offers run, exec, wait, terminate and cancel to other agents. */
 struct bl_mcp_server_options {
     const struct bl_workplaces *workplaces;
@@ -207,14 +205,11 @@ struct bl_mcp_server_options {
     bool http;
     const char *address;        /* loopback alone: else BL_EINVAL */
     uint16_t port;              /* 0: any that is free */
-    const char *token;          /* that each request must bring; NULL: only with `tools` */
+    const char *token;          /* that each request must bring */
     const char *const *origins; /* further ones that may ask, and hosts; end in NULL; may be NULL */
     /* Told when it listens; NULL: nobody is. */
     void (*listening)(void *context, uint16_t port);
     void *context;
-    /* For tests: tools in the place of ours; NULL: ours. */
-    const struct mcp_tool *tools;
-    size_t tool_count;
 };
 
 /* Until the client goes (standard streams), or the caller's scope stops. As bl_acp_serve. */

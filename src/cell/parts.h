@@ -35,6 +35,9 @@ enum cell_fault_action {
     CELL_DROP,
 };
 
+/* What an operation that is dropped returns. */
+#define CELL_DROPPED BL_ECLOSED
+
 /* POINT=kill|drop|fail|delay:MS[@N], commas between several; @N: the Nth time alone. */
 struct cell_faults {
     struct cell_fault_rule {

@@ -36,8 +36,10 @@ void wire_open(struct wire_stage *stage)
     bl_nursery_init(&stage->nursery, bl_scope_current());
     if (!CHECK_EQUAL(bl_store_open(path, &stage->store, error), 0))
         fprintf(stderr, "%s\n", error->message);
-    struct bl_cell_host_options options = {.store = stage->store, .faults = stage->faults};
+    struct bl_cell_host_options options = {.store = stage->store};
     if (!CHECK_EQUAL(bl_cell_host_start(&stage->nursery, &options, &stage->host, error), 0))
+        fprintf(stderr, "%s\n", error->message);
+    if (!CHECK_EQUAL(cell_faults_parse(&stage->host->faults, stage->faults, error), 0))
         fprintf(stderr, "%s\n", error->message);
     struct bl_cell_server_options serving = {.host = stage->host,
                                              .socket = stage->socket,

@@ -82,12 +82,27 @@ static void booth_listening(void *context, uint16_t port)
     bl_semaphore_give(&booth->listening);
 }
 
+static const struct mcp_tool booth_tools[] = {
+    {.name = "quick",
+     .description = "answers",
+     .input = "{\"type\":\"object\"}",
+     .serve = booth_quick},
+    {.name = "near",
+     .description = "wants headers",
+     .input = "{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
+              "\"x-mcp-header\":\"Region\"},\"size\":{\"type\":\"object\",\"properties\":{"
+              "\"n\":{\"type\":\"integer\",\"x-mcp-header\":\"N\"}}}}}",
+     .serve = booth_quick},
+    {.name = "hold", .description = "waits", .input = "{\"type\":\"object\"}", .serve = booth_hold},
+};
+
 static int booth_main(void *argument)
 {
     struct booth *booth = argument;
     struct bl_scope *before = bl_scope_enter(&booth->scope);
 
-    booth->code = bl_mcp_serve(&booth->options, &booth->exit_code, &booth->error);
+    booth->code = mcp_serve(&booth->options, booth_tools, BL_COUNT(booth_tools), &booth->exit_code,
+                            &booth->error);
     bl_scope_enter(before);
     bl_semaphore_give(&booth->listening);
     return 0;
@@ -96,22 +111,6 @@ static int booth_main(void *argument)
 BL_UNUSED static void booth_open(struct booth *booth)
 {
     static const char *const origins[] = {"https://page.test", "name.test", NULL};
-    static const struct mcp_tool tools[] = {
-        {.name = "quick",
-         .description = "answers",
-         .input = "{\"type\":\"object\"}",
-         .serve = booth_quick},
-        {.name = "near",
-         .description = "wants headers",
-         .input = "{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
-                  "\"x-mcp-header\":\"Region\"},\"size\":{\"type\":\"object\",\"properties\":{"
-                  "\"n\":{\"type\":\"integer\",\"x-mcp-header\":\"N\"}}}}}",
-         .serve = booth_quick},
-        {.name = "hold",
-         .description = "waits",
-         .input = "{\"type\":\"object\"}",
-         .serve = booth_hold},
-    };
 
     memset(booth, 0, sizeof *booth);
     bl_activities_init(&booth->activities);
@@ -126,9 +125,7 @@ BL_UNUSED static void booth_open(struct booth *booth)
                                                     .token = BOOTH_TOKEN,
                                                     .origins = origins,
                                                     .listening = booth_listening,
-                                                    .context = booth,
-                                                    .tools = tools,
-                                                    .tool_count = BL_COUNT(tools)};
+                                                    .context = booth};
     bl_nursery_init(&booth->nursery, bl_scope_current());
     bl_scope_init(&booth->scope, &booth->nursery.scope);
     CHECK_EQUAL(bl_nursery_spawn(&booth->nursery, NULL, "booth", booth_main, booth, &booth->fiber),

@@ -104,7 +104,7 @@ static inline void rig_open_server(struct mcp_rig *rig)
 {
     CHECK_EQUAL(bl_store_open(rig->path, &rig->store, &rig->error), 0);
     rig->workplaces.store = rig->store;
-    CHECK_EQUAL(mcp_server_open(&rig->options, &rig->server, &rig->error), 0);
+    CHECK_EQUAL(mcp_server_open(&rig->options, NULL, 0, &rig->server, &rig->error), 0);
     mcp_peer_init(&rig->peer, rig->server);
 }
 

@@ -51,8 +51,7 @@ int bl_cell_host_start(struct bl_nursery *nursery, const struct bl_cell_host_opt
                        struct bl_cell_host **ret_host, struct bl_error *error)
 {
     struct bl_cell_host *host = make(nursery, options);
-    int code = cell_faults_parse(
-        &host->faults, options->faults != NULL ? options->faults : getenv("BELAY_FAULT"), error);
+    int code = cell_faults_parse(&host->faults, getenv("BELAY_FAULT"), error);
 
     if (code == 0)
         code = cell_pool_start(&host->pool, host, options->worker, options->spares, options->eager,

@@ -246,7 +246,7 @@ int cell_find_recorded(struct bl_cell_session *session, const char *id, struct c
                        struct bl_cell_fault *fault);
 /* Its record becomes a tombstone in the store; one that has no record stays as it is. */
 int cell_bury(struct bl_cell_session *session, const char *id, struct bl_error *error);
-/* What tests have set there, as a refusal. */
+/* What tests have set there, as a refusal; CELL_DROPPED: it gets no answer. */
 int cell_refuse_by_fault(struct bl_cell_host *host, enum cell_fault_point point,
                          struct bl_cell_fault *fault);
 

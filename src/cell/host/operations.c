@@ -21,13 +21,11 @@ int cell_refuse_by_fault(struct bl_cell_host *host, enum cell_fault_point point,
                          struct bl_cell_fault *fault)
 {
     enum cell_fault_action action = cell_fault_hit(host, point);
-    int code;
 
     if (action == CELL_GO_ON)
         return 0;
-    code = cell_refuse(fault, BL_CELL_INTERNAL, "as a test has asked for");
-    fault->dropped = action == CELL_DROP;
-    return code;
+    int code = cell_refuse(fault, BL_CELL_INTERNAL, "as a test has asked for");
+    return action == CELL_DROP ? CELL_DROPPED : code;
 }
 
 static int refuse_bad(struct bl_cell_fault *fault, const char *path, const char *message)

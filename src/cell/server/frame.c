@@ -158,7 +158,7 @@ static void serve(struct server_request *request)
     struct bl_buffer out;
     bl_buffer_init(&out, BL_CELL_FRAME_MAX);
     int code = perform(request, &out, &ok, fault);
-    bool dropped = code != 0 && fault->dropped;
+    bool dropped = code == CELL_DROPPED;
     if (!dropped)
         dropped = cell_fault_hit(connection->server->options.host, CELL_AT_REPLY_SEND) == CELL_DROP;
     if (!dropped && code == 0)

@@ -47,6 +47,7 @@ struct mcp_server {
     size_t remembered_count;
     bool busy;
     bool closing; /* nothing new is begun */
+    bool own;     /* the tools are ours, not those of a test */
     const struct mcp_tool *tools;
     size_t tool_count;
     struct bl_json_schema **inputs; /* of the tools' arguments */

@@ -6,6 +6,7 @@
  * and its answer's connection is its life; without, it belongs to a session. */
 #include <stdio.h>
 
+#include "core.h"
 #include "http.h"
 
 #define VERSION_KEY       BL_TEXT("io.modelcontextprotocol/protocolVersion")
@@ -525,10 +526,11 @@ static void close_carrier(struct http_carrier *carrier, const struct bl_stop *st
         continue;
 }
 
-static int check_options(const struct bl_mcp_server_options *options, struct bl_error *error)
+static int check_options(const struct mcp_server *server,
+                         const struct bl_mcp_server_options *options, struct bl_error *error)
 {
-    /* Only the tools of a test may be served to whoever asks. */
-    if (options->tools != NULL || (options->token != NULL && options->token[0] != '\0'))
+    /* Only the tools of a test may be served to every client. */
+    if (!server->own || (options->token != NULL && options->token[0] != '\0'))
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "mcp", NULL,
                  "HTTP is not served without a token");
@@ -574,7 +576,7 @@ int mcp_http_serve(struct mcp_server *server, const struct bl_mcp_server_options
     struct http_carrier carrier = {.server = server, .options = options};
     struct bl_scope *outer = bl_scope_current();
     struct bl_scope shield;
-    int code = check_options(options, error);
+    int code = check_options(server, options, error);
 
     if (code != 0)
         return code;

@@ -334,13 +334,16 @@ void mcp_request_serve(struct mcp_request *request, struct mcp_reply *ret_reply)
 
 /* ---- The server ------------------------------------------------------------------------------ */
 
-int mcp_server_open(const struct bl_mcp_server_options *options, struct mcp_server **ret_server,
-                    struct bl_error *error)
+int mcp_server_open(const struct bl_mcp_server_options *options, const struct mcp_tool *tools,
+                    size_t tool_count, struct mcp_server **ret_server, struct bl_error *error)
 {
     struct mcp_server *server = bl_zalloc(sizeof *server);
     struct bl_scope *outer = bl_scope_current();
 
     server->options = *options;
+    server->own = tools == NULL;
+    server->tools = tools;
+    server->tool_count = tool_count;
     bl_list_init(&server->works);
     bl_list_init(&server->remembered);
     int code = mcp_schemas_open(server, error);
@@ -416,12 +419,12 @@ static void on_stop(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNUSED)
     server->busy = mcp_server_was_busy(server);
 }
 
-int bl_mcp_serve(const struct bl_mcp_server_options *options, int *ret_exit_code,
-                 struct bl_error *error)
+int mcp_serve(const struct bl_mcp_server_options *options, const struct mcp_tool *tools,
+              size_t tool_count, int *ret_exit_code, struct bl_error *error)
 {
     struct mcp_server *server;
     struct witness witness;
-    int code = mcp_server_open(options, &server, error);
+    int code = mcp_server_open(options, tools, tool_count, &server, error);
 
     if (code != 0)
         return code;
@@ -437,4 +440,10 @@ int bl_mcp_serve(const struct bl_mcp_server_options *options, int *ret_exit_code
     bool signalled = stop.reason == BL_STOP_SIGNAL;
     *ret_exit_code = !busy && !signalled ? 0 : terminated ? 143 : 130;
     return code == BL_ECANCELED || code == BL_ETIMEDOUT ? 0 : code;
+}
+
+int bl_mcp_serve(const struct bl_mcp_server_options *options, int *ret_exit_code,
+                 struct bl_error *error)
+{
+    return mcp_serve(options, NULL, 0, ret_exit_code, error);
 }

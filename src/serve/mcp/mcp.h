@@ -75,8 +75,14 @@ void mcp_notification(struct mcp_peer *peer, struct bl_text method, const struct
 const struct bl_json *mcp_tool_schema(const struct mcp_server *server, struct bl_arena *arena,
                                       struct bl_text name);
 
-int mcp_server_open(const struct bl_mcp_server_options *options, struct mcp_server **ret_server,
-                    struct bl_error *error);
+struct mcp_tool;
+
+/* `tools` (NULL: ours) are those of a test, in the place of ours. */
+int mcp_server_open(const struct bl_mcp_server_options *options, const struct mcp_tool *tools,
+                    size_t tool_count, struct mcp_server **ret_server, struct bl_error *error);
+/* bl_mcp_serve with such tools, which are also served over HTTP without a token. */
+int mcp_serve(const struct bl_mcp_server_options *options, const struct mcp_tool *tools,
+              size_t tool_count, int *ret_exit_code, struct bl_error *error);
 /* Ends tasks, cells and all, with that reason. In a fiber. */
 void mcp_server_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin);
 /* Something was under way when its client went or it was told to stop. */

@@ -103,12 +103,13 @@ static const struct mcp_tool own_tools[] = {
 
 int mcp_schemas_open(struct mcp_server *server, struct bl_error *error)
 {
-    bool own = server->options.tools == NULL;
     struct bl_arena arena;
     int code = 0;
 
-    server->tools = own ? own_tools : server->options.tools;
-    server->tool_count = own ? BL_COUNT(own_tools) : server->options.tool_count;
+    if (server->own) {
+        server->tools = own_tools;
+        server->tool_count = BL_COUNT(own_tools);
+    }
     server->inputs = bl_zalloc(server->tool_count * sizeof *server->inputs);
     bl_arena_init(&arena);
     for (size_t i = 0; i < server->tool_count && code == 0; i++) {

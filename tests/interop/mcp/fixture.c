@@ -287,10 +287,8 @@ static int serve(void *argument)
             .http = true,
             .address = "127.0.0.1",
             .listening = listening,
-            .tools = tools,
-            .tool_count = BL_COUNT(tools),
         };
-        bl_mcp_serve(&options, &exit_code, &error);
+        mcp_serve(&options, tools, BL_COUNT(tools), &exit_code, &error);
         bl_store_close(workplaces.store);
     }
     if (error.code != 0)
