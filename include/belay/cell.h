@@ -13,6 +13,7 @@
 #ifndef BELAY_CELL_H
 #define BELAY_CELL_H
 
+#include <belay/record.h>
 #include <belay/store.h>
 #include <belay/tool.h>
 
@@ -90,7 +91,7 @@ struct bl_cell_fault {
                                  not_terminal: of the cell */
     uint64_t expected;        /* wrong_generation */
     uint64_t retained[2];
-    unsigned retained_count;
+    size_t retained_count;
     char limit[40]; /* limit_reached: its name, and how much it is */
     uint64_t value;
     char detail[200]; /* worker_unavailable, store_failed, internal */
@@ -126,6 +127,10 @@ enum bl_cell_error_kind {
 };
 
 const char *bl_cell_error_kind_name(enum bl_cell_error_kind kind);
+
+/* One item, and one error, as they are on the wire and in the output of `belay cell`. */
+extern const struct bl_record bl_cell_item_record; /* struct bl_cell_item */
+extern const struct bl_record bl_cell_error_record;
 
 struct bl_cell_error {
     enum bl_cell_error_kind kind;

@@ -210,7 +210,7 @@ int exec_observe_next(struct exec_run *run, uint64_t yield_ms)
         if (run->fault.code != BL_CELL_WRONG_GENERATION)
             break;
         uint64_t next = run->fault.expected;
-        for (unsigned k = run->fault.retained_count; k > 0; k--)
+        for (size_t k = run->fault.retained_count; k > 0; k--)
             if (run->fault.retained[k - 1] > run->cell->generation)
                 next = run->fault.retained[k - 1];
         code = observe(run, next, yield_ms, &run->outcome);

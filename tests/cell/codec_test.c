@@ -34,11 +34,12 @@ static void assert_breach_says(const char *json, bool first, const char *message
 static void bad_input_first_frame_is_not_hello(void **state BL_UNUSED)
 {
     assert_breach_says("{\"type\":\"cancel\",\"id\":1}", true,
-                       "the first frame must be hello, is cancel");
+                       "cancel came first: the first frame must be hello");
     assert_breach(BL_TEXT("{\"type\":\"ready\"}"), true);
     assert_breach(BL_TEXT("{}"), true);
     assert_breach(BL_TEXT("[]"), true);
-    assert_breach_says(HELLO("[1]", "[]", "[]"), false, "a second hello");
+    assert_breach_says(HELLO("[1]", "[]", "[]"), false,
+                       "hello came again: there is one for a connection");
 }
 
 static void bad_input_versions_of_a_hello(void **state BL_UNUSED)
@@ -52,10 +53,11 @@ static void bad_input_versions_of_a_hello(void **state BL_UNUSED)
 
     for (size_t i = 0; i < BL_COUNT(bad); i++)
         assert_breach(bl_text_from(bad[i]), true);
-    assert_breach_says(bad[0], true, "/versions: must not be empty");
+    assert_breach_says(bad[0], true,
+                       "versions: expected a list of 1 to 64 elements, found an empty array");
     assert_breach_says(bad[1], true,
-                       "/versions/0: must be an integer from 1 to 9007199254740991, is 0");
-    assert_breach_says(bad[2], true, "/versions/1: is there twice");
+                       "versions[0]: expected a whole number from 1 to 9007199254740991, found 0");
+    assert_breach_says(bad[2], true, "versions[1]: there is another 1");
 }
 
 static void bad_input_blank_repeated_or_overlapping_capabilities(void **state BL_UNUSED)
@@ -79,7 +81,7 @@ static void bad_input_blank_repeated_or_overlapping_capabilities(void **state BL
 
     for (size_t i = 0; i < BL_COUNT(bad); i++)
         assert_breach(bl_text_from(bad[i]), true);
-    assert_breach_says(bad[4], true, "/wants: must be what requires has not got, is \"tools\"");
+    assert_breach_says(bad[4], true, "wants[0]: it is in requires, too");
 }
 
 static void a_hello_says_what_is_asked_for(void **state BL_UNUSED)
@@ -90,15 +92,16 @@ static void a_hello_says_what_is_asked_for(void **state BL_UNUSED)
                bl_text_from(HELLO("[3,1]", "[\"notify\",\"x\",\"y\"]", "[\"z\",\"tools\"]")), true);
     assert_int_equal(reading.code, 0);
     assert_int_equal(reading.frame.type, CELL_FRAME_HELLO);
-    assert_true(reading.frame.hello.version_1);
-    assert_int_equal(reading.frame.hello.wants, CELL_CAPABILITY_TOOLS | CELL_CAPABILITY_NOTIFY);
-    assert_true(bl_text_equal(reading.frame.hello.lacking, BL_TEXT("x")));
+    assert_true(cell_hello_has_version(&reading.frame.hello));
+    assert_int_equal(cell_hello_capabilities(&reading.frame.hello),
+                     CELL_CAPABILITY_TOOLS | CELL_CAPABILITY_NOTIFY);
+    assert_true(bl_text_equal(cell_hello_lacking(&reading.frame.hello), BL_TEXT("x")));
     assert_true(bl_text_equal(reading.frame.hello.client, BL_TEXT("ide")));
     bl_arena_done(&reading.arena);
     read_bytes(&reading, bl_text_from(HELLO("[2,3]", "[]", "[]")), true);
     assert_int_equal(reading.code, 0);
-    assert_false(reading.frame.hello.version_1);
-    assert_int_equal(reading.frame.hello.lacking.size, 0);
+    assert_false(cell_hello_has_version(&reading.frame.hello));
+    assert_int_equal(cell_hello_lacking(&reading.frame.hello).size, 0);
     bl_arena_done(&reading.arena);
 }
 
@@ -123,8 +126,8 @@ static void bad_input_not_utf8_not_json_or_a_key_twice(void **state BL_UNUSED)
     for (size_t i = 0; i < BL_COUNT(bad); i++)
         assert_breach(bad[i], false);
     assert_breach_says("{\"type\":\"dance\"}", false,
-                       "/type: must be one of hello, request, cancel, tool_result, notify_ack, "
-                       "ready, rejected, reply, tool_call, tool_cancel, notify, ended, bye, is "
+                       "type: expected one of hello, request, cancel, tool_result, notify_ack, "
+                       "ready, rejected, reply, tool_call, tool_cancel, notify, ended, bye, found "
                        "\"dance\"");
     assert_breach_says("{\"type\":\"bye\",\"reason\":\"protocol\",\"message\":\"\"}", false,
                        "bye is a frame of the host");
@@ -166,9 +169,9 @@ static void bad_input_request_id(void **state BL_UNUSED)
         assert_breach(bl_text_from(json), false);
     }
     assert_breach_says("{\"type\":\"request\",\"op\":\"list\",\"args\":{}}", false,
-                       "/id: is missing");
+                       "id: missing; expected a whole number from 0 to 9007199254740991");
     assert_breach_says("{\"type\":\"cancel\",\"id\":-1}", false,
-                       "/id: must be an integer from 0 to 9007199254740991, is -1");
+                       "id: expected a whole number from 0 to 9007199254740991, found -1");
     struct reading reading;
     read_bytes(&reading, BL_TEXT("{\"type\":\"cancel\",\"id\":9007199254740991}"), false);
     assert_int_equal(reading.code, 0);
@@ -194,7 +197,7 @@ static void results_and_acknowledgements_that_do_not_fit_are_breaches(void **sta
 
     for (size_t i = 0; i < BL_COUNT(bad); i++)
         assert_breach(bl_text_from(bad[i]), false);
-    assert_breach_says(bad[1], false, "a tool_result has either ok or err");
+    assert_breach_says(bad[1], false, "expected either \"ok\" or \"err\", found both");
 #undef RESULT
 }
 
@@ -362,7 +365,7 @@ static void digest(const char *args, uint8_t out[32])
     struct reading reading;
 
     read_request(&reading, "create_cell", args);
-    assert_true(reading.code == 0 && !reading.frame.refused);
+    assert_true(reading.code == 0 && reading.frame.refusal == NULL);
     cell_digest(&reading.frame.request.create, out);
     bl_arena_done(&reading.arena);
 }

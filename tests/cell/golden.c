@@ -111,15 +111,14 @@ bool golden_is_of_client(const struct bl_json *root)
 /* 0: the codec takes it, as what it says it is. */
 int golden_decode(struct bl_arena *arena, struct bl_text bytes, const struct bl_json *root)
 {
-    struct cell_host_frame host;
-    struct cell_frame client;
+    struct cell_frame frame;
     char message[160];
 
     if (!golden_is_of_client(root))
-        return cell_host_frame_read(arena, bytes, &host, NULL);
+        return cell_host_frame_read(arena, bytes, &frame, NULL);
     bool first = bl_text_equal(bl_json_text(golden_get(root, "type")), BL_TEXT("hello"));
-    int code = cell_frame_read(arena, bytes, first, &client, message, sizeof message);
-    return code == 0 && client.refused ? BL_EREFUSED : code;
+    int code = cell_frame_read(arena, bytes, first, &frame, message, sizeof message);
+    return code == 0 && frame.refusal != NULL ? BL_EREFUSED : code;
 }
 
 /* ---- Schemas --------------------------------------------------------------------------------- */

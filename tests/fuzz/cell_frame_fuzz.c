@@ -68,47 +68,34 @@ static void check_cuts(struct bl_text bytes)
 
 /* ---- As a host ------------------------------------------------------------------------------- */
 
-static void write_client(struct bl_buffer *out, const struct cell_frame *frame)
+static void write_frame(struct bl_buffer *out, const struct cell_frame *frame)
 {
     struct bl_json_writer writer;
 
     bl_json_writer_init(&writer, out);
-    switch (frame->type) {
-    case CELL_FRAME_HELLO:
-        cell_hello_write(&writer, frame->hello.client.data, frame->hello.wants);
-        break;
-    case CELL_FRAME_REQUEST: cell_request_write(&writer, &frame->request); break;
-    case CELL_FRAME_CANCEL: cell_cancel_write(&writer, frame->cancel.id); break;
-    case CELL_FRAME_TOOL_RESULT:
-        cell_tool_result_write(&writer, frame->tool_result.session_id, frame->tool_result.cell_id,
-                               frame->tool_result.call_id, &frame->tool_result.result);
-        break;
-    case CELL_FRAME_NOTIFY_ACK:
-        cell_notify_ack_write(&writer, frame->notify_ack.session_id, frame->notify_ack.cell_id,
-                              frame->notify_ack.seq);
-        break;
-    }
+    cell_frame_write(&writer, frame);
     check(bl_json_writer_done(&writer) == 0, "a message that cannot be written");
 }
 
 /* Writes the answer to a request that is refused; what a client makes of it. */
 static void check_refusal(struct bl_arena *arena, const struct cell_frame *frame)
 {
-    struct cell_host_frame answer;
+    struct cell_frame answer;
     struct bl_json_writer writer;
     struct bl_buffer out;
 
     check(frame->type == CELL_FRAME_REQUEST, "refused, and no request");
     bl_buffer_init(&out, TEXT_MAX);
     bl_json_writer_init(&writer, &out);
-    cell_reply_err_write(&writer, frame->request.id, frame->op_text, &frame->fault);
+    cell_reply_err_write(&writer, frame->request.id, frame->op_text, frame->refusal);
     check(bl_json_writer_done(&writer) == 0, "a refusal that cannot be written");
     check(cell_host_frame_read(arena, bl_buffer_text(&out), &answer, NULL) == 0,
           "a refusal that cannot be read");
-    check(answer.fault.code == frame->fault.code && answer.id == frame->request.id,
+    check(answer.reply.err != NULL && answer.reply.id == frame->request.id &&
+              answer.reply.err->code == frame->refusal->code,
           "a refusal that is read as another");
-    check(strcmp(answer.fault.message, frame->fault.message) == 0 &&
-              strcmp(answer.fault.path, frame->fault.path) == 0,
+    check(strcmp(answer.reply.err->message, frame->refusal->message) == 0 &&
+              strcmp(answer.reply.err->path, frame->refusal->path) == 0,
           "a refusal that says something else");
     bl_buffer_done(&out);
 }
@@ -127,15 +114,15 @@ static void read_as_host(struct bl_text bytes, bool first)
     check(code == 0 || code == BL_EPARSE, "a code that is not promised");
     check(code == 0 || (message[0] != '\0' && bl_utf8_valid(bl_text_from(message))),
           "refused without a word");
-    if (code == 0 && frame.refused) {
+    if (code == 0 && frame.refusal != NULL) {
         check_refusal(&arena, &frame);
     } else if (code == 0) {
-        write_client(&once, &frame);
+        write_frame(&once, &frame);
         check(cell_frame_read(&arena, bl_buffer_text(&once), first, &again, message,
                               sizeof message) == 0 &&
-                  !again.refused && again.type == frame.type,
+                  again.refusal == NULL && again.type == frame.type,
               "what was written is not taken");
-        write_client(&twice, &again);
+        write_frame(&twice, &again);
         check(bl_text_equal(bl_buffer_text(&once), bl_buffer_text(&twice)),
               "what was written is taken as something else");
     }
@@ -146,65 +133,19 @@ static void read_as_host(struct bl_text bytes, bool first)
 
 /* ---- As a client ----------------------------------------------------------------------------- */
 
-static void write_rejected(struct bl_json_writer *writer, const struct cell_host_frame *frame)
-{
-    enum cell_rejection rejection = CELL_REJECTED_HELLO;
-
-    if (bl_text_equal(frame->reason, BL_TEXT("no_common_version")))
-        rejection = CELL_REJECTED_VERSION;
-    else if (bl_text_equal(frame->reason, BL_TEXT("missing_capability")))
-        rejection = CELL_REJECTED_CAPABILITY;
-    cell_rejected_write(writer, rejection, frame->text);
-}
-
-static void write_host(struct bl_buffer *out, const struct cell_host_frame *frame)
-{
-    struct bl_cell_call call = {.session_id = frame->session_id,
-                                .cell_id = frame->cell_id,
-                                .id = frame->call_id,
-                                .tool = frame->tool.data,
-                                .input_text = frame->input_json};
-    struct bl_json_writer writer;
-
-    bl_json_writer_init(&writer, out);
-    switch (frame->type) {
-    case CELL_HOST_READY:
-        cell_ready_write(&writer, frame->capabilities, frame->instance.data,
-                         (uint32_t)frame->live_cells | 1);
-        break;
-    case CELL_HOST_REJECTED: write_rejected(&writer, frame); break;
-    case CELL_HOST_REPLY:
-        if (frame->ok)
-            cell_reply_ok_write(&writer, frame->id, frame->op_text, frame->ok_json);
-        else
-            cell_reply_err_write(&writer, frame->id, frame->op_text, &frame->fault);
-        break;
-    case CELL_HOST_TOOL_CALL: cell_tool_call_write(&writer, &call, frame->redelivered); break;
-    case CELL_HOST_TOOL_CANCEL:
-        cell_tool_cancel_write(&writer, frame->session_id, frame->cell_id, frame->call_id);
-        break;
-    case CELL_HOST_NOTIFY:
-        cell_notify_write(&writer, frame->session_id, frame->cell_id, frame->seq, frame->text);
-        break;
-    case CELL_HOST_ENDED: cell_ended_write(&writer, frame->session_id, frame->cell_id); break;
-    case CELL_HOST_BYE: cell_bye_write(&writer, frame->reason.data, frame->text.data); break;
-    }
-    check(bl_json_writer_done(&writer) == 0, "a message that cannot be written");
-}
-
 /* The outcome readers agree with the check of replies, and with each other. */
-static void check_outcome(struct bl_arena *arena, const struct cell_host_frame *frame)
+static void check_outcome(struct bl_arena *arena, const struct cell_reply *reply)
 {
     struct bl_cell_observe_outcome observed;
     struct bl_cell_terminate_outcome terminated;
 
-    int observe_code = bl_cell_observe_outcome_read(arena, frame->ok_json, &observed, NULL);
-    int terminate_code = bl_cell_terminate_outcome_read(arena, frame->ok_json, &terminated, NULL);
-    if (frame->op == CELL_OBSERVE)
-        check(observe_code == 0 && bl_text_equal(observed.json, frame->ok_json),
+    int observe_code = bl_cell_observe_outcome_read(arena, reply->ok_json, &observed, NULL);
+    int terminate_code = bl_cell_terminate_outcome_read(arena, reply->ok_json, &terminated, NULL);
+    if (bl_text_equal(reply->op, BL_TEXT("observe")))
+        check(observe_code == 0 && bl_text_equal(observed.json, reply->ok_json),
               "an answer of observe that is no outcome of it");
-    if (frame->op == CELL_TERMINATE)
-        check(terminate_code == 0 && bl_text_equal(terminated.json, frame->ok_json),
+    if (bl_text_equal(reply->op, BL_TEXT("terminate")))
+        check(terminate_code == 0 && bl_text_equal(terminated.json, reply->ok_json),
               "an answer of terminate that is no outcome of it");
     if (observe_code == 0 && observed.type == BL_CELL_OBSERVE_YIELDED)
         check(terminate_code == BL_EPARSE, "terminate has yielded");
@@ -221,7 +162,7 @@ static void check_outcome(struct bl_arena *arena, const struct cell_host_frame *
 
 static void read_as_client(struct bl_text bytes)
 {
-    struct cell_host_frame frame, again;
+    struct cell_frame frame, again;
     struct bl_error error = {0};
     struct bl_buffer once, twice;
     struct bl_arena arena;
@@ -232,13 +173,13 @@ static void read_as_client(struct bl_text bytes)
     int code = cell_host_frame_read(&arena, bytes, &frame, &error);
     check(code == 0 || (code == BL_EPARSE && error.message[0] != '\0'), "refused without a word");
     if (code == 0) {
-        if (frame.type == CELL_HOST_REPLY && frame.ok)
-            check_outcome(&arena, &frame);
-        write_host(&once, &frame);
+        if (frame.type == CELL_FRAME_REPLY && frame.reply.ok != NULL)
+            check_outcome(&arena, &frame.reply);
+        write_frame(&once, &frame);
         check(cell_host_frame_read(&arena, bl_buffer_text(&once), &again, NULL) == 0 &&
                   again.type == frame.type,
               "what was written is not taken");
-        write_host(&twice, &again);
+        write_frame(&twice, &again);
         check(bl_text_equal(bl_buffer_text(&once), bl_buffer_text(&twice)),
               "what was written is taken as something else");
     }

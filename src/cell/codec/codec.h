@@ -1,6 +1,7 @@
-/* The wire's messages, in C, and their bytes: each is written and read here and nowhere else. The
- * schemas of docs/schemas/cell say the same. Texts that were read are in the arena given; those to
- * be written are the caller's. */
+/* The messages of the protocol: one struct for all frames and one for all outcomes, and the tables
+ * that describe them. The tables read, write and check each message, and docs/schemas/cell is
+ * generated from them. Texts that were read are in the arena given; those to be written are the
+ * caller's. */
 #ifndef BELAY_CELL_CODEC_H
 #define BELAY_CELL_CODEC_H
 
@@ -29,30 +30,34 @@ enum cell_operation {
 #undef CELL_OPERATION
 };
 
+extern const struct bl_names cell_operations, cell_rejections;
 const char *cell_operation_name(enum cell_operation operation);
 bool cell_operation_parse(struct bl_text name, enum cell_operation *ret_operation);
 /* [a-z0-9-]{1,64} */
 bool cell_id_valid(struct bl_text id);
 
-/* ---- From a client --------------------------------------------------------------------------- */
+/* ---- Frames ---------------------------------------------------------------------------------- */
 
 /* Capabilities that we know, as bits. */
 enum {
     CELL_CAPABILITY_TOOLS = 1,
     CELL_CAPABILITY_NOTIFY = 2,
+    CELL_CAPABILITIES = 2, /* how many there are */
 };
 
 struct cell_hello {
     struct bl_text client;
-    bool version_1;         /* among `versions` */
-    unsigned wants;         /* those that we know, of `requires` and `wants` */
-    struct bl_text lacking; /* the first of `requires` that we do not know; empty: none */
+    const uint64_t *versions;
+    size_t version_count;
+    const struct bl_text *requires, *wants;
+    size_t require_count, want_count;
 };
 
 /* Ids are NUL-terminated texts in the arena. */
 struct cell_request {
     uint64_t id;
     enum cell_operation op;
+    struct bl_text args_json; /* to be written in place of what follows; empty: none */
     const char *session_id;
     union {
         struct {
@@ -76,14 +81,55 @@ struct cell_request {
     };
 };
 
+struct cell_ready {
+    uint64_t version;
+    const struct bl_text *capabilities;
+    size_t capability_count;
+    struct bl_text instance;
+    uint64_t frame_bytes, live_cells, requests, control_requests; /* limits */
+};
+
+struct cell_rejected {
+    enum cell_rejection {
+        CELL_REJECTED_VERSION,
+        CELL_REJECTED_CAPABILITY,
+        CELL_REJECTED_HELLO,
+    } type;
+    const uint64_t *versions; /* version: those of the host */
+    size_t version_count;
+    struct bl_text text; /* capability: its name; hello: what is wrong */
+};
+
+/* Either ok or err. */
+struct cell_reply {
+    uint64_t id;
+    struct bl_text op; /* as in the request; of an err maybe none that we know */
+    const struct bl_json *ok;
+    struct bl_text ok_json; /* the bytes of it, as they came or are to be written */
+    const struct bl_cell_fault *err;
+};
+
 struct cell_frame {
     enum cell_frame_type {
+        /* Of clients. */
         CELL_FRAME_HELLO,
         CELL_FRAME_REQUEST,
         CELL_FRAME_CANCEL,
         CELL_FRAME_TOOL_RESULT,
         CELL_FRAME_NOTIFY_ACK,
+        /* Of the host. */
+        CELL_FRAME_READY,
+        CELL_FRAME_REJECTED,
+        CELL_FRAME_REPLY,
+        CELL_FRAME_TOOL_CALL,
+        CELL_FRAME_TOOL_CANCEL,
+        CELL_FRAME_NOTIFY,
+        CELL_FRAME_ENDED,
+        CELL_FRAME_BYE,
     } type;
+    const char *session_id, *cell_id, *call_id; /* tool_…, notify, notify_ack, ended */
+    uint64_t seq;                               /* notify, notify_ack */
+    struct bl_text text;                        /* notify; bye: the message */
     union {
         struct cell_hello hello;
         struct cell_request request;
@@ -91,121 +137,58 @@ struct cell_frame {
             uint64_t id;
         } cancel;
         struct {
-            const char *session_id, *cell_id, *call_id;
             struct bl_cell_call_result result;
+            const struct bl_json *ok;
         } tool_result;
+        struct cell_ready ready;
+        struct cell_rejected rejected;
+        struct cell_reply reply;
         struct {
-            const char *session_id, *cell_id;
-            uint64_t seq;
-        } notify_ack;
+            struct bl_text tool;
+            const struct bl_json *input;
+            struct bl_text input_json; /* the bytes of it, as they came or are to be written */
+            bool redelivered;
+        } call;
+        struct {
+            const char *reason; /* superseded, protocol, too_slow, shutting_down */
+        } bye;
     };
-    /* Of a request that can be answered with `err` (bad_request, unsupported): its id is known. */
-    bool refused;
     struct bl_text op_text; /* of a request: its `op`, as it came, for the reply */
-    struct bl_cell_fault fault;
+    /* Of a request that can be answered with `err` (bad_request, unsupported): its id is known.
+     * NULL: it fits. */
+    const struct bl_cell_fault *refusal;
 };
 
-/* One frame of a client, once its bytes are there. 0, also with `refused`; BL_EPARSE: a breach of
+/* One frame of a client, once its bytes are there. 0, also with a `refusal`; BL_EPARSE: a breach of
  * the protocol (or, of a hello, what is wrong with it), which `message` (at least 160 bytes) says.
  * `first`: it must be a hello; else it must not be. */
 int cell_frame_read(struct bl_arena *arena, struct bl_text bytes, bool first,
                     struct cell_frame *ret_frame, char *message, size_t message_size);
-
-/* The same messages, written: for clients of ours. Appends one JSON object. */
-void cell_hello_write(struct bl_json_writer *writer, const char *client, unsigned wants);
-void cell_request_write(struct bl_json_writer *writer, const struct cell_request *request);
-void cell_cancel_write(struct bl_json_writer *writer, uint64_t id);
-void cell_tool_result_write(struct bl_json_writer *writer, const char *session_id,
-                            const char *cell_id, const char *call_id,
-                            const struct bl_cell_call_result *result);
-void cell_notify_ack_write(struct bl_json_writer *writer, const char *session_id,
-                           const char *cell_id, uint64_t seq);
-
-/* ---- From the host --------------------------------------------------------------------------- */
-
-/* `ok` is one JSON object, as it is. */
+/* One frame of a host, the same way: `ok` is what that operation can answer. BL_EPARSE with
+ * `error`.
+ */
+int cell_host_frame_read(struct bl_arena *arena, struct bl_text bytes, struct cell_frame *ret_frame,
+                         struct bl_error *error);
+/* Appends one JSON object. */
+void cell_frame_write(struct bl_json_writer *writer, const struct cell_frame *frame);
 void cell_reply_ok_write(struct bl_json_writer *writer, uint64_t id, struct bl_text op,
                          struct bl_text ok);
 void cell_reply_err_write(struct bl_json_writer *writer, uint64_t id, struct bl_text op,
                           const struct bl_cell_fault *fault);
-void cell_fault_write(struct bl_json_writer *writer, const struct bl_cell_fault *fault);
+void cell_hello_write(struct bl_json_writer *writer, const char *client, unsigned wants);
 void cell_ready_write(struct bl_json_writer *writer, unsigned capabilities, const char *instance,
                       uint32_t live_cells);
-
-enum cell_rejection {
-    CELL_REJECTED_VERSION,
-    CELL_REJECTED_CAPABILITY, /* `text` is its name */
-    CELL_REJECTED_HELLO,      /* `text` says what is wrong */
-};
-
+/* `text` is of that rejection; none of CELL_REJECTED_VERSION. */
 void cell_rejected_write(struct bl_json_writer *writer, enum cell_rejection rejection,
                          struct bl_text text);
-void cell_tool_call_write(struct bl_json_writer *writer, const struct bl_cell_call *call,
-                          bool redelivered);
-void cell_tool_cancel_write(struct bl_json_writer *writer, const char *session_id,
-                            const char *cell_id, const char *call_id);
-void cell_notify_write(struct bl_json_writer *writer, const char *session_id, const char *cell_id,
-                       uint64_t seq, struct bl_text text);
-void cell_ended_write(struct bl_json_writer *writer, const char *session_id, const char *cell_id);
-/* reason: superseded, protocol, too_slow, shutting_down. */
-void cell_bye_write(struct bl_json_writer *writer, const char *reason, const char *message);
 
-/* A frame of a host, read: for clients of ours. */
-struct cell_host_frame {
-    enum cell_host_frame_type {
-        CELL_HOST_READY,
-        CELL_HOST_REJECTED,
-        CELL_HOST_REPLY,
-        CELL_HOST_TOOL_CALL,
-        CELL_HOST_TOOL_CANCEL,
-        CELL_HOST_NOTIFY,
-        CELL_HOST_ENDED,
-        CELL_HOST_BYE,
-    } type;
-    uint64_t id;                                /* reply */
-    enum cell_operation op;                     /* reply; of an err maybe none that we know: */
-    struct bl_text op_text;                     /* as it came */
-    bool ok;                                    /* reply */
-    struct bl_text ok_json;                     /* the bytes of `ok`, as they came */
-    struct bl_cell_fault fault;                 /* reply, not ok */
-    const char *session_id, *cell_id, *call_id; /* tool_call, tool_cancel, notify, ended */
-    struct bl_text tool;                        /* tool_call */
-    const struct bl_json *input;
-    struct bl_text input_json; /* the bytes of it, as they came */
-    bool redelivered;
-    uint64_t seq;          /* notify */
-    struct bl_text text;   /* notify; bye, rejected: the message */
-    struct bl_text reason; /* bye; rejected: the type of the reason */
-    unsigned capabilities; /* ready: those that we know; as the next two */
-    struct bl_text instance;
-    uint64_t live_cells;
-};
-
-/* Every field of its type must be there, `ok` must be what that operation can answer; unknown
- * fields are ignored, those of another variant are not. BL_EPARSE with `error`. */
-int cell_host_frame_read(struct bl_arena *arena, struct bl_text bytes,
-                         struct cell_host_frame *ret_frame, struct bl_error *error);
-/* Is it an `ok` of that operation? */
-int cell_ok_check(enum cell_operation operation, const struct bl_json *ok, struct bl_error *error);
+bool cell_hello_has_version(const struct cell_hello *hello);
+/* Those that we know, required or wanted, as bits. */
+unsigned cell_hello_capabilities(const struct cell_hello *hello);
+/* The first that is required and that we do not know; empty: none. */
+struct bl_text cell_hello_lacking(const struct cell_hello *hello);
 
 /* ---- Outcomes: the `ok` objects -------------------------------------------------------------- */
-
-/* `items` holds encoded items with commas between them, without brackets; `receipt` is JSON. */
-void cell_yielded_write(struct bl_json_writer *writer, const char *cell_id, uint64_t generation,
-                        struct bl_text items, bool stalled);
-void cell_completed_write(struct bl_json_writer *writer, const char *cell_id, uint64_t generation,
-                          struct bl_text items, const struct bl_cell_error *error,
-                          uint64_t stopped_calls);
-void cell_terminated_write(struct bl_json_writer *writer, const char *cell_id, uint64_t generation,
-                           struct bl_text items, struct bl_text receipt);
-void cell_missing_write(struct bl_json_writer *writer, const char *cell_id);
-/* {"type":TYPE,"cell_id":…} of created, released; {"type":"opened","session_id":…}. */
-void cell_created_write(struct bl_json_writer *writer, const char *cell_id);
-void cell_released_write(struct bl_json_writer *writer, const char *cell_id);
-void cell_opened_write(struct bl_json_writer *writer, const char *session_id);
-/* `receipt` empty: null. */
-void cell_closed_write(struct bl_json_writer *writer, const char *session_id,
-                       struct bl_text receipt);
 
 struct cell_listed {
     const char *cell_id;
@@ -213,8 +196,38 @@ struct cell_listed {
     uint64_t generation, age_ms, deadline_left_ms, undelivered_bytes, calls, timers;
 };
 
-void cell_listed_write(struct bl_json_writer *writer, const char *session_id,
-                       const struct cell_listed *cells, size_t count, bool more);
+struct cell_ok {
+    enum cell_ok_type {
+        CELL_OK_OPENED,
+        CELL_OK_CREATED,
+        CELL_OK_YIELDED,
+        CELL_OK_COMPLETED,
+        CELL_OK_TERMINATED,
+        CELL_OK_MISSING,
+        CELL_OK_RELEASED,
+        CELL_OK_LISTED,
+        CELL_OK_CLOSED,
+    } type;
+    const char *session_id;    /* opened, listed, closed */
+    const char *cell_id;       /* all others */
+    uint64_t generation;       /* yielded, completed, terminated; as the next two */
+    struct bl_list items;      /* struct bl_cell_item */
+    struct bl_text items_json; /* to be written in place of them: with commas, without brackets */
+    bool stalled;              /* yielded */
+    const struct bl_cell_error *error; /* completed; NULL: none */
+    uint64_t stopped_calls;
+    const struct bl_json *receipt; /* terminated; closed, where NULL is null */
+    struct bl_text receipt_json;   /* to be written in place of it */
+    const struct cell_listed *cells;
+    size_t cell_count;
+    bool more;
+};
+
+void cell_ok_write(struct bl_json_writer *writer, const struct cell_ok *ok);
+/* The outcomes that each operation can have, and no other. */
+extern const struct bl_record *const cell_ok_records[];
+/* Is it an `ok` of that operation? */
+int cell_ok_check(enum cell_operation operation, const struct bl_json *ok, struct bl_error *error);
 /* One item, from a worker's JSON: checked (text: a string; image: a data URL of png, jpeg, gif or
  * webp in base64, and a known detail), and written in the one form that all items have. BL_EPARSE:
  * it is none. */
@@ -223,9 +236,34 @@ int cell_item_write(struct bl_json_writer *writer, const struct bl_json *item);
  * at most 4 KiB each, at a character). BL_EPARSE: it is none. */
 int cell_error_read(struct bl_arena *arena, const struct bl_json *value,
                     struct bl_cell_error *ret_error);
-void cell_error_write(struct bl_json_writer *writer, const struct bl_cell_error *error);
 
 /* The digest of a create: source, tools by name, memory and output limit; not the deadline. */
 void cell_digest(const struct bl_cell_create *create, uint8_t out[32]);
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+extern const struct bl_record cell_frame_record, cell_cancel_record, cell_fault_record;
+/* What has a schema in docs/schemas/cell besides cell_ok_records, up to NULL. */
+extern const struct bl_record *const cell_schemas[];
+
+/* Parts of several tables. */
+extern const struct bl_form cell_id_form, cell_label_form;
+extern const struct bl_names cell_stop_reasons; /* all but "none" */
+
+#define CELL_MEMBER_SESSION_ID(field)                                                              \
+    BL_MEMBER_STRING("session_id", field, .form = &cell_id_form, .about = "Id of the session.")
+#define CELL_MEMBER_CELL_ID(field)                                                                 \
+    BL_MEMBER_STRING("cell_id", field, .form = &cell_id_form,                                      \
+                     .about = "Id of the cell, unique in its session.")
+#define CELL_MEMBER_GENERATION(field)                                                              \
+    BL_MEMBER_INTEGER("generation", field, .least = 1, .most = CELL_REQUEST_MAX,                   \
+                      .about = "Generations of a cell count from 1.")
+/* Any whole number that JavaScript has, too. */
+#define CELL_MEMBER_COUNT(key, field, ...)                                                         \
+    BL_MEMBER_INTEGER(key, field, .most = CELL_REQUEST_MAX, __VA_ARGS__)
+
+/* One frame's bytes as JSON. BL_EPARSE: broken, too deep, a key twice, or no object. */
+int cell_json_read(struct bl_arena *arena, struct bl_text bytes, const struct bl_json **ret_root,
+                   char *message, size_t message_size);
 
 #endif

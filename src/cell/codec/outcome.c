@@ -1,52 +1,13 @@
-/* Outcomes: what operations answer, written and read. */
-#include <stdio.h>
-
-#include "check.h"
+/* Outcomes: what operations answer, and what outcomes consist of. */
+#include "codec.h"
 
 /* CELL_ERROR: bytes of its texts. */
 #define ERROR_NAME_MAX 256u
 #define ERROR_TEXT_MAX 4096u
 
-#define INTEGER_MAX CELL_REQUEST_MAX
-
-/* ---- Names ----------------------------------------------------------------------------------- */
-
-const char *bl_cell_code_name(enum bl_cell_code code)
-{
-#define CODE_NAME(name, text, retryable) text,
-    static const char *const names[] = {BL_CELL_CODE_TABLE(CODE_NAME)};
-#undef CODE_NAME
-    return (size_t)code < BL_COUNT(names) ? names[code] : "internal";
-}
-
-bool bl_cell_code_retryable(enum bl_cell_code code)
-{
-#define CODE_RETRYABLE(name, text, retryable) retryable,
-    static const bool table[] = {BL_CELL_CODE_TABLE(CODE_RETRYABLE)};
-#undef CODE_RETRYABLE
-    return (size_t)code >= BL_COUNT(table) || table[code];
-}
-
-#define TABLE_NAME(name, text) text,
-static const char *const error_kinds[] = {BL_CELL_ERROR_TABLE(TABLE_NAME) NULL};
-const char *const codec_refusals[] = {BL_CELL_REFUSAL_TABLE(TABLE_NAME) NULL};
-const char *const codec_stop_reasons[] = {BL_STOP_REASON_TABLE(TABLE_NAME) NULL};
-#undef TABLE_NAME
-
-const char *bl_cell_error_kind_name(enum bl_cell_error_kind kind)
-{
-    return (size_t)kind < BL_COUNT(error_kinds) - 1 ? error_kinds[kind] : "exception";
-}
-
-const char *bl_cell_call_refusal_name(enum bl_cell_call_refusal refusal)
-{
-    return (size_t)refusal < BL_COUNT(codec_refusals) - 1 ? codec_refusals[refusal] : "failed";
-}
-
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-static bool is_image_url(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                         const struct bl_json *value)
+static bool is_image_url(struct bl_text url)
 {
     static const char *const heads[] = {
         "data:image/png;base64,",
@@ -54,413 +15,356 @@ static bool is_image_url(struct codec_problem *problem, const struct codec_field
         "data:image/gif;base64,",
         "data:image/webp;base64,",
     };
-    struct bl_text url = bl_json_text(value);
 
     for (size_t i = 0; i < BL_COUNT(heads); i++) {
         struct bl_text head = bl_text_from(heads[i]);
         if (bl_text_starts_with(url, head))
-            return bl_base64_valid((struct bl_text){url.data + head.size, url.size - head.size}) ||
-                   codec_fail(problem, "must be base64 after the comma");
+            return bl_base64_valid((struct bl_text){url.data + head.size, url.size - head.size});
     }
-    return codec_fail_value(problem, value, "a data URL of a png, jpeg, gif or webp in base64");
+    return false;
 }
 
-static const char *const details[] = {"auto", "low", "high", "original", NULL};
+static const char *const item_names[] = {"text", "image"};
+static const char *const detail_names[] = {"auto", "low", "high", "original"};
+static const struct bl_names item_types = BL_NAMES(item_names), details = BL_NAMES(detail_names);
+static const struct bl_form image_form = {
+    "a data URL of a png, jpeg, gif or webp in base64",
+    "^data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/]{4})*"
+    "([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$",
+    is_image_url};
 
-static const struct codec_field item_text[] = {{.name = "text", .check = codec_is_text}, {0}};
-static const struct codec_field item_image[] = {
-    {.name = "image_url", .check = is_image_url},
-    {.name = "detail", .check = codec_is_name, .names = details},
-    {0},
-};
-static const struct codec_variant items[] = {{"text", item_text}, {"image", item_image}, {0}};
-
-static bool is_item(struct codec_problem *problem, const struct bl_json *value)
-{
-    const struct codec_variant *variant;
-
-    return codec_check_union(problem, "type", items, value, &variant);
-}
-
-static bool is_items(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                     const struct bl_json *value)
-{
-    size_t index = 0;
-
-    if (!bl_json_is(value, BL_JSON_ARRAY))
-        return codec_fail_value(problem, value, "an array of items");
-    BL_JSON_EACH (item, value) {
-        size_t back = codec_enter(problem, NULL, index++);
-        if (!is_item(problem, item))
-            return false;
-        codec_leave(problem, back);
-    }
-    return true;
-}
+#define BL_RECORD_STRUCT struct bl_cell_item
+static const struct bl_member text_members[] = {BL_MEMBER_TEXT("text", text), BL_MEMBER_END};
+static const struct bl_member image_members[] = {
+    BL_MEMBER_TEXT("image_url", url, .form = &image_form),
+    BL_MEMBER_TEXT("detail", detail, .names = &details), BL_MEMBER_END};
+static const struct bl_member item_members[] = {BL_MEMBER_ENUM("type", image, &item_types),
+                                                BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+static const struct bl_record text_record = BL_RECORD("text", struct bl_cell_item, text_members);
+static const struct bl_record image_record = BL_RECORD("image", struct bl_cell_item, image_members);
+static const struct bl_record *const item_kinds[] = {&text_record, &image_record};
+const struct bl_record bl_cell_item_record =
+    BL_RECORD("cell:item", struct bl_cell_item, item_members, .kinds = item_kinds, .document = true,
+              .about = "One item of a cell's output.");
 
 int cell_item_write(struct bl_json_writer *writer, const struct bl_json *item)
 {
-    struct codec_problem problem;
+    struct bl_cell_item read;
 
-    codec_problem_init(&problem);
-    if (!is_item(&problem, item))
+    if (bl_record_view(NULL, &bl_cell_item_record, item, &read, NULL) != 0)
         return BL_EPARSE;
-    const struct bl_json *text = codec_get(item, "text");
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "type", text != NULL ? "text" : "image");
-    bl_json_write_key(writer, text != NULL ? BL_TEXT("text") : BL_TEXT("image_url"));
-    bl_json_write_value(writer, text != NULL ? text : codec_get(item, "image_url"));
-    if (text == NULL)
-        bl_json_put_text(writer, "detail", bl_json_text(codec_get(item, "detail")));
-    bl_json_write_end(writer);
+    bl_record_write(writer, &bl_cell_item_record, &read);
     return 0;
 }
 
 /* ---- Errors of cells ------------------------------------------------------------------------- */
 
-static const struct codec_field error_fields[] = {
-    {.name = "kind", .check = codec_is_name, .names = error_kinds},
-    {.name = "name", .check = codec_is_text, .most = ERROR_NAME_MAX},
-    {.name = "message", .check = codec_is_text, .most = ERROR_TEXT_MAX},
-    {.name = "stack", .check = codec_is_text, .most = ERROR_TEXT_MAX},
-    {0},
-};
+#define KIND_NAME(name, text) [name] = (text),
+static const char *const kind_names[] = {BL_CELL_ERROR_TABLE(KIND_NAME)};
+#undef KIND_NAME
+static const struct bl_names error_kinds = BL_NAMES(kind_names);
+
+const char *bl_cell_error_kind_name(enum bl_cell_error_kind kind)
+{
+    const char *name = bl_names_get(&error_kinds, kind);
+    return name != NULL ? name : "exception";
+}
+
+#define BL_RECORD_STRUCT struct bl_cell_error
+#define ERROR_MEMBERS(cuts)                                                                        \
+    {                                                                                              \
+        BL_MEMBER_ENUM("kind", kind, &error_kinds),                                                \
+            BL_MEMBER_TEXT("name", name, .most = ERROR_NAME_MAX, .cut = (cuts),                    \
+                           .about = "TypeError, …"),                                               \
+            BL_MEMBER_TEXT("message", message, .most = ERROR_TEXT_MAX, .cut = (cuts),              \
+                           .about = "At most 4 KiB of UTF-8."),                                    \
+            BL_MEMBER_TEXT("stack", stack, .most = ERROR_TEXT_MAX, .cut = (cuts),                  \
+                           .about = "Lines of the source as it was sent: at f (cell.mjs:3:7). At " \
+                                    "most 4 KiB of UTF-8."),                                       \
+            BL_MEMBER_END,                                                                         \
+    }
+static const struct bl_member error_members[] = ERROR_MEMBERS(false);
+static const struct bl_member worker_error_members[] = ERROR_MEMBERS(true);
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_cell_error_record =
+    BL_RECORD("cell:cell_error", struct bl_cell_error, error_members, .document = true,
+              .about = "Why a cell that ended by itself did not end well.");
 /* As a worker says it: however long. */
-static const struct codec_field raw_error_fields[] = {
-    {.name = "kind", .check = codec_is_name, .names = error_kinds},
-    {.name = "name", .check = codec_is_text},
-    {.name = "message", .check = codec_is_text},
-    {.name = "stack", .check = codec_is_text},
-    {0},
-};
-
-static bool is_error_or_null(struct codec_problem *problem,
-                             const struct codec_field *field BL_UNUSED, const struct bl_json *value)
-{
-    return bl_json_is(value, BL_JSON_NULL) || codec_check_fields(problem, error_fields, value);
-}
-
-static struct bl_text read_cut(struct bl_arena *arena, const struct bl_json *value, const char *key,
-                               size_t size_max)
-{
-    return bl_arena_text(arena, bl_utf8_cut(bl_json_text(codec_get(value, key)), size_max));
-}
+static const struct bl_record worker_error_record =
+    BL_RECORD("worker_error", struct bl_cell_error, worker_error_members);
 
 int cell_error_read(struct bl_arena *arena, const struct bl_json *value,
                     struct bl_cell_error *ret_error)
 {
-    struct codec_problem problem;
-
-    codec_problem_init(&problem);
-    if (!codec_check_fields(&problem, raw_error_fields, value))
-        return BL_EPARSE;
-    struct bl_text kind = bl_json_text(codec_get(value, "kind"));
-    *ret_error = (struct bl_cell_error){
-        .kind = (enum bl_cell_error_kind)codec_name_index(error_kinds, kind),
-        .name = read_cut(arena, value, "name", ERROR_NAME_MAX),
-        .message = read_cut(arena, value, "message", ERROR_TEXT_MAX),
-        .stack = read_cut(arena, value, "stack", ERROR_TEXT_MAX),
-    };
-    return 0;
-}
-
-void cell_error_write(struct bl_json_writer *writer, const struct bl_cell_error *error)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kind", bl_cell_error_kind_name(error->kind));
-    bl_json_put_text(writer, "name", bl_utf8_cut(error->name, ERROR_NAME_MAX));
-    bl_json_put_text(writer, "message", bl_utf8_cut(error->message, ERROR_TEXT_MAX));
-    bl_json_put_text(writer, "stack", bl_utf8_cut(error->stack, ERROR_TEXT_MAX));
-    bl_json_write_end(writer);
+    return bl_record_read(arena, &worker_error_record, value, ret_error, NULL);
 }
 
 /* ---- Receipts, and cells of a list ----------------------------------------------------------- */
 
-static const char *const mechanisms[] = {"none", "subreaper", "cgroup2", "pidns", NULL};
-static const char *const unit_kinds[] = {"model",   "tool", "cell", "agent",
-                                         "command", "turn", "task", NULL};
-static const char *const fates[] = {"finished",      "aborted", "killed",
-                                    "never_started", "unknown", NULL};
+static const char *const mechanism_names[] = {"none", "subreaper", "cgroup2", "pidns"};
+static const char *const unit_names[] = {"model",   "tool", "cell", "agent",
+                                         "command", "turn", "task"};
+static const char *const fate_names[] = {"finished", "aborted", "killed", "never_started",
+                                         "unknown"};
+static const char *const state_names[] = {"running", "completing", "completed", "terminating",
+                                          "terminated"};
+static const struct bl_names mechanisms = BL_NAMES(mechanism_names), units = BL_NAMES(unit_names),
+                             fates = BL_NAMES(fate_names), states = BL_NAMES(state_names);
 
-static const struct codec_field unit_fields[] = {
-    {.name = "kind", .check = codec_is_name, .names = unit_kinds},
-    {.name = "id", .check = codec_is_text},
-    {.name = "fate", .check = codec_is_name, .names = fates},
-    {0},
-};
-static const char *const states[] = {"running",     "completing", "completed",
-                                     "terminating", "terminated", NULL};
-
-static const struct codec_field cell_fields[] = {
-    {.name = "cell_id", .check = codec_is_id},
-    {.name = "state", .check = codec_is_name, .names = states},
-    {.name = "generation", .check = codec_is_number, .most = INTEGER_MAX},
-    {.name = "age_ms", .check = codec_is_number, .most = INTEGER_MAX},
-    {.name = "deadline_left_ms", .check = codec_is_number, .most = INTEGER_MAX},
-    {.name = "undelivered_bytes", .check = codec_is_number, .most = INTEGER_MAX},
-    {.name = "calls", .check = codec_is_number, .most = INTEGER_MAX},
-    {.name = "timers", .check = codec_is_number, .most = INTEGER_MAX},
-    {0},
+/* A receipt is kept as the JSON that it is: this is what is checked of it. */
+struct receipt_unit {
+    struct bl_text kind, id, fate;
 };
 
-/* Elements that have those fields; of a receipt's background: any objects. */
-static bool is_list(struct codec_problem *problem, const struct codec_field *fields,
-                    const struct bl_json *value)
+struct receipt {
+    struct bl_text id, scope, origin, requested_at, mechanism, unverified;
+    enum bl_stop_reason reason;
+    double observed_ms, quiet_ms;
+    bool cancel_observed;
+    int64_t survivors; /* -1: null, the proof failed, and `unverified` says why */
+    const struct bl_json *const *background;
+    const struct receipt_unit *units;
+    size_t background_count, unit_count;
+};
+
+#define BL_RECORD_STRUCT struct receipt_unit
+static const struct bl_member unit_members[] = {
+    BL_MEMBER_TEXT("kind", kind, .names = &units), BL_MEMBER_TEXT("id", id),
+    BL_MEMBER_TEXT("fate", fate, .names = &fates), BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+static const struct bl_record unit_record = BL_RECORD("unit", struct receipt_unit, unit_members);
+static const struct bl_member unit_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct receipt_unit), .record = &unit_record};
+static const struct bl_member background_element = {
+    .type = BL_TYPE_JSON, .size = sizeof(struct bl_json *), .object = true};
+
+#define BL_RECORD_STRUCT struct receipt
+static const struct bl_member receipt_members[] = {
+    BL_MEMBER_TEXT("id", id, .least = 1),
+    BL_MEMBER_TEXT("scope", scope, .least = 1),
+    BL_MEMBER_ENUM("reason", reason, &cell_stop_reasons),
+    BL_MEMBER_TEXT("origin", origin),
+    BL_MEMBER_TEXT("requested_at", requested_at, .least = 1),
+    BL_MEMBER_NUMBER("observed_ms", observed_ms),
+    BL_MEMBER_NUMBER("quiet_ms", quiet_ms),
+    BL_MEMBER_TEXT("mechanism", mechanism, .names = &mechanisms),
+    BL_MEMBER_BOOLEAN("cancel_observed", cancel_observed),
+    BL_MEMBER_INTEGER("survivors", survivors, .nullable = true, .none = -1,
+                      .most = CELL_REQUEST_MAX),
+    BL_MEMBER_TEXT("unverified", unverified, .optional = true, .least = 1),
+    BL_MEMBER_ARRAY("background", background, background_count, &background_element),
+    BL_MEMBER_ARRAY("units", units, unit_count, &unit_element),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record receipt_record =
+    BL_RECORD("receipt", struct receipt, receipt_members, .document = true);
+
+#define BL_RECORD_STRUCT struct cell_listed
+static const struct bl_member listed_cell_members[] = {
+    CELL_MEMBER_CELL_ID(cell_id),
+    BL_MEMBER_STRING("state", state, .names = &states),
+    CELL_MEMBER_COUNT("generation", generation, .about = "The latest that is decided; 0: none."),
+    CELL_MEMBER_COUNT("age_ms", age_ms),
+    CELL_MEMBER_COUNT("deadline_left_ms", deadline_left_ms),
+    CELL_MEMBER_COUNT("undelivered_bytes", undelivered_bytes),
+    CELL_MEMBER_COUNT("calls", calls, .about = "Nested calls that run."),
+    CELL_MEMBER_COUNT("timers", timers),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record listed_cell_record =
+    BL_RECORD("cell", struct cell_listed, listed_cell_members);
+static const struct bl_member listed_cell_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct cell_listed), .record = &listed_cell_record};
+
+/* ---- Outcomes, and which of them an operation can have --------------------------------------- */
+
+#define BL_RECORD_STRUCT struct cell_ok
+#define OUTPUT                                                                                     \
+    CELL_MEMBER_CELL_ID(cell_id), CELL_MEMBER_GENERATION(generation),                              \
+        BL_MEMBER_LIST("content_items", items, &bl_cell_item_record, struct bl_cell_item, link,    \
+                       BL_ENCODED(items_json))
+static const struct bl_member of_cell_members[] = {CELL_MEMBER_CELL_ID(cell_id), BL_MEMBER_END};
+static const struct bl_member of_session_members[] = {CELL_MEMBER_SESSION_ID(session_id),
+                                                      BL_MEMBER_END};
+static const struct bl_member yielded_members[] = {
+    OUTPUT,
+    BL_MEMBER_BOOLEAN("stalled", stalled,
+                      .about = "Nothing is left that could wake the cell; it stays live until it "
+                               "is stopped."),
+    BL_MEMBER_END};
+static const struct bl_member completed_members[] = {
+    OUTPUT, BL_MEMBER_POINTER("error", error, &bl_cell_error_record, .nullable = true),
+    CELL_MEMBER_COUNT("stopped_calls", stopped_calls,
+                      .about = "Nested calls that still ran at the end, and were stopped."),
+    BL_MEMBER_END};
+static const struct bl_member terminated_members[] = {
+    OUTPUT, BL_MEMBER_JSON("receipt", receipt, .record = &receipt_record, BL_ENCODED(receipt_json)),
+    BL_MEMBER_END};
+static const struct bl_member listed_members[] = {
+    CELL_MEMBER_SESSION_ID(session_id),
+    BL_MEMBER_ARRAY("cells", cells, cell_count, &listed_cell_element),
+    BL_MEMBER_BOOLEAN("more", more, .about = "There are others after the last of these."),
+    BL_MEMBER_END};
+static const struct bl_member closed_members[] = {
+    CELL_MEMBER_SESSION_ID(session_id),
+    BL_MEMBER_JSON("receipt", receipt, .nullable = true, .record = &receipt_record,
+                   BL_ENCODED(receipt_json), .about = "null when nothing was stopped."),
+    BL_MEMBER_END};
+
+#define OUTCOME(type, table, text)                                                                 \
+    static const struct bl_record type##_record =                                                  \
+        BL_RECORD(#type, struct cell_ok, table##_members, .about = (text))
+OUTCOME(opened, of_session, "The session is open on this connection.");
+OUTCOME(created, of_cell, "The cell is admitted.");
+OUTCOME(yielded, yielded, "The cell runs on.");
+OUTCOME(completed, completed, "The cell ended by itself.");
+OUTCOME(terminated, terminated, "The cell was stopped.");
+OUTCOME(missing, of_cell, "There is no record: never admitted, released, or evicted.");
+OUTCOME(released, of_cell, "The record is deleted.");
+OUTCOME(listed, listed, "Cells of the session, by their ids.");
+OUTCOME(closed, closed, "The session is closed, and nothing of it runs.");
+#undef OUTCOME
+static const struct bl_record *const ok_kinds[] = {
+    [CELL_OK_OPENED] = &opened_record,         [CELL_OK_CREATED] = &created_record,
+    [CELL_OK_YIELDED] = &yielded_record,       [CELL_OK_COMPLETED] = &completed_record,
+    [CELL_OK_TERMINATED] = &terminated_record, [CELL_OK_MISSING] = &missing_record,
+    [CELL_OK_RELEASED] = &released_record,     [CELL_OK_LISTED] = &listed_record,
+    [CELL_OK_CLOSED] = &closed_record,
+};
+
+#define OPENED     [CELL_OK_OPENED] = "opened"
+#define CREATED    [CELL_OK_CREATED] = "created"
+#define YIELDED    [CELL_OK_YIELDED] = "yielded"
+#define COMPLETED  [CELL_OK_COMPLETED] = "completed"
+#define TERMINATED [CELL_OK_TERMINATED] = "terminated"
+#define MISSING    [CELL_OK_MISSING] = "missing"
+#define RELEASED   [CELL_OK_RELEASED] = "released"
+#define LISTED     [CELL_OK_LISTED] = "listed"
+#define CLOSED     [CELL_OK_CLOSED] = "closed"
+#define UNION(operation, record_name, text, ...)                                                   \
+    static const char *const operation##_ok_names[] = {__VA_ARGS__};                               \
+    static const struct bl_names operation##_oks = BL_NAMES(operation##_ok_names);                 \
+    static const struct bl_member operation##_ok_members[] = {                                     \
+        BL_MEMBER_ENUM("type", type, &operation##_oks), BL_MEMBER_END};                            \
+    static const struct bl_record operation##_ok_record =                                          \
+        BL_RECORD(record_name, struct cell_ok, operation##_ok_members, .kinds = ok_kinds,          \
+                  .document = true, .about = (text))
+UNION(open, "cell:open_session.ok", "What open_session answers.", OPENED);
+UNION(create, "cell:create_cell.ok", "What create_cell answers, at admission.", CREATED);
+UNION(observe, "cell:observe.ok", "What observe answers.", YIELDED, COMPLETED, TERMINATED, MISSING);
+UNION(terminate, "cell:terminate.ok", "What terminate answers: never that the cell has yielded.",
+      COMPLETED, TERMINATED, MISSING);
+UNION(release, "cell:release.ok", "What release answers.", RELEASED, MISSING);
+UNION(list, "cell:list.ok", "What list answers.", LISTED);
+UNION(close, "cell:close_session.ok", "What close_session answers.", CLOSED);
+UNION(any, "any.ok", "What any operation answers.", OPENED, CREATED, YIELDED, COMPLETED, TERMINATED,
+      MISSING, RELEASED, LISTED, CLOSED);
+#undef BL_RECORD_STRUCT
+
+const struct bl_record *const cell_ok_records[] = {
+    [CELL_OPEN_SESSION] = &open_ok_record,   [CELL_CREATE_CELL] = &create_ok_record,
+    [CELL_OBSERVE] = &observe_ok_record,     [CELL_TERMINATE] = &terminate_ok_record,
+    [CELL_RELEASE] = &release_ok_record,     [CELL_LIST] = &list_ok_record,
+    [CELL_CLOSE_SESSION] = &close_ok_record,
+};
+
+void cell_ok_write(struct bl_json_writer *writer, const struct cell_ok *ok)
 {
-    size_t index = 0;
-
-    if (!bl_json_is(value, BL_JSON_ARRAY))
-        return codec_fail_value(problem, value, "an array");
-    BL_JSON_EACH (element, value) {
-        size_t back = codec_enter(problem, NULL, index++);
-        if (!codec_check_fields(problem, fields, element))
-            return false;
-        codec_leave(problem, back);
-    }
-    return true;
+    bl_record_write(writer, &any_ok_record, ok);
 }
 
-static bool is_units(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                     const struct bl_json *value)
+static int outcome_refuse(struct bl_error *error, const char *what, enum cell_operation operation,
+                          const struct bl_record_fault *fault)
 {
-    return is_list(problem, unit_fields, value);
+    char message[320];
+
+    bl_record_fault_text(fault, message, sizeof message);
+    return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, what, cell_operation_name(operation), "%s",
+                        message);
 }
 
-static bool is_background(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                          const struct bl_json *value)
+int cell_ok_check(enum cell_operation operation, const struct bl_json *ok, struct bl_error *error)
 {
-    static const struct codec_field none[] = {{0}};
+    struct bl_record_fault fault;
 
-    return is_list(problem, none, value);
-}
-
-static bool is_cells(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                     const struct bl_json *value)
-{
-    return is_list(problem, cell_fields, value);
-}
-
-/* null: the proof failed, and `unverified` says why. */
-static bool is_survivors(struct codec_problem *problem, const struct codec_field *field,
-                         const struct bl_json *value)
-{
-    return bl_json_is(value, BL_JSON_NULL) || codec_is_number(problem, field, value);
-}
-
-static const struct codec_field receipt_fields[] = {
-    {.name = "id", .check = codec_is_text, .least = 1},
-    {.name = "scope", .check = codec_is_text, .least = 1},
-    {.name = "reason", .check = codec_is_name, .names = codec_stop_reasons + 1},
-    {.name = "origin", .check = codec_is_text},
-    {.name = "requested_at", .check = codec_is_text, .least = 1},
-    {.name = "observed_ms", .check = codec_is_measure},
-    {.name = "quiet_ms", .check = codec_is_measure},
-    {.name = "mechanism", .check = codec_is_name, .names = mechanisms},
-    {.name = "cancel_observed", .check = codec_is_boolean},
-    {.name = "survivors", .check = is_survivors, .most = INTEGER_MAX},
-    {.name = "unverified", .check = codec_is_text, .least = 1, .optional = true},
-    {.name = "background", .check = is_background},
-    {.name = "units", .check = is_units},
-    {0},
-};
-
-static bool is_receipt(struct codec_problem *problem, const struct codec_field *field BL_UNUSED,
-                       const struct bl_json *value)
-{
-    return codec_check_fields(problem, receipt_fields, value);
-}
-
-static bool is_receipt_or_null(struct codec_problem *problem, const struct codec_field *field,
-                               const struct bl_json *value)
-{
-    return bl_json_is(value, BL_JSON_NULL) || is_receipt(problem, field, value);
-}
-
-/* ---- The union of each operation ------------------------------------------------------------- */
-
-#define CELL_ID                                                                                    \
-    {                                                                                              \
-        .name = "cell_id", .check = codec_is_id                                                    \
-    }
-#define SESSION_ID                                                                                 \
-    {                                                                                              \
-        .name = "session_id", .check = codec_is_id                                                 \
-    }
-#define GENERATION                                                                                 \
-    {                                                                                              \
-        .name = "generation", .check = codec_is_number, .least = 1, .most = INTEGER_MAX            \
-    }
-#define ITEMS                                                                                      \
-    {                                                                                              \
-        .name = "content_items", .check = is_items                                                 \
-    }
-
-static const struct codec_field of_cell[] = {CELL_ID, {0}};
-static const struct codec_field of_session[] = {SESSION_ID, {0}};
-static const struct codec_field yielded_fields[] = {
-    CELL_ID, GENERATION, ITEMS, {.name = "stalled", .check = codec_is_boolean}, {0}};
-static const struct codec_field completed_fields[] = {
-    CELL_ID,
-    GENERATION,
-    ITEMS,
-    {.name = "error", .check = is_error_or_null},
-    {.name = "stopped_calls", .check = codec_is_number, .most = INTEGER_MAX},
-    {0},
-};
-static const struct codec_field terminated_fields[] = {
-    CELL_ID, GENERATION, ITEMS, {.name = "receipt", .check = is_receipt}, {0}};
-static const struct codec_field listed_fields[] = {
-    SESSION_ID,
-    {.name = "cells", .check = is_cells},
-    {.name = "more", .check = codec_is_boolean},
-    {0},
-};
-static const struct codec_field closed_fields[] = {
-    SESSION_ID, {.name = "receipt", .check = is_receipt_or_null}, {0}};
-
-static const struct codec_variant open_union[] = {{"opened", of_session}, {0}};
-static const struct codec_variant create_union[] = {{"created", of_cell}, {0}};
-/* In the order of the types of bl_cell_observe_outcome; the next one of bl_cell_terminate_outcome.
- */
-static const struct codec_variant observe_union[] = {
-    {"yielded", yielded_fields},
-    {"completed", completed_fields},
-    {"terminated", terminated_fields},
-    {"missing", of_cell},
-    {0},
-};
-static const struct codec_variant terminate_union[] = {
-    {"completed", completed_fields},
-    {"terminated", terminated_fields},
-    {"missing", of_cell},
-    {0},
-};
-static const struct codec_variant release_union[] = {
-    {"released", of_cell}, {"missing", of_cell}, {0}};
-static const struct codec_variant list_union[] = {{"listed", listed_fields}, {0}};
-static const struct codec_variant close_union[] = {{"closed", closed_fields}, {0}};
-
-static const struct codec_variant *const unions[] = {
-    [CELL_OPEN_SESSION] = open_union,   [CELL_CREATE_CELL] = create_union,
-    [CELL_OBSERVE] = observe_union,     [CELL_TERMINATE] = terminate_union,
-    [CELL_RELEASE] = release_union,     [CELL_LIST] = list_union,
-    [CELL_CLOSE_SESSION] = close_union,
-};
-
-bool codec_is_ok(struct codec_problem *problem, enum cell_operation operation,
-                 const struct bl_json *value)
-{
-    const struct codec_variant *variant;
-
-    return codec_check_union(problem, "type", unions[operation], value, &variant);
+    if (bl_record_check(cell_ok_records[operation], ok, &fault) == 0)
+        return 0;
+    return outcome_refuse(error, "read an answer", operation, &fault);
 }
 
 /* ---- Outcomes in C --------------------------------------------------------------------------- */
 
-static void read_items(struct bl_arena *arena, const struct bl_json *outcome, struct bl_list *out)
+static int outcome_read(struct bl_arena *arena, struct bl_text json, enum cell_operation operation,
+                        struct cell_ok *ret_ok, struct bl_error *error)
 {
-    const struct bl_json *list = codec_get(outcome, "content_items");
-    struct bl_cell_item *item = bl_arena_alloc(arena, bl_json_size(list) * sizeof *item);
-
-    bl_list_init(out);
-    BL_JSON_EACH (element, list) {
-        const struct bl_json *text = codec_get(element, "text");
-        *item = (struct bl_cell_item){
-            .image = text == NULL,
-            .text = bl_json_text(text),
-            .url = bl_json_text(codec_get(element, "image_url")),
-            .detail = bl_json_text(codec_get(element, "detail")),
-        };
-        bl_list_push_back(out, &item->link);
-        item++;
-    }
-}
-
-static void read_yielded(struct bl_arena *arena, const struct bl_json *outcome,
-                         struct bl_cell_yielded *out)
-{
-    out->cell_id = bl_json_text(codec_get(outcome, "cell_id"));
-    out->generation = codec_number(outcome, "generation");
-    out->stalled = bl_json_boolean(codec_get(outcome, "stalled"), false);
-    read_items(arena, outcome, &out->items);
-}
-
-static void read_completed(struct bl_arena *arena, const struct bl_json *outcome,
-                           struct bl_cell_completed *out)
-{
-    struct bl_cell_error error;
-
-    out->cell_id = bl_json_text(codec_get(outcome, "cell_id"));
-    out->generation = codec_number(outcome, "generation");
-    out->stopped_calls = codec_number(outcome, "stopped_calls");
-    out->error = NULL;
-    if (cell_error_read(arena, codec_get(outcome, "error"), &error) == 0) {
-        struct bl_cell_error *kept = bl_arena_alloc(arena, sizeof *kept);
-        *kept = error;
-        out->error = kept;
-    }
-    read_items(arena, outcome, &out->items);
-}
-
-static void read_terminated(struct bl_arena *arena, const struct bl_json *outcome,
-                            struct bl_cell_terminated *out)
-{
-    out->cell_id = bl_json_text(codec_get(outcome, "cell_id"));
-    out->generation = codec_number(outcome, "generation");
-    out->receipt = codec_get(outcome, "receipt");
-    read_items(arena, outcome, &out->items);
-}
-
-/* The outcome as a tree, and which of the variants it is. */
-static int read_variant(struct bl_arena *arena, struct bl_text json, const char *operation,
-                        const struct codec_variant *variants, const struct bl_json **ret_outcome,
-                        size_t *ret_variant, struct bl_error *error)
-{
-    const struct codec_variant *variant;
-    struct codec_problem problem;
+    const char *const what = "read an outcome";
+    struct bl_record_fault fault;
+    const struct bl_json *root;
     char message[256];
 
-    if (codec_frame_parse(arena, json, ret_outcome, message, sizeof message) != 0)
-        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, "read an outcome", operation, "%s",
-                            message);
-    codec_problem_init(&problem);
-    if (!codec_check_union(&problem, "type", variants, *ret_outcome, &variant)) {
-        codec_problem_text(&problem, message, sizeof message);
-        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, "read an outcome", operation, "%s",
-                            message);
+    if (cell_json_read(arena, json, &root, message, sizeof message) != 0)
+        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, what, cell_operation_name(operation),
+                            "%s", message);
+    if (bl_record_view(arena, cell_ok_records[operation], root, ret_ok, &fault) == 0)
+        return 0;
+    return outcome_refuse(error, what, operation, &fault);
+}
+
+/* Its head moves, and with it what its first and its last element point to. */
+static void outcome_take_items(struct bl_list *out, struct bl_list *items)
+{
+    bl_list_init(out);
+    while (!bl_list_empty(items)) {
+        struct bl_list *first = items->next;
+        bl_list_remove(first);
+        bl_list_push_back(out, first);
     }
-    *ret_variant = (size_t)(variant - variants);
-    return 0;
+}
+
+static void outcome_take_completed(struct bl_cell_completed *out, struct cell_ok *ok)
+{
+    *out = (struct bl_cell_completed){.cell_id = bl_text_from(ok->cell_id),
+                                      .generation = ok->generation,
+                                      .error = ok->error,
+                                      .stopped_calls = ok->stopped_calls};
+    outcome_take_items(&out->items, &ok->items);
+}
+
+static void outcome_take_terminated(struct bl_cell_terminated *out, struct cell_ok *ok)
+{
+    *out = (struct bl_cell_terminated){
+        .cell_id = bl_text_from(ok->cell_id), .generation = ok->generation, .receipt = ok->receipt};
+    outcome_take_items(&out->items, &ok->items);
 }
 
 int bl_cell_observe_outcome_read(struct bl_arena *arena, struct bl_text json,
                                  struct bl_cell_observe_outcome *ret_outcome,
                                  struct bl_error *error)
 {
-    const struct bl_json *root;
-    size_t variant;
+    struct cell_ok ok;
 
-    int code = read_variant(arena, json, "observe", observe_union, &root, &variant, error);
+    int code = outcome_read(arena, json, CELL_OBSERVE, &ok, error);
     if (code != 0)
         return code;
-    *ret_outcome = (struct bl_cell_observe_outcome){.json = bl_arena_text(arena, json)};
-    switch (variant) {
-    case BL_CELL_OBSERVE_YIELDED:
+    *ret_outcome = (struct bl_cell_observe_outcome){.type = BL_CELL_OBSERVE_MISSING,
+                                                    .json = bl_arena_text(arena, json)};
+    if (ok.type == CELL_OK_YIELDED) {
         ret_outcome->type = BL_CELL_OBSERVE_YIELDED;
-        read_yielded(arena, root, &ret_outcome->yielded);
-        break;
-    case BL_CELL_OBSERVE_COMPLETED:
+        ret_outcome->yielded = (struct bl_cell_yielded){.cell_id = bl_text_from(ok.cell_id),
+                                                        .generation = ok.generation,
+                                                        .stalled = ok.stalled};
+        outcome_take_items(&ret_outcome->yielded.items, &ok.items);
+    } else if (ok.type == CELL_OK_COMPLETED) {
         ret_outcome->type = BL_CELL_OBSERVE_COMPLETED;
-        read_completed(arena, root, &ret_outcome->completed);
-        break;
-    case BL_CELL_OBSERVE_TERMINATED:
+        outcome_take_completed(&ret_outcome->completed, &ok);
+    } else if (ok.type == CELL_OK_TERMINATED) {
         ret_outcome->type = BL_CELL_OBSERVE_TERMINATED;
-        read_terminated(arena, root, &ret_outcome->terminated);
-        break;
-    default:
-        ret_outcome->type = BL_CELL_OBSERVE_MISSING;
-        ret_outcome->missing.cell_id = bl_json_text(codec_get(root, "cell_id"));
-        break;
+        outcome_take_terminated(&ret_outcome->terminated, &ok);
+    } else {
+        ret_outcome->missing.cell_id = bl_text_from(ok.cell_id);
     }
     return 0;
 }
@@ -469,26 +373,21 @@ int bl_cell_terminate_outcome_read(struct bl_arena *arena, struct bl_text json,
                                    struct bl_cell_terminate_outcome *ret_outcome,
                                    struct bl_error *error)
 {
-    const struct bl_json *root;
-    size_t variant;
+    struct cell_ok ok;
 
-    int code = read_variant(arena, json, "terminate", terminate_union, &root, &variant, error);
+    int code = outcome_read(arena, json, CELL_TERMINATE, &ok, error);
     if (code != 0)
         return code;
-    *ret_outcome = (struct bl_cell_terminate_outcome){.json = bl_arena_text(arena, json)};
-    switch (variant) {
-    case BL_CELL_TERMINATE_COMPLETED:
+    *ret_outcome = (struct bl_cell_terminate_outcome){.type = BL_CELL_TERMINATE_MISSING,
+                                                      .json = bl_arena_text(arena, json)};
+    if (ok.type == CELL_OK_COMPLETED) {
         ret_outcome->type = BL_CELL_TERMINATE_COMPLETED;
-        read_completed(arena, root, &ret_outcome->completed);
-        break;
-    case BL_CELL_TERMINATE_TERMINATED:
+        outcome_take_completed(&ret_outcome->completed, &ok);
+    } else if (ok.type == CELL_OK_TERMINATED) {
         ret_outcome->type = BL_CELL_TERMINATE_TERMINATED;
-        read_terminated(arena, root, &ret_outcome->terminated);
-        break;
-    default:
-        ret_outcome->type = BL_CELL_TERMINATE_MISSING;
-        ret_outcome->missing.cell_id = bl_json_text(codec_get(root, "cell_id"));
-        break;
+        outcome_take_terminated(&ret_outcome->terminated, &ok);
+    } else {
+        ret_outcome->missing.cell_id = bl_text_from(ok.cell_id);
     }
     return 0;
 }

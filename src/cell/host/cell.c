@@ -233,8 +233,10 @@ static void decide_remembered(struct cell *cell)
         return;
     bl_buffer_init(&json, SIZE_MAX);
     bl_json_writer_init(&writer, &json);
-    cell_yielded_write(&writer, cell->id, 1, (struct bl_text){cell->output.data, cell->first_yield},
-                       false);
+    cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_YIELDED,
+                                             .cell_id = cell->id,
+                                             .generation = 1,
+                                             .items_json = {cell->output.data, cell->first_yield}});
     cell->yielded = cell_outcome_new(1, &json);
     cell->generation = 1;
     cell->unrecorded = true;
@@ -255,11 +257,14 @@ static struct cell_outcome *make_terminal(struct cell *cell, struct bl_text rece
 
     bl_buffer_init(&json, SIZE_MAX);
     bl_json_writer_init(&writer, &json);
-    if (receipt.size > 0)
-        cell_terminated_write(&writer, cell->id, cell->generation + 1, items, receipt);
-    else
-        cell_completed_write(&writer, cell->id, cell->generation + 1, items,
-                             cell->has_error ? &cell->error : NULL, cell->stopped_calls);
+    cell_ok_write(&writer, &(struct cell_ok){.type = receipt.size > 0 ? CELL_OK_TERMINATED
+                                                                      : CELL_OK_COMPLETED,
+                                             .cell_id = cell->id,
+                                             .generation = cell->generation + 1,
+                                             .items_json = items,
+                                             .error = cell->has_error ? &cell->error : NULL,
+                                             .stopped_calls = cell->stopped_calls,
+                                             .receipt_json = receipt});
     return cell_outcome_new(cell->generation + 1, &json);
 }
 

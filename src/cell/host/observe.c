@@ -47,8 +47,11 @@ static struct cell_outcome *make_yielded(const struct decision *decision)
 
     bl_buffer_init(&json, SIZE_MAX);
     bl_json_writer_init(&writer, &json);
-    cell_yielded_write(&writer, decision->cell->id, generation, bl_buffer_text(&decision->items),
-                       decision->stalled);
+    cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_YIELDED,
+                                             .cell_id = decision->cell->id,
+                                             .generation = generation,
+                                             .items_json = bl_buffer_text(&decision->items),
+                                             .stalled = decision->stalled});
     return cell_outcome_new(generation, &json);
 }
 
@@ -370,7 +373,7 @@ static int answer_missing(struct bl_arena *arena, const char *cell_id, struct bl
 
     bl_buffer_init(&json, SIZE_MAX);
     bl_json_writer_init(&writer, &json);
-    cell_missing_write(&writer, cell_id);
+    cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_MISSING, .cell_id = cell_id});
     *ret_ok = bl_arena_text(arena, bl_buffer_text(&json));
     bl_buffer_done(&json);
     return 0;

@@ -544,7 +544,11 @@ int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t ma
     for (size_t i = first; i < count && shown < max; i++)
         listed[shown++] = describe(cells[i]);
     bl_json_writer_init(&writer, ret_ok);
-    cell_listed_write(&writer, session->id, listed, shown, first + shown < count);
+    cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_LISTED,
+                                             .session_id = session->id,
+                                             .cells = listed,
+                                             .cell_count = shown,
+                                             .more = first + shown < count});
     bl_json_writer_done(&writer);
     bl_arena_done(&arena);
     return 0;

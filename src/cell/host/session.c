@@ -174,8 +174,10 @@ static int close_lost(struct bl_cell_session *session, struct bl_arena *arena,
     write_lost_receipt(session, record, receipt_id, &receipt);
     record->generation++;
     bl_json_writer_init(&writer, &json);
-    cell_terminated_write(&writer, record->id.data, record->generation, (struct bl_text){0},
-                          bl_buffer_text(&receipt));
+    cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_TERMINATED,
+                                             .cell_id = record->id.data,
+                                             .generation = record->generation,
+                                             .receipt_json = bl_buffer_text(&receipt)});
     record->terminal = bl_arena_text(arena, bl_buffer_text(&json));
     record->completed = false;
     record->ended_wall_ns = bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));

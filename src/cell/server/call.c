@@ -68,7 +68,15 @@ static void send_call(struct server_call *call, struct server_connection *connec
     struct server_message message;
     call->connection = connection;
     server_message_begin(&message);
-    cell_tool_call_write(&message.writer, call->call, call->seen);
+    cell_frame_write(&message.writer,
+                     &(struct cell_frame){.type = CELL_FRAME_TOOL_CALL,
+                                          .session_id = call->call->session_id,
+                                          .cell_id = call->call->cell_id,
+                                          .call_id = call->call->id,
+                                          .call = {.tool = bl_text_from(call->call->tool),
+                                                   .input = call->call->input,
+                                                   .input_json = call->call->input_text,
+                                                   .redelivered = call->seen}});
     if (server_message_end(&message, connection, false, call) == 0)
         return;
     call->answered = true;
@@ -89,8 +97,10 @@ static void cancel_call(struct server_session *session, struct server_call *call
         return;
     if (call->connection != NULL) {
         server_message_begin(&message);
-        cell_tool_cancel_write(&message.writer, call->call->session_id, call->call->cell_id,
-                               call->call->id);
+        cell_frame_write(&message.writer, &(struct cell_frame){.type = CELL_FRAME_TOOL_CANCEL,
+                                                               .session_id = call->call->session_id,
+                                                               .cell_id = call->call->cell_id,
+                                                               .call_id = call->call->id});
         server_message_end(&message, call->connection, true, NULL);
     }
     bl_shield_begin(&shield, BL_CELL_CALL_GRACE_NS);
@@ -157,14 +167,13 @@ static void take_result(struct server_call *call, const struct bl_cell_call_resu
 /* Of calls that are unknown, or answered, it is ignored. */
 void server_tool_result(struct server_connection *connection, const struct cell_frame *frame)
 {
-    struct server_opening *opening = server_opening_find(connection, frame->tool_result.session_id);
+    struct server_opening *opening = server_opening_find(connection, frame->session_id);
     if (opening == NULL)
         return;
     BL_LIST_EACH (link, &opening->session->calls) {
         struct server_call *call = BL_CONTAINER(link, struct server_call, link);
-        if (!call->answered && call->seen &&
-            strcmp(call->call->cell_id, frame->tool_result.cell_id) == 0 &&
-            strcmp(call->call->id, frame->tool_result.call_id) == 0) {
+        if (!call->answered && call->seen && strcmp(call->call->cell_id, frame->cell_id) == 0 &&
+            strcmp(call->call->id, frame->call_id) == 0) {
             take_result(call, &frame->tool_result.result);
             return;
         }
@@ -179,8 +188,11 @@ static void send_notify(const struct server_session *session, struct server_noti
     struct server_message message;
     notify->connection = connection;
     server_message_begin(&message);
-    cell_notify_write(&message.writer, session->id, notify->cell_id, notify->seq,
-                      (struct bl_text){notify->text, notify->size});
+    cell_frame_write(&message.writer, &(struct cell_frame){.type = CELL_FRAME_NOTIFY,
+                                                           .session_id = session->id,
+                                                           .cell_id = notify->cell_id,
+                                                           .seq = notify->seq,
+                                                           .text = {notify->text, notify->size}});
     server_message_end(&message, connection, false, NULL);
 }
 
@@ -208,13 +220,12 @@ void server_port_notify(void *context, const char *cell_id, uint64_t seq, struct
 
 void server_notify_ack(struct server_connection *connection, const struct cell_frame *frame)
 {
-    struct server_opening *opening = server_opening_find(connection, frame->notify_ack.session_id);
+    struct server_opening *opening = server_opening_find(connection, frame->session_id);
     if (opening == NULL || opening->session->session == NULL)
         return;
     BL_LIST_EACH_SAFE (link, &opening->session->notifies) {
         struct server_notify *notify = BL_CONTAINER(link, struct server_notify, link);
-        if (notify->seq != frame->notify_ack.seq ||
-            strcmp(notify->cell_id, frame->notify_ack.cell_id) != 0)
+        if (notify->seq != frame->seq || strcmp(notify->cell_id, frame->cell_id) != 0)
             continue;
         bl_cell_notify_ack(opening->session->session, notify->cell_id, notify->seq);
         notify_free(opening->session, notify);
@@ -254,7 +265,9 @@ void server_port_event(void *context, const struct bl_cell_event *event)
         if (!server_connection_idle(connection))
             continue;
         server_message_begin(&message);
-        cell_ended_write(&message.writer, session->id, event->cell_id);
+        cell_frame_write(&message.writer, &(struct cell_frame){.type = CELL_FRAME_ENDED,
+                                                               .session_id = session->id,
+                                                               .cell_id = event->cell_id});
         server_message_end(&message, connection, false, NULL);
     }
 }

@@ -124,7 +124,7 @@ static int feed(struct bl_cell_client *client, struct taking *taking)
 
 /* The next frame of the host, decoded, in the arena. */
 static int receive(struct bl_cell_client *client, struct bl_arena *arena,
-                   struct cell_host_frame *ret_frame, struct bl_error *error)
+                   struct cell_frame *ret_frame, struct bl_error *error)
 {
     struct taking taking = {.arena = arena};
     int code = 0;
@@ -141,12 +141,17 @@ static int receive(struct bl_cell_client *client, struct bl_arena *arena,
     return fail(client, code, "what came is no frame", error);
 }
 
-static int refuse(const struct bl_cell_client *client, const struct cell_host_frame *frame,
+static int refuse(const struct bl_cell_client *client, const struct cell_frame *frame,
                   struct bl_error *error)
 {
+    bool rejected = frame->type == CELL_FRAME_REJECTED;
+    const char *reason = rejected ? bl_names_get(&cell_rejections, frame->rejected.type)
+                         : frame->type == CELL_FRAME_BYE ? frame->bye.reason
+                                                         : "something else";
+    struct bl_text text = rejected ? frame->rejected.text : frame->text;
+
     bl_error_set(error, BL_EUNKNOWN, BL_KIND_CELL, "ask the host of cells", client->path,
-                 "the host says " BL_TEXT_FORMAT ": " BL_TEXT_FORMAT, BL_TEXT_ARG(frame->reason),
-                 BL_TEXT_ARG(frame->text));
+                 "the host says %s: " BL_TEXT_FORMAT, reason, BL_TEXT_ARG(text));
     return BL_EUNKNOWN;
 }
 
@@ -163,9 +168,9 @@ static int shake_hands(struct bl_cell_client *client, const char *name, struct b
     if (code != 0)
         return code;
     bl_arena_init(&arena);
-    struct cell_host_frame *frame = bl_arena_zalloc(&arena, sizeof *frame);
+    struct cell_frame *frame = bl_arena_zalloc(&arena, sizeof *frame);
     code = receive(client, &arena, frame, error);
-    if (code == 0 && frame->type != CELL_HOST_READY)
+    if (code == 0 && frame->type != CELL_FRAME_READY)
         code = refuse(client, frame, error);
     bl_arena_done(&arena);
     return code;
@@ -249,15 +254,15 @@ void bl_cell_client_close(struct bl_cell_client *client)
 static int ask(struct bl_cell_client *client, uint64_t id, const char *op, struct bl_text args,
                struct bl_error *error)
 {
+    struct cell_frame frame = {.type = CELL_FRAME_REQUEST,
+                               .request = {.id = id, .args_json = args}};
     struct bl_json_writer writer;
     struct bl_buffer out;
+    if (!cell_operation_parse(bl_text_from(op), &frame.request.op))
+        return bl_error_set(error, BL_EINVAL, BL_KIND_CELL, "ask the host of cells", op,
+                            "unknown operation");
     begin_frame(&writer, &out);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "type", "request");
-    bl_json_put_uint64(&writer, "id", id);
-    bl_json_put_string(&writer, "op", op);
-    bl_json_put_json(&writer, "args", args);
-    bl_json_write_end(&writer);
+    cell_frame_write(&writer, &frame);
     return finish_frame(client, &writer, &out, error);
 }
 
@@ -265,23 +270,23 @@ int bl_cell_client_call(struct bl_cell_client *client, const char *op, struct bl
                         struct bl_arena *arena, struct bl_text *ret_ok, struct bl_cell_fault *fault,
                         struct bl_error *error)
 {
-    struct cell_host_frame *frame = bl_arena_zalloc(arena, sizeof *frame);
+    struct cell_frame *frame = bl_arena_zalloc(arena, sizeof *frame);
     uint64_t id = client->next_id++;
     int code = ask(client, id, op, args, error);
     while (code == 0) {
         code = receive(client, arena, frame, error);
-        if (code == 0 && frame->type == CELL_HOST_BYE)
+        if (code == 0 && frame->type == CELL_FRAME_BYE)
             code = refuse(client, frame, error);
         /* Hints, and answers to what was given up, are not what was asked for. */
-        if (code == 0 && frame->type == CELL_HOST_REPLY && frame->id == id)
+        if (code == 0 && frame->type == CELL_FRAME_REPLY && frame->reply.id == id)
             break;
     }
     if (code != 0)
         return code;
-    if (!frame->ok) {
-        *fault = frame->fault;
+    if (frame->reply.err != NULL) {
+        *fault = *frame->reply.err;
         return BL_EREFUSED;
     }
-    *ret_ok = frame->ok_json;
+    *ret_ok = frame->reply.ok_json;
     return 0;
 }

@@ -218,7 +218,9 @@ void server_connection_bye(struct server_connection *connection, const char *rea
         drop_queue(connection, &connection->usual);
     }
     server_message_begin(&message);
-    cell_bye_write(&message.writer, reason, text);
+    cell_frame_write(&message.writer, &(struct cell_frame){.type = CELL_FRAME_BYE,
+                                                           .bye.reason = reason,
+                                                           .text = bl_text_from(text)});
     struct server_out *out = finish_message(&message);
     if (out != NULL)
         push(connection, out, false);
@@ -408,14 +410,14 @@ static int greet(struct server_connection *connection)
     if (cell_frame_read(&connection->arena, connection->first, true, frame, message,
                         sizeof message) != 0)
         reject(connection, CELL_REJECTED_HELLO, bl_text_from(message));
-    else if (!frame->hello.version_1)
+    else if (!cell_hello_has_version(&frame->hello))
         reject(connection, CELL_REJECTED_VERSION, BL_TEXT(""));
-    else if (frame->hello.lacking.size > 0)
-        reject(connection, CELL_REJECTED_CAPABILITY, frame->hello.lacking);
+    else if (cell_hello_lacking(&frame->hello).size > 0)
+        reject(connection, CELL_REJECTED_CAPABILITY, cell_hello_lacking(&frame->hello));
     if (connection->dead)
         return BL_ECLOSED;
     connection->client = frame->hello.client;
-    connection->capabilities = frame->hello.wants;
+    connection->capabilities = cell_hello_capabilities(&frame->hello);
     return welcome(connection);
 }
 

@@ -16,7 +16,7 @@ static void request_free(struct server_request *request)
 
 static bool is_control(const struct cell_frame *frame)
 {
-    return !frame->refused &&
+    return frame->refusal == NULL &&
            (frame->request.op == CELL_TERMINATE || frame->request.op == CELL_RELEASE);
 }
 
@@ -56,13 +56,14 @@ static int release(struct server_request *request, struct bl_cell_session *sessi
                    struct bl_json_writer *writer, struct bl_cell_fault *fault)
 {
     const struct cell_request *asked = &request->frame->request;
-    enum bl_cell_release_outcome outcome;
+    enum bl_cell_release_outcome outcome = BL_CELL_RELEASE_MISSING;
     int code = bl_cell_release(session, asked->release.cell_id, asked->release.generation, &outcome,
                                fault);
-    if (code == 0 && outcome == BL_CELL_RELEASE_RELEASED)
-        cell_released_write(writer, asked->release.cell_id);
-    else if (code == 0)
-        cell_missing_write(writer, asked->release.cell_id);
+    bool released = outcome == BL_CELL_RELEASE_RELEASED;
+    if (code == 0)
+        cell_ok_write(writer,
+                      &(struct cell_ok){.type = released ? CELL_OK_RELEASED : CELL_OK_MISSING,
+                                        .cell_id = asked->release.cell_id});
     return code;
 }
 
@@ -78,7 +79,8 @@ static int operate(struct server_request *request, struct bl_cell_session *sessi
     case CELL_CREATE_CELL:
         code = bl_cell_create(session, &asked->create, fault);
         if (code == 0)
-            cell_created_write(&writer, asked->create.cell_id);
+            cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_CREATED,
+                                                     .cell_id = asked->create.cell_id});
         break;
     case CELL_OBSERVE:
         return cell_observe(session, &asked->observe, &request->arena, ret_ok, fault);
@@ -105,7 +107,9 @@ static int close_session(struct server_request *request, struct bl_buffer *out,
     int code = server_session_close(request->connection, asked, &receipt, fault);
     if (code == 0) {
         bl_json_writer_init(&writer, out);
-        cell_closed_write(&writer, asked->session_id, bl_buffer_text(&receipt));
+        cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_CLOSED,
+                                                 .session_id = asked->session_id,
+                                                 .receipt_json = bl_buffer_text(&receipt)});
     }
     bl_buffer_done(&receipt);
     return code;
@@ -119,7 +123,8 @@ static int open_session(struct server_request *request, struct bl_buffer *out,
     int code = server_session_open(request->connection, asked, fault);
     if (code == 0) {
         bl_json_writer_init(&writer, out);
-        cell_opened_write(&writer, asked->session_id);
+        cell_ok_write(&writer,
+                      &(struct cell_ok){.type = CELL_OK_OPENED, .session_id = asked->session_id});
     }
     return code;
 }
@@ -130,8 +135,8 @@ static int perform(struct server_request *request, struct bl_buffer *out, struct
     const struct cell_frame *frame = request->frame;
     struct server_session *session;
     int code;
-    if (frame->refused) {
-        *fault = frame->fault;
+    if (frame->refusal != NULL) {
+        *fault = *frame->refusal;
         return BL_EREFUSED;
     }
     if (frame->request.op == CELL_OPEN_SESSION) {
@@ -176,7 +181,7 @@ static void serve(struct server_request *request)
 static bool holds_up(const struct server_request *earlier, const struct server_request *later)
 {
     const struct cell_request *before = &earlier->frame->request, *after = &later->frame->request;
-    if (earlier->frame->refused || later->frame->refused ||
+    if (earlier->frame->refusal != NULL || later->frame->refusal != NULL ||
         strcmp(before->session_id, after->session_id) != 0)
         return false;
     if (is_of_session(earlier->frame))
@@ -265,7 +270,7 @@ bool server_requests_creating(const struct server_connection *connection)
 {
     BL_LIST_EACH (link, &connection->requests) {
         const struct server_request *request = BL_CONTAINER(link, struct server_request, link);
-        if (request->begun && !request->frame->refused &&
+        if (request->begun && request->frame->refusal == NULL &&
             request->frame->request.op == CELL_CREATE_CELL)
             return true;
     }
@@ -287,7 +292,7 @@ static struct server_request *find_request(const struct server_connection *conne
 static const char *cell_of(const struct cell_frame *frame)
 {
     const struct cell_request *request = &frame->request;
-    if (frame->refused)
+    if (frame->refusal != NULL)
         return NULL;
     switch (request->op) {
     case CELL_CREATE_CELL: return request->create.cell_id;
@@ -329,7 +334,7 @@ static bool take_request(struct server_connection *connection, struct server_req
     request->connection = connection;
     request->cell_id = cell_of(frame);
     /* From when it came on, not from when it begins. */
-    if (!frame->refused && frame->request.op == CELL_OBSERVE)
+    if (frame->refusal == NULL && frame->request.op == CELL_OBSERVE)
         frame->request.observe.from_ns = bl_now_ns();
     bl_list_push_back(&connection->requests, &request->link);
     connection->request_count++;
@@ -377,8 +382,14 @@ int server_take_frame(void *context, struct bl_text bytes)
         case CELL_FRAME_TOOL_RESULT: server_tool_result(connection, frame); break;
         case CELL_FRAME_NOTIFY_ACK: server_notify_ack(connection, frame); break;
         case CELL_FRAME_HELLO:
-            server_connection_bye(connection, "protocol", true, "a second hello");
-            break;
+        case CELL_FRAME_READY:
+        case CELL_FRAME_REJECTED:
+        case CELL_FRAME_REPLY:
+        case CELL_FRAME_TOOL_CALL:
+        case CELL_FRAME_TOOL_CANCEL:
+        case CELL_FRAME_NOTIFY:
+        case CELL_FRAME_ENDED:
+        case CELL_FRAME_BYE: break; /* which cell_frame_read does not take from a client here */
         }
     }
     if (!kept)
