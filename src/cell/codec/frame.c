@@ -474,9 +474,10 @@ const struct bl_record cell_frame_record = BL_RECORD(
 
 #define BL_RECORD_STRUCT struct bl_cell_fault
 #define FAULT_SESSION                                                                              \
-    BL_MEMBER_WORD("session_id", id, .form = &cell_id_form, .about = "Id of the session."),
+    BL_MEMBER_WORD("session_id", id, .most = CELL_ID_MAX, .form = &cell_id_form,                   \
+                   .about = "Id of the session."),
 #define FAULT_CELL                                                                                 \
-    BL_MEMBER_WORD("cell_id", id, .form = &cell_id_form,                                           \
+    BL_MEMBER_WORD("cell_id", id, .most = CELL_ID_MAX, .form = &cell_id_form,                      \
                    .about = "Id of the cell, unique in its session."),
 #define FAULT_DETAIL                                                                               \
     BL_MEMBER_WORD("detail", detail, .cut = true, .about = "What the machine or the store said."),

@@ -405,6 +405,7 @@ static void record_describe_body(struct bl_json_writer *writer, const struct bl_
         record_describe_members(writer, record, NULL, NULL);
         return;
     }
+    bl_json_put_string(writer, "type", "object");
     bl_json_write_key(writer, BL_TEXT("oneOf"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < names->count; i++) {

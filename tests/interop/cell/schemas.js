@@ -20,6 +20,8 @@ function close(schema, isAlternative) {
     const each = (map) => Object.fromEntries(Object.entries(map).map(([key, value]) => [key, close(value, false)]));
     if (schema.properties)
         closed.properties = each(schema.properties);
+    if (schema.$defs)
+        closed.$defs = each(schema.$defs);
     if (schema.items)
         closed.items = close(schema.items, false);
     if (schema.oneOf)
