@@ -72,8 +72,6 @@ void cell_failure(const struct bl_cell_error *cause, const char *cell_id, struct
 void cell_failure_text(const struct bl_cell_error *cause, struct bl_buffer *out);
 /* Texts of items to `out`, each ends in LF; what cannot be shown is noted in `notes`. */
 void cell_items_text(const struct bl_list *items, struct bl_buffer *out, struct bl_buffer *notes);
-/* Elements of an array: as the wire has them. */
-void cell_items_write(const struct bl_list *items, struct bl_json_writer *writer);
 
 /* ---- Tools of a cell that runs by itself ----------------------------------------------------- */
 

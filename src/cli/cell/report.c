@@ -23,7 +23,8 @@ static void append_string(struct bl_buffer *list, struct bl_text text)
     struct bl_json_writer writer;
     size_t before = list->size;
 
-    bl_buffer_append_byte(list, before > 0 ? ',' : '[');
+    if (before > 0)
+        bl_buffer_append_byte(list, ',');
     bl_json_writer_init(&writer, list);
     bl_json_write_text(&writer, text);
     if (bl_json_writer_done(&writer) != 0)
@@ -44,25 +45,25 @@ void cell_notified(void *context, const char *cell_id, uint64_t seq, struct bl_t
     bl_cell_notify_ack(work->session, cell_id, seq);
 }
 
-/* Behind those that came before. */
+/* Behind those that came before, as the wire has them. None of them is kept where one does not
+ * fit. */
 static void keep_items(struct cell_work *work, const struct bl_list *items)
 {
-    struct bl_json_writer writer;
-    struct bl_buffer array;
+    struct bl_buffer *kept = &work->items;
+    size_t before = kept->size;
 
-    if (bl_list_empty(items))
-        return;
-    bl_buffer_init(&array, ITEMS_MAX);
-    bl_json_writer_init(&writer, &array);
-    bl_json_write_array(&writer);
-    cell_items_write(items, &writer);
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0) {
-        struct bl_text elements = {array.data + 1, array.size - 2};
-        bl_buffer_append_byte(&work->items, work->items.size > 0 ? ',' : '[');
-        bl_buffer_append(&work->items, elements);
+    BL_LIST_EACH (link, items) {
+        struct bl_json_writer writer;
+        if (kept->size > 0)
+            bl_buffer_append_byte(kept, ',');
+        bl_json_writer_init(&writer, kept);
+        bl_record_write(&writer, &bl_cell_item_record,
+                        BL_CONTAINER(link, struct bl_cell_item, link));
+        if (bl_json_writer_done(&writer) != 0) {
+            kept->size = before;
+            return;
+        }
     }
-    bl_buffer_done(&array);
 }
 
 static void show_items(struct cell_work *work, const struct bl_list *items)
@@ -136,13 +137,61 @@ static const struct bl_json *end_receipt(const struct cell_work *work)
                : NULL;
 }
 
-static const char *outcome_name(const struct cell_work *work)
+/* What `belay cell run --json` says besides the envelope. */
+struct run_answer {
+    const char *verb;
+    const char *session_id; /* NULL: one of its own, which is gone */
+    const char *cell_id;
+    enum run_outcome {
+        RUN_COMPLETED,
+        RUN_FAILED,
+        RUN_TERMINATED,
+        RUN_NEVER_STARTED,
+    } outcome;
+    struct bl_list output;
+    const char *const *notifications;
+    size_t notification_count;
+    struct bl_text output_json, notifications_json; /* in place of the two */
+    uint64_t stopped_calls;
+    const struct bl_cell_error *cell_error;
+    const struct bl_json *receipt;
+    struct bl_text receipt_json;
+    const struct bl_error *error;
+};
+
+static const char *const outcome_names[] = {"completed", "failed", "terminated", "never_started"};
+static const struct bl_names outcomes = BL_NAMES(outcome_names);
+
+#define BL_RECORD_STRUCT struct run_answer
+static const struct bl_member run_members[] = {
+    BL_MEMBER_STRING("verb", verb),
+    BL_MEMBER_STRING("session_id", session_id, .nullable = true,
+                     .about = "As asked for; null for a session of the run's own, which is gone."),
+    BL_MEMBER_STRING("cell_id", cell_id),
+    BL_MEMBER_ENUM("outcome", outcome, &outcomes),
+    BL_MEMBER_LIST("output", output, &bl_cell_item_record, struct bl_cell_item, link,
+                   BL_ENCODED(output_json), .about = "All items, in order."),
+    BL_MEMBER_ARRAY("notifications", notifications, notification_count, &bl_element_string,
+                    BL_ENCODED(notifications_json), .about = "Texts that were passed to notify."),
+    BL_MEMBER_INTEGER("stopped_calls", stopped_calls,
+                      .about = "Nested calls that still ran at the end, and were stopped."),
+    BL_MEMBER_POINTER("cell_error", cell_error, &bl_cell_error_record, .nullable = true,
+                      .about = "Error of a cell that failed."),
+    BL_MEMBER_JSON("receipt", receipt, .nullable = true, BL_ENCODED(receipt_json),
+                   .about = "Receipt of a cell that was stopped."),
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record run_record = BL_RECORD("cell-run", struct run_answer, run_members);
+
+static enum run_outcome end_outcome(const struct cell_work *work)
 {
     if (!work->ended)
-        return "never_started";
+        return RUN_NEVER_STARTED;
     if (work->end.type == BL_CELL_OBSERVE_TERMINATED)
-        return "terminated";
-    return end_error(work) != NULL ? "failed" : "completed";
+        return RUN_TERMINATED;
+    return end_error(work) != NULL ? RUN_FAILED : RUN_COMPLETED;
 }
 
 static int settle_exit_code(struct cell_work *work)
@@ -162,63 +211,44 @@ static int settle_exit_code(struct cell_work *work)
     return end_error(work) != NULL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-static void write_receipt(struct bl_json_writer *writer, const struct cell_work *work)
-{
-    const struct bl_json *receipt = end_receipt(work);
-
-    bl_json_write_key(writer, BL_TEXT("receipt"));
-    if (receipt != NULL)
-        bl_json_write_value(writer, receipt);
-    else if (!work->ended && bl_receipt_ready(&work->receipt))
-        bl_receipt_write(&work->receipt, writer);
-    else
-        bl_json_write_null(writer);
-}
-
-static void write_cell_error(struct bl_json_writer *writer, const struct bl_cell_error *error)
-{
-    bl_json_write_key(writer, BL_TEXT("cell_error"));
-    if (error == NULL) {
-        bl_json_write_null(writer);
-        return;
-    }
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kind", bl_cell_error_kind_name(error->kind));
-    bl_json_put_text(writer, "name", error->name);
-    bl_json_put_text(writer, "message", error->message);
-    bl_json_put_text(writer, "stack", error->stack);
-    bl_json_write_end(writer);
-}
-
 static void run_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct cell_work *work = context;
-    const struct bl_cell_error *cause = end_error(work);
     bool completed = work->ended && work->end.type == BL_CELL_OBSERVE_COMPLETED;
+    struct bl_json_writer inner;
+    struct bl_buffer receipt;
+    struct bl_error error = {0};
+    struct run_answer answer = {
+        .verb = "run",
+        .session_id = work->options->session,
+        .cell_id = work->cell_id,
+        .outcome = end_outcome(work),
+        .output_json = bl_buffer_text(&work->items),
+        .notifications_json = bl_buffer_text(&work->notifications),
+        .stopped_calls = completed ? work->end.completed.stopped_calls : 0,
+        .cell_error = end_error(work),
+        .receipt = end_receipt(work),
+    };
 
-    bl_json_put_string(writer, "verb", "run");
-    bl_json_put_string(writer, "session_id", work->options->session);
-    bl_json_put_string(writer, "cell_id", work->cell_id);
-    bl_json_put_string(writer, "outcome", outcome_name(work));
-    bl_json_put_json(writer, "output", bl_buffer_text(&work->items));
-    bl_json_put_json(writer, "notifications", bl_buffer_text(&work->notifications));
-    bl_json_put_uint64(writer, "stopped_calls", completed ? work->end.completed.stopped_calls : 0);
-    write_cell_error(writer, cause);
-    write_receipt(writer, work);
-    if (cause != NULL) {
-        struct bl_error error = {0};
-        cell_failure(cause, work->cell_id, &error);
-        cli_error_payload(writer, &error);
+    bl_buffer_init(&receipt, ITEMS_MAX);
+    if (!work->ended && bl_receipt_ready(&work->receipt)) {
+        bl_json_writer_init(&inner, &receipt);
+        bl_receipt_write(&work->receipt, &inner);
+        bl_json_writer_done(&inner);
+        answer.receipt_json = bl_buffer_text(&receipt);
     }
+    if (answer.cell_error != NULL) {
+        cell_failure(answer.cell_error, work->cell_id, &error);
+        answer.error = &error;
+    }
+    bl_record_write_members(writer, &run_record, &answer);
+    bl_buffer_done(&receipt);
 }
 
 static void report_json(struct cell_work *work)
 {
     bool failed = work->error.code != 0;
 
-    bl_buffer_append(&work->items, work->items.size > 0 ? BL_TEXT("]") : BL_TEXT("[]"));
-    bl_buffer_append(&work->notifications,
-                     work->notifications.size > 0 ? BL_TEXT("]") : BL_TEXT("[]"));
     cli_envelope_stream(&work->stream, work->call, &work->exit_code,
                         failed ? cli_error_payload : run_payload,
                         failed ? (const void *)&work->error : work);

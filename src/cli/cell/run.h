@@ -27,7 +27,7 @@ struct cell_work {
     struct bl_activities activities;
     struct bl_cell_host *host;
     struct bl_cell_session *session;
-    struct bl_buffer items;         /* JSON: an array that is not closed */
+    struct bl_buffer items;         /* JSON: elements of an array */
     struct bl_buffer notifications; /* the same */
     struct bl_cell_observe_outcome end;
     bool ended;            /* `end` is it */

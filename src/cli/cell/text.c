@@ -223,19 +223,3 @@ void cell_items_text(const struct bl_list *items, struct bl_buffer *out, struct 
             bl_buffer_append_byte(out, '\n');
     }
 }
-
-void cell_items_write(const struct bl_list *items, struct bl_json_writer *writer)
-{
-    BL_LIST_EACH (link, items) {
-        const struct bl_cell_item *item = BL_CONTAINER(link, struct bl_cell_item, link);
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "type", item->image ? "image" : "text");
-        if (item->image) {
-            bl_json_put_text(writer, "image_url", item->url);
-            bl_json_put_text(writer, "detail", item->detail);
-        } else {
-            bl_json_put_text(writer, "text", item->text);
-        }
-        bl_json_write_end(writer);
-    }
-}
