@@ -49,6 +49,32 @@ static void say(void *context, struct bl_text text)
     bl_buffer_done(&line);
 }
 
+/* The line of `belay cell serve --json`. */
+struct listening {
+    const char *event;
+    const char *socket;
+    uint64_t pid;
+    const char *store;
+};
+
+static const char *const event_names[] = {"listening"};
+static const struct bl_names events = BL_NAMES(event_names);
+
+#define BL_RECORD_STRUCT struct listening
+static const struct bl_member listening_members[] = {
+    BL_MEMBER_STRING("event", event, .names = &events),
+    BL_MEMBER_STRING("socket", socket, .least = 1, .about = "Path of the socket."),
+    BL_MEMBER_INTEGER("pid", pid, .least = 1, .about = "Process id of the host."),
+    BL_MEMBER_STRING("store", store, .least = 1, .about = "Path of the store."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record cell_listening_record =
+    BL_RECORD("cell-serve", struct listening, listening_members, .closed = true,
+              .about = "The line of belay cell serve --json, written when the host listens. When "
+                       "it cannot start, there is one line, an envelope with an error: see "
+                       "envelope.json.");
+
 /* On standard output, unless that is for frames. Returns the exit code. */
 static int print_listening(struct serving *serving)
 {
@@ -65,12 +91,11 @@ static int print_listening(struct serving *serving)
         bl_buffer_printf(&line, "listening on %s\n", path);
     } else {
         bl_json_writer_init(&writer, &line);
-        bl_json_write_object(&writer);
-        bl_json_put_string(&writer, "event", "listening");
-        bl_json_put_string(&writer, "socket", path);
-        bl_json_put_uint64(&writer, "pid", (uint64_t)getpid());
-        bl_json_put_string(&writer, "store", bl_store_where(serving->store));
-        bl_json_write_end(&writer);
+        bl_record_write(&writer, &cell_listening_record,
+                        &(struct listening){.event = event_names[0],
+                                            .socket = path,
+                                            .pid = (uint64_t)getpid(),
+                                            .store = bl_store_where(serving->store)});
         bl_buffer_append_byte(&line, '\n');
     }
     int exit_code = cli_print(serving->call, bl_buffer_text(&line), CLI_EXIT_OK);
