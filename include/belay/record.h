@@ -21,7 +21,7 @@
  *
  *     text, word, raw JSON    empty             integer, number, boolean    `none`
  *     string, JSON, pointer   NULL              enum                        a value without a name
- *     time                    0                 list, array                 empty
+ *     time                    0                 list, array, bits           empty
  *     any                     the bool that `known` names is false (of BL_UNLESS: true) */
 #ifndef BELAY_RECORD_H
 #define BELAY_RECORD_H
@@ -46,6 +46,7 @@ enum bl_member_type {
     BL_TYPE_POINTER,
     BL_TYPE_LIST,
     BL_TYPE_ARRAY,
+    BL_TYPE_BITS,
     BL_TYPE_INCLUDE,
     BL_TYPE_CONSTANT,
 };
@@ -229,6 +230,10 @@ struct bl_record {
     {                                                                                              \
         .name = (key), .type = BL_TYPE_OBJECT, .record = (table), __VA_ARGS__                      \
     }
+/* uint64_t[n]: a set of numbers from 0 to 64 * n - 1; in JSON a list of them. */
+#define BL_MEMBER_BITS(key, field, ...)                                                            \
+    BL_MEMBER_OF(BL_TYPE_BITS, key, field,                                                         \
+                 0 * sizeof(_Generic(&BL_RECORD_AT(field)[0], uint64_t * : 0)), __VA_ARGS__)
 /* Members of another table, in the same object: of the same struct, or of one that is embedded. */
 #define BL_MEMBER_INCLUDE(table)                                                                   \
     {                                                                                              \

@@ -170,6 +170,7 @@ static const struct bl_record pet_record =
 struct tower {
     uint32_t bells;
     struct size size;
+    uint64_t floors[2];
     const struct bl_json *notes;
     struct bl_text sound;
 };
@@ -185,6 +186,7 @@ static const struct bl_record tower_notes_record =
 static const struct bl_member tower_members[] = {
     BL_MEMBER_EMBED(size, &size_record),
     BL_MEMBER_INTEGER("bells", bells),
+    BL_MEMBER_BITS("floors", floors, .optional = true),
     BL_MEMBER_INCLUDE(&tower_notes_record),
     BL_MEMBER_END,
 };
@@ -467,6 +469,26 @@ static void tables_that_are_included_stand_in_the_same_object(void **state BL_UN
     bl_arena_done(&arena);
 }
 
+static void a_set_of_bits_is_a_list_of_numbers(void **state BL_UNUSED)
+{
+    static const char text[] = "{\"width\":1.0,\"bells\":1,\"floors\":[0,63,64,127],"
+                               "\"notes\":null,\"sound\":null}";
+    static const char too_large[] = "{\"width\":1.0,\"bells\":1,\"floors\":[128],"
+                                    "\"notes\":null,\"sound\":null}";
+    struct bl_arena arena = {0};
+    struct tower tower;
+
+    assert_int_equal(bl_record_read(&arena, &tower_record, parse(&arena, text), &tower, NULL), 0);
+    assert_true(tower.floors[0] == (1 | (uint64_t)1 << 63) &&
+                tower.floors[1] == (1 | (uint64_t)1 << 63));
+    assert_string_equal(written(&arena, &tower_record, &tower).data, text);
+    assert_refused(&tower_record, too_large,
+                   "floors: expected a list of whole numbers from 0 to 127, found an array of 1");
+    bl_record_take(&arena, &tower_record, parse(&arena, too_large), &tower);
+    assert_true(tower.bells == 1 && tower.floors[0] == 0 && tower.floors[1] == 0);
+    bl_arena_done(&arena);
+}
+
 static void a_member_of_a_later_version_may_be_missing(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
@@ -691,6 +713,7 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(a_fault_names_the_value_in_the_document),
       cmocka_unit_test(a_longer_word_is_cut_where_the_table_says_so),
       cmocka_unit_test(tables_that_are_included_stand_in_the_same_object),
+      cmocka_unit_test(a_set_of_bits_is_a_list_of_numbers),
       cmocka_unit_test(a_member_of_a_later_version_may_be_missing),
       cmocka_unit_test(a_kind_has_its_own_members_and_no_other),
       cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),

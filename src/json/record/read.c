@@ -234,6 +234,23 @@ static bool record_read_json(struct reading *reading, const struct bl_member *me
     return true;
 }
 
+static bool record_read_bits(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value, void *slot)
+{
+    uint64_t *words = slot;
+    int64_t number;
+
+    if (!bl_json_is(value, BL_JSON_ARRAY))
+        return record_fail_value(reading, member, value);
+    BL_JSON_EACH (bit, value) {
+        if (!bl_json_int64(bit, &number) || number < 0 || number >= (int64_t)member->size * 8)
+            return record_fail_value(reading, member, value);
+        if (words != NULL)
+            words[number / 64] |= (uint64_t)1 << number % 64;
+    }
+    return true;
+}
+
 /* `object` is what the member is in; NULL: only checked. */
 static bool record_read_value(struct reading *reading, const struct bl_member *member,
                               const struct bl_json *value, void *object)
@@ -258,6 +275,7 @@ static bool record_read_value(struct reading *reading, const struct bl_member *m
     case BL_TYPE_CONSTANT:
         return (bl_json_is(value, BL_JSON_BOOLEAN) && value->boolean == (member->none != 0)) ||
                record_fail_value(reading, member, value);
+    case BL_TYPE_BITS: return record_read_bits(reading, member, value, slot);
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }

@@ -111,6 +111,9 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
                          member->or_string ? " or a string" : "");
         break;
     case BL_TYPE_CONSTANT: bl_buffer_printf(out, "%s", member->none != 0 ? "true" : "false"); break;
+    case BL_TYPE_BITS:
+        bl_buffer_printf(out, "a list of whole numbers from 0 to %u", member->size * 8 - 1);
+        break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }

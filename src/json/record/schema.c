@@ -159,6 +159,17 @@ static void record_describe_elements(struct bl_json_writer *writer, const struct
     bl_json_write_end(writer);
 }
 
+static void record_describe_bits(struct bl_json_writer *writer, const struct bl_member *member)
+{
+    const struct bl_member number = {.type = BL_TYPE_INTEGER, .most = member->size * 8 - 1};
+
+    record_describe_type(writer, "array", member->nullable);
+    bl_json_write_key(writer, BL_TEXT("items"));
+    bl_json_write_object(writer);
+    record_describe_value(writer, &number);
+    bl_json_write_end(writer);
+}
+
 static void record_describe_text(struct bl_json_writer *writer, const struct bl_member *member)
 {
     if (member->names != NULL) {
@@ -199,6 +210,7 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
             record_describe_type(writer, "object", member->nullable);
         break;
     case BL_TYPE_CONSTANT: bl_json_put_boolean(writer, "const", member->none != 0); break;
+    case BL_TYPE_BITS: record_describe_bits(writer, member); break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }

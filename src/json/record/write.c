@@ -21,6 +21,30 @@ static struct bl_text record_encoded(const struct bl_member *member, const void 
     return *(const struct bl_text *)(const void *)((const char *)object + member->encoded - 1);
 }
 
+static bool record_has_bit(const uint64_t *words, size_t number)
+{
+    return (words[number / 64] >> number % 64 & 1) != 0;
+}
+
+static bool record_bits_any(const struct bl_member *member, const uint64_t *words)
+{
+    size_t number = 0;
+    while (number < (size_t)member->size * 8 && !record_has_bit(words, number))
+        number++;
+    return number < (size_t)member->size * 8;
+}
+
+static void record_write_bits(struct bl_json_writer *writer, const struct bl_member *member,
+                              const uint64_t *words)
+{
+    bl_json_write_array(writer);
+    for (size_t number = 0; number < (size_t)member->size * 8; number++) {
+        if (record_has_bit(words, number))
+            bl_json_write_uint64(writer, number);
+    }
+    bl_json_write_end(writer);
+}
+
 static bool record_has_value(const struct bl_member *member, const void *object)
 {
     const void *slot = record_at(object, member);
@@ -43,6 +67,7 @@ static bool record_has_value(const struct bl_member *member, const void *object)
     case BL_TYPE_BOOLEAN: return record_boolean(member, slot) != (int)member->none;
     case BL_TYPE_LIST: return !record_list_empty(slot);
     case BL_TYPE_ARRAY: return record_array_count(member, object) > 0;
+    case BL_TYPE_BITS: return record_bits_any(member, slot);
     case BL_TYPE_OBJECT:
     case BL_TYPE_INCLUDE:
     case BL_TYPE_CONSTANT:
@@ -156,6 +181,7 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
     case BL_TYPE_LIST: record_write_list(writer, member, slot); break;
     case BL_TYPE_ARRAY: record_write_array(writer, member, object); break;
     case BL_TYPE_CONSTANT: bl_json_write_boolean(writer, member->none != 0); break;
+    case BL_TYPE_BITS: record_write_bits(writer, member, slot); break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
