@@ -216,7 +216,7 @@ enum bl_task_state {
 };
 
 #define BL_TASK_DECISION_TABLE(X)                                                                  \
-    X(BL_DECISION_NONE, "", BL_TASK_PENDING)                                                       \
+    X(BL_DECISION_NONE, NULL, BL_TASK_PENDING)                                                     \
     X(BL_DECISION_APPROVED, "approved", BL_TASK_APPROVED)                                          \
     X(BL_DECISION_APPROVED_LATE, "approved_late", BL_TASK_APPROVED)                                \
     X(BL_DECISION_ALREADY_COMPLETED, "already_completed", BL_TASK_COMPLETED)                       \
@@ -242,61 +242,114 @@ enum bl_task_decision {
 #undef BL_TASK_DECISION
 };
 
+/* Where in its loop a task stands, or stood when it was stopped. */
+#define BL_TASK_PHASE_TABLE(X)                                                                     \
+    X(BL_PHASE_NONE, NULL)                                                                         \
+    X(BL_PHASE_LOOP_TOP, "loop_top")                                                               \
+    X(BL_PHASE_PLAYER, "player")                                                                   \
+    X(BL_PHASE_BETWEEN, "between")                                                                 \
+    X(BL_PHASE_VERIFY, "verify")                                                                   \
+    X(BL_PHASE_COACH, "coach")                                                                     \
+    X(BL_PHASE_AFTER_TURN, "after_turn")                                                           \
+    X(BL_PHASE_MERGE, "merge")
+
+enum bl_task_phase {
+#define BL_TASK_PHASE(name, text) name,
+    BL_TASK_PHASE_TABLE(BL_TASK_PHASE)
+#undef BL_TASK_PHASE
+};
+
+/* What the declared commands say of a commit. */
+#define BL_VERIFIED_TABLE(X)                                                                       \
+    X(BL_VERIFIED_UNKNOWN, NULL) /* not run yet */                                                 \
+    X(BL_VERIFIED_NONE, "none")  /* no commands are declared */                                    \
+    X(BL_VERIFIED_PASSED, "passed")                                                                \
+    X(BL_VERIFIED_FAILED, "failed") /* one ran and said no */                                      \
+    X(BL_VERIFIED_ABSENT, "absent") /* setup failed, 126, 127, killed, timed out, no copy */
+
+enum bl_verified {
+#define BL_VERIFIED(name, text) name,
+    BL_VERIFIED_TABLE(BL_VERIFIED)
+#undef BL_VERIFIED
+};
+
+extern const struct bl_names bl_task_states;
+extern const struct bl_names bl_task_decisions;
+extern const struct bl_names bl_task_phases;
+extern const struct bl_names bl_verified_values;
+
 const char *bl_task_state_name(enum bl_task_state state);
-bool bl_task_state_parse(struct bl_text name, enum bl_task_state *ret_state);
 bool bl_task_state_final(enum bl_task_state state);
 const char *bl_task_decision_name(enum bl_task_decision decision); /* NULL for none */
-bool bl_task_decision_parse(struct bl_text name, enum bl_task_decision *ret_decision);
 /* The state that an attempt has when that is its decision. */
 enum bl_task_state bl_task_decision_state(enum bl_task_decision decision);
+const char *bl_task_phase_name(enum bl_task_phase phase); /* NULL for none */
+const char *bl_verified_name(enum bl_verified verified);  /* NULL: not known */
 
-/* What is known of a task: one row of the store (`row`, a JSON object with just these names), read.
- * Texts are in the arena of the view. */
-struct bl_task_view {
-    const struct bl_json *row;
-    const char *id;
-    const char *name;
+#define BL_COMMIT_SIZE 72 /* of a commit's id, with its NUL */
+#define BL_BRANCH_SIZE 245
+
+struct bl_task_memory;
+
+/* A task as it is on record: one row of the store. */
+struct bl_task_row {
+    char id[BL_PLAN_ID_SIZE];
+    struct bl_text name;
     uint32_t wave; /* from 1 */
     enum bl_task_state state;
     enum bl_task_decision decision;
     uint32_t attempt; /* from 1; 0: it was never begun */
     uint32_t turn;    /* newest, from 1; 0: none */
     uint32_t turns_counted;
-    uint32_t turns_max;
-    const char *phase;    /* loop_top, player, between, verify, coach, after_turn, merge; NULL */
-    const char *verified; /* passed, failed, absent, none (no commands); NULL: not known yet */
-    double elapsed_s;     /* negative here and below: not known */
-    double deadline_s;
-    const char *deadline_source;
-    double deadline_left_s;
-    double grace_s;         /* 0: none */
-    const char *started_at; /* NULL here and below: not known */
-    const char *ended_at;
-    const char *last_activity_at;
-    const char *last_activity; /* "model", "output", "tool bash", … */
-    const char *branch;
-    const char *base_commit;
-    const char *head_commit;
+    uint32_t turns_max; /* 0: not known */
+    enum bl_task_phase phase;
+    enum bl_verified verified;
+    int64_t started_wall_ns; /* of the attempt; 0 here and below: not known */
+    int64_t ended_wall_ns;
+    double elapsed_s;  /* of an attempt that has ended; -1: it has not */
+    double deadline_s; /* -1: not decided yet */
+    char deadline_source[24];
+    double grace_s; /* 0: none */
+    int64_t active_wall_ns;
+    char activity[40]; /* the last: "model", "output", "tool bash", … */
+    char branch[BL_BRANCH_SIZE];
+    char base_commit[BL_COMMIT_SIZE];
+    char head_commit[BL_COMMIT_SIZE];
     bool merged;
-    const char *worktree;
-    int dirty;          /* -1: not known */
-    const char *reason; /* of the stop */
-    const char *triggered_by;
-    struct bl_spent spent;
+    int64_t merged_wall_ns;
+    struct bl_text worktree;
+    int dirty;                  /* -1: not known */
+    enum bl_stop_reason reason; /* BL_STOP_NONE: it was not stopped */
+    char triggered_by[80];
     bool spent_known;
-    const struct bl_json *checkpoint; /* NULL: none */
-    const char *receipt;              /* its id */
-    const char *message;
-    double late_ms; /* of approved_late; else negative */
+    struct bl_spent spent;     /* over all attempts */
+    struct bl_text checkpoint; /* JSON; empty: none */
+    char receipt[BL_ID_SIZE];  /* its id */
+    struct bl_text message;
+    double late_ms;                /* of approved_late; else -1 */
+    struct bl_task_memory *memory; /* what a resume needs; NULL in a view */
 };
+
+/* What is known of a task. Texts are in the arena of the view. */
+struct bl_task_view {
+    struct bl_task_row row;
+    const struct bl_json *json;       /* the row as it is in the store; NULL: there is none */
+    const struct bl_json *checkpoint; /* of that; NULL: none */
+    double deadline_s;                /* as it is, or will be, enforced; -1: not known */
+    char deadline_source[24];
+    double deadline_left_s; /* -1: it does not run */
+};
+
+/* What the envelope says of a task: a struct bl_task_view. */
+extern const struct bl_record bl_task_view_record;
 
 struct bl_wave_view {
     uint32_t n;        /* from 1 */
     const char *state; /* pending, running, merging, completed, unverified (its gate is absent),
                           failed, stopped */
     const char *gate;  /* none, passed, failed, absent; NULL: not run yet */
-    const char *started_at;
-    const char *ended_at;
+    int64_t started_wall_ns; /* 0 here and below: not known */
+    int64_t ended_wall_ns;
     const char *message; /* why it failed, or is not verified; NULL: nothing to say */
     size_t *tasks;       /* indices */
     size_t task_count;
@@ -314,9 +367,9 @@ struct bl_feature_view {
     const char *base_commit;
     const char *result_branch;
     const char *result_commit; /* NULL: none yet */
-    const char *started_at;
-    const char *ended_at;
-    const char *reason; /* of the feature's stop; NULL: none */
+    int64_t started_wall_ns;   /* 0: not known */
+    int64_t ended_wall_ns;     /* 0: it has not */
+    const char *reason;        /* of the feature's stop; NULL: none */
     const char *origin;
     int exit_code; /* of a run that ended; -1: it has not */
     uint32_t parallel;

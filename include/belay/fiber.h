@@ -99,7 +99,8 @@ enum bl_stop_reason {
 #undef BL_STOP_REASON
 };
 
-const char *bl_stop_reason_name(enum bl_stop_reason reason);
+extern const struct bl_names bl_stop_reasons;                /* BL_STOP_NONE is without a name */
+const char *bl_stop_reason_name(enum bl_stop_reason reason); /* "none" for it */
 
 /* The one stop that a scope ever sees. */
 struct bl_stop {

@@ -3,8 +3,8 @@
  * Records of the store, by name (TASK, N as they are):
  *   feature            one row: the feature (bl_feature_view)
  *   plan               bl_plan_write's object
- *   task/TASK          one row a task (bl_task_view; its members by these names), with what a
- * resume needs beside them, in `memory` wave/N             {n, state, gate, started_at, ended_at,
+ *   task/TASK          one row a task (task_row_record)
+ *   wave/N             {n, state, gate, started_at, ended_at,
  * tasks: [id, …], message} turn/TASK/A/N      a turn N of attempt A: {task, attempt, turn, merge,
  * started_at, ended_at, counted, decision, phases: [{phase, started_at, ended_at, ms, outcome}],
  *                       player: {…}|null, verify: {…}|null, verdict: {…}|null, issues: […],
@@ -24,7 +24,7 @@
 #include "feature/verdict/verify.h"
 #include "git/git.h"
 
-#define FEATURE_REF_SIZE    256
+#define FEATURE_REF_SIZE    256                /* of a branch with "refs/heads/" before it */
 #define FEATURE_SHIELD_NS   (30 * BL_NS_PER_S) /* for what must be written after a stop */
 #define FEATURE_BEAT_NS     (1 * BL_NS_PER_S) /* the lease and signs of life are written so often */
 #define FEATURE_TRIES_MAX   3 /* verdicts, Player errors and absent verifications in a row */
@@ -44,64 +44,10 @@ void feature_bell_ring(struct feature_bell *bell);
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Where in its loop a task stands, or stood when it was stopped. */
-#define TASK_PHASE_TABLE(X)                                                                        \
-    X(PHASE_NONE, NULL)                                                                            \
-    X(PHASE_LOOP_TOP, "loop_top")                                                                  \
-    X(PHASE_PLAYER, "player")                                                                      \
-    X(PHASE_BETWEEN, "between")                                                                    \
-    X(PHASE_VERIFY, "verify")                                                                      \
-    X(PHASE_COACH, "coach")                                                                        \
-    X(PHASE_AFTER_TURN, "after_turn")                                                              \
-    X(PHASE_MERGE, "merge")
+#define FEATURE_SECONDS_MAX 1000000000 /* seconds and milliseconds above are a mistake */
 
-enum task_phase {
-#define TASK_PHASE(name, text) name,
-    TASK_PHASE_TABLE(TASK_PHASE)
-#undef TASK_PHASE
-};
-
-const char *task_phase_name(enum task_phase phase); /* NULL for none */
-enum task_phase task_phase_parse(struct bl_text name);
-
-/* A task as it is on record. Texts are on the heap, its own. */
-struct task_row {
-    char id[BL_PLAN_ID_SIZE];
-    struct bl_text name;
-    uint32_t wave; /* from 1 */
-    enum bl_task_state state;
-    enum bl_task_decision decision;
-    uint32_t attempt;
-    uint32_t turn;
-    uint32_t turns_counted;
-    uint32_t turns_max;
-    enum task_phase phase;
-    const char *verified;    /* a word of verify_value_name; NULL: not known yet */
-    int64_t started_wall_ns; /* of the attempt; 0: not begun */
-    int64_t ended_wall_ns;
-    double elapsed_s;  /* of an attempt that has ended; negative: it has not */
-    double deadline_s; /* negative: not decided yet */
-    char deadline_source[24];
-    double grace_s;
-    int64_t active_wall_ns;
-    char activity[40];
-    char branch[FEATURE_REF_SIZE]; /* full ref */
-    char base_commit[GIT_ID_SIZE];
-    char head_commit[GIT_ID_SIZE];
-    char approved_commit[GIT_ID_SIZE]; /* what the Coach approved, and is merged */
-    bool merged;
-    int64_t merged_wall_ns; /* 0: not known */
-    struct bl_text worktree;
-    int dirty; /* -1: not known */
-    char reason[24];
-    char triggered_by[80];
-    bool spent_known;
-    struct bl_spent spent;     /* over all attempts */
-    struct bl_text checkpoint; /* JSON; empty: none */
-    char receipt[BL_ID_SIZE];
-    struct bl_text message;
-    double late_ms; /* negative: it was not late */
-    /* What a resume needs. */
+/* Of a row: what a resume needs. */
+struct bl_task_memory {
     struct stall stall;
     char session[72]; /* of an agent that plays */
     struct bl_text feedback;
@@ -109,10 +55,18 @@ struct task_row {
     struct bl_text last_verdict; /* JSON */
     struct bl_text cut_off;      /* what a stop has cut, for the next Player */
     uint32_t merge_turns;
+    char approved_commit[GIT_ID_SIZE]; /* what the Coach approved, and is merged */
 };
 
-void task_row_init(struct task_row *row);
-void task_row_done(struct task_row *row);
+extern const struct bl_form feature_commit_form;
+extern const struct bl_form feature_receipt_form;
+/* A struct bl_task_row with its memory; and a struct bl_task_view, from such a row. */
+extern const struct bl_record task_row_record;
+extern const struct bl_record task_view_read_record;
+
+/* Rows of a runner: texts and memory are on the heap, the row's own. */
+void task_row_init(struct bl_task_row *row);
+void task_row_done(struct bl_task_row *row);
 /* A copy on the heap takes the place of what is there. */
 void row_text_set(struct bl_text *slot, struct bl_text text);
 /* Members of an open object: 0 and empty are null. */
@@ -120,11 +74,10 @@ void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_n
 void row_put_word(struct bl_json_writer *writer, const char *key, const char *word);
 void row_put_text(struct bl_json_writer *writer, const char *key, struct bl_text text);
 void row_put_number(struct bl_json_writer *writer, const char *key, double number); /* below 0 */
-void task_row_write(struct bl_json_writer *writer, const struct task_row *row);
 /* A member that row_put_time wrote; 0: none. */
 int64_t row_member_time(const struct bl_json *object, const char *key);
-/* What task_row_write wrote; what is missing is as task_row_init leaves it. */
-void task_row_read(const struct bl_json *value, struct task_row *row);
+/* Takes the place of what is there; what is missing is as task_row_init leaves it. */
+void task_row_read(const struct bl_json *value, struct bl_task_row *row);
 
 /* The feature as it is on record. */
 struct feature_row {
@@ -238,7 +191,7 @@ void task_stage_close(struct task_stage *stage);
 struct feature_task {
     struct bl_feature *feature;
     const struct bl_plan_task *plan;
-    struct task_row row;
+    struct bl_task_row row;
     bool ready;              /* `main` is open: it waits for its turn, or runs */
     bool wanted;             /* this run is to take it to its end */
     bool retried;            /* its attempt starts from nothing */
@@ -435,8 +388,8 @@ void task_turn_ended(struct feature_task *task, const struct task_turn *turn);
 struct checkpoint {
     const char *feature;
     uint64_t epoch;
-    enum task_phase phase;
-    const char *reason;
+    enum bl_task_phase phase;
+    enum bl_stop_reason reason;
     const char *triggered_by;
     int64_t requested_wall_ns; /* 0: not known */
     int64_t observed_wall_ns;
@@ -445,7 +398,7 @@ struct checkpoint {
     const struct task_turn *turn;    /* NULL: none is under way */
 };
 
-void checkpoint_set(struct task_row *row, const struct checkpoint *from);
+void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from);
 /* The end of an attempt: one transaction with decision, checkpoint, receipt and event. `turn` NULL:
  * none is under way. */
 void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,
@@ -457,8 +410,8 @@ bool feature_receipt_record(struct bl_feature *feature, const struct bl_receipt 
 void feature_receipt_put(struct bl_feature *feature, const struct feature_task *task,
                          const struct bl_receipt *receipt, struct bl_buffer *json);
 /* The same for one that was stopped: the decision is the stop's. */
-void task_decide_stopped(struct feature_task *task, struct task_stage *stage, enum task_phase phase,
-                         struct task_turn *turn);
+void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
+                         enum bl_task_phase phase, struct task_turn *turn);
 /* Adds the task to the list of running work, so that its id stops this stage; and removes it, with
  * the receipt if the stage was stopped. */
 void task_enlist(struct feature_task *task, struct task_stage *stage, const char *phase);
@@ -496,19 +449,21 @@ void feature_free(struct bl_feature *feature);
 void feature_take_records(struct bl_feature *feature, const struct bl_list *records);
 /* A row that was running when its runner died: interrupted, with a checkpoint from what is on
  * record. True: it was. */
-bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
+bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoch,
                      const struct git_state *state);
 void task_receipt_settle(struct feature_task *task);
 /* The turn that such a row had under way, a record's JSON: cancelled, its running phase stopped. In
  * the arena. */
-struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json, const struct task_row *row);
+struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json,
+                           const struct bl_task_row *row);
 /* Every branch of the feature (or of one task) becomes a rescue ref, its worktree moves aside.
  * `task` NULL: all, and the store begins a new generation. */
 int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error);
 int rescue_recover(struct bl_feature *feature, const struct bl_json *intent,
                    struct bl_error *error);
-/* "belay/FEAT/TASK", as a full ref; and the worktree's folder. */
+/* "belay/FEAT/TASK", as a full ref; and that of a branch. */
 void feature_branch(const struct bl_feature *feature, const char *task, char out[FEATURE_REF_SIZE]);
+void task_ref(const struct bl_task_row *row, char out[FEATURE_REF_SIZE]);
 /* With those above it. */
 int feature_folder_make(const char *path, struct bl_error *error);
 

@@ -21,14 +21,17 @@
 #include "parts.h"
 
 static const char *const reason_names[] = {
-#define REASON_NAME(name, text) text,
+#define REASON_NAME(name, text) [name] = (name) == BL_STOP_NONE ? NULL : (text),
     BL_STOP_REASON_TABLE(REASON_NAME)
 #undef REASON_NAME
 };
 
+const struct bl_names bl_stop_reasons = BL_NAMES(reason_names);
+
 const char *bl_stop_reason_name(enum bl_stop_reason reason)
 {
-    return (size_t)reason < BL_COUNT(reason_names) ? reason_names[reason] : "unknown";
+    const char *name = bl_names_get(&bl_stop_reasons, reason);
+    return reason == BL_STOP_NONE ? "none" : name != NULL ? name : "unknown";
 }
 
 static uint32_t state_of(const struct bl_scope *scope)

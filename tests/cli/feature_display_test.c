@@ -18,31 +18,33 @@ static struct bl_feature_view view;
 
 static void add_task(size_t index, const char *id, enum bl_task_state state)
 {
-    tasks[index] = (struct bl_task_view){.id = id,
-                                         .name = "A task",
-                                         .state = state,
-                                         .turns_max = 5,
-                                         .elapsed_s = -1,
+    tasks[index] = (struct bl_task_view){.row = {.name = BL_TEXT("A task"),
+                                                 .state = state,
+                                                 .turns_max = 5,
+                                                 .elapsed_s = -1,
+                                                 .deadline_s = -1,
+                                                 .dirty = -1,
+                                                 .late_ms = -1},
                                          .deadline_s = -1,
-                                         .deadline_left_s = -1,
-                                         .dirty = -1,
-                                         .late_ms = -1};
+                                         .deadline_left_s = -1};
+    bl_text_into(tasks[index].row.id, sizeof tasks[index].row.id, id);
     view.counts[state]++;
     view.task_count = index + 1 > view.task_count ? index + 1 : view.task_count;
 }
 
-static void run_task(size_t index, const char *phase, uint32_t turn, double age, double left,
+static void run_task(size_t index, enum bl_task_phase phase, uint32_t turn, double age, double left,
                      const char *activity, const char *at)
 {
     struct bl_task_view *task = &tasks[index];
 
-    task->attempt = 1;
-    task->phase = phase;
-    task->turn = turn;
-    task->elapsed_s = age;
+    task->row.attempt = 1;
+    task->row.phase = phase;
+    task->row.turn = turn;
+    task->row.elapsed_s = age;
     task->deadline_left_s = left;
-    task->last_activity = activity;
-    task->last_activity_at = at;
+    bl_text_into(task->row.activity, sizeof task->row.activity, activity);
+    if (at != NULL)
+        assert_true(bl_time_parse(bl_text_from(at), &task->row.active_wall_ns));
 }
 
 static int make_view(void **state)
@@ -70,22 +72,22 @@ static int make_view(void **state)
     add_task(4, "TASK-AUTH-005", BL_TASK_TIMED_OUT);
     add_task(5, "TASK-AUTH-006", BL_TASK_PENDING);
     add_task(6, "TASK-AUTH-007", BL_TASK_DEFERRED);
-    run_task(0, NULL, 2, 190, -1, NULL, NULL);
-    run_task(1, "player", 2, 75, 2325, "tool bash", "2026-11-15T18:49:57.500Z");
-    run_task(2, "coach", 1, 3725, 41, "model", "2026-11-15T18:45:30.000Z");
-    run_task(4, NULL, 1, 2400, -1, NULL, NULL);
-    tasks[0].decision = BL_DECISION_APPROVED;
-    tasks[0].verified = "none";
-    tasks[0].merged = true;
-    tasks[1].spent_known = true;
-    tasks[1].spent = (struct bl_spent){.usage = {.input_tokens = 12000, .output_tokens = 345},
-                                       .cost_usd = 0.1234};
-    tasks[4].decision = BL_DECISION_TIMEOUT;
+    run_task(0, BL_PHASE_NONE, 2, 190, -1, NULL, NULL);
+    run_task(1, BL_PHASE_PLAYER, 2, 75, 2325, "tool bash", "2026-11-15T18:49:57.500Z");
+    run_task(2, BL_PHASE_COACH, 1, 3725, 41, "model", "2026-11-15T18:45:30.000Z");
+    run_task(4, BL_PHASE_NONE, 1, 2400, -1, NULL, NULL);
+    tasks[0].row.decision = BL_DECISION_APPROVED;
+    tasks[0].row.verified = BL_VERIFIED_NONE;
+    tasks[0].row.merged = true;
+    tasks[1].row.spent_known = true;
+    tasks[1].row.spent = (struct bl_spent){.usage = {.input_tokens = 12000, .output_tokens = 345},
+                                           .cost_usd = 0.1234};
+    tasks[4].row.decision = BL_DECISION_TIMEOUT;
     tasks[4].deadline_s = 2400;
-    tasks[4].reason = "timeout";
-    tasks[4].receipt = "rcp_abc";
+    tasks[4].row.reason = BL_STOP_TIMEOUT;
+    bl_text_into(tasks[4].row.receipt, sizeof tasks[4].row.receipt, "rcp_abc");
     view.spent_known = true;
-    view.spent = tasks[1].spent;
+    view.spent = tasks[1].row.spent;
     return 0;
 }
 
@@ -168,8 +170,9 @@ static void at_200_columns_there_are_names_and_tokens(void **state)
 static void no_width_makes_a_line_too_long(void **state)
 {
     (void)state;
-    tasks[1].id = "TASK-WITH-A-VERY-LONG-NAME-THAT-GOES-ON-AND-ON-AND-ON-UP-TO-64-XY";
-    tasks[1].name = "漢字の名前がある長い長い仕事 with more and more words behind it";
+    bl_text_into(tasks[1].row.id, sizeof tasks[1].row.id,
+                 "TASK-WITH-A-VERY-LONG-NAME-THAT-GOES-ON-AND-ON-AND-ON-UP-TO-64-X");
+    tasks[1].row.name = BL_TEXT("漢字の名前がある長い長い仕事 with more and more words behind it");
     for (size_t columns = 40; columns < 260; columns++) {
         draw(columns, 100, columns % 2 == 0);
         check_width(columns);
@@ -203,9 +206,10 @@ static void few_lines_show_who_works_and_sum_up_the_rest(void **state)
 static void what_is_not_known_is_a_dash_and_never_zero(void **state)
 {
     (void)state;
-    run_task(1, NULL, 0, -1, -1, NULL, NULL);
-    tasks[1].turns_max = 0;
-    tasks[1].spent_known = false;
+    tasks[1].row.active_wall_ns = 0;
+    run_task(1, BL_PHASE_NONE, 0, -1, -1, NULL, NULL);
+    tasks[1].row.turns_max = 0;
+    tasks[1].row.spent_known = false;
     view.spent_known = false;
     const char *shown = draw(120, 100, false);
     const char *row = strstr(shown, "running    TASK-AUTH-002");
@@ -219,11 +223,10 @@ static void what_is_not_known_is_a_dash_and_never_zero(void **state)
     assert_string_equal(feature_span_text(0, span), "0s");
     assert_string_equal(feature_span_text(59.9, span), "59s");
     assert_string_equal(feature_span_text(3600 * 24 * 3, span), "3d00h");
-    assert_true(feature_time_since(NULL, NOW_NS) < 0);
-    assert_true(feature_time_since("yesterday", NOW_NS) < 0);
-    assert_true(feature_time_since("2026-11-15T18:50:00.000Z", NOW_NS) == 0);
-    assert_true(feature_time_since("2027-11-15T18:50:00.000Z", NOW_NS) == 0);
-    assert_true(feature_time_since("2026-11-15T18:49:00.500Z", NOW_NS) == 59.5);
+    assert_true(feature_time_since(0, NOW_NS) < 0);
+    assert_true(feature_time_since(NOW_NS, NOW_NS) == 0);
+    assert_true(feature_time_since(NOW_NS + (int64_t)BL_NS_PER_S, NOW_NS) == 0);
+    assert_true(feature_time_since(NOW_NS - (int64_t)(59500 * BL_NS_PER_MS), NOW_NS) == 59.5);
 }
 
 static void the_feature_says_when_it_does_not_just_run(void **state)
@@ -297,10 +300,9 @@ static void hostile_names_do_not_reach_the_terminal(void **state)
     struct scene scene;
 
     (void)state;
-    tasks[1].name = "a\x1b]0;owned\a\x1b[2J\nb\xff\xe2\x80\xae";
-    tasks[1].id = "T\x1b[31m";
-    tasks[1].phase = "pl\x1b[5mayer";
-    tasks[1].last_activity = "tool \x1b[2J";
+    tasks[1].row.name = BL_TEXT("a\x1b]0;owned\a\x1b[2J\nb\xff\xe2\x80\xae");
+    bl_text_into(tasks[1].row.id, sizeof tasks[1].row.id, "T\x1b[31m");
+    bl_text_into(tasks[1].row.activity, sizeof tasks[1].row.activity, "tool \x1b[2J");
     scene_begin(&scene, 200, 24, false);
     scene.view = (struct edit_view){.line = &scene.line};
     draw(200, 22, false);
@@ -436,8 +438,8 @@ static void the_end_has_a_line_for_each_task(void **state)
     }
     view.run_id = "run_new";
     view.state = "failed";
-    view.started_at = "2026-11-15T18:00:00.000Z";
-    view.ended_at = "2026-11-15T18:50:00.000Z";
+    view.started_wall_ns = NOW_NS - 3000 * (int64_t)BL_NS_PER_S;
+    view.ended_wall_ns = NOW_NS;
     view.result_commit = "0123456789abcdef";
     waves[0].gate = "absent";
     bl_buffer_done(&text);
@@ -474,8 +476,8 @@ static void all_done_asks_for_nothing_more(void **state)
     feature_end_text(&view, &text);
     bl_buffer_append_byte(&text, '\0');
     assert_null(strstr(text.data, "resume"));
-    tasks[0].decision = BL_DECISION_MAX_TURNS;
-    tasks[0].state = BL_TASK_FAILED;
+    tasks[0].row.decision = BL_DECISION_MAX_TURNS;
+    tasks[0].row.state = BL_TASK_FAILED;
     view.counts[BL_TASK_COMPLETED] = 0;
     bl_buffer_clear(&text);
     feature_end_text(&view, &text);

@@ -227,7 +227,7 @@ static void a_coach_is_told_what_belay_found_and_why_it_is_asked_again(void **st
 
     (void)state;
     struct verify_outcome verify = {
-        .value = VERIFY_FAILED,
+        .value = BL_VERIFIED_FAILED,
         .runs = runs,
         .run_count = BL_COUNT(runs),
         .why = BL_TEXT("`make test` exited with 2"),

@@ -54,7 +54,7 @@ static int prepare(struct feature_task *task, struct bl_error *error)
     bl_text_into(task->row.base_commit, sizeof task->row.base_commit, "base");
     bl_text_into(task->row.head_commit, sizeof task->row.head_commit, "base");
     bl_text_into(task->compare_base, sizeof task->compare_base, "base");
-    feature_branch(task->feature, task->row.id, task->row.branch);
+    snprintf(task->row.branch, sizeof task->row.branch, "belay/F/%s", task->row.id);
     return bl_check();
 }
 
@@ -95,9 +95,10 @@ static int commit(struct feature_task *task, struct bl_arena *arena, const char 
 static int state(struct feature_task *task, struct bl_arena *arena, struct git_state *result,
                  struct bl_error *error)
 {
-    (void)arena;
+    char *ref = bl_arena_alloc(arena, FEATURE_REF_SIZE);
     (void)error;
-    *result = (struct git_state){.branch = task->row.branch};
+    task_ref(&task->row, ref);
+    *result = (struct git_state){.branch = ref};
     bl_text_into(result->head, sizeof result->head, task->row.head_commit);
     return 0;
 }
@@ -324,7 +325,7 @@ static void look(struct bl_feature *feature, struct played *played)
     CHECK_EQUAL(bl_feature_live(feature, &arena, &view, error), 0);
     for (size_t i = 0; i < TASKS; i++) {
         played->stopped[i] = bl_scope_stopped(&feature->tasks[i].main.scope);
-        bl_text_into(played->shown[i], 32, bl_task_decision_name(view->tasks[i].decision));
+        bl_text_into(played->shown[i], 32, bl_task_decision_name(view->tasks[i].row.decision));
     }
     bl_arena_done(&arena);
     bl_free(error);
@@ -394,7 +395,7 @@ static void check_played(struct played *played, unsigned counts[4])
 {
     bool all = true;
     for (size_t i = 0; i < TASKS; i++) {
-        struct task_row row;
+        struct bl_task_row row;
         struct bl_arena arena;
         const struct bl_json *value;
         bl_arena_init(&arena);

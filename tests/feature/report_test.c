@@ -303,12 +303,12 @@ static void hostile_text_is_shown_escaped(void **state)
 
 static void invalid_utf8_is_replaced(void **state)
 {
-    struct bl_task_view task = {.id = "T\xff<",
-                                .name = "\xc3\x28\xf0\x9f",
-                                .wave = 1,
-                                .elapsed_s = -1,
-                                .deadline_s = -1,
-                                .late_ms = -1};
+    struct bl_task_view task = {.row = {.id = "T\xff<",
+                                        .name = BL_TEXT("\xc3\x28\xf0\x9f"),
+                                        .wave = 1,
+                                        .elapsed_s = -1,
+                                        .late_ms = -1},
+                                .deadline_s = -1};
     struct bl_wave_view wave = {.n = 1, .state = "running", .tasks = &(size_t){0}, .task_count = 1};
     struct bl_feature_view view = {.feature = "\xff",
                                    .name = "\xed\xa0\x80",

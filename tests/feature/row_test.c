@@ -19,8 +19,8 @@ static const char full[] =
     "\"merge_turns\":18,\"approved_commit\":\"a99\"}}";
 
 static const char empty[] =
-    "{\"id\":\"\",\"name\":null,\"wave\":0,\"state\":\"pending\",\"decision\":null,"
-    "\"attempt\":0,\"turn\":0,\"turns_counted\":0,\"turns_max\":0,\"phase\":null,"
+    "{\"id\":\"\",\"name\":\"\",\"wave\":0,\"state\":\"pending\",\"decision\":null,"
+    "\"attempt\":0,\"turn\":0,\"turns_counted\":0,\"turns_max\":null,\"phase\":null,"
     "\"verified\":null,\"started_at\":null,\"ended_at\":null,\"elapsed_s\":null,"
     "\"deadline_s\":null,\"deadline_source\":null,\"grace_s\":0.0,\"last_activity_at\":null,"
     "\"last_activity\":null,\"branch\":null,\"base_commit\":null,\"head_commit\":null,"
@@ -44,13 +44,13 @@ static void row_check(const char *source, const char *expected)
     struct bl_arena arena;
     struct bl_buffer out;
     struct bl_json_writer writer;
-    struct task_row row;
+    struct bl_task_row row;
     bl_arena_init(&arena);
     bl_buffer_init(&out, 65536);
     task_row_init(&row);
     task_row_read(row_json(&arena, bl_text_from(source)), &row);
     bl_json_writer_init(&writer, &out);
-    task_row_write(&writer, &row);
+    bl_record_write(&writer, &task_row_record, &row);
     assert_int_equal(bl_json_writer_done(&writer), 0);
     if (!bl_json_equal(row_json(&arena, bl_buffer_text(&out)),
                        row_json(&arena, bl_text_from(expected))))

@@ -191,21 +191,21 @@ static void a_stall_is_read_as_it_was_written(void **state)
     stall.verified[3] = 1ull << 63 | 1;
     bl_buffer_init(&text, SIZE_MAX);
     bl_json_writer_init(&writer, &text);
-    stall_write(&writer, &stall);
+    bl_record_write(&writer, &stall_record, &stall);
     assert_int_equal(bl_json_writer_done(&writer), 0);
     assert_int_equal(bl_json_read(&arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
-    stall_read(value, &again);
+    bl_record_take(&arena, &stall_record, value, &again);
     assert_memory_equal(&stall, &again, sizeof stall);
     /* Anything else is none. */
     static const struct stall none = {0};
-    stall_read(NULL, &again);
+    bl_record_take(&arena, &stall_record, NULL, &again);
     assert_memory_equal(&none, &again, sizeof none);
     assert_int_equal(bl_json_read(&arena,
                                   BL_TEXT("{\"digest\":\"x\",\"same\":-1,\"unchanged\":1e99,"
                                           "\"verified\":[-1,256,\"a\",1.5]}"),
                                   NULL, &value, NULL),
                      0);
-    stall_read(value, &again);
+    bl_record_take(&arena, &stall_record, value, &again);
     assert_memory_equal(&none, &again, sizeof none);
     bl_buffer_done(&text);
     bl_arena_done(&arena);

@@ -4,14 +4,14 @@ static void every_state_has_a_name_that_reads_back(void **state)
 {
     (void)state;
     for (int i = BL_TASK_PENDING; i <= BL_TASK_DEFERRED; i++) {
-        enum bl_task_state read;
+        size_t read;
         const char *name = bl_task_state_name((enum bl_task_state)i);
-        assert_true(bl_task_state_parse(bl_text_from(name), &read));
+        assert_true(bl_names_find(&bl_task_states, bl_text_from(name), &read));
         assert_int_equal(read, i);
     }
-    enum bl_task_state kept = BL_TASK_RUNNING;
-    assert_false(bl_task_state_parse(BL_TEXT("Completed"), &kept));
-    assert_false(bl_task_state_parse((struct bl_text){0}, &kept));
+    size_t kept = BL_TASK_RUNNING;
+    assert_false(bl_names_find(&bl_task_states, BL_TEXT("Completed"), &kept));
+    assert_false(bl_names_find(&bl_task_states, (struct bl_text){0}, &kept));
     assert_int_equal(kept, BL_TASK_RUNNING);
 }
 
@@ -32,9 +32,10 @@ static void every_decision_has_a_name_and_a_state(void **state)
 {
     (void)state;
     for (int i = BL_DECISION_NONE + 1; i <= BL_DECISION_DEFERRED; i++) {
-        enum bl_task_decision read;
+        size_t read;
         enum bl_task_decision decision = (enum bl_task_decision)i;
-        assert_true(bl_task_decision_parse(bl_text_from(bl_task_decision_name(decision)), &read));
+        const char *name = bl_task_decision_name(decision);
+        assert_true(bl_names_find(&bl_task_decisions, bl_text_from(name), &read));
         assert_int_equal(read, i);
         enum bl_task_state came = bl_task_decision_state(decision);
         assert_true(came == BL_TASK_APPROVED || bl_task_state_final(came));
@@ -70,19 +71,21 @@ static void decisions_come_to_the_states_that_are_promised(void **state)
     (void)state;
     assert_int_equal(BL_COUNT(rows), BL_DECISION_DEFERRED);
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
-        enum bl_task_decision decision;
-        assert_true(bl_task_decision_parse(bl_text_from(rows[i].decision), &decision));
-        assert_string_equal(bl_task_state_name(bl_task_decision_state(decision)), rows[i].state);
+        size_t decision;
+        assert_true(bl_names_find(&bl_task_decisions, bl_text_from(rows[i].decision), &decision));
+        assert_string_equal(
+            bl_task_state_name(bl_task_decision_state((enum bl_task_decision)decision)),
+            rows[i].state);
     }
 }
 
 static void no_decision_has_no_name(void **state)
 {
-    enum bl_task_decision decision = BL_DECISION_STALLED;
+    size_t decision = BL_DECISION_STALLED;
     (void)state;
     assert_null(bl_task_decision_name(BL_DECISION_NONE));
-    assert_false(bl_task_decision_parse((struct bl_text){0}, &decision));
-    assert_false(bl_task_decision_parse(BL_TEXT("guessed"), &decision));
+    assert_false(bl_names_find(&bl_task_decisions, (struct bl_text){0}, &decision));
+    assert_false(bl_names_find(&bl_task_decisions, BL_TEXT("guessed"), &decision));
     assert_int_equal(decision, BL_DECISION_STALLED);
     assert_int_equal(bl_task_decision_state(BL_DECISION_NONE), BL_TASK_PENDING);
 }
@@ -95,10 +98,12 @@ static void policies_have_names(void **state)
     assert_string_equal(bl_on_failure_name(BL_ON_FAILURE_CONTINUE), "continue");
 }
 
-static void check_stop(const char *reason, const char *by, double deadline_s, const char *wanted)
+static void check_stop(enum bl_stop_reason reason, const char *by, double deadline_s,
+                       const char *wanted)
 {
-    struct bl_task_view task = {
-        .state = BL_TASK_CANCELLED, .reason = reason, .triggered_by = by, .deadline_s = deadline_s};
+    struct bl_task_view task = {.row = {.state = BL_TASK_CANCELLED, .reason = reason},
+                                .deadline_s = deadline_s};
+    bl_text_into(task.row.triggered_by, sizeof task.row.triggered_by, by);
     struct bl_arena arena;
     bl_arena_init(&arena);
     assert_string_equal(bl_task_view_text(&arena, &task).data, wanted);
@@ -108,11 +113,11 @@ static void check_stop(const char *reason, const char *by, double deadline_s, co
 static void people_are_told_why_a_task_was_stopped(void **state)
 {
     (void)state;
-    check_stop("user", "user", 2400, "cancelled: by hand");
-    check_stop("timeout", "timer", 2.5, "cancelled: its deadline was 2.5 s");
-    check_stop("timeout", "timer", -1, "cancelled: timeout, by timer");
-    check_stop("sibling_failure", "TASK-1", 2400, "cancelled: sibling_failure, by TASK-1");
-    check_stop("user", NULL, 2400, "cancelled: user");
+    check_stop(BL_STOP_USER, "user", 2400, "cancelled: by hand");
+    check_stop(BL_STOP_TIMEOUT, "timer", 2.5, "cancelled: its deadline was 2.5 s");
+    check_stop(BL_STOP_TIMEOUT, "timer", -1, "cancelled: timeout, by timer");
+    check_stop(BL_STOP_SIBLING_FAILURE, "TASK-1", 2400, "cancelled: sibling_failure, by TASK-1");
+    check_stop(BL_STOP_USER, NULL, 2400, "cancelled: user");
 }
 
 static int close_none(void *argument BL_UNUSED)

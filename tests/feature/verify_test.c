@@ -172,7 +172,7 @@ static void with_bench(int (*body)(struct bench *bench))
 }
 
 /* Verifies with one command; true when it came to that value, and says why in these words. */
-static bool comes_to(struct bench *bench, const char *command, enum verify_value value,
+static bool comes_to(struct bench *bench, const char *command, enum bl_verified value,
                      const char *why)
 {
     const char *const commands[] = {command, NULL};
@@ -182,8 +182,8 @@ static bool comes_to(struct bench *bench, const char *command, enum verify_value
     bool says = bl_text_find(bench->outcome.why, bl_text_from(why)) >= 0;
     if (bench->outcome.value != value || !says)
         fprintf(stderr, "%s: %s, '%.*s'; expected %s, '%s'; tail '%.*s'\n", command,
-                verify_value_name(bench->outcome.value), BL_TEXT_ARG(bench->outcome.why),
-                verify_value_name(value), why, BL_TEXT_ARG(bench->outcome.tail));
+                bl_verified_name(bench->outcome.value), BL_TEXT_ARG(bench->outcome.why),
+                bl_verified_name(value), why, BL_TEXT_ARG(bench->outcome.tail));
     return bench->outcome.value == value && says;
 }
 
@@ -208,7 +208,7 @@ static int passing(struct bench *bench)
     setenv("OUTER_HOME", getenv("HOME") != NULL ? getenv("HOME") : "", 1);
     bench->plan.commands = commands;
     CHECK_EQUAL(verify(bench), 0);
-    CHECK_EQUAL(bench->outcome.value, VERIFY_PASSED);
+    CHECK_EQUAL(bench->outcome.value, BL_VERIFIED_PASSED);
     CHECK_EQUAL(bench->outcome.run_count, 3);
     CHECK(strcmp(bench->outcome.runs[2].command, commands[2]) == 0);
     CHECK_EQUAL(bench->outcome.runs[2].exit_code, 0);
@@ -231,7 +231,7 @@ static int failing(struct bench *bench)
 {
     static const char *const commands[] = {"exit 127", "echo out; echo err >&2; exit 1",
                                            "echo later; exit 2", NULL};
-    CHECK(comes_to(bench, "echo out; echo err >&2; exit 1", VERIFY_FAILED,
+    CHECK(comes_to(bench, "echo out; echo err >&2; exit 1", BL_VERIFIED_FAILED,
                    "Verification failed: `echo out; echo err >&2; exit 1` exited with 1."));
     CHECK(bl_text_equal(bench->outcome.tail, BL_TEXT("out\nerr\n")));
     const struct issue *issue = first_issue(bench);
@@ -248,7 +248,7 @@ static int failing(struct bench *bench)
     /* The first that said no decides; each is told. */
     bench->plan.commands = commands;
     CHECK_EQUAL(verify(bench), 0);
-    CHECK_EQUAL(bench->outcome.value, VERIFY_FAILED);
+    CHECK_EQUAL(bench->outcome.value, BL_VERIFIED_FAILED);
     CHECK_EQUAL(bench->outcome.run_count, 3);
     CHECK(bl_text_equal(bench->outcome.tail, BL_TEXT("out\nerr\n")));
     size_t count = 0;
@@ -266,26 +266,26 @@ static void F43_exit_1_is_failed_and_the_tail_is_issue_1(void **state)
 
 static int absent(struct bench *bench)
 {
-    CHECK(comes_to(bench, "no-such-program-at-all", VERIFY_ABSENT, "exited with 127"));
+    CHECK(comes_to(bench, "no-such-program-at-all", BL_VERIFIED_ABSENT, "exited with 127"));
     CHECK_EQUAL(first_issue(bench)->severity, ISSUE_MAJOR);
     CHECK_EQUAL(bench->outcome.runs[0].exit_code, 127);
-    CHECK(comes_to(bench, "./README.md", VERIFY_ABSENT, "exited with 126"));
-    CHECK(comes_to(bench, "kill -9 $$", VERIFY_ABSENT, "was killed by SIGKILL"));
-    CHECK(
-        comes_to(bench, "sh -c 'kill -SEGV $$'; exit $?", VERIFY_ABSENT, "was killed by SIGSEGV"));
-    CHECK(comes_to(bench, "exit 200", VERIFY_FAILED, "exited with 200"));
+    CHECK(comes_to(bench, "./README.md", BL_VERIFIED_ABSENT, "exited with 126"));
+    CHECK(comes_to(bench, "kill -9 $$", BL_VERIFIED_ABSENT, "was killed by SIGKILL"));
+    CHECK(comes_to(bench, "sh -c 'kill -SEGV $$'; exit $?", BL_VERIFIED_ABSENT,
+                   "was killed by SIGSEGV"));
+    CHECK(comes_to(bench, "exit 200", BL_VERIFIED_FAILED, "exited with 200"));
     bench->plan.setup = "echo no network; exit 3";
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT,
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT,
                    "the setup `echo no network; exit 3` exited with 3"));
     CHECK_EQUAL(bench->outcome.run_count, 1);
     CHECK(bench->outcome.runs[0].setup);
     CHECK(bl_text_equal(bench->outcome.tail, BL_TEXT("no network\n")));
     bench->plan.setup = "echo ready > made";
-    CHECK(comes_to(bench, "test \"$(cat made)\" = ready", VERIFY_PASSED, ""));
+    CHECK(comes_to(bench, "test \"$(cat made)\" = ready", BL_VERIFIED_PASSED, ""));
     bench->plan.setup = NULL;
     char *commit = bench->commit;
     bench->commit = (char[]){"0123456789012345678901234567890123456789"};
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "there is no clean copy: "));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "there is no clean copy: "));
     CHECK_EQUAL(bench->outcome.run_count, 0);
     bench->commit = commit;
     return 0;
@@ -311,13 +311,13 @@ static int setup_is_held(struct bench *bench)
     snprintf(command, sizeof command, "bash -c ': >/dev/tcp/127.0.0.1/%d'",
              ntohs(address.sin_port));
     bench->plan.setup = command;
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "without network: see verify.setup_network"));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "without network: see verify.setup_network"));
     bench->plan.setup_network = true;
-    CHECK(comes_to(bench, "true", VERIFY_PASSED, ""));
-    CHECK(comes_to(bench, command, VERIFY_FAILED, "exited with 1"));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_PASSED, ""));
+    CHECK(comes_to(bench, command, BL_VERIFIED_FAILED, "exited with 1"));
     bench->house.settings = &settings;
     settings.deny = network;
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "without network"));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "without network"));
     close(listener);
     snprintf(home, sizeof home, "/var/tmp/belay-home-XXXXXX"); /* /tmp is hidden with all in it */
     CHECK(mkdtemp(home) != NULL);
@@ -328,10 +328,10 @@ static int setup_is_held(struct bench *bench)
     CHECK_EQUAL(mkdir(folder, 0700), 0);
     close(open(key, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     bench->plan.setup = "test ! -e ~/.ssh/id";
-    CHECK(comes_to(bench, "test ! -e ~/.ssh/id", VERIFY_PASSED, ""));
+    CHECK(comes_to(bench, "test ! -e ~/.ssh/id", BL_VERIFIED_PASSED, ""));
     settings.allow = rules;
     bench->plan.setup = NULL;
-    CHECK(comes_to(bench, "test -e ~/.ssh/id", VERIFY_PASSED, ""));
+    CHECK(comes_to(bench, "test -e ~/.ssh/id", BL_VERIFIED_PASSED, ""));
     setenv("HOME", before, 1);
     CHECK(unlink(key) == 0 && rmdir(folder) == 0 && rmdir(home) == 0);
     bench->house.settings = NULL;
@@ -352,7 +352,7 @@ static void F43_what_could_not_be_found_out_is_absent(void **state)
 
 static int without_submodule(struct bench *bench)
 {
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "there is no clean copy: "));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "there is no clean copy: "));
     CHECK(bl_text_find(bench->outcome.why, BL_TEXT("submodule")) >= 0);
     CHECK_EQUAL(bench->outcome.run_count, 0);
     return 0;
@@ -379,7 +379,7 @@ static int nothing_declared(struct bench *bench)
 {
     bench->plan.setup = "exit 1";
     CHECK_EQUAL(verify(bench), 0);
-    CHECK_EQUAL(bench->outcome.value, VERIFY_NONE);
+    CHECK_EQUAL(bench->outcome.value, BL_VERIFIED_NONE);
     CHECK_EQUAL(bench->outcome.run_count, 0);
     CHECK(bl_list_empty(&bench->outcome.issues));
     return 0;
@@ -399,7 +399,7 @@ static int hanging(struct bench *bench)
     bench->plan.commands = commands;
     bench->plan.timeout_ns = 300 * BL_NS_PER_MS;
     CHECK_EQUAL(verify(bench), 0);
-    CHECK_EQUAL(bench->outcome.value, VERIFY_ABSENT);
+    CHECK_EQUAL(bench->outcome.value, BL_VERIFIED_ABSENT);
     CHECK(bl_text_find(bench->outcome.why, BL_TEXT("timed out after 300 ms")) >= 0);
     CHECK(bl_text_equal(bench->outcome.tail, BL_TEXT("begun\n")));
     CHECK_EQUAL(bench->outcome.run_count, 2);
@@ -564,8 +564,8 @@ static void a_stop_while_files_are_carried_leaves_nothing(void **state)
 
 static int leaves_a_daemon(struct bench *bench)
 {
-    CHECK(comes_to(bench, "(setsid sleep 600 &) ; nohup sleep 600 > log & echo done", VERIFY_PASSED,
-                   ""));
+    CHECK(comes_to(bench, "(setsid sleep 600 &) ; nohup sleep 600 > log & echo done",
+                   BL_VERIFIED_PASSED, ""));
     return 0;
 }
 
@@ -581,19 +581,20 @@ static int floods(struct bench *bench)
     CHECK(comes_to(bench,
                    "yes 'line of the flood' | head -c 20000000; printf 'the \\033[31mend\\377\\n'; "
                    "exit 1",
-                   VERIFY_FAILED, "exited with 1"));
+                   BL_VERIFIED_FAILED, "exited with 1"));
     tail = bench->outcome.tail;
     CHECK(tail.size <= 4096 && tail.size > 4000);
     CHECK(bl_utf8_valid(tail));
     CHECK(bl_text_ends_with(tail, BL_TEXT("the \\x1b[31mend\xEF\xBF\xBD\n")));
     CHECK(bench->output.size > 20000000);
     /* Characters of several bytes, and more escapes than there is room for. */
-    CHECK(comes_to(bench, "for i in $(seq 3000); do printf 'ü€'; done; exit 1", VERIFY_FAILED, ""));
+    CHECK(comes_to(bench, "for i in $(seq 3000); do printf 'ü€'; done; exit 1", BL_VERIFIED_FAILED,
+                   ""));
     tail = bench->outcome.tail;
     CHECK(tail.size <= 4096 && tail.size > 4090);
     CHECK(bl_utf8_valid(tail));
     CHECK(bl_text_find(tail, BL_TEXT("\xEF\xBF\xBD")) < 0);
-    CHECK(comes_to(bench, "head -c 9000 /dev/zero; exit 1", VERIFY_FAILED, ""));
+    CHECK(comes_to(bench, "head -c 9000 /dev/zero; exit 1", BL_VERIFIED_FAILED, ""));
     CHECK_EQUAL(bench->outcome.tail.size, 4096);
     return 0;
 }
@@ -613,7 +614,7 @@ static int protecting(struct bench *bench)
     CHECK(comes_to(bench,
                    "grep -q base tests/contract/a && test ! -e tests/contract/new && "
                    "test -f tests/contract/gone && grep -q changed src/x",
-                   VERIFY_PASSED, ""));
+                   BL_VERIFIED_PASSED, ""));
     size_t count = 0;
     BL_LIST_EACH (link, &bench->outcome.issues) {
         const struct issue *issue = BL_CONTAINER(link, struct issue, link);
@@ -665,7 +666,7 @@ static int carrying(struct bench *bench)
                    "test -f build/deep/one; test ! -e build/deep/two; test ! -e missing;"
                    "test ! -e outside; test \"$(cat tracked/file)\" = committed;"
                    "test -f tracked/ignored",
-                   VERIFY_PASSED, ""));
+                   BL_VERIFIED_PASSED, ""));
     return 0;
 }
 
@@ -707,7 +708,7 @@ static int refusing_to_carry(struct bench *bench)
     for (size_t i = 0; i < BL_COUNT(wrong); i++) {
         const char *const carry[] = {wrong[i][0], NULL};
         bench->plan.carry = carry;
-        CHECK(comes_to(bench, "true", VERIFY_ABSENT, wrong[i][1]));
+        CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, wrong[i][1]));
     }
     bench->plan.carry = no_list;
     return 0;
@@ -731,7 +732,7 @@ static int carrying_more_than_fits(struct bench *bench)
     struct sigaction ignored = {.sa_handler = SIG_IGN}, handled;
     CHECK_EQUAL(sigaction(SIGXFSZ, &ignored, &handled), 0);
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "cannot copy large: File too large"));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "cannot copy large: File too large"));
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
     CHECK_EQUAL(sigaction(SIGXFSZ, &handled, NULL), 0);
     return 0;
@@ -756,7 +757,7 @@ static int carrying_too_deep(struct bench *bench)
 {
     static const char *const carry[] = {"deep", NULL};
     bench->plan.carry = carry;
-    CHECK(comes_to(bench, "true", VERIFY_ABSENT, "cannot go deeper than 128 folders"));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "cannot go deeper than 128 folders"));
     return 0;
 }
 
@@ -779,7 +780,7 @@ static void folders_that_are_too_deep_are_absent(void **state)
 
 /* ---- The gate -------------------------------------------------------------------------------- */
 
-static bool gate_comes_to(struct bench *bench, struct bl_smoke_gate gate, enum verify_value value,
+static bool gate_comes_to(struct bench *bench, struct bl_smoke_gate gate, enum bl_verified value,
                           const char *why)
 {
     bench->order.gate = &gate;
@@ -796,21 +797,21 @@ static int gates(struct bench *bench)
 {
     CHECK(gate_comes_to(
         bench, (struct bl_smoke_gate){.command = "test -z \"$BELAY_TASK\" && cat README.md"},
-        VERIFY_PASSED, ""));
-    CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "echo red; exit 1"}, VERIFY_FAILED,
-                        "exited with 1"));
+        BL_VERIFIED_PASSED, ""));
+    CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "echo red; exit 1"},
+                        BL_VERIFIED_FAILED, "exited with 1"));
     CHECK(bl_text_equal(bench->outcome.tail, BL_TEXT("red\n")));
-    CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "exit 5"}, VERIFY_ABSENT,
+    CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "exit 5"}, BL_VERIFIED_ABSENT,
                         "exited with 5: there was nothing to check"));
     CHECK(gate_comes_to(bench,
                         (struct bl_smoke_gate){.command = "exit 5", .exit5_is_hard_fail = true},
-                        VERIFY_FAILED, "exited with 5"));
+                        BL_VERIFIED_FAILED, "exited with 5"));
     CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "exit 3", .expected_exit = 3},
-                        VERIFY_PASSED, ""));
+                        BL_VERIFIED_PASSED, ""));
     CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "exit 0", .expected_exit = 3},
-                        VERIFY_FAILED, "exited with 0"));
-    CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "no-such-program"}, VERIFY_ABSENT,
-                        "exited with 127"));
+                        BL_VERIFIED_FAILED, "exited with 0"));
+    CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "no-such-program"},
+                        BL_VERIFIED_ABSENT, "exited with 127"));
     return 0;
 }
 
@@ -825,7 +826,7 @@ static void F42_the_gate_has_three_values(void **state)
 static void an_outcome_is_read_as_it_was_written(void **state)
 {
     static const struct verify_run runs[] = {{"npm ci", true, 0, 12}, {"make", false, -1, 7}};
-    struct verify_outcome outcome = {.value = VERIFY_FAILED,
+    struct verify_outcome outcome = {.value = BL_VERIFIED_FAILED,
                                      .runs = runs,
                                      .run_count = 2,
                                      .why = BL_TEXT("why"),
@@ -835,7 +836,7 @@ static void an_outcome_is_read_as_it_was_written(void **state)
     struct bl_buffer text;
     struct bl_json_writer writer;
     const struct bl_json *value;
-    enum verify_value parsed;
+    size_t parsed;
     (void)state;
     bl_list_init(&outcome.issues);
     issue_add(&arena, &outcome.issues, ISSUE_CRITICAL, ISSUE_OF_VERIFY, "a", BL_TEXT("it fails"));
@@ -845,7 +846,7 @@ static void an_outcome_is_read_as_it_was_written(void **state)
     assert_int_equal(bl_json_writer_done(&writer), 0);
     assert_int_equal(bl_json_read(&arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
     verify_read(&arena, value, &again);
-    assert_int_equal(again.value, VERIFY_FAILED);
+    assert_int_equal(again.value, BL_VERIFIED_FAILED);
     assert_int_equal(again.run_count, 2);
     assert_string_equal(again.runs[0].command, "npm ci");
     assert_true(again.runs[0].setup);
@@ -855,14 +856,14 @@ static void an_outcome_is_read_as_it_was_written(void **state)
     assert_true(bl_text_equal(again.tail, outcome.tail));
     assert_string_equal(BL_CONTAINER(again.issues.next, struct issue, link)->file, "a");
     verify_read(&arena, NULL, &again);
-    assert_int_equal(again.value, VERIFY_NONE);
+    assert_int_equal(again.value, BL_VERIFIED_NONE);
     assert_true(bl_list_empty(&again.issues));
-    for (int i = VERIFY_NONE; i <= VERIFY_ABSENT; i++) {
-        assert_true(
-            verify_value_parse(bl_text_from(verify_value_name((enum verify_value)i)), &parsed));
+    for (int i = BL_VERIFIED_NONE; i <= BL_VERIFIED_ABSENT; i++) {
+        assert_true(bl_names_find(&bl_verified_values,
+                                  bl_text_from(bl_verified_name((enum bl_verified)i)), &parsed));
         assert_int_equal(parsed, i);
     }
-    assert_false(verify_value_parse(BL_TEXT("Passed"), &parsed));
+    assert_false(bl_names_find(&bl_verified_values, BL_TEXT("Passed"), &parsed));
     bl_buffer_done(&text);
     bl_arena_done(&arena);
 }

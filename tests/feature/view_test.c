@@ -97,9 +97,9 @@ static void tasks_stand_in_the_order_of_the_plan(void **state)
     put_usual(&scene);
     struct bl_feature_view *view = scene_view(&scene);
     assert_int_equal(view->task_count, 3);
-    assert_string_equal(view->tasks[0].id, "B");
-    assert_string_equal(view->tasks[1].id, "A");
-    assert_string_equal(view->tasks[2].id, "C");
+    assert_string_equal(view->tasks[0].row.id, "B");
+    assert_string_equal(view->tasks[1].row.id, "A");
+    assert_string_equal(view->tasks[2].row.id, "C");
     assert_int_equal(view->wave_count, 2);
     assert_int_equal(view->waves[0].task_count, 2);
     assert_int_equal(view->waves[1].tasks[0], 2);
@@ -118,14 +118,15 @@ static void what_the_plan_says_stands_until_the_row_says_more(void **state)
     put_usual(&scene);
     struct bl_feature_view *view = scene_view(&scene);
     const struct bl_task_view *b = &view->tasks[0], *a = &view->tasks[1], *c = &view->tasks[2];
-    assert_string_equal(b->name, "Second by name");
-    assert_true(b->deadline_s == 2400 && b->grace_s == 120);
+    assert_true(bl_text_equal(b->row.name, BL_TEXT("Second by name")));
+    assert_true(b->deadline_s == 2400 && b->row.grace_s == 120);
     assert_string_equal(b->deadline_source, "default");
-    assert_int_equal(b->turns_max, 5);
+    assert_int_equal(b->row.turns_max, 5);
     assert_true(a->deadline_s == 60);
-    assert_int_equal(c->state, BL_TASK_PENDING);
-    assert_null(c->row);
-    assert_true(c->deadline_s < 0 && c->elapsed_s < 0 && c->dirty == -1 && !c->spent_known);
+    assert_int_equal(c->row.state, BL_TASK_PENDING);
+    assert_null(c->json);
+    assert_true(c->deadline_s < 0 && c->row.elapsed_s < 0 && c->row.dirty == -1 &&
+                !c->row.spent_known);
     scene_end(&scene);
 }
 
@@ -185,10 +186,10 @@ static void a_running_task_has_the_time_of_the_view(void **state)
               "{\"id\":\"D\",\"state\":\"running\",\"started_at\":\"2026-01-01T00:00:00.000Z\","
               "\"deadline_s\":10}");
     struct bl_feature_view *view = scene_view(&scene);
-    assert_true(view->tasks[0].elapsed_s >= 100 && view->tasks[0].elapsed_s < 160);
-    assert_true(fabs(view->tasks[0].deadline_left_s + view->tasks[0].elapsed_s - 2400) < 0.001);
-    assert_true(view->tasks[1].elapsed_s == 7 && view->tasks[1].deadline_left_s == 3);
-    assert_true(view->tasks[2].elapsed_s == 1.5 && view->tasks[2].deadline_left_s < 0);
+    assert_true(view->tasks[0].row.elapsed_s >= 100 && view->tasks[0].row.elapsed_s < 160);
+    assert_true(fabs(view->tasks[0].deadline_left_s + view->tasks[0].row.elapsed_s - 2400) < 0.001);
+    assert_true(view->tasks[1].row.elapsed_s == 7 && view->tasks[1].deadline_left_s == 3);
+    assert_true(view->tasks[2].row.elapsed_s == 1.5 && view->tasks[2].deadline_left_s < 0);
     assert_true(view->tasks[3].deadline_left_s == 0);
     scene_end(&scene);
 }
@@ -260,8 +261,8 @@ static void a_feature_without_plan_or_row_can_be_looked_at(void **state)
     scene_put(&scene, "task/X", "{\"state\":\"running\"}");
     view = scene_view(&scene);
     assert_int_equal(view->task_count, 1);
-    assert_string_equal(view->tasks[0].id, "X");
-    assert_string_equal(view->tasks[0].name, "X");
+    assert_string_equal(view->tasks[0].row.id, "X");
+    assert_true(bl_text_equal(view->tasks[0].row.name, BL_TEXT("X")));
     assert_int_equal(view->wave_count, 1);
     scene_end(&scene);
 }
@@ -396,9 +397,9 @@ static void the_envelope_has_just_the_members_that_are_promised(void **state)
     check_names(wave, "n state gate tasks");
     check_names(bl_json_pointer(wave, BL_TEXT("/tasks/1")),
                 "id name state decision attempt turn turns_counted turns_max phase verified "
-                "elapsed_s deadline_s deadline_source deadline_left_s grace_s last_activity_at "
-                "branch base_commit head_commit merged worktree dirty reason triggered_by spent "
-                "checkpoint receipt message");
+                "elapsed_s deadline_s deadline_source grace_s last_activity_at branch base_commit "
+                "head_commit merged worktree dirty reason triggered_by spent checkpoint receipt "
+                "message deadline_left_s");
     check_names(bl_json_get(value, BL_TEXT("counts")),
                 "pending queued running stopping approved completed failed timed_out cancelled "
                 "blocked interrupted skipped deferred");
@@ -422,6 +423,29 @@ static void what_is_not_known_is_null_and_never_0(void **state)
     assert_true(
         bl_json_double(bl_json_pointer(value, BL_TEXT("/waves/0/tasks/1/elapsed_s")), &elapsed_s));
     assert_true(elapsed_s == 12.346);
+    scene_end(&scene);
+}
+
+static void a_task_that_waits_has_no_deadline_yet(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    scene_put(&scene, "plan", PLAN);
+    struct bl_feature_view *view = scene_view(&scene);
+    const struct bl_json *value = written(&scene, view, "", "");
+    assert_true(view->tasks[0].deadline_s == 2400);
+    assert_true(
+        bl_json_is(bl_json_pointer(value, BL_TEXT("/waves/0/tasks/0/deadline_s")), BL_JSON_NULL));
+    scene_end(&scene);
+    scene_begin(&scene);
+    scene_put(&scene, "plan", PLAN);
+    scene_put(&scene, "task/B", "{\"id\":\"B\",\"state\":\"queued\",\"deadline_s\":60}");
+    view = scene_view(&scene);
+    value = written(&scene, view, "", "");
+    assert_true(view->tasks[0].deadline_s == 60);
+    assert_true(
+        bl_json_is(bl_json_pointer(value, BL_TEXT("/waves/0/tasks/0/deadline_s")), BL_JSON_NULL));
     scene_end(&scene);
 }
 
@@ -536,46 +560,48 @@ static void check_words(struct bl_task_view *task, const char *expected)
 
 static void F43_without_commands_a_task_reads_approved_not_verified(void **state)
 {
-    struct bl_task_view task = {.state = BL_TASK_APPROVED,
-                                .decision = BL_DECISION_APPROVED,
-                                .verified = "none",
-                                .late_ms = -1};
+    struct bl_task_view task = {.row.state = BL_TASK_APPROVED,
+                                .row.decision = BL_DECISION_APPROVED,
+                                .row.verified = BL_VERIFIED_NONE,
+                                .row.late_ms = -1};
     (void)state;
     check_words(&task, "approved, not verified");
-    task.state = BL_TASK_COMPLETED;
+    task.row.state = BL_TASK_COMPLETED;
     check_words(&task, "completed: approved, not verified");
-    task.verified = "passed";
+    task.row.verified = BL_VERIFIED_PASSED;
     check_words(&task, "completed");
-    task.state = BL_TASK_APPROVED;
+    task.row.state = BL_TASK_APPROVED;
     check_words(&task, "approved");
-    task.decision = BL_DECISION_APPROVED_LATE;
-    task.late_ms = 2000;
+    task.row.decision = BL_DECISION_APPROVED_LATE;
+    task.row.late_ms = 2000;
     check_words(&task, "approved 2 s late");
-    task.verified = "none";
+    task.row.verified = BL_VERIFIED_NONE;
     check_words(&task, "approved 2 s late, not verified");
 }
 
 static void people_are_told_how_a_task_ended_and_why(void **state)
 {
-    struct bl_task_view task = {.state = BL_TASK_TIMED_OUT,
-                                .decision = BL_DECISION_TIMEOUT,
-                                .reason = "timeout",
-                                .triggered_by = "timer"};
+    struct bl_task_view task = {.row.state = BL_TASK_TIMED_OUT,
+                                .row.decision = BL_DECISION_TIMEOUT,
+                                .row.reason = BL_STOP_TIMEOUT,
+                                .row.triggered_by = "timer"};
     (void)state;
     check_words(&task, "timed out: timeout, by timer");
-    task.message = "60 s left, \x1b[1m120 s\nneeded\xff";
-    task.decision = BL_DECISION_TIMEOUT_BUDGET;
+    task.row.message = BL_TEXT("60 s left, \x1b[1m120 s\nneeded\xff");
+    task.row.decision = BL_DECISION_TIMEOUT_BUDGET;
     check_words(&task, "timed out, too little time left for a turn: 60 s left, \\x1b[1m120 "
                        "s\\nneeded\xef\xbf\xbd");
-    task = (struct bl_task_view){.state = BL_TASK_FAILED, .decision = BL_DECISION_STALLED};
+    task = (struct bl_task_view){.row.state = BL_TASK_FAILED, .row.decision = BL_DECISION_STALLED};
     check_words(&task, "failed, stalled");
-    task = (struct bl_task_view){
-        .state = BL_TASK_RUNNING, .phase = "verify", .turn = 2, .turns_max = 5};
+    task = (struct bl_task_view){.row.state = BL_TASK_RUNNING,
+                                 .row.phase = BL_PHASE_VERIFY,
+                                 .row.turn = 2,
+                                 .row.turns_max = 5};
     check_words(&task, "running, verify, turn 2");
-    task = (struct bl_task_view){.state = BL_TASK_QUEUED};
+    task = (struct bl_task_view){.row.state = BL_TASK_QUEUED};
     check_words(&task, "queued");
-    task = (struct bl_task_view){.state = BL_TASK_COMPLETED,
-                                 .decision = BL_DECISION_ALREADY_COMPLETED};
+    task = (struct bl_task_view){.row.state = BL_TASK_COMPLETED,
+                                 .row.decision = BL_DECISION_ALREADY_COMPLETED};
     check_words(&task, "completed before");
 }
 
@@ -593,6 +619,7 @@ SUITE(view, cmocka_unit_test(tasks_stand_in_the_order_of_the_plan),
       cmocka_unit_test(times_are_read_as_they_are_written),
       cmocka_unit_test(the_envelope_has_just_the_members_that_are_promised),
       cmocka_unit_test(what_is_not_known_is_null_and_never_0),
+      cmocka_unit_test(a_task_that_waits_has_no_deadline_yet),
       cmocka_unit_test(usage_is_of_approved_tasks_and_spent_of_all),
       cmocka_unit_test(the_envelope_fits_its_schema), cmocka_unit_test(events_fit_their_schema),
       cmocka_unit_test(F43_without_commands_a_task_reads_approved_not_verified),

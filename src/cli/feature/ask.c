@@ -41,7 +41,7 @@ static bool has_ended(const struct asking *asking)
     const struct bl_feature_view *view = asking->work.view;
 
     if (asking->work.task != NULL)
-        return task != NULL && bl_task_state_final(task->state);
+        return task != NULL && bl_task_state_final(task->row.state);
     for (size_t i = 0; i < BL_COUNT(words); i++) {
         if (view->owner_pid == 0 && view->state != NULL && strcmp(view->state, words[i]) == 0)
             return true;
@@ -56,7 +56,7 @@ static int too_late(struct asking *asking)
 
     bl_error_set(&asking->work.error, BL_EEXIST, BL_KIND_FEATURE, "extend", work->task,
                  "%s/%s does not run: it is %s", work->id, work->task,
-                 task != NULL ? bl_task_state_name(task->state) : "not on record");
+                 task != NULL ? bl_task_state_name(task->row.state) : "not on record");
     bl_error_name_set(&asking->work.error, "too_late");
     bl_error_hint(&asking->work.error, "'belay feature resume %s' gives it a new deadline",
                   work->id);
@@ -214,7 +214,7 @@ static const char *state_of(const struct asking *asking)
     const char *state = asking->work.view->state;
 
     if (task != NULL)
-        return bl_task_state_name(task->state);
+        return bl_task_state_name(task->row.state);
     return state != NULL ? state : "not known";
 }
 

@@ -159,7 +159,7 @@ int feature_table_draw(const struct bl_feature_view *view, const struct feature_
 /* "4m", "12s", "2h05m": a span of time in a few columns; "–": it is not known (negative). */
 const char *feature_span_text(double seconds, char out[16]);
 /* Seconds from a time as bl_time_format writes it to `wall_ns`; negative: there is none. */
-double feature_time_since(const char *time, int64_t wall_ns);
+double feature_time_since(int64_t then_ns, int64_t wall_ns);
 /* Text of others on one line: controls escaped, what is no UTF-8 replaced, cut when it is long. */
 void feature_put_safe(struct bl_buffer *out, struct bl_text text);
 /* What is said at the beginning; `view` (NULL: not known) is how things stand then. */

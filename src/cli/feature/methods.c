@@ -61,9 +61,9 @@ static bool has_ended(const struct bl_feature_view *view, const char *task)
     const struct bl_task_view *row;
 
     if (task == NULL)
-        return view->ended_at != NULL;
+        return view->ended_wall_ns != 0;
     row = bl_feature_view_task(view, bl_text_from(task));
-    return row != NULL && bl_task_state_final(row->state);
+    return row != NULL && bl_task_state_final(row->row.state);
 }
 
 static int cancel(void *context, const struct bl_json *params, struct bl_buffer *ret_result,

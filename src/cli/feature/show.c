@@ -15,7 +15,7 @@
 
 static void put_safe(struct bl_buffer *out, const char *text)
 {
-    feature_put_safe(out, bl_text_from(text != NULL ? text : UNKNOWN));
+    feature_put_safe(out, bl_text_from(text != NULL && text[0] != '\0' ? text : UNKNOWN));
 }
 
 /* A line of a block: what it is, in a column of its own. */
@@ -41,9 +41,9 @@ static void put_seconds(struct bl_buffer *out, double seconds)
 static void put_deadline(struct bl_buffer *out, const struct bl_task_view *task)
 {
     put_seconds(out, task->deadline_s);
-    if (task->grace_s > 0) {
+    if (task->row.grace_s > 0) {
         bl_buffer_append(out, BL_TEXT(" + "));
-        put_seconds(out, task->grace_s);
+        put_seconds(out, task->row.grace_s);
         bl_buffer_append(out, BL_TEXT(" coach grace"));
     }
 }
@@ -74,23 +74,23 @@ static int64_t wall_now(void)
 /* "quiet 4m", or what it did last. */
 static void put_activity(struct bl_buffer *out, const struct bl_task_view *task)
 {
-    double since = feature_time_since(task->last_activity_at, wall_now());
+    double since = feature_time_since(task->row.active_wall_ns, wall_now());
     char span[16];
 
     feature_span_text(since, span);
     if (since < 0)
         bl_buffer_append(out, BL_TEXT("last activity " UNKNOWN));
-    else if (since >= QUIET_S || task->last_activity == NULL)
+    else if (since >= QUIET_S || task->row.activity[0] == '\0')
         bl_buffer_printf(out, "quiet %s", span);
     else {
-        put_safe(out, task->last_activity);
+        put_safe(out, task->row.activity);
         bl_buffer_printf(out, " %s ago", span);
     }
 }
 
 static bool is_live(const struct bl_task_view *task)
 {
-    return task->state == BL_TASK_RUNNING || task->state == BL_TASK_STOPPING;
+    return task->row.state == BL_TASK_RUNNING || task->row.state == BL_TASK_STOPPING;
 }
 
 static void pad(struct bl_buffer *out, size_t from, size_t width)
@@ -141,10 +141,14 @@ static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view
     }
     bl_buffer_append_byte(out, '\n');
     put_head(out, "Started");
-    put_safe(out, view->started_at);
-    if (view->started_at != NULL)
-        bl_buffer_printf(out, ", %s ago",
-                         feature_span_text(feature_time_since(view->started_at, wall_now()), span));
+    if (view->started_wall_ns != 0) {
+        char time[32];
+        bl_time_format(view->started_wall_ns, time);
+        double since = feature_time_since(view->started_wall_ns, wall_now());
+        bl_buffer_printf(out, "%s, %s ago", time, feature_span_text(since, span));
+    } else {
+        put_safe(out, NULL);
+    }
     if (view->feature_deadline_s >= 0) {
         bl_buffer_append(out, BL_TEXT(", deadline "));
         put_seconds(out, view->feature_deadline_s);
@@ -169,7 +173,7 @@ static void put_outcome(struct bl_buffer *out, struct bl_arena *arena,
                         const struct bl_task_view *task)
 {
     struct bl_text text = bl_task_view_text(arena, task);
-    const char *state = bl_task_state_name(task->state);
+    const char *state = bl_task_state_name(task->row.state);
     size_t same = 0;
 
     while (same < text.size && state[same] != '\0' &&
@@ -190,28 +194,28 @@ static void put_task_line(struct bl_buffer *out, struct bl_arena *arena,
     char span[16];
     size_t from = out->size;
 
-    bl_buffer_printf(out, "  %s", bl_task_state_name(task->state));
+    bl_buffer_printf(out, "  %s", bl_task_state_name(task->row.state));
     pad(out, from, 14);
     from = out->size;
-    put_safe(out, task->id);
+    put_safe(out, task->row.id);
     pad(out, from, id_width + 2);
     if (is_live(task)) {
-        put_safe(out, task->phase);
-        bl_buffer_printf(out, ", turn %" PRIu32 "/%" PRIu32, task->turn, task->turns_max);
-        bl_buffer_printf(out, ", %s of ", feature_span_text(task->elapsed_s, span));
+        put_safe(out, bl_task_phase_name(task->row.phase));
+        bl_buffer_printf(out, ", turn %" PRIu32 "/%" PRIu32, task->row.turn, task->row.turns_max);
+        bl_buffer_printf(out, ", %s of ", feature_span_text(task->row.elapsed_s, span));
         put_deadline(out, task);
         bl_buffer_printf(out, ", %s left, ", feature_span_text(task->deadline_left_s, span));
         put_activity(out, task);
-    } else if (task->state == BL_TASK_PENDING || task->state == BL_TASK_QUEUED) {
+    } else if (task->row.state == BL_TASK_PENDING || task->row.state == BL_TASK_QUEUED) {
         bl_buffer_append(out, BL_TEXT("deadline "));
         put_deadline(out, task);
         bl_buffer_append(out, BL_TEXT(" from its start"));
     } else {
         from = out->size;
         put_outcome(out, arena, task);
-        if (task->turn > 0 && task->elapsed_s >= 0) {
+        if (task->row.turn > 0 && task->row.elapsed_s >= 0) {
             bl_buffer_printf(out, "%s%s of ", out->size > from ? " (" : "(",
-                             feature_span_text(task->elapsed_s, span));
+                             feature_span_text(task->row.elapsed_s, span));
             put_deadline(out, task);
             bl_buffer_append_byte(out, ')');
         }
@@ -243,7 +247,7 @@ static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
         bl_buffer_append_byte(out, '\n');
     }
     for (size_t i = 0; i < view->task_count; i++) {
-        size_t taken = text_width(bl_text_from(view->tasks[i].id));
+        size_t taken = text_width(bl_text_from(view->tasks[i].row.id));
         width = taken > width ? taken : width;
     }
     for (size_t i = 0; i < view->wave_count; i++) {
@@ -258,7 +262,7 @@ static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
 
 static void put_row(struct bl_buffer *out, const char *head, const char *text)
 {
-    if (text == NULL)
+    if (text == NULL || text[0] == '\0')
         return;
     put_head(out, head);
     put_safe(out, text);
@@ -302,12 +306,14 @@ static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *
 
     put_head(out, "Attempt");
     bl_buffer_printf(out, "%" PRIu32 ", turn %" PRIu32 " (%" PRIu32 " of %" PRIu32 " counted)\n",
-                     task->attempt, task->turn, task->turns_counted, task->turns_max);
+                     task->row.attempt, task->row.turn, task->row.turns_counted,
+                     task->row.turns_max);
     if (is_live(task))
-        put_row(out, "Phase", task->phase != NULL ? task->phase : UNKNOWN);
+        put_row(out, "Phase",
+                task->row.phase != BL_PHASE_NONE ? bl_task_phase_name(task->row.phase) : UNKNOWN);
     put_head(out, "Deadline");
     put_deadline(out, task);
-    if (task->deadline_source != NULL) {
+    if (task->deadline_source[0] != '\0') {
         bl_buffer_append(out, BL_TEXT(" ("));
         put_safe(out, task->deadline_source);
         bl_buffer_append_byte(out, ')');
@@ -316,7 +322,7 @@ static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *
         bl_buffer_printf(out, ", %s left", feature_span_text(task->deadline_left_s, span));
     bl_buffer_append_byte(out, '\n');
     put_head(out, "Elapsed");
-    bl_buffer_printf(out, "%s", feature_span_text(task->elapsed_s, span));
+    bl_buffer_printf(out, "%s", feature_span_text(task->row.elapsed_s, span));
     if (is_live(task)) {
         bl_buffer_append(out, BL_TEXT(", "));
         put_activity(out, task);
@@ -330,37 +336,38 @@ static void put_task(struct bl_buffer *out, struct bl_arena *arena,
     put_head(out, "Task");
     put_safe(out, view->feature);
     bl_buffer_append_byte(out, '/');
-    put_safe(out, task->id);
+    put_safe(out, task->row.id);
     bl_buffer_append(out, BL_TEXT(": "));
-    put_safe(out, task->name);
+    put_safe(out, task->row.name.data);
     bl_buffer_append_byte(out, '\n');
-    put_row(out, "State", bl_task_state_name(task->state));
-    if (task->decision != BL_DECISION_NONE) {
+    put_row(out, "State", bl_task_state_name(task->row.state));
+    if (task->row.decision != BL_DECISION_NONE) {
         put_head(out, "Decision");
         feature_put_safe(out, bl_task_view_text(arena, task));
         bl_buffer_append_byte(out, '\n');
     }
     put_task_progress(out, task);
-    put_row(out, "Verified", task->verified);
-    put_row(out, "Branch", task->branch);
-    put_row(out, "Base", task->base_commit);
-    put_row(out, "Head", task->head_commit);
-    put_row(out, "Merged", task->merged ? "yes" : "no");
-    put_row(out, "Worktree", task->worktree);
+    put_row(out, "Verified", bl_verified_name(task->row.verified));
+    put_row(out, "Branch", task->row.branch);
+    put_row(out, "Base", task->row.base_commit);
+    put_row(out, "Head", task->row.head_commit);
+    put_row(out, "Merged", task->row.merged ? "yes" : "no");
+    put_row(out, "Worktree", task->row.worktree.data);
     put_head(out, "Spent");
-    put_spent(out, &task->spent, task->spent_known);
+    put_spent(out, &task->row.spent, task->row.spent_known);
     bl_buffer_append_byte(out, '\n');
-    if (task->reason != NULL) {
+    if (task->row.reason != BL_STOP_NONE) {
+        const char *reason = bl_stop_reason_name(task->row.reason);
         put_head(out, "Stopped");
-        put_safe(out, task->reason);
-        if (task->triggered_by != NULL && strcmp(task->triggered_by, task->reason) != 0) {
+        put_safe(out, reason);
+        if (task->row.triggered_by[0] != '\0' && strcmp(task->row.triggered_by, reason) != 0) {
             bl_buffer_append(out, BL_TEXT(", by "));
-            put_safe(out, task->triggered_by);
+            put_safe(out, task->row.triggered_by);
         }
         bl_buffer_append_byte(out, '\n');
     }
-    put_row(out, "Receipt", task->receipt);
-    put_row(out, "Message", task->message);
+    put_row(out, "Receipt", task->row.receipt);
+    put_row(out, "Message", task->row.message.data);
     if (task->checkpoint != NULL)
         put_checkpoint(out, task->checkpoint);
 }
@@ -458,7 +465,7 @@ static void status_payload(struct bl_json_writer *writer, const void *context)
         return;
     const struct bl_task_view *task = bl_feature_view_task(work->view, bl_text_from(work->task));
     bl_json_write_key(writer, BL_TEXT("task"));
-    write_row(writer, task != NULL ? task->row : NULL);
+    write_row(writer, task != NULL ? task->json : NULL);
     bl_json_write_key(writer, BL_TEXT("checkpoint"));
     bl_json_write_value(writer, task != NULL ? task->checkpoint : NULL);
 }

@@ -44,11 +44,9 @@ const char *feature_span_text(double seconds, char out[16])
     return out;
 }
 
-double feature_time_since(const char *time, int64_t wall_ns)
+double feature_time_since(int64_t then_ns, int64_t wall_ns)
 {
-    int64_t then_ns;
-
-    if (!bl_time_parse(bl_text_from(time), &then_ns))
+    if (then_ns == 0)
         return -1;
     return wall_ns > then_ns ? (double)(wall_ns - then_ns) / 1e9 : 0;
 }
@@ -89,7 +87,7 @@ struct layout {
 
 static bool at_work(const struct bl_task_view *task)
 {
-    return task->state == BL_TASK_RUNNING || task->state == BL_TASK_STOPPING;
+    return task->row.state == BL_TASK_RUNNING || task->row.state == BL_TASK_STOPPING;
 }
 
 static const char *cost_text(const struct bl_spent *spent, bool known, char out[32])
@@ -113,33 +111,34 @@ static const char *tokens_text(const struct bl_spent *spent, bool known, char ou
 /* What it did last, and when; for a while nothing: how long. */
 static void activity_text(const struct bl_task_view *task, int64_t wall_ns, char out[64])
 {
-    double since = feature_time_since(task->last_activity_at, wall_ns);
+    double since = feature_time_since(task->row.active_wall_ns, wall_ns);
     char span[16];
 
     feature_span_text(since, span);
     if (since < 0 || since >= QUIET_S)
         snprintf(out, 64, since < 0 ? UNKNOWN : "quiet %s", span);
     else
-        snprintf(out, 64, "%.40s %s", task->last_activity != NULL ? task->last_activity : "active",
+        snprintf(out, 64, "%.40s %s", task->row.activity[0] != '\0' ? task->row.activity : "active",
                  span);
 }
 
 static const char *phase_text(const struct bl_task_view *task)
 {
-    if (task->phase == NULL)
+    enum bl_task_phase phase = task->row.phase;
+
+    if (phase == BL_PHASE_NONE)
         return UNKNOWN;
-    if (strcmp(task->phase, "loop_top") == 0 || strcmp(task->phase, "between") == 0 ||
-        strcmp(task->phase, "after_turn") == 0)
+    if (phase == BL_PHASE_LOOP_TOP || phase == BL_PHASE_BETWEEN || phase == BL_PHASE_AFTER_TURN)
         return "…";
-    return task->phase;
+    return bl_task_phase_name(phase);
 }
 
 static void turn_text(const struct bl_task_view *task, char out[64])
 {
-    if (task->turn == 0 && task->turns_max == 0)
+    if (task->row.turn == 0 && task->row.turns_max == 0)
         snprintf(out, 64, UNKNOWN);
     else
-        snprintf(out, 64, "%u/%u", (unsigned)task->turn, (unsigned)task->turns_max);
+        snprintf(out, 64, "%u/%u", (unsigned)task->row.turn, (unsigned)task->row.turns_max);
 }
 
 /* What stands in a cell: `out`, or another text that stays. What a task that waits or has ended
@@ -147,27 +146,28 @@ static void turn_text(const struct bl_task_view *task, char out[64])
 static const char *cell_text(const struct bl_task_view *task, enum column column, int64_t wall_ns,
                              char out[64])
 {
-    bool works = at_work(task), begun = task->attempt > 0;
+    bool works = at_work(task), begun = task->row.attempt > 0;
 
     switch (column) {
-    case COLUMN_STATE: return bl_task_state_name(task->state);
-    case COLUMN_ID: return task->id != NULL ? task->id : UNKNOWN;
+    case COLUMN_STATE: return bl_task_state_name(task->row.state);
+    case COLUMN_ID: return task->row.id[0] != '\0' ? task->row.id : UNKNOWN;
     case COLUMN_PHASE: return works ? phase_text(task) : "";
     case COLUMN_TURN:
         if (!works && !begun)
             return "";
         turn_text(task, out);
         return out;
-    case COLUMN_AGE: return works || begun ? feature_span_text(task->elapsed_s, out) : "";
+    case COLUMN_AGE: return works || begun ? feature_span_text(task->row.elapsed_s, out) : "";
     case COLUMN_ACTIVITY:
         if (!works)
             return "";
         activity_text(task, wall_ns, out);
         return out;
     case COLUMN_LEFT: return works ? feature_span_text(task->deadline_left_s, out) : "";
-    case COLUMN_TOKENS: return begun ? tokens_text(&task->spent, task->spent_known, out) : "";
-    case COLUMN_COST: return begun ? cost_text(&task->spent, task->spent_known, out) : "";
-    case COLUMN_NAME: return task->name != NULL ? task->name : "";
+    case COLUMN_TOKENS:
+        return begun ? tokens_text(&task->row.spent, task->row.spent_known, out) : "";
+    case COLUMN_COST: return begun ? cost_text(&task->row.spent, task->row.spent_known, out) : "";
+    case COLUMN_NAME: return task->row.name.size > 0 ? task->row.name.data : "";
     case COLUMNS: break;
     }
     return "";
@@ -342,7 +342,7 @@ static void put_row(const struct layout *layout, const struct bl_task_view *task
             put_blanks(out, layout->gap);
         const struct text_style *style = task == NULL ? &dim : &plain;
         if (task != NULL && column == COLUMN_STATE)
-            style = state_style(task->state);
+            style = state_style(task->row.state);
         put_cell(layout, column,
                  task == NULL ? columns[column].head
                               : cell_text(task, column, layout->look->wall_ns, text),
@@ -488,7 +488,7 @@ static size_t choose(const struct bl_feature_view *view, size_t room, bool *chos
 
     for (unsigned wanted = 0; wanted < 4; wanted++) {
         for (size_t i = 0; i < view->task_count && count < room; i++) {
-            if (rank(view->tasks[i].state) != wanted)
+            if (rank(view->tasks[i].row.state) != wanted)
                 continue;
             chosen[i] = true;
             count++;
@@ -509,7 +509,7 @@ static void put_rest(const struct bl_feature_view *view, const bool *chosen,
     for (size_t i = 0; i < view->task_count; i++) {
         if (chosen[i])
             continue;
-        counts[view->tasks[i].state]++;
+        counts[view->tasks[i].row.state]++;
         sum++;
     }
     text_line_init(&line, out, look->columns, look->colours);

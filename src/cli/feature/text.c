@@ -134,19 +134,19 @@ static void put_taken_over(const struct bl_feature_view *view, struct bl_buffer 
 
     for (size_t i = 0; view != NULL && i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
-        if (task->state == BL_TASK_COMPLETED || task->state == BL_TASK_APPROVED ||
-            task->state == BL_TASK_DEFERRED)
-            add_name(&done, task->id, task->state == BL_TASK_DEFERRED ? " (deferred)" : "");
+        if (task->row.state == BL_TASK_COMPLETED || task->row.state == BL_TASK_APPROVED ||
+            task->row.state == BL_TASK_DEFERRED)
+            add_name(&done, task->row.id, task->row.state == BL_TASK_DEFERRED ? " (deferred)" : "");
     }
     end_names(&done);
     for (size_t i = 0; view != NULL && i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
-        bool ended = task->state == BL_TASK_COMPLETED || task->state == BL_TASK_APPROVED ||
-                     task->state == BL_TASK_DEFERRED;
-        if (ended || task->turn == 0)
+        bool ended = task->row.state == BL_TASK_COMPLETED || task->row.state == BL_TASK_APPROVED ||
+                     task->row.state == BL_TASK_DEFERRED;
+        if (ended || task->row.turn == 0)
             continue;
-        snprintf(note, sizeof note, " after turn %u", (unsigned)task->turn);
-        add_name(&begun, task->id, note);
+        snprintf(note, sizeof note, " after turn %u", (unsigned)task->row.turn);
+        add_name(&begun, task->row.id, note);
     }
     end_names(&begun);
 }
@@ -178,8 +178,8 @@ int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrid
 static double feature_seconds(const struct bl_feature_view *view)
 {
     int64_t now = bl_clock_wall_ns(&bl_clock_system);
-    double started = feature_time_since(view->started_at, now);
-    double ended = feature_time_since(view->ended_at, now);
+    double started = feature_time_since(view->started_wall_ns, now);
+    double ended = feature_time_since(view->ended_wall_ns, now);
 
     return started < 0 ? -1 : started - (ended > 0 ? ended : 0);
 }
@@ -227,7 +227,8 @@ static size_t id_width(const struct bl_feature_view *view)
     size_t width = 0;
 
     for (size_t i = 0; i < view->task_count; i++) {
-        size_t own = view->tasks[i].id != NULL ? text_width(bl_text_from(view->tasks[i].id)) : 1;
+        size_t own =
+            view->tasks[i].row.id[0] != '\0' ? text_width(bl_text_from(view->tasks[i].row.id)) : 1;
         width = own > width ? own : width;
     }
     return width;
@@ -256,11 +257,12 @@ static void put_task(const struct bl_task_view *task, size_t width, struct bl_bu
     char turns[32], span[16];
 
     bl_buffer_append(out, BL_TEXT("  "));
-    put_padded(out, bl_text_from(task->id), width, false);
-    snprintf(turns, sizeof turns, "%u turn%s", (unsigned)task->turn, plural(task->turn));
-    put_padded(out, bl_text_from(task->turn > 0 ? turns : "–"), 10, true);
-    put_padded(out, bl_text_from(task->turn > 0 ? feature_span_text(task->elapsed_s, span) : "–"),
-               8, true);
+    put_padded(out, bl_text_from(task->row.id), width, false);
+    snprintf(turns, sizeof turns, "%u turn%s", (unsigned)task->row.turn, plural(task->row.turn));
+    put_padded(out, bl_text_from(task->row.turn > 0 ? turns : "–"), 10, true);
+    put_padded(
+        out, bl_text_from(task->row.turn > 0 ? feature_span_text(task->row.elapsed_s, span) : "–"),
+        8, true);
     bl_buffer_append(out, BL_TEXT("  "));
     bl_arena_init(&arena);
     feature_put_safe(out, bl_task_view_text(&arena, task));
@@ -284,9 +286,9 @@ static void put_unverified(const struct bl_feature_view *view, struct bl_buffer 
     end_names(&waves);
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
-        if ((task->state == BL_TASK_COMPLETED || task->state == BL_TASK_APPROVED) &&
-            task->verified != NULL && strcmp(task->verified, "none") == 0)
-            add_name(&tasks, task->id, "");
+        if ((task->row.state == BL_TASK_COMPLETED || task->row.state == BL_TASK_APPROVED) &&
+            task->row.verified == BL_VERIFIED_NONE)
+            add_name(&tasks, task->row.id, "");
     }
     end_names(&tasks);
 }
@@ -327,8 +329,8 @@ static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *o
     bl_arena_init(&arena);
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
-        if (task->receipt != NULL)
-            put_receipt(task->id, find_receipt(view, task->receipt, &arena), out);
+        if (task->row.receipt[0] != '\0')
+            put_receipt(task->row.id, find_receipt(view, task->row.receipt, &arena), out);
     }
     put_receipt(view->feature, find_receipt(view, NULL, &arena), out);
     bl_arena_done(&arena);
@@ -357,7 +359,7 @@ static void put_warnings(const struct bl_feature_view *view, struct bl_buffer *o
 static bool out_of_turns(const struct bl_feature_view *view)
 {
     for (size_t i = 0; i < view->task_count; i++) {
-        if (view->tasks[i].decision == BL_DECISION_MAX_TURNS)
+        if (view->tasks[i].row.decision == BL_DECISION_MAX_TURNS)
             return true;
     }
     return false;

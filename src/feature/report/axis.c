@@ -39,10 +39,11 @@ static void add_view(struct intervals *list, const struct report *report,
                      const struct bl_task_view *task)
 {
     int64_t from_ms, to_ms;
-    if (!view_time_read(task->started_at, &from_ms))
+    if (!view_time_ms(task->row.started_wall_ns, &from_ms))
         return;
-    if (!view_time_read(task->ended_at, &to_ms))
-        to_ms = task->elapsed_s >= 0 ? from_ms + (int64_t)(task->elapsed_s * 1000) : report->end_ms;
+    if (!view_time_ms(task->row.ended_wall_ns, &to_ms))
+        to_ms = task->row.elapsed_s >= 0 ? from_ms + (int64_t)(task->row.elapsed_s * 1000)
+                                         : report->end_ms;
     add(list, from_ms, to_ms);
 }
 
@@ -61,9 +62,9 @@ static void collect(struct intervals *list, const struct report *report)
         }
     }
     for (size_t i = 0; i < report->view->wave_count; i++)
-        if (view_time_read(report->view->waves[i].ended_at, &at_ms))
+        if (view_time_ms(report->view->waves[i].ended_wall_ns, &at_ms))
             add(list, at_ms, at_ms);
-    if (view_time_read(report->view->started_at, &at_ms))
+    if (view_time_ms(report->view->started_wall_ns, &at_ms))
         add(list, at_ms, at_ms);
 }
 
@@ -104,7 +105,7 @@ static void reach_deadlines(struct interval *last, const struct report *report, 
         const struct bl_task_view *newest =
             task->attempt_count > 0 ? &task->attempt_views[task->attempt_count - 1] : task->view;
         int64_t at_ms;
-        if (newest->deadline_s < 0 || !view_time_read(newest->started_at, &at_ms))
+        if (newest->deadline_s < 0 || !view_time_ms(newest->row.started_wall_ns, &at_ms))
             continue;
         at_ms += (int64_t)(newest->deadline_s * 1000);
         if (at_ms > to_ms && at_ms <= reach_ms)

@@ -83,8 +83,8 @@ static void put_facts(struct page *page, struct report *report)
 {
     const struct bl_feature_view *view = report->view;
     page_put(page, "<ul class=\"facts card\">\n");
-    put_fact(page, "Started", view->started_at, false);
-    put_fact(page, "Ended", view->ended_at, false);
+    put_fact(page, "Started", report_time(&report->arena, view->started_wall_ns), false);
+    put_fact(page, "Ended", report_time(&report->arena, view->ended_wall_ns), false);
     put_fact(page, "Base", view->base_commit, true);
     put_fact(page, "Result", view->result_commit, true);
     put_fact(page, "Branch", view->result_branch, true);
@@ -221,9 +221,9 @@ static void put_waits(struct page *page, const struct report *report,
     for (size_t i = 0; i < task->attempt_count; i++) {
         const struct bl_task_view *view = &task->attempt_views[i];
         int64_t from_ms, to_ms;
-        if (!view_time_read(view->started_at, &from_ms))
+        if (!view_time_ms(view->row.started_wall_ns, &from_ms))
             continue;
-        if (!view_time_read(view->ended_at, &to_ms))
+        if (!view_time_ms(view->row.ended_wall_ns, &to_ms))
             to_ms = report->end_ms;
         page_put(page, "<span class=\"wait\" ");
         put_place(page, report_axis_at(&report->axis, from_ms),
@@ -236,14 +236,14 @@ static void put_row(struct page *page, const struct report *report, size_t numbe
 {
     const struct report_task *task = &report->tasks[number];
     page_put(page, "<div class=\"row\"><div class=\"label\" title=\"");
-    put_text(page, task->view->name);
+    put_text(page, task->view->row.name.data);
     page_put(page, "\"><b><a href=\"#%s%zu\">", task->turn_count > 0 ? "turns-" : "task-",
              number + 1);
-    put_text(page, task->view->id);
+    put_text(page, task->view->row.id);
     page_put(page, "</a></b><span>");
     put_text(page, task->said);
     page_put(page, "</span></div><div class=\"track\" role=\"img\" aria-label=\"");
-    put_text(page, task->view->id);
+    put_text(page, task->view->row.id);
     page_put(page, ": %s turns, %s, ", task->turns, task->time);
     put_text(page, task->said);
     page_put(page, "\">");
@@ -329,11 +329,11 @@ static void put_tasks(struct page *page, const struct report *report)
     for (size_t i = 0; i < report->view->task_count; i++) {
         const struct report_task *task = &report->tasks[i];
         page_put(page, "<tr id=\"task-%zu\"><td><b>", i + 1);
-        put_text(page, task->view->id);
+        put_text(page, task->view->row.id);
         page_put(page, "</b><small>");
-        put_text(page, task->view->name);
+        put_text(page, task->view->row.name.data);
         page_put(page, "</small></td><td>");
-        const char *state = bl_task_state_name(task->view->state);
+        const char *state = bl_task_state_name(task->view->row.state);
         report_html_badge(page, state, state);
         page_put(page, "<small>");
         if (strcmp(task->said, state) != 0) {

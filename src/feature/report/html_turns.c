@@ -175,13 +175,13 @@ void report_html_turns(struct page *page, struct report *report)
     page_put(page, "<h2 id=\"turns\">Turns</h2>\n");
     for (size_t i = 0; i < report->view->task_count; i++) {
         const struct report_task *task = &report->tasks[i];
-        const char *state = bl_task_state_name(task->view->state);
+        const char *state = bl_task_state_name(task->view->row.state);
         if (task->turn_count == 0)
             continue;
         any = true;
         page_put(page, "<details id=\"turns-%zu\"%s><summary><b>", i + 1,
-                 task->view->state == BL_TASK_COMPLETED ? "" : " open");
-        put_text(page, task->view->id);
+                 task->view->row.state == BL_TASK_COMPLETED ? "" : " open");
+        put_text(page, task->view->row.id);
         page_put(page, "</b> ");
         report_html_badge(page, state, state);
         page_put(page,

@@ -48,6 +48,15 @@ uint32_t report_count(const struct bl_json *object, const char *key)
     return known ? (uint32_t)value : 0;
 }
 
+const char *report_time(struct bl_arena *arena, int64_t wall_ns)
+{
+    char text[32];
+    if (wall_ns == 0)
+        return NULL;
+    bl_time_format(wall_ns, text);
+    return bl_arena_text(arena, bl_text_from(text)).data;
+}
+
 const char *report_seconds(struct bl_arena *arena, double seconds)
 {
     char text[32];
@@ -239,11 +248,11 @@ static void share_attempts(struct report *report, const struct bl_map *numbers)
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row = view_record_read(arena, record->json);
         struct report_task *task = task_of(report, numbers, row, "id");
-        if (task == NULL || report_count(row, "attempt") >= task->view->attempt)
+        if (task == NULL || report_count(row, "attempt") >= task->view->row.attempt)
             continue;
         struct bl_task_view *view = &task->attempt_views[task->attempt_count++];
         view->deadline_s = -1;
-        view_task_read(row, report->end_ms, view);
+        view_task_read(arena, row, report->end_ms * (int64_t)BL_NS_PER_MS, view);
     }
     for (size_t i = 0; i < report->view->task_count; i++) {
         struct report_task *task = &report->tasks[i];
@@ -266,10 +275,10 @@ static void count_attempts(struct report *report, const struct bl_map *numbers)
 
 /* ---- The end of what is known ---------------------------------------------------------------- */
 
-static void later(int64_t *at_ms, const char *time)
+static void later(int64_t *at_ms, int64_t wall_ns)
 {
     int64_t other_ms;
-    if (view_time_read(time, &other_ms) && other_ms > *at_ms)
+    if (view_time_ms(wall_ns, &other_ms) && other_ms > *at_ms)
         *at_ms = other_ms;
 }
 
@@ -277,17 +286,18 @@ static void later(int64_t *at_ms, const char *time)
 static int64_t end_of(const struct bl_feature_view *view)
 {
     int64_t end_ms = 0, started_ms;
-    later(&end_ms, view->started_at);
-    later(&end_ms, view->ended_at);
+    later(&end_ms, view->started_wall_ns);
+    later(&end_ms, view->ended_wall_ns);
     for (size_t i = 0; i < view->wave_count; i++)
-        later(&end_ms, view->waves[i].ended_at);
+        later(&end_ms, view->waves[i].ended_wall_ns);
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
-        later(&end_ms, task->ended_at);
-        later(&end_ms, task->last_activity_at);
-        bool live = task->state == BL_TASK_RUNNING || task->state == BL_TASK_STOPPING;
-        if (live && task->elapsed_s >= 0 && view_time_read(task->started_at, &started_ms)) {
-            int64_t now_ms = started_ms + (int64_t)(task->elapsed_s * 1000);
+        later(&end_ms, task->row.ended_wall_ns);
+        later(&end_ms, task->row.active_wall_ns);
+        bool live = task->row.state == BL_TASK_RUNNING || task->row.state == BL_TASK_STOPPING;
+        if (live && task->row.elapsed_s >= 0 &&
+            view_time_ms(task->row.started_wall_ns, &started_ms)) {
+            int64_t now_ms = started_ms + (int64_t)(task->row.elapsed_s * 1000);
             end_ms = now_ms > end_ms ? now_ms : end_ms;
         }
     }
@@ -301,7 +311,7 @@ static double work_seconds(const struct report_task *task)
 {
     double total_s = -1;
     for (size_t i = 0; i < task->attempt_count; i++) {
-        double elapsed_s = task->attempt_views[i].elapsed_s;
+        double elapsed_s = task->attempt_views[i].row.elapsed_s;
         if (elapsed_s >= 0)
             total_s = fmax(total_s, 0) + elapsed_s;
     }
@@ -314,8 +324,8 @@ static const char *deadline_text(struct bl_arena *arena, const struct bl_task_vi
     if (task->deadline_s < 0)
         return REPORT_UNKNOWN;
     size_t size = bl_json_format_double(round(task->deadline_s * 1000) / 1000, deadline);
-    size_t more = bl_json_format_double(round(task->grace_s * 1000) / 1000, grace);
-    if (task->grace_s > 0)
+    size_t more = bl_json_format_double(round(task->row.grace_s * 1000) / 1000, grace);
+    if (task->row.grace_s > 0)
         return bl_arena_printf(arena, "%.*s s + %.*s s coach grace", (int)size, deadline, (int)more,
                                grace)
             .data;
@@ -336,23 +346,25 @@ static void make_task(struct report *report, struct report_task *task)
 {
     struct bl_arena *arena = &report->arena;
     const struct bl_task_view *view = task->view;
-    bool on_record = view->row != NULL || view->attempt > 0;
-    task->id = clean_line(arena, view->id);
+    bool on_record = view->json != NULL || view->row.attempt > 0;
+    task->id = clean_line(arena, view->row.id);
     task->said = bl_task_view_text(arena, view).data;
-    task->attempts = on_record ? count_text(arena, view->attempt) : REPORT_UNKNOWN;
+    task->attempts = on_record ? count_text(arena, view->row.attempt) : REPORT_UNKNOWN;
     if (!on_record)
         task->turns = REPORT_UNKNOWN;
-    else if (view->turns_max > 0)
-        task->turns = bl_arena_printf(arena, "%u/%u", view->turns_counted, view->turns_max).data;
+    else if (view->row.turns_max > 0)
+        task->turns =
+            bl_arena_printf(arena, "%u/%u", view->row.turns_counted, view->row.turns_max).data;
     else
-        task->turns = count_text(arena, view->turns_counted);
-    task->verified = view->verified == NULL                ? REPORT_UNKNOWN
-                     : strcmp(view->verified, "none") == 0 ? "none declared"
-                                                           : view->verified;
+        task->turns = count_text(arena, view->row.turns_counted);
+    task->verified = view->row.verified == BL_VERIFIED_UNKNOWN ? REPORT_UNKNOWN
+                     : view->row.verified == BL_VERIFIED_NONE
+                         ? "none declared"
+                         : bl_verified_name(view->row.verified);
     task->time = report_seconds(arena, work_seconds(task));
     task->deadline = deadline_text(arena, view);
-    task->tokens = tokens_text(arena, &view->spent, view->spent_known);
-    task->cost = cost_text(arena, &view->spent, view->spent_known);
+    task->tokens = tokens_text(arena, &view->row.spent, view->row.spent_known);
+    task->cost = cost_text(arena, &view->row.spent, view->row.spent_known);
 }
 
 /* ---- Marks ----------------------------------------------------------------------------------- */
@@ -373,25 +385,26 @@ static void make_marks(struct report *report, struct report_task *task)
 {
     struct bl_arena *arena = &report->arena;
     const struct bl_wave_view *wave =
-        task->view->wave > 0 && task->view->wave <= report->view->wave_count
-            ? &report->view->waves[task->view->wave - 1]
+        task->view->row.wave > 0 && task->view->row.wave <= report->view->wave_count
+            ? &report->view->waves[task->view->row.wave - 1]
             : NULL;
     int64_t at_ms;
     task->marks = bl_arena_zalloc(arena, sizeof *task->marks * (2 * task->attempt_count + 1));
     for (size_t i = 0; i < task->attempt_count; i++) {
         const struct bl_task_view *view = &task->attempt_views[i];
-        if (view->deadline_s >= 0 && view_time_read(view->started_at, &at_ms))
+        if (view->deadline_s >= 0 && view_time_ms(view->row.started_wall_ns, &at_ms))
             add_mark(report, task, REPORT_DEADLINE, at_ms + (int64_t)(view->deadline_s * 1000),
-                     bl_arena_printf(arena, "deadline of attempt %u: %s", view->attempt,
+                     bl_arena_printf(arena, "deadline of attempt %u: %s", view->row.attempt,
                                      deadline_text(arena, view)));
     }
-    if (task->view->merged && wave != NULL &&
-        (view_time_read(report_member(task->view->row, "merged_at"), &at_ms) ||
-         view_time_read(wave->ended_at, &at_ms) || view_time_read(task->view->ended_at, &at_ms)))
+    if (task->view->row.merged && wave != NULL &&
+        (view_time_ms(task->view->row.merged_wall_ns, &at_ms) ||
+         view_time_ms(wave->ended_wall_ns, &at_ms) ||
+         view_time_ms(task->view->row.ended_wall_ns, &at_ms)))
         add_mark(report, task, REPORT_MERGED, at_ms, BL_TEXT("merged"));
     for (size_t i = 0; i < report->stop_count; i++) {
         const struct report_stop *stop = &report->stops[i];
-        if (stop->attempt > 0 && strcmp(stop->what, task->view->id) == 0 &&
+        if (stop->attempt > 0 && strcmp(stop->what, task->view->row.id) == 0 &&
             view_time_read(stop->at, &at_ms))
             add_mark(report, task, REPORT_STOPPED, at_ms,
                      bl_arena_printf(arena, "attempt %u stopped: %s", stop->attempt, stop->cause));
@@ -412,8 +425,8 @@ static void make_wave(struct report *report, const struct bl_wave_view *view,
     int64_t from_ms, to_ms;
     wave->view = view;
     wave->time = REPORT_UNKNOWN;
-    if (view_time_read(view->started_at, &from_ms)) {
-        if (!view_time_read(view->ended_at, &to_ms))
+    if (view_time_ms(view->started_wall_ns, &from_ms)) {
+        if (!view_time_ms(view->ended_wall_ns, &to_ms))
             to_ms = report->end_ms;
         wave->time = report_seconds(&report->arena, fmax((double)(to_ms - from_ms) / 1000, 0));
     }
@@ -447,8 +460,8 @@ static void make_totals(struct report *report)
     int64_t from_ms, to_ms;
     for (size_t i = 0; i < view->task_count; i++) {
         double seconds = work_seconds(&report->tasks[i]);
-        attempts += view->tasks[i].attempt;
-        turns += view->tasks[i].turns_counted;
+        attempts += view->tasks[i].row.attempt;
+        turns += view->tasks[i].row.turns_counted;
         if (seconds >= 0)
             work_s = fmax(work_s, 0) + seconds;
     }
@@ -460,8 +473,8 @@ static void make_totals(struct report *report)
     totals->attempts = count_text(arena, attempts);
     totals->turns = count_text(arena, turns);
     totals->time = REPORT_UNKNOWN;
-    if (view_time_read(view->started_at, &from_ms)) {
-        if (!view_time_read(view->ended_at, &to_ms))
+    if (view_time_ms(view->started_wall_ns, &from_ms)) {
+        if (!view_time_ms(view->ended_wall_ns, &to_ms))
             to_ms = report->end_ms;
         totals->time = report_seconds(arena, fmax((double)(to_ms - from_ms) / 1000, 0));
     }
@@ -488,7 +501,7 @@ void report_make(const struct bl_feature_view *view, struct report *report)
     report->waves = bl_arena_zalloc(&report->arena, sizeof *report->waves * (view->wave_count + 1));
     for (size_t i = 0; i < view->task_count; i++) {
         report->tasks[i].view = &view->tasks[i];
-        bl_map_set(&numbers, bl_text_from(view->tasks[i].id), (void *)(uintptr_t)(i + 1), NULL);
+        bl_map_set(&numbers, bl_text_from(view->tasks[i].row.id), (void *)(uintptr_t)(i + 1), NULL);
     }
     count_attempts(report, &numbers);
     share_attempts(report, &numbers);

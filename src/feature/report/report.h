@@ -9,9 +9,12 @@
 
 /* What bl_time_format wrote, in milliseconds since 1970; false: it is not that, or NULL. */
 bool view_time_read(const char *text, int64_t *ret_wall_ms);
-/* A row of the store as a task, what it does not say being not known. Times that go on are
- * those of `now_ms`. */
-void view_task_read(const struct bl_json *row, int64_t now_ms, struct bl_task_view *task);
+/* The same of a time; false: it is 0. */
+bool view_time_ms(int64_t wall_ns, int64_t *ret_wall_ms);
+/* Fills a task from its row in the store; what that does not say is as the task has it from the
+ * plan. Times that go on are those of `now_ns`. */
+void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t now_ns,
+                    struct bl_task_view *task);
 /* The tree of a record, in the arena; NULL: it is none. */
 const struct bl_json *view_record_read(struct bl_arena *arena, struct bl_text json);
 
@@ -189,6 +192,8 @@ void report_stops_make(struct report *report);
 void report_place(struct report *report);
 /* "4 m 10 s"; negative: not known. */
 const char *report_seconds(struct bl_arena *arena, double seconds);
+/* As bl_time_format has it; NULL: 0. */
+const char *report_time(struct bl_arena *arena, int64_t wall_ns);
 /* The text of a member; NULL: it is no string, or empty. */
 const char *report_member(const struct bl_json *object, const char *key);
 /* A count of a member; 0: it is none. */

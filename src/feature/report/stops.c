@@ -63,11 +63,18 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
     return text.data;
 }
 
+/* NULL where there is none. */
+static const char *known(const char *word)
+{
+    return word[0] != '\0' ? word : NULL;
+}
+
 static bool was_stopped(const struct bl_task_view *task)
 {
-    return task->receipt != NULL || task->checkpoint != NULL ||
-           task->decision == BL_DECISION_TIMEOUT || task->decision == BL_DECISION_CANCELLED ||
-           task->decision == BL_DECISION_INTERRUPTED;
+    return task->row.receipt[0] != '\0' || task->checkpoint != NULL ||
+           task->row.decision == BL_DECISION_TIMEOUT ||
+           task->row.decision == BL_DECISION_CANCELLED ||
+           task->row.decision == BL_DECISION_INTERRUPTED;
 }
 
 static void fill_stop(struct report *report, struct report_stop *stop, struct bl_map *receipts)
@@ -148,12 +155,12 @@ void report_stops_make(struct report *report)
             if (!was_stopped(view))
                 continue;
             struct report_stop *stop = &report->stops[report->stop_count++];
-            *stop = (struct report_stop){.what = task->view->id,
-                                         .attempt = view->attempt,
-                                         .reason = view->reason,
-                                         .triggered_by = view->triggered_by,
-                                         .at = view->ended_at,
-                                         .receipt_id = view->receipt,
+            *stop = (struct report_stop){.what = task->view->row.id,
+                                         .attempt = view->row.attempt,
+                                         .reason = bl_names_get(&bl_stop_reasons, view->row.reason),
+                                         .triggered_by = known(view->row.triggered_by),
+                                         .at = report_time(&report->arena, view->row.ended_wall_ns),
+                                         .receipt_id = known(view->row.receipt),
                                          .checkpoint = view->checkpoint};
             fill_stop(report, stop, &receipts);
         }

@@ -91,8 +91,8 @@ static void put_head(struct page *page, struct report *report)
                      .data);
     put_fact(page, "Tasks",
              bl_arena_printf(arena, "%s done: %s", totals->done, totals->states).data);
-    put_fact(page, "Started", view->started_at);
-    put_fact(page, "Ended", view->ended_at);
+    put_fact(page, "Started", report_time(arena, view->started_wall_ns));
+    put_fact(page, "Ended", report_time(arena, view->ended_wall_ns));
     put_fact(page, "Time",
              bl_arena_printf(arena, "%s; all tasks together %s", totals->time, totals->work).data);
     put_fact(
@@ -150,9 +150,9 @@ static void fill_row(const struct report *report, const struct report_task *task
     for (size_t i = 0; i < task->attempt_count; i++) {
         const struct bl_task_view *view = &task->attempt_views[i];
         int64_t from_ms, to_ms;
-        if (!view_time_read(view->started_at, &from_ms))
+        if (!view_time_ms(view->row.started_wall_ns, &from_ms))
             continue;
-        if (!view_time_read(view->ended_at, &to_ms))
+        if (!view_time_ms(view->row.ended_wall_ns, &to_ms))
             to_ms = report->end_ms;
         fill_cells(cells, width, report_axis_at(axis, from_ms), report_axis_at(axis, to_ms), '.');
     }
@@ -268,10 +268,10 @@ static void put_tasks(struct page *page, const struct report *report)
         const struct report_task *task = &report->tasks[i];
         bool fits = strlen(task->id) <= LABEL_MAX;
         page_put(page, fits ? "%-22s%s" : "%s\n%22s", task->id, "");
-        put_numbers(page, bl_task_state_name(task->view->state), task->attempts, task->turns,
+        put_numbers(page, bl_task_state_name(task->view->row.state), task->attempts, task->turns,
                     task->time, task->tokens, task->cost);
         page_put(page, "  ");
-        put_wrapped(page, task->view->name, 2, 4);
+        put_wrapped(page, task->view->row.name.data, 2, 4);
         page_put(page, "    ");
         put_wrapped(page, task->said, 4, 4);
         page_put(page, "    deadline %s; verification %s\n", task->deadline, task->verified);

@@ -10,14 +10,13 @@
 #include "report.h"
 
 #define WAVES_MAX   1000u /* numbers above are nobody's */
-#define NUMBER_MAX  1e9   /* seconds and milliseconds above are a mistake */
 #define MESSAGE_MAX ((size_t)1024)
 
 /* A view while it is made. */
 struct maker {
     struct bl_arena *arena;
     struct bl_feature_view *view;
-    int64_t now_ms;
+    int64_t now_ns;
     const struct bl_json *feature; /* NULL: there is no such record, as the next */
     const struct bl_json *plan;
     struct bl_map rows;                         /* by id of the task: its row */
@@ -51,23 +50,20 @@ static uint32_t get_count(const struct bl_json *object, const char *key)
 static double get_number(const struct bl_json *object, const char *key)
 {
     double value;
-    bool known = bl_json_double(get(object, key), &value) && value >= 0 && value <= NUMBER_MAX;
+    bool known =
+        bl_json_double(get(object, key), &value) && value >= 0 && value <= FEATURE_SECONDS_MAX;
     return known ? value : -1;
 }
 
-static bool get_spent(const struct bl_json *object, struct bl_spent *ret_spent)
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+bool view_time_ms(int64_t wall_ns, int64_t *ret_wall_ms)
 {
-    const struct bl_json *value = get(object, "spent");
-    int64_t tokens;
-    *ret_spent = (struct bl_spent){0};
-    if (!bl_json_int64(get(value, "input_tokens"), &tokens) &&
-        !bl_json_int64(get(value, "output_tokens"), &tokens))
+    if (wall_ns == 0)
         return false;
-    bl_record_take(NULL, &bl_spent_record, value, ret_spent);
+    *ret_wall_ms = wall_ns / (int64_t)BL_NS_PER_MS;
     return true;
 }
-
-/* ---- Times ----------------------------------------------------------------------------------- */
 
 bool view_time_read(const char *text, int64_t *ret_wall_ms)
 {
@@ -81,75 +77,56 @@ bool view_time_read(const char *text, int64_t *ret_wall_ms)
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /* Of an attempt that ended without saying how long it was, and of one that goes on. */
-static void fill_times(struct bl_task_view *task, int64_t now_ms)
+static void fill_times(struct bl_task_view *task, int64_t now_ns)
 {
-    bool live = task->state == BL_TASK_RUNNING || task->state == BL_TASK_STOPPING;
-    int64_t started_ms, ended_ms = now_ms;
-    if (!view_time_read(task->started_at, &started_ms))
+    struct bl_task_row *row = &task->row;
+    bool live = row->state == BL_TASK_RUNNING || row->state == BL_TASK_STOPPING;
+    int64_t ended_ns = live ? now_ns : row->ended_wall_ns;
+    if (row->started_wall_ns == 0 || ended_ns == 0)
         return;
-    if (!live && !view_time_read(task->ended_at, &ended_ms))
-        return;
-    if (task->elapsed_s < 0)
-        task->elapsed_s = ended_ms > started_ms ? (double)(ended_ms - started_ms) / 1000 : 0;
+    if (row->elapsed_s < 0)
+        row->elapsed_s =
+            ended_ns > row->started_wall_ns ? (double)(ended_ns - row->started_wall_ns) / 1e9 : 0;
     if (live && task->deadline_left_s < 0 && task->deadline_s >= 0)
-        task->deadline_left_s = fmax(task->deadline_s - task->elapsed_s, 0);
+        task->deadline_left_s = fmax(task->deadline_s - row->elapsed_s, 0);
 }
 
-static void read_state(const struct bl_json *row, struct bl_task_view *task)
+/* The slot starts the timer: a task that waits for one has no deadline yet. */
+static void fill_deadline(struct bl_task_view *task)
 {
-    if (!bl_task_decision_parse(bl_json_text(get(row, "decision")), &task->decision))
-        task->decision = BL_DECISION_NONE;
-    if (!bl_task_state_parse(bl_json_text(get(row, "state")), &task->state))
-        task->state = bl_task_decision_state(task->decision);
+    struct bl_task_row *row = &task->row;
+    bool waits = row->state == BL_TASK_PENDING || row->state == BL_TASK_QUEUED;
+    row->deadline_s = waits ? -1 : task->deadline_s;
+    bl_text_into(row->deadline_source, sizeof row->deadline_source,
+                 waits ? NULL : task->deadline_source);
 }
 
-static void read_work(const struct bl_json *row, struct bl_task_view *task)
+void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t now_ns,
+                    struct bl_task_view *task)
 {
-    const struct bl_json *dirty = get(row, "dirty"), *checkpoint = get(row, "checkpoint");
-    task->branch = get_string(row, "branch");
-    task->base_commit = get_string(row, "base_commit");
-    task->head_commit = get_string(row, "head_commit");
-    task->merged = bl_json_boolean(get(row, "merged"), false);
-    task->worktree = get_string(row, "worktree");
-    task->dirty = bl_json_is(dirty, BL_JSON_BOOLEAN) ? bl_json_boolean(dirty, false) : -1;
+    const struct bl_task_view planned = *task;
+    const struct bl_json *checkpoint = get(json, "checkpoint");
+    struct bl_task_row *row = &task->row;
+    size_t state;
+    bl_record_take(arena, &task_view_read_record, json, task);
+    task->json = json;
     task->checkpoint = bl_json_is(checkpoint, BL_JSON_OBJECT) ? checkpoint : NULL;
-}
-
-void view_task_read(const struct bl_json *row, int64_t now_ms, struct bl_task_view *task)
-{
-    const char *name = get_string(row, "name");
-    task->row = row;
-    task->id = task->id != NULL ? task->id : get_string(row, "id");
-    task->name = name != NULL ? name : task->name;
-    task->wave = get_count(row, "wave");
-    read_state(row, task);
-    task->attempt = get_count(row, "attempt");
-    task->turn = get_count(row, "turn");
-    task->turns_counted = get_count(row, "turns_counted");
-    uint32_t turns_max = get_count(row, "turns_max");
-    task->turns_max = turns_max > 0 ? turns_max : task->turns_max;
-    task->phase = get_string(row, "phase");
-    task->verified = get_string(row, "verified");
-    task->elapsed_s = get_number(row, "elapsed_s");
-    double deadline_s = get_number(row, "deadline_s"), grace_s = get_number(row, "grace_s");
-    if (deadline_s >= 0) {
-        task->deadline_s = deadline_s;
-        task->deadline_source = get_string(row, "deadline_source");
-    }
-    task->grace_s = grace_s >= 0 ? grace_s : task->grace_s;
-    task->deadline_left_s = get_number(row, "deadline_left_s");
-    task->started_at = get_string(row, "started_at");
-    task->ended_at = get_string(row, "ended_at");
-    task->last_activity_at = get_string(row, "last_activity_at");
-    task->last_activity = get_string(row, "last_activity");
-    read_work(row, task);
-    task->reason = get_string(row, "reason");
-    task->triggered_by = get_string(row, "triggered_by");
-    task->spent_known = get_spent(row, &task->spent);
-    task->receipt = get_string(row, "receipt");
-    task->message = get_string(row, "message");
-    task->late_ms = get_number(row, "late_ms");
-    fill_times(task, now_ms);
+    if (planned.row.id[0] != '\0')
+        memcpy(row->id, planned.row.id, sizeof row->id);
+    if (row->name.size == 0)
+        row->name = planned.row.name;
+    if (row->turns_max == 0)
+        row->turns_max = planned.row.turns_max;
+    if (get_number(json, "grace_s") < 0)
+        row->grace_s = planned.row.grace_s;
+    if (!bl_names_find(&bl_task_states, bl_json_text(get(json, "state")), &state))
+        row->state = bl_task_decision_state(row->decision);
+    bool decided = row->deadline_s >= 0;
+    task->deadline_s = decided ? row->deadline_s : planned.deadline_s;
+    bl_text_into(task->deadline_source, sizeof task->deadline_source,
+                 decided ? row->deadline_source : planned.deadline_source);
+    fill_times(task, now_ns);
+    fill_deadline(task);
 }
 
 /* The place of a task, made at the end if it has none. */
@@ -166,14 +143,9 @@ static struct bl_task_view *task_place(struct maker *maker, struct bl_text id)
                                       sizeof *view->tasks * maker->task_capacity);
     }
     struct bl_task_view *task = &view->tasks[view->task_count++];
-    *task = (struct bl_task_view){
-        .id = bl_arena_text(maker->arena, id).data,
-        .elapsed_s = -1,
-        .deadline_s = -1,
-        .deadline_left_s = -1,
-        .dirty = -1,
-        .late_ms = -1,
-    };
+    bl_record_take(maker->arena, &task_view_read_record, NULL, task);
+    task->deadline_s = -1;
+    bl_text_into(task->row.id, sizeof task->row.id, bl_arena_text(maker->arena, id).data);
     bl_map_set(&maker->numbers, id, (void *)(uintptr_t)view->task_count, NULL);
     return task;
 }
@@ -188,11 +160,12 @@ static void place_planned(struct maker *maker)
             continue;
         struct bl_task_view *task = task_place(maker, id);
         double grace_s = get_number(planned, "grace_s");
-        task->name = get_string(planned, "name");
-        task->turns_max = get_count(planned, "turns");
+        task->row.name = bl_json_text(get(planned, "name"));
+        task->row.turns_max = get_count(planned, "turns");
         task->deadline_s = get_number(planned, "deadline_s");
-        task->deadline_source = get_string(planned, "deadline_source");
-        task->grace_s = grace_s >= 0 ? grace_s : 0;
+        bl_text_into(task->deadline_source, sizeof task->deadline_source,
+                     get_string(planned, "deadline_source"));
+        task->row.grace_s = grace_s >= 0 ? grace_s : 0;
     }
     BL_JSON_EACH (ids, get(maker->plan, "waves")) {
         if (++wave > WAVES_MAX)
@@ -204,9 +177,9 @@ static void place_planned(struct maker *maker)
 
 static uint32_t wave_of(struct maker *maker, const struct bl_task_view *task)
 {
-    struct bl_text id = bl_text_from(task->id);
-    if (task->wave >= 1 && task->wave <= WAVES_MAX)
-        return task->wave;
+    struct bl_text id = bl_text_from(task->row.id);
+    if (task->row.wave >= 1 && task->row.wave <= WAVES_MAX)
+        return task->row.wave;
     for (uint32_t n = 1; n <= WAVES_MAX; n++) {
         BL_JSON_EACH (named, get(maker->waves[n], "tasks")) {
             if (bl_text_equal(bl_json_text(named), id))
@@ -222,15 +195,16 @@ static void make_tasks(struct maker *maker)
     struct bl_feature_view *view = maker->view;
     place_planned(maker);
     BL_MAP_EACH (entry, &maker->rows)
-        view_task_read(entry->value, maker->now_ms, task_place(maker, entry->key));
+        view_task_read(maker->arena, entry->value, maker->now_ns, task_place(maker, entry->key));
     for (size_t i = 0; i < view->task_count; i++) {
         struct bl_task_view *task = &view->tasks[i];
-        task->name = task->name != NULL ? task->name : task->id;
-        task->wave = wave_of(maker, task);
-        view->counts[task->state]++;
-        if (task->spent_known)
-            bl_spent_add(&view->spent, &task->spent);
-        view->spent_known = view->spent_known || task->spent_known;
+        if (task->row.name.size == 0)
+            task->row.name = bl_arena_text(maker->arena, bl_text_from(task->row.id));
+        task->row.wave = wave_of(maker, task);
+        view->counts[task->row.state]++;
+        if (task->row.spent_known)
+            bl_spent_add(&view->spent, &task->row.spent);
+        view->spent_known = view->spent_known || task->row.spent_known;
     }
 }
 
@@ -245,8 +219,8 @@ static uint32_t count_waves(const struct maker *maker)
             count = n;
     }
     for (size_t i = 0; i < maker->view->task_count; i++) {
-        if (maker->view->tasks[i].wave > count)
-            count = maker->view->tasks[i].wave;
+        if (maker->view->tasks[i].row.wave > count)
+            count = maker->view->tasks[i].row.wave;
     }
     return count;
 }
@@ -257,7 +231,7 @@ static void make_waves(struct maker *maker)
     view->wave_count = count_waves(maker);
     view->waves = bl_arena_zalloc(maker->arena, sizeof *view->waves * (view->wave_count + 1));
     for (size_t i = 0; i < view->task_count; i++)
-        view->waves[view->tasks[i].wave - 1].task_count++;
+        view->waves[view->tasks[i].row.wave - 1].task_count++;
     for (uint32_t i = 0; i < view->wave_count; i++) {
         struct bl_wave_view *wave = &view->waves[i];
         const struct bl_json *row = maker->waves[i + 1];
@@ -265,8 +239,8 @@ static void make_waves(struct maker *maker)
         wave->n = i + 1;
         wave->state = state != NULL ? state : "pending";
         wave->gate = get_string(row, "gate");
-        wave->started_at = get_string(row, "started_at");
-        wave->ended_at = get_string(row, "ended_at");
+        wave->started_wall_ns = row_member_time(row, "started_at");
+        wave->ended_wall_ns = row_member_time(row, "ended_at");
         wave->message = get_string(row, "message");
         wave->tasks = bl_arena_alloc(maker->arena, sizeof *wave->tasks * wave->task_count);
         wave->task_count = 0;
@@ -274,7 +248,7 @@ static void make_waves(struct maker *maker)
             view->unverified = true;
     }
     for (size_t i = 0; i < view->task_count; i++) {
-        struct bl_wave_view *wave = &view->waves[view->tasks[i].wave - 1];
+        struct bl_wave_view *wave = &view->waves[view->tasks[i].row.wave - 1];
         wave->tasks[wave->task_count++] = i;
     }
 }
@@ -332,8 +306,8 @@ static void make_feature(struct maker *maker)
     view->base_commit = get_string(row, "base_commit");
     view->result_branch = get_string(row, "result_branch");
     view->result_commit = get_string(row, "result_commit");
-    view->started_at = get_string(row, "started_at");
-    view->ended_at = get_string(row, "ended_at");
+    view->started_wall_ns = row_member_time(row, "started_at");
+    view->ended_wall_ns = row_member_time(row, "ended_at");
     view->reason = get_string(row, "reason");
     view->origin = get_string(row, "origin");
     view->exit_code = -1;
@@ -400,17 +374,14 @@ static bool is_current(const struct bl_feature_view *view, const struct bl_json 
                        const struct bl_json *receipt)
 {
     const char *id = get_string(receipt, "id"), *own = get_string(feature, "receipt");
-    const char *asked = get_string(receipt, "requested_at");
-    int64_t asked_ms, started_ms;
+    int64_t asked_ns = row_member_time(receipt, "requested_at");
     if (id != NULL && own != NULL && strcmp(id, own) == 0)
         return true;
     for (size_t i = 0; id != NULL && i < view->task_count; i++) {
-        if (view->tasks[i].receipt != NULL && strcmp(view->tasks[i].receipt, id) == 0)
+        if (strcmp(view->tasks[i].row.receipt, id) == 0)
             return true;
     }
-    if (!view_time_read(view->started_at, &started_ms) || !view_time_read(asked, &asked_ms))
-        return true;
-    return asked_ms >= started_ms;
+    return view->started_wall_ns == 0 || asked_ns == 0 || asked_ns >= view->started_wall_ns;
 }
 
 static void split_receipts(struct maker *maker)
@@ -497,7 +468,7 @@ int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
     struct bl_feature_view *view = bl_arena_zalloc(arena, sizeof *view);
     maker->arena = arena;
     maker->view = view;
-    maker->now_ms = bl_clock_wall_ns(&bl_clock_system) / (int64_t)BL_NS_PER_MS;
+    maker->now_ns = bl_clock_wall_ns(&bl_clock_system);
     bl_map_init(&maker->rows);
     bl_map_init(&maker->numbers);
     bl_map_init(&maker->plan_waves);
@@ -525,7 +496,7 @@ int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
 struct bl_task_view *bl_feature_view_task(const struct bl_feature_view *view, struct bl_text id)
 {
     for (size_t i = 0; i < view->task_count; i++) {
-        if (bl_text_equal(bl_text_from(view->tasks[i].id), id))
+        if (bl_text_equal(bl_text_from(view->tasks[i].row.id), id))
             return &view->tasks[i];
     }
     return NULL;

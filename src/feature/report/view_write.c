@@ -1,30 +1,9 @@
-#include <math.h>
-
 #include "feature/parts.h"
 #include "report.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)
 
 /* ---- The envelope ---------------------------------------------------------------------------- */
-
-/* To the millisecond; what is not known is null. */
-static void put_seconds(struct bl_json_writer *writer, const char *key, double seconds)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (seconds >= 0)
-        bl_json_write_double(writer, round(seconds * 1000) / 1000);
-    else
-        bl_json_write_null(writer);
-}
-
-static void put_count(struct bl_json_writer *writer, const char *key, uint32_t count, bool known)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (known)
-        bl_json_write_uint64(writer, count);
-    else
-        bl_json_write_null(writer);
-}
 
 static void put_spent(struct bl_json_writer *writer, const struct bl_spent *spent, bool known)
 {
@@ -33,47 +12,6 @@ static void put_spent(struct bl_json_writer *writer, const struct bl_spent *spen
         bl_record_write(writer, &bl_spent_record, spent);
     else
         bl_json_write_null(writer);
-}
-
-static void write_task(struct bl_json_writer *writer, const struct bl_task_view *task)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "id", task->id);
-    bl_json_put_string(writer, "name", task->name);
-    bl_json_put_string(writer, "state", bl_task_state_name(task->state));
-    bl_json_put_string(writer, "decision", bl_task_decision_name(task->decision));
-    bl_json_put_uint64(writer, "attempt", task->attempt);
-    bl_json_put_uint64(writer, "turn", task->turn);
-    bl_json_put_uint64(writer, "turns_counted", task->turns_counted);
-    put_count(writer, "turns_max", task->turns_max, task->turns_max > 0);
-    bl_json_put_string(writer, "phase", task->phase);
-    bl_json_put_string(writer, "verified", task->verified);
-    put_seconds(writer, "elapsed_s", task->elapsed_s);
-    /* The slot starts the timer: who waits for one has no deadline yet, whatever it will be. */
-    bool waits = task->state == BL_TASK_PENDING || task->state == BL_TASK_QUEUED;
-    put_seconds(writer, "deadline_s", waits ? -1 : task->deadline_s);
-    bl_json_put_string(writer, "deadline_source", waits ? NULL : task->deadline_source);
-    put_seconds(writer, "deadline_left_s", task->deadline_left_s);
-    put_seconds(writer, "grace_s", task->grace_s);
-    bl_json_put_string(writer, "last_activity_at", task->last_activity_at);
-    bl_json_put_string(writer, "branch", task->branch);
-    bl_json_put_string(writer, "base_commit", task->base_commit);
-    bl_json_put_string(writer, "head_commit", task->head_commit);
-    bl_json_put_boolean(writer, "merged", task->merged);
-    bl_json_put_string(writer, "worktree", task->worktree);
-    bl_json_write_key(writer, BL_TEXT("dirty"));
-    if (task->dirty >= 0)
-        bl_json_write_boolean(writer, task->dirty != 0);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_string(writer, "reason", task->reason);
-    bl_json_put_string(writer, "triggered_by", task->triggered_by);
-    put_spent(writer, &task->spent, task->spent_known);
-    bl_json_write_key(writer, BL_TEXT("checkpoint"));
-    bl_json_write_value(writer, task->checkpoint);
-    bl_json_put_string(writer, "receipt", task->receipt);
-    bl_json_put_string(writer, "message", task->message);
-    bl_json_write_end(writer);
 }
 
 static void write_waves(struct bl_json_writer *writer, const struct bl_feature_view *view)
@@ -89,7 +27,7 @@ static void write_waves(struct bl_json_writer *writer, const struct bl_feature_v
         bl_json_write_key(writer, BL_TEXT("tasks"));
         bl_json_write_array(writer);
         for (size_t k = 0; k < wave->task_count; k++)
-            write_task(writer, &view->tasks[wave->tasks[k]]);
+            bl_record_write(writer, &bl_task_view_record, &view->tasks[wave->tasks[k]]);
         bl_json_write_end(writer);
         bl_json_write_end(writer);
     }
@@ -103,13 +41,13 @@ static void write_usage(struct bl_json_writer *writer, const struct bl_feature_v
     bool known = false, any = false;
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
-        bool stands = task->state == BL_TASK_APPROVED ||
-                      (task->state == BL_TASK_COMPLETED && task->attempt > 0);
+        bool stands = task->row.state == BL_TASK_APPROVED ||
+                      (task->row.state == BL_TASK_COMPLETED && task->row.attempt > 0);
         any = any || stands;
-        if (!stands || !task->spent_known)
+        if (!stands || !task->row.spent_known)
             continue;
         known = true;
-        bl_usage_add(&usage, &task->spent.usage);
+        bl_usage_add(&usage, &task->row.spent.usage);
     }
     bl_json_write_key(writer, BL_TEXT("usage"));
     if (known || !any)
@@ -194,10 +132,10 @@ int clean_append(struct bl_buffer *out, struct bl_text text, enum clean_form for
 static void say_approved(struct bl_buffer *out, const struct bl_task_view *task)
 {
     char late[32];
-    bool unverified = task->verified != NULL && strcmp(task->verified, "none") == 0;
-    bool was_late = task->decision == BL_DECISION_APPROVED_LATE;
-    bool completed = task->state == BL_TASK_COMPLETED;
-    if (task->decision == BL_DECISION_ALREADY_COMPLETED) {
+    bool unverified = task->row.verified == BL_VERIFIED_NONE;
+    bool was_late = task->row.decision == BL_DECISION_APPROVED_LATE;
+    bool completed = task->row.state == BL_TASK_COMPLETED;
+    if (task->row.decision == BL_DECISION_ALREADY_COMPLETED) {
         bl_buffer_printf(out, "completed before");
         return;
     }
@@ -205,8 +143,8 @@ static void say_approved(struct bl_buffer *out, const struct bl_task_view *task)
         bl_buffer_printf(out, "completed%s", unverified || was_late ? ": " : "");
     if (!completed || unverified || was_late)
         bl_buffer_printf(out, "approved");
-    if (was_late && task->late_ms >= 0) {
-        bl_duration_format((int64_t)(task->late_ms * 1e6), late);
+    if (was_late && task->row.late_ms >= 0) {
+        bl_duration_format((int64_t)(task->row.late_ms * 1e6), late);
         bl_buffer_printf(out, " %s late", late);
     } else if (was_late) {
         bl_buffer_printf(out, " late");
@@ -233,16 +171,16 @@ static const char *failure_words(enum bl_task_decision decision)
 /* Why it was stopped, as people say it; what they would not know is said as it is on record. */
 static void say_reason(struct bl_buffer *out, const struct bl_task_view *task)
 {
-    const char *by = task->triggered_by;
+    const char *by = task->row.triggered_by;
     char deadline[32];
-    if (strcmp(task->reason, "user") == 0 && by != NULL && strcmp(by, "user") == 0) {
+    if (task->row.reason == BL_STOP_USER && strcmp(by, "user") == 0) {
         bl_buffer_printf(out, "by hand");
-    } else if (strcmp(task->reason, "timeout") == 0 && task->deadline_s > 0) {
+    } else if (task->row.reason == BL_STOP_TIMEOUT && task->deadline_s > 0) {
         size_t size = bl_json_format_double(task->deadline_s, deadline);
         bl_buffer_printf(out, "its deadline was %.*s s", (int)size, deadline);
     } else {
-        clean_append(out, bl_text_from(task->reason), CLEAN_LINE);
-        if (by != NULL) {
+        bl_buffer_printf(out, "%s", bl_stop_reason_name(task->row.reason));
+        if (by[0] != '\0') {
             bl_buffer_printf(out, ", by ");
             clean_append(out, bl_text_from(by), CLEAN_LINE);
         }
@@ -252,17 +190,17 @@ static void say_reason(struct bl_buffer *out, const struct bl_task_view *task)
 /* How it ended, or that it does not run: state, what it was, and why. */
 static void say_plainly(struct bl_buffer *out, const struct bl_task_view *task)
 {
-    const char *words = failure_words(task->decision);
-    if (task->state == BL_TASK_TIMED_OUT)
+    const char *words = failure_words(task->row.decision);
+    if (task->row.state == BL_TASK_TIMED_OUT)
         bl_buffer_printf(out, "timed out");
     else
-        bl_buffer_printf(out, "%s", bl_task_state_name(task->state));
+        bl_buffer_printf(out, "%s", bl_task_state_name(task->row.state));
     if (words != NULL)
         bl_buffer_printf(out, ", %s", words);
-    if (task->message != NULL) {
+    if (task->row.message.size > 0) {
         bl_buffer_printf(out, ": ");
-        clean_append(out, bl_text_from(task->message), CLEAN_LINE);
-    } else if (task->reason != NULL) {
+        clean_append(out, task->row.message, CLEAN_LINE);
+    } else if (task->row.reason != BL_STOP_NONE) {
         bl_buffer_printf(out, ": ");
         say_reason(out, task);
     }
@@ -271,21 +209,19 @@ static void say_plainly(struct bl_buffer *out, const struct bl_task_view *task)
 static void say_running(struct bl_buffer *out, const struct bl_task_view *task)
 {
     bl_buffer_printf(out, "running");
-    if (task->phase != NULL) {
-        bl_buffer_printf(out, ", ");
-        clean_append(out, bl_text_from(task->phase), CLEAN_LINE);
-    }
-    if (task->turn > 0)
-        bl_buffer_printf(out, ", turn %u", task->turn);
+    if (task->row.phase != BL_PHASE_NONE)
+        bl_buffer_printf(out, ", %s", bl_task_phase_name(task->row.phase));
+    if (task->row.turn > 0)
+        bl_buffer_printf(out, ", turn %u", task->row.turn);
 }
 
 struct bl_text bl_task_view_text(struct bl_arena *arena, const struct bl_task_view *task)
 {
     struct bl_buffer out;
     bl_buffer_init(&out, TEXT_MAX);
-    if (task->state == BL_TASK_APPROVED || task->state == BL_TASK_COMPLETED)
+    if (task->row.state == BL_TASK_APPROVED || task->row.state == BL_TASK_COMPLETED)
         say_approved(&out, task);
-    else if (task->state == BL_TASK_RUNNING)
+    else if (task->row.state == BL_TASK_RUNNING)
         say_running(&out, task);
     else
         say_plainly(&out, task);

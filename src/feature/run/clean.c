@@ -130,11 +130,12 @@ static bool is_in_hands(struct cleaning *cleaning, const char *task)
     BL_LIST_EACH (link, &cleaning->rows) {
         struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row;
-        enum bl_task_state state;
+        size_t state;
         if (strcmp(record->name, name) == 0 &&
             bl_json_read(cleaning->arena, record->json, NULL, &row, NULL) == 0 &&
-            bl_task_state_parse(bl_json_text(bl_json_get(row, BL_TEXT("state"))), &state))
-            return !bl_task_state_final(state);
+            bl_names_find(&bl_task_states, bl_json_text(bl_json_get(row, BL_TEXT("state"))),
+                          &state))
+            return !bl_task_state_final((enum bl_task_state)state);
     }
     return false;
 }

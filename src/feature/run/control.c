@@ -218,14 +218,14 @@ static void add_record(struct bl_arena *arena, struct bl_list *records, const ch
  * then. */
 static void write_live_task(struct bl_json_writer *writer, const struct feature_task *task)
 {
-    struct task_row row = task->row; /* its texts stay the task's */
+    struct bl_task_row row = task->row; /* its texts stay the task's */
     uint64_t booked = bl_usage_total(&row.spent.usage), seen = task->activity.tokens;
     if (seen > booked) {
         row.spent.usage.input_tokens += seen - booked;
         row.spent.cost_unknown = row.spent.cost_unknown || !row.spent_known;
         row.spent_known = true;
     }
-    task_row_write(writer, &row);
+    bl_record_write(writer, &task_row_record, &row);
 }
 
 int bl_feature_live(struct bl_feature *feature, struct bl_arena *arena,

@@ -96,7 +96,7 @@ static void put_object(struct bl_feature *feature, const char *name,
 
 static void write_task(struct bl_json_writer *writer, const void *row)
 {
-    task_row_write(writer, row);
+    bl_record_write(writer, &task_row_record, row);
 }
 
 void ledger_put_task(struct feature_task *task)
@@ -140,7 +140,7 @@ void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature
     struct bl_spent spent = {0};
     bool known = false;
     for (size_t i = 0; i < feature->plan->task_count; i++) {
-        const struct task_row *task = &feature->tasks[i].row;
+        const struct bl_task_row *task = &feature->tasks[i].row;
         done += task->state == BL_TASK_COMPLETED || task->state == BL_TASK_DEFERRED;
         if (task->spent_known)
             bl_spent_add(&spent, &task->spent);

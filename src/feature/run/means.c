@@ -11,6 +11,11 @@ void feature_branch(const struct bl_feature *feature, const char *task, char out
     snprintf(out, FEATURE_REF_SIZE, "refs/heads/belay/%s/%s", feature->plan->id, task);
 }
 
+void task_ref(const struct bl_task_row *row, char out[FEATURE_REF_SIZE])
+{
+    snprintf(out, FEATURE_REF_SIZE, "refs/heads/%s", row->branch);
+}
+
 int feature_folder_make(const char *path, struct bl_error *error)
 {
     int failed = -bl_folder_make_above(path, 0777);
@@ -26,7 +31,7 @@ int feature_folder_make(const char *path, struct bl_error *error)
 static void find_base(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     if (row->base_commit[0] != '\0')
         return;
     bl_text_into(row->base_commit, sizeof row->base_commit,
@@ -36,7 +41,7 @@ static void find_base(struct feature_task *task)
 
 static int take_up(struct feature_task *task, struct bl_error *error)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct git_state state;
     struct bl_arena arena;
     bl_arena_init(&arena);
@@ -55,16 +60,18 @@ static int take_up(struct feature_task *task, struct bl_error *error)
 static int prepare(struct feature_task *task, struct bl_error *error)
 {
     struct bl_feature *feature = task->feature;
-    struct task_row *row = &task->row;
-    char note[200];
+    struct bl_task_row *row = &task->row;
+    char note[200], ref[FEATURE_REF_SIZE];
     bool again = row->head_commit[0] != '\0';
     int code = feature_folder_make(task->scratch, error);
     if (code != 0)
         return code;
     find_base(task);
     bl_text_into(task->compare_base, sizeof task->compare_base, row->base_commit);
-    if (row->branch[0] == '\0')
-        feature_branch(feature, row->id, row->branch);
+    feature_branch(feature, row->id, ref);
+    if (row->branch[0] != '\0')
+        task_ref(row, ref);
+    bl_text_into(row->branch, sizeof row->branch, ref + strlen("refs/heads/"));
     if (again && access(row->worktree.data, F_OK) != 0)
         event_warn(feature, task,
                    "the worktree of %s is gone: it is made again from its branch, and files that "
@@ -72,8 +79,7 @@ static int prepare(struct feature_task *task, struct bl_error *error)
                    row->id);
     snprintf(note, sizeof note, "belay %s pid %ld started %lld", feature->row.run_id,
              (long)getpid(), (long long)bl_store_process_started(getpid()));
-    code = git_worktree_make(feature->git, row->branch, row->worktree.data, row->base_commit, note,
-                             error);
+    code = git_worktree_make(feature->git, ref, row->worktree.data, row->base_commit, note, error);
     if (code != 0)
         return code;
     if (again)
@@ -92,12 +98,14 @@ static void play(struct feature_task *task, const struct seat_order *order, stru
 static int commit(struct feature_task *task, struct bl_arena *arena, const char *message,
                   struct git_commit_result *ret_result, struct bl_error *error)
 {
+    char ref[FEATURE_REF_SIZE];
     struct git_commit_order order = {
         .worktree = task->row.worktree.data,
-        .branch = task->row.branch,
+        .branch = ref,
         .expected = task->row.head_commit,
         .message = message,
     };
+    task_ref(&task->row, ref);
     return git_commit_all(task->feature->git, arena, &order, ret_result, error);
 }
 

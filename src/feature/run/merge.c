@@ -36,7 +36,7 @@ static void back_to_approved(struct feature_task *task, struct task_turn *turn,
                              const char *decision)
 {
     task->row.state = BL_TASK_APPROVED;
-    task->row.phase = PHASE_NONE;
+    task->row.phase = BL_PHASE_NONE;
     if (turn->ended_wall_ns == 0) {
         turn->decision = decision;
         turn->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
@@ -54,7 +54,7 @@ static int after_stop(struct feature_task *task, struct task_turn *turn)
     int code = bl_scope_check(&feature->scope);
     bl_scope_stop_read(&task->merge.scope, &stop);
     if (code == 0 && stop.reason != BL_STOP_TIMEOUT) {
-        task_decide_stopped(task, &task->merge, PHASE_MERGE, turn);
+        task_decide_stopped(task, &task->merge, BL_PHASE_MERGE, turn);
         task_policy(task);
         return 0;
     }
@@ -71,7 +71,7 @@ static int after_merge_turn(struct feature_task *task, struct task_turn *turn, e
     case TURN_APPROVED:
         if (bl_scope_claim(&task->merge.scope) != 0)
             return after_stop(task, turn);
-        bl_text_into(task->row.approved_commit, sizeof task->row.approved_commit,
+        bl_text_into(task->row.memory->approved_commit, sizeof task->row.memory->approved_commit,
                      task->row.head_commit);
         back_to_approved(task, turn, "approve");
         return 0;
@@ -110,7 +110,7 @@ static enum turn_end play_merge_turn(struct feature_task *task, struct task_turn
 static int merge_turn(struct feature_task *task, const char *candidate, struct bl_text about)
 {
     struct bl_feature *feature = task->feature;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct task_turn *turn = bl_zalloc(sizeof *turn);
     struct bl_error *error = bl_zalloc(sizeof *error);
     char id[160];
@@ -125,7 +125,7 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
     turn->attempt = row->attempt;
     turn->merge = true;
     turn->started_wall_ns = bl_clock_wall_ns(feature->clock);
-    row->merge_turns++;
+    row->memory->merge_turns++;
     row->state = BL_TASK_RUNNING;
     bl_text_into(task->compare_base, sizeof task->compare_base, candidate);
     enum turn_end end = play_merge_turn(task, turn, candidate, about, error);
@@ -190,7 +190,7 @@ static void give_up(struct feature_task *task, enum bl_task_decision decision, c
 {
     char message[400];
     snprintf(message, sizeof message, "%s; %u merge turns did not settle it; its work is on %s",
-             what, task->row.merge_turns, task->row.branch + strlen("refs/heads/"));
+             what, task->row.memory->merge_turns, task->row.branch);
     task_decide(task, decision, NULL, message);
     task_policy(task);
 }
@@ -198,13 +198,13 @@ static void give_up(struct feature_task *task, enum bl_task_decision decision, c
 /* 0 (merged, or the task has failed), or stopped, or the feature has failed. */
 static int merge_task(struct merge_run *run, struct feature_task *task)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct git_merge_result result;
     char message[400];
     int code = 0;
     write_merge_message(task, message, sizeof message);
     while (code == 0 && row->state == BL_TASK_APPROVED) {
-        const char *head = row->approved_commit;
+        const char *head = row->memory->approved_commit;
         if (strcmp(head, row->base_commit) == 0) {
             take_step(run, task, run->candidate); /* it has changed nothing */
             return 0;
@@ -218,7 +218,7 @@ static int merge_task(struct merge_run *run, struct feature_task *task)
             return 0;
         }
         tell_conflict(task, result.conflicts);
-        if (row->merge_turns >= task->plan->limits.merge_turns)
+        if (row->memory->merge_turns >= task->plan->limits.merge_turns)
             give_up(task, BL_DECISION_MERGE_CONFLICT, "it conflicts with what was merged before");
         else
             code = merge_turn(task, run->candidate, describe_conflict(run, result.conflicts));
@@ -273,7 +273,7 @@ static void tell_gate(struct merge_run *run, const struct verify_outcome *outcom
     struct bl_json_writer *writer =
         event_begin(&draft, run->feature, "gate_ended", blamed, "merge");
     bl_json_put_uint64(writer, "wave", run->wave->n);
-    bl_json_put_string(writer, "value", verify_value_name(outcome->value));
+    bl_json_put_string(writer, "value", bl_verified_name(outcome->value));
     bl_json_put_text(writer, "why", outcome->why);
     bl_json_put_text(writer, "tail", outcome->tail);
     event_end(&draft);
@@ -293,12 +293,12 @@ static int find_red(struct merge_run *run, struct merge_step **ret_step,
 {
     *ret_step = NULL;
     int code = run_gate(run, run->tip, outcome);
-    if (code != 0 || outcome->value == VERIFY_FAILED)
+    if (code != 0 || outcome->value == BL_VERIFIED_FAILED)
         return code;
     for (size_t i = 0; i < run->count && code == 0 && *ret_step == NULL; i++) {
         code = run_gate(run, run->steps[i].after, outcome);
         /* One that is red only now and then is blamed on the last. */
-        if (outcome->value == VERIFY_FAILED || i + 1 == run->count)
+        if (outcome->value == BL_VERIFIED_FAILED || i + 1 == run->count)
             *ret_step = &run->steps[i];
     }
     return code;
@@ -327,7 +327,7 @@ static int blame(struct merge_run *run, const struct verify_outcome *whole)
         return fail_gate(run, "the gate was red before this wave", &outcome);
     struct feature_task *task = step->task;
     tell_gate(run, &outcome, task);
-    if (task->row.merge_turns >= task->plan->limits.merge_turns) {
+    if (task->row.memory->merge_turns >= task->plan->limits.merge_turns) {
         give_up(task, BL_DECISION_GATE_FAILED, "its merge makes the gate fail");
         return 0;
     }
@@ -345,12 +345,12 @@ static int pass_gate(struct merge_run *run)
     if (code != 0)
         return code;
     tell_gate(run, &outcome, NULL);
-    run->wave->gate = verify_value_name(outcome.value);
-    if (outcome.value == VERIFY_FAILED) {
+    run->wave->gate = bl_verified_name(outcome.value);
+    if (outcome.value == BL_VERIFIED_FAILED) {
         code = blame(run, &outcome);
         return code != 0 ? code : BL_EAGAIN;
     }
-    if (outcome.value == VERIFY_ABSENT) {
+    if (outcome.value == BL_VERIFIED_ABSENT) {
         feature->unverified = true;
         event_warn(feature, NULL, "wave %u is unverified: %.*s", run->wave->n,
                    (int)bl_utf8_cut(outcome.why, 300).size, outcome.why.data);

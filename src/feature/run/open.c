@@ -43,7 +43,7 @@ static void take_word(const struct bl_json *object, const char *key, char *out, 
 }
 
 /* The turn that came last; the attempts after it have not come to one. */
-static const struct bl_row *last_turn(const struct bl_list *records, const struct task_row *row)
+static const struct bl_row *last_turn(const struct bl_list *records, const struct bl_task_row *row)
 {
     const struct bl_row *turn = NULL;
     for (uint32_t attempt = row->attempt; turn == NULL && attempt > 0 && row->turn > 0; attempt--) {
@@ -59,7 +59,7 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
                       const struct bl_list *records)
 {
     struct bl_feature *feature = task->feature;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct git_state state;
     struct bl_error *error;
     char name[160];
@@ -99,15 +99,15 @@ static void take_wave(struct bl_feature *feature, struct feature_wave *wave, str
     snprintf(name, sizeof name, "wave/%03u", wave->n);
     const struct bl_json *value = read_record(arena, records, name);
     struct bl_text gate = bl_json_text(bl_json_get(value, BL_TEXT("gate")));
-    enum verify_value verified;
+    size_t verified;
     struct bl_text state = bl_json_text(bl_json_get(value, BL_TEXT("state")));
     if (bl_text_equal(state, BL_TEXT("completed")))
         wave->state = "completed";
     else if (bl_text_equal(state, BL_TEXT("unverified")))
         wave->state = "unverified";
-    if (verify_value_parse(gate, &verified)) {
-        wave->gate = verify_value_name(verified);
-        feature->unverified = feature->unverified || verified == VERIFY_ABSENT;
+    if (bl_names_find(&bl_verified_values, gate, &verified)) {
+        wave->gate = bl_verified_name((enum bl_verified)verified);
+        feature->unverified = feature->unverified || verified == BL_VERIFIED_ABSENT;
     }
     wave->started_wall_ns = row_member_time(value, "started_at");
     wave->ended_wall_ns = row_member_time(value, "ended_at");
@@ -306,7 +306,7 @@ static int check_tasks(struct bl_feature *feature, struct bl_error *error)
 /* As the plan has it: what it says of the status counts once. */
 static void row_of_plan(struct feature_task *task)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     const struct bl_plan_task *plan = task->plan;
     bl_text_into(row->id, sizeof row->id, plan->id);
     row_text_set(&row->name, bl_text_from(plan->name));
@@ -448,7 +448,7 @@ static void fill_budgets(struct bl_feature *feature)
 static void set_worktrees(struct bl_feature *feature)
 {
     for (size_t i = 0; i < feature->plan->task_count; i++) {
-        struct task_row *row = &feature->tasks[i].row;
+        struct bl_task_row *row = &feature->tasks[i].row;
         char path[1200];
         snprintf(path, sizeof path, "%s/.belay/worktrees/%s/%s", feature->plan->repository,
                  feature->plan->id, row->id);

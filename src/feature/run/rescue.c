@@ -213,8 +213,8 @@ static int save(struct bl_feature *feature, const struct rescue_item *item, stru
 /* As if it had never been tried; what it cost stays. */
 static void forget_task(struct feature_task *task)
 {
-    struct task_row *row = &task->row;
-    struct task_row old = *row;
+    struct bl_task_row *row = &task->row;
+    struct bl_task_row old = *row;
     task_row_init(row);
     bl_text_into(row->id, sizeof row->id, old.id);
     row_text_set(&row->name, old.name);

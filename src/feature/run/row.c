@@ -1,26 +1,133 @@
-/* A task's row: written as one JSON object, and read again by whoever goes on with it. */
-#include <stdio.h>
-
+/* A task's row: one table says what is on record of it, and which of that is shown. */
 #include "feature/parts.h"
 
-static const char *const phase_names[] = {
-#define PHASE_NAME(name, text) text,
-    TASK_PHASE_TABLE(PHASE_NAME)
-#undef PHASE_NAME
+/* ---- What others are shown ------------------------------------------------------------------- */
+
+const struct bl_form feature_commit_form = {"a commit id", "^[0-9a-f]{40,64}$", NULL};
+const struct bl_form feature_receipt_form = {"a receipt's id", "^rcp_", NULL};
+
+#define BL_RECORD_STRUCT struct bl_task_row
+static const struct bl_member shown_members[] = {
+    BL_MEMBER_WORD("id", id, .least = 1, .cut = true, .about = "Unique in its feature."),
+    BL_MEMBER_TEXT("name", name, .about = "For people."),
+    BL_MEMBER_ENUM("state", state, &bl_task_states, .about = "What it is doing, or how it ended."),
+    BL_MEMBER_ENUM("decision", decision, &bl_task_decisions, .nullable = true,
+                   .about = "Of the newest attempt; null: it has not ended."),
+    BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: it was never begun."),
+    BL_MEMBER_INTEGER("turn", turn, .about = "The newest; 0: none."),
+    BL_MEMBER_INTEGER("turns_counted", turns_counted,
+                      .about = "Over all attempts; turns that were cut off are not counted."),
+    BL_MEMBER_INTEGER("turns_max", turns_max, .nullable = true, .least = 1,
+                      .about = "null: not known."),
+    BL_MEMBER_ENUM("phase", phase, &bl_task_phases, .nullable = true,
+                   .about = "Where it stands, or stood when it was stopped; null: nowhere."),
+    BL_MEMBER_ENUM("verified", verified, &bl_verified_values, .nullable = true,
+                   .about = "none: no commands are declared; null: not known yet."),
+    BL_MEMBER_NUMBER("elapsed_s", elapsed_s, .nullable = true, .none = -1, .decimals = 3,
+                     .most = FEATURE_SECONDS_MAX,
+                     .about = "Of the newest attempt; null: not begun."),
+    BL_MEMBER_NUMBER("deadline_s", deadline_s, .nullable = true, .none = -1, .decimals = 3,
+                     .most = FEATURE_SECONDS_MAX, .about = "As it is enforced; null: not known."),
+    BL_MEMBER_WORD("deadline_source", deadline_source, .nullable = true, .cut = true,
+                   .about = "command line, task, autobuild, feature, default."),
+    BL_MEMBER_NUMBER("grace_s", grace_s, .decimals = 3, .most = FEATURE_SECONDS_MAX,
+                     .about = "Of the Coach after the deadline; 0: none."),
+    BL_MEMBER_TIME("last_activity_at", active_wall_ns, .nullable = true,
+                   .about = "The newest sign of life."),
+    BL_MEMBER_WORD("branch", branch, .nullable = true, .cut = true, .about = "null: none yet."),
+    BL_MEMBER_WORD("base_commit", base_commit, .nullable = true, .cut = true,
+                   .form = &feature_commit_form, .about = "null: none yet."),
+    BL_MEMBER_WORD("head_commit", head_commit, .nullable = true, .cut = true,
+                   .form = &feature_commit_form, .about = "null: none yet."),
+    BL_MEMBER_BOOLEAN("merged", merged, .about = "It is in the result branch."),
+    BL_MEMBER_TEXT("worktree", worktree, .nullable = true, .about = "null: none yet."),
+    BL_MEMBER_BOOLEAN("dirty", dirty, .nullable = true, .none = -1,
+                      .about = "Uncommitted files in the worktree; null: not known."),
+    BL_MEMBER_ENUM("reason", reason, &bl_stop_reasons, .nullable = true,
+                   .about = "Why it was stopped; null: it was not."),
+    BL_MEMBER_WORD("triggered_by", triggered_by, .nullable = true, .cut = true,
+                   .about = "timer, user, a signal, feature, or the task that failed."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
+                     .about = "Over all attempts; null: not known."),
+    BL_MEMBER_RAW("checkpoint", checkpoint, .nullable = true, .object = true,
+                  .about = "Where a stop left it; null: nowhere."),
+    BL_MEMBER_WORD("receipt", receipt, .nullable = true, .cut = true, .form = &feature_receipt_form,
+                   .about = "Of its stop: one of receipts."),
+    BL_MEMBER_TEXT("message", message, .nullable = true, .about = "Why it ended as it did."),
+    BL_MEMBER_END,
 };
+static const struct bl_record shown_record =
+    BL_RECORD("feature_task", struct bl_task_row, shown_members);
 
-const char *task_phase_name(enum task_phase phase)
-{
-    return (size_t)phase < BL_COUNT(phase_names) ? phase_names[phase] : NULL;
-}
+/* ---- What is on record ----------------------------------------------------------------------- */
 
-enum task_phase task_phase_parse(struct bl_text name)
-{
-    for (size_t i = 1; i < BL_COUNT(phase_names); i++)
-        if (bl_text_equal(name, bl_text_from(phase_names[i])))
-            return (enum task_phase)i;
-    return PHASE_NONE;
-}
+static const struct bl_member kept_members[] = {
+    BL_MEMBER_INCLUDE(&shown_record),
+    BL_MEMBER_INTEGER("wave", wave, .about = "From 1."),
+    BL_MEMBER_TIME("started_at", started_wall_ns, .nullable = true, .about = "Of the attempt."),
+    BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true, .about = "Of the attempt."),
+    BL_MEMBER_WORD("last_activity", activity, .nullable = true, .cut = true,
+                   .about = "model, output, tool NAME, …"),
+    BL_MEMBER_TIME("merged_at", merged_wall_ns, .nullable = true),
+    BL_MEMBER_NUMBER("late_ms", late_ms, .nullable = true, .none = -1, .most = FEATURE_SECONDS_MAX,
+                     .about = "Of a late approval."),
+    BL_MEMBER_END,
+};
+static const struct bl_record kept_record = BL_RECORD("task_row", struct bl_task_row, kept_members);
+#undef BL_RECORD_STRUCT
+
+#define BL_RECORD_STRUCT struct bl_task_memory
+static const struct bl_member memory_members[] = {
+    BL_MEMBER_OBJECT("stall", stall, &stall_record),
+    BL_MEMBER_WORD("session", session, .nullable = true, .cut = true,
+                   .about = "Of an agent that plays."),
+    BL_MEMBER_TEXT("feedback", feedback, .nullable = true),
+    BL_MEMBER_INTEGER("feedback_turn", feedback_turn),
+    BL_MEMBER_RAW("last_verdict", last_verdict, .nullable = true, .object = true),
+    BL_MEMBER_TEXT("cut_off", cut_off, .nullable = true,
+                   .about = "What a stop has cut, for the next Player."),
+    BL_MEMBER_INTEGER("merge_turns", merge_turns),
+    BL_MEMBER_WORD("approved_commit", approved_commit, .nullable = true, .cut = true,
+                   .form = &feature_commit_form, .about = "What the Coach approved."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record memory_record =
+    BL_RECORD("memory", struct bl_task_memory, memory_members);
+
+#define BL_RECORD_STRUCT struct bl_task_row
+static const struct bl_member row_members[] = {
+    BL_MEMBER_INCLUDE(&kept_record),
+    BL_MEMBER_POINTER("memory", memory, &memory_record, .optional = true,
+                      .about = "What a resume needs."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record task_row_record =
+    BL_RECORD("task_row", struct bl_task_row, row_members, .about = "A task, in the store.");
+
+/* ---- Views ----------------------------------------------------------------------------------- */
+
+#define BL_RECORD_STRUCT struct bl_task_view
+static const struct bl_member view_members[] = {
+    BL_MEMBER_EMBED(row, &shown_record),
+    BL_MEMBER_NUMBER("deadline_left_s", deadline_left_s, .nullable = true, .none = -1,
+                     .decimals = 3, .most = FEATURE_SECONDS_MAX, .about = "null: it does not run."),
+    BL_MEMBER_END,
+};
+static const struct bl_member read_members[] = {
+    BL_MEMBER_EMBED(row, &kept_record),
+    BL_MEMBER_NUMBER("deadline_left_s", deadline_left_s, .optional = true, .none = -1,
+                     .most = FEATURE_SECONDS_MAX),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_task_view_record =
+    BL_RECORD("feature_task", struct bl_task_view, view_members, .closed = true);
+const struct bl_record task_view_read_record =
+    BL_RECORD("feature_task", struct bl_task_view, read_members);
+
+/* ---- Rows of a runner ------------------------------------------------------------------------ */
 
 void row_text_set(struct bl_text *slot, struct bl_text text)
 {
@@ -34,26 +141,66 @@ void row_text_set(struct bl_text *slot, struct bl_text text)
     *slot = (struct bl_text){copy, text.size};
 }
 
-void task_row_init(struct task_row *row)
+#define ROW_TEXTS 7
+
+static void row_texts(struct bl_task_row *row, struct bl_text *ret_texts[ROW_TEXTS])
 {
-    *row = (struct task_row){
+    struct bl_text *const texts[ROW_TEXTS] = {
+        &row->name,
+        &row->worktree,
+        &row->checkpoint,
+        &row->message,
+        &row->memory->feedback,
+        &row->memory->last_verdict,
+        &row->memory->cut_off,
+    };
+    memcpy(ret_texts, texts, sizeof texts);
+}
+
+void task_row_init(struct bl_task_row *row)
+{
+    *row = (struct bl_task_row){
         .elapsed_s = -1,
         .deadline_s = -1,
         .dirty = -1,
         .late_ms = -1,
+        .memory = bl_zalloc(sizeof *row->memory),
     };
 }
 
-void task_row_done(struct task_row *row)
+void task_row_done(struct bl_task_row *row)
 {
-    struct bl_text *const texts[] = {&row->name,    &row->worktree, &row->checkpoint,
-                                     &row->message, &row->feedback, &row->last_verdict,
-                                     &row->cut_off};
-    for (size_t i = 0; i < BL_COUNT(texts); i++)
+    struct bl_text *texts[ROW_TEXTS];
+    row_texts(row, texts);
+    for (size_t i = 0; i < ROW_TEXTS; i++)
         row_text_set(texts[i], (struct bl_text){0});
+    bl_free(row->memory);
 }
 
-/* ---- Writing --------------------------------------------------------------------------------- */
+void task_row_read(const struct bl_json *value, struct bl_task_row *row)
+{
+    struct bl_task_memory memory = {0};
+    struct bl_task_row taken;
+    struct bl_text *texts[ROW_TEXTS];
+    struct bl_arena arena;
+    bl_arena_init(&arena);
+    bl_record_take(&arena, &task_row_record, value, &taken);
+    if (taken.memory != NULL)
+        memory = *taken.memory;
+    task_row_done(row);
+    *row = taken;
+    row->memory = bl_alloc(sizeof memory);
+    *row->memory = memory;
+    row_texts(row, texts);
+    for (size_t i = 0; i < ROW_TEXTS; i++) {
+        struct bl_text text = *texts[i];
+        *texts[i] = (struct bl_text){0};
+        row_text_set(texts[i], text);
+    }
+    bl_arena_done(&arena);
+}
+
+/* ---- Members that are written one by one ----------------------------------------------------- */
 
 void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns)
 {
@@ -86,204 +233,9 @@ void row_put_number(struct bl_json_writer *writer, const char *key, double numbe
         bl_json_write_null(writer);
 }
 
-static void write_memory(struct bl_json_writer *writer, const struct task_row *row)
-{
-    bl_json_write_key(writer, BL_TEXT("memory"));
-    bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("stall"));
-    stall_write(writer, &row->stall);
-    row_put_word(writer, "session", row->session);
-    row_put_text(writer, "feedback", row->feedback);
-    bl_json_put_uint64(writer, "feedback_turn", row->feedback_turn);
-    bl_json_put_json(writer, "last_verdict", row->last_verdict);
-    row_put_text(writer, "cut_off", row->cut_off);
-    bl_json_put_uint64(writer, "merge_turns", row->merge_turns);
-    row_put_word(writer, "approved_commit", row->approved_commit);
-    bl_json_write_end(writer);
-}
-
-static void write_place(struct bl_json_writer *writer, const struct task_row *row)
-{
-    bool branched = row->branch[0] != '\0';
-    bl_json_put_string(writer, "branch", branched ? row->branch + strlen("refs/heads/") : NULL);
-    row_put_word(writer, "base_commit", row->base_commit);
-    row_put_word(writer, "head_commit", row->head_commit);
-    bl_json_put_boolean(writer, "merged", row->merged);
-    row_put_time(writer, "merged_at", row->merged_wall_ns);
-    row_put_text(writer, "worktree", row->worktree);
-    bl_json_write_key(writer, BL_TEXT("dirty"));
-    if (row->dirty >= 0)
-        bl_json_write_boolean(writer, row->dirty > 0);
-    else
-        bl_json_write_null(writer);
-}
-
-static void write_times(struct bl_json_writer *writer, const struct task_row *row)
-{
-    row_put_time(writer, "started_at", row->started_wall_ns);
-    row_put_time(writer, "ended_at", row->ended_wall_ns);
-    row_put_number(writer, "elapsed_s", row->elapsed_s);
-    row_put_number(writer, "deadline_s", row->deadline_s);
-    row_put_word(writer, "deadline_source", row->deadline_source);
-    row_put_number(writer, "grace_s", row->grace_s);
-    row_put_time(writer, "last_activity_at", row->active_wall_ns);
-    row_put_word(writer, "last_activity", row->activity);
-}
-
-void task_row_write(struct bl_json_writer *writer, const struct task_row *row)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "id", row->id);
-    row_put_text(writer, "name", row->name);
-    bl_json_put_uint64(writer, "wave", row->wave);
-    bl_json_put_string(writer, "state", bl_task_state_name(row->state));
-    bl_json_put_string(writer, "decision", bl_task_decision_name(row->decision));
-    bl_json_put_uint64(writer, "attempt", row->attempt);
-    bl_json_put_uint64(writer, "turn", row->turn);
-    bl_json_put_uint64(writer, "turns_counted", row->turns_counted);
-    bl_json_put_uint64(writer, "turns_max", row->turns_max);
-    bl_json_put_string(writer, "phase", task_phase_name(row->phase));
-    bl_json_put_string(writer, "verified", row->verified);
-    write_times(writer, row);
-    write_place(writer, row);
-    row_put_word(writer, "reason", row->reason);
-    row_put_word(writer, "triggered_by", row->triggered_by);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    if (row->spent_known)
-        bl_record_write(writer, &bl_spent_record, &row->spent);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_json(writer, "checkpoint", row->checkpoint);
-    row_put_word(writer, "receipt", row->receipt);
-    row_put_text(writer, "message", row->message);
-    row_put_number(writer, "late_ms", row->late_ms);
-    write_memory(writer, row);
-    bl_json_write_end(writer);
-}
-
-/* ---- Reading --------------------------------------------------------------------------------- */
-
-static struct bl_text member_text(const struct bl_json *object, const char *key)
-{
-    return bl_json_text(bl_json_get(object, bl_text_from(key)));
-}
-
-static void take_word(const struct bl_json *object, const char *key, char *out, size_t size)
-{
-    struct bl_text text = bl_utf8_cut(member_text(object, key), size - 1);
-    if (text.size > 0)
-        memcpy(out, text.data, text.size);
-    out[text.size] = '\0';
-}
-
-static void take_text(const struct bl_json *object, const char *key, struct bl_text *slot)
-{
-    row_text_set(slot, member_text(object, key));
-}
-
-static uint32_t member_number(const struct bl_json *object, const char *key)
-{
-    int64_t value = 0;
-    bl_json_int64(bl_json_get(object, bl_text_from(key)), &value);
-    return value > 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
-}
-
-static double member_seconds(const struct bl_json *object, const char *key, double fallback)
-{
-    double value = fallback;
-    bl_json_double(bl_json_get(object, bl_text_from(key)), &value);
-    return value;
-}
-
 int64_t row_member_time(const struct bl_json *object, const char *key)
 {
     int64_t wall_ns = 0;
-    bl_time_parse(member_text(object, key), &wall_ns);
+    bl_time_parse(bl_json_text(bl_json_get(object, bl_text_from(key))), &wall_ns);
     return wall_ns;
-}
-
-/* A value as it would be written again. */
-static void take_json(const struct bl_json *object, const char *key, struct bl_text *slot)
-{
-    const struct bl_json *value = bl_json_get(object, bl_text_from(key));
-    struct bl_buffer buffer;
-    struct bl_json_writer writer;
-    bl_buffer_init(&buffer, (size_t)16 << 20);
-    bl_json_writer_init(&writer, &buffer);
-    if (bl_json_is(value, BL_JSON_OBJECT)) {
-        bl_json_write_value(&writer, value);
-        if (bl_json_writer_done(&writer) == 0)
-            row_text_set(slot, bl_buffer_text(&buffer));
-    }
-    bl_buffer_done(&buffer);
-}
-
-static void read_memory(const struct bl_json *memory, struct task_row *row)
-{
-    stall_read(bl_json_get(memory, BL_TEXT("stall")), &row->stall);
-    take_word(memory, "session", row->session, sizeof row->session);
-    take_text(memory, "feedback", &row->feedback);
-    row->feedback_turn = member_number(memory, "feedback_turn");
-    take_json(memory, "last_verdict", &row->last_verdict);
-    take_text(memory, "cut_off", &row->cut_off);
-    row->merge_turns = member_number(memory, "merge_turns");
-    take_word(memory, "approved_commit", row->approved_commit, sizeof row->approved_commit);
-}
-
-static void read_place(const struct bl_json *value, struct task_row *row)
-{
-    char branch[FEATURE_REF_SIZE - sizeof "refs/heads/"];
-    take_word(value, "branch", branch, sizeof branch);
-    if (branch[0] != '\0')
-        snprintf(row->branch, sizeof row->branch, "refs/heads/%s", branch);
-    take_word(value, "base_commit", row->base_commit, sizeof row->base_commit);
-    take_word(value, "head_commit", row->head_commit, sizeof row->head_commit);
-    row->merged = bl_json_boolean(bl_json_get(value, BL_TEXT("merged")), false);
-    row->merged_wall_ns = row_member_time(value, "merged_at");
-    take_text(value, "worktree", &row->worktree);
-    const struct bl_json *dirty = bl_json_get(value, BL_TEXT("dirty"));
-    row->dirty =
-        bl_json_is(dirty, BL_JSON_NULL) || dirty == NULL ? -1 : bl_json_boolean(dirty, false);
-}
-
-static void read_times(const struct bl_json *value, struct task_row *row)
-{
-    row->started_wall_ns = row_member_time(value, "started_at");
-    row->ended_wall_ns = row_member_time(value, "ended_at");
-    row->elapsed_s = member_seconds(value, "elapsed_s", -1);
-    row->deadline_s = member_seconds(value, "deadline_s", -1);
-    take_word(value, "deadline_source", row->deadline_source, sizeof row->deadline_source);
-    row->grace_s = member_seconds(value, "grace_s", 0);
-    row->active_wall_ns = row_member_time(value, "last_activity_at");
-    take_word(value, "last_activity", row->activity, sizeof row->activity);
-}
-
-void task_row_read(const struct bl_json *value, struct task_row *row)
-{
-    enum verify_value verified;
-    take_word(value, "id", row->id, sizeof row->id);
-    take_text(value, "name", &row->name);
-    row->wave = member_number(value, "wave");
-    bl_task_state_parse(member_text(value, "state"), &row->state);
-    bl_task_decision_parse(member_text(value, "decision"), &row->decision);
-    row->attempt = member_number(value, "attempt");
-    row->turn = member_number(value, "turn");
-    row->turns_counted = member_number(value, "turns_counted");
-    row->turns_max = member_number(value, "turns_max");
-    row->phase = task_phase_parse(member_text(value, "phase"));
-    if (verify_value_parse(member_text(value, "verified"), &verified))
-        row->verified = verify_value_name(verified);
-    read_times(value, row);
-    read_place(value, row);
-    take_word(value, "reason", row->reason, sizeof row->reason);
-    take_word(value, "triggered_by", row->triggered_by, sizeof row->triggered_by);
-    const struct bl_json *spent = bl_json_get(value, BL_TEXT("spent"));
-    row->spent_known = bl_json_is(spent, BL_JSON_OBJECT);
-    if (row->spent_known)
-        bl_record_take(NULL, &bl_spent_record, spent, &row->spent);
-    take_json(value, "checkpoint", &row->checkpoint);
-    take_word(value, "receipt", row->receipt, sizeof row->receipt);
-    take_text(value, "message", &row->message);
-    row->late_ms = member_seconds(value, "late_ms", -1);
-    read_memory(bl_json_get(value, BL_TEXT("memory")), row);
 }

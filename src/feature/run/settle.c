@@ -4,7 +4,7 @@
 
 #include "feature/parts.h"
 
-bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
+bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoch,
                      const struct git_state *state)
 {
     if (row->state == BL_TASK_QUEUED) {
@@ -14,30 +14,30 @@ bool task_row_settle(struct task_row *row, const char *feature, uint64_t epoch,
     if (row->state != BL_TASK_RUNNING && row->state != BL_TASK_STOPPING)
         return false;
     /* A merge turn: what was approved is so still. */
-    if (row->approved_commit[0] != '\0' && row->merge_turns > 0) {
+    if (row->memory->approved_commit[0] != '\0' && row->memory->merge_turns > 0) {
         row->state = BL_TASK_APPROVED;
-        row->phase = PHASE_NONE;
+        row->phase = BL_PHASE_NONE;
         return true;
     }
-    if (row->phase == PHASE_PLAYER && row->turn > 0) {
+    if (row->phase == BL_PHASE_PLAYER && row->turn > 0) {
         char cut[160];
         snprintf(cut, sizeof cut, "Turn %u was cut off while the Player was at work: belay died.",
                  row->turn);
-        row_text_set(&row->cut_off, bl_text_from(cut));
+        row_text_set(&row->memory->cut_off, bl_text_from(cut));
     }
     row->receipt[0] = '\0';
     struct checkpoint checkpoint = {
         .feature = feature,
         .epoch = epoch,
         .phase = row->phase,
-        .reason = "owner_died",
+        .reason = BL_STOP_OWNER_DIED,
         .triggered_by = "feature",
         .state = state,
     };
     checkpoint_set(row, &checkpoint);
     row->state = BL_TASK_INTERRUPTED;
     row->decision = BL_DECISION_INTERRUPTED;
-    bl_text_into(row->reason, sizeof row->reason, "owner_died");
+    row->reason = BL_STOP_OWNER_DIED;
     bl_text_into(row->triggered_by, sizeof row->triggered_by, "feature");
     if (state != NULL)
         row->dirty = state->file_count > 0;
@@ -104,7 +104,8 @@ static void copy_phase(struct bl_json_writer *writer, const struct bl_json *phas
     bl_json_write_end(writer);
 }
 
-struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json, const struct task_row *row)
+struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json,
+                           const struct bl_task_row *row)
 {
     const struct bl_json *turn;
     struct bl_buffer out;
@@ -145,14 +146,14 @@ struct settled {
     struct bl_arena *arena;
 };
 
-static struct bl_text row_json(struct bl_arena *arena, const struct task_row *row)
+static struct bl_text row_json(struct bl_arena *arena, const struct bl_task_row *row)
 {
     struct bl_buffer json;
     struct bl_json_writer writer;
     struct bl_text text = {0};
     bl_buffer_init(&json, (size_t)16 << 20);
     bl_json_writer_init(&writer, &json);
-    task_row_write(&writer, row);
+    bl_record_write(&writer, &task_row_record, row);
     if (bl_json_writer_done(&writer) == 0)
         text = bl_arena_text(arena, bl_buffer_text(&json));
     bl_buffer_done(&json);
@@ -169,7 +170,7 @@ static void add(struct settled *settled, const char *name, struct bl_text json)
 
 /* The turn that was under way has ended with its runner. */
 static void settle_turn(struct settled *settled, const struct bl_list *records,
-                        const struct task_row *row)
+                        const struct bl_task_row *row)
 {
     struct bl_text wanted =
         bl_arena_printf(settled->arena, "turn/%s/%03u/%04u", row->id, row->attempt, row->turn);
@@ -185,7 +186,7 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
 {
     const struct bl_json *value;
     struct bl_json_fault fault;
-    struct task_row row;
+    struct bl_task_row row;
     struct git_state state;
     struct bl_error *error = bl_zalloc(sizeof *error);
     task_row_init(&row);

@@ -105,7 +105,7 @@ void task_grace_follow(struct feature_task *task)
     bl_scope_set_deadline(&task->grace.scope, task->grace.deadline_ns);
     struct event_draft draft;
     struct bl_json_writer *writer =
-        event_begin(&draft, feature, "grace_started", task, task_phase_name(task->row.phase));
+        event_begin(&draft, feature, "grace_started", task, bl_task_phase_name(task->row.phase));
     bl_json_write_key(writer, BL_TEXT("grace_s"));
     bl_json_write_double(writer, task->row.grace_s);
     event_end(&draft);
@@ -118,7 +118,7 @@ static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
     struct bl_stop stop;
     bl_scope_stop_read(scope, &stop);
     struct bl_json_writer *writer = event_begin(&draft, task->feature, "cancel_requested", task,
-                                                task_phase_name(task->row.phase));
+                                                bl_task_phase_name(task->row.phase));
     bl_json_put_string(writer, "reason", bl_stop_reason_name(stop.reason));
     bl_json_put_string(writer, "origin", stop.origin);
     event_end(&draft);
@@ -133,16 +133,17 @@ static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
 
 void task_attempt_begin(struct feature_task *task)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     row->attempt++;
     row->decision = BL_DECISION_NONE;
-    row->phase = PHASE_NONE;
-    row->reason[0] = row->triggered_by[0] = row->receipt[0] = '\0';
+    row->phase = BL_PHASE_NONE;
+    row->reason = BL_STOP_NONE;
+    row->triggered_by[0] = row->receipt[0] = '\0';
     row->elapsed_s = row->deadline_s = row->late_ms = -1;
     row->started_wall_ns = row->ended_wall_ns = 0;
     /* What an attempt before it had approved did not get merged. */
-    row->approved_commit[0] = '\0';
-    row->merge_turns = 0;
+    row->memory->approved_commit[0] = '\0';
+    row->memory->merge_turns = 0;
     row_text_set(&row->message, (struct bl_text){0});
 }
 
@@ -173,7 +174,7 @@ void task_delist(struct feature_task *task, const struct task_stage *stage)
 void task_ready(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     char id[160];
     snprintf(id, sizeof id, "%s/%s", feature->plan->id, row->id);
     task_stage_open(&task->main, &feature->scope, id);
@@ -208,12 +209,12 @@ void task_finish(struct feature_task *task)
 /* The deadline is that of the plan, whole, for each attempt. */
 static void arm(struct feature_task *task)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     const struct bl_plan_task *plan = task->plan;
     struct event_draft draft;
     task->started_ns = bl_now_ns();
     row->state = BL_TASK_RUNNING;
-    row->phase = PHASE_LOOP_TOP;
+    row->phase = BL_PHASE_LOOP_TOP;
     row->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
     row->deadline_s = (double)plan->deadline_ns / 1e9;
     row->grace_s = (double)plan->limits.coach_grace_ns / 1e9;
@@ -257,12 +258,12 @@ static int take_slot(struct feature_task *task)
 /* False: something was decided. */
 static bool loop_top(struct feature_task *task)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     const struct bl_feature_limits *limits = &task->plan->limits;
     char message[160];
-    row->phase = PHASE_LOOP_TOP;
+    row->phase = BL_PHASE_LOOP_TOP;
     if (task_gate(task) != 0) {
-        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+        task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
         return false;
     }
     if (row->turns_counted >= row->turns_max) {
@@ -299,7 +300,7 @@ static void claim(struct feature_task *task, struct task_turn *turn)
     if (code != 0 && !late) {
         turn->judged_late = true;
         row_text_set(&task->late_verdict, turn->verdict.json);
-        task_decide_stopped(task, task_stage_now(task), PHASE_AFTER_TURN, turn);
+        task_decide_stopped(task, task_stage_now(task), BL_PHASE_AFTER_TURN, turn);
         return;
     }
     turn->decision = "approve";
@@ -316,14 +317,14 @@ static bool after_feedback(struct feature_task *task, struct task_turn *turn)
     bool stalled = task_turn_feedback(task, turn);
     struct task_stage *stage = task_stage_now(task);
     bool stopped = bl_scope_check(&task->main.scope) != 0;
-    task->row.phase = PHASE_AFTER_TURN;
+    task->row.phase = BL_PHASE_AFTER_TURN;
     if (stopped && task->in_grace && !bl_scope_stopped(&task->grace.scope))
         stage = &task->main; /* the grace was for an approval */
     if (stopped)
-        task_decide_stopped(task, stage, PHASE_AFTER_TURN, turn);
+        task_decide_stopped(task, stage, BL_PHASE_AFTER_TURN, turn);
     else if (stalled)
         task_decide(task, BL_DECISION_STALLED, turn, NULL);
-    else if (task->row.stall.absent >= FEATURE_TRIES_MAX)
+    else if (task->row.memory->stall.absent >= FEATURE_TRIES_MAX)
         task_decide(task, BL_DECISION_BLOCKED, turn,
                     "verification could not be done three times in a row");
     else
@@ -333,17 +334,17 @@ static bool after_feedback(struct feature_task *task, struct task_turn *turn)
 
 static bool after_player_error(struct feature_task *task, struct task_turn *turn)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     turn->decision = "player_error";
     turn->counted = true;
     turn->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
     row->turns_counted++;
-    row->stall.player_errors++;
-    row->phase = PHASE_AFTER_TURN;
+    row->memory->stall.player_errors++;
+    row->phase = BL_PHASE_AFTER_TURN;
     task_turn_ended(task, turn);
     if (bl_check() != 0)
-        task_decide_stopped(task, &task->main, PHASE_AFTER_TURN, turn);
-    else if (row->stall.player_errors >= FEATURE_TRIES_MAX)
+        task_decide_stopped(task, &task->main, BL_PHASE_AFTER_TURN, turn);
+    else if (row->memory->stall.player_errors >= FEATURE_TRIES_MAX)
         task_decide(task, BL_DECISION_PLAYER_FAILED, turn,
                     "three times in a row the Player changed nothing and gave no result");
     else
@@ -436,7 +437,7 @@ static bool is_late_approval(struct feature_task *task, struct bl_arena *arena,
                     verdict_parse(arena, bl_arena_text(arena, bl_buffer_text(&text)), task->plan,
                                   (uint32_t)number, ret_verdict, &reason) == 0 &&
                     ret_verdict->approve &&
-                    (verify.value == VERIFY_PASSED || verify.value == VERIFY_NONE);
+                    (verify.value == BL_VERIFIED_PASSED || verify.value == BL_VERIFIED_NONE);
     bl_buffer_done(&text);
     return approves;
 }
@@ -453,7 +454,7 @@ static bool adopt_late_verdict(struct feature_task *task)
                    task->feature->means->state(task, &arena, &state, error) == 0 &&
                    state.file_count == 0 && strcmp(state.head, task->row.head_commit) == 0;
     if (adopted && bl_scope_claim(&task->main.scope) != 0)
-        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+        task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
     else if (adopted)
         task_decide(task, BL_DECISION_APPROVED, NULL,
                     "approved by the verdict that came too late for the attempt before");
@@ -486,7 +487,7 @@ static void run_attempt(struct feature_task *task)
     struct bl_error *error = bl_zalloc(sizeof *error);
     int code = task->feature->means->prepare(task, error);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
-        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+        task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
     else if (code != 0)
         task_decide(task, BL_DECISION_ERROR, NULL, error->message);
     else if (!adopt_late_verdict(task))
@@ -498,7 +499,7 @@ int task_main(void *argument)
 {
     struct feature_task *task = argument;
     if (take_slot(task) != 0) {
-        task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+        task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
     } else {
         arm(task);
         run_attempt(task);

@@ -34,7 +34,7 @@ static struct bl_text make_coach_prompt(struct feature_task *task, struct task_t
         .result = &turn->result,
         .player_text = bl_utf8_cut(turn->player_text, PROMPT_TEXT_MAX),
         .player_exit = turn->player_exit,
-        .last_verdict = task->row.last_verdict,
+        .last_verdict = task->row.memory->last_verdict,
         .refused = refused,
         .left_ns = task_time_left(task),
         .command = task->plan->coach.kind == BL_SEAT_COMMAND,
@@ -47,13 +47,15 @@ static enum turn_end compare_worktree(struct feature_task *task, struct task_tur
                                       struct bl_error *error)
 {
     struct git_state state;
+    char ref[FEATURE_REF_SIZE];
     int code = task->feature->means->state(task, &turn->arena, &state, error);
+    task_ref(&task->row, ref);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return TURN_STOPPED;
     if (code != 0)
         return TURN_ERROR;
     if (strcmp(state.head, task->row.head_commit) == 0 && state.branch != NULL &&
-        strcmp(state.branch, task->row.branch) == 0 && state.file_count == 0)
+        strcmp(state.branch, ref) == 0 && state.file_count == 0)
         return TURN_APPROVED;
     bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, "judge a task", task->row.id,
                  "the worktree or the branch of '%s' is not as it was before its Coach ran",
@@ -133,7 +135,7 @@ enum turn_end task_coach_run(struct feature_task *task, struct task_turn *turn,
 {
     char folder[640];
     struct bl_text diff = {0};
-    if (task_phase_begin(task, turn, PHASE_COACH, &turn->coach_phase) != 0)
+    if (task_phase_begin(task, turn, BL_PHASE_COACH, &turn->coach_phase) != 0)
         return TURN_STOPPED;
     snprintf(folder, sizeof folder, "%s/coach-%u-%u", task->scratch, turn->attempt, turn->number);
     int code = task->feature->means->diff(task, &turn->arena, &diff, error);
@@ -151,7 +153,7 @@ enum turn_end task_coach_run(struct feature_task *task, struct task_turn *turn,
         row_text_set(&task->late_verdict, turn->verdict.json);
         turn->verdict_valid = false;
     }
-    task_phase_end(task, turn, PHASE_COACH, &turn->coach_phase,
+    task_phase_end(task, turn, BL_PHASE_COACH, &turn->coach_phase,
                    end == TURN_STOPPED    ? TURN_PHASE_STOPPED
                    : end == TURN_APPROVED ? TURN_PHASE_ENDED
                                           : TURN_PHASE_FAILED);

@@ -13,8 +13,8 @@
 struct stop_facts {
     struct bl_stop stop;
     enum bl_task_decision decision;
-    const char *reason;       /* of the stop, where it was asked */
-    const char *triggered_by; /* timer, user, SIGINT, feature, or a task */
+    enum bl_stop_reason reason; /* of the stop, where it was asked */
+    const char *triggered_by;   /* timer, user, SIGINT, feature, or a task */
 };
 
 static void read_stop(const struct feature_task *task, const struct task_stage *stage,
@@ -34,7 +34,7 @@ static void read_stop(const struct feature_task *task, const struct task_stage *
             bl_scope_stop_read(feature->outer, &root);
         reason = root.reason;
     }
-    facts->reason = bl_stop_reason_name(reason);
+    facts->reason = reason;
     facts->triggered_by = reason == BL_STOP_SIGNAL || reason == BL_STOP_SIBLING_FAILURE
                               ? stop->origin
                           : reason == BL_STOP_USER              ? "user"
@@ -70,7 +70,7 @@ static void write_partial(struct bl_json_writer *writer, const struct feature_ta
     bl_json_write_end(writer);
 }
 
-static void write_tree(struct bl_json_writer *writer, const struct task_row *row,
+static void write_tree(struct bl_json_writer *writer, const struct bl_task_row *row,
                        const struct git_state *state)
 {
     row_put_word(writer, "base_commit", row->base_commit);
@@ -88,7 +88,7 @@ static void write_tree(struct bl_json_writer *writer, const struct task_row *row
 }
 
 /* One that the attempt before had left, and that no turn has come after, stands. */
-static void write_late_verdict(struct bl_json_writer *writer, const struct task_row *row,
+static void write_late_verdict(struct bl_json_writer *writer, const struct bl_task_row *row,
                                const struct feature_task *task)
 {
     const struct bl_json *before = NULL;
@@ -110,10 +110,10 @@ static void write_late_verdict(struct bl_json_writer *writer, const struct task_
     bl_arena_done(&arena);
 }
 
-void checkpoint_set(struct task_row *row, const struct checkpoint *from)
+void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
 {
-    enum task_phase phase = from->phase != PHASE_NONE ? from->phase : PHASE_LOOP_TOP;
-    bool whole = phase == PHASE_LOOP_TOP || phase == PHASE_AFTER_TURN;
+    enum bl_task_phase phase = from->phase != BL_PHASE_NONE ? from->phase : BL_PHASE_LOOP_TOP;
+    bool whole = phase == BL_PHASE_LOOP_TOP || phase == BL_PHASE_AFTER_TURN;
     struct bl_buffer json;
     struct bl_json_writer writer_, *writer = &writer_;
     bl_buffer_init(&json, CHECKPOINT_MAX);
@@ -125,9 +125,9 @@ void checkpoint_set(struct task_row *row, const struct checkpoint *from)
     bl_json_put_uint64(writer, "attempt", row->attempt);
     bl_json_put_uint64(writer, "epoch", from->epoch);
     bl_json_put_uint64(writer, "turn", row->turn);
-    bl_json_put_string(writer, "phase", task_phase_name(phase));
+    bl_json_put_string(writer, "phase", bl_task_phase_name(phase));
     bl_json_put_string(writer, "marker", whole ? "cancelled" : "cancelled_mid_turn");
-    bl_json_put_string(writer, "reason", from->reason);
+    bl_json_put_string(writer, "reason", bl_stop_reason_name(from->reason));
     bl_json_put_string(writer, "triggered_by", from->triggered_by);
     row_put_time(writer, "requested_at", from->requested_wall_ns);
     row_put_time(writer, "observed_at", from->observed_wall_ns);
@@ -136,7 +136,7 @@ void checkpoint_set(struct task_row *row, const struct checkpoint *from)
     write_tree(writer, row, from->state);
     write_partial(writer, from->task, from->turn);
     row_put_number(writer, "feedback_turn",
-                   row->feedback_turn > 0 ? (double)row->feedback_turn : -1);
+                   row->memory->feedback_turn > 0 ? (double)row->memory->feedback_turn : -1);
     bl_json_write_key(writer, BL_TEXT("late_verdict"));
     write_late_verdict(writer, row, from->task);
     bl_json_write_key(writer, BL_TEXT("spent"));
@@ -150,27 +150,27 @@ void checkpoint_set(struct task_row *row, const struct checkpoint *from)
 
 /* What the next Player is told was cut off. */
 static void remember_cut(struct feature_task *task, const struct stop_facts *facts,
-                         enum task_phase phase)
+                         enum bl_task_phase phase)
 {
     struct bl_buffer text;
     struct bl_text said = bl_utf8_cut(task->partial_text, CUT_TEXT_MAX);
-    if (phase != PHASE_PLAYER || task->row.turn == 0)
+    if (phase != BL_PHASE_PLAYER || task->row.turn == 0)
         return;
     bl_buffer_init(&text, CUT_TEXT_MAX + 1024);
     bl_buffer_printf(&text, "Turn %u was stopped (%s) while the Player was at work.",
-                     task->row.turn, facts->reason);
+                     task->row.turn, bl_stop_reason_name(facts->reason));
     if (said.size > 0) {
         bl_buffer_append(&text, BL_TEXT(" What it had said by then:\n\n"));
         bl_buffer_append(&text, said);
     }
-    row_text_set(&task->row.cut_off, bl_buffer_text(&text));
+    row_text_set(&task->row.memory->cut_off, bl_buffer_text(&text));
     bl_buffer_done(&text);
 }
 
 static void make_checkpoint(struct feature_task *task, const struct stop_facts *facts,
-                            enum task_phase phase, const struct task_turn *turn)
+                            enum bl_task_phase phase, const struct task_turn *turn)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct bl_arena arena;
     struct git_state state;
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -231,20 +231,20 @@ void feature_receipt_put(struct bl_feature *feature, const struct feature_task *
 
 static void end_times(struct feature_task *task)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     row->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
     row->elapsed_s = row->started_wall_ns != 0 ? (double)(bl_now_ns() - task->started_ns) / 1e9 : 0;
 }
 
 static void tell_end(struct feature_task *task)
 {
-    const struct task_row *row = &task->row;
+    const struct bl_task_row *row = &task->row;
     struct event_draft draft;
     struct bl_json_writer *writer = event_begin(&draft, task->feature, "task_ended", task, NULL);
     bl_json_put_string(writer, "state", bl_task_state_name(row->state));
     bl_json_put_string(writer, "decision", bl_task_decision_name(row->decision));
-    bl_json_put_string(writer, "verified", row->verified);
-    row_put_word(writer, "reason", row->reason);
+    bl_json_put_string(writer, "verified", bl_verified_name(row->verified));
+    bl_json_put_string(writer, "reason", bl_names_get(&bl_stop_reasons, row->reason));
     row_put_word(writer, "triggered_by", row->triggered_by);
     bl_json_write_key(writer, BL_TEXT("elapsed_s"));
     bl_json_write_double(writer, row->elapsed_s);
@@ -262,7 +262,7 @@ static void tell_end(struct feature_task *task)
 static void put_on_record(struct feature_task *task, enum bl_task_decision decision,
                           struct task_turn *turn, const char *message)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     row->decision = decision;
     row->state = bl_task_decision_state(decision);
     if (message != NULL)
@@ -281,34 +281,35 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
  * whoever goes on starts from here. */
 static void save_before_turn(struct feature_task *task, bool cancelled)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct stop_facts facts = {
         .stop = {.time_ns = bl_now_ns()},
-        .reason = bl_stop_reason_name(cancelled ? BL_STOP_USER : BL_STOP_TIMEOUT),
+        .reason = cancelled ? BL_STOP_USER : BL_STOP_TIMEOUT,
         .triggered_by = cancelled ? "user" : "timer",
     };
-    bl_text_into(row->reason, sizeof row->reason, facts.reason);
+    row->reason = facts.reason;
     bl_text_into(row->triggered_by, sizeof row->triggered_by, facts.triggered_by);
-    make_checkpoint(task, &facts, PHASE_LOOP_TOP, NULL);
-    event_tell(task->feature, "checkpoint_saved", task, task_phase_name(PHASE_LOOP_TOP));
+    make_checkpoint(task, &facts, BL_PHASE_LOOP_TOP, NULL);
+    event_tell(task->feature, "checkpoint_saved", task, bl_task_phase_name(BL_PHASE_LOOP_TOP));
 }
 
 void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,
                  const char *message)
 {
     struct bl_scope shield;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
     if (task->main.open)
         bl_scope_set_deadline(&task->main.scope, BL_NEVER);
     end_times(task);
-    row->phase = PHASE_NONE;
-    row->reason[0] = '\0';
+    row->phase = BL_PHASE_NONE;
+    row->reason = BL_STOP_NONE;
     if (decision != BL_DECISION_SKIPPED) /* that names whoever it was skipped for */
         row->triggered_by[0] = '\0';
     row_text_set(&row->checkpoint, (struct bl_text){0});
     if (bl_task_decision_state(decision) == BL_TASK_APPROVED)
-        bl_text_into(row->approved_commit, sizeof row->approved_commit, row->head_commit);
+        bl_text_into(row->memory->approved_commit, sizeof row->memory->approved_commit,
+                     row->head_commit);
     if (decision == BL_DECISION_TIMEOUT_BUDGET || decision == BL_DECISION_CANCELLED)
         save_before_turn(task, decision == BL_DECISION_CANCELLED);
     /* A late approval came after a stop, which has its receipt. */
@@ -320,12 +321,12 @@ void task_decide(struct feature_task *task, enum bl_task_decision decision, stru
     bl_shield_end(&shield);
 }
 
-void task_decide_stopped(struct feature_task *task, struct task_stage *stage, enum task_phase phase,
-                         struct task_turn *turn)
+void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
+                         enum bl_task_phase phase, struct task_turn *turn)
 {
     struct bl_scope shield;
     struct stop_facts facts;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
     read_stop(task, stage, &facts);
     /* The timer had fired first: what cut the grace short is why it ended. */
@@ -333,14 +334,14 @@ void task_decide_stopped(struct feature_task *task, struct task_stage *stage, en
         facts.triggered_by = "timer";
     end_times(task);
     task->survivors = bl_survivors_add(task->survivors, bl_receipt_survivors(&stage->receipt));
-    row->phase = stage == &task->merge ? PHASE_MERGE : phase;
-    bl_text_into(row->reason, sizeof row->reason, facts.reason);
+    row->phase = stage == &task->merge ? BL_PHASE_MERGE : phase;
+    row->reason = facts.reason;
     bl_text_into(row->triggered_by, sizeof row->triggered_by, facts.triggered_by);
     bl_text_into(row->receipt, sizeof row->receipt, stage->receipt.id);
     remember_cut(task, &facts, phase);
     make_checkpoint(task, &facts, row->phase, turn);
     feature_receipt_put(task->feature, task, &stage->receipt, &task->receipt_json);
-    event_tell(task->feature, "checkpoint_saved", task, task_phase_name(row->phase));
+    event_tell(task->feature, "checkpoint_saved", task, bl_task_phase_name(row->phase));
     if (turn != NULL && turn->decision == NULL)
         turn->decision = facts.decision == BL_DECISION_TIMEOUT ? "timeout" : "cancelled";
     put_on_record(task, facts.decision, turn, NULL);

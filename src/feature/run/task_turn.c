@@ -15,13 +15,13 @@ static void show_phase(struct feature_task *task, const char *phase)
         bl_text_into(task->activity.phase, sizeof task->activity.phase, phase);
 }
 
-int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum task_phase phase,
+int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_task_phase phase,
                      struct turn_phase *record)
 {
     int code = task_gate(task);
     if (code != 0)
         return code;
-    const char *name = task_phase_name(phase);
+    const char *name = bl_task_phase_name(phase);
     task->row.phase = phase;
     record->state = TURN_PHASE_RUNNING;
     record->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
@@ -60,10 +60,10 @@ static void keep_output(struct feature_task *task, const struct task_turn *turn,
 }
 
 /* On record when this returns. */
-void task_phase_end(struct feature_task *task, struct task_turn *turn, enum task_phase phase,
+void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_task_phase phase,
                     struct turn_phase *record, enum turn_phase_state state)
 {
-    const char *name = task_phase_name(phase);
+    const char *name = bl_task_phase_name(phase);
     struct event_draft draft;
     record->state = state;
     record->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
@@ -89,7 +89,7 @@ void task_phase_end(struct feature_task *task, struct task_turn *turn, enum task
 static void active(void *context, const char *what, uint64_t tokens)
 {
     struct feature_task *task = context;
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     row->active_wall_ns = bl_clock_wall_ns(task->feature->clock);
     bl_text_into(row->activity, sizeof row->activity, what);
     task->active_changed = true;
@@ -119,7 +119,7 @@ static struct bl_ledger *purse(struct feature_task *task)
 static void book(struct feature_task *task, struct task_turn *turn, const struct bl_seat *seat,
                  const struct bl_spent *spent)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct bl_ledger *drawn = seat->kind == BL_SEAT_AGENT ? purse(task) : NULL;
     struct bl_ledger *const ledgers[] = {&task->ledger, &task->feature->ledger};
     bl_spent_add(&row->spent, spent);
@@ -165,7 +165,7 @@ uint64_t task_time_left(const struct feature_task *task)
 static struct bl_text make_player_prompt(struct feature_task *task, struct task_turn *turn,
                                          struct bl_text merge)
 {
-    const struct task_row *row = &task->row;
+    const struct bl_task_row *row = &task->row;
     struct git_state state = {0};
     struct bl_error *error = bl_zalloc(sizeof *error);
     struct player_brief brief = {
@@ -174,14 +174,14 @@ static struct bl_text make_player_prompt(struct feature_task *task, struct task_
         .turn = turn->number,
         .turns_max = row->turns_max,
         .left_ns = task_time_left(task),
-        .feedback = row->feedback,
-        .feedback_turn = row->feedback_turn,
-        .cut_off = row->cut_off,
+        .feedback = row->memory->feedback,
+        .feedback_turn = row->memory->feedback_turn,
+        .cut_off = row->memory->cut_off,
         .merge = merge,
         .verified_by_us = task->plan->verify.commands[0] != NULL,
         .command = task->plan->player.kind == BL_SEAT_COMMAND,
     };
-    if ((row->cut_off.size > 0 || turn->merge) &&
+    if ((row->memory->cut_off.size > 0 || turn->merge) &&
         task->feature->means->state(task, &turn->arena, &state, error) == 0) {
         brief.dirty_files = state.files;
         brief.dirty_count = state.file_count;
@@ -210,7 +210,8 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
         .directory = directory,
         .result_path = result_path,
         .deadline_ns = cut_off_ns(task),
-        .session = !coach && task->row.session[0] != '\0' ? task->row.session : NULL,
+        .session =
+            !coach && task->row.memory->session[0] != '\0' ? task->row.memory->session : NULL,
         .budget = &task->budget,
         .ledger = purse(task),
         .active = active,
@@ -242,7 +243,7 @@ static void take_result(struct feature_task *task, struct task_turn *turn,
     if (turn->result.usage_known && !outcome->usage_known)
         book(task, turn, &task->plan->player, &turn->result.spent);
     if (outcome->session[0] != '\0')
-        bl_text_into(task->row.session, sizeof task->row.session, outcome->session);
+        bl_text_into(task->row.memory->session, sizeof task->row.memory->session, outcome->session);
 }
 
 static void write_message(const struct feature_task *task, const struct task_turn *turn, char *out,
@@ -259,7 +260,7 @@ static void write_message(const struct feature_task *task, const struct task_tur
 static enum turn_end commit(struct feature_task *task, struct task_turn *turn,
                             struct bl_error *error)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     struct git_commit_result result = {0};
     char message[512];
     write_message(task, turn, message, sizeof message);
@@ -323,12 +324,12 @@ static enum turn_end take_work(struct feature_task *task, struct task_turn *turn
     enum turn_end end = commit(task, turn, error);
     if (end != TURN_APPROVED)
         return end;
-    row_text_set(&task->row.cut_off, (struct bl_text){0});
+    row_text_set(&task->row.memory->cut_off, (struct bl_text){0});
     if (turn->result.blocked)
         return TURN_BLOCKED;
     if ((!turn->result.given || turn->player_exit != 0) && !turn->changed)
         return TURN_PLAYER_ERROR;
-    task->row.stall.player_errors = 0;
+    task->row.memory->stall.player_errors = 0;
     return check_claims(task, turn, error);
 }
 
@@ -349,7 +350,7 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
 {
     struct seat_outcome *outcome = bl_arena_zalloc(&turn->arena, sizeof *outcome);
     enum turn_end end;
-    if (task_phase_begin(task, turn, PHASE_PLAYER, &turn->player_phase) != 0)
+    if (task_phase_begin(task, turn, BL_PHASE_PLAYER, &turn->player_phase) != 0)
         return TURN_STOPPED;
     struct bl_text prompt = make_player_prompt(task, turn, merge);
     task_seat_run(task, turn, &task->plan->player, prompt, task->row.worktree.data, "player.json",
@@ -366,7 +367,7 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
     } else {
         end = take_work(task, turn, outcome, error);
     }
-    task_phase_end(task, turn, PHASE_PLAYER, &turn->player_phase,
+    task_phase_end(task, turn, BL_PHASE_PLAYER, &turn->player_phase,
                    end == TURN_STOPPED                       ? TURN_PHASE_STOPPED
                    : end == TURN_ERROR || end == TURN_BUDGET ? TURN_PHASE_FAILED
                                                              : TURN_PHASE_ENDED);
@@ -380,7 +381,7 @@ static void tell_verify(struct feature_task *task, const struct verify_outcome *
     struct event_draft draft;
     struct bl_json_writer *writer =
         event_begin(&draft, task->feature, "verify_ended", task, "verify");
-    bl_json_put_string(writer, "value", verify_value_name(outcome->value));
+    bl_json_put_string(writer, "value", bl_verified_name(outcome->value));
     bl_json_put_text(writer, "why", outcome->why);
     event_end(&draft);
 }
@@ -390,7 +391,7 @@ static void take_verification(struct feature_task *task, struct task_turn *turn)
     struct bl_list *link;
     while ((link = bl_list_pop_front(&turn->verify.issues)) != NULL)
         bl_list_push_back(&turn->issues, link);
-    if (turn->verify.value == VERIFY_FAILED && turn->result.tests_claimed)
+    if (turn->verify.value == BL_VERIFIED_FAILED && turn->result.tests_claimed)
         issue_add(
             &turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
             BL_TEXT("The result says that the tests pass; verification says that they do not."));
@@ -401,10 +402,10 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
 {
     char folder[640];
     if (task->plan->verify.commands[0] == NULL) {
-        turn->verify.value = VERIFY_NONE;
+        turn->verify.value = BL_VERIFIED_NONE;
         return TURN_APPROVED;
     }
-    if (task_phase_begin(task, turn, PHASE_VERIFY, &turn->verify_phase) != 0)
+    if (task_phase_begin(task, turn, BL_PHASE_VERIFY, &turn->verify_phase) != 0)
         return TURN_STOPPED;
     snprintf(folder, sizeof folder, "%s/verify-%u-%u", task->scratch, turn->attempt, turn->number);
     struct verify_order order = {
@@ -424,7 +425,7 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
     int code = task->feature->means->verify(task, &order, &turn->arena, &turn->verify);
     if (code == 0)
         take_verification(task, turn);
-    task_phase_end(task, turn, PHASE_VERIFY, &turn->verify_phase,
+    task_phase_end(task, turn, BL_PHASE_VERIFY, &turn->verify_phase,
                    code == 0 ? TURN_PHASE_ENDED : TURN_PHASE_STOPPED);
     return code == 0 ? TURN_APPROVED : TURN_STOPPED;
 }
@@ -435,8 +436,8 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
 static enum turn_end judge(struct feature_task *task, struct task_turn *turn)
 {
     bool approve = turn->verdict.approve;
-    struct task_row *row = &task->row;
-    if (turn->verify.value == VERIFY_FAILED || turn->verify.value == VERIFY_ABSENT)
+    struct bl_task_row *row = &task->row;
+    if (turn->verify.value == BL_VERIFIED_FAILED || turn->verify.value == BL_VERIFIED_ABSENT)
         approve = false;
     BL_LIST_EACH (link, &turn->issues)
         if (BL_CONTAINER(link, struct issue, link)->severity == ISSUE_CRITICAL)
@@ -444,8 +445,9 @@ static enum turn_end judge(struct feature_task *task, struct task_turn *turn)
     struct bl_list *link;
     while ((link = bl_list_pop_front(&turn->verdict.issues)) != NULL)
         bl_list_push_back(&turn->issues, link);
-    row_text_set(&row->last_verdict, turn->verdict.json);
-    row->stall.absent = turn->verify.value == VERIFY_ABSENT ? row->stall.absent + 1 : 0;
+    row_text_set(&row->memory->last_verdict, turn->verdict.json);
+    row->memory->stall.absent =
+        turn->verify.value == BL_VERIFIED_ABSENT ? row->memory->stall.absent + 1 : 0;
     return approve ? TURN_APPROVED : TURN_FEEDBACK;
 }
 
@@ -463,20 +465,20 @@ static enum turn_end verify_and_judge(struct feature_task *task, struct task_tur
                                       struct bl_error *error)
 {
     enum turn_end end = TURN_APPROVED;
-    task->row.phase = PHASE_BETWEEN;
+    task->row.phase = BL_PHASE_BETWEEN;
     if (bl_check() != 0)
         return TURN_STOPPED;
     if (turn->verify_phase.state != TURN_PHASE_CARRIED)
         end = run_verify(task, turn);
     if (end != TURN_APPROVED)
         return end;
-    task->row.verified = verify_value_name(turn->verify.value);
+    task->row.verified = turn->verify.value;
     if (bl_check() != 0)
         return TURN_STOPPED;
     end = task_coach_run(task, turn, error);
     if (end != TURN_APPROVED)
         return end;
-    task->row.phase = PHASE_AFTER_TURN;
+    task->row.phase = BL_PHASE_AFTER_TURN;
     return judge(task, turn);
 }
 
@@ -530,15 +532,15 @@ void task_turn_ended(struct feature_task *task, const struct task_turn *turn)
         event_begin(&draft, task->feature, "task_turn_ended", task, NULL);
     bl_json_put_string(writer, "decision", turn->decision);
     bl_json_put_boolean(writer, "counted", turn->counted);
-    bl_json_put_string(writer, "verified", task->row.verified);
+    bl_json_put_string(writer, "verified", bl_verified_name(task->row.verified));
     event_end(&draft);
 }
 
 bool task_turn_feedback(struct feature_task *task, struct task_turn *turn)
 {
-    struct task_row *row = &task->row;
+    struct bl_task_row *row = &task->row;
     const char *why = NULL;
-    bool absent = turn->verify.value == VERIFY_ABSENT;
+    bool absent = turn->verify.value == BL_VERIFIED_ABSENT;
     bool stalled = false;
     issues_sort(&turn->issues);
     turn->feedback = feedback_make(&turn->arena, &turn->issues, task->plan->limits.feedback_issues,
@@ -546,11 +548,11 @@ bool task_turn_feedback(struct feature_task *task, struct task_turn *turn)
     turn->decision = "feedback";
     turn->counted = !turn->merge;
     turn->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
-    row_text_set(&row->feedback, turn->feedback);
-    row->feedback_turn = turn->number;
+    row_text_set(&row->memory->feedback, turn->feedback);
+    row->memory->feedback_turn = turn->number;
     row->turns_counted += turn->counted;
     if (!absent)
-        stalled = stall_after(&row->stall, turn->verdict_valid ? &turn->verdict : NULL,
+        stalled = stall_after(&row->memory->stall, turn->verdict_valid ? &turn->verdict : NULL,
                               &turn->issues, turn->changed, &why);
     if (stalled)
         row_text_set(&row->message, bl_text_from(why));

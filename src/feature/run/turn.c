@@ -14,6 +14,7 @@ void task_turn_init(struct task_turn *turn)
     bl_list_init(&turn->issues);
     bl_list_init(&turn->verify.issues);
     bl_list_init(&turn->verdict.issues);
+    turn->verify.value = BL_VERIFIED_NONE;
 }
 
 void task_turn_done(struct task_turn *turn)

@@ -6,7 +6,7 @@
 
 /* ---- What stands before a task --------------------------------------------------------------- */
 
-static bool satisfied(const struct task_row *row)
+static bool satisfied(const struct bl_task_row *row)
 {
     return row->state == BL_TASK_COMPLETED || row->state == BL_TASK_DEFERRED;
 }
@@ -120,7 +120,7 @@ static void run_tasks(struct bl_feature *feature, const struct bl_plan_wave *pla
                          "no fiber to be had for '%s'", task->row.id);
             feature_fail(feature, error);
             bl_free(error);
-            task_decide_stopped(task, &task->main, PHASE_LOOP_TOP, NULL);
+            task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
             task_finish(task);
         }
     }
@@ -159,7 +159,8 @@ static const char *ended_state(const struct bl_feature *feature, const struct fe
     for (size_t i = 0; i < planned->count; i++)
         if (!satisfied(&feature->tasks[planned->tasks[i]].row))
             return "failed";
-    bool absent = wave->gate != NULL && strcmp(wave->gate, verify_value_name(VERIFY_ABSENT)) == 0;
+    bool absent =
+        wave->gate != NULL && strcmp(wave->gate, bl_verified_name(BL_VERIFIED_ABSENT)) == 0;
     return absent ? "unverified" : "completed";
 }
 

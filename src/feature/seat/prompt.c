@@ -307,12 +307,12 @@ static void put_verify_runs(struct page *page, const struct verify_outcome *veri
 static void put_verify(struct page *page, const struct verify_outcome *verify)
 {
     put_heading(page, "Verification");
-    if (verify == NULL || verify->value == VERIFY_NONE) {
+    if (verify == NULL || verify->value == BL_VERIFIED_NONE) {
         put(page, "The plan declares no commands: nothing was verified, and you decide alone.\n");
         return;
     }
     put(page, "Belay has run the plan's commands on a clean copy: **%s**",
-        verify_value_name(verify->value));
+        bl_verified_name(verify->value));
     if (verify->why.size > 0) {
         put(page, " (");
         put_line(page, verify->why);

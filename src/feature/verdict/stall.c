@@ -329,47 +329,15 @@ bool stall_after(struct stall *stall, const struct verdict *verdict, const struc
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-void stall_write(struct bl_json_writer *writer, const struct stall *stall)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "digest", stall->digest);
-    bl_json_put_uint64(writer, "same", stall->same);
-    bl_json_put_uint64(writer, "unchanged", stall->unchanged);
-    bl_json_write_key(writer, BL_TEXT("verified"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < BL_COUNT(stall->verified) * 64; i++)
-        if ((stall->verified[i / 64] >> (i % 64) & 1) != 0)
-            bl_json_write_uint64(writer, i);
-    bl_json_write_end(writer);
-    bl_json_put_uint64(writer, "absent", stall->absent);
-    bl_json_put_uint64(writer, "player_errors", stall->player_errors);
-    bl_json_write_end(writer);
-}
-
-static uint32_t read_count(const struct bl_json *object, const char *key)
-{
-    int64_t value;
-    if (!bl_json_int64(bl_json_get(object, bl_text_from(key)), &value) || value < 0 ||
-        value > UINT32_MAX)
-        return 0;
-    return (uint32_t)value;
-}
-
-void stall_read(const struct bl_json *value, struct stall *ret_stall)
-{
-    struct bl_text digest = bl_json_text(bl_json_get(value, BL_TEXT("digest")));
-    *ret_stall = (struct stall){
-        .same = read_count(value, "same"),
-        .unchanged = read_count(value, "unchanged"),
-        .absent = read_count(value, "absent"),
-        .player_errors = read_count(value, "player_errors"),
-    };
-    if (digest.size == sizeof ret_stall->digest - 1)
-        memcpy(ret_stall->digest, digest.data, digest.size);
-    BL_JSON_EACH (number, bl_json_get(value, BL_TEXT("verified"))) {
-        int64_t bit;
-        if (bl_json_int64(number, &bit) && bit >= 0 &&
-            bit < (int64_t)(BL_COUNT(ret_stall->verified) * 64))
-            ret_stall->verified[bit / 64] |= 1ull << (bit % 64);
-    }
-}
+#define BL_RECORD_STRUCT struct stall
+static const struct bl_member stall_members[] = {
+    BL_MEMBER_WORD("digest", digest, .least = 64, .about = "Of the last feedback."),
+    BL_MEMBER_INTEGER("same", same, .about = "Turns in a row with it."),
+    BL_MEMBER_INTEGER("unchanged", unchanged, .about = "Turns in a row that changed no file."),
+    BL_MEMBER_BITS("verified", verified, .about = "Criteria that were verified, by number."),
+    BL_MEMBER_INTEGER("absent", absent, .about = "Verifications in a row that were absent."),
+    BL_MEMBER_INTEGER("player_errors", player_errors, .about = "In a row."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record stall_record = BL_RECORD("stall", struct stall, stall_members);

@@ -122,7 +122,6 @@ struct stall {
 /* After a turn that ended in feedback. True: it is stalled, and `*ret_why` says how. */
 bool stall_after(struct stall *stall, const struct verdict *verdict, const struct bl_list *issues,
                  bool tree_changed, const char **ret_why);
-void stall_write(struct bl_json_writer *writer, const struct stall *stall);
-void stall_read(const struct bl_json *value, struct stall *ret_stall);
+extern const struct bl_record stall_record;
 
 #endif

@@ -45,29 +45,6 @@ struct verification {
     struct bl_error error;
 };
 
-static const char *const value_names[] = {
-    [VERIFY_NONE] = "none",
-    [VERIFY_PASSED] = "passed",
-    [VERIFY_FAILED] = "failed",
-    [VERIFY_ABSENT] = "absent",
-};
-
-const char *verify_value_name(enum verify_value value)
-{
-    return (size_t)value < BL_COUNT(value_names) ? value_names[value] : "none";
-}
-
-bool verify_value_parse(struct bl_text name, enum verify_value *ret_value)
-{
-    for (size_t i = 0; i < BL_COUNT(value_names); i++) {
-        if (bl_text_equal(name, bl_text_from(value_names[i]))) {
-            *ret_value = (enum verify_value)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_stop(int code)
 {
     return code == BL_ECANCELED || code == BL_ETIMEDOUT;
@@ -86,12 +63,13 @@ static const char *unit_name(const struct verify_order *order)
 /* ---- What comes of it ------------------------------------------------------------------------ */
 
 /* The first command that failed decides, else the first reason why it is absent. */
-static void settle(struct verification *work, enum verify_value value, struct bl_text why,
+static void settle(struct verification *work, enum bl_verified value, struct bl_text why,
                    struct bl_text tail)
 {
     struct verify_outcome *outcome = work->outcome;
-    bool failed = value == VERIFY_FAILED;
-    bool decides = outcome->value != VERIFY_FAILED && (failed || outcome->value != VERIFY_ABSENT);
+    bool failed = value == BL_VERIFIED_FAILED;
+    bool decides =
+        outcome->value != BL_VERIFIED_FAILED && (failed || outcome->value != BL_VERIFIED_ABSENT);
     struct bl_text description = why;
     if (tail.size > 0)
         description =
@@ -108,7 +86,7 @@ static void settle(struct verification *work, enum verify_value value, struct bl
 
 static void settle_absent(struct verification *work, const char *what, struct bl_text why)
 {
-    settle(work, VERIFY_ABSENT,
+    settle(work, BL_VERIFIED_ABSENT,
            bl_arena_printf(work->arena, "Verification is absent: %s: " BL_TEXT_FORMAT ".", what,
                            BL_TEXT_ARG(why)),
            (struct bl_text){0});
@@ -319,11 +297,11 @@ static int run_one(struct verification *work, const char *text, bool setup)
                               network ? "" : " (without network: see verify.setup_network)")
                   .data;
     if (why != NULL)
-        settle(work, VERIFY_ABSENT,
+        settle(work, BL_VERIFIED_ABSENT,
                bl_arena_printf(work->arena, "Verification is absent: %s%s %s.", what, shown, why),
                make_tail(work));
     else
-        settle(work, VERIFY_FAILED,
+        settle(work, BL_VERIFIED_FAILED,
                bl_arena_printf(work->arena, "Verification failed: %s exited with %d.", shown,
                                exit_code),
                make_tail(work));
@@ -462,19 +440,19 @@ static int run_all(struct verification *work, struct git_repository *git,
     const struct bl_verify_plan *plan = work->order->plan;
     struct verify_outcome *outcome = work->outcome;
     int code = make_copy(work, git);
-    if (code != 0 || outcome->value == VERIFY_ABSENT)
+    if (code != 0 || outcome->value == BL_VERIFIED_ABSENT)
         return code;
     choose_sandbox(work);
     work->environment = make_environment(work);
     work->shown = seat_shown(work->house, work->arena);
     if (plan != NULL && plan->setup != NULL)
         code = run_one(work, plan->setup, true);
-    if (code != 0 || outcome->value == VERIFY_ABSENT)
+    if (code != 0 || outcome->value == BL_VERIFIED_ABSENT)
         return code;
     for (; code == 0 && *commands != NULL; commands++)
         code = run_one(work, *commands, false);
-    if (code == 0 && outcome->value == VERIFY_NONE)
-        outcome->value = VERIFY_PASSED;
+    if (code == 0 && outcome->value == BL_VERIFIED_NONE)
+        outcome->value = BL_VERIFIED_PASSED;
     return code;
 }
 
@@ -485,7 +463,7 @@ int verify_run(struct seat_house *house, struct git_repository *git,
     const char *const gate[] = {order->gate != NULL ? order->gate->command : NULL, NULL};
     const char *const *commands = order->gate != NULL ? gate : order->plan->commands;
     size_t count = 0;
-    *ret_outcome = (struct verify_outcome){.value = VERIFY_NONE};
+    *ret_outcome = (struct verify_outcome){.value = BL_VERIFIED_NONE};
     bl_list_init(&ret_outcome->issues);
     int code = bl_check();
     if (code != 0 || !has_any(commands))
@@ -512,7 +490,7 @@ int verify_run(struct seat_house *house, struct git_repository *git,
 void verify_write(struct bl_json_writer *writer, const struct verify_outcome *outcome)
 {
     bl_json_write_object(writer);
-    bl_json_put_string(writer, "value", verify_value_name(outcome->value));
+    bl_json_put_string(writer, "value", bl_verified_name(outcome->value));
     bl_json_put_text(writer, "why", outcome->why);
     bl_json_put_text(writer, "tail", outcome->tail);
     bl_json_write_key(writer, BL_TEXT("runs"));
@@ -556,12 +534,13 @@ void verify_read(struct bl_arena *arena, const struct bl_json *value,
                  struct verify_outcome *ret_outcome)
 {
     const struct bl_json *runs = bl_json_get(value, BL_TEXT("runs"));
-    size_t count = bl_json_is(runs, BL_JSON_ARRAY) ? bl_json_size(runs) : 0;
-    *ret_outcome = (struct verify_outcome){.value = VERIFY_NONE};
+    size_t count = bl_json_is(runs, BL_JSON_ARRAY) ? bl_json_size(runs) : 0, verified;
+    *ret_outcome = (struct verify_outcome){.value = BL_VERIFIED_NONE};
     bl_list_init(&ret_outcome->issues);
-    if (!verify_value_parse(bl_json_text(bl_json_get(value, BL_TEXT("value"))),
-                            &ret_outcome->value))
+    if (!bl_names_find(&bl_verified_values, bl_json_text(bl_json_get(value, BL_TEXT("value"))),
+                       &verified))
         return;
+    ret_outcome->value = (enum bl_verified)verified;
     ret_outcome->why = bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("why"))));
     ret_outcome->tail = bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("tail"))));
     struct verify_run *read = bl_arena_zalloc(arena, (count + 1) * sizeof *read);

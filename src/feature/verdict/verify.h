@@ -6,16 +6,6 @@
 #include "feature/seat/seat.h"
 #include "git/git.h"
 
-enum verify_value {
-    VERIFY_NONE, /* no commands are declared */
-    VERIFY_PASSED,
-    VERIFY_FAILED, /* one ran and said no */
-    VERIFY_ABSENT, /* setup failed, 126, 127, killed, timed out, no copy */
-};
-
-const char *verify_value_name(enum verify_value value); /* none, passed, failed, absent */
-bool verify_value_parse(struct bl_text name, enum verify_value *ret_value);
-
 struct verify_order {
     const struct bl_verify_plan *plan;
     const struct bl_smoke_gate *gate; /* instead of the plan's commands; else NULL */
@@ -41,7 +31,7 @@ struct verify_run {
 
 /* In the arena. */
 struct verify_outcome {
-    enum verify_value value;
+    enum bl_verified value;
     const struct verify_run *runs;
     size_t run_count;
     struct bl_text why;  /* failed, absent: a sentence with command and exit */
@@ -63,7 +53,7 @@ int verify_run(struct seat_house *house, struct git_repository *git,
 int verify_carry(struct bl_arena *arena, const char *task, const char *from, const char *to,
                  const char *const *paths, const char *const *protect, struct bl_text *ret_why);
 void verify_write(struct bl_json_writer *writer, const struct verify_outcome *outcome);
-/* What verify_write wrote; anything else is VERIFY_NONE. */
+/* What verify_write wrote; anything else is BL_VERIFIED_NONE. */
 void verify_read(struct bl_arena *arena, const struct bl_json *value,
                  struct verify_outcome *ret_outcome);
 
