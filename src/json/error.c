@@ -12,7 +12,7 @@ static const struct bl_member error_members[] = {
                       .about = "True when the same call may succeed later."),
     BL_MEMBER_WORD("message", message, .least = 1, .cut = true, .about = "For people, one line."),
     BL_MEMBER_WORD("hint", hint, .nullable = true, .cut = true, .about = "What to do about it."),
-    BL_MEMBER_WORD("code", name, .optional = true, .cut = true,
+    BL_MEMBER_WORD("code", name, .optional = true, .least = 1, .cut = true,
                    .about = "Finer than kind, where there is such a thing: commit_unknown, "
                             "overloaded, refusal, …"),
     BL_MEMBER_END,

@@ -34,8 +34,8 @@ static const struct bl_member usage_members[] = {
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
-const struct bl_record bl_usage_record =
-    BL_RECORD("usage", struct bl_usage, usage_members, .about = "Tokens of committed work.");
+const struct bl_record bl_usage_record = BL_RECORD(
+    "usage", struct bl_usage, usage_members, .closed = true, .about = "Tokens of committed work.");
 
 #define BL_RECORD_STRUCT struct bl_spent
 static const struct bl_member spent_members[] = {
@@ -51,5 +51,5 @@ static const struct bl_member spent_members[] = {
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_spent_record =
-    BL_RECORD("spent", struct bl_spent, spent_members,
+    BL_RECORD("spent", struct bl_spent, spent_members, .closed = true,
               .about = "What was used, rejected work included, because the provider bills it.");

@@ -507,7 +507,8 @@ static void the_envelope_fits_its_schema(void **state)
         "\"elapsed_s\":2400.02,\"deadline_s\":2400,\"base_commit\":null,"
         "\"head_commit\":null,\"dirty\":true,\"dirty_files\":[\"a\"],"
         "\"partial\":{\"player_text\":\"x\",\"player_result\":null,\"verify\":null,"
-        "\"verdict\":null},\"feedback_turn\":2,\"late_verdict\":null,\"spent\":{},"
+        "\"verdict\":null},\"feedback_turn\":2,\"late_verdict\":null,\"spent\":"
+        "{\"input_tokens\":1,\"output_tokens\":2,\"cost_usd\":null,\"cost_usd_max\":null},"
         "\"receipt\":\"rcp_b\"}}");
     struct bl_feature_view *view = scene_view(&scene);
     const struct bl_json *value =

@@ -49,7 +49,7 @@ static const struct bl_member shown_members[] = {
                    .about = "timer, user, a signal, feature, or the task that failed."),
     BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
                      .about = "Over all attempts; null: not known."),
-    BL_MEMBER_RAW("checkpoint", checkpoint, .nullable = true, .object = true,
+    BL_MEMBER_RAW("checkpoint", checkpoint, .nullable = true, .record = &bl_checkpoint_record,
                   .about = "Where a stop left it; null: nowhere."),
     BL_MEMBER_WORD("receipt", receipt, .nullable = true, .cut = true, .form = &feature_receipt_form,
                    .about = "Of its stop: one of receipts."),

@@ -47,105 +47,193 @@ static void read_stop(const struct feature_task *task, const struct task_stage *
 
 /* ---- The checkpoint -------------------------------------------------------------------------- */
 
-static void write_partial(struct bl_json_writer *writer, const struct feature_task *task,
-                          const struct task_turn *turn)
+static const char *const marker_names[] = {"cancelled", "cancelled_mid_turn"};
+static const struct bl_names markers = BL_NAMES(marker_names);
+
+/* As it is on record. */
+struct saved {
+    uint32_t schema;
+    const char *feature;
+    const char *task;
+    uint32_t attempt;
+    uint64_t epoch;
+    uint32_t turn;
+    enum bl_task_phase phase;
+    int marker;
+    enum bl_stop_reason reason;
+    const char *triggered_by;
+    int64_t requested_wall_ns;
+    int64_t observed_wall_ns;
+    double elapsed_s;
+    double deadline_s;
+    const char *base_commit;
+    const char *head_commit;
+    int dirty;
+    const char *const *dirty_files;
+    size_t dirty_count;
+    struct saved_partial {
+        struct bl_text player_text;
+        struct bl_text player_result;
+        struct bl_text verify;
+        struct bl_text verdict;
+    } partial;
+    uint32_t feedback_turn;
+    struct bl_text late_verdict;
+    struct bl_spent spent;
+    const char *receipt;
+};
+
+#define BL_RECORD_STRUCT struct saved_partial
+static const struct bl_member partial_members[] = {
+    BL_MEMBER_TEXT("player_text", player_text, .nullable = true),
+    BL_MEMBER_RAW("player_result", player_result, .nullable = true, .object = true),
+    BL_MEMBER_RAW("verify", verify, .nullable = true, .object = true),
+    BL_MEMBER_RAW("verdict", verdict, .nullable = true, .object = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record partial_record =
+    BL_RECORD("checkpoint_partial", struct saved_partial, partial_members, .closed = true,
+              .about = "What was there of the turn that was cut off.");
+
+#define BL_RECORD_STRUCT struct saved
+static const struct bl_member saved_members[] = {
+    BL_MEMBER_INTEGER("schema", schema, .least = 1, .most = 1, .about = "Of this record."),
+    BL_MEMBER_STRING("feature", feature, .least = 1),
+    BL_MEMBER_STRING("task", task, .least = 1),
+    BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: it was stopped before it began."),
+    BL_MEMBER_INTEGER("epoch", epoch, .about = "Of the lease under which it was written."),
+    BL_MEMBER_INTEGER("turn", turn, .about = "0: none had begun."),
+    BL_MEMBER_ENUM("phase", phase, &bl_task_phases),
+    BL_MEMBER_ENUM("marker", marker, &markers,
+                   .about = "cancelled: between turns, nothing was cut off."),
+    BL_MEMBER_ENUM("reason", reason, &bl_stop_reasons),
+    BL_MEMBER_STRING("triggered_by", triggered_by, .least = 1,
+                     .about = "timer, user, a signal, feature, or the task that failed."),
+    BL_MEMBER_TIME("requested_at", requested_wall_ns, .nullable = true,
+                   .about = "null: nobody saw it."),
+    BL_MEMBER_TIME("observed_at", observed_wall_ns, .nullable = true),
+    BL_MEMBER_NUMBER("elapsed_s", elapsed_s, .nullable = true, .none = -1),
+    BL_MEMBER_NUMBER("deadline_s", deadline_s, .nullable = true, .none = -1),
+    BL_MEMBER_STRING("base_commit", base_commit, .nullable = true, .form = &feature_commit_form,
+                     .about = "null: none yet."),
+    BL_MEMBER_STRING("head_commit", head_commit, .nullable = true, .form = &feature_commit_form,
+                     .about = "null: none yet."),
+    BL_MEMBER_BOOLEAN("dirty", dirty, .nullable = true, .none = -1, .about = "null: not known."),
+    BL_MEMBER_ARRAY("dirty_files", dirty_files, dirty_count, &bl_element_string),
+    BL_MEMBER_OBJECT("partial", partial, &partial_record,
+                     .about = "What was there of the turn that was cut off."),
+    BL_MEMBER_INTEGER("feedback_turn", feedback_turn, .nullable = true,
+                      .about = "Whose feedback the next Player gets; null: none."),
+    BL_MEMBER_RAW("late_verdict", late_verdict, .nullable = true, .object = true,
+                  .about = "A whole and valid verdict that came after the stop; it changed "
+                           "nothing."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .about = "Over all attempts."),
+    BL_MEMBER_STRING("receipt", receipt, .nullable = true, .form = &feature_receipt_form,
+                     .about = "null: the owner died."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_checkpoint_record =
+    BL_RECORD("checkpoint", struct saved, saved_members, .closed = true);
+
+static struct bl_text verify_json(struct bl_arena *arena, const struct task_turn *turn)
 {
-    bool given = turn != NULL && turn->result.given;
-    bool judged = turn != NULL && turn->verdict_valid && !turn->judged_late;
-    struct bl_text said = task != NULL ? task->partial_text : (struct bl_text){0};
-    struct bl_text result = task != NULL ? task->partial_result : (struct bl_text){0};
-    if (said.size == 0 && turn != NULL)
-        said = bl_utf8_cut(turn->player_text, CHECKPOINT_MAX / 8);
-    bl_json_write_key(writer, BL_TEXT("partial"));
-    bl_json_write_object(writer);
-    row_put_text(writer, "player_text", said);
-    bl_json_put_json(writer, "player_result", given ? turn->result.json : result);
-    bl_json_write_key(writer, BL_TEXT("verify"));
-    if (turn != NULL && (turn->verify_phase.state == TURN_PHASE_ENDED ||
-                         turn->verify_phase.state == TURN_PHASE_CARRIED))
-        verify_write(writer, &turn->verify);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_json(writer, "verdict", judged ? turn->verdict.json : (struct bl_text){0});
-    bl_json_write_end(writer);
+    struct bl_json_writer writer;
+    struct bl_text json = {0};
+    struct bl_buffer out;
+    if (turn == NULL || (turn->verify_phase.state != TURN_PHASE_ENDED &&
+                         turn->verify_phase.state != TURN_PHASE_CARRIED))
+        return json;
+    bl_buffer_init(&out, CHECKPOINT_MAX);
+    bl_json_writer_init(&writer, &out);
+    verify_write(&writer, &turn->verify);
+    if (bl_json_writer_done(&writer) == 0)
+        json = bl_arena_text(arena, bl_buffer_text(&out));
+    bl_buffer_done(&out);
+    return json;
 }
 
-static void write_tree(struct bl_json_writer *writer, const struct bl_task_row *row,
-                       const struct git_state *state)
+static struct saved_partial partial_of(struct bl_arena *arena, const struct feature_task *task,
+                                       const struct task_turn *turn)
 {
-    row_put_word(writer, "base_commit", row->base_commit);
-    row_put_word(writer, "head_commit", state != NULL ? state->head : row->head_commit);
-    bl_json_write_key(writer, BL_TEXT("dirty"));
-    if (state != NULL)
-        bl_json_write_boolean(writer, state->file_count > 0);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_key(writer, BL_TEXT("dirty_files"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; state != NULL && state->files != NULL && state->files[i] != NULL; i++)
-        bl_json_write_string(writer, state->files[i]);
-    bl_json_write_end(writer);
+    struct saved_partial partial = {.verify = verify_json(arena, turn)};
+    if (task != NULL) {
+        partial.player_text = task->partial_text;
+        partial.player_result = task->partial_result;
+    }
+    if (turn == NULL)
+        return partial;
+    if (partial.player_text.size == 0)
+        partial.player_text = bl_utf8_cut(turn->player_text, CHECKPOINT_MAX / 8);
+    if (turn->result.given)
+        partial.player_result = turn->result.json;
+    if (turn->verdict_valid && !turn->judged_late)
+        partial.verdict = turn->verdict.json;
+    return partial;
 }
 
 /* One that the attempt before had left, and that no turn has come after, stands. */
-static void write_late_verdict(struct bl_json_writer *writer, const struct bl_task_row *row,
-                               const struct feature_task *task)
+static struct bl_text late_verdict_of(struct bl_arena *arena, const struct bl_task_row *row,
+                                      const struct feature_task *task)
 {
     const struct bl_json *before = NULL;
-    struct bl_arena arena;
-    int64_t turn = 0;
-    if (task != NULL && task->late_verdict.size > 0) {
-        bl_json_write_raw(writer, task->late_verdict);
-        return;
-    }
-    bl_arena_init(&arena);
-    if (row->checkpoint.size > 0 && bl_json_read(&arena, row->checkpoint, NULL, &before, NULL) != 0)
+    struct saved saved;
+    if (task != NULL && task->late_verdict.size > 0)
+        return task->late_verdict;
+    if (row->checkpoint.size > 0 && bl_json_read(arena, row->checkpoint, NULL, &before, NULL) != 0)
         before = NULL;
-    const struct bl_json *late = bl_json_get(before, BL_TEXT("late_verdict"));
-    bl_json_int64(bl_json_get(before, BL_TEXT("turn")), &turn);
-    if (bl_json_is(late, BL_JSON_OBJECT) && turn == row->turn)
-        bl_json_write_value(writer, late);
-    else
-        bl_json_write_null(writer);
-    bl_arena_done(&arena);
+    bl_record_take(arena, &bl_checkpoint_record, before, &saved);
+    return saved.turn == row->turn ? saved.late_verdict : (struct bl_text){0};
+}
+
+static const char *known_word(const char *word)
+{
+    return word[0] != '\0' ? word : NULL;
 }
 
 void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
 {
     enum bl_task_phase phase = from->phase != BL_PHASE_NONE ? from->phase : BL_PHASE_LOOP_TOP;
     bool whole = phase == BL_PHASE_LOOP_TOP || phase == BL_PHASE_AFTER_TURN;
+    const struct git_state *state = from->state;
+    struct bl_arena arena = {0};
     struct bl_buffer json;
-    struct bl_json_writer writer_, *writer = &writer_;
+    struct bl_json_writer writer;
+    struct saved saved = {
+        .schema = 1,
+        .feature = from->feature,
+        .task = row->id,
+        .attempt = row->attempt,
+        .epoch = from->epoch,
+        .turn = row->turn,
+        .phase = phase,
+        .marker = !whole,
+        .reason = from->reason,
+        .triggered_by = from->triggered_by,
+        .requested_wall_ns = from->requested_wall_ns,
+        .observed_wall_ns = from->observed_wall_ns,
+        .elapsed_s = row->elapsed_s,
+        .deadline_s = row->deadline_s,
+        .base_commit = known_word(row->base_commit),
+        .head_commit = known_word(state != NULL ? state->head : row->head_commit),
+        .dirty = state != NULL ? state->file_count > 0 : -1,
+        .dirty_files = state != NULL ? state->files : NULL,
+        .partial = partial_of(&arena, from->task, from->turn),
+        .feedback_turn = row->memory->feedback_turn,
+        .late_verdict = late_verdict_of(&arena, row, from->task),
+        .spent = row->spent,
+        .receipt = known_word(row->receipt),
+    };
+    while (saved.dirty_files != NULL && saved.dirty_files[saved.dirty_count] != NULL)
+        saved.dirty_count++;
     bl_buffer_init(&json, CHECKPOINT_MAX);
-    bl_json_writer_init(writer, &json);
-    bl_json_write_object(writer);
-    bl_json_put_uint64(writer, "schema", 1);
-    bl_json_put_string(writer, "feature", from->feature);
-    bl_json_put_string(writer, "task", row->id);
-    bl_json_put_uint64(writer, "attempt", row->attempt);
-    bl_json_put_uint64(writer, "epoch", from->epoch);
-    bl_json_put_uint64(writer, "turn", row->turn);
-    bl_json_put_string(writer, "phase", bl_task_phase_name(phase));
-    bl_json_put_string(writer, "marker", whole ? "cancelled" : "cancelled_mid_turn");
-    bl_json_put_string(writer, "reason", bl_stop_reason_name(from->reason));
-    bl_json_put_string(writer, "triggered_by", from->triggered_by);
-    row_put_time(writer, "requested_at", from->requested_wall_ns);
-    row_put_time(writer, "observed_at", from->observed_wall_ns);
-    row_put_number(writer, "elapsed_s", row->elapsed_s);
-    row_put_number(writer, "deadline_s", row->deadline_s);
-    write_tree(writer, row, from->state);
-    write_partial(writer, from->task, from->turn);
-    row_put_number(writer, "feedback_turn",
-                   row->memory->feedback_turn > 0 ? (double)row->memory->feedback_turn : -1);
-    bl_json_write_key(writer, BL_TEXT("late_verdict"));
-    write_late_verdict(writer, row, from->task);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_record_write(writer, &bl_spent_record, &row->spent);
-    row_put_word(writer, "receipt", row->receipt);
-    bl_json_write_end(writer);
-    if (bl_json_writer_done(writer) == 0)
+    bl_json_writer_init(&writer, &json);
+    bl_record_write(&writer, &bl_checkpoint_record, &saved);
+    if (bl_json_writer_done(&writer) == 0)
         row_text_set(&row->checkpoint, bl_buffer_text(&json));
     bl_buffer_done(&json);
+    bl_arena_done(&arena);
 }
 
 /* What the next Player is told was cut off. */
