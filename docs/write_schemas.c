@@ -1,0 +1,316 @@
+/* Writes what docs/schemas says of records, from their tables.
+ *
+ * A schema refers to nothing outside of it, so that many files hold the same records under $defs.
+ * Each such definition, and each file that is about one record, is written from its table; what
+ * the files say besides (which envelope a command has) stays as it is. A definition that only such
+ * parts referred to is dropped with them.
+ *
+ *     write_schemas [--check] docs/schemas */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <belay/feature.h>
+
+#define SCHEMA_MAX  ((size_t)4 << 20)
+#define ENTRIES_MAX 256u
+#define REFERENCE   "#/$defs/"
+
+static const struct {
+    const struct bl_record *record;
+    const char *file; /* that is about it; NULL: none */
+} described[] = {
+    {&bl_error_record, "error"},
+    {&bl_usage_record, NULL},
+    {&bl_spent_record, NULL},
+    {&bl_task_view_record, NULL},
+    {&bl_checkpoint_record, "feature-checkpoint"},
+};
+
+/* A definition, or a member of the schema itself. */
+struct entry {
+    struct bl_text name;
+    const struct bl_json *value;
+    bool wanted;
+};
+
+struct entries {
+    struct entry all[ENTRIES_MAX];
+    size_t count;
+};
+
+struct schema {
+    struct bl_arena *arena;
+    struct entries generated; /* definitions from tables, whether the file has them or not */
+    struct entries members;   /* of the file */
+    struct entries definitions;
+};
+
+static void schemas_fail(const char *path, const char *message)
+{
+    fprintf(stderr, "write_schemas: %s: %s\n", path, message);
+    exit(1);
+}
+
+static const struct bl_json *schemas_read(struct bl_arena *arena, struct bl_text text,
+                                          const char *path)
+{
+    const struct bl_json *value;
+    if (bl_json_read(arena, text, NULL, &value, NULL) != 0 || !bl_json_is(value, BL_JSON_OBJECT))
+        schemas_fail(path, "not a JSON object");
+    return value;
+}
+
+static const struct bl_json *schemas_generate(struct bl_arena *arena,
+                                              const struct bl_record *record)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SCHEMA_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_record_schema(&writer, record);
+    if (bl_json_writer_done(&writer) != 0)
+        schemas_fail(record->name, "cannot be described");
+    const struct bl_json *value = schemas_read(arena, bl_buffer_text(&out), record->name);
+    bl_buffer_done(&out);
+    return value;
+}
+
+static bool schemas_is_one_of(struct bl_text name, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (bl_text_equal(name, bl_text_from(*names)))
+            return true;
+    }
+    return false;
+}
+
+static struct entry *schemas_find(struct entries *entries, struct bl_text name)
+{
+    for (size_t i = 0; i < entries->count; i++) {
+        if (bl_text_equal(entries->all[i].name, name))
+            return &entries->all[i];
+    }
+    return NULL;
+}
+
+static void schemas_put(struct entries *entries, struct bl_text name, const struct bl_json *value)
+{
+    if (schemas_find(entries, name) != NULL)
+        return;
+    if (entries->count == ENTRIES_MAX)
+        schemas_fail(name.data, "too many definitions");
+    entries->all[entries->count++] = (struct entry){.name = name, .value = value};
+}
+
+/* A record's own schema without what only a file has. */
+static const struct bl_json *schemas_body(struct bl_arena *arena, const struct bl_json *generated)
+{
+    static const char *const of_files[] = {"$schema", "$id", "$defs", NULL};
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+
+    bl_buffer_init(&out, SCHEMA_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_object(&writer);
+    BL_JSON_MEMBERS (key, generated) {
+        if (schemas_is_one_of(bl_json_text(key), of_files))
+            continue;
+        bl_json_write_key(&writer, bl_json_text(key));
+        bl_json_write_value(&writer, key + 1);
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) != 0)
+        schemas_fail("a record", "too large");
+    const struct bl_json *value = schemas_read(arena, bl_buffer_text(&out), "a record");
+    bl_buffer_done(&out);
+    return value;
+}
+
+/* Definitions of all records, and `*ret_own`, the one that the file is about. */
+static void schemas_generate_all(struct schema *schema, const char *file,
+                                 const struct bl_json **ret_own)
+{
+    *ret_own = NULL;
+    for (size_t i = 0; i < BL_COUNT(described); i++) {
+        const struct bl_json *generated = schemas_generate(schema->arena, described[i].record);
+        const struct bl_json *body = schemas_body(schema->arena, generated);
+        schemas_put(&schema->generated, bl_text_from(described[i].record->name), body);
+        BL_JSON_MEMBERS (key, bl_json_get(generated, BL_TEXT("$defs")))
+            schemas_put(&schema->generated, bl_json_text(key), key + 1);
+        if (described[i].file != NULL && strcmp(described[i].file, file) == 0)
+            *ret_own = body;
+    }
+}
+
+/* Members and definitions in the order of the file; what is new comes last. */
+static void schemas_collect(struct schema *schema, const struct bl_json *old,
+                            const struct bl_json *own)
+{
+    static const char *const head[] = {"$schema", "$id", "title", NULL};
+
+    BL_JSON_MEMBERS (key, old) {
+        struct bl_text name = bl_json_text(key);
+        if (!bl_text_equal(name, BL_TEXT("$defs")) &&
+            (own == NULL || schemas_is_one_of(name, head)))
+            schemas_put(&schema->members, name, key + 1);
+    }
+    BL_JSON_MEMBERS (key, own)
+        schemas_put(&schema->members, bl_json_text(key), key + 1);
+    BL_JSON_MEMBERS (key, bl_json_get(old, BL_TEXT("$defs"))) {
+        const struct entry *entry = schemas_find(&schema->generated, bl_json_text(key));
+        schemas_put(&schema->definitions, bl_json_text(key),
+                    entry != NULL ? entry->value : key + 1);
+    }
+    for (size_t i = 0; i < schema->generated.count; i++)
+        schemas_put(&schema->definitions, schema->generated.all[i].name,
+                    schema->generated.all[i].value);
+}
+
+/* ---- What is referred to --------------------------------------------------------------------- */
+
+static void schemas_want(struct entries *definitions, const struct bl_json *value, bool deep);
+
+static void schemas_want_name(struct entries *definitions, struct bl_text name, bool deep)
+{
+    struct entry *entry = schemas_find(definitions, name);
+
+    if (entry == NULL || entry->wanted)
+        return;
+    entry->wanted = true;
+    if (deep)
+        schemas_want(definitions, entry->value, true);
+}
+
+/* Marks the definitions that a part of the schema refers to; `deep`: and those that they do. */
+static void schemas_want(struct entries *definitions, const struct bl_json *value, bool deep)
+{
+    struct bl_text prefix = BL_TEXT(REFERENCE), text;
+
+    BL_JSON_EACH (element, bl_json_is(value, BL_JSON_ARRAY) ? value : NULL)
+        schemas_want(definitions, element, deep);
+    BL_JSON_MEMBERS (key, value) {
+        text = bl_json_text(key + 1);
+        if (bl_text_equal(bl_json_text(key), BL_TEXT("$ref")) && bl_text_starts_with(text, prefix))
+            schemas_want_name(definitions,
+                              (struct bl_text){text.data + prefix.size, text.size - prefix.size},
+                              deep);
+        schemas_want(definitions, key + 1, deep);
+    }
+}
+
+/* What the file itself does not refer to is there for others, who refer to it by its name. */
+static void schemas_want_for_others(struct schema *schema, const struct bl_json *old)
+{
+    const struct bl_json *definitions = bl_json_get(old, BL_TEXT("$defs"));
+    struct entries *before = bl_zalloc(sizeof *before);
+
+    BL_JSON_MEMBERS (key, definitions)
+        schemas_put(before, bl_json_text(key), key + 1);
+    schemas_want(before, old, false);
+    for (size_t i = 0; i < before->count; i++) {
+        if (!before->all[i].wanted)
+            schemas_want_name(&schema->definitions, before->all[i].name, true);
+    }
+    bl_free(before);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static void schemas_write_entries(struct bl_json_writer *writer, const struct entries *entries)
+{
+    for (size_t i = 0; i < entries->count; i++) {
+        if (!entries->all[i].wanted)
+            continue;
+        bl_json_write_key(writer, entries->all[i].name);
+        bl_json_write_value(writer, entries->all[i].value);
+    }
+}
+
+static void schemas_write(struct schema *schema, struct bl_buffer *out)
+{
+    struct bl_json_writer writer;
+    bool any = false;
+
+    for (size_t i = 0; i < schema->members.count; i++) {
+        schema->members.all[i].wanted = true;
+        schemas_want(&schema->definitions, schema->members.all[i].value, true);
+    }
+    for (size_t i = 0; i < schema->definitions.count; i++)
+        any = any || schema->definitions.all[i].wanted;
+    bl_json_writer_init(&writer, out);
+    bl_json_writer_indent(&writer, 2);
+    bl_json_write_object(&writer);
+    schemas_write_entries(&writer, &schema->members);
+    if (any) {
+        bl_json_write_key(&writer, BL_TEXT("$defs"));
+        bl_json_write_object(&writer);
+        schemas_write_entries(&writer, &schema->definitions);
+        bl_json_write_end(&writer);
+    }
+    bl_json_write_end(&writer);
+    if (bl_json_writer_done(&writer) != 0)
+        schemas_fail("a schema", "too large");
+    bl_buffer_append_byte(out, '\n');
+}
+
+/* False: the file is stale, and is so still if it is only checked. */
+static bool schemas_update(int folder, const char *name, bool check)
+{
+    struct bl_arena arena = {0};
+    struct schema *schema = bl_zalloc(sizeof *schema);
+    char *text = bl_alloc(SCHEMA_MAX), file[256];
+    struct bl_buffer out;
+
+    struct bl_text old = bl_file_read(folder, name, text, SCHEMA_MAX);
+    snprintf(file, sizeof file, "%.*s", (int)(strlen(name) - strlen(".json")), name);
+    schema->arena = &arena;
+    const struct bl_json *value = schemas_read(&arena, old, name), *own;
+    schemas_generate_all(schema, file, &own);
+    schemas_collect(schema, value, own);
+    schemas_want_for_others(schema, value);
+    bl_buffer_init(&out, SCHEMA_MAX);
+    schemas_write(schema, &out);
+    bool same = bl_text_equal(old, bl_buffer_text(&out));
+    if (!same && !check) {
+        int fd = openat(folder, name, O_WRONLY | O_TRUNC | O_CLOEXEC);
+        if (fd < 0 || write(fd, out.data, out.size) != (ssize_t)out.size || close(fd) != 0)
+            schemas_fail(name, strerror(errno));
+    }
+    if (!same)
+        fprintf(stderr, "%s %s\n", name, check ? "is stale" : "written");
+    bl_buffer_done(&out);
+    bl_free(text);
+    bl_free(schema);
+    bl_arena_done(&arena);
+    return same;
+}
+
+int main(int argc, char **argv)
+{
+    bool check = argc == 3 && strcmp(argv[1], "--check") == 0, fresh = true;
+    const char *path = argv[argc - 1];
+    struct dirent **names;
+
+    if (argc != 2 && !check)
+        schemas_fail("usage", "write_schemas [--check] FOLDER");
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int count = scandir(path, &names, NULL, alphasort);
+    if (folder < 0 || count < 0)
+        schemas_fail(path, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        size_t size = strlen(names[i]->d_name);
+        if (size > 5 && strcmp(names[i]->d_name + size - 5, ".json") == 0)
+            fresh = schemas_update(folder, names[i]->d_name, check) && fresh;
+        free(names[i]);
+    }
+    free(names);
+    close(folder);
+    if (check && !fresh)
+        fprintf(stderr, "Run 'ninja -C build schemas', and commit what it writes.\n");
+    return check && !fresh;
+}
