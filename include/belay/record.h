@@ -22,7 +22,10 @@
  *     text, word, raw JSON    empty             integer, number, boolean    `none`
  *     string, JSON, pointer   NULL              enum                        a value without a name
  *     time                    0                 list, array, bits           empty
- *     any                     the bool that `known` names is false (of BL_UNLESS: true) */
+ *     any                     the bool that `known` names is false (of BL_UNLESS: true)
+ *
+ * Of a member that is both, and has such a bool, the bool says whether it is there at all; it is
+ * then null where its value is the absent one. */
 #ifndef BELAY_RECORD_H
 #define BELAY_RECORD_H
 
@@ -97,7 +100,8 @@ struct bl_member {
     const struct bl_form *form;
     /* Of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
     const struct bl_record *record;
-    const struct bl_member *element; /* array: what an element is, at offset 0 */
+    const struct bl_member *element; /* array: what an element is, at offset 0; raw JSON: it is an
+                                        array of these */
     /* In place of `record`: of an object, JSON or raw JSON, of one member of a table at most. */
     const struct bl_choice *choice;
     uint32_t chosen; /* BL_CHOSEN: the enum that says it, to write an object */
@@ -250,6 +254,7 @@ struct bl_record {
 extern const struct bl_member bl_element_text;   /* struct bl_text */
 extern const struct bl_member bl_element_string; /* const char * */
 extern const struct bl_member bl_element_count;  /* uint64_t */
+extern const struct bl_member bl_element_object; /* const struct bl_json *, an object */
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 

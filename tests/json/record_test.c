@@ -166,6 +166,29 @@ static bool pet_rule(const void *object, struct bl_record_fault *fault)
 static const struct bl_record pet_record =
     BL_RECORD("pet", struct pet, pet_members, .kinds = pets, .rule = pet_rule);
 
+/* One that holds its own kind, and a member that is missing, null or a number. */
+struct branch {
+    struct bl_list link;
+    const char *tint;
+    bool counted;
+    uint32_t leaves;
+    struct bl_text notes;
+    struct bl_list branches;
+};
+
+#define BL_RECORD_STRUCT struct branch
+extern const struct bl_record branch_record;
+static const struct bl_member branch_members[] = {
+    BL_MEMBER_STRING("tint", tint, .names = &colours),
+    BL_MEMBER_INTEGER("leaves", leaves, .optional = true, .nullable = true, .none = UINT32_MAX,
+                      .most = UINT32_MAX - 1, BL_KNOWN(counted)),
+    BL_MEMBER_RAW("notes", notes, .optional = true, .element = &bl_element_object),
+    BL_MEMBER_LIST("branches", branches, &branch_record, struct branch, link, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record branch_record = BL_RECORD("branch", struct branch, branch_members);
+
 /* Made of its own table and two others: one of the same struct, one of a struct in it. */
 struct tower {
     uint32_t bells;
@@ -239,6 +262,7 @@ static void assert_refused(const struct bl_record *record, const char *text, con
         struct house house;
         struct pet pet;
         struct tower tower;
+        struct branch branch;
     } into;
     char message[400] = "";
 
@@ -489,6 +513,50 @@ static void a_set_of_bits_is_a_list_of_numbers(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
+static void a_member_may_be_missing_null_or_there(void **state BL_UNUSED)
+{
+    static const char *const documents[] = {
+        "{\"tint\":\"red\"}",
+        "{\"tint\":\"red\",\"leaves\":null}",
+        "{\"tint\":\"blue\",\"leaves\":0,\"notes\":[{}],\"branches\":[{\"tint\":\"red\"}]}",
+    };
+    struct bl_arena arena = {0};
+    struct branch branch;
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        assert_int_equal(
+            bl_record_read(&arena, &branch_record, parse(&arena, documents[i]), &branch, NULL), 0);
+        assert_int_equal(branch.counted, i > 0);
+        assert_string_equal(written(&arena, &branch_record, &branch).data, documents[i]);
+    }
+    assert_refused(&branch_record, "{\"tint\":\"green\"}",
+                   "tint: expected one of red, blue, found \"green\"");
+    assert_refused(&branch_record, "{\"tint\":\"red\",\"notes\":{}}",
+                   "notes: expected a list, found an empty object");
+    bl_arena_done(&arena);
+}
+
+static void records_in_each_other_have_a_depth(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct bl_buffer text;
+    struct branch branch;
+
+    for (unsigned depth = 1; depth < 40; depth++) {
+        bl_buffer_init(&text, 65536);
+        for (unsigned i = 0; i < depth; i++)
+            bl_buffer_printf(&text, "{\"tint\":\"red\",\"branches\":[");
+        for (unsigned i = 0; i < depth; i++)
+            bl_buffer_printf(&text, "]}");
+        bl_buffer_append_byte(&text, '\0');
+        int code = bl_record_read(&arena, &branch_record, parse(&arena, text.data), &branch, NULL);
+        assert_int_equal(code, depth <= 16 ? 0 : BL_EPARSE);
+        bl_record_take(&arena, &branch_record, parse(&arena, text.data), &branch);
+        bl_buffer_done(&text);
+    }
+    bl_arena_done(&arena);
+}
+
 static void a_member_of_a_later_version_may_be_missing(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
@@ -714,6 +782,8 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(a_longer_word_is_cut_where_the_table_says_so),
       cmocka_unit_test(tables_that_are_included_stand_in_the_same_object),
       cmocka_unit_test(a_set_of_bits_is_a_list_of_numbers),
+      cmocka_unit_test(a_member_may_be_missing_null_or_there),
+      cmocka_unit_test(records_in_each_other_have_a_depth),
       cmocka_unit_test(a_member_of_a_later_version_may_be_missing),
       cmocka_unit_test(a_kind_has_its_own_members_and_no_other),
       cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),

@@ -218,10 +218,11 @@ static struct bl_text record_canonical(struct bl_arena *arena, const struct bl_j
 static bool record_read_json(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
-    struct reading strict = {.fault = reading->fault};
+    struct reading strict = {.fault = reading->fault, .depth = reading->depth};
 
-    if (record_is_object(member) && !bl_json_is(value, BL_JSON_OBJECT) &&
-        !(member->or_string && bl_json_is(value, BL_JSON_STRING)))
+    if ((record_is_object(member) && !bl_json_is(value, BL_JSON_OBJECT) &&
+         !(member->or_string && bl_json_is(value, BL_JSON_STRING))) ||
+        (member->element != NULL && !bl_json_is(value, BL_JSON_ARRAY)))
         return record_fail_value(reading, member, value);
     if (member->record != NULL && !record_read_record(&strict, member->record, value, NULL))
         return false;
@@ -434,6 +435,8 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
     if (bl_json_is(value, BL_JSON_NULL) && member->nullable) {
         if (into != NULL)
             record_set_absent(member, into);
+        if (into != NULL && member->known > 0 && member->optional)
+            *((bool *)into + member->known - 1) = !member->unless;
         return true;
     }
     if (!record_read_value(reading, member, value, into)) {
@@ -515,7 +518,7 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
     struct found found = {.table_count = 0, .next = record->members};
     const struct bl_record *kind;
 
-    if (!bl_json_is(value, BL_JSON_OBJECT))
+    if (!bl_json_is(value, BL_JSON_OBJECT) || reading->depth == RECORD_DEPTH_MAX)
         return record_fail_object(reading, value);
     if (!record_read_kind(reading, record, value, &kind))
         return false;
@@ -540,9 +543,11 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
         if (member == NULL)
             continue;
         void *object = into != NULL ? (char *)into + found.tables[found.table].base : NULL;
+        reading->depth++;
         bool fits = member->choice != NULL
                         ? record_read_chosen(reading, member, value, key + 1, object)
                         : record_read_member(reading, member, key + 1, object);
+        reading->depth--;
         if (!fits)
             return false;
     }

@@ -6,6 +6,9 @@ const struct bl_member bl_element_text = {.type = BL_TYPE_TEXT, .size = sizeof(s
 const struct bl_member bl_element_string = {.type = BL_TYPE_STRING, .size = sizeof(char *)};
 const struct bl_member bl_element_count = {.type = BL_TYPE_INTEGER, .size = sizeof(uint64_t)};
 
+const struct bl_member bl_element_object = {
+    .type = BL_TYPE_JSON, .size = sizeof(struct bl_json *), .object = true};
+
 size_t record_enum(const struct bl_member *member, const void *slot)
 {
     unsigned value;
@@ -107,7 +110,10 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
         break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:
-        bl_buffer_printf(out, "%s%s", record_is_object(member) ? "an object" : "a value",
+        bl_buffer_printf(out, "%s%s",
+                         member->element != NULL    ? "a list"
+                         : record_is_object(member) ? "an object"
+                                                    : "a value",
                          member->or_string ? " or a string" : "");
         break;
     case BL_TYPE_CONSTANT: bl_buffer_printf(out, "%s", member->none != 0 ? "true" : "false"); break;

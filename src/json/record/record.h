@@ -7,6 +7,7 @@
 #include "json/parts.h"
 
 #define RECORD_MEMBERS_MAX 128u /* of one record, over all of its tables */
+#define RECORD_DEPTH_MAX   16u  /* of records in each other: some hold their own kind */
 #define RECORD_TABLES_MAX  8u   /* its own, its kind's, and those that they include */
 
 static inline const void *record_at(const void *object, const struct bl_member *member)
@@ -44,6 +45,7 @@ struct reading {
     struct bl_arena *arena;
     struct bl_record_fault *fault; /* NULL: the caller does not ask for it */
     bool lenient;                  /* what does not fit is absent */
+    unsigned depth;                /* records that it is in */
     bool shared;                   /* texts are those of the tree */
 };
 

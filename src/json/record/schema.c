@@ -202,7 +202,9 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
     case BL_TYPE_ARRAY: record_describe_elements(writer, member); break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:
-        if (member->record != NULL || member->choice != NULL)
+        if (member->element != NULL)
+            record_describe_elements(writer, member);
+        else if (member->record != NULL || member->choice != NULL)
             record_describe_object(writer, member);
         else if (member->or_string)
             record_describe_types(writer, "object", "string");

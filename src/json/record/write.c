@@ -45,12 +45,17 @@ static void record_write_bits(struct bl_json_writer *writer, const struct bl_mem
     bl_json_write_end(writer);
 }
 
+static bool record_is_known(const struct bl_member *member, const void *object)
+{
+    return *((const bool *)object + member->known - 1) != member->unless;
+}
+
 static bool record_has_value(const struct bl_member *member, const void *object)
 {
     const void *slot = record_at(object, member);
 
-    if (member->known > 0)
-        return *((const bool *)object + member->known - 1) != member->unless;
+    if (member->known > 0 && !(member->optional && member->nullable))
+        return record_is_known(member, object);
     if (record_encoded(member, object).size > 0)
         return true;
     switch (member->type) {
@@ -196,6 +201,8 @@ static void record_write_member(struct bl_json_writer *writer, const struct bl_m
         bl_record_write_members(writer, member->record, record_at(from, member));
         return;
     }
+    if (member->optional && member->nullable && member->known > 0 && !record_is_known(member, from))
+        return;
     bool absent =
         (member->optional || member->nullable || member->either) && !record_has_value(member, from);
     if (absent && !member->nullable)
