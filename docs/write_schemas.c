@@ -24,6 +24,7 @@ static const struct {
     const char *file; /* that is about it; NULL: none */
 } described[] = {
     {&bl_error_record, "error"},
+    {&bl_receipt_record, "receipt"},
     {&bl_usage_record, NULL},
     {&bl_spent_record, NULL},
     {&bl_task_view_record, NULL},

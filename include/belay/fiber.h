@@ -423,6 +423,7 @@ void bl_unit_drop(struct bl_unit *unit);
 
 struct bl_json;
 struct bl_json_writer;
+struct bl_record;
 
 /* Embedded by the owner of a scope. */
 struct bl_receipt {
@@ -458,7 +459,8 @@ bool bl_receipt_ready(const struct bl_receipt *receipt);
 bool bl_receipt_cancel_observed(const struct bl_receipt *receipt);
 /* Of all its units: counted, or BL_SURVIVORS_UNKNOWN. */
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt);
-/* As one JSON object; the shape of docs/schemas/receipt.json. */
+/* What one JSON object says of it: docs/schemas/receipt.json. */
+extern const struct bl_record bl_receipt_record;
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer);
 /* One line for people: "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." */
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out);

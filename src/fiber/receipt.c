@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include <belay/json.h>
+#include <belay/record.h>
 
 #include "parts.h"
 
@@ -22,6 +22,10 @@ static const char *const mechanism_names[] = {
     BL_MECHANISM_TABLE(MECHANISM_NAME)
 #undef MECHANISM_NAME
 };
+
+static const struct bl_names kinds = BL_NAMES(kind_names);
+static const struct bl_names fates = BL_NAMES(fate_names);
+static const struct bl_names mechanisms = BL_NAMES(mechanism_names);
 
 const char *bl_unit_kind_name(enum bl_unit_kind kind)
 {
@@ -166,11 +170,19 @@ bool bl_receipt_ready(const struct bl_receipt *receipt)
 }
 
 #define REASON_UNKNOWN "the reason is not known"
+#define BACKGROUND_MAX ((size_t)4 * 1024 * 1024)
 
 uint32_t bl_survivors_add(uint32_t left, uint32_t right)
 {
     uint64_t sum = (uint64_t)left + right;
     return sum >= BL_SURVIVORS_UNKNOWN ? BL_SURVIVORS_UNKNOWN : (uint32_t)sum;
+}
+
+static const char *unverified_of(uint32_t survivors, const char *unverified)
+{
+    if (survivors != BL_SURVIVORS_UNKNOWN)
+        return NULL;
+    return unverified == NULL || unverified[0] == '\0' ? REASON_UNKNOWN : unverified;
 }
 
 void bl_survivors_write(struct bl_json_writer *writer, uint32_t survivors, const char *unverified)
@@ -181,9 +193,7 @@ void bl_survivors_write(struct bl_json_writer *writer, uint32_t survivors, const
     }
     bl_json_write_key(writer, BL_TEXT("survivors"));
     bl_json_write_null(writer);
-    if (unverified == NULL || unverified[0] == '\0')
-        unverified = REASON_UNKNOWN;
-    bl_json_put_string(writer, "unverified", unverified);
+    bl_json_put_string(writer, "unverified", unverified_of(survivors, unverified));
 }
 
 uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified)
@@ -302,100 +312,202 @@ void bl_receipt_close(struct bl_receipt *receipt)
         receipt->scope->id = NULL;
 }
 
-static double tenths(double ms)
-{
-    return (double)(int64_t)(ms * 10 + 0.5) / 10;
-}
-
 static double quiet_ms(const struct bl_receipt *receipt, const struct bl_stop *stop)
 {
     return receipt->quiet_ns <= stop->time_ns ? 0
                                               : (double)(receipt->quiet_ns - stop->time_ns) / 1e6;
 }
 
-static void write_ms(struct bl_json_writer *writer, const char *key, double ms)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_double(writer, tenths(ms));
-}
+/* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void write_units(struct bl_json_writer *writer, const struct bl_list *units);
+#define ABOUT_SURVIVORS                                                                            \
+    "Processes still running, counted by the container's proof. null: the proof failed, so "       \
+    "nothing is claimed."
+#define ABOUT_UNVERIFIED "With survivors null: why the end could not be verified."
 
-/* Of an agent the units below are written, each with its own survivors; another unit stands for
- * those below it. */
-static void write_unit_survivors(struct bl_json_writer *writer, const struct bl_unit *unit)
+/* A unit as it is written. */
+struct unit_row {
+    struct bl_list link;
+    enum bl_unit_kind kind;
+    const char *id;
+    const char *name; /* NULL here and below: none */
+    enum bl_fate fate;
+    double ms;
+    bool has_processes;
+    uint32_t processes;
+    bool has_survivors;
+    uint32_t survivors;
+    const char *unverified;
+    char signal[24];
+    const char *detail;
+    bool has_units;
+    struct bl_list units; /* struct unit_row */
+};
+
+extern const struct bl_record bl_unit_record;
+
+#define BL_RECORD_STRUCT struct unit_row
+static const struct bl_member unit_members[] = {
+    BL_MEMBER_ENUM("kind", kind, &kinds),
+    BL_MEMBER_STRING("id", id),
+    BL_MEMBER_STRING("name", name, .optional = true, .least = 1),
+    BL_MEMBER_ENUM("fate", fate, &fates,
+                   .about = "finished: it won the race, and its result is kept; aborted: it saw "
+                            "the stop and unwound, or all of its processes ended in the grace; "
+                            "killed: a process had to be."),
+    BL_MEMBER_NUMBER("ms", ms, .optional = true, .none = -1, .decimals = 1,
+                     .about = "From the stop to its end."),
+    BL_MEMBER_INTEGER("processes", processes, .optional = true, BL_KNOWN(has_processes),
+                      .about = "Of its tree, when it was stopped."),
+    BL_MEMBER_INTEGER("survivors", survivors, .optional = true, .nullable = true,
+                      .none = BL_SURVIVORS_UNKNOWN, BL_KNOWN(has_survivors),
+                      .about = ABOUT_SURVIVORS),
+    BL_MEMBER_STRING("unverified", unverified, .optional = true, .least = 1,
+                     .about = ABOUT_UNVERIFIED),
+    BL_MEMBER_WORD("signal", signal, .optional = true, .least = 1, .cut = true,
+                   .about = "The strongest that was needed: TERM, KILL, …"),
+    BL_MEMBER_STRING("detail", detail, .optional = true, .least = 1),
+    BL_MEMBER_LIST("units", units, &bl_unit_record, struct unit_row, link, .optional = true,
+                   BL_KNOWN(has_units), .about = "Of an agent: what it had at work."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_unit_record =
+    BL_RECORD("unit", struct unit_row, unit_members, .closed = true);
+
+static const struct bl_form receipt_id_form = {"a receipt's id", "^rcp_", NULL};
+
+/* A receipt as it is written. */
+struct receipt_row {
+    const char *id;
+    const char *scope;
+    struct bl_stop stop;
+    int64_t requested_wall_ns;
+    double observed_ms;
+    double quiet_ms;
+    enum bl_mechanism mechanism;
+    bool cancel_observed;
+    uint32_t survivors;
+    const char *unverified;
+    struct bl_text background;
+    struct bl_list units; /* struct unit_row */
+};
+
+#define BL_RECORD_STRUCT struct receipt_row
+static const struct bl_member receipt_members[] = {
+    BL_MEMBER_STRING("id", id, .form = &receipt_id_form),
+    BL_MEMBER_STRING("scope", scope, .least = 1,
+                     .about = "What was stopped: run_…, hold_…, a session, a task."),
+    BL_MEMBER_ENUM("reason", stop.reason, &bl_stop_reasons,
+                   .about = "Of the first stop; later ones change nothing."),
+    BL_MEMBER_WORD("origin", stop.origin, .cut = true, .about = "Who asked: SIGINT, deadline, …"),
+    BL_MEMBER_TIME("requested_at", requested_wall_ns, .about = "When the stop was asked for, UTC."),
+    BL_MEMBER_NUMBER("observed_ms", observed_ms, .decimals = 1,
+                     .about = "From then until the work was told."),
+    BL_MEMBER_NUMBER("quiet_ms", quiet_ms, .decimals = 1,
+                     .about = "From then until the last unit had ended."),
+    BL_MEMBER_ENUM("mechanism", mechanism, &mechanisms,
+                   .about = "The weakest container among the units; none: no processes."),
+    BL_MEMBER_BOOLEAN("cancel_observed", cancel_observed,
+                      .about = "True when no unit was killed or is unknown: the work itself saw "
+                               "the stop."),
+    BL_MEMBER_INTEGER("survivors", survivors, .nullable = true, .none = BL_SURVIVORS_UNKNOWN,
+                      .about = ABOUT_SURVIVORS),
+    BL_MEMBER_STRING("unverified", unverified, .optional = true, .least = 1,
+                     .about = ABOUT_UNVERIFIED),
+    BL_MEMBER_RAW("background", background, .element = &bl_element_object,
+                  .about = "What runs on by agreement."),
+    BL_MEMBER_LIST("units", units, &bl_unit_record, struct unit_row, link),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_receipt_record =
+    BL_RECORD("receipt", struct receipt_row, receipt_members, .closed = true);
+
+static void fill_units(struct bl_arena *arena, const struct bl_list *units, struct bl_list *rows);
+
+static void fill_unit(struct bl_arena *arena, const struct bl_unit *unit, struct unit_row *row)
 {
+    /* Of an agent the units below are written, each with its own survivors; another unit stands for
+     * those below it. */
     struct sum sum = {.survivors = unit->survivors};
     if (unit->survivors == BL_SURVIVORS_UNKNOWN)
         sum.unverified = unit->unverified;
     if (unit->kind != BL_UNIT_AGENT)
         add_up(&unit->units, &sum);
-    if (sum.survivors != 0)
-        bl_survivors_write(writer, sum.survivors, sum.unverified);
-}
-
-static void write_unit(struct bl_json_writer *writer, const struct bl_unit *unit)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kind", bl_unit_kind_name(unit->kind));
-    bl_json_put_string(writer, "id", unit->id);
-    if (unit->name[0] != '\0')
-        bl_json_put_string(writer, "name", unit->name);
-    bl_json_put_string(writer, "fate", bl_fate_name(unit->fate));
-    write_ms(writer, "ms", unit->ms);
-    if (unit->mechanism != BL_MECHANISM_NONE)
-        bl_json_put_uint64(writer, "processes", unit->processes);
-    write_unit_survivors(writer, unit);
+    *row = (struct unit_row){
+        .kind = unit->kind,
+        .id = unit->id,
+        .name = unit->name[0] != '\0' ? unit->name : NULL,
+        .fate = unit->fate,
+        .ms = unit->ms,
+        .has_processes = unit->mechanism != BL_MECHANISM_NONE,
+        .processes = unit->processes,
+        .has_survivors = sum.survivors != 0,
+        .survivors = sum.survivors,
+        .unverified = unverified_of(sum.survivors, sum.unverified),
+        .detail = unit->detail[0] != '\0' ? unit->detail : NULL,
+        .has_units = unit->kind == BL_UNIT_AGENT,
+    };
     if (unit->signal != 0) {
-        char name[24];
         const char *abbreviation = sigabbrev_np(unit->signal);
-        snprintf(name, sizeof name, "%d", unit->signal);
-        bl_json_put_string(writer, "signal", abbreviation != NULL ? abbreviation : name);
+        snprintf(row->signal, sizeof row->signal, "%d", unit->signal);
+        if (abbreviation != NULL)
+            bl_text_into(row->signal, sizeof row->signal, abbreviation);
     }
-    if (unit->detail[0] != '\0')
-        bl_json_put_string(writer, "detail", unit->detail);
-    if (unit->kind == BL_UNIT_AGENT)
-        write_units(writer, &unit->units);
-    bl_json_write_end(writer);
+    bl_list_init(&row->units);
+    if (row->has_units)
+        fill_units(arena, &unit->units, &row->units);
 }
 
-static void write_units(struct bl_json_writer *writer, const struct bl_list *units)
+static void fill_units(struct bl_arena *arena, const struct bl_list *units, struct bl_list *rows)
 {
-    bl_json_write_key(writer, BL_TEXT("units"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, units)
-        write_unit(writer, BL_CONTAINER(link, struct bl_unit, link));
-    bl_json_write_end(writer);
+    bl_list_init(rows);
+    BL_LIST_EACH (link, units) {
+        struct unit_row *row = bl_arena_alloc(arena, sizeof *row);
+        fill_unit(arena, BL_CONTAINER(link, struct bl_unit, link), row);
+        bl_list_push_back(rows, &row->link);
+    }
+}
+
+static struct bl_text background_of(struct bl_arena *arena, const struct bl_receipt *receipt)
+{
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+    bl_buffer_init(&out, BACKGROUND_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_write_array(&writer);
+    if (receipt->background != NULL)
+        receipt->background(receipt->background_context, &writer);
+    bl_json_write_end(&writer);
+    struct bl_text text = bl_json_writer_done(&writer) == 0
+                              ? bl_arena_text(arena, bl_buffer_text(&out))
+                              : BL_TEXT("[]");
+    bl_buffer_done(&out);
+    return text;
 }
 
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer)
 {
     struct sum sum = sum_of(receipt);
-    struct bl_stop stop;
-    char requested_at[32];
-    bl_scope_stop_read(receipt->scope, &stop);
-    bl_time_format(receipt->requested_wall_ns, requested_at);
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "id", receipt->id);
-    bl_json_put_string(writer, "scope", receipt->scope_id);
-    bl_json_put_string(writer, "reason", bl_stop_reason_name(stop.reason));
-    bl_json_put_string(writer, "origin", stop.origin);
-    bl_json_put_string(writer, "requested_at", requested_at);
-    write_ms(writer, "observed_ms",
-             receipt->observed_ns <= stop.time_ns
-                 ? 0
-                 : (double)(receipt->observed_ns - stop.time_ns) / 1e6);
-    write_ms(writer, "quiet_ms", quiet_ms(receipt, &stop));
-    bl_json_put_string(writer, "mechanism", bl_mechanism_name(sum.mechanism));
-    bl_json_put_boolean(writer, "cancel_observed", bl_receipt_cancel_observed(receipt));
-    bl_survivors_write(writer, sum.survivors, sum.unverified);
-    bl_json_write_key(writer, BL_TEXT("background"));
-    bl_json_write_array(writer);
-    if (receipt->background != NULL)
-        receipt->background(receipt->background_context, writer);
-    bl_json_write_end(writer);
-    write_units(writer, &receipt->stopped);
-    bl_json_write_end(writer);
+    struct bl_arena arena = {0};
+    struct receipt_row row = {
+        .id = receipt->id,
+        .scope = receipt->scope_id,
+        .requested_wall_ns = receipt->requested_wall_ns,
+        .mechanism = sum.mechanism,
+        .cancel_observed = bl_receipt_cancel_observed(receipt),
+        .survivors = sum.survivors,
+        .unverified = unverified_of(sum.survivors, sum.unverified),
+        .background = background_of(&arena, receipt),
+    };
+    bl_scope_stop_read(receipt->scope, &row.stop);
+    row.quiet_ms = quiet_ms(receipt, &row.stop);
+    if (receipt->observed_ns > row.stop.time_ns)
+        row.observed_ms = (double)(receipt->observed_ns - row.stop.time_ns) / 1e6;
+    fill_units(&arena, &receipt->stopped, &row.units);
+    bl_record_write(writer, &bl_receipt_record, &row);
+    bl_arena_done(&arena);
 }
 
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
