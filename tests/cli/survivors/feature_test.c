@@ -36,8 +36,12 @@ static void feature_give(void)
 static void feature_make_plan(const char *timeout)
 {
     feature_begin();
-    field_tasks("A", stage_printf("[sh, -c, '%s']", left_command()), "['true']",
-                stage_printf("task_timeout: %s,", timeout), "");
+    field_tasks("A",
+                stage_printf("[sh, -c, '%s >%s & until grep -q ready %s; do sleep 0.01; done; "
+                             "touch %s; wait']",
+                             left_command(), stage_path("said"), stage_path("said"),
+                             stage_path("unkillable")),
+                "['true']", stage_printf("task_timeout: %s,", timeout), "");
     feature_give();
 }
 
@@ -67,7 +71,7 @@ static void a_feature_that_is_terminated_says_how_many_are_left(void **state BL_
     left_require();
     feature_make_plan("60s");
     START(&held, "feature", "run", "FEAT", "--json");
-    held_await_at_least(&held, 2 + LEFT_COUNT);
+    field_await_file(stage_path("unkillable"));
     for (int i = 0; i < 2; i++) /* the first lets the turn end */
         kill(held.pid, SIGTERM);
     held_wait(&held);
