@@ -27,7 +27,7 @@ _belay()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} words= index verb= store=() socket=()
-    local commands='acp bootstrap cancel cell chat doctor feature help hold mcp ps route run script session tool tools watch'
+    local commands='acp bootstrap cancel cell chat debug doctor feature help hold mcp ps route run script session tool tools watch'
     local providers='anthropic openai openai-responses ollama script script: replay'
     local verbs='list show export import fork delete move-aside'
     local shared='--provider --model --session --continue --resume --max-session-turns --max-steps
@@ -157,6 +157,10 @@ _belay()
         elif [[ $current != -* && $command == tool ]]; then
             words=$(_belay_ask "$program" name tools)
         fi
+        ;;
+    debug)
+        words='--help'
+        [[ $current != -* ]] && words=$(_belay_ask "$program" '(id|session)' ps)
         ;;
     script)
         words='--port --json --output-format --help'

@@ -112,11 +112,12 @@ for help in __belay_no_command '__belay_is help'
     complete -c belay -n $help -a session -d 'list, show, export, import, fork and delete sessions'
     complete -c belay -n $help -a tool -d 'show one tool, with its schema'
     complete -c belay -n $help -a tools -d 'list the tools that a model is offered'
+    complete -c belay -n $help -a debug -d 'print what the process of a run is doing'
     complete -c belay -n $help -a watch -d 'show what happens in what runs, until it has ended'
 end
 complete -c belay -n __belay_no_command -a help -d 'explain a command'
 
-# All but acp, chat, help, mcp, and hold and watch, which have a --json of their own.
+# All but acp, chat, debug, help, mcp, and hold and watch, which have a --json of their own.
 set -l answers '__belay_is bootstrap cancel cell doctor feature ps route run script session tool tools'
 complete -c belay -n $answers -l json -d 'the same as --output-format json'
 complete -c belay -n '__belay_is bootstrap cancel cell doctor ps route script session tool tools' -l output-format -x -a 'text json' -d 'how the answer is written'
@@ -240,7 +241,7 @@ complete -c belay -n '__belay_feature clean' -l dry-run -d 'only say what would 
 complete -c belay -n '__belay_feature report' -l html -r -F -d 'one HTML file'
 complete -c belay -n '__belay_feature run status list logs cancel pause resume extend retry clean report' -l store -r -F -d 'where features are kept'
 
-complete -c belay -n '__belay_is cancel watch' -a '(__belay_ask id ps; __belay_ask session ps)'
+complete -c belay -n '__belay_is cancel debug watch' -a '(__belay_ask id ps; __belay_ask session ps)'
 complete -c belay -n '__belay_is cancel' -l now -d 'at once, without the time that commands have to end by themselves'
 complete -c belay -n '__belay_is cancel' -l store -r -F -d 'where what has ended is looked up'
 complete -c belay -n '__belay_is ps' -l store -r -F -d 'where runs of a killed process are looked up'

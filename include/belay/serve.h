@@ -8,9 +8,9 @@
  *     {"jsonrpc":"2.0","id":2,"method":"cancel","params":{"id":"run_…","origin":"belay cancel"}}
  *     {"jsonrpc":"2.0","id":2,"result":{"receipt":{…}}}
  *
- * and `status {id}`, `inject {session, text}`, `watch {id?}`, after which each event of that run,
- * session or sub-agent (or of all) comes as a notification `event`, `missed {count}` where the
- * client has read too slowly, and `ended {id}` when nothing of that id runs any more.
+ * and `status {id}`, `inject {session, text}`, `debug`, `watch {id?}`, after which each event of
+ * that run, session or sub-agent (or of all) comes as a notification `event`, `missed {count}`
+ * where the client has read too slowly, and `ended {id}` when nothing of that id runs any more.
  *
  * Promises: only the user himself (and root) is answered; a `cancel` is answered when all of it is
  * quiet; no client, whatever it sends or does not send, stops, blocks or bloats the process.
@@ -92,6 +92,17 @@ int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struc
  * caller's scope to give up. */
 int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin, bool now,
                       struct bl_text *ret_receipt, struct bl_error *error);
+
+/* What a process does at this moment. Texts in the arena. */
+struct bl_control_description {
+    int64_t pid;
+    struct bl_text fibers; /* as of bl_loop_describe */
+    bool whole;            /* false: there are more fibers than are described */
+};
+/* Asks the process where that id is at work. Errors as of bl_control_cancel; BL_ENOTSUP: an older
+ * belay; BL_EAGAIN: it listens, and does not answer (its loop is busy, or it is paused). */
+int bl_control_describe(struct bl_arena *arena, const char *id,
+                        struct bl_control_description *ret_description, struct bl_error *error);
 
 /* Whoever wants to know what happens. Told in fibers that read, and must not wait; texts live as
  * long as the call. */

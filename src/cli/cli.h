@@ -130,6 +130,10 @@ extern const struct option cli_tools_options[]; /* of both */
 int cli_tools_run(struct cli_call *call);
 extern const char cli_tools_help[];
 
+int cli_debug_run(struct cli_call *call);
+extern const char cli_debug_help[];
+extern const struct option cli_debug_options[];
+
 int cli_watch_run(struct cli_call *call);
 extern const char cli_watch_help[];
 
@@ -210,6 +214,17 @@ void cli_processes_begin(void);
 /* Runs `main` as a fiber on a loop of its own, and returns what it returned. */
 int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
                  struct bl_error *error);
+
+/* ---- log.c ----------------------------------------------------------------------------------- */
+
+/* Switches the log on as BELAY_LOG and BELAY_LOG_FILE say; a wrong value is a warning. */
+void cli_log_open(void);
+/* Before something is drawn on the terminal: a log that would go there goes to a file instead.
+ * True: it does from now on, and `out` has its path. */
+bool cli_log_aside(char *out, size_t out_size);
+struct bl_nursery;
+/* From now on SIGUSR1 writes the description of all fibers to where the log goes. */
+void cli_describe_on_signal(struct bl_nursery *nursery);
 
 /* ---- envelope.c ------------------------------------------------------------------------------ */
 

@@ -20,6 +20,8 @@ const struct cli_command cli_commands[] = {
     {"ps", "show what runs now", cli_ps_help, "h", cli_ps_options, cli_ps_run},
     {"cancel", "stop what runs, by its id, and print the receipt", cli_cancel_help, "h",
      cli_cancel_options, cli_cancel_run},
+    {"debug", "print what the process of a run is doing", cli_debug_help, "h", cli_debug_options,
+     cli_debug_run},
     {"watch", "show what happens in what runs, until it has ended", cli_watch_help, "h",
      cli_format_options, cli_watch_run},
     {"cell", "run JavaScript in a process of its own; serve such cells to others", cli_cell_help,
@@ -100,6 +102,7 @@ int cli_main(int count, char **arguments)
     struct bl_error error = {0};
 
     cli_streams_prepare();
+    cli_log_open();
     if (count < 2)
         return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
                    ? run_command(&call, "chat", 1, (char *[]){(char[]){"chat"}, NULL})

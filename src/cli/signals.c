@@ -1,5 +1,7 @@
 #include "signals.h"
 
+#include "cli.h"
+
 static const struct {
     int number;
     bool unless_ignored;
@@ -78,6 +80,7 @@ int cli_signals_start(struct cli_signals *signals, struct bl_scope *scope,
             code = bl_nursery_spawn(&signals->nursery, NULL, stop_signals[i].name, listen_main,
                                     listener, NULL);
     }
+    cli_describe_on_signal(&signals->nursery);
     if (signals->blocked)
         pthread_sigmask(SIG_SETMASK, &signals->before, NULL);
     signals->blocked = false;

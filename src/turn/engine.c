@@ -460,6 +460,7 @@ void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_re
     engine->journal = journal;
     engine->turn = &turn;
     bl_scope_init(&turn.scope, scope);
+    bl_scope_set_id(&turn.scope, ret_result->turn_id);
     struct bl_scope *outer = bl_scope_enter(&turn.scope);
     bool completed = take_steps(&turn);
     bl_scope_enter(outer);

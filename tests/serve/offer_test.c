@@ -258,8 +258,9 @@ static int errors(void *argument)
     CHECK(strcmp(error.message, "no space left") == 0);
     CHECK_EQUAL(call(&arena, "test.eco", NULL, &result, &error), BL_ENOTSUP);
     CHECK_EQUAL(error.kind, BL_KIND_DELIVERY);
-    CHECK(strstr(error.message, "there is no such method: ps, cancel, status, inject, watch, "
-                                "test.echo, test.nap, ") != NULL);
+    CHECK(strstr(error.message,
+                 "there is no such method: ps, cancel, status, inject, watch, debug, "
+                 "test.echo, test.nap, ") != NULL);
     CHECK(strstr(error.message, " and test.mute there are") != NULL);
     CHECK_EQUAL(call(&arena, "cancel", "{}", &result, &error), BL_EINVAL);
     CHECK_EQUAL(call(&arena, "cancel", "{\"id\":\"x\"}", &result, &error), BL_ENOENT);

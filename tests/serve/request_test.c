@@ -14,7 +14,7 @@
     "cancel takes {\\\"id\\\": text, \\\"origin\\\": text (optional), \\\"reason\\\": text "       \
     "(optional), \\\"now\\\": boolean (optional)}"
 #define INJECT_USAGE "inject takes {\\\"session\\\": text, \\\"text\\\": text}"
-#define NO_METHOD    "there is no such method: ps, cancel, status, inject and watch there are"
+#define NO_METHOD    "there is no such method: ps, cancel, status, inject, watch and debug there are"
 
 static struct served served;
 

@@ -324,6 +324,7 @@ static int converse(struct chat *chat)
     bl_nursery_init(&chat->nursery, bl_scope_current());
     bl_nursery_init(&watch, bl_scope_current());
     signals_start(chat, &watch, signals);
+    cli_describe_on_signal(&watch);
     int code = bl_nursery_spawn(&chat->nursery, NULL, "turns", turns_main, chat, &turns);
     if (code == 0 && chat->terminal == NULL)
         code = bl_nursery_spawn(&watch, NULL, "lines", chat_lines_main, chat, NULL);
@@ -341,6 +342,15 @@ static int converse(struct chat *chat)
     return code;
 }
 
+/* A log on this terminal would tear what is drawn. */
+static void say_log(struct chat *chat)
+{
+    char path[1024];
+    if (cli_log_aside(path, sizeof path))
+        run_means_warn(&chat->work.means,
+                       bl_arena_printf(&chat->work.arena, "the log is written to %s", path));
+}
+
 static int open_terminal(struct chat *chat, struct bl_error *error)
 {
     if (!chat->interactive)
@@ -349,6 +359,7 @@ static int open_terminal(struct chat *chat, struct bl_error *error)
     if (code != 0)
         return code;
     chat->colours = cli_colour_wanted();
+    say_log(chat);
     chat_draw_begin(chat);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* What other processes are asked to do: to stop something, and whatever they offer. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ask.h"
 
@@ -151,6 +152,34 @@ int bl_control_cancel(struct bl_arena *arena, const char *id, const char *origin
     if (code == 0)
         code = cancel_there(found, id, origin, now, ret_receipt, error);
     asking_done(&asking);
+    return code;
+}
+
+/* ---- Debug ----------------------------------------------------------------------------------- */
+
+int bl_control_describe(struct bl_arena *arena, const char *id,
+                        struct bl_control_description *ret_description, struct bl_error *error)
+{
+    struct asking asking;
+    struct question *found = NULL;
+    struct bl_text result;
+    const struct bl_json *answer;
+    char *end;
+    int64_t pid = strtoll(id, &end, 10);
+    bool number = *end == '\0' && pid > 0;
+    int code = ask_whose(&asking, arena, "debug", id, &found, error);
+    if (code == 0)
+        pid = found->pid;
+    asking_done(&asking);
+    if (code == 0 || (code == BL_ENOENT && number))
+        code = bl_control_call(arena, pid, "debug", (struct bl_text){0}, &result, error);
+    if (code == 0)
+        code = bl_json_read(arena, result, NULL, &answer, NULL);
+    if (code == 0)
+        *ret_description = (struct bl_control_description){
+            .pid = pid,
+            .fibers = bl_json_text(bl_json_get(answer, BL_TEXT("fibers"))),
+            .whole = bl_json_boolean(bl_json_get(answer, BL_TEXT("whole")), false)};
     return code;
 }
 

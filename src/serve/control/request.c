@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #define RECEIPT_MAX ((size_t)8 << 20)
+/* Of fibers: escaped, it stays below an answer. */
+#define DESCRIPTION_MAX ((size_t)2 << 20)
 /* A stop's origin is no longer. */
 #define ORIGIN_SIZE sizeof(((struct bl_stop *)NULL)->origin)
 
@@ -153,6 +155,22 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
     serve_watchers_follow(&client->requests->watchers, &client->requests->activities->list);
     bl_rpc_answer(call, watcher->running ? BL_TEXT("{\"running\":true}")
                                          : BL_TEXT("{\"running\":false}"));
+}
+
+/* Every fiber of the process. What does not fit is left out at the end: the answer is for a person
+ * who looks for what hangs. */
+static void answer_debug(struct serve_client *client BL_UNUSED, struct bl_rpc_call *call)
+{
+    struct answer answer;
+    struct bl_buffer text;
+    bl_buffer_init(&text, DESCRIPTION_MAX);
+    bool whole = bl_loop_describe(bl_loop_current(), &text) == 0;
+    answer_begin(&answer);
+    bl_json_put_uint64(&answer.writer, "pid", (uint64_t)getpid());
+    bl_json_put_text(&answer.writer, "fibers", bl_buffer_text(&text));
+    bl_json_put_boolean(&answer.writer, "whole", whole);
+    answer_end(&answer, call, "more fibers than an answer holds");
+    bl_buffer_done(&text);
 }
 
 /* ---- What takes its time --------------------------------------------------------------------- */
@@ -324,11 +342,8 @@ static void call_offer(struct serve_client *client, struct bl_rpc_call *call,
 static const struct {
     const char *name;
     void (*answer)(struct serve_client *client, struct bl_rpc_call *call);
-} methods[] = {{"ps", answer_ps},
-               {"cancel", answer_cancel},
-               {"status", answer_status},
-               {"inject", answer_inject},
-               {"watch", answer_watch}};
+} methods[] = {{"ps", answer_ps},         {"cancel", answer_cancel}, {"status", answer_status},
+               {"inject", answer_inject}, {"watch", answer_watch},   {"debug", answer_debug}};
 
 static void refuse_method(const struct serve_client *client, struct bl_rpc_call *call)
 {
