@@ -43,6 +43,48 @@ static void bench_check(void)
                 report_median(plain, ROUNDS));
 }
 
+/* ---- log ---- */
+
+/* Not inlined: a line stands in code that does something else. */
+__attribute__((noinline)) static uint64_t work_logged(uint64_t value)
+{
+    value = value * 6364136223846793005u + 1442695040888963407u;
+    BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "step", BL_LOG_INTEGER("value", (int64_t)value));
+    return value ^ value >> 29;
+}
+
+__attribute__((noinline)) static uint64_t work_bare(uint64_t value)
+{
+    value = value * 6364136223846793005u + 1442695040888963407u;
+    return value ^ value >> 29;
+}
+
+/* A line that is off: a load and a branch. */
+static void bench_log(void)
+{
+    enum {
+        STEPS = 20000000
+    };
+    double ours[ROUNDS], plain[ROUNDS];
+    uint64_t value = 1, sum = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        double start_ns = report_processor_ns();
+        for (int i = 0; i < STEPS; i++)
+            value = work_logged(value);
+        double middle_ns = report_processor_ns();
+        sum += value;
+        for (int i = 0; i < STEPS; i++)
+            value = work_bare(value);
+        plain[round] = (report_processor_ns() - middle_ns) / STEPS;
+        ours[round] = (middle_ns - start_ns) / STEPS;
+        sum += value;
+    }
+    if (sum == 0)
+        report_die("the work was left out");
+    report_line("log line that is off", report_median(ours, ROUNDS), "ns", "the same without it",
+                report_median(plain, ROUNDS));
+}
+
 /* ---- switch ---- */
 
 #define SWITCHES 200000
@@ -241,6 +283,7 @@ static int bench(void *argument)
     (void)argument;
     bench_many();
     bench_check();
+    bench_log();
     bench_switch();
     bench_spawn();
     return 0;

@@ -466,6 +466,9 @@ int remote_attempt(struct remote_call *call)
         call->sink->reserved_usd = 0;
     transport_close(&reading->transport, call, code);
     reading_free(reading);
+    BL_LOG(BL_ROOM_MODEL, BL_LOG_DEBUG, "attempt", BL_LOG_INTEGER("status", call->status),
+           BL_LOG_STRING("result", bl_error_text(code)),
+           BL_LOG_BOOLEAN("unbilled", call->sink->unbilled));
     return code;
 }
 

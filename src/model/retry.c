@@ -1,5 +1,6 @@
 #include "parts.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define WAIT_MS_MIN        100u
@@ -215,6 +216,10 @@ int bl_model_retry(struct bl_model_retries *retries, const struct bl_model_failu
         return fail_for_time(failure, retries->attempt, provider, wait_ms, false, error);
 
     retries->attempt++;
+    assert(retries->attempt <= BL_MODEL_RETRIES_MAX);
+    BL_LOG(BL_ROOM_MODEL, BL_LOG_DEBUG, "retry", BL_LOG_INTEGER("attempt", retries->attempt),
+           BL_LOG_INTEGER("wait_ms", (int64_t)wait_ms), BL_LOG_INTEGER("status", failure->status),
+           BL_LOG_STRING("code", code_of(failure)));
     struct bl_piece piece = {
         .type = BL_PIECE_RETRY,
         .retry = {.attempt = retries->attempt,

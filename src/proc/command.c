@@ -240,6 +240,12 @@ int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_e
     } else {
         bl_unit_end(&unit, BL_FATE_NEVER_STARTED);
     }
+    BL_LOG(BL_ROOM_PROC, BL_LOG_INFO, "command over", BL_LOG_STRING("id", command->id),
+           BL_LOG_STRING("result", bl_error_text(code)), BL_LOG_INTEGER("status", ret_end->status),
+           BL_LOG_BOOLEAN("by_signal", ret_end->by_signal),
+           BL_LOG_INTEGER("survivors", ret_end->survivors == BL_SURVIVORS_UNKNOWN
+                                           ? -1
+                                           : (int64_t)ret_end->survivors));
     bl_warden_free(warden);
     close_output(&run);
     return code;

@@ -51,3 +51,16 @@ bool proc_look_tree(const struct proc_started *started)
     tree_done(&tree);
     return holds;
 }
+
+uint32_t proc_look_count(const struct proc_started *started, bool has_init)
+{
+    struct tree tree = {0};
+    uint32_t count = 0;
+    tree_add_children(proc_view(), &tree, started->pid);
+    size_t first = has_init ? tree.count : 0;
+    tree_complete(proc_view(), &tree);
+    for (size_t i = first; i < tree.count; i++)
+        count += tree_life_of(proc_view(), tree.pids[i], NULL) == TREE_ALIVE;
+    tree_done(&tree);
+    return count;
+}

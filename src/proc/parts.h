@@ -38,6 +38,8 @@ bool proc_look_stuck(const struct proc_started *started);
 bool proc_look_frozen(const struct proc_started *started, uint64_t *turns);
 /* Something of its tree is there. An honest warden that has said its last word has none. */
 bool proc_look_tree(const struct proc_started *started);
+/* How many of its tree live, without the init of a namespace, which is no part of the command. */
+uint32_t proc_look_count(const struct proc_started *started, bool has_init);
 
 /* ---- Records and the guard (guard.c) ---- */
 

@@ -108,7 +108,10 @@ static const unsigned char command_moves[COMMAND_UNKNOWN + 1] = {
 
 static void command_move(struct bl_warden *warden, enum command_state to)
 {
+    static const char *const names[] = {"starting", "running", "ended", "refused", "unknown"};
     assert(BL_MAY_MOVE(command_moves, warden->command_state, to));
+    BL_LOG(BL_ROOM_PROC, BL_LOG_DEBUG, "command", BL_LOG_INTEGER("warden", warden->started.pid),
+           BL_LOG_STRING("from", names[warden->command_state]), BL_LOG_STRING("to", names[to]));
     warden->command_state = to;
 }
 
@@ -119,7 +122,10 @@ static void warden_move(struct bl_warden *warden, enum warden_state to)
         [WARDEN_SEIZING] = BL_TO(WARDEN_CLOSING),
         [WARDEN_CLOSING] = BL_TO(WARDEN_OVER),
     };
+    static const char *const names[] = {"holding", "seizing", "closing", "over"};
     assert(BL_MAY_MOVE(moves, warden->state, to));
+    BL_LOG(BL_ROOM_PROC, BL_LOG_DEBUG, "warden", BL_LOG_INTEGER("warden", warden->started.pid),
+           BL_LOG_STRING("from", names[warden->state]), BL_LOG_STRING("to", names[to]));
     warden->state = to;
 }
 
@@ -510,34 +516,28 @@ int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **
     return code;
 }
 
-int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end)
+static int warden_wait(struct bl_warden *warden, enum warden_event event,
+                       struct bl_warden_end *ret_end)
 {
-    int code = await(warden, warden->background ? EVENT_ENDED : EVENT_QUIET);
+    int code = await(warden, event);
     if (code == 0)
         *ret_end = warden->end;
     return code;
+}
+
+int bl_warden_wait(struct bl_warden *warden, struct bl_warden_end *ret_end)
+{
+    return warden_wait(warden, warden->background ? EVENT_ENDED : EVENT_QUIET, ret_end);
 }
 
 int proc_warden_wait_tree(struct bl_warden *warden, struct bl_warden_end *ret_end)
 {
-    int code = await(warden, EVENT_QUIET);
-    if (code == 0)
-        *ret_end = warden->end;
-    return code;
+    return warden_wait(warden, EVENT_QUIET, ret_end);
 }
 
-/* Without the init of a namespace, which is no part of the command. */
 uint32_t proc_warden_count(const struct bl_warden *warden)
 {
-    struct tree tree = {0};
-    uint32_t count = 0;
-    tree_add_children(proc_view(), &tree, warden->started.pid);
-    size_t first = warden->mechanism == BL_MECHANISM_PIDNS ? tree.count : 0;
-    tree_complete(proc_view(), &tree);
-    for (size_t i = first; i < tree.count; i++)
-        count += tree_life_of(proc_view(), tree.pids[i], NULL) == TREE_ALIVE;
-    tree_done(&tree);
-    return count;
+    return proc_look_count(&warden->started, warden->mechanism == BL_MECHANISM_PIDNS);
 }
 
 void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,

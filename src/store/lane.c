@@ -240,10 +240,15 @@ enum store_lane_end store_lane_call(struct store_lane *lane, struct store_job *j
     switch (job->state) {
     case STORE_JOB_DONE:
         *ret_code = job->code;
+        BL_LOG(BL_ROOM_STORE, BL_LOG_TRACE, "job done",
+               BL_LOG_INTEGER("operation", (int64_t)job->operation),
+               BL_LOG_STRING("result", bl_error_text(job->code)));
         if (job->code != 0 && error != NULL && error->code == 0)
             *error = job->error;
         return STORE_ANSWERED;
     case STORE_JOB_RUNNING:
+        BL_LOG(BL_ROOM_STORE, BL_LOG_WARNING, "no answer",
+               BL_LOG_INTEGER("operation", (int64_t)job->operation));
         *ret_code = explain_left(lane, code, true, error);
         return STORE_NO_ANSWER;
     case STORE_JOB_QUEUED: break;

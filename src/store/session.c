@@ -145,6 +145,9 @@ int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *op
         /* If it takes place after all, the next hold finds a lease whose handle is not open. */
         free_session(held);
     }
+    BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "session held",
+           BL_LOG_STRING("session", code == 0 ? (*ret_held)->id : ""),
+           BL_LOG_STRING("result", bl_error_text(code)));
     store_job_leave(&hold->job);
     return code;
 }
@@ -277,6 +280,8 @@ static int commit(struct bl_store_session *held, enum store_operation operation,
         held->untitled = false;
     if (code == BL_EUNKNOWN)
         held->unknown = true;
+    BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "committed", BL_LOG_STRING("what", what),
+           BL_LOG_STRING("session", held->id), BL_LOG_STRING("result", bl_error_text(code)));
     if (code != 0 && error != NULL && error->code == 0)
         *error = own;
     return code;
@@ -351,5 +356,7 @@ void bl_store_release(struct bl_store_session *held)
         store_write_run(held, store_write_new(held, STORE_RELEASE), &code, NULL);
         bl_shield_end(&shield);
     }
+    BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "session released", BL_LOG_STRING("session", held->id),
+           BL_LOG_BOOLEAN("unknown", held->unknown));
     free_session(held);
 }

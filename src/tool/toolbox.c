@@ -137,8 +137,8 @@ static bool make_question(struct bl_toolbox *toolbox, const struct tool_entry *e
 }
 
 /* What cannot run needs no permission: the call says what is wrong with it. */
-static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *call,
-                                     char *ret_reason, size_t reason_size)
+static enum bl_permit toolbox_judge(void *context, const struct bl_tool_call *call,
+                                    char *ret_reason, size_t reason_size)
 {
     struct bl_toolbox *toolbox = context;
     size_t index = find_entry(call->name);
@@ -159,6 +159,17 @@ static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *c
         return BL_PERMIT_DENIED;
     }
     return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
+}
+
+static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *call,
+                                     char *ret_reason, size_t reason_size)
+{
+    static const char *const names[] = {
+        [BL_PERMIT_DENIED] = "denied", [BL_PERMIT_ALLOWED] = "allowed", [BL_PERMIT_ASK] = "ask"};
+    enum bl_permit permit = toolbox_judge(context, call, ret_reason, reason_size);
+    BL_LOG(BL_ROOM_TOOL, BL_LOG_DEBUG, "permission", BL_LOG_STRING("tool", call->name),
+           BL_LOG_STRING("call", call->id), BL_LOG_STRING("decision", names[permit]));
+    return permit;
 }
 
 /* A path as a pattern that means it alone; empty: there is none. */
@@ -219,7 +230,12 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
     if (!input_fits(index, call, &ret_result->text))
         return 0;
     settle_sandbox(toolbox, NULL);
-    return tool_entries[index]->call(toolbox, call, ret_result, error);
+    int code = tool_entries[index]->call(toolbox, call, ret_result, error);
+    BL_LOG(BL_ROOM_TOOL, BL_LOG_DEBUG, "called", BL_LOG_STRING("tool", call->name),
+           BL_LOG_STRING("result", bl_error_text(code)),
+           BL_LOG_BOOLEAN("is_error", ret_result->is_error),
+           BL_LOG_INTEGER("bytes", (int64_t)ret_result->text.size));
+    return code;
 }
 
 /* ---- The toolbox ----------------------------------------------------------------------------- */

@@ -316,6 +316,9 @@ bool turn_ask(struct turn *turn)
             return false;
         make_request(turn, &request);
         code = turn_call_model(turn, &request, false);
+        BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "model answered",
+               BL_LOG_STRING("result", bl_error_text(code)),
+               BL_LOG_INTEGER("calls", (int64_t)answer->calls));
         if (code == BL_EBUDGET && answer->message == NULL)
             return turn_end_as(turn, BL_TURN_MAX_BUDGET);
     } while (code != 0 && bl_scope_check(&turn->scope) == 0 && turn_make_room_after(turn));

@@ -9,6 +9,7 @@
  * The order of the steps is the contract, and so is what is asked first when several things are
  * true at once: stop at entry, max_session_turns, projected budget, stop while it runs, actual
  * budget, stop at output, commit. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "parts.h"
@@ -29,6 +30,8 @@ void bl_turn_limits_init(struct bl_turn_limits *limits)
 
 bool turn_end_as(struct turn *turn, enum bl_turn_end end)
 {
+    assert(end != BL_TURN_COMPLETED);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "turn ends", BL_LOG_STRING("as", bl_turn_end_name(end)));
     turn->result->end = end;
     return false;
 }
@@ -96,6 +99,8 @@ static bool begin_attempt(struct turn *turn)
         bl_shield_end(&shield);
     }
     turn->begun = code == 0;
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "turn begins", BL_LOG_STRING("session", turn->session->id),
+           BL_LOG_BOOLEAN("stored", store != NULL && code == 0));
     turn_emit(turn, (struct bl_event){.type = BL_EVENT_TURN_STARTED, .text = result->prompt});
     if (code == 0)
         return true;
@@ -216,6 +221,7 @@ static void commit_apply(struct turn *turn, const struct commit *commit)
 {
     struct bl_session *session = turn->session;
 
+    assert(turn->record != NULL && !session->unknown);
     bl_session_add(session, turn->record);
     turn->record = NULL;
     session->turns_total++;
@@ -246,7 +252,10 @@ static bool claim_and_commit(struct turn *turn)
     struct bl_unit unit;
 
     commit_prepare(turn, &commit);
-    if (bl_scope_claim(&turn->scope) != 0) {
+    int claimed = bl_scope_claim(&turn->scope);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "claim",
+           BL_LOG_STRING("result", claimed == 0 ? "claimed" : bl_error_text(claimed)));
+    if (claimed != 0) {
         commit_take_back(turn, &commit);
         commit_done(turn, &commit, false);
         return turn_end_stopped(turn);
@@ -256,6 +265,7 @@ static bool claim_and_commit(struct turn *turn)
     if (code == 0)
         commit_apply(turn, &commit);
     bl_unit_end(&unit, code == BL_EUNKNOWN ? BL_FATE_UNKNOWN : BL_FATE_FINISHED);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "commit", BL_LOG_STRING("result", bl_error_text(code)));
     if (code != 0) {
         commit_take_back(turn, &commit);
         commit_refused(turn, code, &error);
@@ -464,12 +474,19 @@ void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_re
     struct bl_scope *outer = bl_scope_enter(&turn.scope);
     bool completed = take_steps(&turn);
     bl_scope_enter(outer);
+    assert(completed == (ret_result->end == BL_TURN_COMPLETED));
     if (!completed) {
         struct bl_scope shield;
         bl_shield_begin(&shield, 2 * BL_STORE_NS_MAX);
         end_otherwise(&turn);
         bl_shield_end(&shield);
     }
+    /* Committed once, or not at all. */
+    assert((turn.record == NULL) == (completed || ret_result->interrupted));
+    BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "turn ended", BL_LOG_STRING("turn", ret_result->turn_id),
+           BL_LOG_STRING("end", bl_turn_end_name(ret_result->end)),
+           BL_LOG_INTEGER("ms", (int64_t)ret_result->duration_ms),
+           BL_LOG_BOOLEAN("interrupted", ret_result->interrupted));
     bl_scope_done(&turn.scope);
     journal->turn = NULL;
     engine->journal = journal_before;

@@ -76,6 +76,9 @@ void step_emit(const struct step *step, struct bl_event event)
 void step_end(struct turn *turn, const struct step *step, const char *status, uint64_t ms,
               struct bl_text text)
 {
+    BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "tool call ended", BL_LOG_TEXT("call", step->id),
+           BL_LOG_TEXT("tool", step->name), BL_LOG_STRING("status", status),
+           BL_LOG_INTEGER("ms", (int64_t)ms));
     if (turn != NULL) {
         struct bl_step *listed = bl_arena_alloc(turn->arena, sizeof *listed);
         listed->id = bl_arena_text(turn->arena, step->id);
@@ -178,6 +181,7 @@ int step_run(struct step *step, struct bl_error *error)
     struct bl_receipt receipt;
 
     bl_receipt_open(&receipt, &step->scope, step->call.id);
+    BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "tool call begins", BL_LOG_TEXT("tool", step->name));
     step_emit(step, (struct bl_event){.type = BL_EVENT_TOOL_STARTED,
                                       .id = step->id,
                                       .name = step->name,

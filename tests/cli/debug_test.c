@@ -1,4 +1,5 @@
-#include "guest.h"
+#include "held.h"
+#include "stage.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -27,6 +27,8 @@ int exchange_fail(struct bl_exchange *exchange, const char *code, bool timed_out
     if (failure->code == NULL) {
         failure->code = code;
         failure->timed_out = timed_out;
+        BL_LOG(BL_ROOM_WIRE, BL_LOG_DEBUG, "request failed", BL_LOG_STRING("code", code),
+               BL_LOG_BOOLEAN("timed_out", timed_out));
         bl_text_into(failure->message, sizeof failure->message, message);
     }
     return BL_EIO;
@@ -243,6 +245,10 @@ int bl_exchange_headers(struct bl_exchange *exchange)
     if (code == 0 && exchange->phase == PHASE_NEW) {
         exchange_set_timer(exchange, exchange->request.connect_ns);
         code = find_addresses(exchange);
+        /* The host alone: a path or a query may hold a key. */
+        BL_LOG(BL_ROOM_WIRE, BL_LOG_DEBUG, "request", BL_LOG_TEXT("host", exchange->url.host),
+               BL_LOG_INTEGER("port", exchange->url.port),
+               BL_LOG_STRING("look_up", bl_error_text(code)));
         if (code == 0)
             client_on_loop(exchange->client, transfer_begin, exchange);
     }
@@ -250,6 +256,9 @@ int bl_exchange_headers(struct bl_exchange *exchange)
         code = wait_for_change(exchange);
     if (code == 0 && !exchange->headers_complete)
         code = BL_EIO;
+    BL_LOG(BL_ROOM_WIRE, BL_LOG_DEBUG, "response headers",
+           BL_LOG_STRING("result", bl_error_text(code)),
+           BL_LOG_INTEGER("status", bl_exchange_status(exchange)));
     return code;
 }
 
@@ -285,6 +294,8 @@ int bl_exchange_read(struct bl_exchange *exchange, struct bl_text *ret_bytes)
     exchange->received = exchange->taken;
     exchange->taken = full;
     *ret_bytes = bl_buffer_text(&exchange->taken);
+    BL_LOG(BL_ROOM_WIRE, BL_LOG_TRACE, "received",
+           BL_LOG_INTEGER("bytes", (int64_t)ret_bytes->size));
     if (ret_bytes->size == 0)
         return exchange->failure.code != NULL ? BL_EIO : 0;
     if (exchange->paused) {

@@ -115,6 +115,8 @@ static void lose(struct bl_rpc *rpc, const char *why)
 {
     if (rpc->gone_why == NULL && !rpc->ended) {
         rpc->gone_why = why;
+        BL_LOG(BL_ROOM_WIRE, BL_LOG_DEBUG, "peer gone", BL_LOG_STRING("of", rpc_origin(rpc)),
+               BL_LOG_STRING("why", why));
         if (rpc->options.gone != NULL)
             rpc->options.gone(rpc->options.context, why);
         rpc_calls_stop(rpc, BL_STOP_CLIENT_GONE);
