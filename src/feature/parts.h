@@ -46,6 +46,9 @@ void feature_bell_ring(struct feature_bell *bell);
 
 #define FEATURE_SECONDS_MAX 1000000000 /* seconds and milliseconds above are a mistake */
 
+/* The one way to change a task's state. */
+void task_row_move(struct bl_task_row *row, enum bl_task_state to);
+
 /* Of a row: what a resume needs. */
 struct bl_task_memory {
     struct stall stall;

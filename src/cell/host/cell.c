@@ -1,4 +1,5 @@
 /* The life of one cell: a worker, what it says, its end. */
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -48,6 +49,21 @@ void cell_wake_all(struct bl_list *waiters)
 struct cell *cell_find(const struct bl_cell_session *session, const char *id)
 {
     return bl_map_get(&session->cells, bl_text_from(id));
+}
+
+void cell_move(struct cell *cell, enum cell_state to)
+{
+    static const unsigned char moves[CELL_TERMINATED + 1] = {
+        [CELL_ADMITTING] = BL_TO(CELL_RUNNING) | BL_TO(CELL_COMPLETED) | BL_TO(CELL_TERMINATED),
+        [CELL_RUNNING] = BL_TO(CELL_COMPLETING) | BL_TO(CELL_TERMINATING),
+        [CELL_COMPLETING] = BL_TO(CELL_COMPLETED),
+        [CELL_TERMINATING] = BL_TO(CELL_TERMINATED),
+    };
+    assert(BL_MAY_MOVE(moves, cell->state, to));
+    BL_LOG(BL_ROOM_CELL, BL_LOG_DEBUG, "cell", BL_LOG_STRING("cell", cell->id),
+           BL_LOG_STRING("from", cell_state_name(cell->state)),
+           BL_LOG_STRING("to", cell_state_name(to)));
+    cell->state = to;
 }
 
 struct cell *cell_new(struct bl_cell_session *session, const char *id)
@@ -328,7 +344,7 @@ static void end_completed(struct cell *cell)
     struct bl_cell_host *host = cell->session->host;
     struct bl_error *error = bl_zalloc(sizeof *error);
 
-    cell->state = CELL_COMPLETING;
+    cell_move(cell, CELL_COMPLETING);
     cell_fault_hit(host, CELL_AT_COMPLETE_CLAIMED);
     cell->stopped_calls = cell->calls_running;
     bl_scope_stop(&cell->calls.scope, BL_STOP_PARENT, "cell");
@@ -405,7 +421,7 @@ static void end_terminated(struct cell *cell)
     struct bl_scope shield;
     struct bl_buffer receipt;
 
-    cell->state = CELL_TERMINATING;
+    cell_move(cell, CELL_TERMINATING);
     bl_shield_begin(&shield, END_NS_MAX);
     cell_fault_hit(host, CELL_AT_TERMINATE_STOPPED);
     stop_work(cell);
@@ -505,7 +521,7 @@ int cell_begin(struct cell *cell, struct bl_scope *parent)
     }
     cell->live = true;
     list_activity(cell);
-    cell->state = CELL_RUNNING;
+    cell_move(cell, CELL_RUNNING);
     bl_scope_set_deadline(&cell->scope,
                           bl_time_add(cell->created_ns, cell->deadline_ms * BL_NS_PER_MS));
     return 0;

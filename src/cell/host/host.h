@@ -92,6 +92,14 @@ int cell_worker_send(struct cell_worker *worker, struct bl_text json);
 
 /* ---- cell.c ---------------------------------------------------------------------------------- */
 
+/*   admitting    --cell_begin-->              running
+ *   running      --its scope is claimed-->    completing
+ *   running      --its scope is stopped-->    terminating
+ *   completing   --in the store-->            completed
+ *   terminating  --in the store-->            terminated
+ *   admitting    --read from the store-->     completed, terminated
+ *
+ * cell_move alone moves it. */
 enum cell_state {
     CELL_ADMITTING,
     CELL_RUNNING,
@@ -189,6 +197,7 @@ void cell_waiter_init(struct cell_waiter *waiter);
 /* Wakes all of a list; each is out of it then. */
 void cell_wake_all(struct bl_list *waiters);
 const char *cell_state_name(enum cell_state state);
+void cell_move(struct cell *cell, enum cell_state to);
 bool cell_has_ended(const struct cell *cell);
 /* The session's; NULL: none. */
 struct cell *cell_find(const struct bl_cell_session *session, const char *id);

@@ -83,7 +83,7 @@ static void record_tell(struct cell *cell, struct bl_text receipt)
 
 void cell_tell_end(struct cell *cell, enum cell_state state, struct bl_text receipt)
 {
-    cell->state = state;
+    cell_move(cell, state);
     cell->generation = cell->terminal->generation;
     cell->unrecorded = false;
     cell_give_end(cell);

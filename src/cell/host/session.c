@@ -219,7 +219,7 @@ static void add_record(struct bl_cell_session *session, const struct bl_store_ce
 
     if (record->digest.size == sizeof cell->digest)
         memcpy(cell->digest, record->digest.data, sizeof cell->digest);
-    cell->state = record->completed ? CELL_COMPLETED : CELL_TERMINATED;
+    cell_move(cell, record->completed ? CELL_COMPLETED : CELL_TERMINATED);
     cell->created_wall_ns = record->created_wall_ns;
     cell->created_ns = age_to_ns(record->created_wall_ns);
     cell->ended_ns = age_to_ns(record->ended_wall_ns);

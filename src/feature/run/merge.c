@@ -35,7 +35,7 @@ static bool stopped(int code)
 static void back_to_approved(struct feature_task *task, struct task_turn *turn,
                              const char *decision)
 {
-    task->row.state = BL_TASK_APPROVED;
+    task_row_move(&task->row, BL_TASK_APPROVED);
     task->row.phase = BL_PHASE_NONE;
     if (turn->ended_wall_ns == 0) {
         turn->decision = decision;
@@ -126,7 +126,7 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
     turn->merge = true;
     turn->started_wall_ns = bl_clock_wall_ns(feature->clock);
     row->memory->merge_turns++;
-    row->state = BL_TASK_RUNNING;
+    task_row_move(row, BL_TASK_RUNNING);
     bl_text_into(task->compare_base, sizeof task->compare_base, candidate);
     enum turn_end end = play_merge_turn(task, turn, candidate, about, error);
     bl_scope_enter(outer);
@@ -386,7 +386,7 @@ static void put_intent(struct merge_run *run)
 static void complete(struct feature_task *task, const char *commit)
 {
     struct event_draft draft;
-    task->row.state = BL_TASK_COMPLETED;
+    task_row_move(&task->row, BL_TASK_COMPLETED);
     task->row.merged = true;
     task->row.merged_wall_ns = bl_clock_wall_ns(task->feature->clock);
     ledger_put_task(task);
@@ -410,6 +410,9 @@ static int swap(struct merge_run *run)
         code = git_ref_swap(feature->git, feature->result_ref, run->has_tip ? run->tip : NULL,
                             run->candidate, "belay: wave merged", &run->error);
     ledger_put(feature, "merge", (struct bl_text){0});
+    BL_LOG(BL_ROOM_FEATURE, BL_LOG_INFO, "merge", BL_LOG_INTEGER("wave", run->wave->n),
+           BL_LOG_INTEGER("tasks", (int64_t)run->count), BL_LOG_STRING("commit", run->candidate),
+           BL_LOG_STRING("result", bl_error_text(code)));
     if (code != 0) {
         ledger_write(feature, true);
         return code;

@@ -89,7 +89,7 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
     }
     if (bl_task_state_final(row->state) && row->state != BL_TASK_COMPLETED &&
         row->state != BL_TASK_DEFERRED && task->wanted)
-        row->state = BL_TASK_PENDING;
+        task_row_move(row, BL_TASK_PENDING);
 }
 
 static void take_wave(struct bl_feature *feature, struct feature_wave *wave, struct bl_arena *arena,
@@ -315,10 +315,10 @@ static void row_of_plan(struct feature_task *task)
     if (row->attempt > 0 || row->decision != BL_DECISION_NONE)
         return;
     if (plan->manual || strcmp(plan->status, "deferred") == 0) {
-        row->state = BL_TASK_DEFERRED;
+        task_row_move(row, BL_TASK_DEFERRED);
         row->decision = BL_DECISION_DEFERRED;
     } else if (strcmp(plan->status, "completed") == 0) {
-        row->state = BL_TASK_COMPLETED;
+        task_row_move(row, BL_TASK_COMPLETED);
         row->decision = BL_DECISION_ALREADY_COMPLETED;
         row->merged = true;
     }

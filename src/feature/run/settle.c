@@ -8,14 +8,14 @@ bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoc
                      const struct git_state *state)
 {
     if (row->state == BL_TASK_QUEUED) {
-        row->state = BL_TASK_PENDING;
+        task_row_move(row, BL_TASK_PENDING);
         return true;
     }
     if (row->state != BL_TASK_RUNNING && row->state != BL_TASK_STOPPING)
         return false;
     /* A merge turn: what was approved is so still. */
     if (row->memory->approved_commit[0] != '\0' && row->memory->merge_turns > 0) {
-        row->state = BL_TASK_APPROVED;
+        task_row_move(row, BL_TASK_APPROVED);
         row->phase = BL_PHASE_NONE;
         return true;
     }
@@ -35,7 +35,7 @@ bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoc
         .state = state,
     };
     checkpoint_set(row, &checkpoint);
-    row->state = BL_TASK_INTERRUPTED;
+    task_row_move(row, BL_TASK_INTERRUPTED);
     row->decision = BL_DECISION_INTERRUPTED;
     row->reason = BL_STOP_OWNER_DIED;
     bl_text_into(row->triggered_by, sizeof row->triggered_by, "feature");

@@ -1,3 +1,5 @@
+#include <assert.h>
+
 #include "feature/parts.h"
 
 static const char *const state_names[] = {
@@ -36,6 +38,32 @@ const char *bl_task_state_name(enum bl_task_state state)
 bool bl_task_state_final(enum bl_task_state state)
 {
     return state >= BL_TASK_COMPLETED;
+}
+
+/* What may follow a state. Once a task has ended it changes only by being wanted again; one that is
+ * stopping does not run again before that. */
+void task_row_move(struct bl_task_row *row, enum bl_task_state to)
+{
+    enum {
+        ENDED = BL_TO(BL_TASK_COMPLETED) | BL_TO(BL_TASK_FAILED) | BL_TO(BL_TASK_TIMED_OUT) |
+                BL_TO(BL_TASK_CANCELLED) | BL_TO(BL_TASK_BLOCKED) | BL_TO(BL_TASK_INTERRUPTED) |
+                BL_TO(BL_TASK_SKIPPED) | BL_TO(BL_TASK_DEFERRED)
+    };
+    static const unsigned moves[] = {
+        [BL_TASK_PENDING] = BL_TO(BL_TASK_QUEUED) | ENDED,
+        [BL_TASK_QUEUED] =
+            BL_TO(BL_TASK_PENDING) | BL_TO(BL_TASK_RUNNING) | BL_TO(BL_TASK_APPROVED) | ENDED,
+        [BL_TASK_RUNNING] = BL_TO(BL_TASK_STOPPING) | BL_TO(BL_TASK_APPROVED) | ENDED,
+        [BL_TASK_STOPPING] = BL_TO(BL_TASK_APPROVED) | ENDED,
+        [BL_TASK_APPROVED] = BL_TO(BL_TASK_RUNNING) | ENDED,
+    };
+    assert(bl_task_state_final(row->state) ? to == BL_TASK_PENDING
+                                           : BL_MAY_MOVE(moves, row->state, to));
+    BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "task", BL_LOG_STRING("task", row->id),
+           BL_LOG_STRING("from", bl_task_state_name(row->state)),
+           BL_LOG_STRING("to", bl_task_state_name(to)), BL_LOG_INTEGER("attempt", row->attempt),
+           BL_LOG_INTEGER("turn", row->turn));
+    row->state = to;
 }
 
 const char *bl_task_decision_name(enum bl_task_decision decision)

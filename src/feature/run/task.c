@@ -123,7 +123,7 @@ static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
     bl_json_put_string(writer, "origin", stop.origin);
     event_end(&draft);
     if (task->row.state == BL_TASK_RUNNING) {
-        task->row.state = BL_TASK_STOPPING;
+        task_row_move(&task->row, BL_TASK_STOPPING);
         ledger_put_task(task);
     }
     task_grace_follow(task);
@@ -184,7 +184,7 @@ void task_ready(struct feature_task *task)
     task->turns_here = 0;
     task->survivors = 0;
     task_attempt_begin(task);
-    row->state = BL_TASK_QUEUED;
+    task_row_move(row, BL_TASK_QUEUED);
     ledger_put_task(task);
     event_tell(feature, "task_queued", task, NULL);
     bl_unit_begin(&task->unit, BL_UNIT_TASK, row->id, task->plan->name);
@@ -213,7 +213,7 @@ static void arm(struct feature_task *task)
     const struct bl_plan_task *plan = task->plan;
     struct event_draft draft;
     task->started_ns = bl_now_ns();
-    row->state = BL_TASK_RUNNING;
+    task_row_move(row, BL_TASK_RUNNING);
     row->phase = BL_PHASE_LOOP_TOP;
     row->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
     row->deadline_s = (double)plan->deadline_ns / 1e9;

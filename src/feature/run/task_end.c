@@ -352,7 +352,7 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
 {
     struct bl_task_row *row = &task->row;
     row->decision = decision;
-    row->state = bl_task_decision_state(decision);
+    task_row_move(row, bl_task_decision_state(decision));
     if (message != NULL)
         row_text_set(&row->message, bl_text_from(message));
     if (turn != NULL && turn->ended_wall_ns == 0) {

@@ -1,5 +1,6 @@
 /* One turn: the Player works and is committed, belay verifies, the Coach judges. Each is a phase
  * with a beginning and an end on record; between two of them the scope is looked at. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@ int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_
     if (code != 0)
         return code;
     const char *name = bl_task_phase_name(phase);
+    BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "phase begins", BL_LOG_STRING("task", task->row.id),
+           BL_LOG_STRING("phase", name), BL_LOG_INTEGER("turn", task->row.turn));
     task->row.phase = phase;
     record->state = TURN_PHASE_RUNNING;
     record->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
@@ -65,6 +68,9 @@ void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_t
 {
     const char *name = bl_task_phase_name(phase);
     struct event_draft draft;
+    assert(record->state == TURN_PHASE_RUNNING && task->feature->phases_running > 0);
+    BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "phase ended", BL_LOG_STRING("task", task->row.id),
+           BL_LOG_STRING("phase", name), BL_LOG_BOOLEAN("stopped", state == TURN_PHASE_STOPPED));
     record->state = state;
     record->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
     keep_output(task, turn, name);

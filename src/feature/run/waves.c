@@ -67,6 +67,8 @@ static bool to_run(const struct feature_task *task)
 
 static void set_wave(struct bl_feature *feature, struct feature_wave *wave, const char *state)
 {
+    BL_LOG(BL_ROOM_FEATURE, BL_LOG_INFO, "wave", BL_LOG_INTEGER("wave", wave->n),
+           BL_LOG_STRING("from", wave->state), BL_LOG_STRING("to", state));
     wave->state = state;
     ledger_put_wave(feature, wave);
 }
