@@ -30,8 +30,7 @@ static const char prompt_text[] = "Do the next thing on the list, and say what i
 static char folder[PATH_MAX];
 static struct bl_script *script;
 
-/* ---- Sessions ---------------------------------------------------------------------------------
- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 /* A session at work in a fiber of its own. */
 struct worker {
@@ -109,8 +108,7 @@ static int worker_main(void *argument)
     return 0;
 }
 
-/* ---- Rates ------------------------------------------------------------------------------------
- */
+/* ---- Rates ----------------------------------------------------------------------------------- */
 
 static double memory_rate(void)
 {
@@ -180,8 +178,7 @@ static double durable_rate(unsigned sessions, uint64_t turns)
     return (double)(turns / sessions * sessions) / (elapsed_ns / 1e9);
 }
 
-/* ---- The bare program -------------------------------------------------------------------------
- */
+/* ---- The bare program ------------------------------------------------------------------------ */
 
 /* Bytes that a turn leaves in the file: its messages, its result, its lines in the journal. */
 static struct {
@@ -288,8 +285,7 @@ static double bare_rate(unsigned batch, uint64_t turns)
     return (double)((turns + batch - 1) / batch * batch) / (elapsed_ns / 1e9);
 }
 
-/* ---- Reports ----------------------------------------------------------------------------------
- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 static double median_of(double (*measure)(unsigned, uint64_t), unsigned argument, uint64_t turns)
 {

@@ -587,8 +587,7 @@ const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
 /* Size of the part of `directory` that is the root of its repository; all of it without one. */
 size_t bl_repository_size(struct bl_arena *arena, const char *directory);
 
-/* ---- The runtime folder -----------------------------------------------------------------------
- */
+/* ---- The runtime folder ---------------------------------------------------------------------- */
 
 /* $XDG_RUNTIME_DIR/belay, else /tmp/belay-UID: where sockets and records of running work are.
  * BL_ELIMIT: the name is longer than a socket's may be. */

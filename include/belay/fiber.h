@@ -7,17 +7,17 @@
  * Promises, the seven rules:
  *   1. Level-triggered: after a scope has stopped, every wait in it returns at once, each time.
  *   2. First reason wins: set once, by compare-and-swap, with reason, origin and time. Stopping is
- * safe from any thread and from a signal handler, allocates nothing, and may be repeated.
+ *      safe from any thread and from a signal handler, allocates nothing, and may be repeated.
  *   3. Down, never up: a scope stops with its parent and leaves its parent and siblings alone. A
  *      child's deadline is never later than its parent's; a deadline may be moved until it has
- * fired.
+ *      fired.
  *   4. Join: a nursery does not end before its fibers have.
  *   5. Shield: clean-up runs in a scope that a stop above does not reach, with a deadline of its
- * own.
+ *      own.
  *   6. Claim: a scope goes live -> stopped or live -> claimed, once, by one compare-and-swap. A
- * claim first looks at the scopes above and at the clock, so that neither a stop that has returned
- * nor a deadline that has passed is overtaken. A claimed scope cannot be stopped, and its waits do
- * not wake.
+ *      claim first looks at the scopes above and at the clock, so that neither a stop that has
+ *      returned nor a deadline that has passed is overtaken. A claimed scope cannot be stopped, and
+ *      its waits do not wake.
  *   7. A check is a load: bl_scope_stopped costs about a nanosecond.
  *
  * Unless said otherwise, functions belong to the loop's thread. */
@@ -322,8 +322,7 @@ int bl_signal_wait(struct bl_signal *signal, uint64_t *ret_count);
 
 /* Blocking work on a thread. `payload` belongs to the call until it returns 0, and then to the
  * caller again. A scope that has stopped before it starts nothing: BL_ECANCELED or BL_ETIMEDOUT,
- * and
- * `*ret_abandoned` is false: the payload is the caller's. Once begun, a stop does not wake the
+ * and `*ret_abandoned` is false: the payload is the caller's. Once begun, a stop does not wake the
  * caller; only the limit of a shield around it does (or with `abandon_on_stop` any stop): then
  * `*ret_abandoned` is true, and `drop` gets the payload when the thread is done with it, on the
  * loop's thread. BL_ETHREADS: no thread to be had; the payload is the caller's. */

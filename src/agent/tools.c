@@ -8,8 +8,7 @@
 /* More than the deadlines of all hooks of one moment come to. */
 #define HOOKS_NS_MAX (3600 * BL_NS_PER_S)
 
-/* ---- Hooks ------------------------------------------------------------------------------------
- */
+/* ---- Hooks ----------------------------------------------------------------------------------- */
 
 /* Where the warnings of hooks go: into the stream of the turn. */
 struct hook_context {
@@ -183,8 +182,7 @@ void agent_hooks_follow(struct bl_agent *agent, const struct bl_event *event)
     bl_arena_done(&arena);
 }
 
-/* ---- The engine's table -----------------------------------------------------------------------
- */
+/* ---- The engine's table ---------------------------------------------------------------------- */
 
 /* Which of the agent's own tools it is: an index, or OWN_COUNT. */
 enum own_tool {
@@ -321,8 +319,7 @@ static int agent_call(void *context, const struct bl_tool_call *call,
     return code;
 }
 
-/* ---- What is offered --------------------------------------------------------------------------
- */
+/* ---- What is offered ------------------------------------------------------------------------- */
 
 /* Persona's names may hold stars. */
 static bool may_use(const struct bl_persona *persona, const char *tool)

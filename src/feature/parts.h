@@ -4,16 +4,18 @@
  *   feature            one row: the feature (bl_feature_view)
  *   plan               bl_plan_write's object
  *   task/TASK          one row a task (task_row_record)
- *   wave/N             {n, state, gate, started_at, ended_at,
- * tasks: [id, …], message} turn/TASK/A/N      a turn N of attempt A: {task, attempt, turn, merge,
- * started_at, ended_at, counted, decision, phases: [{phase, started_at, ended_at, ms, outcome}],
- *                       player: {…}|null, verify: {…}|null, verdict: {…}|null, issues: […],
- *                       feedback, spent}
+ *   wave/N             {n, state, gate, started_at, ended_at, tasks: [id, …], message}
+ *   turn/TASK/A/N      a turn N of attempt A: {task, attempt, turn, merge, started_at, ended_at,
+ *                      counted, decision, phases: [{phase, started_at, ended_at, ms, outcome}],
+ *                      player: {…}|null, verify: {…}|null, verdict: {…}|null, issues: […],
+ *                      feedback, spent}
  *                      `outcome` of a phase: running, ended, stopped, failed, carried (taken over)
  *   attempt/TASK/A     the task's row as it was when that attempt had ended
  *   output/TASK/A/N/P  {task, attempt, turn, phase, text}: what phase P (player, verify, coach-1,
- * …) printed or said, bounded receipt/ID         a receipt merge              the intent of a
- * merge: {wave, old, new, tasks: [id, …]} fresh              the intent of a fresh start or a retry
+ *                      …) printed or said, bounded
+ *   receipt/ID         a receipt
+ *   merge              the intent of a merge: {wave, old, new, tasks: [id, …]}
+ *   fresh              the intent of a fresh start or a retry
  *
  * Times are as bl_time_format has them. */
 #ifndef BELAY_FEATURE_PARTS_H
@@ -346,8 +348,7 @@ int ledger_write(struct bl_feature *feature, bool durable);
 /* The fiber that writes events and the lease while nobody else does. */
 int ledger_beat(void *feature);
 
-/* ---- task.c, task_turn.c, task_end.c ----------------------------------------------------------
- */
+/* ---- task.c, task_turn.c, task_end.c --------------------------------------------------------- */
 
 /* A new attempt, of which nothing is known yet. */
 void task_attempt_begin(struct feature_task *task);
@@ -424,8 +425,7 @@ void task_finish(struct feature_task *task);
 /* What the feature's policy says of a task that has just ended. */
 void task_policy(struct feature_task *task);
 
-/* ---- waves.c, merge.c -------------------------------------------------------------------------
- */
+/* ---- waves.c, merge.c ------------------------------------------------------------------------ */
 
 /* All waves, one after another; 0, or the feature's scope was stopped. */
 int waves_run(struct bl_feature *feature);
@@ -434,8 +434,7 @@ int wave_merge(struct bl_feature *feature, struct feature_wave *wave);
 /* Finishes or forgets a merge that a dead runner had begun; `intent` is the record. */
 int merge_recover(struct bl_feature *feature, const struct bl_json *intent, struct bl_error *error);
 
-/* ---- feature.c, settle.c, rescue.c, control.c --------------------------------------------------
- */
+/* ---- feature.c, settle.c, rescue.c, control.c ------------------------------------------------ */
 
 /* The whole fails: the first error stays, and the scope stops, reason feature_failure. */
 void feature_fail(struct bl_feature *feature, const struct bl_error *error);

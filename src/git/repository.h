@@ -94,8 +94,7 @@ struct bl_text git_file_read(struct bl_arena *arena, const char *path);
 /* Shows a name in a message: control characters escaped, cut at 200 bytes. */
 const char *git_shown(struct bl_arena *arena, struct bl_text name);
 
-/* ---- What a worktree looks like ---------------------------------------------------------------
- */
+/* ---- What a worktree looks like -------------------------------------------------------------- */
 
 /* Digests that no change leaves as they are. */
 struct git_look {

@@ -40,8 +40,7 @@ static int tell(struct model_assembly *assembly, const struct bl_piece *piece)
     return assembly->sink->take(assembly->sink, piece);
 }
 
-/* ---- Calls -----------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static int tell_input(struct model_assembly *assembly, const struct model_call *call,
                       struct bl_text text)
@@ -279,8 +278,7 @@ int model_call_end(struct model_assembly *assembly, struct model_call *call)
     return call->ended ? 0 : end_call(assembly, call, false);
 }
 
-/* ---- Text ------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 int model_tell_text(struct model_assembly *assembly, struct bl_text text)
 {
@@ -305,8 +303,7 @@ int model_tell_thinking(struct model_assembly *assembly, struct bl_text text, st
                 &(struct bl_piece){.type = BL_PIECE_THINKING, .text = text, .opaque = opaque});
 }
 
-/* ---- Usage and the end -----------------------------------------------------------------------
- */
+/* ---- Usage and the end ----------------------------------------------------------------------- */
 
 static void add_detail(struct bl_usage_detail *detail, const struct bl_usage_detail *more)
 {
@@ -397,8 +394,7 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
     return tell(assembly, &(struct bl_piece){.type = BL_PIECE_END, .end = end});
 }
 
-/* ---- Opaque values ---------------------------------------------------------------------------
- */
+/* ---- Opaque values --------------------------------------------------------------------------- */
 
 struct bl_text model_json_text(struct bl_arena *arena, const struct bl_json *value)
 {

@@ -4,8 +4,7 @@
 
 #define RETRY_AFTER_MS_LARGEST ((int64_t)1000 * 60 * 60 * 24 * 366)
 
-/* ---- The table -------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 /* Words that decide what a failure is, whatever the status: found in its type, its code or its
  * text, in any case. The first one that is found counts. */
@@ -160,8 +159,7 @@ static const char *decisive_code(struct bl_text text)
     return look_up(decisive, BL_COUNT(decisive), text);
 }
 
-/* ---- What it says ----------------------------------------------------------------------------
- */
+/* ---- What it says ---------------------------------------------------------------------------- */
 
 void model_failure_message(struct bl_model_failure *failure, struct bl_text text)
 {
@@ -300,8 +298,7 @@ int model_fail_body(struct model_assembly *assembly, const struct bl_json *body)
                       bl_text_from(failure.message));
 }
 
-/* ---- When to try again -----------------------------------------------------------------------
- */
+/* ---- When to try again ----------------------------------------------------------------------- */
 
 /* Digits at the front of `*rest`, at most `most` of them; how many there were. */
 static size_t take_digits(struct bl_text *rest, size_t most, int64_t *ret_value)
@@ -436,8 +433,7 @@ int64_t model_retry_after_ms(struct bl_text value, int64_t now_wall_ns)
     return ms < RETRY_AFTER_MS_LARGEST ? ms : RETRY_AFTER_MS_LARGEST;
 }
 
-/* ---- A failed answer -------------------------------------------------------------------------
- */
+/* ---- A failed answer ------------------------------------------------------------------------- */
 
 /* A page of a proxy or of a wrong address: its title is all that is worth showing. */
 static void read_page(struct bl_text body, struct bl_model_failure *failure)

@@ -12,8 +12,7 @@ static size_t write_headers(const struct bl_provider *provider, struct bl_arena 
     return 1;
 }
 
-/* ---- Requests --------------------------------------------------------------------------------
- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static void begin_message(struct bl_json_writer *writer, const char *role, struct bl_text content)
 {
@@ -220,8 +219,7 @@ static int write_body(const struct model_build *build, struct bl_json_writer *wr
     return 0;
 }
 
-/* ---- Answers ---------------------------------------------------------------------------------
- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* Thinking has no end of its own: it is over when something else comes. */
 struct state {

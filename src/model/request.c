@@ -5,8 +5,7 @@
 #define IMAGES_BYTES_MAX ((uint64_t)24 * 1024 * 1024)
 #define BYTES_PER_TOKEN  4u
 
-/* ---- The conversation ------------------------------------------------------------------------
- */
+/* ---- The conversation ------------------------------------------------------------------------ */
 
 /* White space alone is nothing: servers refuse it like an empty text. */
 static bool is_worth_sending(const struct bl_block *block)
@@ -150,8 +149,7 @@ static void match_results(struct bl_arena *arena, struct bl_list *messages)
     }
 }
 
-/* ---- Images ----------------------------------------------------------------------------------
- */
+/* ---- Images ---------------------------------------------------------------------------------- */
 
 bool model_takes_images(enum bl_api api, const struct bl_profile *profile)
 {
@@ -211,8 +209,7 @@ static void settle_images(const struct model_build *build, struct bl_list *messa
         *build->sent = sent;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------
- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 /* An answer that is to be gone on with must not end in white space. */
 static void trim_last(struct bl_list *messages)
@@ -292,8 +289,7 @@ struct bl_http_header model_bearer(struct bl_arena *arena, const char *key)
                                    bl_arena_printf(arena, "Bearer %s", key)};
 }
 
-/* ---- Its size --------------------------------------------------------------------------------
- */
+/* ---- Its size -------------------------------------------------------------------------------- */
 
 static uint64_t messages_bytes(const struct bl_list *messages)
 {

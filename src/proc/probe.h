@@ -11,8 +11,7 @@
 /* 5000, and less only in tests. */
 extern int proc_probe_limit_ms;
 
-/* ---- container.c: filling in an answer --------------------------------------------------------
- */
+/* ---- container.c: filling in an answer ------------------------------------------------------- */
 
 void proc_check_answer(struct bl_container_check *check, bool available, const char *format, ...)
     BL_PRINTF(3, 4);
@@ -20,8 +19,7 @@ void proc_check_answer(struct bl_container_check *check, bool available, const c
 void proc_check_untried(struct bl_container_check *check, const char *format, ...) BL_PRINTF(2, 3);
 void proc_check_hint(struct bl_container_check *check, const char *format, ...) BL_PRINTF(2, 3);
 
-/* ---- container.c, container_pidns.c, container_cgroup.c, sandbox_probe.c ---------------------
- */
+/* ---- container.c, container_pidns.c, container_cgroup.c, sandbox_probe.c --------------------- */
 
 void proc_subreaper_probe(struct bl_container_check *check);
 /* `*ret_user`: only in a user namespace. */
@@ -34,8 +32,7 @@ bool proc_cgroup_locate(struct bl_text mounts, struct bl_text membership, char *
 /* Tries the bubblewrap at `path`; bl_sandbox_check without its memory. */
 void proc_bubblewrap_probe(const char *path, struct bl_container_check *check);
 
-/* ---- sandbox.c --------------------------------------------------------------------------------
- */
+/* ---- sandbox.c ------------------------------------------------------------------------------- */
 
 /* Where bubblewrap is by our PATH. False: nowhere, and `check` says so. */
 bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check *check);
@@ -49,8 +46,7 @@ const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char 
                                              const struct mounts *mounts,
                                              const char *const *arguments);
 
-/* ---- probe_child.c ----------------------------------------------------------------------------
- */
+/* ---- probe_child.c --------------------------------------------------------------------------- */
 
 /* A child that runs a function of ours in a copy of this process. */
 struct proc_child {
@@ -72,8 +68,7 @@ int proc_child_start(struct proc_child *child, uint64_t flags, int (*main)(void)
  */
 void proc_child_wait(struct proc_child *child, struct proc_child_end *ret_end);
 
-/* ---- probe_program.c --------------------------------------------------------------------------
- */
+/* ---- probe_program.c ------------------------------------------------------------------------- */
 
 /* Looks for an executable file in the absolute folders of `search` (as PATH). False: not there. */
 bool proc_program_find(const char *search, const char *name, char *out, size_t out_size);

@@ -6,7 +6,7 @@
  * something that the lines before it cannot change any more:
  *
  *   - after a blank line, when nothing in `block` can go on beyond one: a list can, with a line
- * that is indented or another item; indented code can, with more of it;
+ *     that is indented or another item; indented code can, with more of it;
  *   - at a fence that does not belong to an item of a list, which only a parser can tell where it
  *     stands two or three columns in;
  *   - before and after a heading with #, and a rule.

@@ -31,8 +31,7 @@ static bool input_fits(size_t index, const struct bl_tool_call *call, struct bl_
     return wrong == NULL;
 }
 
-/* ---- The sandbox ------------------------------------------------------------------------------
- */
+/* ---- The sandbox ----------------------------------------------------------------------------- */
 
 /* Settles which sandbox is in force. One that the machine does not have is an error if it was asked
  * for; where the mode wanted it, there is none. Trying it takes milliseconds: once, and not before

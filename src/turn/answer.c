@@ -29,8 +29,7 @@ struct bl_text turn_text_view(const struct turn_text *text)
     return (struct bl_text){text->data, text->size};
 }
 
-/* ---- Pieces -----------------------------------------------------------------------------------
- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* Ends the text or thinking that is being written. */
 static void close_block(struct turn_answer *answer)
@@ -202,8 +201,7 @@ static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
     return BL_EINVAL;
 }
 
-/* ---- The call ---------------------------------------------------------------------------------
- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static void make_request(struct turn *turn, struct bl_request *request)
 {

@@ -85,8 +85,7 @@ void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *mess
     bl_json_write_end(writer);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* What the engine would not have kept is not read either: a provider would refuse it for ever. */
 static bool read_image(const struct bl_json *value, const struct bl_message *message,
@@ -171,8 +170,7 @@ int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list
     return 0;
 }
 
-/* ---- Images -----------------------------------------------------------------------------------
- */
+/* ---- Images ---------------------------------------------------------------------------------- */
 
 static const struct {
     struct bl_text name;
@@ -312,8 +310,7 @@ void turn_place_images(struct turn *turn, struct bl_message *message)
     turn->image_count = 0;
 }
 
-/* ---- Requests ---------------------------------------------------------------------------------
- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The newest text of a user in a list of messages; data NULL: there is none. */
 static struct bl_text newest_text(const struct bl_list *messages)

@@ -25,8 +25,7 @@ void bl_turn_limits_init(struct bl_turn_limits *limits)
     };
 }
 
-/* ---- Outcomes ---------------------------------------------------------------------------------
- */
+/* ---- Outcomes -------------------------------------------------------------------------------- */
 
 bool turn_end_as(struct turn *turn, enum bl_turn_end end)
 {
@@ -61,8 +60,7 @@ bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char 
     return turn_end_as(turn, BL_TURN_ERROR);
 }
 
-/* ---- The store --------------------------------------------------------------------------------
- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 /* Asks the store in a shield. 0 when there is none. */
 static int ask_store(struct turn *turn,
@@ -134,8 +132,7 @@ static void measure(struct turn *turn)
     turn->result->duration_ms = ns / BL_NS_PER_MS;
 }
 
-/* ---- Commit -----------------------------------------------------------------------------------
- */
+/* ---- Commit ---------------------------------------------------------------------------------- */
 
 /* A commit that is ready: what is written, and what is told once it is durable. The journal is held
  * from its making to its end, because nested calls may be telling something meanwhile. */
@@ -274,8 +271,7 @@ static bool claim_and_commit(struct turn *turn)
     return code == 0;
 }
 
-/* ---- Other ends -------------------------------------------------------------------------------
- */
+/* ---- Other ends ------------------------------------------------------------------------------ */
 
 /* `keep`: what was received becomes a turn of its own, well-formed and marked. True: it did. */
 static bool keep_interrupted(struct turn *turn)
@@ -351,8 +347,7 @@ static void end_otherwise(struct turn *turn)
         reject(turn);
 }
 
-/* ---- The steps --------------------------------------------------------------------------------
- */
+/* ---- The steps ------------------------------------------------------------------------------- */
 
 /* The text of the newest answer, also of one that was cut; in the place of the one before. */
 static void take_output(struct turn *turn)

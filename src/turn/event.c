@@ -15,8 +15,7 @@ const char *bl_event_type_name(enum bl_event_type type)
     return (size_t)type < BL_COUNT(type_names) ? type_names[type] : "unknown";
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void write_common(struct bl_json_writer *writer, const struct bl_event *event)
 {
@@ -195,8 +194,7 @@ void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event)
     bl_json_write_end(writer);
 }
 
-/* ---- The journal ------------------------------------------------------------------------------
- */
+/* ---- The journal ----------------------------------------------------------------------------- */
 
 void bl_journal_init(struct bl_journal *journal, const struct bl_engine *engine, const char *run,
                      const char *session)
@@ -312,8 +310,7 @@ void bl_engine_tell(struct bl_engine *engine, struct bl_event *event)
         bl_journal_note(journal, NULL);
 }
 
-/* ---- Into the store ---------------------------------------------------------------------------
- */
+/* ---- Into the store -------------------------------------------------------------------------- */
 
 /* What the store refused goes before what was told meanwhile. */
 static void put_back(struct bl_journal *journal, struct bl_buffer *taken)

@@ -71,8 +71,7 @@ struct turn {
     struct bl_message *results; /* of the newest answer's calls; NULL: none yet */
 };
 
-/* ---- Outcomes: all return false, so that a step can end in `return turn_fail(…)` --------------
- */
+/* ---- Outcomes: all return false, so that a step can end in `return turn_fail(…)` ------------- */
 
 bool turn_end_as(struct turn *turn, enum bl_turn_end end);
 /* By what stopped its scope. */

@@ -61,8 +61,7 @@ void turn_complete_results(struct turn *turn, struct bl_text text)
     turn_place_images(turn, turn->results);
 }
 
-/* ---- What any call does -----------------------------------------------------------------------
- */
+/* ---- What any call does ---------------------------------------------------------------------- */
 
 void step_emit(const struct step *step, struct bl_event event)
 {
@@ -192,8 +191,7 @@ int step_run(struct step *step, struct bl_error *error)
     return code;
 }
 
-/* ---- What can be run ---------------------------------------------------------------------------
- */
+/* ---- What can be run ------------------------------------------------------------------------- */
 
 static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, struct bl_text name)
 {
@@ -259,8 +257,7 @@ static void check_call(struct turn *turn, struct bl_block *block, const struct b
                                      block->input, ret_input);
 }
 
-/* ---- One call of the model --------------------------------------------------------------------
- */
+/* ---- One call of the model ------------------------------------------------------------------- */
 
 static void settle(struct call_step *own, struct bl_text text, bool is_error)
 {
@@ -376,8 +373,7 @@ static struct call_step *make_step(struct turn *turn, struct bl_block *block,
     return own;
 }
 
-/* ---- Several at once --------------------------------------------------------------------------
- */
+/* ---- Several at once ------------------------------------------------------------------------- */
 
 /* Returns when all of them have ended. */
 static void run_steps(struct batch *batch, struct bl_scope *siblings)
@@ -434,8 +430,7 @@ static bool is_parallel(const struct turn *turn, const struct bl_block *block)
     return find_tool(turn->engine->tools, block->name)->parallel;
 }
 
-/* ---- All calls of an answer -------------------------------------------------------------------
- */
+/* ---- All calls of an answer ------------------------------------------------------------------ */
 
 /* The call that would pass the limit is not run. False: the turn ends here. */
 static bool at_step_limit(struct turn *turn)

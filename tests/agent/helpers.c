@@ -16,8 +16,7 @@ struct rig_script {
     struct bl_script *script;
 };
 
-/* ---- Models -----------------------------------------------------------------------------------
- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 void rig_script(struct rig *rig, const char *script)
 {
@@ -80,8 +79,7 @@ struct bl_persona *rig_persona(struct rig *rig, const char *name, const char *sc
     return persona;
 }
 
-/* ---- Events -----------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static void on_event(void *context, const struct bl_event *event)
 {
@@ -151,8 +149,7 @@ static void check_events(struct rig *rig)
     bl_free((void *)(uintptr_t)text.data);
 }
 
-/* ---- From beginning to end --------------------------------------------------------------------
- */
+/* ---- From beginning to end ------------------------------------------------------------------- */
 
 void rig_init(struct rig *rig, const char *script)
 {
@@ -259,8 +256,7 @@ void rig_close(struct rig *rig)
     rig->agent = NULL;
 }
 
-/* ---- What came of it --------------------------------------------------------------------------
- */
+/* ---- What came of it ------------------------------------------------------------------------- */
 
 const struct bl_turn_result *rig_turn(const struct rig *rig)
 {
@@ -369,8 +365,7 @@ const struct bl_json *rig_json(struct rig *rig, struct bl_text text)
     return value;
 }
 
-/* ---- Around it --------------------------------------------------------------------------------
- */
+/* ---- Around it ------------------------------------------------------------------------------- */
 
 bool rig_has_file(const struct rig *rig, const char *name)
 {

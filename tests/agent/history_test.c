@@ -239,8 +239,7 @@ static void P36_history_of_all_providers_is_taken_by_each(void **state BL_UNUSED
     run_in_loop(changes, NULL);
 }
 
-/* ---- What comes in between --------------------------------------------------------------------
- */
+/* ---- What comes in between ------------------------------------------------------------------- */
 
 /* Says two things while the tools of an answer run, and counts what was told of that. */
 struct interloper {

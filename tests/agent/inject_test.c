@@ -135,8 +135,7 @@ RIG(cancel_then_inject_stays_cancelled_with_an_agent,
     CHECK_EQUAL(rig_told(rig, BL_EVENT_MESSAGE_INJECTED), 0);
 }
 
-/* ---- What outlives a turn ---------------------------------------------------------------------
- */
+/* ---- What outlives a turn -------------------------------------------------------------------- */
 
 RIG(stop_of_a_turn_leaves_what_runs_in_the_background_and_names_it_in_the_receipt,
     "replies:\n  - {tools: [{name: bash, input: {command: \"exec sleep 600\", background: true}}]}"
@@ -157,8 +156,7 @@ RIG(stop_of_a_turn_leaves_what_runs_in_the_background_and_names_it_in_the_receip
     CHECK_EQUAL(rig_running(rig, "job", 0)[0], '\0');
 }
 
-/* ---- Another model ---------------------------------------------------------------------------
- */
+/* ---- Another model --------------------------------------------------------------------------- */
 
 static void change_at_the_first_call(struct rig *rig, const struct bl_event *event)
 {
@@ -196,8 +194,7 @@ RIG(model_cannot_be_changed_where_there_is_no_other, "replies:\n  - say: one\n")
     rig_close(rig);
 }
 
-/* ---- Room for it ------------------------------------------------------------------------------
- */
+/* ---- Room for it ----------------------------------------------------------------------------- */
 
 static void compact_in_between(struct rig *rig)
 {

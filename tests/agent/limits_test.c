@@ -11,8 +11,7 @@ static bool has(struct bl_text text, const char *part)
 #define TASK(agent, prompt) "{name: task, input: {agent: " agent ", prompt: " prompt "}}"
 #define LS                  "{tools: [{name: ls}]}"
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 RIG(step_limit_counts_the_calls_of_each_agent_alone,
     "replies:\n  - {tools: [" TASK("busy", "x") "]}\n  - say: done\n")
@@ -70,8 +69,7 @@ RIG(synthesis_is_in_the_same_scope_and_can_be_cancelled,
     CHECK_EQUAL(rig_view(rig).turn_count, 0);
 }
 
-/* ---- Tokens -----------------------------------------------------------------------------------
- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 #define USES(number)    "usage: {input: " #number ", output: 0}"
 #define USING_LS(count) "{tools: [{name: ls}], " USES(count) "}"

@@ -212,8 +212,7 @@ PLAY(deadline_ends_a_silent_model_and_a_tool_that_hangs,
     CHECK_EQUAL(view.attempt_count, 3);
 }
 
-/* ---- The race, with the file ------------------------------------------------------------------
- */
+/* ---- The race, with the file ----------------------------------------------------------------- */
 
 #define SESSION_ROUNDS 250
 

@@ -141,8 +141,7 @@ RIG(agents_are_so_deep_and_no_deeper, "replies:\n  - {tools: [" TASK("deep", "x"
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"tool_ended\"", "\"status\":\"invalid\""), 1);
 }
 
-/* ---- One of them is stopped -------------------------------------------------------------------
- */
+/* ---- One of them is stopped ------------------------------------------------------------------ */
 
 struct canceller {
     struct rig *rig;

@@ -57,8 +57,7 @@ static void serve(struct server *server, struct bl_nursery *nursery)
     CHECK_EQUAL(bl_script_server_start(nursery, &options, &server->server, &error), 0);
 }
 
-/* ---- A turn that is stopped -------------------------------------------------------------------
- */
+/* ---- A turn that is stopped ------------------------------------------------------------------ */
 
 struct play {
     struct bl_random random;

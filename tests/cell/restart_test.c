@@ -8,8 +8,7 @@
 
 #define SLEEP "await tools.sleep({});"
 
-/* ---- Roles ------------------------------------------------------------------------------------
- */
+/* ---- Roles ----------------------------------------------------------------------------------- */
 
 /* Of the host that is killed; this process and the role agree. */
 static unsigned killed_cells(void)
@@ -77,8 +76,7 @@ int role_observe(void *argument BL_UNUSED)
     _exit(3);
 }
 
-/* ---- What is left of them ---------------------------------------------------------------------
- */
+/* ---- What is left of them -------------------------------------------------------------------- */
 
 struct pids {
     int64_t all[64];

@@ -208,8 +208,7 @@ static void units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked(void 
     run_in_virtual_loop(0, nested_main, NULL);
 }
 
-/* ---- Agents, which have units of their own -----------------------------------------------------
- */
+/* ---- Agents, which have units of their own --------------------------------------------------- */
 
 /* An agent in a scope of its own with a receipt of its own, and one below it; at the bottom a tool.
  */

@@ -6,8 +6,7 @@
 
 #include "suite.h"
 
-/* ---- Between turns, and over their end --------------------------------------------------------
- */
+/* ---- Between turns, and over their end ------------------------------------------------------- */
 
 static char seen_turn[BL_ID_SIZE]; /* of the last nested call, as its tool saw it at its end */
 
@@ -248,8 +247,7 @@ SCENE(a_turn_is_stopped_and_a_background_call_is_not)
     return 0;
 }
 
-/* ---- A run with a journal of its own ----------------------------------------------------------
- */
+/* ---- A run with a journal of its own --------------------------------------------------------- */
 
 static void leave_three_in_background(struct stage *stage, const struct bl_tool_call *call)
 {
@@ -327,8 +325,7 @@ SCENE(listener_that_waits_at_the_end_of_a_run_holds_up_nobody_else)
     return 0;
 }
 
-/* ---- Events of cells --------------------------------------------------------------------------
- */
+/* ---- Events of cells ------------------------------------------------------------------------- */
 
 static void tell_of_cell(struct stage *stage, const struct bl_tool_call *call BL_UNUSED)
 {
@@ -418,8 +415,7 @@ SCENE(all_that_is_written_of_cells_and_their_calls_fits_the_schema)
     return 0;
 }
 
-/* ---- Whatever happens -------------------------------------------------------------------------
- */
+/* ---- Whatever happens ------------------------------------------------------------------------ */
 
 /* Types that are told and not written. */
 static size_t told_alone(const struct stage *stage)

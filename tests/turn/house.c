@@ -2,8 +2,7 @@
 
 #include <stdio.h>
 
-/* ---- One nested call --------------------------------------------------------------------------
- */
+/* ---- One nested call ------------------------------------------------------------------------- */
 
 enum bl_nested_end run_nested(struct stage *stage, const char *id, const char *name,
                               const char *input, struct bl_tool_result *ret_result)
@@ -35,8 +34,7 @@ bool is_nested(const struct bl_tool_call *call)
     return strncmp(call->id, "c-", 2) == 0;
 }
 
-/* ---- In a turn --------------------------------------------------------------------------------
- */
+/* ---- In a turn ------------------------------------------------------------------------------- */
 
 /* The model's own call is `exec`, so to speak: what it does is in `extra`. */
 int act(struct stage *stage, const struct bl_tool_call *call, struct bl_tool_result *result,
@@ -71,8 +69,7 @@ struct bl_turn_result *play(struct stage *stage, house_scene *scene)
     return stage_turn(stage, "go");
 }
 
-/* ---- A cell: a fiber that calls ---------------------------------------------------------------
- */
+/* ---- A cell: a fiber that calls -------------------------------------------------------------- */
 
 static int cell_main(void *argument)
 {

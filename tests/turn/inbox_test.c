@@ -262,8 +262,7 @@ SCENE(message_has_64_MiB_at_most)
     return 0;
 }
 
-/* ---- Whatever the timing ----------------------------------------------------------------------
- */
+/* ---- Whatever the timing --------------------------------------------------------------------- */
 
 #define INJECTORS    3u
 #define MESSAGES_MAX 64u

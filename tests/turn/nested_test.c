@@ -161,8 +161,7 @@ SCENE(a_call_is_told_the_scope_of_its_turn)
     return 0;
 }
 
-/* ---- Beside the model's own -------------------------------------------------------------------
- */
+/* ---- Beside the model's own ------------------------------------------------------------------ */
 
 static int meet_all(struct stage *stage, const struct bl_tool_call *call,
                     struct bl_tool_result *result, struct bl_error *error BL_UNUSED)
@@ -195,8 +194,7 @@ SCENE(many_nested_calls_run_at_once_beside_the_models_own)
     return 0;
 }
 
-/* ---- The end of a turn ------------------------------------------------------------------------
- */
+/* ---- The end of a turn ----------------------------------------------------------------------- */
 
 /* Leaves a cell in the turn's scope whose call would take an hour. */
 static void leave_a_cell(struct stage *stage, const struct bl_tool_call *call)

@@ -1,8 +1,7 @@
 /* Calls of one answer that run beside each other; and one budget for all that they have done. */
 #include "stage.h"
 
-/* ---- At the same time -------------------------------------------------------------------------
- */
+/* ---- At the same time ------------------------------------------------------------------------ */
 
 /* Waits until two are there, which they are only if neither waits for the other's end. */
 static int meet(struct stage *stage, const struct bl_tool_call *call BL_UNUSED,
@@ -128,8 +127,7 @@ SCENE(synthesis_can_be_cancelled_like_anything_else)
     return 0;
 }
 
-/* ---- Failures and stops -----------------------------------------------------------------------
- */
+/* ---- Failures and stops ---------------------------------------------------------------------- */
 
 /* The second fails; the others wait for ever. */
 static int one_fails(struct stage *stage, const struct bl_tool_call *call,
@@ -266,8 +264,7 @@ SCENE(stop_at_any_moment_of_parallel_calls_leaves_a_valid_history)
     return 0;
 }
 
-/* ---- One budget -------------------------------------------------------------------------------
- */
+/* ---- One budget ------------------------------------------------------------------------------ */
 
 static void budget_is_reserved_from_all_above_or_from_none(void **state BL_UNUSED)
 {

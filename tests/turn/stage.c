@@ -2,8 +2,7 @@
 
 #include <stdio.h>
 
-/* ---- The model --------------------------------------------------------------------------------
- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 static uint64_t estimate(void *context, const struct bl_request *request)
 {
@@ -160,8 +159,7 @@ static double cost_usd(void *context, const struct bl_usage *usage)
     return (double)bl_usage_total(usage) * 0.5;
 }
 
-/* ---- Tools ------------------------------------------------------------------------------------
- */
+/* ---- Tools ----------------------------------------------------------------------------------- */
 
 static const struct bl_tool_offer offers[] = {
     {.name = "work", .description = "takes its time", .schema = {"{\"type\":\"object\"}", 17}},
@@ -231,8 +229,7 @@ static void settle(void *context, struct bl_scope *scope)
         stage->on_settle(stage, scope);
 }
 
-/* ---- The store --------------------------------------------------------------------------------
- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static char *copy(struct bl_text text)
 {
@@ -345,8 +342,7 @@ static int store_note(void *context, struct bl_text events, const char *receipt_
     return 0;
 }
 
-/* ---- Events -----------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static void on_event(void *context, const struct bl_event *event)
 {
@@ -376,8 +372,7 @@ size_t stage_told(const struct stage *stage, enum bl_event_type type)
     return count;
 }
 
-/* ---- The stage --------------------------------------------------------------------------------
- */
+/* ---- The stage ------------------------------------------------------------------------------- */
 
 static void arm(struct stage *stage)
 {
@@ -530,8 +525,7 @@ void stage_check_agreement(struct stage *stage, const struct bl_turn_result *res
         CHECK_EQUAL(bl_usage_total(&result->usage), 0);
 }
 
-/* ---- Beside it --------------------------------------------------------------------------------
- */
+/* ---- Beside it ------------------------------------------------------------------------------- */
 
 bool has(struct bl_text text, const char *part)
 {

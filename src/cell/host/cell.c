@@ -100,8 +100,7 @@ void cell_free(struct cell *cell)
     bl_free(cell);
 }
 
-/* ---- While it runs ----------------------------------------------------------------------------
- */
+/* ---- While it runs --------------------------------------------------------------------------- */
 
 static void lose(struct cell *cell, const char *why)
 {
@@ -224,8 +223,7 @@ static int run(struct cell *cell)
     return BL_ECLOSED;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 /* What a worker that is gone had written; nothing waits for it. */
 static void read_to_end(struct cell *cell)

@@ -19,8 +19,7 @@ struct decision {
     bool remembered; /* of a first yield that nobody had asked for */
 };
 
-/* ---- Deciding ---------------------------------------------------------------------------------
- */
+/* ---- Deciding -------------------------------------------------------------------------------- */
 
 static void give(struct cell_waiter *waiter, struct cell_outcome *outcome)
 {
@@ -229,8 +228,7 @@ void cell_refuse_end(struct cell *cell, const char *why)
         fail(BL_CONTAINER(link, struct cell_waiter, link), why);
 }
 
-/* ---- Asking -----------------------------------------------------------------------------------
- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int wrong_generation(const struct cell *cell, uint64_t asked, uint64_t expected,
                             struct bl_cell_fault *fault)

@@ -95,8 +95,7 @@ int cell_find_recorded(struct bl_cell_session *session, const char *id, struct c
     return code;
 }
 
-/* ---- create -----------------------------------------------------------------------------------
- */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 static bool is_blank(struct bl_text text)
 {
@@ -331,8 +330,7 @@ int bl_cell_create(struct bl_cell_session *session, const struct bl_cell_create 
     return code;
 }
 
-/* ---- observe, terminate: decoded --------------------------------------------------------------
- */
+/* ---- observe, terminate: decoded ------------------------------------------------------------- */
 
 static int internal(struct bl_cell_fault *fault, const struct bl_error *error)
 {
@@ -376,8 +374,7 @@ int bl_cell_terminate(struct bl_cell_session *session, const struct bl_cell_term
     return code;
 }
 
-/* ---- release ----------------------------------------------------------------------------------
- */
+/* ---- release --------------------------------------------------------------------------------- */
 
 struct burial {
     struct bl_cell_session *session;
@@ -493,8 +490,7 @@ int bl_cell_release(struct bl_cell_session *session, const char *cell_id, uint64
     return code;
 }
 
-/* ---- list -------------------------------------------------------------------------------------
- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 static int by_id(const void *a, const void *b)
 {
@@ -554,8 +550,7 @@ int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t ma
     return 0;
 }
 
-/* ---- For whoever owns the session -------------------------------------------------------------
- */
+/* ---- For whoever owns the session ------------------------------------------------------------ */
 
 static bool any_below(const struct bl_cell_session *session, const struct bl_scope *scope)
 {

@@ -17,8 +17,7 @@ static struct bl_text member(const struct bl_json *frame, const char *key)
     return bl_json_text(bl_json_get(frame, bl_text_from(key)));
 }
 
-/* ---- Items ------------------------------------------------------------------------------------
- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 static void append(struct cell *cell, struct bl_text item)
 {
@@ -91,8 +90,7 @@ static int take_item(struct cell *cell, const struct bl_json *frame)
     return code;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void keep_value(struct cell *cell, struct bl_text key, const struct bl_json *value)
 {
@@ -188,8 +186,7 @@ void cell_explain_output(struct cell *cell)
     };
 }
 
-/* ---- The rest ---------------------------------------------------------------------------------
- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 static int take_notify(struct cell *cell, const struct bl_json *frame)
 {

@@ -8,8 +8,7 @@
 #define BREATH_NS      (5 * BL_NS_PER_MS)
 #define CLOSE_NS_MAX   (60 * BL_NS_PER_S)
 
-/* ---- Values -----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 struct cell_values *cell_values_ref(struct cell_values *values)
 {
@@ -113,8 +112,7 @@ static void drop_values(struct bl_cell_session *session)
     cell_values_unref(session->values);
 }
 
-/* ---- What a dead host has left ----------------------------------------------------------------
- */
+/* ---- What a dead host has left --------------------------------------------------------------- */
 
 /* By its number and start: nobody else has both. A worker is one process: its system calls do not
  * let it make others. */
@@ -188,8 +186,7 @@ static int close_lost(struct bl_cell_session *session, struct bl_arena *arena,
     return code;
 }
 
-/* ---- Who is at work in it ----------------------------------------------------------------------
- */
+/* ---- Who is at work in it -------------------------------------------------------------------- */
 
 void cell_session_enter(struct bl_cell_session *session)
 {
@@ -202,8 +199,7 @@ void cell_session_leave(struct bl_cell_session *session)
     cell_wake_all(&session->joining);
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static uint64_t age_to_ns(int64_t wall_ns)
 {
@@ -404,8 +400,7 @@ int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session
     return code;
 }
 
-/* ---- Closing ----------------------------------------------------------------------------------
- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static bool any_live(const struct bl_cell_session *session)
 {

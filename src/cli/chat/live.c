@@ -83,8 +83,7 @@ unsigned chat_view_agents(const struct chat_view *view)
     return count;
 }
 
-/* ---- What is being said -----------------------------------------------------------------------
- */
+/* ---- What is being said ---------------------------------------------------------------------- */
 
 /* The calls of an agent, and below each those of the agent that it has started. */
 static void show_calls(const struct chat_view *view, const struct chat_agent *agent,

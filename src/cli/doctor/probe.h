@@ -24,20 +24,17 @@ void probe_answer(struct probe_check *check, enum probe_state state, const char 
     BL_PRINTF(3, 4);
 void probe_hint(struct probe_check *check, const char *format, ...) BL_PRINTF(2, 3);
 
-/* ---- probe_kernel.c ---------------------------------------------------------------------------
- */
+/* ---- probe_kernel.c -------------------------------------------------------------------------- */
 
 void probe_landlock(struct probe_check *check);
 void probe_seccomp(struct probe_check *check);
 
-/* ---- probe_cell.c -----------------------------------------------------------------------------
- */
+/* ---- probe_cell.c ---------------------------------------------------------------------------- */
 
 /* Runs one. */
 void probe_cells(struct probe_check *check);
 
-/* ---- probe_system.c ---------------------------------------------------------------------------
- */
+/* ---- probe_system.c -------------------------------------------------------------------------- */
 
 struct probe_system {
     char kernel[65];

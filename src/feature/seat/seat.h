@@ -86,8 +86,7 @@ struct seat_outcome {
 void seat_run(struct seat_house *house, const struct seat_order *order, struct bl_arena *arena,
               struct seat_outcome *ret_outcome);
 
-/* ---- seat_command.c, seat_agent.c: seat_run, by kind. The outcome is empty when they begin. ----
- */
+/* ---- seat_command.c, seat_agent.c: seat_run, by kind. The outcome is empty when they begin. -- */
 
 void seat_command_run(struct seat_house *house, const struct seat_order *order,
                       struct bl_arena *arena, struct seat_outcome *outcome);

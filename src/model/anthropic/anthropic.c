@@ -22,8 +22,7 @@ static size_t write_headers(const struct bl_provider *provider, struct bl_arena 
     return count;
 }
 
-/* ---- Thinking --------------------------------------------------------------------------------
- */
+/* ---- Thinking -------------------------------------------------------------------------------- */
 
 static uint64_t output_limit(const struct model_build *build)
 {
@@ -67,8 +66,7 @@ static void write_thinking(const struct model_build *build, struct bl_json_write
     bl_json_write_end(writer);
 }
 
-/* ---- Messages --------------------------------------------------------------------------------
- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static struct bl_text block_json(struct bl_arena *arena, const struct bl_block *block,
                                  const struct bl_json *signature)
@@ -303,8 +301,7 @@ static void write_messages(const struct model_build *build, struct bl_json_write
     bl_json_write_end(writer);
 }
 
-/* ---- The rest --------------------------------------------------------------------------------
- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 static void write_system(const struct model_build *build, struct bl_json_writer *writer)
 {

@@ -93,8 +93,7 @@ static struct bl_text join(struct bl_arena *arena, const struct chunks *chunks)
     return (struct bl_text){data, size};
 }
 
-/* ---- Blocks as they go back ------------------------------------------------------------------
- */
+/* ---- Blocks as they go back ------------------------------------------------------------------ */
 
 /* One of a type that is not known here: as it was begun, with what came in pieces. */
 static void write_other(struct bl_arena *arena, const struct block *block,
@@ -198,8 +197,7 @@ struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
     return text;
 }
 
-/* ---- Blocks as they come ---------------------------------------------------------------------
- */
+/* ---- Blocks as they come --------------------------------------------------------------------- */
 
 /* The block with that index that has not stopped; without an index the newest one. */
 static struct block *find_block(const struct state *state, const struct bl_json *data)
@@ -400,8 +398,7 @@ static int take_delta(struct model_decoder *decoder, const struct bl_json *data)
     return 0;
 }
 
-/* ---- Usage, reason and end -------------------------------------------------------------------
- */
+/* ---- Usage, reason and end ------------------------------------------------------------------- */
 
 /* A field that is there overwrites; one that is absent stays. */
 static void take_count(const struct bl_json *usage, const char *key, uint64_t *count,

@@ -72,8 +72,7 @@ bool http_stream_has_after(const struct http_stream *stream, uint64_t number);
 /* "STREAM-EVENT". */
 bool http_event_id_parse(struct bl_text id, uint32_t *ret_stream, uint64_t *ret_event);
 
-/* ---- Headers (mcp_http_header.c) --------------------------------------------------------------
- */
+/* ---- Headers (mcp_http_header.c) ------------------------------------------------------------- */
 
 /* Whether a host or an origin may ask: loopback, or one of those listed (`more`, may be NULL). */
 bool http_host_listed(const char *const *more, struct bl_text host);

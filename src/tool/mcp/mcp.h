@@ -238,8 +238,7 @@ struct bl_text mcp_server_answer(const struct mcp_server *server, struct bl_aren
 /* The end of what it wrote to standard error, on a line of its own, for people; in the arena. */
 struct bl_text mcp_server_last_words(const struct mcp_server *server, struct bl_arena *arena);
 
-/* ---- mcp_connect.c ----------------------------------------------------------------------------
- */
+/* ---- mcp_connect.c --------------------------------------------------------------------------- */
 
 /* Which era it speaks, and what it can; in the running fiber's scope. */
 int mcp_connect(struct mcp_server *server, struct bl_error *error);
