@@ -156,8 +156,16 @@ void bl_scope_set_id(struct bl_scope *scope, const char *id);
 struct bl_scope *bl_scope_enter(struct bl_scope *scope);
 struct bl_scope *bl_scope_current(void); /* of the running fiber */
 
+/* Limits the running fiber: makes `scope` a child of the current one that ends `limit_ns` from now
+ * (BL_NEVER: no deadline of its own), and enters it. */
+void bl_limit_begin(struct bl_scope *scope, uint64_t limit_ns);
+void bl_limit_begin_until(struct bl_scope *scope, uint64_t deadline_ns);
+/* Leaves it and ends it. Fibers may not be left in it. */
+void bl_limit_end(struct bl_scope *scope);
+
 /* Shields the running fiber: makes `scope` a shield below the current one, that ends `limit_ns`
- * from now, and enters it. A stop above does not reach it, also when it came before. */
+ * from now, and enters it. A stop above does not reach it, also when it came before. BL_NEVER: an
+ * unbounded shield, only around waits that something else ends. */
 void bl_shield_begin(struct bl_scope *scope, uint64_t limit_ns);
 /* Leaves it and ends it. Fibers may not be left in it. */
 void bl_shield_end(struct bl_scope *scope);

@@ -10,8 +10,6 @@
 #include "parts.h"
 
 #define MATCHES_MAX 32u
-/* Longer than any session. */
-#define HELD_NS_MAX (BL_NEVER - 1)
 
 /* ---- What others see of it ------------------------------------------------------------------- */
 
@@ -241,7 +239,7 @@ int agent_open(struct bl_agent *agent, struct bl_error *error)
     prepare_engine(agent);
     bl_journal_init(&agent->journal, &agent->engine, agent->root->id, agent->session.id);
     struct bl_scope *outer = bl_scope_current();
-    bl_shield_begin(&agent->shield, HELD_NS_MAX);
+    bl_shield_begin(&agent->shield, BL_NEVER);
     bl_nursery_init(&agent->nursery, &agent->shield);
     bl_nursery_spawn(&agent->nursery, NULL, "lease", renew_main, agent, NULL);
     if (agent->above == NULL && agent->options.toolbox != NULL)

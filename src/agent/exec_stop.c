@@ -28,12 +28,9 @@ static int try_to_terminate(struct bl_agent *agent, const struct agent_cell *cel
     };
     struct bl_scope limited;
 
-    bl_scope_init(&limited, bl_scope_current());
-    bl_scope_set_deadline(&limited, bl_time_add(bl_now_ns(), TRY_NS_MAX));
-    struct bl_scope *outer = bl_scope_enter(&limited);
+    bl_limit_begin(&limited, TRY_NS_MAX);
     int code = bl_cell_terminate(agent->cells.session, &terminate, arena, ret_outcome, fault);
-    bl_scope_enter(outer);
-    bl_scope_done(&limited);
+    bl_limit_end(&limited);
     return code;
 }
 

@@ -257,13 +257,9 @@ static int ask(struct bl_agent *agent, const struct bl_tool_call *call, const ch
     };
     struct bl_scope limited;
 
-    bl_scope_init(&limited, bl_scope_current());
-    if (asker->limit_ns > 0)
-        bl_scope_set_deadline(&limited, bl_time_add(bl_now_ns(), asker->limit_ns));
-    struct bl_scope *outer = bl_scope_enter(&limited);
+    bl_limit_begin(&limited, asker->limit_ns > 0 ? asker->limit_ns : BL_NEVER);
     int code = asker->ask(asker->context, &asked, ret_reply);
-    bl_scope_enter(outer);
-    bl_scope_done(&limited);
+    bl_limit_end(&limited);
     if (code == 0 && *ret_reply == BL_REPLY_ALWAYS && asked.rule.size > 0 &&
         agent->options.permissions != NULL)
         bl_permissions_add(agent->options.permissions, true, asked.rule.data, NULL);

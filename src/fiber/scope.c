@@ -173,10 +173,28 @@ struct bl_scope *bl_scope_enter(struct bl_scope *scope)
     return before;
 }
 
+void bl_limit_begin_until(struct bl_scope *scope, uint64_t deadline_ns)
+{
+    bl_scope_init(scope, bl_scope_current());
+    bl_scope_set_deadline(scope, deadline_ns);
+    bl_scope_enter(scope);
+}
+
+void bl_limit_begin(struct bl_scope *scope, uint64_t limit_ns)
+{
+    bl_limit_begin_until(scope, bl_time_add(bl_now_ns(), limit_ns));
+}
+
+void bl_limit_end(struct bl_scope *scope)
+{
+    assert(bl_scope_current() == scope && !scope->shield);
+    bl_scope_enter(scope->parent);
+    bl_scope_done(scope);
+}
+
 void bl_shield_begin(struct bl_scope *scope, uint64_t limit_ns)
 {
     struct bl_scope *outer = bl_scope_current();
-    assert(limit_ns < BL_NEVER);
     init_detached(scope, outer->loop);
     scope->parent = outer;
     scope->shield = true;

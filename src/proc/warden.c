@@ -166,13 +166,10 @@ static bool reap_warden(struct bl_warden *warden, bool taken_over)
     bool attacked = false;
     int killed = 0;
     for (int tries = 0; !warden->reaped && killed < KILLED_LOOKS; tries++) {
-        struct bl_scope limit, *outer = bl_scope_current();
-        bl_scope_init(&limit, outer);
-        bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), ANSWER_NS));
-        bl_scope_enter(&limit);
+        struct bl_scope limit;
+        bl_limit_begin(&limit, ANSWER_NS);
         int code = bl_child_wait(warden->started.pidfd, &warden->lost);
-        bl_scope_enter(outer);
-        bl_scope_done(&limit);
+        bl_limit_end(&limit);
         warden->reaped = code == 0;
         if (code != BL_ETIMEDOUT)
             break;
@@ -408,12 +405,9 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
     uint64_t turns = 0;
     for (;;) {
         struct bl_scope limit;
-        bl_scope_init(&limit, outer);
-        bl_scope_set_deadline(&limit, look_at_ns);
-        bl_scope_enter(&limit);
+        bl_limit_begin_until(&limit, look_at_ns);
         int code = await(warden, event);
-        bl_scope_enter(outer);
-        bl_scope_done(&limit);
+        bl_limit_end(&limit);
         if (code == 0 || bl_scope_stopped(outer))
             return code;
         /* The caller has shielded the start, and was stopped meanwhile: a warden that waits for its

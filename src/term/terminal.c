@@ -367,15 +367,11 @@ static void await_input(struct terminal *terminal, uint64_t deadline_ns)
 {
     struct bl_scope wait;
 
-    bl_scope_init(&wait, bl_scope_current());
-    if (deadline_ns != BL_NEVER)
-        bl_scope_set_deadline(&wait, deadline_ns);
-    struct bl_scope *outer = bl_scope_enter(&wait);
+    bl_limit_begin_until(&wait, deadline_ns);
     terminal->reading = &wait;
     bl_descriptor_wait(terminal->reader, BL_READABLE, NULL);
     terminal->reading = NULL;
-    bl_scope_enter(outer);
-    bl_scope_done(&wait);
+    bl_limit_end(&wait);
 }
 
 int terminal_read(struct terminal *terminal, uint64_t limit_ns, struct terminal_input *ret_input)

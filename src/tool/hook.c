@@ -135,13 +135,10 @@ static int run_command(struct hook_call *call)
 /* With its deadline around it. */
 static int run_timed(struct hook_call *call)
 {
-    struct bl_scope timed, *outer = bl_scope_current();
-    bl_scope_init(&timed, outer);
-    bl_scope_set_deadline(&timed, bl_time_add(bl_now_ns(), call->hook->timeout_ns));
-    bl_scope_enter(&timed);
+    struct bl_scope timed;
+    bl_limit_begin(&timed, call->hook->timeout_ns);
     int code = run_command(call);
-    bl_scope_enter(outer);
-    bl_scope_done(&timed);
+    bl_limit_end(&timed);
     return code;
 }
 

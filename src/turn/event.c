@@ -1,8 +1,6 @@
 #include "parts.h"
 
 #define PENDING_MAX ((size_t)512 * 1024 * 1024)
-/* Longer than any transaction, which has limits of its own. */
-#define HOLD_NS_MAX (BL_NEVER - 1)
 
 static const char *const type_names[] = {
 #define TYPE_NAME(name, text) text,
@@ -252,7 +250,7 @@ void journal_hold(struct bl_journal *journal)
 {
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, HOLD_NS_MAX);
+    bl_shield_begin(&shield, BL_NEVER);
     bl_lock_take(&journal->writing);
     bl_shield_end(&shield);
 }
@@ -270,7 +268,7 @@ static void await_release(struct bl_journal *journal)
     if (journal->writing.owner == NULL || journal->writing.owner == bl_fiber_current())
         return;
     journal->waiting++;
-    bl_shield_begin(&shield, HOLD_NS_MAX);
+    bl_shield_begin(&shield, BL_NEVER);
     if (bl_lock_take(&journal->writing) == 0)
         bl_lock_give(&journal->writing);
     bl_shield_end(&shield);

@@ -330,6 +330,35 @@ static void rule_3_a_childs_deadline_is_never_later_than_its_parents(void **stat
     run_in_virtual_loop(0, deadlines_are_inherited, NULL);
 }
 
+static int limits(void *argument)
+{
+    (void)argument;
+    struct bl_scope limit, until, none, *outer = bl_scope_current();
+    CHECK_EQUAL(bl_sleep(1000 * MS), 0);
+    uint64_t start_ns = bl_now_ns();
+    bl_limit_begin(&limit, 50 * MS);
+    CHECK(bl_scope_current() == &limit);
+    bl_limit_begin_until(&until, start_ns + 20 * MS);
+    bl_limit_begin(&none, BL_NEVER);
+    CHECK_EQUAL(bl_sleep(3600 * BL_NS_PER_S), BL_ETIMEDOUT);
+    CHECK_EQUAL(bl_now_ns(), start_ns + 20 * MS);
+    bl_limit_end(&none);
+    bl_limit_end(&until);
+    CHECK(bl_scope_current() == &limit);
+    CHECK_EQUAL(bl_sleep(3600 * BL_NS_PER_S), BL_ETIMEDOUT);
+    CHECK_EQUAL(bl_now_ns(), start_ns + 50 * MS);
+    bl_limit_end(&limit);
+    CHECK(bl_scope_current() == outer);
+    CHECK_EQUAL(bl_sleep(MS), 0);
+    return 0;
+}
+
+static void a_limit_ends_at_its_deadline_and_leaves_the_scope_above_alone(void **state)
+{
+    (void)state;
+    run_in_virtual_loop(0, limits, NULL);
+}
+
 static int deadlines_move(void *argument)
 {
     (void)argument;
@@ -901,6 +930,7 @@ SUITE(scope, cmocka_unit_test(the_next_deadline_may_be_one_below),
       cmocka_unit_test(rule_2_a_signal_handler_wakes_a_sleeping_loop),
       cmocka_unit_test(rule_3_a_stop_goes_down_and_never_up_or_sideways),
       cmocka_unit_test(rule_3_a_childs_deadline_is_never_later_than_its_parents),
+      cmocka_unit_test(a_limit_ends_at_its_deadline_and_leaves_the_scope_above_alone),
       cmocka_unit_test(rule_3_a_deadline_moves_either_way_until_it_has_fired),
       cmocka_unit_test(rule_3_a_deadline_that_is_not_a_finite_number_is_an_error),
       cmocka_unit_test(rule_3_a_check_fires_the_deadlines_that_reach_its_scope),

@@ -291,17 +291,13 @@ static void decide_if_due(struct cell *cell, bool due)
 static int wait_until(struct cell_waiter *waiter, uint64_t due_ns, bool *ret_due)
 {
     struct bl_scope timed;
-    struct bl_scope *outer = bl_scope_current();
 
     *ret_due = false;
     if (due_ns == BL_NEVER)
         return bl_semaphore_take(&waiter->woken);
-    bl_scope_init(&timed, outer);
-    bl_scope_set_deadline(&timed, due_ns);
-    bl_scope_enter(&timed);
+    bl_limit_begin_until(&timed, due_ns);
     int code = bl_semaphore_take(&waiter->woken);
-    bl_scope_enter(outer);
-    bl_scope_done(&timed);
+    bl_limit_end(&timed);
     *ret_due = code == BL_ETIMEDOUT && bl_check() == 0;
     return code;
 }

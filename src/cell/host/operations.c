@@ -570,7 +570,7 @@ void bl_cell_join(struct bl_cell_session *session, const struct bl_scope *scope)
     while (any_below(session, scope)) {
         cell_waiter_init(&waiter);
         bl_list_push_back(&session->joining, &waiter.link);
-        bl_shield_begin(&shield, BL_NEVER - 1);
+        bl_shield_begin(&shield, BL_NEVER);
         bl_semaphore_take(&waiter.woken);
         bl_shield_end(&shield);
         bl_list_remove(&waiter.link);

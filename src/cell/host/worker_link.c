@@ -43,9 +43,7 @@ static int await_ready(struct cell_worker *worker)
     char bytes[256];
     int code = 0;
 
-    bl_scope_init(&limited, bl_scope_current());
-    bl_scope_set_deadline(&limited, bl_now_ns() + READY_NS_MAX);
-    struct bl_scope *outer = bl_scope_enter(&limited);
+    bl_limit_begin(&limited, READY_NS_MAX);
     while (code == 0) {
         size_t size;
         code = bl_descriptor_read(worker->descriptor, bytes, sizeof bytes, &size);
@@ -55,8 +53,7 @@ static int await_ready(struct cell_worker *worker)
             code =
                 bl_frames_feed(&worker->frames, (struct bl_text){bytes, size}, take_ready, &ready);
     }
-    bl_scope_enter(outer);
-    bl_scope_done(&limited);
+    bl_limit_end(&limited);
     if (ready)
         return 0;
     /* A limit of ours is no stop of the caller. */

@@ -181,12 +181,9 @@ static int shake_hands_in_time(struct bl_cell_client *client, const char *name,
                                struct bl_error *error)
 {
     struct bl_scope limit, *outer = bl_scope_current();
-    bl_scope_init(&limit, outer);
-    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), READY_NS));
-    bl_scope_enter(&limit);
+    bl_limit_begin(&limit, READY_NS);
     int code = shake_hands(client, name, error);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     if (code == BL_ETIMEDOUT && bl_scope_check(outer) == 0)
         return fail(client, BL_EUNKNOWN, "the host does not answer", error);
     return code;

@@ -235,12 +235,9 @@ static int wait_readable(struct server_connection *connection, uint64_t deadline
     struct bl_scope limit, *outer = bl_scope_current();
     if (deadline_ns == BL_NEVER)
         return bl_descriptor_wait(connection->reading, BL_READABLE, NULL);
-    bl_scope_init(&limit, outer);
-    bl_scope_set_deadline(&limit, deadline_ns);
-    bl_scope_enter(&limit);
+    bl_limit_begin_until(&limit, deadline_ns);
     int code = bl_descriptor_wait(connection->reading, BL_READABLE, NULL);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     return code == BL_ETIMEDOUT && bl_scope_check(outer) == 0 ? BL_EAGAIN : code;
 }
 

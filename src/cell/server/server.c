@@ -99,7 +99,7 @@ static int server_main(void *argument)
     if (server->listener >= 0)
         accept_until_stopped(server);
     else
-        bl_sleep(BL_NEVER / 2);
+        bl_sleep(BL_NEVER);
     bl_nursery_done(&server->nursery);
     return 0;
 }

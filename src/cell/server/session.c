@@ -257,14 +257,11 @@ int server_session_linger(void *argument)
     while (code == 0) {
         struct bl_scope limit;
         uint64_t next_ns = close_those_due(server);
-        bl_scope_init(&limit, outer);
-        bl_scope_set_deadline(&limit, next_ns);
-        bl_scope_enter(&limit);
+        bl_limit_begin_until(&limit, next_ns);
         bl_semaphore_take(&server->lingering);
         while (bl_semaphore_try_take(&server->lingering) == 0)
             continue;
-        bl_scope_enter(outer);
-        bl_scope_done(&limit);
+        bl_limit_end(&limit);
         code = bl_scope_check(outer);
     }
     return 0;

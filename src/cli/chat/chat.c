@@ -306,12 +306,9 @@ static void await_last_frame(struct chat *chat, struct bl_fiber *drawing)
     if (drawing == NULL)
         return;
     bl_semaphore_give(&chat->dirty);
-    bl_scope_init(&moment, bl_scope_current());
-    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), LAST_FRAME_NS));
-    struct bl_scope *outer = bl_scope_enter(&moment);
+    bl_limit_begin(&moment, LAST_FRAME_NS);
     bl_fiber_join(drawing, NULL);
-    bl_scope_enter(outer);
-    bl_scope_done(&moment);
+    bl_limit_end(&moment);
 }
 
 /* With the session open: until it is left. */

@@ -234,12 +234,9 @@ static int await_change(struct chat *chat)
 
     if (limit_ns == 0)
         return bl_semaphore_take(&chat->dirty);
-    bl_scope_init(&moment, bl_scope_current());
-    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), limit_ns));
-    struct bl_scope *outer = bl_scope_enter(&moment);
+    bl_limit_begin(&moment, limit_ns);
     bl_semaphore_take(&chat->dirty);
-    bl_scope_enter(outer);
-    bl_scope_done(&moment);
+    bl_limit_end(&moment);
     return bl_check();
 }
 
@@ -280,12 +277,9 @@ void chat_draw_end(struct chat *chat)
     struct edit_view nothing = {0};
     edit_screen_draw(&chat->screen, &nothing, bl_buffer_text(&lines), &out);
     edit_screen_clear(&chat->screen, &out);
-    bl_scope_init(&moment, bl_scope_current());
-    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), END_NS));
-    struct bl_scope *outer = bl_scope_enter(&moment);
+    bl_limit_begin(&moment, END_NS);
     terminal_write(chat->terminal, bl_buffer_text(&out));
-    bl_scope_enter(outer);
-    bl_scope_done(&moment);
+    bl_limit_end(&moment);
     bl_buffer_done(&lines);
     bl_buffer_done(&out);
 }

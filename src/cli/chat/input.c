@@ -161,12 +161,9 @@ static void complete(struct chat *chat)
     completion->directory =
         bl_arena_text(&completion->arena, bl_text_from(chat->work.options->directory)).data;
     struct bl_scope moment;
-    bl_scope_init(&moment, bl_scope_current());
-    bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), COMPLETION_NS));
-    struct bl_scope *outer = bl_scope_enter(&moment);
+    bl_limit_begin(&moment, COMPLETION_NS);
     int code = bl_work_call(&job, &abandoned);
-    bl_scope_enter(outer);
-    bl_scope_done(&moment);
+    bl_limit_end(&moment);
     if (code == BL_ETIMEDOUT)
         bl_buffer_append(&chat->menu, BL_TEXT("the folder does not answer\n"));
     if (code == 0) {

@@ -35,12 +35,9 @@ static bool ask_git(struct bl_git *git, struct bl_arena *arena, const struct bl_
     struct bl_git_answer answer;
     struct bl_scope limit;
 
-    bl_scope_init(&limit, bl_scope_current());
-    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), GIT_NS_MAX));
-    struct bl_scope *outer = bl_scope_enter(&limit);
+    bl_limit_begin(&limit, GIT_NS_MAX);
     int code = bl_git_run(git, arena, call, arguments, &answer, NULL);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     if (code != 0 || answer.status != 0)
         return false;
     *ret_output = bl_text_trim(answer.output);

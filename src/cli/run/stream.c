@@ -250,13 +250,10 @@ static bool linger(struct cli_stream *stream)
     struct bl_scope patience;
     uint64_t before = stream->written;
 
-    bl_scope_init(&patience, bl_scope_current());
-    bl_scope_set_deadline(&patience, bl_time_add(bl_now_ns(), CLI_STREAM_LINGER_NS));
-    struct bl_scope *outer = bl_scope_enter(&patience);
+    bl_limit_begin(&patience, CLI_STREAM_LINGER_NS);
     while (stream->failed == 0 && stream->written == before && await_progress(stream) == 0)
         continue;
-    bl_scope_enter(outer);
-    bl_scope_done(&patience);
+    bl_limit_end(&patience);
     return stream->written != before;
 }
 

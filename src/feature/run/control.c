@@ -153,16 +153,12 @@ int bl_feature_extend(struct bl_feature *feature, const char *id, uint64_t by_ns
 static int drain(void *argument)
 {
     struct bl_feature *feature = argument;
-    uint64_t end_ns = bl_time_add(bl_now_ns(), feature->plan->limits.drain_ns);
     struct bl_scope wait;
-    bl_scope_init(&wait, bl_scope_current());
-    struct bl_scope *outer = bl_scope_enter(&wait);
-    bl_scope_set_deadline(&wait, end_ns);
+    bl_limit_begin(&wait, feature->plan->limits.drain_ns);
     int code = 0;
     while (code == 0 && feature->phases_running > 0)
         code = feature_bell_wait(&feature->changed);
-    bl_scope_enter(outer);
-    bl_scope_done(&wait);
+    bl_limit_end(&wait);
     bl_scope_stop(&feature->scope, feature->drain_reason, feature->drain_origin);
     return 0;
 }

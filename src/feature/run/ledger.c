@@ -382,13 +382,10 @@ int ledger_beat(void *argument)
     int code = 0;
     while (code == 0 && !feature->stale) {
         struct bl_scope wait;
-        bl_scope_init(&wait, bl_scope_current());
-        struct bl_scope *outer = bl_scope_enter(&wait);
-        bl_scope_set_deadline(&wait, beat_ns);
+        bl_limit_begin_until(&wait, beat_ns);
         if (bl_list_empty(&feature->pending_events))
             feature_bell_wait(&feature->to_write);
-        bl_scope_enter(outer);
-        bl_scope_done(&wait);
+        bl_limit_end(&wait);
         code = bl_check();
         if (code != 0)
             break;

@@ -128,7 +128,7 @@ static void run_tasks(struct bl_feature *feature, const struct bl_plan_wave *pla
     }
     /* A stop of the feature reaches the tasks themselves, and they are waited for. */
     struct bl_scope wait;
-    bl_shield_begin(&wait, BL_NEVER - 1);
+    bl_shield_begin(&wait, BL_NEVER);
     bl_nursery_join(&feature->nursery);
     bl_shield_end(&wait);
     bl_nursery_done(&feature->nursery);

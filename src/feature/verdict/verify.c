@@ -178,20 +178,16 @@ static int run_command(struct verification *work, const char *text, bool network
 static int run_timed(struct verification *work, const char *text, uint64_t timeout_ns, bool network,
                      bool *ret_timed_out)
 {
-    struct bl_scope timed, *outer = bl_scope_current();
+    struct bl_scope timed;
     bl_capture_done(&work->capture);
     bl_capture_init(&work->capture, CAPTURE_MAX);
     work->error = (struct bl_error){0};
     work->end = (struct bl_warden_end){.how = BL_END_STOPPED};
     work->handle.control = (struct bl_command_control){.hurry = work->house->hurried};
     bl_list_push_back(&work->house->running, &work->handle.link);
-    bl_scope_init(&timed, outer);
-    if (timeout_ns > 0)
-        bl_scope_set_deadline(&timed, bl_time_add(bl_now_ns(), timeout_ns));
-    bl_scope_enter(&timed);
+    bl_limit_begin(&timed, timeout_ns > 0 ? timeout_ns : BL_NEVER);
     int code = run_command(work, text, network);
-    bl_scope_enter(outer);
-    bl_scope_done(&timed);
+    bl_limit_end(&timed);
     bl_list_remove(&work->handle.link);
     *ret_timed_out = code == BL_ETIMEDOUT && bl_check() == 0;
     return *ret_timed_out ? 0 : code;

@@ -392,7 +392,7 @@ static int call_slice(struct carry *carry, bool *ret_abandoned)
 {
     struct slice slice = {.loop = bl_loop_current()};
     struct bl_scope *outer = bl_scope_current();
-    bl_shield_begin(&slice.shield, BL_NEVER - 1);
+    bl_shield_begin(&slice.shield, BL_NEVER);
     bl_stop_hook_add(&slice.hook, outer, end_slice_soon);
     int code = bl_work_call(
         &(struct bl_work){.run = run_slice, .drop = free_carry, .payload = carry}, ret_abandoned);

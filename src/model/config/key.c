@@ -210,7 +210,7 @@ static int fetch_from_command(struct bl_config *config, struct config_provider *
 {
     struct bl_capture capture;
     struct bl_warden_end end = {0};
-    struct bl_scope limit, *outer;
+    struct bl_scope limit;
     struct bl_command command = {
         .options = {.arguments = quiet_command(&config->arena, entry->key_command),
                     .input = -1,
@@ -223,13 +223,10 @@ static int fetch_from_command(struct bl_config *config, struct config_provider *
     };
 
     bl_capture_init(&capture, OUTPUT_MAX);
-    bl_scope_init(&limit, bl_scope_current());
-    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), KEY_COMMAND_NS_MAX));
-    outer = bl_scope_enter(&limit);
+    bl_limit_begin(&limit, KEY_COMMAND_NS_MAX);
     int code = bl_command_run(&command, &end, error);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
-    if (code == BL_ETIMEDOUT && bl_scope_check(outer) == 0) {
+    bl_limit_end(&limit);
+    if (code == BL_ETIMEDOUT && bl_check() == 0) {
         code = fail_key(entry, error, "the key_command of '%s' took longer than 5 s",
                         entry->provider.name);
         bl_error_hint(error, "it has no terminal: it cannot ask for anything");

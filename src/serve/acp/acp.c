@@ -13,8 +13,7 @@
 #include <stdio.h>
 
 /* For answers that are ready when the client goes. */
-#define LINGER_NS   (250 * BL_NS_PER_MS)
-#define HELD_NS_MAX (BL_NEVER - 1)
+#define LINGER_NS (250 * BL_NS_PER_MS)
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
@@ -320,7 +319,7 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
     bl_semaphore_init(&acp->slots, BL_ACP_SESSIONS_MAX);
     bl_scope_init(&acp->home, bl_scope_current());
     /* Whatever stops the caller, answers are still to be given. */
-    bl_shield_begin(&shield, HELD_NS_MAX);
+    bl_shield_begin(&shield, BL_NEVER);
     bl_nursery_init(&acp->nursery, &shield);
     bl_scope_enter(shield.parent);
     int code = bl_rpc_open(&acp->nursery, &connection, &acp->rpc, error);

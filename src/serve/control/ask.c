@@ -132,15 +132,10 @@ int ask_one(struct question *question)
 /* With a limit on all of it, where there is one on the answer. */
 static int ask_within(struct question *question)
 {
-    struct bl_scope limit, *outer = bl_scope_current();
-    uint64_t limit_ns = question->asking->answer_ns;
-    bl_scope_init(&limit, outer);
-    if (limit_ns != BL_NEVER)
-        bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), limit_ns));
-    bl_scope_enter(&limit);
+    struct bl_scope limit;
+    bl_limit_begin(&limit, question->asking->answer_ns);
     int code = ask_one(question);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     return code;
 }
 

@@ -54,13 +54,10 @@ static struct bl_text watch_params(struct bl_arena *arena, const char *id)
 
 static int wait_gone(struct bl_rpc *rpc, uint64_t limit_ns)
 {
-    struct bl_scope limit, *outer = bl_scope_current();
-    bl_scope_init(&limit, outer);
-    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), limit_ns));
-    bl_scope_enter(&limit);
+    struct bl_scope limit;
+    bl_limit_begin(&limit, limit_ns);
     int code = bl_rpc_wait_gone(rpc);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     return code;
 }
 
@@ -68,14 +65,11 @@ static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
 {
     struct question *question = attachment->question;
     struct bl_arena *arena = question->asking->arena;
-    struct bl_scope limit, *outer = bl_scope_current();
-    bl_scope_init(&limit, outer);
-    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), serve_patience_ns));
-    bl_scope_enter(&limit);
+    struct bl_scope limit;
+    bl_limit_begin(&limit, serve_patience_ns);
     int code = bl_rpc_ask(rpc, "watch", watch_params(arena, attachment->watch->id), arena,
                           &question->result, &question->failure, NULL);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     if (code == BL_EREFUSED && question->failure.code == BL_RPC_BUSY)
         return BL_EBUSY;
     return code;

@@ -71,12 +71,9 @@ static void look_after(struct client *client, struct bl_rpc *rpc)
     struct bl_scope *outer = bl_scope_current();
     while (!bl_scope_stopped(outer) && !bl_rpc_gone(rpc) && !is_idle(client)) {
         struct bl_scope limit;
-        bl_scope_init(&limit, outer);
-        bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), serve_patience_ns));
-        bl_scope_enter(&limit);
+        bl_limit_begin(&limit, serve_patience_ns);
         bl_rpc_wait_gone(rpc);
-        bl_scope_enter(outer);
-        bl_scope_done(&limit);
+        bl_limit_end(&limit);
         serve_watcher_settle(&client->asks.watcher);
     }
 }

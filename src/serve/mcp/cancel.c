@@ -142,7 +142,7 @@ static bool stop_it(struct mcp_request *request, const char *id, const struct bl
     if (mcp_work_stop_all(server, bl_text_from(ours ? id + size + 1 : id), stop))
         return true;
     bl_buffer_init(&receipt, MCP_ANSWER_MAX);
-    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_shield_begin(&shield, BL_NEVER);
     int code = bl_activities_cancel(server->options.activities, id, stop->origin, &receipt);
     if (code == 0)
         mcp_remember(server, id, bl_buffer_text(&receipt));

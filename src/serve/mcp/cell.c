@@ -124,7 +124,7 @@ static void stop_cell(struct mcp_exec *exec)
         .reason = stop.reason,
         .origin = stop.origin,
     };
-    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_shield_begin(&shield, BL_NEVER);
     int code = bl_cell_terminate(work->server->cells.session, &terminate, &work->arena,
                                  &exec->ended, &exec->fault);
     bl_shield_end(&shield);
@@ -175,7 +175,7 @@ static bool answer_yield(struct mcp_exec *exec)
     struct mcp_work *work = &exec->work;
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_shield_begin(&shield, BL_NEVER);
     bl_lock_take(&work->settling);
     bool answers = !work->task;
     if (answers)
@@ -287,7 +287,7 @@ static bool make_task(struct mcp_request *request, struct mcp_exec *exec,
     struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_shield_begin(&shield, BL_NEVER);
     bl_lock_take(&work->settling);
     int code = work->ready ? 0 : mcp_task_begin(work, work->server->cells.session_id, error);
     bool ready = work->ready;
@@ -413,7 +413,7 @@ void mcp_tool_terminate(struct mcp_request *request, const struct bl_json *argum
     struct mcp_outcome outcome;
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_shield_begin(&shield, BL_NEVER);
     int code = mcp_cells_open(server, fault);
     if (code == 0)
         code = bl_cell_terminate(server->cells.session, &terminate, request->arena, ended, fault);

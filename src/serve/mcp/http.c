@@ -584,7 +584,7 @@ int mcp_http_serve(struct mcp_server *server, const struct bl_mcp_server_options
     bl_list_init(&carrier.works);
     bl_semaphore_init(&carrier.changed, 0);
     /* A stop is handed on by name, with its reason. */
-    bl_shield_begin(&shield, BL_NEVER / 2);
+    bl_shield_begin(&shield, BL_NEVER);
     bl_nursery_init(&carrier.nursery, bl_scope_current());
     code = serve_until_stopped(&carrier, outer, error);
     bl_nursery_done(&carrier.nursery);

@@ -206,7 +206,7 @@ static void close_session(struct http_session *session)
 {
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, BL_NEVER / 2);
+    bl_shield_begin(&shield, BL_NEVER);
     stop_works(session);
     mcp_peer_end(&session->peer, session->reason, session->origin);
     while (session->work_count > 0)

@@ -37,12 +37,9 @@ int http_wait(struct bl_semaphore *semaphore, uint64_t until_ns)
 {
     struct bl_scope scope;
 
-    bl_scope_init(&scope, bl_scope_current());
-    bl_scope_set_deadline(&scope, until_ns);
-    struct bl_scope *before = bl_scope_enter(&scope);
+    bl_limit_begin_until(&scope, until_ns);
     int code = bl_semaphore_take(semaphore);
-    bl_scope_enter(before);
-    bl_scope_done(&scope);
+    bl_limit_end(&scope);
     return code == BL_ETIMEDOUT && bl_check() == 0 ? BL_EAGAIN : code;
 }
 
@@ -150,12 +147,9 @@ static int write_in_time(struct bl_http_call *call, struct bl_text bytes)
         struct bl_text piece = bytes;
         if (piece.size > PIECE_SIZE)
             piece.size = PIECE_SIZE;
-        bl_scope_init(&scope, bl_scope_current());
-        bl_scope_set_deadline(&scope, bl_time_add(bl_now_ns(), mcp_http_take_ns));
-        struct bl_scope *before = bl_scope_enter(&scope);
+        bl_limit_begin(&scope, mcp_http_take_ns);
         code = bl_http_call_write(call, piece);
-        bl_scope_enter(before);
-        bl_scope_done(&scope);
+        bl_limit_end(&scope);
         bytes = (struct bl_text){bytes.data + piece.size, bytes.size - piece.size};
     }
     return code;
@@ -248,13 +242,10 @@ static int answer_whole(const struct http_stream *stream, struct bl_http_call *c
     const struct event *event = BL_CONTAINER(stream->events.next, struct event, link);
     struct bl_scope scope;
 
-    bl_scope_init(&scope, bl_scope_current());
-    bl_scope_set_deadline(&scope, bl_time_add(bl_now_ns(), mcp_http_take_ns));
-    struct bl_scope *before = bl_scope_enter(&scope);
+    bl_limit_begin(&scope, mcp_http_take_ns);
     int code = bl_http_call_answer(call, stream->status, &json, 1,
                                    (struct bl_text){event->text, event->size});
-    bl_scope_enter(before);
-    bl_scope_done(&scope);
+    bl_limit_end(&scope);
     return code;
 }
 

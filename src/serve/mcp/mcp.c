@@ -79,7 +79,7 @@ void mcp_work_wait(struct mcp_work *work, uint64_t until_ns)
         return;
     bl_semaphore_init(&waiter.woken, 0);
     bl_list_push_back(&work->waiters, &waiter.link);
-    bl_shield_begin(&shield, until_ns == BL_NEVER ? MCP_FOREVER_NS : until_ns - now_ns);
+    bl_shield_begin(&shield, until_ns == BL_NEVER ? BL_NEVER : until_ns - now_ns);
     bl_semaphore_take(&waiter.woken);
     bl_shield_end(&shield);
     bl_list_remove(&waiter.link);
@@ -101,7 +101,7 @@ static void end_work(struct mcp_work *work)
 {
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, MCP_FOREVER_NS);
+    bl_shield_begin(&shield, BL_NEVER);
     bl_lock_take(&work->settling);
     if (work->task)
         mcp_task_end(work);
@@ -352,7 +352,7 @@ int mcp_server_open(const struct bl_mcp_server_options *options, const struct mc
         return code;
     }
     mcp_cells_init(server);
-    bl_shield_begin(&server->shield, MCP_FOREVER_NS);
+    bl_shield_begin(&server->shield, BL_NEVER);
     bl_nursery_init(&server->nursery, &server->shield);
     bl_scope_enter(outer);
     *ret_server = server;

@@ -57,7 +57,7 @@ static void work_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
 static int work_wait(struct work *work, struct bl_scope *scope, bool *ret_abandoned)
 {
     struct work_wait wait = {.loop = bl_loop_current(), .work = work};
-    bl_shield_begin(&wait.shield, BL_NEVER - 1);
+    bl_shield_begin(&wait.shield, BL_NEVER);
     bl_stop_hook_add(&wait.hook, scope, work_stop);
     int code = bl_work_call(&(struct bl_work){.run = work_run, .drop = work_drop, .payload = work},
                             ret_abandoned);

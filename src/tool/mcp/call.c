@@ -131,13 +131,10 @@ static void fill_answer(struct mcp_call *own, const struct bl_json *result,
 static struct bl_text describe_death(struct mcp_call *own)
 {
     struct bl_arena *arena = own->call->arena;
-    struct bl_scope limited, *outer = bl_scope_current();
-    bl_scope_init(&limited, outer);
-    bl_scope_set_deadline(&limited, bl_time_add(bl_now_ns(), ENDING_NS));
-    bl_scope_enter(&limited);
+    struct bl_scope limited;
+    bl_limit_begin(&limited, ENDING_NS);
     mcp_process_await(own->process);
-    bl_scope_enter(outer);
-    bl_scope_done(&limited);
+    bl_limit_end(&limited);
     struct bl_text words = mcp_server_last_words(own->server, arena);
     return bl_arena_printf(
         arena,

@@ -113,12 +113,9 @@ static enum discovered discover(struct mcp_server *server, uint64_t limit_ns,
     mcp_server_params(server, &writer, 0);
     bl_json_write_end(&writer);
     struct mcp_request request = {.method = "server/discover", .params = bl_buffer_text(&params)};
-    bl_scope_init(&limited, outer);
-    bl_scope_set_deadline(&limited, bl_time_add(bl_now_ns(), limit_ns));
-    bl_scope_enter(&limited);
+    bl_limit_begin(&limited, limit_ns);
     int code = mcp_server_ask(server, &request, &arena, &result, &failure, &own);
-    bl_scope_enter(outer);
-    bl_scope_done(&limited);
+    bl_limit_end(&limited);
     if (code == 0) {
         discovered = judge_result(server, result, ret_version, error);
     } else if (bl_scope_check(outer) != 0 || code == BL_EPIPE || code == BL_EIO) {

@@ -266,12 +266,9 @@ static void list_again(struct mcp_server *server)
     struct bl_scope limited, *outer = bl_scope_current();
     struct mcp_listing *listing = NULL;
     server->stale = false;
-    bl_scope_init(&limited, outer);
-    bl_scope_set_deadline(&limited, bl_time_add(bl_now_ns(), limit_ns));
-    bl_scope_enter(&limited);
+    bl_limit_begin(&limited, limit_ns);
     int code = mcp_list(server, &listing, error);
-    bl_scope_enter(outer);
-    bl_scope_done(&limited);
+    bl_limit_end(&limited);
     if (code == 0) {
         mcp_listing_unref(server->listing);
         server->listing = listing;

@@ -76,7 +76,7 @@ void client_on_loop(struct bl_client *client, void (*run)(void *argument), void 
     bl_list_push_back(&client->chores, &chore.link);
     uv_idle_start(&client->idle, do_chores);
     /* The next turn of the loop ends it. */
-    bl_shield_begin(&shield, BL_NEVER / 2);
+    bl_shield_begin(&shield, BL_NEVER);
     int code = bl_semaphore_take(&chore.done);
     assert(code == 0);
     (void)code;

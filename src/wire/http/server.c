@@ -52,17 +52,14 @@ static int read_more(struct connection *connection, struct bl_buffer *out, size_
     struct bl_scope scope;
     size_t count = 0;
 
-    bl_scope_init(&scope, bl_scope_current());
-    bl_scope_set_deadline(&scope, until_ns);
-    struct bl_scope *before = bl_scope_enter(&scope);
+    bl_limit_begin_until(&scope, until_ns);
     /* A connection that only waits for its next request holds no memory for it. */
     int code = out->size == 0 ? server_socket_wait(connection->socket) : 0;
     if (code == 0)
         code = bl_buffer_reserve(out, size);
     if (code == 0)
         code = server_socket_read(connection->socket, out->data + out->size, size, &count);
-    bl_scope_enter(before);
-    bl_scope_done(&scope);
+    bl_limit_end(&scope);
     if (code == BL_ETIMEDOUT && bl_check() == 0)
         return BL_EAGAIN;
     if (code != 0)
@@ -519,7 +516,7 @@ void bl_http_server_stop(struct bl_http_server *server)
         return;
     if (!server->ended) {
         bl_scope_stop(&server->nursery.scope, BL_STOP_SHUTDOWN, "http server");
-        bl_shield_begin(&shield, BL_NEVER / 2);
+        bl_shield_begin(&shield, BL_NEVER);
         bl_semaphore_take(&server->end);
         bl_shield_end(&shield);
     }

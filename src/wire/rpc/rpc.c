@@ -204,12 +204,9 @@ void rpc_send(struct bl_rpc *rpc)
 static int await_writable(struct bl_rpc *rpc)
 {
     struct bl_scope limit, *outer = bl_scope_current();
-    bl_scope_init(&limit, outer);
-    bl_scope_set_deadline(&limit, bl_time_add(rpc->queue.waiting_ns, rpc->options.take_ns));
-    bl_scope_enter(&limit);
+    bl_limit_begin_until(&limit, bl_time_add(rpc->queue.waiting_ns, rpc->options.take_ns));
     int code = bl_descriptor_wait(rpc->out.descriptor, BL_WRITABLE, NULL);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
     if (code == BL_ETIMEDOUT && bl_scope_check(outer) == 0)
         rpc_takes_nothing(rpc);
     return bl_scope_check(outer);
@@ -385,13 +382,10 @@ static int read_lines(struct bl_rpc *rpc)
 /* Until something has changed, but no longer than that. */
 static void await_progress(struct bl_rpc *rpc, uint64_t limit_ns)
 {
-    struct bl_scope limit, *outer = bl_scope_current();
-    bl_scope_init(&limit, outer);
-    bl_scope_set_deadline(&limit, bl_time_add(bl_now_ns(), limit_ns));
-    bl_scope_enter(&limit);
+    struct bl_scope limit;
+    bl_limit_begin(&limit, limit_ns);
     rpc_event_wait(&rpc->progress);
-    bl_scope_enter(outer);
-    bl_scope_done(&limit);
+    bl_limit_end(&limit);
 }
 
 /* It has sent its last byte, and may still wait for answers. */
