@@ -346,8 +346,12 @@ static int stream_main(void *argument)
     bl_session_init(&stream->session, "bench");
     bl_receipt_open(&receipt, &stream->scope, "run_bench");
     bl_journal_init(&journal, &engine, "run_bench", "bench");
-    bl_turn_run(&engine, &stream->session, &stream->scope, &receipt, &journal,
-                BL_TEXT("Say something."), &arena, &result);
+    bl_turn_run(&engine, &stream->session,
+                &(struct bl_turn_options){.scope = &stream->scope,
+                                          .receipt = &receipt,
+                                          .journal = &journal,
+                                          .prompt = BL_TEXT("Say something.")},
+                &arena, &result);
     stream->end = result.end;
     bl_journal_done(&journal);
     bl_receipt_close(&receipt);

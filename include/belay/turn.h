@@ -631,11 +631,18 @@ struct bl_turn_result {
     struct bl_text json;
 };
 
-/* Takes one prompt to its end, in the running fiber, below `scope` (which has a receipt open on it
- * or above). The result is made in `arena`. */
-void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_scope *scope,
-                 struct bl_receipt *receipt, struct bl_journal *journal, struct bl_text prompt,
-                 struct bl_arena *arena, struct bl_turn_result *ret_result);
+struct bl_turn_options {
+    struct bl_scope *scope;     /* the turn's is below it */
+    struct bl_receipt *receipt; /* open on that scope, or above it */
+    struct bl_journal *journal;
+    struct bl_text prompt;
+    const struct bl_list *images; /* struct bl_block, BL_BLOCK_IMAGE; NULL: none */
+};
+
+/* Takes one prompt to its end, in the running fiber. The result is made in `arena`. */
+void bl_turn_run(struct bl_engine *engine, struct bl_session *session,
+                 const struct bl_turn_options *options, struct bl_arena *arena,
+                 struct bl_turn_result *ret_result);
 
 /* Makes room in a session's context by hand: all turns but the newest `keep` are summed up by a
  * call of the model, in the running fiber below the scope of `receipt`, which must be open, and

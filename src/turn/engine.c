@@ -427,23 +427,17 @@ static bool take_steps(struct turn *turn)
     return answered && within_budget(turn) && claim_and_commit(turn);
 }
 
-void bl_turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_scope *scope,
-                 struct bl_receipt *receipt, struct bl_journal *journal, struct bl_text prompt,
-                 struct bl_arena *arena, struct bl_turn_result *ret_result)
+void bl_turn_run(struct bl_engine *engine, struct bl_session *session,
+                 const struct bl_turn_options *options, struct bl_arena *arena,
+                 struct bl_turn_result *ret_result)
 {
-    turn_run(engine, session, receipt, journal, prompt, NULL, scope, arena, ret_result);
-}
-
-void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
-              struct bl_journal *journal, struct bl_text prompt, const struct bl_list *images,
-              struct bl_scope *scope, struct bl_arena *arena, struct bl_turn_result *ret_result)
-{
+    struct bl_journal *journal = options->journal;
     struct turn turn = {.engine = engine,
                         .session = session,
-                        .receipt = receipt,
+                        .receipt = options->receipt,
                         .journal = journal,
                         .record = bl_turn_record_new(),
-                        .prompt_images = images,
+                        .prompt_images = options->images,
                         .arena = arena,
                         .result = ret_result,
                         .started_ns = bl_clock_now_ns(engine->clock),
@@ -452,7 +446,7 @@ void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_re
                                    .above = engine->budget_above}};
 
     *ret_result = (struct bl_turn_result){.end = BL_TURN_COMPLETED,
-                                          .prompt = bl_arena_text(arena, prompt),
+                                          .prompt = bl_arena_text(arena, options->prompt),
                                           .started_wall_ns = bl_clock_wall_ns(engine->clock)};
     struct bl_journal *journal_before = engine->journal;
     bl_list_init(&turn.injected);
@@ -464,7 +458,7 @@ void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_re
     journal->turn = ret_result->turn_id;
     engine->journal = journal;
     engine->turn = &turn;
-    bl_scope_init(&turn.scope, scope);
+    bl_scope_init(&turn.scope, options->scope);
     bl_scope_set_id(&turn.scope, ret_result->turn_id);
     struct bl_scope *outer = bl_scope_enter(&turn.scope);
     bool completed = take_steps(&turn);

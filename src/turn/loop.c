@@ -189,8 +189,13 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
     while (ret_result->end == BL_TURN_COMPLETED &&
            next_prompt(engine, journal, options, count, arena, &taken, &prompt)) {
         struct bl_turn_result *turn = bl_arena_zalloc(arena, sizeof *turn);
-        turn_run(engine, session, receipt, journal, prompt, count == 0 ? options->images : NULL,
-                 receipt->scope, arena, turn);
+        bl_turn_run(engine, session,
+                    &(struct bl_turn_options){.scope = receipt->scope,
+                                              .receipt = receipt,
+                                              .journal = journal,
+                                              .prompt = prompt,
+                                              .images = count == 0 ? options->images : NULL},
+                    arena, turn);
         inbox_settle(engine->inbox, &taken, turn->end == BL_TURN_COMPLETED || turn->interrupted);
         add_turn(ret_result, turn);
         count++;

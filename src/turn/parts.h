@@ -80,11 +80,6 @@ bool turn_end_stopped(struct turn *turn);
 bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char *format, ...)
     BL_PRINTF(4, 5);
 
-/* Takes a prompt to its end, as bl_turn_run, with images (struct bl_block; NULL: none). */
-void turn_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
-              struct bl_journal *journal, struct bl_text prompt, const struct bl_list *images,
-              struct bl_scope *scope, struct bl_arena *arena, struct bl_turn_result *ret_result);
-
 /* ---- conversation.c -------------------------------------------------------------------------- */
 
 /* The text with a line for each of the images; in the arena. */

@@ -200,8 +200,12 @@ enum bl_turn_end provided_turn(struct provided *provided, const char *prompt)
         bl_scope_set_deadline(&provided->scope, bl_now_ns() + provided->turn_ns);
     bl_receipt_open(&receipt, &provided->scope, "run_provided");
     bl_journal_init(&journal, &provided->engine, "run_provided", provided->session.id);
-    bl_turn_run(&provided->engine, &provided->session, &provided->scope, &receipt, &journal,
-                bl_text_from(prompt), &provided->turn_arena, &provided->result);
+    bl_turn_run(&provided->engine, &provided->session,
+                &(struct bl_turn_options){.scope = &provided->scope,
+                                          .receipt = &receipt,
+                                          .journal = &journal,
+                                          .prompt = bl_text_from(prompt)},
+                &provided->turn_arena, &provided->result);
     bl_journal_done(&journal);
     bl_receipt_close(&receipt);
     bl_scope_done(&provided->scope);

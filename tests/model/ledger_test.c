@@ -300,8 +300,12 @@ static void take_turns(struct agent *agent)
     bl_receipt_open(&receipt, &agent->scope, "agent");
     bl_journal_init(&journal, &agent->engine, "run_test", agent->session.id);
     for (unsigned i = 0; i < TURNS_MAX; i++) {
-        bl_turn_run(&agent->engine, &agent->session, &agent->scope, &receipt, &journal,
-                    bl_text_from(market->prompt), &agent->arena, &agent->result);
+        bl_turn_run(&agent->engine, &agent->session,
+                    &(struct bl_turn_options){.scope = &agent->scope,
+                                              .receipt = &receipt,
+                                              .journal = &journal,
+                                              .prompt = bl_text_from(market->prompt)},
+                    &agent->arena, &agent->result);
         if (agent->result.end != BL_TURN_COMPLETED)
             break;
     }

@@ -122,8 +122,12 @@ static enum bl_turn_end brief_turn(struct stage *stage, char *ret_json, size_t s
     struct bl_arena arena;
 
     bl_arena_init(&arena);
-    bl_turn_run(&stage->engine, &stage->session, &stage->scope, &stage->receipt, &stage->journal,
-                BL_TEXT("go"), &arena, result);
+    bl_turn_run(&stage->engine, &stage->session,
+                &(struct bl_turn_options){.scope = &stage->scope,
+                                          .receipt = &stage->receipt,
+                                          .journal = &stage->journal,
+                                          .prompt = BL_TEXT("go")},
+                &arena, result);
     enum bl_turn_end end = result->end;
     snprintf(ret_json, size, BL_TEXT_FORMAT, BL_TEXT_ARG(result->json));
     bl_arena_done(&arena);

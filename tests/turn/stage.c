@@ -480,8 +480,12 @@ struct bl_turn_result *stage_turn(struct stage *stage, const char *prompt)
 {
     struct bl_turn_result *result = bl_arena_zalloc(&stage->arena, sizeof *result);
 
-    bl_turn_run(&stage->engine, &stage->session, &stage->scope, &stage->receipt, &stage->journal,
-                bl_text_from(prompt), &stage->arena, result);
+    bl_turn_run(&stage->engine, &stage->session,
+                &(struct bl_turn_options){.scope = &stage->scope,
+                                          .receipt = &stage->receipt,
+                                          .journal = &stage->journal,
+                                          .prompt = bl_text_from(prompt)},
+                &stage->arena, result);
     return result;
 }
 
