@@ -122,9 +122,11 @@ coverage: build/coverage/build.ninja
 	@$(call ninja,build/coverage)
 	@scripts/coverage
 
-check:
+check: build/build.ninja
 	@scripts/deps check
 	@scripts/check
+	@$(call ninja,build,libbelay)
+	@scripts/check-symbols build/libbelay.a build/libbelay.so
 
 interop: build/with-tests
 	@scripts/deps interop

@@ -11,6 +11,8 @@
 #include <belay/store.h>
 #include <belay/tool.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Personas and skills --------------------------------------------------------------------- */
 
 /* A kind of sub-agent: built in, or a Markdown file with a front matter. */
@@ -269,5 +271,7 @@ struct bl_route_match {
 /* Best first; words of the prompt against names and descriptions. Runs nothing. */
 void bl_route(struct bl_arena *arena, struct bl_text prompt, const struct bl_tools *tools,
               struct bl_list *ret_matches);
+
+BL_PUBLIC_END
 
 #endif

@@ -11,12 +11,37 @@
 #define BELAY_BASE_H
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+/* Around what a public header declares: names that C++ can link to, and the only ones that the
+ * library exports. */
+#ifdef __cplusplus
+#define BL_PUBLIC_BEGIN                                                                            \
+    _Pragma("GCC visibility push(default)") extern "C"                                             \
+    {
+#define BL_PUBLIC_END                                                                              \
+    }                                                                                              \
+    _Pragma("GCC visibility pop")
+#else
+#define BL_PUBLIC_BEGIN _Pragma("GCC visibility push(default)")
+#define BL_PUBLIC_END   _Pragma("GCC visibility pop")
+#endif
+
+/* Words that several threads read and write. C++ has no such type of the same name; there they are
+ * the library's own, and only BL_ATOMIC_LOAD looks at them. */
+#ifdef __cplusplus
+#define BL_ATOMIC(type)         type
+#define BL_ATOMIC_LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_ACQUIRE)
+#else
+#include <stdatomic.h>
+#define BL_ATOMIC(type)         _Atomic(type)
+#define BL_ATOMIC_LOAD(pointer) atomic_load_explicit(pointer, memory_order_acquire)
+#endif
+
+#define BL_NORETURN             __attribute__((noreturn))
 #define BL_PRINTF(index, first) __attribute__((format(printf, index, first)))
 #define BL_UNUSED               __attribute__((unused))
 #define BL_CONTAINER(pointer, type, member)                                                        \
@@ -25,6 +50,8 @@
 /* A state machine's moves: a table has for each state the bits of those that may follow it. */
 #define BL_TO(state)                 (1u << (state))
 #define BL_MAY_MOVE(moves, from, to) (((moves)[from] >> (to)&1u) != 0)
+
+BL_PUBLIC_BEGIN
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
@@ -35,7 +62,11 @@ struct bl_text {
     size_t size;
 };
 
-#define BL_TEXT(literal)  ((struct bl_text){"" literal, sizeof(literal) - 1})
+#ifdef __cplusplus
+#define BL_TEXT(literal) (bl_text{"" literal, sizeof(literal) - 1})
+#else
+#define BL_TEXT(literal) ((struct bl_text){"" literal, sizeof(literal) - 1})
+#endif
 #define BL_TEXT_FORMAT    "%.*s"
 #define BL_TEXT_ARG(text) (int)(text).size, (text).data
 
@@ -238,7 +269,7 @@ void *bl_alloc(size_t size);
 void *bl_zalloc(size_t size);
 void *bl_realloc(void *memory, size_t size);
 void bl_free(void *memory);
-_Noreturn void bl_out_of_memory(size_t size);
+BL_NORETURN void bl_out_of_memory(size_t size);
 
 /* ---- Buffer ---------------------------------------------------------------------------------- */
 
@@ -587,6 +618,9 @@ const char *bl_user_folder(struct bl_arena *arena, enum bl_user_folder which,
 /* Size of the part of `directory` that is the root of its repository; all of it without one. */
 size_t bl_repository_size(struct bl_arena *arena, const char *directory);
 
+/* "0.1.0": of the library, which may be newer than the headers (BELAY_VERSION in version.h). */
+const char *bl_version(void);
+
 /* ---- The runtime folder ---------------------------------------------------------------------- */
 
 /* $XDG_RUNTIME_DIR/belay, else /tmp/belay-UID: where sockets and records of running work are.
@@ -624,7 +658,7 @@ struct bl_line_finder;
 
 /* `stopped` (may be NULL): once it is true nothing more is found. */
 struct bl_line_finder *bl_line_finder_new(const struct bl_pattern *pattern,
-                                          const atomic_bool *stopped);
+                                          const BL_ATOMIC(bool) *stopped);
 void bl_line_finder_free(struct bl_line_finder *finder); /* NULL is fine */
 /* The first line at or after `*offset`, where a line begins, that matches. `*offset` is then where
  * the next line begins. False: there is none. */
@@ -643,5 +677,7 @@ struct bl_sha256 {
 void bl_sha256_init(struct bl_sha256 *hash);
 void bl_sha256_add(struct bl_sha256 *hash, struct bl_text bytes);
 void bl_sha256_end(struct bl_sha256 *hash, uint8_t out[32]);
+
+BL_PUBLIC_END
 
 #endif

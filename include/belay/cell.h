@@ -17,6 +17,8 @@
 #include <belay/store.h>
 #include <belay/tool.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
 #define BL_CELL_ID_SIZE           72 /* [a-z0-9-]{1,64}, for cells, sessions and terminate ids */
@@ -443,5 +445,7 @@ void bl_cell_client_close(struct bl_cell_client *client); /* NULL is fine */
 int bl_cell_client_call(struct bl_cell_client *client, const char *op, struct bl_text args,
                         struct bl_arena *arena, struct bl_text *ret_ok, struct bl_cell_fault *fault,
                         struct bl_error *error);
+
+BL_PUBLIC_END
 
 #endif

@@ -12,6 +12,8 @@
 
 #include <belay/agent.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
 #define BL_PLAN_ID_SIZE 65
@@ -494,5 +496,7 @@ struct bl_clean_item {
 int bl_feature_clean(struct bl_store *store, struct bl_arena *arena, const char *repository,
                      const char *id, bool dry_run, struct bl_list *ret_items,
                      struct bl_error *error);
+
+BL_PUBLIC_END
 
 #endif

@@ -24,9 +24,9 @@
 #ifndef BELAY_FIBER_H
 #define BELAY_FIBER_H
 
-#include <stdatomic.h>
-
 #include <belay/base.h>
+
+BL_PUBLIC_BEGIN
 
 struct bl_loop;
 struct bl_fiber;
@@ -123,12 +123,12 @@ enum {
 /* Embedded by its owner, on a stack or in an object; must outlive its child scopes, the fibers that
  * run in it, and every foreign thread that may stop it. The fields are the room's own. */
 struct bl_scope {
-    _Atomic(uint32_t) state;
-    _Atomic(uint32_t) stop_written; /* `stop` may be read */
+    BL_ATOMIC(uint32_t) state;
+    BL_ATOMIC(uint32_t) stop_written; /* `stop` may be read */
     bool shield;
     bool delivered; /* the loop has woken and told all below */
     struct bl_loop *loop;
-    _Atomic(struct bl_scope *) *pending; /* the loop's stops that are not delivered yet */
+    BL_ATOMIC(struct bl_scope *) *pending; /* the loop's stops that are not delivered yet */
     struct bl_scope *next_pending;
     struct bl_scope *parent;
     struct bl_list children;
@@ -180,11 +180,11 @@ bool bl_scope_stopped_above(const struct bl_scope *scope);
 /* Rule 7. From any thread that may touch the scope. */
 static inline bool bl_scope_stopped(const struct bl_scope *scope)
 {
-    uint32_t state = atomic_load_explicit(&scope->state, memory_order_acquire);
+    uint32_t state = BL_ATOMIC_LOAD(&scope->state);
     if (state != BL_SCOPE_LIVE)
         return state >= BL_SCOPE_STOPPED;
     /* A stop above that the loop has not handed down yet counts as well. */
-    if (atomic_load_explicit(scope->pending, memory_order_acquire) == NULL)
+    if (BL_ATOMIC_LOAD(scope->pending) == NULL)
         return false;
     return bl_scope_stopped_above(scope);
 }
@@ -481,5 +481,7 @@ uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unv
 /* The sentence for people: "Nothing left running.", "Still running: 2 processes." or "Could not
  * verify: REASON." */
 int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_buffer *out);
+
+BL_PUBLIC_END
 
 #endif

@@ -12,6 +12,8 @@
 
 #include <belay/base.h>
 
+BL_PUBLIC_BEGIN
+
 #define BL_GIT_OUTPUT_MAX ((size_t)64 << 20) /* of one program */
 #define BL_GIT_WORDS_MAX  ((size_t)64 << 10) /* of what it says on standard error */
 
@@ -70,5 +72,7 @@ bool bl_git_is_busy(const struct bl_git_answer *answer);
 /* The error of a call of the system that failed; `target` is the path. */
 int bl_git_fail(const char *operation, const char *target, int system_errno,
                 struct bl_error *error);
+
+BL_PUBLIC_END
 
 #endif

@@ -11,6 +11,8 @@
 
 #include <belay/base.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 enum bl_json_type {
@@ -241,5 +243,7 @@ struct bl_json_problem {
  * it stops. */
 int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_json *value,
                          struct bl_arena *arena, struct bl_list *problems);
+
+BL_PUBLIC_END
 
 #endif

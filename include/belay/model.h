@@ -14,6 +14,8 @@
 #include <belay/value.h>
 #include <belay/wire.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Failures and retries -------------------------------------------------------------------- */
 
 /* One failed attempt of a call. */
@@ -317,5 +319,7 @@ int bl_script_server_start(struct bl_nursery *nursery,
                            struct bl_script_server **ret_server, struct bl_error *error);
 uint16_t bl_script_server_port(const struct bl_script_server *server);
 void bl_script_server_stop(struct bl_script_server *server); /* NULL is fine */
+
+BL_PUBLIC_END
 
 #endif

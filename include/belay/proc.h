@@ -14,6 +14,8 @@
 
 #include <belay/fiber.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Containers ------------------------------------------------------------------------------ */
 
 /* BL_MECHANISM_NONE stands for `auto`: cgroup2 where it works, else subreaper. */
@@ -282,5 +284,7 @@ int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *v
 /* The container for a command in a sandbox, which changes its view of the machine anyway: `auto`
  * becomes pidns where that is available. */
 enum bl_mechanism bl_sandbox_container(enum bl_mechanism wanted);
+
+BL_PUBLIC_END
 
 #endif

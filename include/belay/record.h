@@ -31,6 +31,8 @@
 
 #include <belay/json.h>
 
+BL_PUBLIC_BEGIN
+
 struct bl_record;
 
 enum bl_member_type {
@@ -287,5 +289,7 @@ bool bl_record_equal(const struct bl_record *record, const void *a, const void *
 
 /* The error object of envelopes and results: a struct bl_error. */
 extern const struct bl_record bl_error_record;
+
+BL_PUBLIC_END
 
 #endif

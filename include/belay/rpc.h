@@ -14,6 +14,8 @@
 #include <belay/fiber.h>
 #include <belay/json.h>
 
+BL_PUBLIC_BEGIN
+
 #define BL_RPC_LINE_MAX  ((size_t)16 * 1024 * 1024)
 #define BL_RPC_DEPTH_MAX 128u
 /* What waits to be read by the peer, before those who write wait for it. */
@@ -183,5 +185,7 @@ int bl_rpc_ask(struct bl_rpc *rpc, const char *method, struct bl_text params,
                struct bl_rpc_failure *ret_failure, struct bl_error *error);
 /* Bytes that wait to be written. */
 size_t bl_rpc_queued(const struct bl_rpc *rpc);
+
+BL_PUBLIC_END
 
 #endif

@@ -22,6 +22,8 @@
 #include <belay/agent.h>
 #include <belay/rpc.h>
 
+BL_PUBLIC_BEGIN
+
 /* Bytes of one line, without its LF. */
 #define BL_CONTROL_LINE_MAX     ((size_t)64 * 1024)
 #define BL_CONTROL_CLIENTS_MAX  32
@@ -226,5 +228,7 @@ struct bl_mcp_server_options {
 /* Until the client goes (standard streams), or the caller's scope stops. As bl_acp_serve. */
 int bl_mcp_serve(const struct bl_mcp_server_options *options, int *ret_exit_code,
                  struct bl_error *error);
+
+BL_PUBLIC_END
 
 #endif

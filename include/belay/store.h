@@ -17,6 +17,8 @@
 #include <belay/proc.h>
 #include <belay/turn.h>
 
+BL_PUBLIC_BEGIN
+
 struct bl_store;
 
 /* $XDG_DATA_HOME/belay/sessions.db, or ~/.local/share/belay/sessions.db; in the arena. BL_ENOENT:
@@ -386,5 +388,7 @@ int bl_store_task_end(struct bl_store *store, const struct bl_store_task *task,
  * `owner_alive` false); expired ones are removed on the way. */
 int bl_store_task_get(struct bl_store *store, struct bl_arena *arena, const char *id,
                       struct bl_store_task *ret_task, struct bl_error *error);
+
+BL_PUBLIC_END
 
 #endif

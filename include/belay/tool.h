@@ -12,6 +12,8 @@
 #include <belay/proc.h>
 #include <belay/turn.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- What runs now --------------------------------------------------------------------------- */
 
 /* One piece of work under way. Embedded by whoever does it. */
@@ -326,5 +328,7 @@ void bl_toolbox_write_background(void *toolbox, struct bl_json_writer *writer);
 void bl_toolbox_hurry(struct bl_toolbox *toolbox);
 /* From now on they are given again; what is being stopped stays hurried. */
 void bl_toolbox_calm(struct bl_toolbox *toolbox);
+
+BL_PUBLIC_END
 
 #endif

@@ -16,6 +16,8 @@
 #include <belay/fiber.h>
 #include <belay/record.h>
 
+BL_PUBLIC_BEGIN
+
 #define BL_UNLIMITED UINT64_MAX
 /* What a store has for one answer, the deadline notwithstanding. */
 #define BL_STORE_NS_MAX (5 * BL_NS_PER_S)
@@ -707,5 +709,7 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
 void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_result *result);
 /* 0, 1, 3, 124, 130 or 143; 1 after a stop that is not proved, however the run ended. */
 int bl_run_exit_code(const struct bl_run_result *result);
+
+BL_PUBLIC_END
 
 #endif

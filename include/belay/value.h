@@ -5,6 +5,8 @@
 
 #include <belay/json.h>
 
+BL_PUBLIC_BEGIN
+
 #define BL_VALUE_SHOWN_SIZE 64u
 
 /* A document while it is read. What it is read into has this as its part. */
@@ -50,5 +52,7 @@ typedef int bl_value_member(struct bl_value_reader *reader, size_t which, const 
 int bl_value_read_members(struct bl_value_reader *reader, const struct bl_json *mapping,
                           const char *what, const char *const *names, bl_value_member *read,
                           void *out);
+
+BL_PUBLIC_END
 
 #endif

@@ -17,6 +17,8 @@
 #include <belay/fiber.h>
 #include <belay/json.h>
 
+BL_PUBLIC_BEGIN
+
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* Cuts bytes that come in any pieces into lines, that end at LF, CR or CRLF (the line end is not
@@ -279,5 +281,7 @@ int bl_http_call_write(struct bl_http_call *call, struct bl_text bytes);
 int bl_http_call_end(struct bl_http_call *call);
 /* Closes the connection in the middle, with a reset. */
 void bl_http_call_cut(struct bl_http_call *call);
+
+BL_PUBLIC_END
 
 #endif

@@ -1,4 +1,5 @@
 #include <belay/base.h>
+#include <belay/version.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,4 +76,9 @@ int bl_runtime_folder_open(bool create, int *ret_fd, struct bl_error *error)
     }
     *ret_fd = fd;
     return 0;
+}
+
+const char *bl_version(void)
+{
+    return BELAY_VERSION;
 }

@@ -14,6 +14,7 @@
 
 #include <belay/base.h>
 #include <belay/record.h>
+#include <belay/version.h>
 
 /* Raised when a field of an envelope changes its meaning or goes. */
 #define CLI_SCHEMA_VERSION 1

@@ -7,6 +7,8 @@
  * failed had no effect but its cost. */
 #include <stdio.h>
 
+#include <belay/version.h>
+
 #include "remote.h"
 
 #define BODY_MAX               ((size_t)72 * 1024 * 1024)

@@ -1,3 +1,5 @@
+#include <belay/version.h>
+
 #include "suite.h"
 
 #include "reports.h"

@@ -1,5 +1,6 @@
 #include "doctor.h"
 
+#include <belay/version.h>
 /* null when it is not known. */
 static void write_known(struct bl_json_writer *writer, const char *key, int64_t value)
 {

@@ -1,5 +1,6 @@
 #include "doctor.h"
 
+#include <belay/version.h>
 #include <inttypes.h>
 #include <stdio.h>
 

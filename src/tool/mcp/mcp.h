@@ -7,6 +7,7 @@
 #define BELAY_TOOL_MCP_H
 
 #include <belay/rpc.h>
+#include <belay/version.h>
 #include <belay/wire.h>
 
 #include "tool/parts.h"

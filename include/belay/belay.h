@@ -1,0 +1,24 @@
+/* belay: all of the library. docs/embedding.md says which of it is stable. */
+#ifndef BELAY_H
+#define BELAY_H
+
+#include <belay/agent.h>
+#include <belay/base.h>
+#include <belay/cell.h>
+#include <belay/feature.h>
+#include <belay/fiber.h>
+#include <belay/git.h>
+#include <belay/json.h>
+#include <belay/model.h>
+#include <belay/proc.h>
+#include <belay/record.h>
+#include <belay/rpc.h>
+#include <belay/serve.h>
+#include <belay/store.h>
+#include <belay/tool.h>
+#include <belay/turn.h>
+#include <belay/value.h>
+#include <belay/version.h>
+#include <belay/wire.h>
+
+#endif
