@@ -526,9 +526,8 @@ enum bl_turn_end {
 #undef BL_TURN_END
 };
 
+extern const struct bl_names bl_turn_ends;
 const char *bl_turn_end_name(enum bl_turn_end end);
-/* False: no such name. */
-bool bl_turn_end_parse(struct bl_text name, enum bl_turn_end *ret_end);
 
 struct bl_turn_limits {
     uint64_t max_session_turns; /* BL_UNLIMITED: none; as the next two */
@@ -601,9 +600,11 @@ struct bl_step {
     struct bl_list link;
     struct bl_text id;
     struct bl_text tool;
-    const char *status; /* ok, error, denied, invalid, stopped */
+    const char *status; /* one of bl_step_statuses */
     uint64_t ms;
 };
+
+extern const struct bl_names bl_step_statuses; /* ok, error, denied, invalid, stopped */
 
 struct bl_denial {
     struct bl_list link;
@@ -628,10 +629,17 @@ struct bl_turn_result {
     int64_t started_wall_ns;
     uint64_t duration_ms;
     struct bl_text receipt; /* JSON; empty: none */
+    bool failed;            /* `error` says why */
     struct bl_error error;
+    const char *const *matched_commands; /* by routing, as the next */
+    size_t matched_command_count;
+    const char *const *matched_tools;
+    size_t matched_tool_count;
     /* All of it as one JSON object, made once: what is stored, told and answered is the same. */
     struct bl_text json;
 };
+
+extern const struct bl_record bl_turn_result_record;
 
 struct bl_turn_options {
     struct bl_scope *scope;     /* the turn's is below it */

@@ -3,22 +3,14 @@
 /* A turn of this run that was committed before, read from its record. */
 static struct bl_turn_result *recorded_turn(struct bl_arena *arena, struct bl_text json)
 {
-    struct bl_turn_result *result = bl_arena_zalloc(arena, sizeof *result);
+    struct bl_turn_result *result = bl_arena_alloc(arena, sizeof *result);
     struct bl_json_limits limits = {.size_max = TURN_JSON_MAX, .string_max = TURN_JSON_MAX};
     const struct bl_json *value = NULL;
 
-    bl_list_init(&result->steps);
-    bl_list_init(&result->denials);
-    result->json = json;
     if (bl_json_read(arena, json, &limits, &value, NULL) != 0)
-        return result;
-    bl_text_into(result->turn_id, sizeof result->turn_id,
-                 bl_json_text(bl_json_get(value, BL_TEXT("turn_id"))).data);
-    result->prompt = bl_json_text(bl_json_get(value, BL_TEXT("prompt")));
-    result->output = bl_json_text(bl_json_get(value, BL_TEXT("output")));
-    bl_turn_end_parse(bl_json_text(bl_json_get(value, BL_TEXT("stop_reason"))), &result->end);
-    bl_record_take(NULL, &bl_usage_record, bl_json_get(value, BL_TEXT("usage")), &result->usage);
-    bl_record_take(NULL, &bl_spent_record, bl_json_get(value, BL_TEXT("spent")), &result->spent);
+        value = NULL;
+    bl_record_take(arena, &bl_turn_result_record, value, result);
+    result->json = json;
     return result;
 }
 

@@ -5,80 +5,97 @@ static const char *const end_names[] = {
     BL_TURN_END_TABLE(END_NAME)
 #undef END_NAME
 };
+const struct bl_names bl_turn_ends = BL_NAMES(end_names);
 
 const char *bl_turn_end_name(enum bl_turn_end end)
 {
-    return (size_t)end < BL_COUNT(end_names) ? end_names[end] : "error";
+    const char *name = bl_names_get(&bl_turn_ends, end);
+    return name != NULL ? name : "error";
 }
 
-bool bl_turn_end_parse(struct bl_text name, enum bl_turn_end *ret_end)
-{
-    for (size_t i = 0; i < BL_COUNT(end_names); i++) {
-        if (bl_text_equal(bl_text_from(end_names[i]), name)) {
-            *ret_end = (enum bl_turn_end)i;
-            return true;
-        }
-    }
-    return false;
-}
+/* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void write_names(struct bl_json_writer *writer, const char *key, const char *const *names)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_array(writer);
-    for (; names != NULL && *names != NULL; names++)
-        bl_json_write_string(writer, *names);
-    bl_json_write_end(writer);
-}
+static const char *const status_names[] = {"ok", "error", "denied", "invalid", "stopped"};
+const struct bl_names bl_step_statuses = BL_NAMES(status_names);
 
-static void write_denials(struct bl_json_writer *writer, const struct bl_list *denials)
-{
-    bl_json_write_key(writer, BL_TEXT("permission_denials"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, denials) {
-        const struct bl_denial *denial = BL_CONTAINER(link, struct bl_denial, link);
-        bl_json_write_object(writer);
-        bl_json_put_text(writer, "tool_name", denial->tool);
-        bl_json_put_text(writer, "reason", denial->reason);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct bl_denial
+static const struct bl_member denial_members[] = {
+    BL_MEMBER_TEXT("tool_name", tool),
+    BL_MEMBER_TEXT("reason", reason, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record denial_record =
+    BL_RECORD("permission_denial", struct bl_denial, denial_members, .closed = true);
 
-static void write_steps(struct bl_json_writer *writer, const struct bl_list *steps)
-{
-    bl_json_write_key(writer, BL_TEXT("steps"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, steps) {
-        const struct bl_step *step = BL_CONTAINER(link, struct bl_step, link);
-        bl_json_write_object(writer);
-        bl_json_put_text(writer, "id", step->id);
-        bl_json_put_text(writer, "tool", step->tool);
-        bl_json_put_text(writer, "status", bl_text_from(step->status));
-        bl_json_put_uint64(writer, "ms", step->ms);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct bl_step
+static const struct bl_member step_members[] = {
+    BL_MEMBER_TEXT("id", id, .about = "Of the call."),
+    BL_MEMBER_TEXT("tool", tool),
+    BL_MEMBER_STRING("status", status, .names = &bl_step_statuses,
+                     .about = "error: the tool says that it failed; denied: no rule allows it; "
+                              "invalid: it could not be run as it was asked for; stopped: it was "
+                              "running when the stop came."),
+    BL_MEMBER_INTEGER("ms", ms),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record step_record =
+    BL_RECORD("step", struct bl_step, step_members, .closed = true);
 
-static void write_end(struct bl_json_writer *writer, const struct bl_turn_result *result)
-{
-    char started_at[32];
+static const struct bl_form turn_id_form = {"a turn's id", "^turn_", NULL};
+static const struct bl_member matched = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .least = 1};
 
-    bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_record_write(writer, &bl_usage_record, &result->usage);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_record_write(writer, &bl_spent_record, &result->spent);
-    bl_json_put_boolean(writer, "truncated", result->truncated);
-    bl_time_format(result->started_wall_ns, started_at);
-    bl_json_put_text(writer, "started_at", bl_text_from(started_at));
-    bl_json_put_uint64(writer, "duration_ms", result->duration_ms);
-    bl_json_put_json(writer, "receipt", result->receipt);
-    bl_json_write_key(writer, BL_TEXT("error"));
-    if (result->error.code != 0)
-        bl_record_write(writer, &bl_error_record, &result->error);
-    else
-        bl_json_write_null(writer);
+#define BL_RECORD_STRUCT struct bl_turn_result
+static const struct bl_member result_members[] = {
+    BL_MEMBER_WORD("turn_id", turn_id, .cut = true, .form = &turn_id_form),
+    BL_MEMBER_TEXT("prompt", prompt),
+    BL_MEMBER_TEXT("output", output,
+                   .about = "The text of the last answer; of a turn that did not complete, what "
+                            "had come of it."),
+    BL_MEMBER_ENUM("stop_reason", end, &bl_turn_ends,
+                   .about = "Why a turn ended; a closed set. A provider's own time-out is an "
+                            "error."),
+    BL_MEMBER_BOOLEAN("cancel_observed", cancel_observed,
+                      .about = "True when it was stopped and nothing of it had to be killed."),
+    BL_MEMBER_BOOLEAN("interrupted", interrupted,
+                      .about = "True when it was stopped and kept: it is in the session as it "
+                               "stood."),
+    BL_MEMBER_ARRAY("matched_commands", matched_commands, matched_command_count, &matched,
+                    .about = "By routing."),
+    BL_MEMBER_ARRAY("matched_tools", matched_tools, matched_tool_count, &matched,
+                    .about = "By routing."),
+    BL_MEMBER_LIST("permission_denials", denials, &denial_record, struct bl_denial, link),
+    BL_MEMBER_LIST("steps", steps, &step_record, struct bl_step, link,
+                   .about = "Tool calls, in their order."),
+    BL_MEMBER_OBJECT("usage", usage, &bl_usage_record,
+                     .about = "What is committed: zero of a turn that left no trace in the "
+                              "session."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record),
+    BL_MEMBER_BOOLEAN("truncated", truncated,
+                      .about = "The model reached the limit of its answer."),
+    BL_MEMBER_TIME("started_at", started_wall_ns),
+    BL_MEMBER_INTEGER("duration_ms", duration_ms),
+    BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+                  .about = "null: nobody stopped it."),
+    BL_MEMBER_OBJECT("error", error, &bl_error_record, .nullable = true, BL_KNOWN(failed),
+                     .about = "Of a turn that ended as error, or of one that was to be kept and "
+                              "could not be."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_turn_result_record =
+    BL_RECORD("turn_result", struct bl_turn_result, result_members, .closed = true,
+              .about = "All members are always there. Every stop reason but completed leaves the "
+                       "session as it was, unless interrupted is true.");
+
+static size_t count_names(const char *const *names)
+{
+    size_t count = 0;
+    while (names != NULL && names[count] != NULL)
+        count++;
+    return count;
 }
 
 void turn_result_seal(struct turn *turn)
@@ -88,21 +105,14 @@ void turn_result_seal(struct turn *turn)
     struct bl_buffer out;
 
     turn_let_go(turn);
+    result->failed = result->error.code != 0;
+    result->matched_commands = turn->engine->matched_commands;
+    result->matched_command_count = count_names(result->matched_commands);
+    result->matched_tools = turn->engine->matched_tools;
+    result->matched_tool_count = count_names(result->matched_tools);
     bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
-    bl_json_write_object(&writer);
-    bl_json_put_text(&writer, "turn_id", bl_text_from(result->turn_id));
-    bl_json_put_text(&writer, "prompt", result->prompt);
-    bl_json_put_text(&writer, "output", result->output);
-    bl_json_put_text(&writer, "stop_reason", bl_text_from(bl_turn_end_name(result->end)));
-    bl_json_put_boolean(&writer, "cancel_observed", result->cancel_observed);
-    bl_json_put_boolean(&writer, "interrupted", result->interrupted);
-    write_names(&writer, "matched_commands", turn->engine->matched_commands);
-    write_names(&writer, "matched_tools", turn->engine->matched_tools);
-    write_denials(&writer, &result->denials);
-    write_steps(&writer, &result->steps);
-    write_end(&writer, result);
-    bl_json_write_end(&writer);
+    bl_record_write(&writer, &bl_turn_result_record, result);
     result->json = bl_arena_text(turn->arena, bl_buffer_text(&out));
     bl_buffer_done(&out);
 }

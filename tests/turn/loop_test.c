@@ -295,14 +295,14 @@ SCENE(recorded_turn_that_did_not_complete_is_the_end_of_the_run)
     for (size_t i = 0; i < BL_COUNT(ends); i++) {
         struct bl_run_options options = options_of("go", "on");
         struct bl_run_result result;
-        enum bl_turn_end end;
+        size_t end;
         struct bl_text recorded =
             bl_arena_printf(&stage->arena,
                             "{\"turn_id\":\"turn_a\",\"stop_reason\":\"%s\",\"spent\":"
                             "{\"input_tokens\":2,\"output_tokens\":1,\"cost_usd\":0.5}}",
                             ends[i]);
-        CHECK(bl_turn_end_parse(bl_text_from(ends[i]), &end));
-        CHECK_EQUAL(strcmp(bl_turn_end_name(end), ends[i]), 0);
+        CHECK(bl_names_find(&bl_turn_ends, bl_text_from(ends[i]), &end));
+        CHECK_EQUAL(strcmp(bl_turn_end_name((enum bl_turn_end)end), ends[i]), 0);
         options.recorded = &recorded;
         options.recorded_count = 1;
         stage_rearm(stage);
@@ -316,7 +316,7 @@ SCENE(recorded_turn_that_did_not_complete_is_the_end_of_the_run)
         CHECK_EQUAL(strcmp(turn->turn_id, "turn_a"), 0);
     }
     CHECK_EQUAL(stage->requests, 0);
-    CHECK(!bl_turn_end_parse(BL_TEXT("finished"), &(enum bl_turn_end){0}));
+    CHECK(!bl_names_find(&bl_turn_ends, BL_TEXT("finished"), &(size_t){0}));
     return 0;
 }
 
