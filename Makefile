@@ -9,7 +9,7 @@
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
 #   make interop    against programs of others (npm)   make figures   times against what is promised
 #   make coverage   the lines that no test reaches     make mutate    faults that no test notices
-#   make install PREFIX=/usr/local [DESTDIR=]
+#   make tidy       clang-tidy, with a short list      make install PREFIX=/usr/local [DESTDIR=]
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
@@ -24,7 +24,7 @@ COVERAGE = --buildtype=debug -Db_coverage=true
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all dev demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop coverage install clean
+.PHONY: all dev tidy demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop coverage install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -127,6 +127,11 @@ check: build/build.ninja
 	@scripts/check
 	@$(call ninja,build,libbelay)
 	@scripts/check-symbols build/libbelay.a build/libbelay.so
+
+# With the compilation database of the development build.
+tidy: build/dev/build.ninja
+	@scripts/deps tidy
+	@scripts/tidy build/dev
 
 interop: build/with-tests
 	@scripts/deps interop
