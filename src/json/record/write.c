@@ -125,6 +125,15 @@ static void record_write_integer(struct bl_json_writer *writer, const struct bl_
         bl_json_write_uint64(writer, bits);
 }
 
+/* Nothing is no JSON value: it is null, whether the table allows for that or not. */
+static void record_write_raw(struct bl_json_writer *writer, struct bl_text json)
+{
+    if (json.size > 0)
+        bl_json_write_raw(writer, json);
+    else
+        bl_json_write_null(writer);
+}
+
 static void record_write_time(struct bl_json_writer *writer, int64_t wall_ns)
 {
     char text[32];
@@ -178,7 +187,7 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
         break;
     case BL_TYPE_TIME: record_write_time(writer, *(const int64_t *)slot); break;
     case BL_TYPE_JSON: bl_json_write_value(writer, *(const struct bl_json *const *)slot); break;
-    case BL_TYPE_RAW: bl_json_write_raw(writer, *(const struct bl_text *)slot); break;
+    case BL_TYPE_RAW: record_write_raw(writer, *(const struct bl_text *)slot); break;
     case BL_TYPE_OBJECT: bl_record_write(writer, record_of(member, object), slot); break;
     case BL_TYPE_POINTER:
         bl_record_write(writer, member->record, *(const void *const *)slot);
@@ -203,8 +212,10 @@ static void record_write_member(struct bl_json_writer *writer, const struct bl_m
     }
     if (member->optional && member->nullable && member->known > 0 && !record_is_known(member, from))
         return;
-    bool absent =
-        (member->optional || member->nullable || member->either) && !record_has_value(member, from);
+    /* A pointer that should be there and is not has nothing to be written. */
+    bool may_lack =
+        member->optional || member->nullable || member->either || member->type == BL_TYPE_POINTER;
+    bool absent = may_lack && !record_has_value(member, from);
     if (absent && !member->nullable)
         return;
     bl_json_write_key(writer, bl_text_from(member->name));
