@@ -28,6 +28,7 @@ static const struct {
     {&bl_usage_record, NULL},
     {&bl_spent_record, NULL},
     {&bl_turn_result_record, "turn-result"},
+    {&bl_event_record, "event"},
     {&bl_task_view_record, NULL},
     {&bl_checkpoint_record, "feature-checkpoint"},
 };

@@ -427,7 +427,8 @@ struct bl_event {
     const struct bl_model *model; /* run_started */
 };
 
-/* One JSON object; the shapes of docs/schemas/event.json. */
+/* One JSON object: docs/schemas/event.json. */
+extern const struct bl_record bl_event_record;
 void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event);
 
 /* Only consumes. May wait, which holds the turn up; must not fail it. */

@@ -26,7 +26,7 @@ static const char *const own_members[] = {
                                   "\"child_session\":\"O\",\"prompt\":\"T\"",
     [BL_EVENT_SUBAGENT_ENDED] =
         "\"id\":\"I\",\"name\":\"N\",\"child\":\"H\","
-        "\"child_session\":\"O\",\"stop_reason\":\"S\",\"ms\":7," USAGE "," SPENT "," DETAIL,
+        "\"child_session\":\"O\",\"stop_reason\":\"S\",\"ms\":7," USAGE "," SPENT,
     [BL_EVENT_CELL_CREATED] = "\"id\":\"I\",\"cell\":\"C\"",
     [BL_EVENT_CELL_YIELDED] = "\"id\":\"I\",\"cell\":\"C\",\"generation\":2",
     [BL_EVENT_CELL_ENDED] = "\"id\":\"I\",\"cell\":\"C\",\"generation\":2,\"status\":\"S\","
@@ -42,7 +42,7 @@ static const char *const own_members[] = {
     [BL_EVENT_RECEIPT] = "\"id\":\"I\",\"receipt\":{\"j\":1}",
     [BL_EVENT_TURN_ENDED] = "\"result\":{\"j\":1}",
     [BL_EVENT_RUN_ENDED] =
-        "\"stop_reason\":\"N\",\"turns_completed\":1," USAGE "," SPENT "," DETAIL,
+        "\"stop_reason\":\"N\",\"turns_completed\":1," USAGE "," SPENT,
     [BL_EVENT_WARNING] = "\"message\":\"T\"",
     [BL_EVENT_ERROR] = "\"error\":{\"kind\":\"session\",\"operation\":\"o\",\"target\":\"t\","
                        "\"retryable\":false,\"message\":\"m\",\"hint\":null}",
