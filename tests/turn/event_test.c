@@ -41,8 +41,7 @@ static const char *const own_members[] = {
     [BL_EVENT_CANCEL_REQUESTED] = "\"reason\":\"N\",\"origin\":\"T\"",
     [BL_EVENT_RECEIPT] = "\"id\":\"I\",\"receipt\":{\"j\":1}",
     [BL_EVENT_TURN_ENDED] = "\"result\":{\"j\":1}",
-    [BL_EVENT_RUN_ENDED] =
-        "\"stop_reason\":\"N\",\"turns_completed\":1," USAGE "," SPENT,
+    [BL_EVENT_RUN_ENDED] = "\"stop_reason\":\"N\",\"turns_completed\":1," USAGE "," SPENT,
     [BL_EVENT_WARNING] = "\"message\":\"T\"",
     [BL_EVENT_ERROR] = "\"error\":{\"kind\":\"session\",\"operation\":\"o\",\"target\":\"t\","
                        "\"retryable\":false,\"message\":\"m\",\"hint\":null}",
