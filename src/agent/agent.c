@@ -5,6 +5,7 @@
  * shield that no stop of a prompt reaches. A sub-agent is an agent like any other, opened and
  * closed by the call of `task` that wants it: its scope is below that call's, its budget below that
  * turn's, and its events go to the same listener. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "parts.h"
@@ -328,7 +329,11 @@ static void add_warnings(struct bl_agent *agent, struct bl_arena *arena,
 /* From here on its stop has a receipt, and it can be seen. */
 static void begin_prompt(struct bl_agent *agent, struct bl_scope *scope, struct bl_receipt *receipt)
 {
+    assert(agent->prompt == NULL);
     agent->prompt = scope;
+    BL_LOG(BL_ROOM_AGENT, BL_LOG_INFO, "prompt begins", BL_LOG_STRING("agent", agent->id),
+           BL_LOG_STRING("session", agent->session.id),
+           BL_LOG_BOOLEAN("sub_agent", agent->above != NULL));
     bl_receipt_open(receipt, scope, agent->id);
     receipt->background = agent_background_write;
     receipt->background_context = agent;
@@ -363,6 +368,9 @@ void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, stru
     bl_usage_add(&agent->usage, &ret_result->usage);
     bl_spent_add(&agent->spent, &ret_result->spent);
     agent->turns_completed += ret_result->turns_completed;
+    BL_LOG(BL_ROOM_AGENT, BL_LOG_INFO, "prompt ended", BL_LOG_STRING("agent", agent->id),
+           BL_LOG_STRING("end", bl_turn_end_name(ret_result->end)),
+           BL_LOG_INTEGER("turns", (int64_t)ret_result->turns_completed));
     agent->prompt = NULL;
     agent_models_settle(agent);
 }

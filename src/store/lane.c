@@ -75,6 +75,22 @@ void store_lane_init(struct store_lane *lane, const char *where, size_t jobs_max
     bl_semaphore_init(&lane->idle, 0);
 }
 
+/*   queued   --taken into a batch-->    running
+ *   running  --answered-->              done
+ *   running  --not begun after all-->   queued
+ *
+ * On the loop's thread alone, by this alone. */
+static void lane_move(struct store_job *job, enum store_job_state to)
+{
+    static const unsigned char moves[] = {
+        [STORE_JOB_QUEUED] = BL_TO(STORE_JOB_RUNNING),
+        [STORE_JOB_RUNNING] = BL_TO(STORE_JOB_DONE) | BL_TO(STORE_JOB_QUEUED),
+        [STORE_JOB_DONE] = 0,
+    };
+    assert(BL_MAY_MOVE(moves, job->state, to));
+    job->state = to;
+}
+
 static uint64_t running_ns(const struct store_lane *lane)
 {
     return lane->running == NULL ? 0 : bl_now_ns() - lane->running->started_ns;
@@ -103,6 +119,7 @@ static void choose_leader(struct store_lane *lane)
 
 static struct store_batch *take_batch(struct store_lane *lane)
 {
+    assert(lane->running == NULL);
     struct store_batch *batch = bl_zalloc(sizeof *batch);
     size_t count = 0, bytes = 0;
     batch->lane = lane;
@@ -117,7 +134,7 @@ static struct store_batch *take_batch(struct store_lane *lane)
         if (count > 0 && bytes > STORE_BATCH_BYTES_MAX)
             break;
         bl_list_remove(&job->link);
-        job->state = STORE_JOB_RUNNING;
+        lane_move(job, STORE_JOB_RUNNING);
         bl_list_push_back(&batch->jobs, &job->link);
         count++;
     }
@@ -140,7 +157,7 @@ static void finish_batch(void *payload)
     lane->prompt = lane->leader != NULL;
     while ((link = bl_list_pop_front(&batch->jobs)) != NULL) {
         struct store_job *job = BL_CONTAINER(link, struct store_job, link);
-        job->state = STORE_JOB_DONE;
+        lane_move(job, STORE_JOB_DONE);
         if (job->left)
             job_free(job);
         else
@@ -160,7 +177,7 @@ static void put_back(struct store_batch *batch)
         struct bl_list *link = batch->jobs.previous;
         struct store_job *job = BL_CONTAINER(link, struct store_job, link);
         bl_list_remove(link);
-        job->state = STORE_JOB_QUEUED;
+        lane_move(job, STORE_JOB_QUEUED);
         bl_list_push_front(&lane->queue, link);
         if (job->left) {
             bl_list_remove(link);

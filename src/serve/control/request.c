@@ -368,6 +368,7 @@ void serve_request(void *context, struct bl_rpc_call *call)
     struct serve_client *client = context;
     const struct serve_offers *offers = &client->requests->offers;
     struct bl_text name = bl_rpc_call_method(call);
+    BL_LOG(BL_ROOM_SERVE, BL_LOG_DEBUG, "asked", BL_LOG_TEXT("method", bl_utf8_cut(name, 64)));
     client->asked++;
     client->active_ns = bl_now_ns();
     for (size_t i = 0; i < BL_COUNT(methods); i++) {

@@ -12,12 +12,27 @@
  * What was received waits in one buffer; the reader swaps it for an empty one and works on what it
  * got, without a copy. Above BL_WIRE_PENDING_MAX curl is paused, and the system's buffers and the
  * peer with it. The stall timer runs only while the reader waits. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "exchange.h"
 
 /* A rest beyond this is not worth the connection. */
 #define DRAIN_MAX ((size_t)256 * 1024)
+
+void exchange_move(struct bl_exchange *exchange, enum exchange_phase to)
+{
+    static const char *const names[] = {[PHASE_NEW] = "new",
+                                        [PHASE_NAMES] = "names",
+                                        [PHASE_CONNECTING] = "connecting",
+                                        [PHASE_SENDING] = "sending",
+                                        [PHASE_ANSWERING] = "answering",
+                                        [PHASE_ENDED] = "ended"};
+    assert(to >= exchange->phase);
+    BL_LOG(BL_ROOM_WIRE, BL_LOG_TRACE, "phase", BL_LOG_STRING("from", names[exchange->phase]),
+           BL_LOG_STRING("to", names[to]));
+    exchange->phase = to;
+}
 
 int exchange_fail(struct bl_exchange *exchange, const char *code, bool timed_out,
                   const char *message)
@@ -219,7 +234,7 @@ static int find_addresses(struct bl_exchange *exchange)
     if (exchange->proxy != NULL &&
         bl_proxy_address(&exchange->arena, exchange->proxy, &url, NULL) != 0)
         return exchange_fail(exchange, "connect", false, "the proxy's address is not one");
-    exchange->phase = PHASE_NAMES;
+    exchange_move(exchange, PHASE_NAMES);
     struct bl_scope *outer = bl_scope_enter(&exchange->timing);
     int code = resolver_find(exchange->client, &exchange->arena, url.host, &answer);
     bl_scope_enter(outer);

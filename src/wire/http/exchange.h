@@ -5,6 +5,8 @@
 
 #include "client.h"
 
+/* Phases follow each other in this order, and some are left out: a connection that is used again
+ * has no names to look up, and any may end. exchange_move alone moves it. */
 enum exchange_phase {
     PHASE_NEW,
     PHASE_NAMES,
@@ -54,6 +56,7 @@ struct bl_exchange {
     char curl_text[CURL_ERROR_SIZE];
 };
 
+void exchange_move(struct bl_exchange *exchange, enum exchange_phase to);
 /* Notes the first failure, and returns BL_EIO. */
 int exchange_fail(struct bl_exchange *exchange, const char *code, bool timed_out,
                   const char *message);

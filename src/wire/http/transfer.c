@@ -127,7 +127,7 @@ static void release(struct bl_exchange *exchange)
     if (exchange->easy == NULL)
         return;
     bl_text_into(exchange->place, sizeof exchange->place, transfer_place(exchange));
-    exchange->phase = PHASE_ENDED;
+    exchange_move(exchange, PHASE_ENDED);
     curl_multi_remove_handle(exchange->client->multi, exchange->easy);
     client_count(exchange->client, -1);
     curl_easy_cleanup(exchange->easy);
@@ -195,7 +195,7 @@ static int about_to_send(void *context, char *to BL_UNUSED, char *from BL_UNUSED
 {
     struct bl_exchange *exchange = context;
 
-    exchange->phase = PHASE_SENDING;
+    exchange_move(exchange, PHASE_SENDING);
     exchange->uploaded =
         exchange->request.body.size <= SLOW_BODY_SIZE ? exchange->request.body.size : 0;
     exchange_set_timer(exchange, exchange->request.first_byte_ns);
@@ -225,7 +225,7 @@ static void begin_answer(struct bl_exchange *exchange, struct bl_text line)
     if (bl_text_split(&rest, ' ', &word))
         bl_text_to_int64(word, &status);
     exchange->status = (int)status;
-    exchange->phase = PHASE_ANSWERING;
+    exchange_move(exchange, PHASE_ANSWERING);
     exchange->header_count = 0;
     bl_list_init(&exchange->headers);
 }
@@ -383,7 +383,7 @@ void transfer_begin(void *argument)
     /* Stopped while it waited for its turn. */
     if (exchange->was_cut)
         return;
-    exchange->phase = PHASE_CONNECTING;
+    exchange_move(exchange, PHASE_CONNECTING);
     if (exchange->url.secure && !has_trust(exchange->client)) {
         exchange_fail(exchange, "tls", false,
                       "there are no certificates to trust on this machine: install "
