@@ -432,6 +432,27 @@ static void ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(void **s
     guest_end(&guest);
 }
 
+/* ---- The log --------------------------------------------------------------------------------- */
+
+/* Lines on the terminal that it draws on would tear the screen. */
+static void log_of_a_conversation_goes_to_a_file_beside_the_screen(void **state BL_UNUSED)
+{
+    struct guest guest;
+    static const char *const environment[] = {"BELAY_LOG=trace", NULL};
+
+    guest_begin(
+        &guest, 80, 24,
+        (const char *const[]){"--provider", stage_script("replies: [{say: All is well.}]"), NULL},
+        environment);
+    guest_await(&guest, "the log is written to ");
+    guest_type(&guest, "first\r");
+    guest_await(&guest, "All is well.");
+    guest_await_idle(&guest);
+    assert_int_equal(guest_times(&guest, " turn begins "), 0);
+    assert_int_equal(guest_times(&guest, " store "), 0);
+    guest_leave(&guest);
+}
+
 SUITE(chat, STAGED(esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt),
       STAGED(again_skips_the_graces),
       STAGED(without_a_turn_ctrl_c_clears_the_line_and_twice_leaves),
@@ -448,4 +469,5 @@ SUITE(chat, STAGED(esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt),
       STAGED(a_terminal_that_takes_nothing_does_not_hold_up_the_end),
       STAGED(after_kill_9_nothing_runs_and_the_next_open_says_what_was_cut_off),
       STAGED(after_a_crash_the_terminal_is_restored),
-      STAGED(ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back));
+      STAGED(ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back),
+      STAGED(log_of_a_conversation_goes_to_a_file_beside_the_screen));

@@ -356,7 +356,6 @@ static int open_terminal(struct chat *chat, struct bl_error *error)
     if (code != 0)
         return code;
     chat->colours = cli_colour_wanted();
-    say_log(chat);
     chat_draw_begin(chat);
     return 0;
 }
@@ -438,6 +437,8 @@ static int talk(struct chat *chat, struct bl_error *error)
     struct bl_nursery services;
 
     chat->home = bl_scope_current();
+    if (chat->interactive)
+        say_log(chat);
     bl_activities_init(&chat->work.activities);
     int code = chat_open_session(chat, error);
     if (code != 0)
