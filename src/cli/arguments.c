@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ID_SIZE_MAX 2048u
-
 void cli_arguments_init(struct cli_arguments *arguments, int count, char **values,
                         const char *short_options, const struct option *options)
 {
@@ -149,7 +147,7 @@ int cli_option_refuse(const struct option *options, int option, const char *comm
 /* An error that does not say what it is about is about the option. */
 static void name_option(const struct cli_command *command, int option, struct bl_error *error)
 {
-    for (const struct option *row = command->options; row->name != NULL; row++) {
+    for (const struct option *row = command->getopt; row->name != NULL; row++) {
         if (row->val == option && error->target[0] == '\0')
             snprintf(error->target, sizeof error->target, "--%s", row->name);
     }
@@ -180,22 +178,6 @@ int cli_take_one(void *context, int option, const char *value, struct bl_error *
     return 0;
 }
 
-int cli_take_id(void *context, int option, const char *value, struct bl_error *error)
-{
-    size_t size = strlen(value);
-
-    if (size > 0 && size <= ID_SIZE_MAX && bl_utf8_valid(bl_text_from(value)))
-        return cli_take_one(context, option, value, error);
-    return cli_refuse_id("that is no id", error);
-}
-
-int cli_refuse_id(const char *problem, struct bl_error *error)
-{
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "ID", "%s", problem);
-    bl_error_hint(error, "'belay ps' lists what runs");
-    return BL_EINVAL;
-}
-
 int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,
                        struct bl_error *error)
 {
@@ -203,7 +185,7 @@ int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void
     int found;
 
     cli_arguments_init(&walk, call->count, call->arguments, call->command->short_options,
-                       call->command->options);
+                       call->command->getopt);
     while ((found = cli_arguments_next(&walk, error)) != CLI_ARGUMENT_END) {
         int code = found;
         if (found == CLI_OPTION_HELP)
@@ -225,27 +207,6 @@ int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void
     return 0;
 }
 
-bool cli_bytes_parse(const char *value, uint64_t *ret_bytes)
-{
-    static const char units[] = "KMG";
-    struct bl_text text = bl_text_from(value);
-    unsigned shift = 0;
-    int64_t number;
-
-    if (text.size > 0) {
-        const char *unit = strchr(units, text.data[text.size - 1]);
-        if (unit != NULL) {
-            shift = 10 * (unsigned)(unit - units + 1);
-            text.size--;
-        }
-    }
-    if (text.size == 0 || text.data[0] < '0' || text.data[0] > '9' ||
-        bl_text_to_int64(text, &number) != 0 || number < 1 || number > INT64_MAX >> shift)
-        return false;
-    *ret_bytes = (uint64_t)number << shift;
-    return true;
-}
-
 const char *cli_variable(const char *name)
 {
     const char *value = getenv(name);
@@ -254,12 +215,7 @@ const char *cli_variable(const char *name)
 
 const char *cli_format_name(enum cli_format format)
 {
-    switch (format) {
-    case CLI_FORMAT_TEXT: return "text";
-    case CLI_FORMAT_JSON: return "json";
-    case CLI_FORMAT_STREAM_JSON: return "stream-json";
-    }
-    return "text";
+    return cli_format_names[format];
 }
 
 /* True when `value` (NULL is fine) is the name of a JSON format. */

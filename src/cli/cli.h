@@ -15,6 +15,8 @@
 #include <belay/base.h>
 #include <belay/record.h>
 
+#include "table/option.h"
+
 /* Raised when a field of an envelope changes its meaning or goes. */
 #define CLI_SCHEMA_VERSION 1
 
@@ -33,18 +35,6 @@ enum cli_format {
     CLI_FORMAT_STREAM_JSON,
 };
 
-struct cli_call;
-
-/* What `belay NAME` is. All of it is constant. */
-struct cli_command {
-    const char *name;
-    const char *summary; /* one line in the list of commands */
-    const char *help;    /* usage, options, exit codes, examples; ends in LF */
-    const char *short_options;
-    const struct option *options; /* ends in a zeroed one */
-    int (*run)(struct cli_call *call);
-};
-
 /* One call of a command: lives as long as cli_main. */
 struct cli_call {
     const struct cli_command *command; /* NULL: none was named, or an unknown one */
@@ -52,10 +42,11 @@ struct cli_call {
     enum cli_format format;            /* of the answer */
     int count;
     char **arguments; /* [0] is the command's name */
+    char **rest;      /* of a command that passes them on: those of another program; else NULL */
 };
 
 /* Values of the options that commands share; short options are their own letters. */
-enum cli_option {
+enum {
     CLI_OPTION_HELP = 'h',
     CLI_OPTION_VERSION = 'V',
     CLI_OPTION_JSON = 256,
@@ -67,8 +58,8 @@ int cli_main(int count, char **arguments);
 
 /* ---- command.c ------------------------------------------------------------------------------- */
 
-/* In the order of the list in the help; ends in a row without a name. */
-extern const struct cli_command cli_commands[];
+/* In the order of the list in the help; NULL: there are no more. */
+const struct cli_command *cli_command_at(size_t index);
 /* NULL: no such command, and `*error` says so, with a suggestion. */
 const struct cli_command *cli_command_find(const char *name, struct bl_error *error);
 
@@ -89,8 +80,6 @@ extern const char cli_bootstrap_help[];
 extern const struct option cli_bootstrap_options[];
 
 int cli_cancel_run(struct cli_call *call);
-extern const char cli_cancel_help[];
-extern const struct option cli_cancel_options[];
 
 int cli_cell_run(struct cli_call *call);
 extern const char cli_cell_help[];
@@ -105,8 +94,6 @@ extern const char cli_feature_help[];
 extern const struct option cli_feature_options[];
 
 int cli_ps_run(struct cli_call *call);
-extern const char cli_ps_help[];
-extern const struct option cli_ps_options[];
 
 int cli_route_run(struct cli_call *call);
 extern const char cli_route_help[];
@@ -131,7 +118,6 @@ int cli_tools_run(struct cli_call *call);
 extern const char cli_tools_help[];
 
 int cli_watch_run(struct cli_call *call);
-extern const char cli_watch_help[];
 
 int cli_hold_run(struct cli_call *call);
 extern const char cli_hold_help[];
@@ -141,9 +127,23 @@ extern const struct option cli_hold_options[];
 
 /* Prints the help of a command, or of the program (NULL). Returns the exit code. */
 int cli_help_print(struct cli_call *call, const struct cli_command *command);
+/* The same as text, in lines of at most 80 columns. */
+void cli_help_write(struct bl_buffer *out, const struct cli_command *command);
 int cli_help_run(struct cli_call *call);
-extern const char cli_help_help[];
-extern const struct option cli_help_options[];
+
+/* ---- option.c -------------------------------------------------------------------------------- */
+
+/* Reads the command line by the command's table into its struct, `into`: what is not given stays as
+ * it is. Lists are made in the arena (NULL: the command has none). 0; CLI_OPTION_HELP: help is
+ * asked for; else what is wrong, a usage error. */
+int cli_options_read(struct cli_call *call, void *into, struct bl_arena *arena,
+                     struct bl_error *error);
+/* A value that cannot be used: sets `*error`, returns BL_EINVAL. `name` is "--timeout", or "FILE"
+ * of an operand. */
+int cli_value_refuse(const char *name, const char *value, const char *expected,
+                     struct bl_error *error);
+/* An operand that nobody asked for: the same. `hint` NULL: the usual one. */
+int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *error);
 
 /* ---- arguments.c ----------------------------------------------------------------------------- */
 
@@ -184,9 +184,6 @@ extern const struct option cli_format_options[];
 /* No operand; and one at most, into the `const char *` (NULL before) that `context` points to. */
 cli_take cli_take_none;
 cli_take cli_take_one;
-/* The same for the id of something that runs; and the refusal of one. */
-cli_take cli_take_id;
-int cli_refuse_id(const char *problem, struct bl_error *error);
 /* Walks the whole command line; formats and help are seen to. 0; CLI_OPTION_HELP: help is asked
  * for; else what is wrong, a usage error. */
 int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,

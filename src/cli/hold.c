@@ -157,7 +157,7 @@ int cli_hold_run(struct cli_call *call)
     int found;
 
     cli_arguments_init(&walk, call->count, call->arguments, call->command->short_options,
-                       call->command->options);
+                       call->command->getopt);
     /* The first operand is the command: whatever follows is its own. */
     while ((found = cli_arguments_next(&walk, &error)) != CLI_ARGUMENT_OPERAND) {
         if (found == CLI_OPTION_HELP)

@@ -185,7 +185,7 @@ static int read_words(struct cli_call *call, char **words, int count, struct tak
                       struct bl_error *error)
 {
     static const struct cli_command command = {
-        .name = "test", .short_options = "ho:", .options = own_options};
+        .name = "test", .short_options = "ho:", .getopt = own_options};
 
     *taken = (struct taken){0};
     *error = (struct bl_error){0};

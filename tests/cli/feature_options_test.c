@@ -28,7 +28,7 @@ static void read_words(const char *const *words)
     int count = 1;
 
     line = (struct line){
-        .command = {.name = "feature", .short_options = "fh", .options = cli_feature_options}};
+        .command = {.name = "feature", .short_options = "fh", .getopt = cli_feature_options}};
     line.words[0] = name;
     while (words[count - 1] != NULL && count <= WORDS_MAX) {
         line.words[count] = (char *)(uintptr_t)words[count - 1];
@@ -299,7 +299,7 @@ static void many_tasks_are_too_many(void **state)
 
     (void)state;
     line = (struct line){
-        .command = {.name = "feature", .short_options = "fh", .options = cli_feature_options}};
+        .command = {.name = "feature", .short_options = "fh", .getopt = cli_feature_options}};
     static char *arguments[72];
     static char feature[] = "feature", verb[] = "run", name[] = "F";
     arguments[0] = feature;

@@ -1,0 +1,34 @@
+/* The tables of all commands, and the structs of those whose options are few. */
+#ifndef BELAY_CLI_COMMANDS_H
+#define BELAY_CLI_COMMANDS_H
+
+#include "option.h"
+
+extern const struct cli_command cli_ps_command;
+extern const struct cli_command cli_cancel_command;
+extern const struct cli_command cli_watch_command;
+extern const struct cli_command cli_help_command;
+
+struct program_options {
+    bool version;
+};
+
+struct help_options {
+    const char *topic; /* NULL: the program itself */
+};
+
+struct ps_options {
+    const char *store; /* NULL: the user's own */
+};
+
+struct cancel_options {
+    const char *id;
+    bool now;
+    const char *store; /* NULL: the user's own */
+};
+
+struct watch_options {
+    const char *id; /* NULL: everything */
+};
+
+#endif
