@@ -72,8 +72,6 @@ extern const char cli_mcp_help[];
 extern const struct option cli_mcp_options[];
 
 int cli_doctor_run(struct cli_call *call);
-extern const char cli_doctor_help[];
-extern const struct option cli_doctor_options[];
 
 int cli_bootstrap_run(struct cli_call *call);
 extern const char cli_bootstrap_help[];
@@ -96,32 +94,24 @@ extern const struct option cli_feature_options[];
 int cli_ps_run(struct cli_call *call);
 
 int cli_route_run(struct cli_call *call);
-extern const char cli_route_help[];
 
 int cli_run_run(struct cli_call *call);
 extern const char cli_run_help[];
 extern const struct option cli_run_options[];
 
 int cli_script_run(struct cli_call *call);
-extern const char cli_script_help[];
-extern const struct option cli_script_options[];
 
 int cli_session_run(struct cli_call *call);
 extern const char cli_session_help[];
 extern const struct option cli_session_options[];
 
 int cli_tool_run(struct cli_call *call);
-extern const char cli_tool_help[];
-extern const struct option cli_tools_options[]; /* of both */
 
 int cli_tools_run(struct cli_call *call);
-extern const char cli_tools_help[];
 
 int cli_watch_run(struct cli_call *call);
 
 int cli_hold_run(struct cli_call *call);
-extern const char cli_hold_help[];
-extern const struct option cli_hold_options[];
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
 

@@ -252,6 +252,8 @@ static bool option_parse_text(const struct cli_option *row, const char *value)
 {
     size_t size = strlen(value);
 
+    if (row->type == CLI_TYPE_ANY)
+        return true;
     if (row->type == CLI_TYPE_PATH)
         return size > 0;
     if (row->type == CLI_TYPE_NAME)
@@ -305,6 +307,7 @@ static bool option_parse(const struct cli_option *row, const char *value, uint64
         right = option_parse_choice(row, value, ret_bits, ret_near);
         kept = right ? row->choices[*ret_bits] : NULL;
         break;
+    case CLI_TYPE_ANY:
     case CLI_TYPE_TEXT:
     case CLI_TYPE_PATH:
     case CLI_TYPE_NAME:
@@ -492,7 +495,7 @@ static int option_read(struct option_reader *reader)
         code = option_store_given(reader);
     if (code == 0)
         code = option_store_environment(reader);
-    if (code == 0)
+    if (code == 0 && reader->call->rest == NULL)
         code = option_store_operands(reader);
     return code;
 }

@@ -106,8 +106,7 @@ static void json_behind_two_dashes_is_not_ours(void **state)
 
     (void)state;
     RUN(&run, "doctor", "--", "--json");
-    check_usage_error(&run, "belay doctor: unexpected argument '--json'; --help says what is "
-                            "expected\n");
+    check_usage_error(&run, "belay doctor: unexpected argument '--json'; --help shows the usage\n");
 }
 
 static void a_broken_name_does_not_break_the_envelope(void **state)

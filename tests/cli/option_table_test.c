@@ -176,6 +176,7 @@ static const char *wrong_value(const struct cli_option *option)
     case CLI_TYPE_WORD:
     case CLI_TYPE_FORMAT: return "no such value";
     case CLI_TYPE_TEXT: return "\xff";
+    case CLI_TYPE_ANY:
     case CLI_TYPE_FLAG:
     case CLI_TYPE_JSON:
     case CLI_TYPE_HELP:

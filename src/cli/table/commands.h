@@ -8,6 +8,12 @@ extern const struct cli_command cli_ps_command;
 extern const struct cli_command cli_cancel_command;
 extern const struct cli_command cli_watch_command;
 extern const struct cli_command cli_help_command;
+extern const struct cli_command cli_tools_command;
+extern const struct cli_command cli_tool_command;
+extern const struct cli_command cli_route_command;
+extern const struct cli_command cli_doctor_command;
+extern const struct cli_command cli_hold_command;
+extern const struct cli_command cli_script_command;
 
 struct program_options {
     bool version;
@@ -15,6 +21,21 @@ struct program_options {
 
 struct help_options {
     const char *topic; /* NULL: the program itself */
+};
+
+struct doctor_options {
+    const char *provider;
+    const char *model;
+};
+
+struct script_options {
+    unsigned verb;
+    const char *file;
+    uint32_t port;
+};
+
+struct route_options {
+    const char *prompt;
 };
 
 struct ps_options {

@@ -20,6 +20,7 @@ enum cli_type {
     CLI_TYPE_NONE,     /* ends a table */
     CLI_TYPE_GROUP,    /* `group` is another table, shown under a heading of its own */
     CLI_TYPE_FLAG,     /* no argument: stores `value` */
+    CLI_TYPE_ANY,      /* text that the command itself checks */
     CLI_TYPE_TEXT,     /* valid UTF-8 */
     CLI_TYPE_PATH,     /* not empty */
     CLI_TYPE_NAME,     /* 1 to `most` of `letters` */
@@ -156,6 +157,9 @@ struct cli_no_type {
 #define CLI_TEXT(name, letter, argument, structure, member, ...)                                   \
     CLI_ROW(CLI_TYPE_TEXT, name, letter, argument, structure, member, const char *,                \
             struct cli_no_type, __VA_ARGS__)
+#define CLI_ANY(name, letter, argument, structure, member, ...)                                    \
+    CLI_ROW(CLI_TYPE_ANY, name, letter, argument, structure, member, const char *,                 \
+            struct cli_no_type, __VA_ARGS__)
 #define CLI_PATH(name, letter, argument, structure, member, ...)                                   \
     CLI_ROW(CLI_TYPE_PATH, name, letter, argument, structure, member, const char *,                \
             struct cli_no_type, __VA_ARGS__)
@@ -203,6 +207,10 @@ struct cli_no_type {
 /* ---- Rows that several commands have --------------------------------------------------------- */
 
 extern const char *const cli_format_names[3]; /* by enum cli_format */
+extern const char *const cli_provider_names[6];
+extern const char *const cli_sandbox_names[3];    /* by enum bl_sandbox */
+extern const char *const cli_permission_names[4]; /* by enum bl_permission_mode */
+extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto is none */
 #define CLI_FORMATS        .choices = cli_format_names, .choice_count = 2
 #define CLI_STREAM_FORMATS .choices = cli_format_names, .choice_count = 3
 
@@ -224,6 +232,60 @@ extern const char *const cli_format_names[3]; /* by enum cli_format */
     CLI_PATH("store", 0, "FILE", structure, member, .env = "BELAY_STORE", .sample = "work.db",     \
              .initial = "$XDG_DATA_HOME/belay/sessions.db", .complete = CLI_COMPLETE_FILES,        \
              .about = "Store with sessions, features and receipts.", __VA_ARGS__)
+#define CLI_PROVIDER_ROW(structure, member)                                                        \
+    CLI_TEXT("provider", 0, "NAME", structure, member, .env = "BELAY_PROVIDER", .env_later = true, \
+             .choices = cli_provider_names,                                                        \
+             .choice_count = sizeof cli_provider_names / sizeof cli_provider_names[0],             \
+             .complete = CLI_COMPLETE_PROVIDERS, .sample = "anthropic",                            \
+             .about = "Provider: `anthropic`, `openai`, `openai-responses`, `ollama`, one from "   \
+                      "the configuration, `script:FILE`, or `replay` with `--cassette`.",          \
+             .detail = "`script:FILE`, or `script` with `--model FILE`, plays a file instead of "  \
+                       "calling a model. `replay` answers from a recorded cassette.")
+#define CLI_MODEL_ROW(structure, member)                                                           \
+    CLI_TEXT("model", 0, "NAME", structure, member, .env = "BELAY_MODEL", .env_later = true,       \
+             .complete = CLI_COMPLETE_FILES, .sample = "anthropic/claude-sonnet-5",                \
+             .about = "Model of that provider. Without `--provider`: PROVIDER/MODEL, or a model "  \
+                      "from the configuration.")
+#define CLI_MCP_CONFIG_ROW(structure, member, counted)                                             \
+    CLI_LIST(CLI_TYPE_PATH, "mcp-config", "FILE", structure, member, counted,                      \
+             .complete = CLI_COMPLETE_FILES, .sample = "servers.json",                             \
+             .about = "Also offer the tools of the MCP servers in FILE, which has the form of "    \
+                      "`.mcp.json`.",                                                              \
+             .detail =                                                                             \
+                 "They come in addition to the servers in "                                        \
+                 "`$XDG_CONFIG_HOME/belay/mcp.json` and in the project's `.mcp.json`. Their "      \
+                 "tools are called `mcp__SERVER__TOOL`.")
+#define CLI_TRUST_MCP_ROW(structure, member, ...)                                                  \
+    CLI_FLAG("trust-mcp", 0, structure, member,                                                    \
+             .about = "Start the servers in the project's `.mcp.json` without asking.",            \
+             __VA_ARGS__)
+#define CLI_SANDBOX_ROW(structure, member, ...)                                                    \
+    CLI_CHOICE("sandbox", 0, "NAME", structure, member, cli_sandbox_names, .sample = "workspace",  \
+               .about = "`workspace` (only the workspace and a private /tmp are writable, no "     \
+                        "network), `read-only` or `off`.",                                         \
+               .detail =                                                                           \
+                   "Needs bwrap(1); a sandbox that is not available is an error. In either "       \
+                   "sandbox, keys and tokens in the home folder (`.ssh`, `.aws`, `.netrc` "        \
+                   "and others), sockets of the machine and belay's own folders are hidden, "      \
+                   "and `.git/config` and `.git/hooks` are read-only.",                            \
+               __VA_ARGS__)
+#define CLI_CONTAINER_ROW(structure, member)                                                       \
+    CLI_CHOICE("container", 0, "NAME", structure, member, cli_container_names, .initial = "auto",  \
+               .sample = "cgroup2",                                                                \
+               .about = "What contains the processes: `auto`, `pidns`, `cgroup2` or "              \
+                        "`subreaper`.",                                                            \
+               .detail = "`auto` is `cgroup2` where it works and `subreaper` otherwise; in a "     \
+                         "sandbox, `pidns` where it works. One that is not available is an "       \
+                         "error; `belay doctor` lists them.")
+#define CLI_GRACE_ROW(structure, member, days, ...)                                                \
+    CLI_DURATION_MS("grace", 0, structure, member, .most = (days), .sample = "2s",                 \
+                    .initial = "200ms",                                                            \
+                    .about = "Grace period: the time between SIGTERM and SIGKILL when a process "  \
+                             "is stopped. 0 kills at once.",                                       \
+                    __VA_ARGS__)
+#define CLI_SECONDS(count) ((uint64_t)(count)*1000000000u)
+/* A whole duration has any sign: zero and less means at once. */
+#define CLI_ANY_SIGN   .least = INT64_MIN
 #define CLI_ID_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
 #define CLI_ID_FORM                                                                                \
     .letters = CLI_ID_LETTERS, .most = 64, .expected = "1 to 64 characters: a-z, 0-9 and '-'",     \

@@ -2,14 +2,45 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <belay/tool.h>
+
 #include "commands.h"
 
 #define NS_PER_S 1000000000u
 
 const char *const cli_format_names[3] = {"text", "json", "stream-json"};
+const char *const cli_provider_names[6] = {"anthropic", "openai", "openai-responses",
+                                           "ollama",    "script", "replay"};
+const char *const cli_sandbox_names[3] = {
+    [BL_SANDBOX_OFF] = "off",
+    [BL_SANDBOX_WORKSPACE] = "workspace",
+    [BL_SANDBOX_READ_ONLY] = "read-only",
+};
+const char *const cli_permission_names[4] = {
+    [BL_PERMISSION_ASK] = "ask",
+    [BL_PERMISSION_AUTO] = "auto",
+    [BL_PERMISSION_READ_ONLY] = "read-only",
+    [BL_PERMISSION_YOLO] = "yolo",
+};
+const char *const cli_container_names[4] = {
+    [BL_MECHANISM_NONE] = "auto",
+    [BL_MECHANISM_PIDNS] = "pidns",
+    [BL_MECHANISM_CGROUP2] = "cgroup2",
+    [BL_MECHANISM_SUBREAPER] = "subreaper",
+};
 
 const struct cli_command *const cli_commands[] = {
-    &cli_ps_command, &cli_cancel_command, &cli_watch_command, &cli_help_command, NULL,
+    &cli_route_command,
+    &cli_tools_command,
+    &cli_tool_command,
+    &cli_ps_command,
+    &cli_cancel_command,
+    &cli_watch_command,
+    &cli_hold_command,
+    &cli_script_command,
+    &cli_doctor_command,
+    &cli_help_command,
+    NULL,
 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -102,8 +133,8 @@ static void table_usage(const struct cli_command *command, size_t verb, char *ou
     const char *name = command->verbs != NULL ? command->verbs[verb].name : "";
     char form[80];
 
-    int used = snprintf(out, size, "belay %s%s%s [OPTION]...", command->name,
-                        command->verbs != NULL ? " " : "", name);
+    int used = snprintf(out, size, "belay %s%s%s [OPTION]...%s", command->name,
+                        command->verbs != NULL ? " " : "", name, command->passes ? " [--]" : "");
     for (; operand != NULL && operand->type != CLI_TYPE_NONE; operand++) {
         cli_operand_form(operand, form, sizeof form);
         used += snprintf(out + used, size - (size_t)used, " %s", form);
