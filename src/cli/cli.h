@@ -80,8 +80,6 @@ extern const struct option cli_bootstrap_options[];
 int cli_cancel_run(struct cli_call *call);
 
 int cli_cell_run(struct cli_call *call);
-extern const char cli_cell_help[];
-extern const struct option cli_cell_options[];
 
 int cli_chat_run(struct cli_call *call);
 extern const char cli_chat_help[];
@@ -102,8 +100,6 @@ extern const struct option cli_run_options[];
 int cli_script_run(struct cli_call *call);
 
 int cli_session_run(struct cli_call *call);
-extern const char cli_session_help[];
-extern const struct option cli_session_options[];
 
 int cli_tool_run(struct cli_call *call);
 

@@ -8,6 +8,8 @@ extern const struct cli_command cli_ps_command;
 extern const struct cli_command cli_cancel_command;
 extern const struct cli_command cli_watch_command;
 extern const struct cli_command cli_help_command;
+extern const struct cli_command cli_session_command;
+extern const struct cli_command cli_cell_command;
 extern const struct cli_command cli_tools_command;
 extern const struct cli_command cli_tool_command;
 extern const struct cli_command cli_route_command;

@@ -30,6 +30,8 @@ const char *const cli_container_names[4] = {
 };
 
 const struct cli_command *const cli_commands[] = {
+    &cli_session_command,
+    &cli_cell_command,
     &cli_route_command,
     &cli_tools_command,
     &cli_tool_command,
