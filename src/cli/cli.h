@@ -86,8 +86,6 @@ extern const char cli_chat_help[];
 extern const struct option cli_chat_options[];
 
 int cli_feature_run(struct cli_call *call);
-extern const char cli_feature_help[];
-extern const struct option cli_feature_options[];
 
 int cli_ps_run(struct cli_call *call);
 

@@ -276,8 +276,13 @@ static void every_limit_is_the_last_value_that_is_accepted(void **state)
 
 /* Options of one name that say different things in different commands, and why. */
 static const char *const exceptions[] = {
-    "json",          /* `watch` has no answer, and streams */
-    "output-format", /* each names its own schema */
+    "json",              /* `watch` has no answer, and streams */
+    "output-format",     /* each names its own schema */
+    "timeout",           /* the deadline of what the command does: a run, a feature, a cell */
+    "max-budget-tokens", /* the same for budgets */
+    "max-budget-usd",
+    "permission-mode", /* the default differs, and whether somebody can be asked */
+    "session",         /* of cells only the stored values */
 };
 
 static bool is_exception(const char *name)

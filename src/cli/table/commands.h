@@ -10,6 +10,7 @@ extern const struct cli_command cli_watch_command;
 extern const struct cli_command cli_help_command;
 extern const struct cli_command cli_session_command;
 extern const struct cli_command cli_cell_command;
+extern const struct cli_command cli_feature_command;
 extern const struct cli_command cli_tools_command;
 extern const struct cli_command cli_tool_command;
 extern const struct cli_command cli_route_command;

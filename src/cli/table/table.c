@@ -30,19 +30,13 @@ const char *const cli_container_names[4] = {
 };
 
 const struct cli_command *const cli_commands[] = {
-    &cli_session_command,
-    &cli_cell_command,
-    &cli_route_command,
-    &cli_tools_command,
-    &cli_tool_command,
-    &cli_ps_command,
-    &cli_cancel_command,
-    &cli_watch_command,
-    &cli_hold_command,
-    &cli_script_command,
-    &cli_doctor_command,
-    &cli_help_command,
-    NULL,
+    &cli_session_command, &cli_cell_command,
+    &cli_feature_command, &cli_route_command,
+    &cli_tools_command,   &cli_tool_command,
+    &cli_ps_command,      &cli_cancel_command,
+    &cli_watch_command,   &cli_hold_command,
+    &cli_script_command,  &cli_doctor_command,
+    &cli_help_command,    NULL,
 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
