@@ -1,56 +1,31 @@
-#include <stdio.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "cli.h"
 #include "table/commands.h"
-
-static const struct cli_command untabled[] = {
-    {.name = "run",
-     .summary = "take a prompt to its end, without a terminal",
-     .help = cli_run_help,
-     .short_options = RUN_SHORT_OPTIONS,
-     .getopt = cli_run_options},
-    {.name = "chat",
-     .summary = "talk with a model in the terminal; also: belay alone",
-     .help = cli_chat_help,
-     .short_options = RUN_SHORT_OPTIONS,
-     .getopt = cli_chat_options},
-    {.name = "bootstrap",
-     .summary = "report what a session starts with, and run its first turn",
-     .help = cli_bootstrap_help,
-     .short_options = RUN_SHORT_OPTIONS,
-     .getopt = cli_bootstrap_options},
-    {.name = "acp",
-     .summary = "be the agent of an editor, by the Agent Client Protocol",
-     .help = cli_acp_help,
-     .short_options = "h",
-     .getopt = cli_acp_options},
-    {.name = "mcp",
-     .summary = "offer runs and cells to other agents, as an MCP server",
-     .help = cli_mcp_help,
-     .short_options = "h",
-     .getopt = cli_mcp_options},
-};
 
 static const struct command_entry {
     const struct cli_command *command;
     int (*run)(struct cli_call *call);
 } entries[] = {
-    {&untabled[0], cli_run_run},           {&untabled[1], cli_chat_run},
-    {&untabled[2], cli_bootstrap_run},     {&cli_session_command, cli_session_run},
-    {&cli_route_command, cli_route_run},   {&cli_tools_command, cli_tools_run},
-    {&cli_tool_command, cli_tool_run},     {&cli_ps_command, cli_ps_run},
-    {&cli_cancel_command, cli_cancel_run}, {&cli_watch_command, cli_watch_run},
-    {&cli_cell_command, cli_cell_run},     {&cli_feature_command, cli_feature_run},
-    {&untabled[3], cli_acp_run},           {&untabled[4], cli_mcp_run},
-    {&cli_hold_command, cli_hold_run},     {&cli_script_command, cli_script_run},
-    {&cli_doctor_command, cli_doctor_run}, {&cli_help_command, cli_help_run},
+    {&cli_run_command, cli_run_run},
+    {&cli_chat_command, cli_chat_run},
+    {&cli_bootstrap_command, cli_bootstrap_run},
+    {&cli_session_command, cli_session_run},
+    {&cli_route_command, cli_route_run},
+    {&cli_tools_command, cli_tools_run},
+    {&cli_tool_command, cli_tool_run},
+    {&cli_ps_command, cli_ps_run},
+    {&cli_cancel_command, cli_cancel_run},
+    {&cli_watch_command, cli_watch_run},
+    {&cli_cell_command, cli_cell_run},
+    {&cli_feature_command, cli_feature_run},
+    {&cli_acp_command, cli_acp_run},
+    {&cli_mcp_command, cli_mcp_run},
+    {&cli_hold_command, cli_hold_run},
+    {&cli_script_command, cli_script_run},
+    {&cli_doctor_command, cli_doctor_run},
+    {&cli_help_command, cli_help_run},
 };
-
-const struct cli_command *cli_command_at(size_t index)
-{
-    return index < BL_COUNT(entries) ? entries[index].command : NULL;
-}
 
 static const struct command_entry *command_find(const char *name, struct bl_error *error)
 {
@@ -97,11 +72,6 @@ static bool command_has_option(const struct cli_command *command, const char *na
     struct cli_cursor cursor = {0};
     const struct cli_option *row;
 
-    for (const struct option *option = command->getopt; option != NULL && option->name != NULL;
-         option++) {
-        if (strcmp(option->name, name) == 0)
-            return true;
-    }
     while ((row = cli_option_next(command->options, &cursor)) != NULL) {
         if (strcmp(row->name, name) == 0)
             return true;

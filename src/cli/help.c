@@ -185,11 +185,9 @@ static void help_verbs(struct bl_buffer *out, const struct cli_command *command)
 
 static void help_commands(struct bl_buffer *out)
 {
-    const struct cli_command *command;
-
     bl_buffer_append(out, BL_TEXT("\nCommands:\n"));
-    for (size_t i = 0; (command = cli_command_at(i)) != NULL; i++)
-        bl_buffer_printf(out, "  %-10s %s\n", command->name, command->summary);
+    for (size_t i = 0; cli_commands[i] != NULL; i++)
+        bl_buffer_printf(out, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
 }
 
 void cli_help_write(struct bl_buffer *out, const struct cli_command *command)
@@ -214,8 +212,6 @@ int cli_help_print(struct cli_call *call, const struct cli_command *command)
 {
     struct bl_buffer out;
 
-    if (command != NULL && command->help != NULL)
-        return cli_print(call, bl_text_from(command->help), CLI_EXIT_OK);
     bl_buffer_init(&out, HELP_MAX);
     cli_help_write(&out, command != NULL ? command : &cli_program_command);
     int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);

@@ -41,8 +41,8 @@ static void the_help_lists_every_command(void **state)
 
     (void)state;
     RUN(&run, "--help");
-    for (size_t i = 0; cli_command_at(i) != NULL; i++) {
-        const struct cli_command *command = cli_command_at(i);
+    for (size_t i = 0; cli_commands[i] != NULL; i++) {
+        const struct cli_command *command = cli_commands[i];
         snprintf(line, sizeof line, "\n  %-10s %s\n", command->name, command->summary);
         assert_non_null(strstr(run.out, line));
     }
@@ -53,8 +53,8 @@ static void the_help_of_a_command_is_asked_for_in_three_ways(void **state)
     static struct run run, other;
 
     (void)state;
-    for (size_t i = 0; cli_command_at(i) != NULL; i++) {
-        const struct cli_command *command = cli_command_at(i);
+    for (size_t i = 0; cli_commands[i] != NULL; i++) {
+        const struct cli_command *command = cli_commands[i];
         RUN(&run, command->name, "--help");
         check_help(&run);
         RUN(&other, "help", command->name);

@@ -4,6 +4,11 @@
 
 #include "option.h"
 
+extern const struct cli_command cli_run_command;
+extern const struct cli_command cli_chat_command;
+extern const struct cli_command cli_bootstrap_command;
+extern const struct cli_command cli_acp_command;
+extern const struct cli_command cli_mcp_command;
 extern const struct cli_command cli_ps_command;
 extern const struct cli_command cli_cancel_command;
 extern const struct cli_command cli_watch_command;

@@ -119,13 +119,7 @@ struct cli_command {
     const char *files;              /* NULL: none */
     const char *examples;
     const char *see; /* words: commands, and pages of others such as bwrap(1) */
-    /* Of a command without a table. */
-    const char *help;
-    const char *short_options;
-    const struct option *getopt;
 };
-
-struct option;
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 

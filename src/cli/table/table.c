@@ -30,13 +30,25 @@ const char *const cli_container_names[4] = {
 };
 
 const struct cli_command *const cli_commands[] = {
-    &cli_session_command, &cli_cell_command,
-    &cli_feature_command, &cli_route_command,
-    &cli_tools_command,   &cli_tool_command,
-    &cli_ps_command,      &cli_cancel_command,
-    &cli_watch_command,   &cli_hold_command,
-    &cli_script_command,  &cli_doctor_command,
-    &cli_help_command,    NULL,
+    &cli_run_command,
+    &cli_chat_command,
+    &cli_bootstrap_command,
+    &cli_session_command,
+    &cli_route_command,
+    &cli_tools_command,
+    &cli_tool_command,
+    &cli_ps_command,
+    &cli_cancel_command,
+    &cli_watch_command,
+    &cli_cell_command,
+    &cli_feature_command,
+    &cli_acp_command,
+    &cli_mcp_command,
+    &cli_hold_command,
+    &cli_script_command,
+    &cli_doctor_command,
+    &cli_help_command,
+    NULL,
 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
