@@ -80,6 +80,12 @@ int cli_help_run(struct cli_call *call);
 /* What cli_options_read returns where help is asked for. */
 #define CLI_OPTION_HELP 1
 
+/* ---- complete.c ------------------------------------------------------------------------------ */
+
+/* `belay __complete`: `arguments` are POSITION and the words of a command line. Returns the exit
+ * code. */
+int cli_complete_run(int count, char **arguments);
+
 /* ---- option.c -------------------------------------------------------------------------------- */
 
 /* Reads the command line by the command's table into its struct, `into`: what is not given stays as

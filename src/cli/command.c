@@ -110,6 +110,8 @@ int cli_main(int count, char **arguments)
     /* What users of agent command lines type. */
     if (strcmp(arguments[1], "-p") == 0 || strcmp(arguments[1], "--print") == 0)
         return run_command(&call, "run", count - 1, arguments + 1);
+    if (strcmp(arguments[1], "__complete") == 0)
+        return cli_complete_run(count - 2, arguments + 2);
     int code = cli_options_read(&program, &options, NULL, &error);
     if (code < 0) {
         hint_misplaced(&error);
