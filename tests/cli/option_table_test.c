@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <belay/feature.h>
+
 #include "../../src/cli/cli.h"
+#include "../../src/cli/table/commands.h"
 
 #define DOCUMENT_MAX ((size_t)512 * 1024)
 #define WORDS_MAX    16
@@ -272,6 +275,26 @@ static void every_limit_is_the_last_value_that_is_accepted(void **state)
     assert_non_null(cli_commands[0]);
 }
 
+/* The tables link no other room: the names of its values stand there again. */
+static void choices_are_the_names_that_their_rooms_give_them(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(cli_sandbox_names); i++)
+        assert_string_equal(cli_sandbox_names[i], bl_sandbox_name((enum bl_sandbox)i));
+    for (size_t i = 0; i < BL_COUNT(cli_permission_names); i++)
+        assert_string_equal(cli_permission_names[i],
+                            bl_permission_mode_name((enum bl_permission_mode)i));
+    assert_string_equal(cli_container_names[BL_MECHANISM_NONE], "auto");
+    for (size_t i = 1; i < BL_COUNT(cli_container_names); i++)
+        assert_string_equal(cli_container_names[i], bl_mechanism_name((enum bl_mechanism)i));
+    const struct cli_option *option;
+    struct cli_cursor cursor = {0};
+    while ((option = cli_option_next(cli_feature_command.options, &cursor)) != NULL) {
+        for (size_t i = 0; strcmp(option->name, "on-failure") == 0 && i < option->choice_count; i++)
+            assert_string_equal(option->choices[i], bl_on_failure_name((enum bl_on_failure)i));
+    }
+}
+
 /* ---- Meanings -------------------------------------------------------------------------------- */
 
 /* Options of one name that say different things in different commands, and why. */
@@ -334,4 +357,5 @@ SUITE(option_table, cmocka_unit_test(every_option_is_described),
       cmocka_unit_test(the_reference_in_git_is_the_one_that_the_tables_give),
       cmocka_unit_test(every_option_takes_a_right_value_and_refuses_a_wrong_one),
       cmocka_unit_test(every_limit_is_the_last_value_that_is_accepted),
+      cmocka_unit_test(choices_are_the_names_that_their_rooms_give_them),
       cmocka_unit_test(no_two_commands_give_one_name_two_meanings));
