@@ -107,10 +107,6 @@ int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *e
 enum cli_format cli_format_asked(int count, char *const *values);
 const char *cli_format_name(enum cli_format format);
 
-/* Bytes, or units of 1024, its square and its cube: 65536, 512K, 512M, 2G; from 1 on. False: it is
- * nothing of that kind. */
-bool cli_bytes_parse(const char *value, uint64_t *ret_bytes);
-
 /* An environment variable that is set and not empty; else NULL. */
 const char *cli_variable(const char *name);
 

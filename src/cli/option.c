@@ -182,7 +182,8 @@ static int option_walk(struct option_reader *reader)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-bool cli_bytes_parse(const char *value, uint64_t *ret_bytes)
+/* Bytes, or units of 1024, its square and its cube: from 1 on. */
+static bool option_parse_bytes(const char *value, uint64_t *ret_bytes)
 {
     static const char units[] = "KMG";
     struct bl_text text = bl_text_from(value);
@@ -296,7 +297,7 @@ static bool option_parse(const struct cli_option *row, const char *value, uint64
     case CLI_TYPE_COUNT: return option_parse_count(row, value, ret_bits);
     case CLI_TYPE_DURATION: return option_parse_duration(row, value, ret_bits);
     case CLI_TYPE_BYTES:
-        return cli_bytes_parse(value, ret_bits) && (row->most == 0 || *ret_bits <= row->most);
+        return option_parse_bytes(value, ret_bits) && (row->most == 0 || *ret_bits <= row->most);
     case CLI_TYPE_FORMAT:
     case CLI_TYPE_CHOICE: return option_parse_choice(row, value, ret_bits, ret_near);
     case CLI_TYPE_NUMBER:
