@@ -10,11 +10,11 @@
 #ifndef BELAY_CLI_H
 #define BELAY_CLI_H
 
-#include <getopt.h>
-
 #include <belay/base.h>
 #include <belay/record.h>
 #include <belay/version.h>
+
+#include "table/option.h"
 
 /* Raised when a field of an envelope changes its meaning or goes. */
 #define CLI_SCHEMA_VERSION 1
@@ -34,18 +34,6 @@ enum cli_format {
     CLI_FORMAT_STREAM_JSON,
 };
 
-struct cli_call;
-
-/* What `belay NAME` is. All of it is constant. */
-struct cli_command {
-    const char *name;
-    const char *summary; /* one line in the list of commands */
-    const char *help;    /* usage, options, exit codes, examples; ends in LF */
-    const char *short_options;
-    const struct option *options; /* ends in a zeroed one */
-    int (*run)(struct cli_call *call);
-};
-
 /* One call of a command: lives as long as cli_main. */
 struct cli_call {
     const struct cli_command *command; /* NULL: none was named, or an unknown one */
@@ -53,14 +41,7 @@ struct cli_call {
     enum cli_format format;            /* of the answer */
     int count;
     char **arguments; /* [0] is the command's name */
-};
-
-/* Values of the options that commands share; short options are their own letters. */
-enum cli_option {
-    CLI_OPTION_HELP = 'h',
-    CLI_OPTION_VERSION = 'V',
-    CLI_OPTION_JSON = 256,
-    CLI_OPTION_OUTPUT_FORMAT,
+    char **rest;      /* of a command that passes them on: those of another program; else NULL */
 };
 
 /* The program: runs what the command line says, and returns the exit code. */
@@ -68,145 +49,65 @@ int cli_main(int count, char **arguments);
 
 /* ---- command.c ------------------------------------------------------------------------------- */
 
-/* In the order of the list in the help; ends in a row without a name. */
-extern const struct cli_command cli_commands[];
 /* NULL: no such command, and `*error` says so, with a suggestion. */
 const struct cli_command *cli_command_find(const char *name, struct bl_error *error);
 
 int cli_acp_run(struct cli_call *call);
-extern const char cli_acp_help[];
-extern const struct option cli_acp_options[];
-
 int cli_mcp_run(struct cli_call *call);
-extern const char cli_mcp_help[];
-extern const struct option cli_mcp_options[];
-
 int cli_doctor_run(struct cli_call *call);
-extern const char cli_doctor_help[];
-extern const struct option cli_doctor_options[];
-
 int cli_bootstrap_run(struct cli_call *call);
-extern const char cli_bootstrap_help[];
-extern const struct option cli_bootstrap_options[];
-
 int cli_cancel_run(struct cli_call *call);
-extern const char cli_cancel_help[];
-extern const struct option cli_cancel_options[];
-
 int cli_cell_run(struct cli_call *call);
-extern const char cli_cell_help[];
-extern const struct option cli_cell_options[];
-
 int cli_chat_run(struct cli_call *call);
-extern const char cli_chat_help[];
-extern const struct option cli_chat_options[];
-
 int cli_feature_run(struct cli_call *call);
-extern const char cli_feature_help[];
-extern const struct option cli_feature_options[];
-
 int cli_ps_run(struct cli_call *call);
-extern const char cli_ps_help[];
-extern const struct option cli_ps_options[];
-
 int cli_route_run(struct cli_call *call);
-extern const char cli_route_help[];
-
 int cli_run_run(struct cli_call *call);
-extern const char cli_run_help[];
-extern const struct option cli_run_options[];
-
 int cli_script_run(struct cli_call *call);
-extern const char cli_script_help[];
-extern const struct option cli_script_options[];
-
 int cli_session_run(struct cli_call *call);
-extern const char cli_session_help[];
-extern const struct option cli_session_options[];
-
 int cli_tool_run(struct cli_call *call);
-extern const char cli_tool_help[];
-extern const struct option cli_tools_options[]; /* of both */
-
 int cli_tools_run(struct cli_call *call);
-extern const char cli_tools_help[];
-
 int cli_debug_run(struct cli_call *call);
-extern const char cli_debug_help[];
-extern const struct option cli_debug_options[];
-
 int cli_watch_run(struct cli_call *call);
-extern const char cli_watch_help[];
-
 int cli_hold_run(struct cli_call *call);
-extern const char cli_hold_help[];
-extern const struct option cli_hold_options[];
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
 
 /* Prints the help of a command, or of the program (NULL). Returns the exit code. */
 int cli_help_print(struct cli_call *call, const struct cli_command *command);
+/* The same as text, in lines of at most 80 columns. */
+void cli_help_write(struct bl_buffer *out, const struct cli_command *command);
 int cli_help_run(struct cli_call *call);
-extern const char cli_help_help[];
-extern const struct option cli_help_options[];
+
+/* What cli_options_read returns where help is asked for. */
+#define CLI_OPTION_HELP 1
+
+/* ---- complete.c ------------------------------------------------------------------------------ */
+
+/* `belay __complete`: `arguments` are POSITION and the words of a command line. Returns the exit
+ * code. */
+int cli_complete_run(int count, char **arguments);
+
+/* ---- option.c -------------------------------------------------------------------------------- */
+
+/* Reads the command line by the command's table into its struct, `into`: what is not given stays as
+ * it is. Lists are made in the arena (NULL: the command has none). 0; CLI_OPTION_HELP: help is
+ * asked for; else what is wrong, a usage error. */
+int cli_options_read(struct cli_call *call, void *into, struct bl_arena *arena,
+                     struct bl_error *error);
+/* A value that cannot be used: sets `*error`, returns BL_EINVAL. `name` is "--timeout", or "FILE"
+ * of an operand. */
+int cli_value_refuse(const char *name, const char *value, const char *expected,
+                     struct bl_error *error);
+/* An operand that nobody asked for: the same. `hint` NULL: the usual one. */
+int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *error);
 
 /* ---- arguments.c ----------------------------------------------------------------------------- */
 
-/* A walk over a command line, in order: options and operands as they stand. One at a time, since
- * getopt_long keeps the walk's position in globals. */
-struct cli_arguments {
-    int count;
-    char **values; /* [0] is skipped */
-    const struct option *options;
-    char short_options[32];
-    bool ended;        /* what is left are operands */
-    int index;         /* of what came last */
-    const char *value; /* the option's argument, or the operand */
-};
-
-enum {
-    CLI_ARGUMENT_END = 0,
-    CLI_ARGUMENT_OPERAND = 1,
-};
-
-/* `short_options` as for getopt, without leading signs; at most 24 letters. */
-void cli_arguments_init(struct cli_arguments *arguments, int count, char **values,
-                        const char *short_options, const struct option *options);
-/* The next option's value, CLI_ARGUMENT_OPERAND or CLI_ARGUMENT_END. BL_EINVAL: an unknown option,
- * an argument missing or too many, and `*error` says so. Long options must be written in full: an
- * abbreviation that works today is another option's name tomorrow. */
-int cli_arguments_next(struct cli_arguments *arguments, struct bl_error *error);
-/* An operand that nobody asked for: sets `*error`, returns BL_EINVAL. */
-int cli_arguments_refuse(const char *operand, struct bl_error *error);
-/* An option that this verb of a command does not have: the same. */
-int cli_option_refuse(const struct option *options, int option, const char *command,
-                      const char *verb, struct bl_error *error);
-/* Takes an option of the command's own, or an operand (CLI_ARGUMENT_OPERAND). Not 0: `*error` says
- * what is wrong; its target is the option's name unless it says another. */
-typedef int cli_take(void *context, int option, const char *value, struct bl_error *error);
-/* For commands whose only options are the format and the help. */
-extern const struct option cli_format_options[];
-/* One operand at most, into the `const char *` (NULL before) that `context` points to. */
-cli_take cli_take_one;
-/* The same for the id of something that runs; and the refusal of one. */
-cli_take cli_take_id;
-int cli_refuse_id(const char *problem, struct bl_error *error);
-/* Walks the whole command line; formats and help are seen to. 0; CLI_OPTION_HELP: help is asked
- * for; else what is wrong, a usage error. */
-int cli_arguments_read(struct cli_call *call, bool streams, cli_take *take, void *context,
-                       struct bl_error *error);
 /* The format that a command line asks for, whatever else it says: CLI_FORMAT_TEXT unless --json or
  * --output-format json|stream-json stands before a lone "--". */
 enum cli_format cli_format_asked(int count, char *const *values);
-/* The argument of --output-format for a command that knows text and json, and stream-json if it
- * `streams`. */
-int cli_format_parse(const char *value, bool streams, enum cli_format *ret_format,
-                     struct bl_error *error);
 const char *cli_format_name(enum cli_format format);
-
-/* Bytes, or units of 1024, its square and its cube: 65536, 512K, 512M, 2G; from 1 on. False: it is
- * nothing of that kind. */
-bool cli_bytes_parse(const char *value, uint64_t *ret_bytes);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 

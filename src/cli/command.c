@@ -1,62 +1,42 @@
-#include <stdio.h>
 #include <unistd.h>
 
-#include "cli/run/run.h"
+#include "cli/cli.h"
+#include "cli/table/commands.h"
 
-const struct cli_command cli_commands[] = {
-    {"run", "take a prompt to its end, without a terminal", cli_run_help, RUN_SHORT_OPTIONS,
-     cli_run_options, cli_run_run},
-    {"chat", "talk with a model in the terminal; also: belay alone", cli_chat_help,
-     RUN_SHORT_OPTIONS, cli_chat_options, cli_chat_run},
-    {"bootstrap", "report what a session starts with, and run its first turn", cli_bootstrap_help,
-     RUN_SHORT_OPTIONS, cli_bootstrap_options, cli_bootstrap_run},
-    {"session", "list, show, export, import, fork and delete sessions", cli_session_help, "h",
-     cli_session_options, cli_session_run},
-    {"route", "say which commands and tools a prompt matches", cli_route_help, "h",
-     cli_format_options, cli_route_run},
-    {"tools", "list the tools that a model is offered", cli_tools_help, "h", cli_tools_options,
-     cli_tools_run},
-    {"tool", "show one tool, with its schema", cli_tool_help, "h", cli_tools_options, cli_tool_run},
-    {"ps", "show what runs now", cli_ps_help, "h", cli_ps_options, cli_ps_run},
-    {"cancel", "stop what runs, by its id, and print the receipt", cli_cancel_help, "h",
-     cli_cancel_options, cli_cancel_run},
-    {"debug", "print what the process of a run is doing", cli_debug_help, "h", cli_debug_options,
-     cli_debug_run},
-    {"watch", "show what happens in what runs, until it has ended", cli_watch_help, "h",
-     cli_format_options, cli_watch_run},
-    {"cell", "run JavaScript in a process of its own; serve such cells to others", cli_cell_help,
-     "h", cli_cell_options, cli_cell_run},
-    {"feature", "take a plan of tasks to merged work, and stop any part of it", cli_feature_help,
-     "fh", cli_feature_options, cli_feature_run},
-    {"acp", "be the agent of an editor, by the Agent Client Protocol", cli_acp_help, "h",
-     cli_acp_options, cli_acp_run},
-    {"mcp", "offer runs and cells to other agents, as an MCP server", cli_mcp_help, "h",
-     cli_mcp_options, cli_mcp_run},
-    {"hold", "run a command, with a deadline, that leaves nothing behind", cli_hold_help, "h",
-     cli_hold_options, cli_hold_run},
-    {"script", "serve a scripted model over HTTP, in every provider's format", cli_script_help, "h",
-     cli_script_options, cli_script_run},
-    {"doctor", "say what this machine offers, and what to do about the rest", cli_doctor_help, "h",
-     cli_doctor_options, cli_doctor_run},
-    {"help", "explain a command", cli_help_help, "h", cli_help_options, cli_help_run},
-    {0},
+static const struct command_entry {
+    const struct cli_command *command;
+    int (*run)(struct cli_call *call);
+} entries[] = {
+    {&cli_run_command, cli_run_run},
+    {&cli_chat_command, cli_chat_run},
+    {&cli_bootstrap_command, cli_bootstrap_run},
+    {&cli_session_command, cli_session_run},
+    {&cli_route_command, cli_route_run},
+    {&cli_tools_command, cli_tools_run},
+    {&cli_tool_command, cli_tool_run},
+    {&cli_ps_command, cli_ps_run},
+    {&cli_cancel_command, cli_cancel_run},
+    {&cli_debug_command, cli_debug_run},
+    {&cli_watch_command, cli_watch_run},
+    {&cli_cell_command, cli_cell_run},
+    {&cli_feature_command, cli_feature_run},
+    {&cli_acp_command, cli_acp_run},
+    {&cli_mcp_command, cli_mcp_run},
+    {&cli_hold_command, cli_hold_run},
+    {&cli_script_command, cli_script_run},
+    {&cli_doctor_command, cli_doctor_run},
+    {&cli_help_command, cli_help_run},
 };
 
-static const struct option program_options[] = {
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {"version", no_argument, NULL, CLI_OPTION_VERSION},
-    {0},
-};
-
-const struct cli_command *cli_command_find(const char *name, struct bl_error *error)
+static const struct command_entry *command_find(const char *name, struct bl_error *error)
 {
     struct bl_suggestion suggestion;
 
     bl_suggestion_init(&suggestion, name);
-    for (const struct cli_command *command = cli_commands; command->name != NULL; command++) {
-        if (strcmp(command->name, name) == 0)
-            return command;
-        bl_suggestion_offer(&suggestion, command->name);
+    for (size_t i = 0; i < BL_COUNT(entries); i++) {
+        if (strcmp(entries[i].command->name, name) == 0)
+            return &entries[i];
+        bl_suggestion_offer(&suggestion, entries[i].command->name);
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "find the command", name, "unknown command '%s'",
                  name);
@@ -67,38 +47,60 @@ const struct cli_command *cli_command_find(const char *name, struct bl_error *er
     return NULL;
 }
 
+const struct cli_command *cli_command_find(const char *name, struct bl_error *error)
+{
+    const struct command_entry *entry = command_find(name, error);
+
+    return entry != NULL ? entry->command : NULL;
+}
+
 static int run_command(struct cli_call *call, const char *name, int count, char **arguments)
 {
     struct bl_error error = {0};
+    const struct command_entry *entry = command_find(name, &error);
 
-    call->command = cli_command_find(name, &error);
-    if (call->command == NULL)
+    if (entry == NULL)
         return cli_fail_usage(call, &error);
+    call->command = entry->command;
     call->count = count;
     call->arguments = arguments;
-    return call->command->run(call);
+    return entry->run(call);
+}
+
+/* A command has the option whose name this is. */
+static bool command_has_option(const struct cli_command *command, const char *name)
+{
+    struct cli_cursor cursor = {0};
+    const struct cli_option *row;
+
+    while ((row = cli_option_next(command->options, &cursor)) != NULL) {
+        if (strcmp(row->name, name) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* An option of some command that stands before the command's name gets a hint of its own. */
 static void hint_misplaced(struct bl_error *error)
 {
-    for (const struct cli_command *command = cli_commands; command->name != NULL; command++) {
-        for (const struct option *option = command->options; option->name != NULL; option++) {
-            if (strncmp(error->target, "--", 2) != 0 ||
-                strcmp(error->target + 2, option->name) != 0)
-                continue;
-            error->hint[0] = '\0';
-            bl_error_hint(error, "it stands after a command: 'belay %s --%s'", command->name,
-                          option->name);
-            return;
-        }
+    bool is_long = strncmp(error->target, "--", 2) == 0;
+
+    for (size_t i = 0; i < BL_COUNT(entries) && is_long; i++) {
+        if (!command_has_option(entries[i].command, error->target + 2))
+            continue;
+        error->hint[0] = '\0';
+        bl_error_hint(error, "options follow the command: 'belay %s %s'", entries[i].command->name,
+                      error->target);
+        return;
     }
 }
 
 int cli_main(int count, char **arguments)
 {
     struct cli_call call = {.asked = cli_format_asked(count, arguments)};
-    struct cli_arguments walk;
+    struct cli_call program = {
+        .command = &cli_program_command, .count = count, .arguments = arguments};
+    struct program_options options = {0};
     struct bl_error error = {0};
 
     cli_streams_prepare();
@@ -110,14 +112,17 @@ int cli_main(int count, char **arguments)
     /* What users of agent command lines type. */
     if (strcmp(arguments[1], "-p") == 0 || strcmp(arguments[1], "--print") == 0)
         return run_command(&call, "run", count - 1, arguments + 1);
-    cli_arguments_init(&walk, count, arguments, "hV", program_options);
-    switch (cli_arguments_next(&walk, &error)) {
-    case CLI_OPTION_HELP: return cli_help_print(&call, NULL);
-    case CLI_OPTION_VERSION: return cli_print(&call, BL_TEXT("belay " BELAY_VERSION "\n"), 0);
-    case CLI_ARGUMENT_OPERAND:
-        return run_command(&call, arguments[walk.index], count - walk.index,
-                           arguments + walk.index);
-    case CLI_ARGUMENT_END: return cli_help_print(&call, NULL);
-    default: hint_misplaced(&error); return cli_fail_usage(&call, &error);
+    if (strcmp(arguments[1], "__complete") == 0)
+        return cli_complete_run(count - 2, arguments + 2);
+    int code = cli_options_read(&program, &options, NULL, &error);
+    if (code < 0) {
+        hint_misplaced(&error);
+        return cli_fail_usage(&call, &error);
     }
+    if (options.version)
+        return cli_print(&call, BL_TEXT("belay " BELAY_VERSION "\n"), 0);
+    if (code == CLI_OPTION_HELP || program.rest == NULL)
+        return cli_help_print(&call, NULL);
+    return run_command(&call, program.rest[0], count - (int)(program.rest - arguments),
+                       program.rest);
 }

@@ -61,7 +61,7 @@ static void log_write(void *context BL_UNUSED, const struct bl_log_record *recor
 
 void cli_log_open(void)
 {
-    const char *levels = cli_variable("BELAY_LOG"), *path = cli_variable("BELAY_LOG_FILE");
+    const char *levels = bl_variable("BELAY_LOG"), *path = bl_variable("BELAY_LOG_FILE");
     struct bl_error error = {0};
     if (levels != NULL && bl_log_set_levels(levels, &error) != 0)
         log_warn("BELAY_LOG", error.message, error.hint);

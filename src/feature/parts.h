@@ -78,7 +78,6 @@ void row_text_set(struct bl_text *slot, struct bl_text text);
 void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns);
 void row_put_word(struct bl_json_writer *writer, const char *key, const char *word);
 void row_put_text(struct bl_json_writer *writer, const char *key, struct bl_text text);
-void row_put_number(struct bl_json_writer *writer, const char *key, double number); /* below 0 */
 /* A member that row_put_time wrote; 0: none. */
 int64_t row_member_time(const struct bl_json *object, const char *key);
 /* Takes the place of what is there; what is missing is as task_row_init leaves it. */

@@ -59,7 +59,7 @@ static void an_option_before_its_command_is_told_its_place(void **state)
 
     (void)state;
     RUN(&run, "--output-format", "text", "doctor");
-    check_usage_error(&run, "belay: unknown option '--output-format'; it stands after a command: "
+    check_usage_error(&run, "belay: unknown option '--output-format'; options follow the command: "
                             "'belay run --output-format'\n");
 }
 
@@ -94,7 +94,7 @@ static void usage_errors_are_json_when_json_is_asked_for_anywhere(void **state)
     RUN(&run, "doctor", "x", "--output-format", "json");
     check_json_error(&run, "x");
     RUN(&run, "help", "nothing", "--json");
-    check_json_error(&run, "nothing");
+    check_json_error(&run, "--json");
     RUN(&run, "doctor", "--output-format", "stream-json");
     check_json_error(&run, "--output-format");
     assert_memory_equal(run.out, "{\"type\":\"result\",", 17);
@@ -106,8 +106,7 @@ static void json_behind_two_dashes_is_not_ours(void **state)
 
     (void)state;
     RUN(&run, "doctor", "--", "--json");
-    check_usage_error(&run, "belay doctor: unexpected argument '--json'; --help says what is "
-                            "expected\n");
+    check_usage_error(&run, "belay doctor: unexpected argument '--json'; --help shows the usage\n");
 }
 
 static void a_broken_name_does_not_break_the_envelope(void **state)

@@ -1,5 +1,6 @@
 /* The command line of `belay feature`. */
 #include "cli/feature/feature.h"
+#include "cli/table/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@ static struct run run;
 
 /* A command line and what became of it. */
 struct line {
-    struct cli_command command;
     struct cli_call call;
     char *words[WORDS_MAX + 2];
     struct feature_options options;
@@ -27,15 +27,14 @@ static void read_words(const char *const *words)
     static char name[] = "feature";
     int count = 1;
 
-    line = (struct line){
-        .command = {.name = "feature", .short_options = "fh", .options = cli_feature_options}};
+    line = (struct line){0};
     line.words[0] = name;
     while (words[count - 1] != NULL && count <= WORDS_MAX) {
         line.words[count] = (char *)(uintptr_t)words[count - 1];
         count++;
     }
     line.call =
-        (struct cli_call){.command = &line.command, .count = count, .arguments = line.words};
+        (struct cli_call){.command = &cli_feature_command, .count = count, .arguments = line.words};
     line.code = feature_options_read(&line.call, &line.options, &line.error);
 }
 
@@ -93,15 +92,15 @@ static void every_verb_is_known(void **state)
 static void an_unknown_verb_gets_a_suggestion(void **state)
 {
     (void)state;
-    REFUSE("unknown verb 'vaildate'", "did you mean 'validate'?", "vaildate", "F");
-    REFUSE("unknown verb 'retyr'", "did you mean 'retry'?", "retyr", "F");
-    REFUSE("unknown verb 'frobnicate'",
-           "there are validate, run, status, list, logs, cancel, pause, resume, extend, retry, "
+    REFUSE("unknown subcommand 'vaildate'", "did you mean 'validate'?", "vaildate", "F");
+    REFUSE("unknown subcommand 'retyr'", "did you mean 'retry'?", "retyr", "F");
+    REFUSE("unknown subcommand 'frobnicate'",
+           "expected validate, run, status, list, logs, cancel, pause, resume, extend, retry, "
            "clean and report",
            "frobnicate");
     feature_options_done(&line.options);
     read_words((const char *const[]){NULL});
-    assert_string_equal(line.error.message, "it is not said what to do");
+    assert_string_equal(line.error.message, "missing subcommand");
 }
 
 static void a_task_stands_behind_a_slash(void **state)
@@ -131,17 +130,18 @@ static void a_task_stands_behind_a_slash(void **state)
 static void what_a_verb_is_about_is_checked(void **state)
 {
     (void)state;
-    REFUSE("'feature run' needs a feature", "name it by its id, or by the path of its file", "run");
-    REFUSE("'feature retry' needs a task", "as FEAT-AUTH/TASK-AUTH-001", "retry");
-    REFUSE("'feature run' is about a whole feature", "--task names tasks that are to run alone",
-           "run", "F/T");
+    REFUSE("missing argument FEAT", "name it by its id, or by the path of its plan", "run");
+    REFUSE("missing argument FEAT/TASK", "name it as FEAT-AUTH/TASK-AUTH-001", "retry");
+    REFUSE("'feature run' is about a whole feature", "use --task to run some tasks alone", "run",
+           "F/T");
     REFUSE("'feature pause' is about a whole feature", "leave the task out", "pause", "F/T");
     REFUSE("'feature resume' has its task by name and by --task", "give one of them", "resume",
            "F/T", "--task", "T");
-    REFUSE("unexpected argument 'B'", "--help says what is expected", "run", "A", "B");
-    REFUSE("unexpected argument 'A'", "--help says what is expected", "list", "A");
-    REFUSE("'feature cancel' needs a name that is valid UTF-8",
-           "name it by its id, or by the path of its file", "cancel", "a\xff");
+    REFUSE("unexpected argument 'B'", "--help shows the usage", "run", "A", "B");
+    REFUSE("unexpected argument 'A'", "--help shows the usage", "list", "A");
+    REFUSE("invalid value 'a\xff' for FEAT[/TASK] (expected the id of a feature or the path of its "
+           "plan)",
+           "", "cancel", "a\xff");
     /* TASK alone is looked up in the store. */
     ACCEPT("retry", "TASK-1");
     ACCEPT("extend", "TASK-1", "+5s");
@@ -212,18 +212,18 @@ static void options_of_the_others_are_taken(void **state)
 static void an_option_of_another_verb_is_refused(void **state)
 {
     (void)state;
-    REFUSE("'feature status' has no option '--fresh'", "--help says whose it is", "status",
-           "--fresh");
-    REFUSE("'feature run' has no option '--more-turns'", "--help says whose it is", "run", "F",
-           "--more-turns", "2");
-    REFUSE("'feature cancel' has no option '--follow'", "--help says whose it is", "cancel", "F",
-           "-f");
-    REFUSE("'feature resume' has no option '--base'", "--help says whose it is", "resume", "F",
-           "--base", "x");
-    REFUSE("'feature validate' has no option '--store'", "--help says whose it is", "validate", "F",
-           "--store", "x");
+    REFUSE("'feature status' has no option '--fresh'",
+           "--help says which subcommands have which options", "status", "--fresh");
+    REFUSE("'feature run' has no option '--more-turns'",
+           "--help says which subcommands have which options", "run", "F", "--more-turns", "2");
+    REFUSE("'feature cancel' has no option '--follow'",
+           "--help says which subcommands have which options", "cancel", "F", "-f");
+    REFUSE("'feature resume' has no option '--base'",
+           "--help says which subcommands have which options", "resume", "F", "--base", "x");
+    REFUSE("'feature validate' has no option '--store'",
+           "--help says which subcommands have which options", "validate", "F", "--store", "x");
     REFUSE("unknown option '--paralel'", "did you mean '--parallel'?", "run", "F", "--paralel=2");
-    REFUSE("'feature status' has no events to stream", "it is text or json", "status",
+    REFUSE("invalid value 'stream-json' for --output-format (expected text or json)", "", "status",
            "--output-format", "stream-json");
     ACCEPT("run", "F", "--output-format", "stream-json");
     ACCEPT("logs", "F", "--output-format", "stream-json");
@@ -232,31 +232,31 @@ static void an_option_of_another_verb_is_refused(void **state)
 static void a_value_out_of_range_is_refused(void **state)
 {
     static const char *const counts[][2] = {
-        {"--parallel=0", "it is a whole number from 1 to 64"},
-        {"--parallel=65", "it is a whole number from 1 to 64"},
-        {"--parallel=+2", "it is a whole number from 1 to 64"},
-        {"--turns=51", "it is a whole number from 1 to 50"},
-        {"--turns=2.5", "it is a whole number from 1 to 50"},
-        {"--timeout-multiplier=0.05", "it is a number from 0.1 to 100"},
-        {"--timeout-multiplier=101", "it is a number from 0.1 to 100"},
-        {"--timeout-multiplier=1e1", "it is a number from 0.1 to 100"},
-        {"--timeout-multiplier=nan", "it is a number from 0.1 to 100"},
-        {"--task-timeout=0", "it is a duration above 0, of at most 7 days: 500ms, 90, 2.5m, 1h"},
-        {"--task-timeout=-5", "it is a duration above 0, of at most 7 days: 500ms, 90, 2.5m, 1h"},
-        {"--timeout=169h", "it is a duration above 0, of at most 7 days: 500ms, 90, 2.5m, 1h"},
-        {"--drain=-1s", "it is a duration from 0 to 7 days: 0, 500ms, 90, 2.5m, 1h"},
-        {"--coach-grace=200h", "it is a duration from 0 to 7 days: 0, 500ms, 90, 2.5m, 1h"},
-        {"--max-budget-usd=-1", "it is an amount in USD, zero or more: 5, 0.25"},
-        {"--max-budget-usd=inf", "it is an amount in USD, zero or more: 5, 0.25"},
-        {"--max-budget-tokens=0", "it is a whole number from 1 on"},
-        {"--on-failure=stop", "it is wave_end, cancel_siblings or continue"},
-        {"--on-failure=cancel", "did you mean 'cancel_siblings'?"},
-        {"--task=a b", "it is the id of a task, as TASK-AUTH-001; repeatable"},
-        {"--task=-x", "it is the id of a task, as TASK-AUTH-001; repeatable"},
-        {"--base=-x", "it is a commit, a branch or a tag"},
-        {"--base=", "it is a commit, a branch or a tag"},
-        {"--store=", "it is the path of a file"},
+        {"--parallel=0", "a whole number from 1 to 64"},
+        {"--parallel=65", "a whole number from 1 to 64"},
+        {"--parallel=+2", "a whole number from 1 to 64"},
+        {"--turns=51", "a whole number from 1 to 50"},
+        {"--turns=2.5", "a whole number from 1 to 50"},
+        {"--timeout-multiplier=0.05", "a number from 0.1 to 100"},
+        {"--timeout-multiplier=101", "a number from 0.1 to 100"},
+        {"--timeout-multiplier=1e1", "a number from 0.1 to 100"},
+        {"--timeout-multiplier=nan", "a number from 0.1 to 100"},
+        {"--task-timeout=0", "a duration above 0 and at most 7 days, such as 45m"},
+        {"--task-timeout=-5", "a duration above 0 and at most 7 days, such as 45m"},
+        {"--timeout=169h", "a duration above 0 and at most 7 days, such as 8h"},
+        {"--drain=-1s", "a duration from 0 to 7 days, such as 10s"},
+        {"--coach-grace=200h", "a duration from 0 to 7 days, such as 120s"},
+        {"--max-budget-usd=-1", "a number, 0 or more, such as 5.00"},
+        {"--max-budget-usd=inf", "a number, 0 or more, such as 5.00"},
+        {"--max-budget-tokens=0", "a whole number from 1 to 9007199254740991"},
+        {"--on-failure=stop", "wave_end, cancel_siblings or continue"},
+        {"--task=a b", "the id of a task, such as TASK-AUTH-001"},
+        {"--task=-x", "the id of a task, such as TASK-AUTH-001"},
+        {"--base=-x", "a commit, branch or tag"},
+        {"--base=", "a commit, branch or tag"},
+        {"--store=", "the path of a file"},
     };
+    char message[256];
 
     (void)state;
     for (size_t i = 0; i < BL_COUNT(counts); i++) {
@@ -265,32 +265,42 @@ static void a_value_out_of_range_is_refused(void **state)
         if (line.code == 0)
             fail_msg("accepted: %s", counts[i][0]);
         assert_int_equal(line.error.kind, BL_KIND_USAGE);
-        assert_string_equal(line.error.hint, counts[i][1]);
-        struct bl_text name = bl_text_from(counts[i][0]);
+        struct bl_text value = bl_text_from(counts[i][0]);
         struct bl_text option;
-        assert_true(bl_text_split(&name, '=', &option));
+        assert_true(bl_text_split(&value, '=', &option));
+        snprintf(message, sizeof message, "invalid value '%s' for " BL_TEXT_FORMAT " (expected %s)",
+                 value.size > 0 ? value.data : "", BL_TEXT_ARG(option), counts[i][1]);
+        assert_string_equal(line.error.message, message);
         assert_true(bl_text_equal(bl_text_from(line.error.target), option));
     }
-    REFUSE("'plyer' is no value for it", "did you mean 'player'?", "logs", "F", "--phase", "plyer");
-    REFUSE("'0' is no value for it", "it is a whole number from 1 to 1000000", "logs", "F",
-           "--turn", "0");
+    REFUSE(
+        "invalid value 'cancel' for --on-failure (expected wave_end, cancel_siblings or continue)",
+        "did you mean 'cancel_siblings'?", "run", "F", "--on-failure=cancel");
+    feature_options_done(&line.options);
+    READ("logs", "F", "--phase", "plyer");
+    assert_string_equal(line.error.hint, "did you mean 'player'?");
+    REFUSE("invalid value '0' for --turn (expected a whole number from 1 to 1000000)", "", "logs",
+           "F", "--turn", "0");
 }
 
 static void how_much_longer_has_a_plus(void **state)
 {
     static const char *const wrong[] = {"600s", "+", "+0", "+-5", "++5", "+169h", "+5x", "later"};
-    char message[100];
+    char message[200];
 
     (void)state;
     for (size_t i = 0; i < BL_COUNT(wrong); i++) {
-        snprintf(message, sizeof message, "'%s' does not say how much longer", wrong[i]);
-        REFUSE(message, "it is '+' and a duration above 0, of at most 7 days: +600s, +10m",
-               "extend", "F/T", wrong[i]);
-        assert_string_equal(line.error.target, "TIME");
+        snprintf(
+            message, sizeof message,
+            "invalid value '%s' for +DURATION (expected '+' and a duration above 0 and at most "
+            "7 days, such as +10m)",
+            wrong[i]);
+        REFUSE(message, "", "extend", "F/T", wrong[i]);
+        assert_string_equal(line.error.target, "+DURATION");
     }
     feature_options_done(&line.options);
     READ("extend", "F/T");
-    assert_string_equal(line.error.message, "'' does not say how much longer");
+    assert_string_equal(line.error.message, "missing argument +DURATION");
 }
 
 static void many_tasks_are_too_many(void **state)
@@ -298,8 +308,7 @@ static void many_tasks_are_too_many(void **state)
     static char names[66][16];
 
     (void)state;
-    line = (struct line){
-        .command = {.name = "feature", .short_options = "fh", .options = cli_feature_options}};
+    line = (struct line){0};
     static char *arguments[72];
     static char feature[] = "feature", verb[] = "run", name[] = "F";
     arguments[0] = feature;
@@ -310,9 +319,10 @@ static void many_tasks_are_too_many(void **state)
         arguments[3 + i] = names[i];
     }
     arguments[68] = NULL;
-    line.call = (struct cli_call){.command = &line.command, .count = 68, .arguments = arguments};
+    line.call =
+        (struct cli_call){.command = &cli_feature_command, .count = 68, .arguments = arguments};
     assert_int_equal(feature_options_read(&line.call, &line.options, &line.error), BL_ELIMIT);
-    assert_string_equal(line.error.message, "at most 64 tasks can be named");
+    assert_string_equal(line.error.message, "at most 64 tasks can be named with --task");
     feature_options_done(&line.options);
     line.call.count = 67;
     line.error = (struct bl_error){0};
@@ -328,7 +338,7 @@ static void a_wrong_line_is_one_line_and_exit_2(void **state)
     (void)state;
     RUN(&run, "feature", "rum", "F");
     assert_int_equal(run.exit_code, 2);
-    assert_string_equal(run.err, "belay feature: unknown verb 'rum'; did you mean 'run'?\n");
+    assert_string_equal(run.err, "belay feature: unknown subcommand 'rum'; did you mean 'run'?\n");
     assert_string_equal(run.out, "");
     RUN(&run, "feature", "run", "F", "--parallel", "99", "--json");
     assert_int_equal(run.exit_code, 2);

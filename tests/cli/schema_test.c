@@ -1,7 +1,7 @@
 /* What commands print as JSON has the schemas of its tables. */
 #include "schemas.h"
 
-#include "../../src/cli/cell.h"
+#include "cli/cell/cell.h"
 
 static void schemas_of_commands_are_those_of_their_tables(void **state BL_UNUSED)
 {

@@ -157,13 +157,14 @@ static void wrong_command_lines_are_refused(void **state)
         const char *words[5];
         const char *part;
     } rows[] = {
-        {{"script"}, "what to do with a script is missing; it is 'belay script serve FILE'"},
-        {{"script", "serve"}, "no script to serve"},
-        {{"script", "play", "x"}, "unknown verb 'play'"},
+        {{"script"}, "missing subcommand; expected serve"},
+        {{"script", "serve"}, "missing argument FILE; the usage is 'belay script serve FILE'"},
+        {{"script", "play", "x"}, "unknown subcommand 'play'"},
         {{"script", "serve", "x", "y"}, "'y'"},
-        {{"script", "serve", "x", "--port=65536"}, "'65536' is no port"},
-        {{"script", "serve", "x", "--port=-1"}, "'-1' is no port"},
-        {{"script", "serve", "x", "--port=http"}, "'http' is no port"},
+        {{"script", "serve", "x", "--port=65536"},
+         "invalid value '65536' for --port (expected a whole number from 0 to 65535)"},
+        {{"script", "serve", "x", "--port=-1"}, "invalid value '-1' for --port"},
+        {{"script", "serve", "x", "--port=http"}, "invalid value 'http' for --port"},
     };
 
     (void)state;

@@ -24,13 +24,6 @@ struct service {
     struct run_options options;
 };
 
-static int take_nothing(void *context, int option, const char *value, struct bl_error *error)
-{
-    (void)context;
-    (void)option;
-    return cli_arguments_refuse(value, error);
-}
-
 static int service_main(void *argument)
 {
     struct service *service = argument;
@@ -62,8 +55,8 @@ static void serve(const char *command, const char *const *words,
         call.count++;
     }
     call.arguments = arguments;
-    int code = run_options_parse_serving(&call, strcmp(command, "acp") == 0, take_nothing, NULL,
-                                         &service.options, &error);
+    int code =
+        run_options_parse_serving(&call, strcmp(command, "acp") == 0, &service.options, &error);
     if (code != 0)
         fail_msg("%s", error.message);
     run_in_loop(service_main, &service);
@@ -504,23 +497,21 @@ static void M12_an_address_that_is_not_loopback_is_a_usage_error(void **state)
 
     (void)state;
     RUN(&run, "mcp", "--http", "--address", "0.0.0.0");
-    check_usage(
-        &run,
-        "belay mcp: --address: '0.0.0.0' is no loopback address; give 127.0.0.1 or ::1; others "
-        "reach it through a tunnel of yours\n");
+    check_usage(&run, "belay mcp: invalid value '0.0.0.0' for --address (expected a loopback "
+                      "address: 127.0.0.1 or "
+                      "::1); use a tunnel of your own to let others reach it\n");
     RUN(&run, "mcp", "--http", "--address", "example.test");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "mcp", "--address", "::1");
-    check_usage(&run, "belay mcp: --address is about HTTP, and that is not asked for; add --http, "
-                      "or leave it out\n");
+    check_usage(&run, "belay mcp: --address needs --http; add --http, or leave it out\n");
     RUN(&run, "mcp", "--http", "65536");
     check_usage(
-        &run, "belay mcp: --http: '65536' is no port; it is a number from 0 to 65535; 0 takes any "
-              "that is free\n");
+        &run,
+        "belay mcp: invalid value '65536' for PORT (expected a whole number from 0 to 65535)\n");
     RUN(&run, "mcp", "8080");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "acp", "hello");
-    check_usage(&run, "belay acp: unexpected argument 'hello'; --help says what is expected\n");
+    check_usage(&run, "belay acp: unexpected argument 'hello'; --help shows the usage\n");
 }
 
 static void what_is_wrong_with_the_options_is_said_before_anybody_is_served(void **state)

@@ -30,7 +30,7 @@ enum cell_offer {
 struct cell_options {
     struct bl_arena arena;
     enum cell_verb verb;
-    const char *name;    /* of the verb; NULL: none yet */
+    const char *name;    /* of the verb */
     const char *operand; /* FILE of run and create, else ID; NULL: none */
     bool timed;
     int64_t timeout_ns;

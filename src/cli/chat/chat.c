@@ -540,41 +540,6 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     return exit_code;
 }
 
-const char cli_chat_help[] =
-    "Usage: belay chat [OPTION]... [PROMPT]\n"
-    "       belay\n"
-    "\n"
-    "Talks with a model that has tools, in the terminal: its answers as they come,\n"
-    "what it does, and questions before what nobody has allowed. Esc or Ctrl+C stops\n"
-    "the turn and shows the receipt; once more skips the graces. What is typed while\n"
-    "a turn runs is given to it after its next tool results. Alt+Enter, Ctrl+J, or a\n"
-    "backslash before Enter begin a new line. Ctrl+D leaves, and so does Ctrl+C\n"
-    "twice. /help lists what else there is. Without a terminal each line of standard\n"
-    "input is a prompt.\n"
-    "\n"
-    "Options:\n" RUN_MODEL_HELP
-    "      --timeout DURATION      a deadline for each turn: 90, 90s, 500ms, 2.5m, 1h\n"
-    "      --permission-mode MODE  ask (the default: before what changes something),\n"
-    "                              auto (what stays in the workspace or in the\n"
-    "                              sandbox runs, the rest by a rule), read-only, "
-    "yolo\n" RUN_RULES_HELP
-    "      --on-cancel WHAT        of a turn that is stopped: keep (the default) what\n"
-    "                              had come of it, marked as interrupted, or "
-    "discard\n" RUN_PLACE_HELP "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    left\n"
-    "  1    error: the session, the store or the terminal could not be used\n"
-    "  2    usage error\n"
-    "  130  the terminal, or whoever read standard output, is gone\n"
-    "  143  ended by SIGTERM\n"
-    "\n" RUN_ENVIRONMENT_HELP "Examples:\n"
-    "  belay\n"
-    "  belay chat --continue\n"
-    "  belay chat --permission-mode auto --allow 'bash(make *)'\n";
-
-const struct option cli_chat_options[] = {RUN_COMMON_OPTIONS, {0}};
-
 int cli_chat_run(struct cli_call *call)
 {
     struct bl_error error = {0};

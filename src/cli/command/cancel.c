@@ -1,66 +1,13 @@
 #include <belay/serve.h>
 
 #include "cli/cli.h"
+#include "cli/table/commands.h"
 
 #define LINE_MAX_SIZE 4096u
 
-const char cli_cancel_help[] =
-    "Usage: belay cancel [OPTION]... ID\n"
-    "\n"
-    "Stops what has that ID, a run, a sub-agent, a tool call, a job in the background\n"
-    "or a cell, or of a session its turn, jobs and cells, in whichever belay of this\n"
-    "user it runs, waits until nothing of it is left, and prints the receipt. Of what\n"
-    "has ended it prints the receipt that the store holds, again. 'belay ps' lists\n"
-    "what runs.\n"
-    "\n"
-    "Where several things that run have the same ID nothing is stopped, and one is to\n"
-    "be named in full: SESSION/CELL, FEATURE/TASK, RUN/AGENT or RUN/CALL.\n"
-    "\n"
-    "Options:\n"
-    "      --now                   at once: commands have no time to end by\n"
-    "                              themselves; also while another cancel waits\n"
-    "      --store FILE            where what has ended is looked up\n"
-    "      --json                  one line, as in docs/schemas/cancel.json\n"
-    "      --output-format FORMAT  text (the default) or json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    it is stopped and nothing of it is left, or it had ended\n"
-    "  1    something is left of it, nothing has that ID, several have it, or it\n"
-    "       could not be reached\n"
-    "  2    usage error\n"
-    "  130  whoever read standard output is gone\n"
-    "\n"
-    "Environment:\n"
-    "  BELAY_STORE      the store, where --store is not given; without either it is\n"
-    "                   $XDG_DATA_HOME/belay/sessions.db\n"
-    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
-    "                   without it they are in /tmp/belay-UID/control\n"
-    "\n"
-    "Examples:\n"
-    "  belay cancel run_3p5yd7mcnxw2kq4tzvhb\n"
-    "  belay cancel nightly --json\n"
-    "  belay cancel --now nightly\n";
-
-enum {
-    OPTION_NOW = 512,
-    OPTION_STORE,
-};
-
-const struct option cli_cancel_options[] = {
-    {"now", no_argument, NULL, OPTION_NOW},
-    {"store", required_argument, NULL, OPTION_STORE},
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 struct cancelling {
     struct bl_arena arena;
-    const char *id;
-    const char *store; /* NULL: the user's own */
-    bool now;
+    struct cancel_options options;
     struct bl_text receipt;
     struct bl_text result; /* of what had ended, and was not stopped */
     struct bl_error error;
@@ -75,7 +22,7 @@ static void hint_running(struct cancelling *cancelling)
     int64_t silent = 0;
     size_t count = 0;
 
-    bl_suggestion_init(&suggestion, cancelling->id);
+    bl_suggestion_init(&suggestion, cancelling->options.id);
     bl_list_init(&processes);
     bl_control_list(&cancelling->arena, &processes, NULL);
     BL_LIST_EACH (link, &processes) {
@@ -118,9 +65,9 @@ static int take_work(struct cancelling *cancelling, const struct bl_store_work *
         cancelling->result = work->receipt.size > 0 ? (struct bl_text){0} : work->result;
         return 0;
     }
-    bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "cancel", cancelling->id,
+    bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "cancel", cancelling->options.id,
                  "%s '%s' has begun and not come to an end, and no process that answers has it",
-                 work->kind, cancelling->id);
+                 work->kind, cancelling->options.id);
     bl_error_hint(error, "'belay ps' lists processes that do not answer; one that was killed has "
                          "taken with it what it ran");
     return BL_EUNKNOWN;
@@ -128,7 +75,7 @@ static int take_work(struct cancelling *cancelling, const struct bl_store_work *
 
 static int look_up(struct cancelling *cancelling)
 {
-    const char *where = cancelling->store;
+    const char *where = cancelling->options.store;
     struct bl_store *store = NULL;
     struct bl_store_work work;
     struct bl_error error = {0};
@@ -137,7 +84,7 @@ static int look_up(struct cancelling *cancelling)
     if (code == 0)
         code = bl_store_open_reading(where, &store, &error);
     if (code == 0)
-        code = bl_store_find(store, &cancelling->arena, cancelling->id, &work, &error);
+        code = bl_store_find(store, &cancelling->arena, cancelling->options.id, &work, &error);
     if (code == 0)
         code = take_work(cancelling, &work);
     else if (code != BL_ENOENT) /* a store that is not there holds nothing to stop */
@@ -152,8 +99,8 @@ static int cancel_main(void *argument)
     struct cancelling *cancelling = argument;
     struct bl_error error = {0};
 
-    int code = bl_control_cancel(&cancelling->arena, cancelling->id, "belay cancel",
-                                 cancelling->now, &cancelling->receipt, &error);
+    int code = bl_control_cancel(&cancelling->arena, cancelling->options.id, "belay cancel",
+                                 cancelling->options.now, &cancelling->receipt, &error);
     if (code == 0 && cancelling->receipt.size == 0)
         look_up(cancelling); /* for its result */
     if (code == 0) {
@@ -169,8 +116,8 @@ static int cancel_main(void *argument)
         return code;
     if (code == BL_ENOENT) {
         cancelling->error = (struct bl_error){0};
-        bl_error_set(&cancelling->error, code, BL_KIND_SESSION, "cancel", cancelling->id,
-                     "nothing with the id '%s' runs", cancelling->id);
+        bl_error_set(&cancelling->error, code, BL_KIND_SESSION, "cancel", cancelling->options.id,
+                     "nothing with the id '%s' runs", cancelling->options.id);
     }
     hint_running(cancelling);
     return code;
@@ -182,7 +129,7 @@ static void cancel_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct cancelling *cancelling = context;
 
-    bl_json_put_string(writer, "id", cancelling->id);
+    bl_json_put_string(writer, "id", cancelling->options.id);
     bl_json_put_json(writer, "receipt", cancelling->receipt);
     bl_json_put_json(writer, "result", cancelling->result);
 }
@@ -216,32 +163,17 @@ static int print_text(const struct cli_call *call, struct cancelling *cancelling
     return exit_code;
 }
 
-static int take(void *context, int option, const char *value, struct bl_error *error)
-{
-    struct cancelling *cancelling = context;
-
-    switch (option) {
-    case OPTION_NOW: cancelling->now = true; return 0;
-    case OPTION_STORE: cancelling->store = value; return 0;
-    default: return cli_take_id(&cancelling->id, option, value, error);
-    }
-}
-
 int cli_cancel_run(struct cli_call *call)
 {
     struct cancelling cancelling = {0};
     struct bl_error *error = &cancelling.error;
     int exit_code;
 
-    int code = cli_arguments_read(call, false, take, &cancelling, error);
+    int code = cli_options_read(call, &cancelling.options, NULL, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
-    if (code == 0 && cancelling.id == NULL)
-        code = cli_refuse_id("no id is given", error);
     if (code != 0)
         return cli_fail_usage(call, error);
-    if (cancelling.store == NULL)
-        cancelling.store = bl_variable("BELAY_STORE");
     bl_arena_init(&cancelling.arena);
     if (cli_loop_run("cancel", cancel_main, &cancelling, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);

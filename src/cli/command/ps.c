@@ -3,56 +3,13 @@
 #include <belay/serve.h>
 
 #include "cli/cli.h"
+#include "cli/table/commands.h"
 
 #define TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-const char cli_ps_help[] =
-    "Usage: belay ps [OPTION]...\n"
-    "\n"
-    "Shows what runs now in every belay of this user: runs, their sub-agents and tool\n"
-    "calls, jobs in the background, and cells, with their phase, age, the time left\n"
-    "to their deadline, tokens, and how long ago they last gave a sign of life.\n"
-    "'belay cancel ID' stops one of them. A process that does not answer within 0.2\n"
-    "seconds is named as such; of one that was killed, once, with what the store\n"
-    "knows of its runs.\n"
-    "\n"
-    "Options:\n"
-    "      --store FILE            where runs of a killed process are looked up\n"
-    "      --json                  one line, as in docs/schemas/ps.json\n"
-    "      --output-format FORMAT  text (the default) or json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    the list was printed\n"
-    "  1    it could not be made, or standard output could not be written\n"
-    "  2    usage error\n"
-    "  130  whoever read standard output is gone\n"
-    "\n"
-    "Environment:\n"
-    "  BELAY_STORE      the store, where --store is not given; without either it is\n"
-    "                   $XDG_DATA_HOME/belay/sessions.db\n"
-    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
-    "                   without it they are in /tmp/belay-UID/control\n"
-    "\n"
-    "Examples:\n"
-    "  belay ps\n"
-    "  belay ps --json\n";
-
-enum {
-    OPTION_STORE = 512,
-};
-
-const struct option cli_ps_options[] = {
-    {"store", required_argument, NULL, OPTION_STORE},
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
 struct listing {
     struct bl_arena arena;
-    const char *store;        /* NULL: the user's own */
+    struct ps_options options;
     struct bl_list processes; /* struct bl_control_process */
     struct bl_list cut;       /* struct cut: of those that are dead */
     struct bl_error error;
@@ -105,7 +62,7 @@ static void look_up(struct listing *listing, struct bl_store *store,
 
 static struct bl_store *open_store(struct listing *listing)
 {
-    const char *where = listing->store;
+    const char *where = listing->options.store;
     struct bl_store *store = NULL;
 
     if (where == NULL && bl_store_default_path(&listing->arena, &where, NULL) != 0)
@@ -283,29 +240,17 @@ static int print_text(const struct cli_call *call, const struct listing *listing
     return exit_code;
 }
 
-static int take(void *context, int option, const char *value, struct bl_error *error)
-{
-    struct listing *listing = context;
-
-    if (option != OPTION_STORE)
-        return cli_arguments_refuse(value, error);
-    listing->store = value;
-    return 0;
-}
-
 int cli_ps_run(struct cli_call *call)
 {
     struct listing listing = {0};
     struct bl_error *error = &listing.error;
     int exit_code;
 
-    int code = cli_arguments_read(call, false, take, &listing, error);
+    int code = cli_options_read(call, &listing.options, NULL, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code != 0)
         return cli_fail_usage(call, error);
-    if (listing.store == NULL)
-        listing.store = bl_variable("BELAY_STORE");
     bl_arena_init(&listing.arena);
     bl_list_init(&listing.processes);
     bl_list_init(&listing.cut);

@@ -1,28 +1,8 @@
 #include "cli/run/run.h"
+#include "cli/table/commands.h"
 #include "tools.h"
 
 #define TEXT_MAX ((size_t)1024 * 1024)
-
-const char cli_route_help[] =
-    "Usage: belay route [OPTION]... PROMPT\n"
-    "\n"
-    "Says which commands and tools PROMPT matches, by its words, with scores, best\n"
-    "first. Runs nothing.\n"
-    "\n"
-    "Options:\n"
-    "      --json                  one line, as in docs/schemas/route.json\n"
-    "      --output-format FORMAT  text (the default) or json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    the matches were printed, if there are any\n"
-    "  1    standard output could not be written\n"
-    "  2    usage error\n"
-    "  130  whoever read standard output is gone\n"
-    "\n"
-    "Examples:\n"
-    "  belay route 'run the tests in bash'\n"
-    "  belay route --json 'list the tools'\n";
 
 struct routed {
     const char *prompt;
@@ -89,13 +69,13 @@ static int route(struct cli_call *call, const char *prompt)
 
 int cli_route_run(struct cli_call *call)
 {
-    const char *prompt = NULL;
+    struct route_options options = {0};
     struct bl_error error = {0};
 
-    int code = cli_arguments_read(call, false, cli_take_one, &prompt, &error);
+    int code = cli_options_read(call, &options, NULL, &error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code == 0)
-        code = run_prompt_check(bl_text_from(prompt), &error);
-    return code != 0 ? cli_fail_usage(call, &error) : route(call, prompt);
+        code = run_prompt_check(bl_text_from(options.prompt), &error);
+    return code != 0 ? cli_fail_usage(call, &error) : route(call, options.prompt);
 }

@@ -7,62 +7,14 @@
 #include "cli/cli.h"
 #include "cli/run/stream.h"
 #include "cli/signals.h"
+#include "cli/table/commands.h"
 
 #define LINE_MAX_SIZE ((size_t)128 * 1024)
-
-const char cli_script_help[] =
-    "Usage: belay script serve FILE [OPTION]...\n"
-    "\n"
-    "Serves the script model over HTTP on 127.0.0.1, in the formats of four kinds of\n"
-    "provider, so that any agent can be tried without a key, a network or a bill:\n"
-    "\n"
-    "  POST /v1/messages          anthropic; also /v1/messages/count_tokens\n"
-    "  POST /v1/chat/completions  openai; also /chat/completions\n"
-    "  POST /v1/responses         openai-responses; also /responses\n"
-    "  POST /api/chat             ollama\n"
-    "  GET  /v1/models, /api/tags\n"
-    "\n"
-    "FILE is a script in YAML or JSON. Its replies are used up in the order in which\n"
-    "requests come, whoever sends them; `when` tells clients apart. Replies that are\n"
-    "errors become errors of HTTP, cut connections and silences. No key is asked for.\n"
-    "First the address is printed, then a line for each request when it is answered.\n"
-    "Ctrl-C or SIGTERM ends it.\n"
-    "\n"
-    "Options:\n"
-    "      --port N                the port; 0, the default: any that is free\n"
-    "      --json                  each line a JSON object\n"
-    "      --output-format FORMAT  text (the default) or json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  1    the script cannot be read, or the port is taken\n"
-    "  2    usage error\n"
-    "  130  ended by Ctrl-C, or whoever read standard output is gone\n"
-    "  143  ended by SIGTERM\n"
-    "\n"
-    "Examples:\n"
-    "  belay script serve demo.yaml --port 8080\n"
-    "  ANTHROPIC_BASE_URL=http://127.0.0.1:8080 agent -p 'hello'\n"
-    "  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 agent -p 'hello'\n";
-
-enum {
-    OPTION_PORT = 512,
-};
-
-const struct option cli_script_options[] = {
-    {"port", required_argument, NULL, OPTION_PORT},
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
 
 /* One serving: its command line, and all that it runs on. */
 struct serving {
     struct cli_call *call;
-    const char *verb; /* NULL: none yet */
-    const char *file;
-    uint16_t port;
+    struct script_options options;
     struct bl_script *script;
     struct bl_scope scope;    /* of the server: what stops it ends the command */
     struct bl_scope patience; /* ends all waiting for whoever reads standard output */
@@ -71,52 +23,6 @@ struct serving {
     struct bl_error error;
     int exit_code;
 };
-
-/* ---- The command line ------------------------------------------------------------------------ */
-
-static int take(void *context, int option, const char *value, struct bl_error *error)
-{
-    struct serving *serving = context;
-    int64_t port;
-
-    if (option == OPTION_PORT) {
-        if (bl_text_to_int64(bl_text_from(value), &port) == 0 && port >= 0 && port <= UINT16_MAX) {
-            serving->port = (uint16_t)port;
-            return 0;
-        }
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--port",
-                     "'%s' is no port", value);
-        bl_error_hint(error, "it is a number from 0 to 65535; 0 takes any that is free");
-        return BL_EINVAL;
-    }
-    if (serving->verb == NULL) {
-        serving->verb = value;
-        if (strcmp(value, "serve") == 0)
-            return 0;
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", value,
-                     "unknown verb '%s'", value);
-        bl_error_hint(error, "it is 'belay script serve FILE'");
-        return BL_EINVAL;
-    }
-    if (serving->file != NULL)
-        return cli_arguments_refuse(value, error);
-    serving->file = value;
-    return 0;
-}
-
-static int read_arguments(struct serving *serving)
-{
-    int code = cli_arguments_read(serving->call, false, take, serving, &serving->error);
-
-    if (code != 0 || serving->file != NULL)
-        return code;
-    bl_error_set(&serving->error, BL_EINVAL, BL_KIND_USAGE, "read the command line",
-                 serving->verb == NULL ? "serve" : "FILE",
-                 serving->verb == NULL ? "what to do with a script is missing"
-                                       : "no script to serve");
-    bl_error_hint(&serving->error, "it is 'belay script serve FILE'");
-    return BL_EINVAL;
-}
 
 /* ---- What is printed ------------------------------------------------------------------------- */
 
@@ -208,7 +114,7 @@ static int serve_until_stopped(struct serving *serving)
 {
     struct bl_script_server_options options = {
         .script = serving->script,
-        .port = serving->port,
+        .port = (uint16_t)serving->options.port,
         .seed = 1,
         .journal = journal,
         .context = serving,
@@ -279,12 +185,12 @@ int cli_script_run(struct cli_call *call)
     struct serving serving = {.call = call, .exit_code = CLI_EXIT_FAILED};
     struct bl_error *error = &serving.error;
 
-    int code = read_arguments(&serving);
+    int code = cli_options_read(call, &serving.options, NULL, &serving.error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code != 0)
         return cli_fail_usage(call, error);
-    if (bl_script_load(serving.file, &serving.script, error) != 0)
+    if (bl_script_load(serving.options.file, &serving.script, error) != 0)
         return cli_fail(call, error, CLI_EXIT_FAILED);
     code = cli_loop_run("script serve", serve_main, &serving, error);
     bl_script_free(serving.script);

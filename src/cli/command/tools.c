@@ -11,70 +11,6 @@
 #define COLUMNS    80u
 #define NAME_WIDTH 10
 
-enum {
-    OPTION_MCP_CONFIG = 512,
-    OPTION_TRUST_MCP,
-};
-
-const struct option cli_tools_options[] = {
-    {"mcp-config", required_argument, NULL, OPTION_MCP_CONFIG},
-    {"trust-mcp", no_argument, NULL, OPTION_TRUST_MCP},
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
-#define TOOLS_MCP_HELP                                                                             \
-    "      --mcp-config FILE       MCP servers besides those of .mcp.json and of the\n"            \
-    "                              user's own mcp.json; repeatable\n"                              \
-    "      --trust-mcp             start those of .mcp.json though nobody has agreed\n"            \
-    "                              to them\n"
-
-const char cli_tools_help[] =
-    "Usage: belay tools [OPTION]...\n"
-    "\n"
-    "Lists the tools that a model is offered here, each with what it does, and the\n"
-    "MCP servers that some of them come from, which are started for that: those that\n"
-    "offer nothing with the reason. 'belay tool NAME' shows the schema of one tool.\n"
-    "\n"
-    "Options:\n" TOOLS_MCP_HELP
-    "      --json                  one line, as in docs/schemas/tools.json\n"
-    "      --output-format FORMAT  text (the default) or json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    the list was printed\n"
-    "  1    a file cannot be read, or standard output could not be written\n"
-    "  2    usage error\n"
-    "  130  whoever read standard output is gone\n"
-    "\n"
-    "Examples:\n"
-    "  belay tools\n"
-    "  belay tools --json\n"
-    "  belay tools --mcp-config servers.json\n";
-
-const char cli_tool_help[] =
-    "Usage: belay tool [OPTION]... NAME\n"
-    "\n"
-    "Shows one tool as a model is offered it: what it does, and the JSON Schema of\n"
-    "its input.\n"
-    "\n"
-    "Options:\n" TOOLS_MCP_HELP
-    "      --json                  one line, as in docs/schemas/tool.json\n"
-    "      --output-format FORMAT  text (the default) or json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    it was printed\n"
-    "  1    there is no such tool, or standard output could not be written\n"
-    "  2    usage error\n"
-    "  130  whoever read standard output is gone\n"
-    "\n"
-    "Examples:\n"
-    "  belay tool bash\n"
-    "  belay tool bash --json\n";
-
 /* ---- What there is --------------------------------------------------------------------------- */
 
 static void take_notice(void *context, struct bl_text text)
@@ -415,25 +351,6 @@ static void remark_notices(struct tools_offered *offered)
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
-static int take(void *context, int option, const char *value, struct bl_error *error)
-{
-    struct tools_options *options = context;
-
-    switch (option) {
-    case OPTION_MCP_CONFIG: options->files[options->file_count++] = value; return 0;
-    case OPTION_TRUST_MCP: options->trust_mcp = true; return 0;
-    default: return cli_take_one(&options->name, option, value, error);
-    }
-}
-
-static int read_options(struct cli_call *call, struct tools_options *options,
-                        struct bl_error *error)
-{
-    *options = (struct tools_options){
-        .files = bl_zalloc((size_t)(call->count + 1) * sizeof *options->files)};
-    return cli_arguments_read(call, false, take, options, error);
-}
-
 static int list_tools(struct cli_call *call, const struct tools_options *options)
 {
     struct tools_offered offered;
@@ -454,20 +371,19 @@ static int list_tools(struct cli_call *call, const struct tools_options *options
 
 int cli_tools_run(struct cli_call *call)
 {
-    struct tools_options options;
+    struct tools_options options = {0};
+    struct bl_arena arena = {0};
     struct bl_error error = {0};
     int exit_code;
 
-    int code = read_options(call, &options, &error);
-    if (code == 0 && options.name != NULL)
-        code = cli_arguments_refuse(options.name, &error);
+    int code = cli_options_read(call, &options, &arena, &error);
     if (code == CLI_OPTION_HELP)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)
         exit_code = cli_fail_usage(call, &error);
     else
         exit_code = list_tools(call, &options);
-    bl_free(options.files);
+    bl_arena_done(&arena);
     return exit_code;
 }
 
@@ -511,22 +427,18 @@ static int show_tool(struct cli_call *call, const struct tools_options *options)
 
 int cli_tool_run(struct cli_call *call)
 {
-    struct tools_options options;
+    struct tools_options options = {0};
+    struct bl_arena arena = {0};
     struct bl_error error = {0};
     int exit_code;
 
-    int code = read_options(call, &options, &error);
-    if (code == 0 && options.name == NULL) {
-        code = bl_error_set(&error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "NAME",
-                            "no tool is named");
-        bl_error_hint(&error, "'belay tools' lists them");
-    }
+    int code = cli_options_read(call, &options, &arena, &error);
     if (code == CLI_OPTION_HELP)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)
         exit_code = cli_fail_usage(call, &error);
     else
         exit_code = show_tool(call, &options);
-    bl_free(options.files);
+    bl_arena_done(&arena);
     return exit_code;
 }

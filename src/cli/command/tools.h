@@ -7,7 +7,7 @@
 /* What the command line says of MCP servers; embedded, zeroed. */
 struct tools_options {
     const char *name;   /* the operand; NULL: none */
-    const char **files; /* of --mcp-config; end in NULL */
+    const char **files; /* of --mcp-config; end in NULL; NULL: none */
     size_t file_count;
     bool trust_mcp;
 };

@@ -8,47 +8,16 @@
 
 #include "cli/cli.h"
 #include "cli/run/stream.h"
+#include "cli/table/commands.h"
 
 #define LINE_MAX_SIZE ((size_t)64 * 1024 * 1024)
 /* What nobody reads in time is left out, and counted. */
 #define PENDING_MAX ((size_t)16 * 1024 * 1024)
 
-const char cli_watch_help[] =
-    "Usage: belay watch [OPTION]... [ID]\n"
-    "\n"
-    "Shows what happens in what has that ID from now on, until it has ended: a run, a\n"
-    "session, a sub-agent, a tool call or a cell, in whichever belay of this user it\n"
-    "runs. Without an ID: all that runs now, until the last of these processes has\n"
-    "ended. 'belay ps' lists what runs. Ctrl-C ends the watching alone; the work\n"
-    "never waits for whoever watches. Of a feature 'belay feature logs -f' shows\n"
-    "more.\n"
-    "\n"
-    "Options:\n"
-    "      --json                  the same as --output-format stream-json\n"
-    "      --output-format FORMAT  text (the default), or stream-json: one event a\n"
-    "                              line, as in docs/schemas/event.json, and a last\n"
-    "                              line as in docs/schemas/watch.json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    it has ended; or nothing ran, and no ID was given\n"
-    "  1    nothing has that ID, several have it, or its process has gone without a\n"
-    "       word about its end\n"
-    "  2    usage error\n"
-    "  130  Ctrl-C, or whoever read standard output is gone\n"
-    "\n"
-    "Environment:\n"
-    "  XDG_RUNTIME_DIR  where the sockets of running belays are, in belay/control;\n"
-    "                   without it they are in /tmp/belay-UID/control\n"
-    "\n"
-    "Examples:\n"
-    "  belay watch nightly\n"
-    "  belay watch run_3p5yd7mcnxw2kq4tzvhb --json\n";
-
 struct watching {
     struct cli_call *call;
     struct bl_arena arena;
-    const char *id; /* NULL: all */
+    struct watch_options options;
     struct bl_scope scope;
     struct cli_stream stream;
     struct watch_text text;
@@ -111,7 +80,7 @@ static void watch_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct watching *watching = context;
 
-    bl_json_put_string(writer, "id", watching->id);
+    bl_json_put_string(writer, "id", watching->options.id);
     bl_json_put_uint64(writer, "events", watching->events);
     bl_json_put_uint64(writer, "missed", watching->missed);
 }
@@ -119,7 +88,7 @@ static void watch_payload(struct bl_json_writer *writer, const void *context)
 /* Nothing runs: as `ps` says it. */
 static bool found_nothing(const struct watching *watching, int code)
 {
-    return code == BL_ENOENT && watching->id == NULL;
+    return code == BL_ENOENT && watching->options.id == NULL;
 }
 
 static void finish(struct watching *watching, int code)
@@ -154,7 +123,7 @@ static void finish(struct watching *watching, int code)
 static int watch(struct watching *watching)
 {
     struct bl_control_watch watch = {
-        .id = watching->id, .event = on_event, .missed = on_missed, .context = watching};
+        .id = watching->options.id, .event = on_event, .missed = on_missed, .context = watching};
     struct bl_scope *outer = bl_scope_enter(&watching->scope);
 
     int code = bl_control_watch(&watching->arena, &watch, &watching->error);
@@ -194,7 +163,7 @@ int cli_watch_run(struct cli_call *call)
     struct watching watching = {.call = call};
     struct bl_error *error = &watching.error;
 
-    int code = cli_arguments_read(call, true, cli_take_id, &watching.id, error);
+    int code = cli_options_read(call, &watching.options, NULL, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code != 0)
@@ -202,7 +171,7 @@ int cli_watch_run(struct cli_call *call)
     if (call->format == CLI_FORMAT_JSON)
         call->format = CLI_FORMAT_STREAM_JSON;
     bl_arena_init(&watching.arena);
-    watch_text_init(&watching.text, watching.id == NULL);
+    watch_text_init(&watching.text, watching.options.id == NULL);
     if (cli_loop_run("watch", watch_main, &watching, error) != 0)
         watching.exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     watch_text_done(&watching.text);

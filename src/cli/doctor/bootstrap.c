@@ -6,25 +6,6 @@
 #define GIT_NS_MAX (2 * BL_NS_PER_S)
 #define REPORT_MAX ((size_t)1024 * 1024 * 1024)
 
-const char cli_bootstrap_help[] =
-    "Usage: belay bootstrap [OPTION]... PROMPT|-\n"
-    "\n"
-    "Reports everything that a session starts with (workspace, instructions, tools,\n"
-    "provider, limits, containment, what the prompt matches), runs the first turn,\n"
-    "and keeps it. It is stopped as 'belay run' is.\n"
-    "\n"
-    "Options:\n" RUN_SHARED_HELP
-    "      --output-format FORMAT  text (the default), or json: one line, as in\n"
-    "                              docs/schemas/bootstrap.json\n"
-    "      --json                  the same as --output-format json\n" RUN_ENDING_HELP "Examples:\n"
-    "  belay bootstrap 'say hello'\n"
-    "  belay bootstrap --json --provider script:demo.yaml 'say hello'\n";
-
-const struct option cli_bootstrap_options[] = {
-    RUN_SHARED_OPTIONS,
-    {0},
-};
-
 /* ---- git ------------------------------------------------------------------------------------- */
 
 /* What git prints, in the arena. False: it is not there, this is no repository, or it takes too
@@ -137,7 +118,7 @@ int cli_bootstrap_run(struct cli_call *call)
     struct bl_error error = {0};
     int exit_code;
 
-    int code = run_options_parse(call, false, &options, &error);
+    int code = run_options_parse(call, &options, &error);
     if (code == CLI_OPTION_HELP)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)

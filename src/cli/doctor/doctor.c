@@ -5,51 +5,10 @@
 #include <belay/proc.h>
 
 #include "cli/cli.h"
+#include "cli/table/commands.h"
 #include "provider.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)
-
-const char cli_doctor_help[] =
-    "Usage: belay doctor [--json | --output-format FORMAT]\n"
-    "       belay doctor --provider NAME [--model NAME] [--json]\n"
-    "\n"
-    "Says what this machine offers to belay, by trying it: the system, containers for\n"
-    "tools (pidns, cgroup2, subreaper) and the one that is used by default, what a\n"
-    "sandbox can be made of (bubblewrap, Landlock, seccomp), cells, fibers, libraries\n"
-    "and limits. What is not available comes with the reason and with what to do.\n"
-    "\n"
-    "Marks: ok is available, no is not, -- could not be tried.\n"
-    "\n"
-    "With --provider or --model it makes one short call to that model instead, the\n"
-    "way that 'belay run' does, within 30 s, and says what happened: how long it\n"
-    "took, what it used and cost, or what is wrong and whether to try again. Keys are\n"
-    "not shown. Ctrl-C stops it.\n"
-    "\n"
-    "Options:\n"
-    "      --provider NAME         call that provider\n"
-    "      --model NAME            and that model; alone: PROVIDER/MODEL, or a model\n"
-    "                              that is configured\n"
-    "      --json                  the same as --output-format json\n"
-    "      --output-format FORMAT  text (the default), or json: one line, as in\n"
-    "                              docs/schemas/doctor.json, and for a provider\n"
-    "                              docs/schemas/doctor-provider.json\n"
-    "  -h, --help                  print this help\n"
-    "\n"
-    "Exit codes:\n"
-    "  0    the report was written, whatever it says; a provider has answered\n"
-    "  1    a provider has not, or standard output could not be written\n"
-    "  2    usage error\n"
-    "  130  stopped, or whoever read standard output is gone\n"
-    "  143  stopped by SIGTERM\n"
-    "\n"
-    "Environment:\n"
-    "  NO_COLOR  when set and not empty: no colours\n"
-    "  PATH      where bubblewrap (bwrap) is looked for\n"
-    "\n"
-    "Examples:\n"
-    "  belay doctor\n"
-    "  belay doctor --json | jq .containment.default\n"
-    "  belay doctor --provider ollama --model qwen\n";
 
 const char *doctor_default_container(const struct doctor_report *report)
 {
@@ -118,45 +77,13 @@ static int print_text(const struct cli_call *call, const struct doctor_report *r
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-enum {
-    OPTION_PROVIDER = 512,
-    OPTION_MODEL,
-};
-
-const struct option cli_doctor_options[] = {
-    {"provider", required_argument, NULL, OPTION_PROVIDER},
-    {"model", required_argument, NULL, OPTION_MODEL},
-    {"json", no_argument, NULL, CLI_OPTION_JSON},
-    {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},
-    {"help", no_argument, NULL, CLI_OPTION_HELP},
-    {0},
-};
-
-struct choice {
-    const char *provider;
-    const char *model;
-};
-
-static int take(void *context, int option, const char *value, struct bl_error *error)
-{
-    struct choice *choice = context;
-
-    if (option == CLI_ARGUMENT_OPERAND)
-        return cli_arguments_refuse(value, error);
-    if (option == OPTION_PROVIDER)
-        choice->provider = value;
-    else
-        choice->model = value;
-    return 0;
-}
-
 int cli_doctor_run(struct cli_call *call)
 {
     struct doctor_report report;
-    struct choice choice = {0};
+    struct doctor_options choice = {0};
     struct bl_error error = {0};
 
-    int code = cli_arguments_read(call, false, take, &choice, &error);
+    int code = cli_options_read(call, &choice, NULL, &error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
     if (code != 0)

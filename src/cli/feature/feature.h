@@ -33,7 +33,7 @@ struct feature_options {
     const char *directory; /* absolute: where one stands */
     struct bl_plan_overrides overrides;
     const char *base;
-    const char *tasks[66]; /* --task, end in NULL */
+    const char **tasks; /* --task, end in NULL; NULL: none */
     size_t task_count;
     uint32_t more_turns;
     bool require_clean;
@@ -45,7 +45,8 @@ struct feature_options {
     uint32_t turn;
     const char *phase;
     const char *html;
-    uint64_t extend_ns;
+    const char *longer; /* extend: how much */
+    uint64_t extend_ns; /* the same */
 };
 
 /* 0; CLI_OPTION_HELP: help is asked for; else what is wrong. In every case feature_options_done is

@@ -14,206 +14,6 @@
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
-enum run_option {
-    RUN_OPTION_PROVIDER = 512,
-    RUN_OPTION_MODEL,
-    RUN_OPTION_SESSION,
-    RUN_OPTION_MAX_TURNS,
-    RUN_OPTION_MAX_SESSION_TURNS,
-    RUN_OPTION_MAX_STEPS,
-    RUN_OPTION_ON_EXHAUSTED,
-    RUN_OPTION_MAX_BUDGET_TOKENS,
-    RUN_OPTION_TIMEOUT,
-    RUN_OPTION_CONTINUATION_PROMPT,
-    RUN_OPTION_STRUCTURED_OUTPUT,
-    RUN_OPTION_PERMISSION_MODE,
-    RUN_OPTION_YOLO,
-    RUN_OPTION_ALLOW,
-    RUN_OPTION_DENY,
-    RUN_OPTION_ON_CANCEL,
-    RUN_OPTION_REQUEST_ID,
-    RUN_OPTION_STORE,
-    RUN_OPTION_SYSTEM,
-    RUN_OPTION_APPEND_SYSTEM_PROMPT,
-    RUN_OPTION_SANDBOX,
-    RUN_OPTION_CONTAINER,
-    RUN_OPTION_MAX_BUDGET_USD,
-    RUN_OPTION_RECORD,
-    RUN_OPTION_CASSETTE,
-    RUN_OPTION_ADD_DIR,
-    RUN_OPTION_MCP_CONFIG,
-    RUN_OPTION_TRUST_MCP,
-    RUN_OPTION_GRACE,
-    RUN_OPTION_OWN = 1024, /* from here on a command's own */
-    RUN_OPTION_CONTINUE = 'c',
-    RUN_OPTION_RESUME = 'r',
-};
-
-#define RUN_SHORT_OPTIONS "cr:h"
-/* What ends the helps: environment and files; and with --help and exit codes that of runs. */
-#define RUN_ENVIRONMENT_HELP                                                                       \
-    "Environment:\n"                                                                               \
-    "  BELAY_PROVIDER  the provider, where --provider is not given\n"                              \
-    "  BELAY_MODEL     its model, where --model is not given\n"                                    \
-    "  BELAY_STORE     the store, where --store is not given; without either it is\n"              \
-    "                  $XDG_DATA_HOME/belay/sessions.db\n"                                         \
-    "  ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHROPIC_MODEL,\n"            \
-    "  OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID, OLLAMA_HOST\n"                              \
-    "                  keys, addresses and models of the built-in providers\n"                     \
-    "\n"                                                                                           \
-    "Files:\n"                                                                                     \
-    "  $XDG_CONFIG_HOME/belay/config.yaml  providers, models, permissions, hooks\n"                \
-    "  $XDG_CONFIG_HOME/belay/prices.yaml  what models cost\n"                                     \
-    "  $XDG_CONFIG_HOME/belay/agents, skills, AGENTS.md\n"                                         \
-    "                                      personas, skills, instructions of the user\n"           \
-    "  .belay/config.yaml                  of a project: its model, what it denies\n"              \
-    "  .belay/agents, .belay/skills, .agents/skills, AGENTS.md\n"                                  \
-    "                                      the same, of a project\n"                               \
-    "  $XDG_CONFIG_HOME/belay/mcp.json     MCP servers that offer tools\n"                         \
-    "  .mcp.json                           the same, of a project: each starts once\n"             \
-    "                                      the user has agreed to it\n"                            \
-    "\n"
-
-#define RUN_ENDING_HELP                                                                            \
-    "  -h, --help                  print this help\n"                                              \
-    "\n"                                                                                           \
-    "Exit codes:\n"                                                                                \
-    "  0    completed\n"                                                                           \
-    "  1    error: the model, the store or belay itself failed\n"                                  \
-    "  2    usage error\n"                                                                         \
-    "  3    max_turns_reached, max_budget_reached or max_steps_reached\n"                          \
-    "  124  timeout: the deadline was reached\n"                                                   \
-    "  130  cancelled, or whoever read standard output is gone\n"                                  \
-    "  143  cancelled by SIGTERM\n"                                                                \
-    "\n" RUN_ENVIRONMENT_HELP
-
-/* The rows that say what work is done with, wherever; those of what has one session; those of runs
- * alone. */
-#define RUN_MEANS_OPTIONS                                                                          \
-    {"provider", required_argument, NULL, RUN_OPTION_PROVIDER},                                    \
-        {"model", required_argument, NULL, RUN_OPTION_MODEL},                                      \
-        {"max-session-turns", required_argument, NULL, RUN_OPTION_MAX_SESSION_TURNS},              \
-        {"max-steps", required_argument, NULL, RUN_OPTION_MAX_STEPS},                              \
-        {"on-exhausted", required_argument, NULL, RUN_OPTION_ON_EXHAUSTED},                        \
-        {"max-budget-tokens", required_argument, NULL, RUN_OPTION_MAX_BUDGET_TOKENS},              \
-        {"max-budget-usd", required_argument, NULL, RUN_OPTION_MAX_BUDGET_USD},                    \
-        {"cassette", required_argument, NULL, RUN_OPTION_CASSETTE},                                \
-        {"timeout", required_argument, NULL, RUN_OPTION_TIMEOUT},                                  \
-        {"grace", required_argument, NULL, RUN_OPTION_GRACE},                                      \
-        {"permission-mode", required_argument, NULL, RUN_OPTION_PERMISSION_MODE},                  \
-        {"yolo", no_argument, NULL, RUN_OPTION_YOLO},                                              \
-        {"allow", required_argument, NULL, RUN_OPTION_ALLOW},                                      \
-        {"deny", required_argument, NULL, RUN_OPTION_DENY},                                        \
-        {"store", required_argument, NULL, RUN_OPTION_STORE},                                      \
-        {"system", required_argument, NULL, RUN_OPTION_SYSTEM},                                    \
-        {"append-system-prompt", required_argument, NULL, RUN_OPTION_APPEND_SYSTEM_PROMPT},        \
-        {"add-dir", required_argument, NULL, RUN_OPTION_ADD_DIR},                                  \
-        {"mcp-config", required_argument, NULL, RUN_OPTION_MCP_CONFIG},                            \
-        {"trust-mcp", no_argument, NULL, RUN_OPTION_TRUST_MCP},                                    \
-        {"sandbox", required_argument, NULL, RUN_OPTION_SANDBOX},                                  \
-        {"container", required_argument, NULL, RUN_OPTION_CONTAINER},                              \
-    {                                                                                              \
-        "help", no_argument, NULL, CLI_OPTION_HELP                                                 \
-    }
-
-#define RUN_COMMON_OPTIONS                                                                         \
-    RUN_MEANS_OPTIONS, {"session", required_argument, NULL, RUN_OPTION_SESSION},                   \
-        {"continue", no_argument, NULL, RUN_OPTION_CONTINUE},                                      \
-        {"resume", required_argument, NULL, RUN_OPTION_RESUME},                                    \
-        {"record", required_argument, NULL, RUN_OPTION_RECORD},                                    \
-    {                                                                                              \
-        "on-cancel", required_argument, NULL, RUN_OPTION_ON_CANCEL                                 \
-    }
-
-#define RUN_SHARED_OPTIONS                                                                         \
-    RUN_COMMON_OPTIONS,                                                                            \
-        {"structured-output", required_argument, NULL, RUN_OPTION_STRUCTURED_OUTPUT},              \
-        {"request-id", required_argument, NULL, RUN_OPTION_REQUEST_ID},                            \
-        {"output-format", required_argument, NULL, CLI_OPTION_OUTPUT_FORMAT},                      \
-    {                                                                                              \
-        "json", no_argument, NULL, CLI_OPTION_JSON                                                 \
-    }
-
-/* What their helps say about them. */
-#define RUN_LIMITS_HELP                                                                            \
-    "      --max-session-turns N   refuse to go on when the session holds N turns\n"               \
-    "      --max-steps N           at most N tool calls a turn\n"                                  \
-    "      --on-exhausted WHAT     at --max-steps: stop (the default; the turn ends\n"             \
-    "                              as max_steps_reached), or synthesize (one more\n"               \
-    "                              call, without tools, writes up what there is)\n"                \
-    "      --max-budget-tokens N   of the whole session, this turn included\n"
-
-#define RUN_MODEL_HELP                                                                             \
-    "      --provider NAME         who answers: anthropic, openai, openai-responses,\n"            \
-    "                              ollama, one that is configured, script:FILE, or\n"              \
-    "                              replay with --cassette; where nothing is chosen or\n"           \
-    "                              configured, the built-in script model\n"                        \
-    "      --model NAME            of that provider; alone: PROVIDER/MODEL, or one\n"              \
-    "                              that is configured\n"                                           \
-    "      --session ID            the session of that id, made if there is none\n"                \
-    "  -c, --continue              the newest session of this directory\n"                         \
-    "  -r, --resume ID             that session, which must exist\n" RUN_LIMITS_HELP               \
-    "      --max-budget-usd N      of this run: what could cost more is not sent; for\n"           \
-    "                              models whose price is known\n"                                  \
-    "      --record FILE           write down what goes over the wire, without keys\n"             \
-    "      --cassette FILE         with --provider replay: answer from such a file\n"
-
-/* Where nobody has chosen and nothing is configured, there is no model: others must know. */
-#define RUN_SERVING_HELP                                                                           \
-    "      --provider NAME         who answers: anthropic, openai, openai-responses,\n"            \
-    "                              ollama, one that is configured, script,\n"                      \
-    "                              script:FILE, or replay with --cassette\n"                       \
-    "      --model NAME            of that provider; alone: PROVIDER/MODEL, or one\n"              \
-    "                              that is configured\n" RUN_LIMITS_HELP
-
-#define RUN_RULES_HELP                                                                             \
-    "      --yolo                  the same as --permission-mode yolo\n"                           \
-    "      --allow RULE            let a tool run: 'bash', 'bash(git *)',\n"                       \
-    "                              'write(src/**)'; repeatable\n"                                  \
-    "      --deny RULE             never let it run; wins over --allow; repeatable\n"
-
-#define RUN_MCP_HELP                                                                               \
-    "      --mcp-config FILE       MCP servers whose tools are offered as well, as in\n"           \
-    "                              .mcp.json; repeatable\n"                                        \
-    "      --trust-mcp             start the servers that the project's .mcp.json\n"               \
-    "                              names, though nobody has agreed to them\n"
-
-#define RUN_PLACE_HELP                                                                             \
-    "      --store FILE            where sessions are kept\n"                                      \
-    "      --system FILE           instructions for the model in the place of ours,\n"             \
-    "                              before all others\n"                                            \
-    "      --append-system-prompt TEXT\n"                                                          \
-    "                              instructions for the model, after all others\n"                 \
-    "      --add-dir DIR           a further folder that tools may write to;\n"                    \
-    "                              repeatable\n" RUN_MCP_HELP                                      \
-    "      --sandbox NAME          off, workspace, read-only; without it: workspace\n"             \
-    "                              in mode auto where it works, else off\n"                        \
-    "      --container NAME        what holds the processes of tools: auto, pidns,\n"              \
-    "                              cgroup2, subreaper\n"                                           \
-    "      --grace DURATION        what a stopped tool has to clean up before it is\n"             \
-    "                              killed (200ms): up to 60s; 0: killed at once\n"
-
-#define RUN_SHARED_HELP                                                                            \
-    RUN_MODEL_HELP                                                                                 \
-    "      --timeout DURATION      one deadline over everything: 90, 90s, 500ms,\n"                \
-    "                              2.5m, 1h; 0 and less: reached at once\n"                        \
-    "      --structured-output FILE\n"                                                             \
-    "                              the answer must be JSON that fits this JSON Schema\n"           \
-    "      --permission-mode MODE  auto (the default: what stays in the workspace or\n"            \
-    "                              in the sandbox runs, the rest by a rule), ask,\n"               \
-    "                              read-only, yolo\n" RUN_RULES_HELP                               \
-    "      --on-cancel WHAT        of a turn that is stopped: discard (the default),\n"            \
-    "                              or keep what had come of it, marked as interrupted\n"           \
-    "      --request-id ID         names this run: given again, what is recorded of\n"             \
-    "                              it is answered, and only what is missing is "                   \
-    "run\n" RUN_PLACE_HELP
-
-/* A rule of --allow or --deny, in the order of the command line. */
-struct run_rule {
-    bool allow;
-    const char *text;
-};
-
 /* What the command line and the environment ask for. Texts are theirs. */
 struct run_options {
     struct bl_arena arena;
@@ -243,8 +43,10 @@ struct run_options {
     const char **mcp_files; /* of --mcp-config; end in NULL */
     size_t mcp_file_count;
     bool trust_mcp;
-    struct run_rule *rules;
-    size_t rule_count;
+    const char **allow; /* rules; end in NULL; NULL: none */
+    size_t allow_count;
+    const char **deny; /* the same */
+    size_t deny_count;
     const char *request_id;
     const char *store;
     const char *system_path;
@@ -255,18 +57,38 @@ struct run_options {
     const char *directory; /* where we are: absolute */
 };
 
-/* Reads a command line with the command's own table. 0; CLI_OPTION_HELP: help was asked for; else
- * what is wrong with it. `streams`: it knows stream-json. */
-int run_options_parse(struct cli_call *call, bool streams, struct run_options *options,
-                      struct bl_error *error);
+/* What commands that serve others have besides: what they share comes first. */
+struct acp_options {
+    struct run_options run;
+    bool minimal;
+};
+
+struct mcp_options {
+    struct run_options run;
+    bool http;
+    uint32_t http_port; /* --http=PORT, and --http PORT; RUN_PORT_NONE: not given */
+    uint32_t port;
+    const char *token_file; /* NULL: the usual one */
+    const char **origins;   /* end in NULL; NULL: none */
+    size_t origin_count;
+    const char *address; /* NULL: the usual one */
+};
+
+#define RUN_PORT_NONE UINT32_MAX
+_Static_assert(offsetof(struct acp_options, run) == 0 && offsetof(struct mcp_options, run) == 0,
+               "the tables of options that they share have offsets in struct run_options");
+
+/* Reads a command line by the command's table. 0; CLI_OPTION_HELP: help was asked for; else what is
+ * wrong with it. */
+int run_options_parse(struct cli_call *call, struct run_options *options, struct bl_error *error);
 /* The same for a conversation: what nobody has allowed is asked, what is stopped is kept, and a
  * prompt is only the first one. */
 int run_options_parse_chat(struct cli_call *call, struct run_options *options,
                            struct bl_error *error);
-/* The same for one that serves others: `take` has its operands, and options from RUN_OPTION_OWN on.
- * `asks`: they have somebody who can be asked, as in a conversation. */
-int run_options_parse_serving(struct cli_call *call, bool asks, cli_take *take_own, void *context,
-                              struct run_options *options, struct bl_error *error);
+/* The same for one that serves others; `options` is the first member of its own struct, which is
+ * zeroed. `asks`: they have somebody who can be asked, as in a conversation. */
+int run_options_parse_serving(struct cli_call *call, bool asks, struct run_options *options,
+                              struct bl_error *error);
 /* The command line's rules, in its mode; the caller's. They were tried when it was read. */
 struct bl_permissions *run_options_permissions(const struct run_options *options);
 void run_options_done(struct run_options *options);

@@ -76,10 +76,10 @@ static int settle_file(struct export *export, const char *beside, int code)
 
 int session_export(struct session_work *work)
 {
-    struct export export = {.work = work, .fd = -1, .path = work->operands[1]};
+    struct export export = {.work = work, .fd = -1, .path = work->file};
     const char *beside = NULL;
 
-    work->id = work->operands[0];
+    work->id = work->source;
     work->path = export.path;
     if (export.path != NULL) {
         export.fd = open_beside(work, export.path, &beside);

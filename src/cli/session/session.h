@@ -7,12 +7,25 @@
 
 #include "cli/cli.h"
 
+enum session_verb {
+    SESSION_LIST,
+    SESSION_SHOW,
+    SESSION_EXPORT,
+    SESSION_IMPORT,
+    SESSION_FORK,
+    SESSION_DELETE,
+    SESSION_MOVE_ASIDE,
+};
+
 /* What the command line asks for, and what came of it. */
 struct session_work {
     const struct cli_call *call;
     struct bl_arena arena;
-    const char **operands; /* behind the verb; ends in NULL */
-    size_t operand_count;
+    enum session_verb verb;
+    const char *source; /* the session that it is about; NULL: none */
+    const char *file;   /* to read or write; NULL: standard input or output */
+    const char **ids;   /* of delete; end in NULL */
+    size_t id_count;
     const char *where;     /* the store */
     const char *as;        /* --as; NULL: not given */
     bool all;              /* --all */

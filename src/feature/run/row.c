@@ -224,15 +224,6 @@ void row_put_text(struct bl_json_writer *writer, const char *key, struct bl_text
 }
 
 /* Negative: not known. */
-void row_put_number(struct bl_json_writer *writer, const char *key, double number)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (number >= 0)
-        bl_json_write_double(writer, number);
-    else
-        bl_json_write_null(writer);
-}
-
 int64_t row_member_time(const struct bl_json *object, const char *key)
 {
     int64_t wall_ns = 0;
