@@ -69,7 +69,7 @@ static void debug_of_an_id_that_does_not_run_says_so(void **state BL_UNUSED)
     check_shown(run.err, "nightly");
     RUN(&run, "debug");
     assert_int_equal(run.exit_code, 2);
-    check_shown(run.err, "missing ID");
+    check_shown(run.err, "missing argument ID");
 }
 
 static void debug_shows_what_a_cell_server_waits_for(void **state BL_UNUSED)

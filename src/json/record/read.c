@@ -224,7 +224,9 @@ static bool record_read_json(struct reading *reading, const struct bl_member *me
          !(member->or_string && bl_json_is(value, BL_JSON_STRING))) ||
         (member->element != NULL && !bl_json_is(value, BL_JSON_ARRAY)))
         return record_fail_value(reading, member, value);
-    if (member->record != NULL && !record_read_record(&strict, member->record, value, NULL))
+    /* A lenient reader keeps what it may not understand. */
+    if (member->record != NULL && !reading->lenient &&
+        !record_read_record(&strict, member->record, value, NULL))
         return false;
     if (slot != NULL && member->type == BL_TYPE_RAW && member->canonical)
         *(struct bl_text *)slot = record_canonical(reading->arena, value);
