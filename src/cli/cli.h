@@ -121,6 +121,8 @@ int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
 
 /* Switches the log on as BELAY_LOG and BELAY_LOG_FILE say; a wrong value is a warning. */
 void cli_log_open(void);
+/* Logs every decision, unless BELAY_LOG says what is logged. */
+void cli_log_verbose(void);
 /* Before something is drawn on the terminal: a log that would go there goes to a file instead.
  * True: it does from now on, and `out` has its path. */
 bool cli_log_aside(char *out, size_t out_size);

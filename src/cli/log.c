@@ -75,6 +75,12 @@ void cli_log_open(void)
     bl_log_open(&(struct bl_log_sink){.write = log_write});
 }
 
+void cli_log_verbose(void)
+{
+    if (bl_variable("BELAY_LOG") == NULL)
+        bl_log_set_levels(bl_names_get(&bl_log_level_names, BL_LOG_DEBUG), NULL);
+}
+
 bool cli_log_aside(char *out, size_t out_size)
 {
     char path[PATH_SIZE];

@@ -314,6 +314,7 @@ static bool option_parse(const struct cli_option *row, const char *value, uint64
     case CLI_TYPE_NAME:
     case CLI_TYPE_REVISION: right = option_parse_text(row, value); break;
     case CLI_TYPE_JSON: *ret_bits = CLI_FORMAT_JSON; return true;
+    case CLI_TYPE_VERBOSE: return true;
     case CLI_TYPE_HELP:
     case CLI_TYPE_GROUP:
     case CLI_TYPE_NONE:
@@ -368,6 +369,8 @@ static int option_store(struct option_reader *reader, const struct cli_option *r
     }
     if (row->type == CLI_TYPE_FORMAT || row->type == CLI_TYPE_JSON)
         reader->call->format = (enum cli_format)bits;
+    else if (row->type == CLI_TYPE_VERBOSE)
+        cli_log_verbose();
     else if (row->count != 0)
         option_append(reader, row, value);
     else

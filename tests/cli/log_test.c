@@ -53,13 +53,19 @@ static void a_log_of_a_real_run_names_each_decision_and_holds_no_secret(void **s
     check_no_secrets(call.run.err);
 }
 
-static void run_with(const char *const *environment)
+/* `option` may be NULL. */
+static void run_option(const char *option, const char *const *environment)
 {
     const char *script = stage_script("replies: [{say: Hello}]\n");
-    runner_run_with(&run, (const char *const[]){"run", "hi", "--provider", script, NULL},
+    runner_run_with(&run, (const char *const[]){"run", "hi", "--provider", script, option, NULL},
                     environment, RUN_KEEP);
     assert_int_equal(run.exit_code, 0);
     assert_string_equal(run.out, "Hello\n");
+}
+
+static void run_with(const char *const *environment)
+{
+    run_option(NULL, environment);
 }
 
 static void a_log_goes_to_the_file_that_is_named(void **state BL_UNUSED)
@@ -86,6 +92,16 @@ static void a_wrong_level_is_a_warning_that_says_what_is_expected(void **state B
     assert_int_equal(stage_lines_with(run.err, " info turn turn "), 2);
 }
 
+static void verbose_logs_every_decision_unless_the_variable_says_what(void **state BL_UNUSED)
+{
+    run_option("-v", NULL);
+    assert_true(stage_lines_with(run.err, " debug store ") > 0);
+    run_option("--verbose", (const char *const[]){"BELAY_LOG=turn=info", NULL});
+    assert_int_equal(stage_lines_with(run.err, " info turn turn "), 2);
+    assert_int_equal(stage_lines_with(run.err, " store "), 0);
+}
+
 SUITE(log, STAGED(a_log_of_a_real_run_names_each_decision_and_holds_no_secret),
       STAGED(a_log_goes_to_the_file_that_is_named),
-      STAGED(a_wrong_level_is_a_warning_that_says_what_is_expected));
+      STAGED(a_wrong_level_is_a_warning_that_says_what_is_expected),
+      STAGED(verbose_logs_every_decision_unless_the_variable_says_what));

@@ -182,6 +182,7 @@ static const char *wrong_value(const struct cli_option *option)
     case CLI_TYPE_ANY:
     case CLI_TYPE_FLAG:
     case CLI_TYPE_JSON:
+    case CLI_TYPE_VERBOSE:
     case CLI_TYPE_HELP:
     case CLI_TYPE_GROUP:
     case CLI_TYPE_NONE:

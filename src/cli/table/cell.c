@@ -73,6 +73,7 @@ static const struct cli_option cell_options[] = {
                    .about = "`text`, or `json`: one line, as in docs/schemas/cell-run.json, "
                             "docs/schemas/cell-observe.json and so on.",
                    .detail = "The answer of a host is in the member `ok`."),
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("Limits", CLI_VERB(CELL_RUN) | CLI_VERB(CELL_CREATE), cell_limits),
     CLI_GROUP("Tools", CLI_VERB(CELL_RUN), cell_run_options),

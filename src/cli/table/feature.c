@@ -100,6 +100,7 @@ static const struct cli_option feature_options[] = {
                             "docs/schemas/feature-event.json, and that line as the last."),
     CLI_FORMAT_ROW(CLI_FORMATS, .verbs = ~FEATURE_STREAMS,
                    .about = "`text`, or `json`: one line, as in docs/schemas/feature.json."),
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("Limits that override the plan", FEATURE_RUNS | CLI_VERB(FEATURE_VALIDATE),
               feature_limits),

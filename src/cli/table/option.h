@@ -33,6 +33,7 @@ enum cli_type {
     CLI_TYPE_WORD,     /* one of `choices`, by its name */
     CLI_TYPE_JSON,     /* --json, */
     CLI_TYPE_FORMAT,   /* --output-format with its `choices`, */
+    CLI_TYPE_VERBOSE,  /* --verbose, */
     CLI_TYPE_HELP,     /* and --help: seen to by the parser */
 };
 
@@ -221,6 +222,12 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
 #define CLI_HELP_ROW                                                                               \
     {                                                                                              \
         .type = CLI_TYPE_HELP, .name = "help", .letter = 'h', .about = "Print this help."          \
+    }
+#define CLI_VERBOSE_ROW                                                                            \
+    {                                                                                              \
+        .type = CLI_TYPE_VERBOSE, .name = "verbose", .letter = 'v',                                \
+        .about = "Log every decision to standard error, as `BELAY_LOG=debug` does.",               \
+        .detail = "`BELAY_LOG`, where it is set, says instead what is logged."                     \
     }
 #define CLI_STORE_ROW(structure, member, ...)                                                      \
     CLI_PATH("store", 0, "FILE", structure, member, .env = "BELAY_STORE", .sample = "work.db",     \

@@ -277,6 +277,7 @@ static const struct cli_option run_options[] = {
                             "`stream-json`: every event as it happens, and that line as the last.",
                    .detail = "In both JSON formats standard error is silent."),
     CLI_JSON_ROW(),
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("Model", 0, run_model),
     CLI_GROUP("Session", 0, run_session),
@@ -333,6 +334,7 @@ static const struct cli_option bootstrap_options[] = {
     CLI_FORMAT_ROW(CLI_FORMATS,
                    .about = "`text`, or `json`: one line, as in docs/schemas/bootstrap.json."),
     CLI_JSON_ROW(),
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("Model", 0, run_model),
     CLI_GROUP("Session", 0, run_session),
@@ -364,6 +366,7 @@ const struct cli_command cli_bootstrap_command = {
 /* ---- chat ------------------------------------------------------------------------------------ */
 
 static const struct cli_option chat_options[] = {
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("Model", 0, run_model_talked),
     CLI_GROUP("Session", 0, run_session_talked),
@@ -459,6 +462,7 @@ static const struct cli_option acp_options[] = {
     CLI_FLAG("minimal", 0, struct acp_options, minimal,
              .about = "Send only the kinds of updates of the first published schema, for editors "
                       "that know no more."),
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("Model", 0, run_model_served),
     CLI_GROUP("Session", 0, run_session_edited),
@@ -522,6 +526,7 @@ static const struct cli_option mcp_http[] = {
 };
 
 static const struct cli_option mcp_options[] = {
+    CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
     CLI_GROUP("HTTP", 0, mcp_http),
     CLI_GROUP("Model", 0, run_model_served),

@@ -68,7 +68,7 @@ unsigned cli_option_verbs(const struct cli_option *option, const struct cli_curs
 bool cli_option_takes(const struct cli_option *option)
 {
     return option->type != CLI_TYPE_FLAG && option->type != CLI_TYPE_JSON &&
-           option->type != CLI_TYPE_HELP;
+           option->type != CLI_TYPE_VERBOSE && option->type != CLI_TYPE_HELP;
 }
 
 /* Adds word number `index` of `count` to a list in words: "a, b and c". */
