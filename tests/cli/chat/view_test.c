@@ -1,4 +1,4 @@
-#include "chat_events.h"
+#include "events.h"
 #include "fibers.h"
 
 #define CHILD "agt_1"

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chat/guest.h"
 #include "cli/command/mcp.h"
 #include "fibers.h"
-#include "guest.h"
 
 /* ---- Workplaces ------------------------------------------------------------------------------ */
 

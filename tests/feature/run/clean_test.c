@@ -1,4 +1,4 @@
-#include "../git/scene.h"
+#include "../../git/scene.h"
 #include "helpers.h"
 
 static struct bl_store *open_store(struct scene *scene)
