@@ -58,7 +58,8 @@ void run_beside(const char *const *words);
     "\"observed_at\":\"2026-11-15T10:40:00.001Z\",\"elapsed_s\":2400.02,\"deadline_s\":2400,"      \
     "\"base_commit\":null,\"head_commit\":null,\"dirty\":true,\"dirty_files\":[\"src/a.c\","       \
     "\"b\\u0007.c\"],\"partial\":{\"player_text\":\"\",\"player_result\":null,\"verify\":null,"    \
-    "\"verdict\":null},\"feedback_turn\":2,\"late_verdict\":null,\"spent\":{},"                    \
+    "\"verdict\":null},\"feedback_turn\":2,\"late_verdict\":null,\"spent\":{\"input_tokens\":1,"   \
+    "\"output_tokens\":2,\"cost_usd\":null,\"cost_usd_max\":null},"                                \
     "\"receipt\":\"rcp_1\"}"
 /* FEAT-A, which has failed: of three tasks one is completed, one timed out, one never begun. */
 extern const struct written recorded_login;

@@ -38,8 +38,8 @@ static void check_shown(const char *text, const char *part)
  */
 static void check_description(const char *text)
 {
-    static const char *const parts[] = {": waits for ", ", scope run_",   "/turn_",  " live",
-                                        "    #0 ",      "bl_warden_wait", "turn_run"};
+    static const char *const parts[] = {": waits for ", ", scope run_",   "/turn_",        " live",
+                                        "    #0 ",      "bl_warden_wait", "bl_command_run"};
     for (size_t i = 0; i < BL_COUNT(parts); i++)
         check_shown(text, parts[i]);
 }
