@@ -106,6 +106,10 @@ const char *bl_names_get(const struct bl_names *names, size_t value);
 /* False: no value has that name; `*ret_value` is as it was. */
 bool bl_names_find(const struct bl_names *names, struct bl_text name, size_t *ret_value);
 
+/* Insertions, deletions, replacements and swaps of neighbours, by bytes, that make one word of the
+ * other; 64 where one of them has more than 64 bytes. */
+unsigned bl_text_distance(struct bl_text a, struct bl_text b);
+
 /* Looks for what was meant among names that are offered one by one: one that begins with the word,
  * or the other way about, or that few edits make of it. Embedded by the caller. */
 struct bl_suggestion {

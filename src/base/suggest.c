@@ -10,9 +10,7 @@ static unsigned smaller(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours that make one word of the other. More
- * than WORD_MAX bytes are far from everything. */
-static unsigned edit_distance(struct bl_text a, struct bl_text b)
+unsigned bl_text_distance(struct bl_text a, struct bl_text b)
 {
     unsigned rows[3][WORD_MAX + 1]; /* two rows back, one row back, this one */
 
@@ -56,7 +54,7 @@ void bl_suggestion_offer(struct bl_suggestion *suggestion, const char *name)
     if (bl_text_starts_with(text, word) || bl_text_starts_with(word, text)) {
         distance = 0;
     } else {
-        distance = edit_distance(word, text);
+        distance = bl_text_distance(word, text);
         size_t longer = word.size > text.size ? word.size : text.size;
         if ((size_t)distance * 2 > longer)
             return;

@@ -2,11 +2,8 @@
  * by a model that repairs its call, so they are short and name what to write instead. */
 #include "schema.h"
 
-#include <assert.h>
-
-#define KNOWN_MAX  12u  /* names that are listed */
-#define GUESS_MAX  200u /* names that a guess is made from */
-#define GUESS_SIZE 64u
+#define KNOWN_MAX 12u  /* names that are listed */
+#define GUESS_MAX 200u /* names that a guess is made from */
 
 struct bl_buffer *schema_message(struct schema_check *check, const struct schema_frame *frame)
 {
@@ -93,33 +90,6 @@ void schema_problem(struct schema_check *check, const struct schema_frame *frame
                     problem->shown.message.size;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`; both at most
- * GUESS_SIZE bytes. */
-static size_t edit_distance(struct bl_text a, struct bl_text b)
-{
-    uint8_t rows[3][GUESS_SIZE + 1];
-    assert(a.size <= GUESS_SIZE && b.size <= GUESS_SIZE);
-    for (size_t j = 0; j <= b.size; j++)
-        rows[0][j] = (uint8_t)j;
-    for (size_t i = 1; i <= a.size; i++) {
-        uint8_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above_that = rows[(i + 1) % 3];
-        row[0] = (uint8_t)i;
-        for (size_t j = 1; j <= b.size; j++) {
-            uint8_t best = above[j - 1] + (a.data[i - 1] != b.data[j - 1]);
-            if (above[j] + 1 < best)
-                best = above[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            bool swapped =
-                i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1];
-            if (swapped && above_that[j - 2] + 1 < best)
-                best = above_that[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return rows[a.size % 3][b.size];
-}
-
 /* The property that `name` was probably meant to be, or NULL: up to two edits away, and not all of
  * it edited. */
 static const struct schema_property *guess(const struct schema_properties *known,
@@ -127,12 +97,10 @@ static const struct schema_property *guess(const struct schema_properties *known
 {
     const struct schema_property *best = NULL;
     size_t best_distance = 3;
-    for (uint32_t i = 0; i < known->count && i < GUESS_MAX && name.size <= GUESS_SIZE; i++) {
+    for (uint32_t i = 0; i < known->count && i < GUESS_MAX; i++) {
         struct bl_text candidate = known->items[i].name;
         size_t longer = candidate.size > name.size ? candidate.size : name.size;
-        if (candidate.size > GUESS_SIZE)
-            continue;
-        size_t distance = edit_distance(name, candidate);
+        size_t distance = bl_text_distance(name, candidate);
         if (distance < best_distance && distance < longer) {
             best = &known->items[i];
             best_distance = distance;
