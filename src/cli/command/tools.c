@@ -369,24 +369,6 @@ static int list_tools(struct cli_call *call, const struct tools_options *options
     return exit_code;
 }
 
-int cli_tools_run(struct cli_call *call)
-{
-    struct tools_options options = {0};
-    struct bl_arena arena = {0};
-    struct bl_error error = {0};
-    int exit_code;
-
-    int code = cli_options_read(call, &options, &arena, &error);
-    if (code == CLI_OPTION_HELP)
-        exit_code = cli_help_print(call, call->command);
-    else if (code != 0)
-        exit_code = cli_fail_usage(call, &error);
-    else
-        exit_code = list_tools(call, &options);
-    bl_arena_done(&arena);
-    return exit_code;
-}
-
 static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, const char *name,
                                              struct bl_error *error)
 {
@@ -425,7 +407,9 @@ static int show_tool(struct cli_call *call, const struct tools_options *options)
     return exit_code;
 }
 
-int cli_tool_run(struct cli_call *call)
+/* Reads the command line of one of the two commands, and does it. */
+static int tools_command(struct cli_call *call,
+                         int (*run)(struct cli_call *call, const struct tools_options *options))
 {
     struct tools_options options = {0};
     struct bl_arena arena = {0};
@@ -438,7 +422,17 @@ int cli_tool_run(struct cli_call *call)
     else if (code != 0)
         exit_code = cli_fail_usage(call, &error);
     else
-        exit_code = show_tool(call, &options);
+        exit_code = run(call, &options);
     bl_arena_done(&arena);
     return exit_code;
+}
+
+int cli_tools_run(struct cli_call *call)
+{
+    return tools_command(call, list_tools);
+}
+
+int cli_tool_run(struct cli_call *call)
+{
+    return tools_command(call, show_tool);
 }
