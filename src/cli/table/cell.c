@@ -61,7 +61,7 @@ static const struct cli_option cell_options[] = {
     CLI_DURATION_MS("yield-time", 0, struct cell_options, yield_ms, .sample = "1m",
                     .most = BL_CELL_YIELD_MS_MAX * BL_NS_PER_MS, .initial = "10s",
                     .verbs = CLI_VERB(CELL_OBSERVE),
-                    .about = "How long to wait for output; 0 takes what there is."),
+                    .about = "How long to wait for output; 0 returns at once."),
     CLI_NAME("terminate-id", 0, "ID", struct cell_options, terminate_id, CLI_ID_FORM,
              .verbs = CLI_VERB(CELL_TERMINATE),
              .about = "Name of this request; it stands in the receipt."),

@@ -233,11 +233,20 @@ static void man_section(const char *title, const char *text)
     man_pieces(text, false);
 }
 
-static void man_options(const struct cli_command *command, bool grouped)
+/* What a format does with a heading, and with an option below it. */
+struct option_writer {
+    void (*heading)(const char *text);
+    void (*option)(const struct cli_command *command, const struct cli_option *option,
+                   const struct cli_cursor *cursor);
+};
+
+/* The options of the command itself, or those in groups with a heading each. */
+static void document_options(const struct cli_command *command, bool grouped,
+                             const struct option_writer *writer)
 {
     const struct cli_option *option, *heading = NULL;
     struct cli_cursor cursor = {0};
-    char text[4096];
+    char text[400];
 
     while ((option = cli_option_next(command->options, &cursor)) != NULL) {
         if ((cursor.group != NULL) != grouped)
@@ -245,23 +254,38 @@ static void man_options(const struct cli_command *command, bool grouped)
         if (grouped && heading != cursor.group) {
             heading = cursor.group;
             document_heading(command, heading, text, sizeof text);
-            printf(".SS ");
-            man_string(text);
+            writer->heading(text);
         }
-        cli_option_form(option, "", text, sizeof text);
-        fputs(".TP\n\\fB", stdout);
-        for (const char *at = text; *at != '\0'; at++)
-            man_character(*at, false);
-        puts("\\fR");
-        cli_option_text(command, option, &cursor, text, sizeof text);
-        man_string(text);
-        document_option_more(option, text, sizeof text);
-        if (text[0] != '\0') {
-            puts(".IP");
-            man_pieces(text, true);
-        }
+        writer->option(command, option, &cursor);
     }
 }
+
+static void man_heading(const char *text)
+{
+    printf(".SS ");
+    man_string(text);
+}
+
+static void man_option(const struct cli_command *command, const struct cli_option *option,
+                       const struct cli_cursor *cursor)
+{
+    char text[4096];
+
+    cli_option_form(option, "", text, sizeof text);
+    fputs(".TP\n\\fB", stdout);
+    for (const char *at = text; *at != '\0'; at++)
+        man_character(*at, false);
+    puts("\\fR");
+    cli_option_text(command, option, cursor, text, sizeof text);
+    man_string(text);
+    document_option_more(option, text, sizeof text);
+    if (text[0] != '\0') {
+        puts(".IP");
+        man_pieces(text, true);
+    }
+}
+
+static const struct option_writer man_options = {man_heading, man_option};
 
 static void man_verbs(const struct cli_command *command)
 {
@@ -332,8 +356,8 @@ static void man_page(const struct cli_command *command, const char *version)
     }
     man_verbs(command);
     puts(".SH OPTIONS");
-    man_options(command, false);
-    man_options(command, true);
+    document_options(command, false, &man_options);
+    document_options(command, true, &man_options);
     for (const struct cli_topic *topic = command->topics; topic != NULL && topic->title != NULL;
          topic++)
         man_section(topic->title, topic->text);
@@ -371,23 +395,12 @@ static void markdown_option(const struct cli_command *command, const struct cli_
     }
 }
 
-static void markdown_options(const struct cli_command *command, bool grouped)
+static void markdown_heading(const char *text)
 {
-    const struct cli_option *option, *heading = NULL;
-    struct cli_cursor cursor = {0};
-    char text[400];
-
-    while ((option = cli_option_next(command->options, &cursor)) != NULL) {
-        if ((cursor.group != NULL) != grouped)
-            continue;
-        if (grouped && heading != cursor.group) {
-            heading = cursor.group;
-            document_heading(command, heading, text, sizeof text);
-            printf("\n#### %s\n", text);
-        }
-        markdown_option(command, option, &cursor);
-    }
+    printf("\n#### %s\n", text);
 }
+
+static const struct option_writer markdown_options = {markdown_heading, markdown_option};
 
 static void markdown_command(const struct cli_command *command)
 {
@@ -413,8 +426,8 @@ static void markdown_command(const struct cli_command *command)
         putchar('\n');
     }
     puts("\n### Options");
-    markdown_options(command, false);
-    markdown_options(command, true);
+    document_options(command, false, &markdown_options);
+    document_options(command, true, &markdown_options);
     for (const struct cli_topic *topic = command->topics; topic != NULL && topic->title != NULL;
          topic++)
         markdown_section(topic->title, topic->text);

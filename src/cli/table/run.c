@@ -64,7 +64,7 @@ static const struct cli_option run_model[] = {
 #define RUN_ON_CANCEL_ROW(default_)                                                                \
     CLI_CHOICE("on-cancel", 0, "WHAT", struct run_options, limits.keep, run_cancelled,             \
                .initial = (default_), .sample = "keep",                                            \
-               .about = "What becomes of a stopped turn: `discard` it, or `keep` what there is, "  \
+               .about = "What to do with a stopped turn: `discard` it, or `keep` its output, "     \
                         "marked as interrupted.",                                                  \
                .detail = "A turn that was stopped before it began is never kept.")
 #define RUN_STORE_ROW CLI_STORE_ROW(struct run_options, store)
@@ -112,8 +112,8 @@ static const struct cli_option run_session_offered[] = {
         CLI_CHOICE("on-exhausted", 0, "WHAT", struct run_options, limits.synthesize,               \
                    run_exhausted, .initial = "stop", .sample = "synthesize",                       \
                    .about = "At `--max-steps`: `stop` ends the turn as max_steps_reached, "        \
-                            "`synthesize` makes one more call, without tools, to write up what "   \
-                            "there is."),                                                          \
+                            "`synthesize` makes one more call, without tools, to summarize "       \
+                            "the results so far."),                                                \
         CLI_COUNT("max-budget-tokens", 0, "N", struct run_options, limits.max_budget_tokens,       \
                   .sample = "200000",                                                              \
                   .about = "Token limit for the session, input and output together.",              \
@@ -404,7 +404,7 @@ static const struct cli_topic chat_topics[] = {
      "/resume ID\tGo on with that session.\n"
      "/fork [ID]\tGo on in a copy of this session.\n"
      "/compact\tSum up all turns but the newest, to make room.\n"
-     "/ps\tList what runs: the turn, calls, sub-agents, background commands.\n"
+     "/ps\tList running work: the turn, calls, sub-agents, background commands.\n"
      "/cancel ID\tStop one of these and show the receipt.\n"
      "/cost\tShow tokens and money: of the session, and what was spent.\n"
      "/permissions [MODE | allow RULE | deny RULE]\tShow or change what tools may do, for this "
@@ -433,7 +433,7 @@ const struct cli_command cli_chat_command = {
              "input is a prompt.",
     .detail = "Each prompt is a turn, which is in the session whole or not at all. A stopped turn "
               "is kept as far as it came, unless `--on-cancel discard` is given.\n\n"
-              "The last two lines of the screen are the status (what runs, the time left, "
+              "The last two lines of the screen are the status (current step, time left, "
               "sub-agents, jobs, model, tokens, cost, permission mode, sandbox) and the input "
               "line. The lines above them are not touched again.\n\n"
               "Without a terminal, answers go to standard output and everything else to standard "

@@ -1,4 +1,4 @@
-/* ps, cancel, debug and watch: what runs now. */
+/* ps, cancel, debug and watch: commands about running work. */
 #include "commands.h"
 
 /* The id of something that runs: any text, since the names of others may be part of it. */
