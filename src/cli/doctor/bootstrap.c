@@ -114,17 +114,5 @@ static int probe_and_run(struct cli_call *call, const struct run_options *option
 
 int cli_bootstrap_run(struct cli_call *call)
 {
-    struct run_options options;
-    struct bl_error error = {0};
-    int exit_code;
-
-    int code = run_options_parse(call, &options, &error);
-    if (code == CLI_OPTION_HELP)
-        exit_code = cli_help_print(call, call->command);
-    else if (code != 0)
-        exit_code = cli_fail_early(call, &error);
-    else
-        exit_code = probe_and_run(call, &options);
-    run_options_done(&options);
-    return exit_code;
+    return run_command(call, probe_and_run);
 }

@@ -92,6 +92,9 @@ int run_options_parse_serving(struct cli_call *call, bool asks, struct run_optio
 /* The command line's rules, in its mode; the caller's. They were tried when it was read. */
 struct bl_permissions *run_options_permissions(const struct run_options *options);
 void run_options_done(struct run_options *options);
+/* Parses the command line of `run` or `bootstrap`, and runs it. Returns the exit code. */
+int run_command(struct cli_call *call,
+                int (*run)(struct cli_call *call, const struct run_options *options));
 
 /* ---- What is read before the run ------------------------------------------------------------- */
 
