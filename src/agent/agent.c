@@ -14,13 +14,13 @@
 
 /* ---- What others see of it ------------------------------------------------------------------- */
 
-static void set_phase(struct bl_activity *activity, const char *phase, struct bl_text name)
+static void agent_set_phase(struct bl_activity *activity, const char *phase, struct bl_text name)
 {
     snprintf(activity->phase, sizeof activity->phase, "%s%s%.*s", phase, name.size > 0 ? " " : "",
              (int)(name.size < 20 ? name.size : 20), name.data != NULL ? name.data : "");
 }
 
-static struct agent_call *find_call(const struct bl_agent *agent, struct bl_text id)
+static struct agent_call *agent_find_call(const struct bl_agent *agent, struct bl_text id)
 {
     BL_LIST_EACH (link, &agent->calls) {
         struct agent_call *call = BL_CONTAINER(link, struct agent_call, link);
@@ -30,7 +30,7 @@ static struct agent_call *find_call(const struct bl_agent *agent, struct bl_text
     return NULL;
 }
 
-static void hurry(struct bl_activity *activity)
+static void agent_hurry(struct bl_activity *activity)
 {
     bl_toolbox_hurry(((const struct bl_agent *)activity->owner)->options.toolbox);
 }
@@ -47,11 +47,11 @@ static int inject(struct bl_activity *activity, struct bl_text text, char ret_id
     return bl_agent_inject(activity->owner, text, ret_id);
 }
 
-static void begin_call(struct bl_agent *agent, const struct bl_event *event)
+static void agent_begin_call(struct bl_agent *agent, const struct bl_event *event)
 {
     struct agent_call *call = bl_zalloc(sizeof *call);
 
-    set_phase(&agent->activity, "tool", event->name);
+    agent_set_phase(&agent->activity, "tool", event->name);
     if (!event->nested) /* the model is not at work */
         agent->tokens = agent->activity.tokens;
     call->activity = (struct bl_activity){.kind = "call",
@@ -61,15 +61,15 @@ static void begin_call(struct bl_agent *agent, const struct bl_event *event)
     bl_text_into(call->activity.run, sizeof call->activity.run, agent->root->id);
     bl_text_into(call->activity.id, sizeof call->activity.id, event->call->id);
     bl_text_into(call->activity.session, sizeof call->activity.session, agent->session.id);
-    set_phase(&call->activity, "tool", event->name);
+    agent_set_phase(&call->activity, "tool", event->name);
     bl_buffer_init(&call->receipt, SIZE_MAX);
     bl_list_push_back(&agent->calls, &call->link);
     bl_activity_begin(agent->options.activities, &call->activity);
 }
 
-static void end_call(struct bl_agent *agent, const struct bl_event *event)
+static void agent_end_call(struct bl_agent *agent, const struct bl_event *event)
 {
-    struct agent_call *call = find_call(agent, event->id);
+    struct agent_call *call = agent_find_call(agent, event->id);
 
     if (call == NULL)
         return;
@@ -79,43 +79,45 @@ static void end_call(struct bl_agent *agent, const struct bl_event *event)
     bl_buffer_done(&call->receipt);
     bl_free(call);
     if (bl_list_empty(&agent->calls))
-        set_phase(&agent->activity, "model", (struct bl_text){0});
+        agent_set_phase(&agent->activity, "model", (struct bl_text){0});
 }
 
-static void follow(struct bl_agent *agent, const struct bl_event *event)
+static void agent_follow(struct bl_agent *agent, const struct bl_event *event)
 {
-    struct agent_call *call = event->id.size > 0 ? find_call(agent, event->id) : NULL;
+    struct agent_call *call = event->id.size > 0 ? agent_find_call(agent, event->id) : NULL;
 
     agent->activity.active_ns = bl_now_ns();
     if (call != NULL)
         call->activity.active_ns = agent->activity.active_ns;
     switch ((int)event->type) {
     case BL_EVENT_TURN_STARTED:
-        set_phase(&agent->activity, "model", (struct bl_text){0});
+        agent_set_phase(&agent->activity, "model", (struct bl_text){0});
         agent->tokens = agent->activity.tokens;
         break;
     case BL_EVENT_USAGE:
         agent->activity.tokens = agent->tokens + bl_usage_total(event->usage);
         break;
-    case BL_EVENT_PERMISSION_ASKED: set_phase(&agent->activity, "asks about", event->name); break;
-    case BL_EVENT_TOOL_STARTED: begin_call(agent, event); break;
+    case BL_EVENT_PERMISSION_ASKED:
+        agent_set_phase(&agent->activity, "asks about", event->name);
+        break;
+    case BL_EVENT_TOOL_STARTED: agent_begin_call(agent, event); break;
     case BL_EVENT_RECEIPT:
         if (call != NULL)
             bl_buffer_append(&call->receipt, event->json);
         break;
-    case BL_EVENT_TOOL_ENDED: end_call(agent, event); break;
+    case BL_EVENT_TOOL_ENDED: agent_end_call(agent, event); break;
     default: break;
     }
     bl_activities_tell(agent->options.activities, event);
 }
 
-static void on_event(void *context, const struct bl_event *event)
+static void agent_on_event(void *context, const struct bl_event *event)
 {
     struct bl_agent *agent = context;
     const struct bl_listener *next = agent->options.listener;
 
     if (agent->options.activities != NULL)
-        follow(agent, event);
+        agent_follow(agent, event);
     if (next != NULL)
         next->event(next->context, event);
     agent_cells_follow(agent, event);
@@ -133,7 +135,7 @@ static void list_prompt(struct bl_agent *agent, struct bl_scope *scope)
         .scope = scope,
         .phase = "starting",
         .owner = agent,
-        .hurry = agent->options.toolbox != NULL ? hurry : NULL,
+        .hurry = agent->options.toolbox != NULL ? agent_hurry : NULL,
         .inject = inject,
     };
     if (agent->above != NULL)
@@ -147,7 +149,7 @@ static void list_prompt(struct bl_agent *agent, struct bl_scope *scope)
 
 /* While the session is held, so that other machines see that somebody is there. What is wrong with
  * the lease the next commit says. */
-static int renew_main(void *argument)
+static int agent_renew_main(void *argument)
 {
     struct bl_agent *agent = argument;
     struct bl_error *error = bl_alloc(sizeof *error);
@@ -174,7 +176,7 @@ static void prepare_engine(struct bl_agent *agent)
     const struct bl_agent_options *options = &agent->options;
     bool own_part = agent->above == NULL && agent->persona != NULL;
 
-    agent->listener = (struct bl_listener){on_event, agent};
+    agent->listener = (struct bl_listener){agent_on_event, agent};
     agent->engine = (struct bl_engine){
         .model = &agent->model,
         .tools =
@@ -193,7 +195,7 @@ static void prepare_engine(struct bl_agent *agent)
     };
 }
 
-static int hold_session(struct bl_agent *agent, struct bl_error *error)
+static int agent_hold_session(struct bl_agent *agent, struct bl_error *error)
 {
     struct bl_scope shield;
 
@@ -230,7 +232,7 @@ int agent_open(struct bl_agent *agent, struct bl_error *error)
     agent_cells_init(agent);
     int code = agent_tools_open(agent, error);
     if (code == 0)
-        code = hold_session(agent, error);
+        code = agent_hold_session(agent, error);
     if (code != 0) {
         agent_model_close(agent);
         agent_tools_close(agent);
@@ -242,7 +244,7 @@ int agent_open(struct bl_agent *agent, struct bl_error *error)
     struct bl_scope *outer = bl_scope_current();
     bl_shield_begin(&agent->shield, BL_NEVER);
     bl_nursery_init(&agent->nursery, &agent->shield);
-    bl_nursery_spawn(&agent->nursery, NULL, "lease", renew_main, agent, NULL);
+    bl_nursery_spawn(&agent->nursery, NULL, "lease", agent_renew_main, agent, NULL);
     if (agent->above == NULL && agent->options.toolbox != NULL)
         bl_toolbox_begin(agent->options.toolbox, &agent->nursery, agent->options.activities,
                          agent->session.id);
@@ -286,7 +288,7 @@ static const char *const *names_of(struct bl_arena *arena, const struct bl_list 
     return names;
 }
 
-static void route(struct bl_agent *agent, struct bl_arena *arena, struct bl_text prompt)
+static void agent_route(struct bl_agent *agent, struct bl_arena *arena, struct bl_text prompt)
 {
     struct bl_list matches;
 
@@ -348,7 +350,7 @@ void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, stru
 
     loop.run_id = agent->root->id;
     loop.agent = agent->above != NULL ? agent->id : NULL;
-    route(agent, arena, run->prompt);
+    agent_route(agent, arena, run->prompt);
     if (!agent->prompted) {
         take_recorded(agent, arena, &loop);
         add_warnings(agent, arena, &loop);
@@ -397,7 +399,7 @@ int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_
 }
 
 /* Start and end of a conversation: of one loop alone, that loop has told them. */
-static void tell_start(struct bl_agent *agent, struct bl_text prompt)
+static void agent_tell_start(struct bl_agent *agent, struct bl_text prompt)
 {
     if (!agent->conversing)
         bl_journal_emit(&agent->journal, &(struct bl_event){.type = BL_EVENT_RUN_STARTED,
@@ -406,7 +408,7 @@ static void tell_start(struct bl_agent *agent, struct bl_text prompt)
     agent->conversing = true;
 }
 
-static void tell_end(struct bl_agent *agent)
+static void agent_tell_end(struct bl_agent *agent)
 {
     struct bl_error error = {0};
 
@@ -426,7 +428,7 @@ void bl_agent_close(struct bl_agent *agent)
         return;
     agent->inbox.closed = true;
     agent_cells_end(agent);
-    tell_end(agent);
+    agent_tell_end(agent);
     agent_close(agent);
     bl_free(agent);
 }
@@ -438,7 +440,7 @@ void bl_agent_prompt(struct bl_agent *agent, const struct bl_run_options *run,
     struct bl_run_options loop = *run;
 
     loop.journal = &agent->journal;
-    tell_start(agent, run->prompt);
+    agent_tell_start(agent, run->prompt);
     agent_prompt(agent, &loop, scope, agent->options.unit, arena, ret_result);
 }
 
@@ -479,9 +481,9 @@ int bl_agent_compact(struct bl_agent *agent, struct bl_scope *scope, uint64_t *r
     struct bl_receipt receipt;
     struct bl_spent spent;
 
-    tell_start(agent, (struct bl_text){0});
+    agent_tell_start(agent, (struct bl_text){0});
     begin_prompt(agent, scope, &receipt);
-    set_phase(&agent->activity, "summary", (struct bl_text){0});
+    agent_set_phase(&agent->activity, "summary", (struct bl_text){0});
     int code = bl_session_compact(&agent->engine, &agent->session, &receipt, &agent->journal, 1,
                                   ret_dropped, &spent, error);
     unlist_compaction(agent, &receipt);

@@ -1,8 +1,8 @@
 /* Tools that a cell's code calls. */
 #include "parts.h"
 
-static void refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,
-                   struct bl_text message)
+static void cell_call_refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,
+                             struct bl_text message)
 {
     *result = (struct bl_cell_call_result){.refusal = refusal, .message = message};
 }
@@ -23,16 +23,19 @@ void bl_agent_cell_call(struct bl_engine *engine, const struct bl_cell_call *cal
         *ret_result = (struct bl_cell_call_result){.ok = true,
                                                    .json = bl_json_quote(call->arena, result.text)};
         return;
-    case BL_NESTED_DENIED: refuse(ret_result, BL_CELL_CALL_DENIED, result.text); return;
-    case BL_NESTED_STEP_LIMIT: refuse(ret_result, BL_CELL_CALL_STEP_LIMIT, result.text); return;
+    case BL_NESTED_DENIED: cell_call_refuse(ret_result, BL_CELL_CALL_DENIED, result.text); return;
+    case BL_NESTED_STEP_LIMIT:
+        cell_call_refuse(ret_result, BL_CELL_CALL_STEP_LIMIT, result.text);
+        return;
     case BL_NESTED_STOPPED:
         bl_scope_stop_read(call->scope, &stop);
-        refuse(ret_result,
-               stop.reason == BL_STOP_TIMEOUT ? BL_CELL_CALL_TIMEOUT : BL_CELL_CALL_CANCELLED,
-               result.text.size > 0 ? result.text : BL_TEXT("it was stopped"));
+        cell_call_refuse(ret_result,
+                         stop.reason == BL_STOP_TIMEOUT ? BL_CELL_CALL_TIMEOUT
+                                                        : BL_CELL_CALL_CANCELLED,
+                         result.text.size > 0 ? result.text : BL_TEXT("it was stopped"));
         return;
     case BL_NESTED_INVALID:
     case BL_NESTED_FAILED: break;
     }
-    refuse(ret_result, BL_CELL_CALL_FAILED, result.text);
+    cell_call_refuse(ret_result, BL_CELL_CALL_FAILED, result.text);
 }

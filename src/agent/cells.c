@@ -154,7 +154,7 @@ static void tell_ends(struct bl_agent *agent)
     }
 }
 
-static int tell_main(void *argument)
+static int agent_cells_tell_main(void *argument)
 {
     struct bl_agent *agent = argument;
     int code;
@@ -209,7 +209,7 @@ void agent_cells_init(struct bl_agent *agent)
     bl_buffer_init(&cells->stored, SIZE_MAX);
 }
 
-static int open_host(struct bl_agent *root, struct bl_cell_fault *fault)
+static int agent_cells_open_host(struct bl_agent *root, struct bl_cell_fault *fault)
 {
     struct bl_cell_host_options options = {.store = root->options.store};
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -226,7 +226,7 @@ static int open_host(struct bl_agent *root, struct bl_cell_fault *fault)
     return code;
 }
 
-static int open_session(struct bl_agent *agent, struct bl_cell_fault *fault)
+static int agent_cells_open_session(struct bl_agent *agent, struct bl_cell_fault *fault)
 {
     struct bl_cell_session_options options = {
         .id = agent->session.id,
@@ -242,7 +242,7 @@ static int open_session(struct bl_agent *agent, struct bl_cell_fault *fault)
         bl_cell_session_open(agent->root->cells.host, &options, &agent->cells.session, fault);
 
     if (code == 0)
-        bl_nursery_spawn(&agent->nursery, NULL, "cells", tell_main, agent, NULL);
+        bl_nursery_spawn(&agent->nursery, NULL, "cells", agent_cells_tell_main, agent, NULL);
     return code;
 }
 
@@ -256,9 +256,9 @@ int agent_cells_open(struct bl_agent *agent, struct bl_cell_fault *fault)
     bl_shield_begin(&shield, 2 * BL_STORE_NS_MAX);
     int code = bl_lock_take(opening);
     if (code == 0) {
-        code = open_host(agent->root, fault);
+        code = agent_cells_open_host(agent->root, fault);
         if (code == 0 && agent->cells.session == NULL)
-            code = open_session(agent, fault);
+            code = agent_cells_open_session(agent, fault);
         bl_lock_give(opening);
     } else {
         *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
@@ -347,7 +347,7 @@ void agent_cells_settle(void *context, struct bl_scope *scope)
 }
 
 /* The model was told of its end, and so will whoever opens the session again. */
-static void release(struct bl_agent *agent, struct agent_cell *cell)
+static void agent_cells_release(struct bl_agent *agent, struct agent_cell *cell)
 {
     struct bl_cell_fault *fault = bl_zalloc(sizeof *fault);
     enum bl_cell_release_outcome outcome;
@@ -366,7 +366,7 @@ static void release(struct bl_agent *agent, struct agent_cell *cell)
 }
 
 /* What a turn that leaves no trace was told, the model has not heard. */
-static void take_back(struct agent_cell *cell)
+static void agent_cells_take_back(struct agent_cell *cell)
 {
     cell->generation = cell->committed;
     if (cell->ended > cell->committed) {
@@ -375,7 +375,7 @@ static void take_back(struct agent_cell *cell)
     }
 }
 
-static void end_turn(struct bl_agent *agent)
+static void agent_cells_end_turn(struct bl_agent *agent)
 {
     bool committed = agent->session.turns_total != agent->cells.turns_before;
 
@@ -386,16 +386,16 @@ static void end_turn(struct bl_agent *agent)
         if (committed)
             cell->committed = cell->generation;
         else
-            take_back(cell);
+            agent_cells_take_back(cell);
         if (cell->missing)
             agent_cell_forget(cell);
         else if (cell->ended != 0)
-            release(agent, cell);
+            agent_cells_release(agent, cell);
     }
     exec_checkpoint_write(agent);
 }
 
-static void begin_turn(struct bl_agent *agent)
+static void agent_cells_begin_turn(struct bl_agent *agent)
 {
     agent->cells.in_turn = true;
     agent->cells.turns_before = agent->session.turns_total;
@@ -408,8 +408,8 @@ void agent_cells_follow(struct bl_agent *agent, const struct bl_event *event)
     bool committed = agent->session.turns_total != agent->cells.turns_before;
 
     if (event->type == BL_EVENT_TURN_STARTED)
-        begin_turn(agent);
+        agent_cells_begin_turn(agent);
     else if (event->type == BL_EVENT_TURN_ENDED)
-        end_turn(agent);
+        agent_cells_end_turn(agent);
     agent_notices_follow(agent, event, committed);
 }

@@ -60,7 +60,7 @@ struct bl_tool_offer wait_offer(void)
 
 /* ---- What comes of a call -------------------------------------------------------------------- */
 
-static void fail(struct bl_tool_result *result, struct bl_text text)
+static void exec_fail(struct bl_tool_result *result, struct bl_text text)
 {
     *result = (struct bl_tool_result){.text = text, .is_error = true};
 }
@@ -133,14 +133,14 @@ void exec_fill_unknown(const struct exec_run *run, const char *note,
     exec_fill(run, &answer, ret_result);
 }
 
-static void tell(const struct exec_run *run, enum bl_event_type type, uint64_t generation)
+static void exec_tell(const struct exec_run *run, enum bl_event_type type, uint64_t generation)
 {
     struct bl_event event = {.type = type, .cell = run->cell->id, .generation = generation};
 
     run->call->tell(run->call, &event);
 }
 
-static void tell_ended(struct exec_run *run, const char *status, bool with_output)
+static void exec_tell_ended(struct exec_run *run, const char *status, bool with_output)
 {
     const struct bl_cell_observe_outcome *outcome = &run->outcome;
     struct bl_arena *arena = run->call->arena;
@@ -159,7 +159,7 @@ static void tell_ended(struct exec_run *run, const char *status, bool with_outpu
     agent_cell_tell_end(run->agent, run->cell, run->call, &fate);
 }
 
-static const char *status_of(const struct bl_cell_observe_outcome *outcome)
+static const char *exec_status_of(const struct bl_cell_observe_outcome *outcome)
 {
     if (outcome->type == BL_CELL_OBSERVE_TERMINATED)
         return "terminated";
@@ -175,10 +175,10 @@ void exec_deliver(struct exec_run *run, bool stopped, struct bl_tool_result *ret
     exec_fill(run, &answer, ret_result);
     cell->generation = generation_of(&run->outcome);
     if (run->outcome.type == BL_CELL_OBSERVE_YIELDED) {
-        tell(run, BL_EVENT_CELL_YIELDED, cell->generation);
+        exec_tell(run, BL_EVENT_CELL_YIELDED, cell->generation);
         return;
     }
-    tell_ended(run, status_of(&run->outcome), stopped);
+    exec_tell_ended(run, exec_status_of(&run->outcome), stopped);
     cell->ended = cell->generation;
     cell->is_error = ret_result->is_error;
     bl_buffer_clear(&cell->text);
@@ -187,8 +187,8 @@ void exec_deliver(struct exec_run *run, bool stopped, struct bl_tool_result *ret
 
 /* ---- Asking the host ------------------------------------------------------------------------- */
 
-static int observe(struct exec_run *run, uint64_t generation, uint64_t yield_ms,
-                   struct bl_cell_observe_outcome *ret_outcome)
+static int exec_observe(struct exec_run *run, uint64_t generation, uint64_t yield_ms,
+                        struct bl_cell_observe_outcome *ret_outcome)
 {
     struct bl_cell_observe ask = {.cell_id = run->cell->id,
                                   .generation = generation,
@@ -204,7 +204,7 @@ static int observe(struct exec_run *run, uint64_t generation, uint64_t yield_ms,
 int exec_observe_next(struct exec_run *run, uint64_t yield_ms)
 {
     uint64_t generation = run->cell->generation + 1;
-    int code = observe(run, generation, yield_ms, &run->outcome);
+    int code = exec_observe(run, generation, yield_ms, &run->outcome);
 
     for (unsigned i = 0; i < TRIES_MAX && code != 0; i++) {
         if (run->fault.code != BL_CELL_WRONG_GENERATION)
@@ -213,7 +213,7 @@ int exec_observe_next(struct exec_run *run, uint64_t yield_ms)
         for (size_t k = run->fault.retained_count; k > 0; k--)
             if (run->fault.retained[k - 1] > run->cell->generation)
                 next = run->fault.retained[k - 1];
-        code = observe(run, next, yield_ms, &run->outcome);
+        code = exec_observe(run, next, yield_ms, &run->outcome);
     }
     return code;
 }
@@ -226,7 +226,7 @@ static void read_unseen(struct exec_run *run)
     if (generation_of(&run->outcome) <= run->cell->generation + 1)
         return;
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    run->has_unseen = observe(run, generation_of(&run->outcome) - 1, 0, &run->unseen) == 0 &&
+    run->has_unseen = exec_observe(run, generation_of(&run->outcome) - 1, 0, &run->unseen) == 0 &&
                       run->unseen.type == BL_CELL_OBSERVE_YIELDED;
     bl_shield_end(&shield);
 }
@@ -288,12 +288,12 @@ int exec_stop(struct exec_run *run, bool made, struct bl_tool_result *ret_result
         run->outcome.type = BL_CELL_OBSERVE_MISSING;
         struct exec_answer answer = answer_of(run);
         exec_fill(run, &answer, ret_result);
-        tell_ended(run, "never_started", false);
+        exec_tell_ended(run, "never_started", false);
         run->cell->missing = true;
     } else {
         run->outcome.type = BL_CELL_OBSERVE_MISSING;
         exec_fill_unknown(run, "It was to end, and nobody could say whether it did.", ret_result);
-        tell_ended(run, "unknown", false);
+        exec_tell_ended(run, "unknown", false);
         run->cell->over = false;
         exec_checkpoint_write(run->agent);
     }
@@ -310,7 +310,7 @@ int exec_leave_running(struct exec_run *run, struct bl_tool_result *ret_result)
     return bl_scope_check(run->call->scope);
 }
 
-static bool is_stopped(const struct exec_run *run)
+static bool exec_is_stopped(const struct exec_run *run)
 {
     return bl_scope_check(run->call->scope) != 0;
 }
@@ -337,7 +337,7 @@ static const struct bl_cell_tool *make_tools(const struct bl_agent *agent, struc
     return tools;
 }
 
-static int create(struct exec_run *run, const struct exec_request *request)
+static int exec_create(struct exec_run *run, const struct exec_request *request)
 {
     struct bl_agent *agent = run->agent;
     struct bl_cell_create create = {
@@ -361,21 +361,21 @@ static int create_and_observe(struct exec_run *run, const struct exec_request *r
     const struct bl_scope *turn = run->call->turn_scope;
 
     *ret_kept = true;
-    if (create(run, request) != 0) {
-        if (is_stopped(run))
+    if (exec_create(run, request) != 0) {
+        if (exec_is_stopped(run))
             return exec_stop(run, false, ret_result);
         *ret_kept = false;
-        fail(ret_result,
-             bl_arena_printf(run->call->arena, "No cell was made: %s.", run->fault.message));
+        exec_fail(ret_result,
+                  bl_arena_printf(run->call->arena, "No cell was made: %s.", run->fault.message));
         return 0;
     }
-    tell(run, BL_EVENT_CELL_CREATED, 0);
+    exec_tell(run, BL_EVENT_CELL_CREATED, 0);
     int code = exec_observe_next(run, request->yield_ms);
     if (code == 0 && run->outcome.type != BL_CELL_OBSERVE_MISSING) {
         exec_deliver(run, false, ret_result);
         return 0;
     }
-    if (code != 0 && is_stopped(run)) {
+    if (code != 0 && exec_is_stopped(run)) {
         bool outlives = request->background && turn != NULL && bl_scope_stopped(turn);
         return outlives ? exec_leave_running(run, ret_result) : exec_stop(run, true, ret_result);
     }
@@ -405,12 +405,12 @@ int agent_exec(struct bl_agent *agent, const struct bl_tool_call *call,
 
     *run = (struct exec_run){.agent = agent, .call = call, .from_ns = bl_now_ns()};
     if (!exec_request_read(call->arena, call->input, &request, &problem)) {
-        fail(ret_result, problem);
+        exec_fail(ret_result, problem);
         return 0;
     }
     if (agent_cells_open(agent, &run->fault) != 0) {
-        fail(ret_result,
-             bl_arena_printf(call->arena, "No cell can be made here: %s.", run->fault.message));
+        exec_fail(ret_result, bl_arena_printf(call->arena, "No cell can be made here: %s.",
+                                              run->fault.message));
         return bl_scope_check(call->scope);
     }
     run->output_tokens_max = request.output_tokens_max;
@@ -419,7 +419,7 @@ int agent_exec(struct bl_agent *agent, const struct bl_tool_call *call,
     int code = agent_cell_take(run->cell);
     if (code != 0) {
         agent_cell_forget(run->cell);
-        fail(ret_result, BL_TEXT("Stopped before it was run."));
+        exec_fail(ret_result, BL_TEXT("Stopped before it was run."));
         return code;
     }
     code = create_and_observe(run, &request, ret_result, &kept);

@@ -55,7 +55,7 @@ bool exec_stop_cell(struct bl_agent *agent, const struct agent_cell *cell,
 
 /* ---- Asking again ---------------------------------------------------------------------------- */
 
-static struct agent_cell_fate fate_of(const struct bl_cell_terminate_outcome *outcome)
+static struct agent_cell_fate exec_stop_fate_of(const struct bl_cell_terminate_outcome *outcome)
 {
     switch (outcome->type) {
     case BL_CELL_TERMINATE_COMPLETED:
@@ -86,7 +86,7 @@ static void ask_again(struct bl_agent *agent, struct agent_cell *cell)
     int code = try_to_terminate(agent, cell, &stop, &arena, outcome, fault);
     bl_shield_end(&shield);
     if (code == 0) {
-        struct agent_cell_fate fate = fate_of(outcome);
+        struct agent_cell_fate fate = exec_stop_fate_of(outcome);
         if (outcome->type == BL_CELL_TERMINATE_TERMINATED)
             fate.receipt = bl_json_value_text(&arena, outcome->terminated.receipt);
         cell->over = true;
@@ -171,7 +171,7 @@ void exec_checkpoint_write(struct bl_agent *agent)
     bl_buffer_done(&now);
 }
 
-static void read_entry(struct bl_agent *agent, const struct bl_json *entry)
+static void exec_stop_read_entry(struct bl_agent *agent, const struct bl_json *entry)
 {
     struct bl_text id = bl_json_text(bl_json_get(entry, BL_TEXT("cell")));
     int64_t generation = 0;
@@ -206,7 +206,7 @@ void exec_checkpoint_read(struct bl_agent *agent)
     bl_shield_end(&shield);
     if (code == 0 && bl_json_read(&arena, json, NULL, &list, NULL) == 0) {
         BL_JSON_EACH (entry, list)
-            read_entry(agent, entry);
+            exec_stop_read_entry(agent, entry);
         if (bl_json_size(list) > 0)
             bl_buffer_append(&agent->cells.stored, json);
     }

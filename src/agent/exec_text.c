@@ -15,14 +15,14 @@
 
 /* ---- What is asked --------------------------------------------------------------------------- */
 
-static bool is_blank(char byte)
+static bool exec_text_is_blank(char byte)
 {
     return byte == ' ' || byte == '\t';
 }
 
 static struct bl_text skip_blanks(struct bl_text text)
 {
-    while (text.size > 0 && is_blank(text.data[0]))
+    while (text.size > 0 && exec_text_is_blank(text.data[0]))
         text = (struct bl_text){text.data + 1, text.size - 1};
     return text;
 }
@@ -39,13 +39,14 @@ static bool find_pragma(struct bl_text line, struct bl_text *ret_rest)
         return false;
     text = (struct bl_text){text.data + strlen(PRAGMA), text.size - strlen(PRAGMA)};
     *ret_rest = text;
-    return text.size == 0 || is_blank(text.data[0]) || text.data[0] == ':' || text.data[0] == '{' ||
-           text.data[0] == '\r';
+    return text.size == 0 || exec_text_is_blank(text.data[0]) || text.data[0] == ':' ||
+           text.data[0] == '{' || text.data[0] == '\r';
 }
 
 /* One number of a pragma or an input, where it is there. Empty: it is well. */
-static struct bl_text read_number(struct bl_arena *arena, const struct bl_json *object,
-                                  const char *name, int64_t least, int64_t most, uint64_t *ret)
+static struct bl_text exec_text_read_number(struct bl_arena *arena, const struct bl_json *object,
+                                            const char *name, int64_t least, int64_t most,
+                                            uint64_t *ret)
 {
     const struct bl_json *value = bl_json_get(object, bl_text_from(name));
     int64_t number;
@@ -60,19 +61,19 @@ static struct bl_text read_number(struct bl_arena *arena, const struct bl_json *
 }
 
 /* What `object` has of it takes the place of what was there. Empty: it is well. */
-static struct bl_text read_members(struct bl_arena *arena, const struct bl_json *object,
-                                   struct exec_request *request)
+static struct bl_text exec_text_read_members(struct bl_arena *arena, const struct bl_json *object,
+                                             struct exec_request *request)
 {
     const struct bl_json *background = bl_json_get(object, BL_TEXT("background"));
-    struct bl_text problem = read_number(arena, object, "yield_time_ms", 0,
-                                         (int64_t)BL_CELL_YIELD_MS_MAX, &request->yield_ms);
+    struct bl_text problem = exec_text_read_number(
+        arena, object, "yield_time_ms", 0, (int64_t)BL_CELL_YIELD_MS_MAX, &request->yield_ms);
 
     if (problem.size == 0)
-        problem = read_number(arena, object, "max_output_tokens", 1, (int64_t)TOKENS_MAX,
-                              &request->output_tokens_max);
+        problem = exec_text_read_number(arena, object, "max_output_tokens", 1, (int64_t)TOKENS_MAX,
+                                        &request->output_tokens_max);
     if (problem.size == 0)
-        problem = read_number(arena, object, "timeout_ms", 1, (int64_t)BL_CELL_DEADLINE_MS_MAX,
-                              &request->timeout_ms);
+        problem = exec_text_read_number(arena, object, "timeout_ms", 1,
+                                        (int64_t)BL_CELL_DEADLINE_MS_MAX, &request->timeout_ms);
     if (problem.size > 0)
         return problem;
     if (background != NULL && !bl_json_is(background, BL_JSON_BOOLEAN))
@@ -115,7 +116,7 @@ static struct bl_text read_pragma(struct bl_arena *arena, struct bl_text rest,
         if (!is_member(bl_json_text(key)))
             return bl_arena_printf(arena, "there is no '" BL_TEXT_FORMAT "': it may hold %s",
                                    BL_TEXT_ARG(bl_utf8_cut(bl_json_text(key), 64)), PRAGMA_NAMES);
-    return read_members(arena, value, request);
+    return exec_text_read_members(arena, value, request);
 }
 
 bool exec_request_read(struct bl_arena *arena, const struct bl_json *input,
@@ -140,7 +141,7 @@ bool exec_request_read(struct bl_arena *arena, const struct bl_json *input,
             return false;
         }
     }
-    *ret_problem = read_members(arena, input, ret_request);
+    *ret_problem = exec_text_read_members(arena, input, ret_request);
     if (ret_problem->size == 0 && bl_text_trim(source).size == 0)
         *ret_problem = BL_TEXT("source is empty");
     if (ret_problem->size > 0)
@@ -224,7 +225,7 @@ static void count_items(const struct bl_list *items, size_t *bytes, size_t *line
     }
 }
 
-static void end_line(struct bl_buffer *out)
+static void exec_text_end_line(struct bl_buffer *out)
 {
     if (out->size > 0 && out->data[out->size - 1] != '\n')
         bl_buffer_append_byte(out, '\n');
@@ -236,7 +237,7 @@ static void mark(struct shown *shown, size_t left_out)
     if (shown->marked)
         return;
     shown->marked = true;
-    end_line(shown->out);
+    exec_text_end_line(shown->out);
     bl_buffer_printf(shown->out, "…%zu bytes left out…\n", left_out);
 }
 
@@ -259,7 +260,7 @@ static void show_piece(struct shown *shown, struct bl_text text)
 }
 
 /* "data:image/png;base64,…" taken apart. */
-static struct bl_block read_image(const struct bl_cell_item *item)
+static struct bl_block exec_text_read_image(const struct bl_cell_item *item)
 {
     ptrdiff_t comma = bl_text_find(item->url, BL_TEXT(","));
     struct bl_block image = {.type = BL_BLOCK_IMAGE, .name = item->url};
@@ -281,10 +282,10 @@ static struct bl_block read_image(const struct bl_cell_item *item)
  * text is what is kept of it. */
 static void show_image(struct shown *shown, const struct bl_cell_item *item)
 {
-    struct bl_block image = read_image(item);
+    struct bl_block image = exec_text_read_image(item);
     struct bl_text data = image.text;
 
-    end_line(shown->out);
+    exec_text_end_line(shown->out);
     if (shown->images++ >= IMAGES_MAX) {
         bl_buffer_append(shown->out, BL_TEXT("[image left out]\n"));
         return;
@@ -296,7 +297,7 @@ static void show_image(struct shown *shown, const struct bl_cell_item *item)
                      data.size / 4 * 3 + data.size % 4 * 3 / 4);
 }
 
-static void show_items(struct shown *shown, const struct bl_list *items)
+static void exec_text_show_items(struct shown *shown, const struct bl_list *items)
 {
     if (items == NULL)
         return;
@@ -358,9 +359,9 @@ static void show_output(struct bl_buffer *out, const struct exec_answer *answer,
     } else {
         bl_buffer_append(out, BL_TEXT("Output:\n"));
     }
-    show_items(&shown, answer->unseen);
-    show_items(&shown, answer->items);
-    end_line(out);
+    exec_text_show_items(&shown, answer->unseen);
+    exec_text_show_items(&shown, answer->items);
+    exec_text_end_line(out);
 }
 
 /* ---- What is answered ------------------------------------------------------------------------ */
@@ -376,9 +377,9 @@ static void show_error(struct bl_buffer *out, const struct bl_cell_error *error)
     bl_buffer_append(out, name);
     bl_buffer_append(out, BL_TEXT(": "));
     bl_buffer_append(out, error->message);
-    end_line(out);
+    exec_text_end_line(out);
     bl_buffer_append(out, stack);
-    end_line(out);
+    exec_text_end_line(out);
 }
 
 static const char *state_text(enum exec_state state)
@@ -437,7 +438,7 @@ const struct bl_list *exec_answer_images(struct bl_arena *arena, const struct ex
             if (!item->image || count++ >= IMAGES_MAX)
                 continue;
             struct bl_block *image = bl_arena_alloc(arena, sizeof *image);
-            *image = read_image(item);
+            *image = exec_text_read_image(item);
             bl_list_push_back(images, &image->link);
         }
     }

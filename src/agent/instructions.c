@@ -38,13 +38,13 @@ const struct found_place *found_places(struct bl_arena *arena, const char *direc
     return places;
 }
 
-static int compare_names(const void *a, const void *b)
+static int instructions_compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Names end up in prompts and on terminals. */
-static bool is_plain(const char *name)
+static bool instructions_is_plain(const char *name)
 {
     for (const char *byte = name; *byte != '\0'; byte++) {
         if ((unsigned char)*byte < 0x20 || *byte == 0x7f)
@@ -54,8 +54,8 @@ static bool is_plain(const char *name)
 }
 
 /* The names, into `names`; how many. */
-static size_t list_names(struct bl_arena *arena, DIR *stream, const char *folder,
-                         const char **names, struct bl_error *error)
+static size_t instructions_list_names(struct bl_arena *arena, DIR *stream, const char *folder,
+                                      const char **names, struct bl_error *error)
 {
     const struct dirent *entry;
     size_t count = 0;
@@ -63,7 +63,7 @@ static size_t list_names(struct bl_arena *arena, DIR *stream, const char *folder
     while ((entry = readdir(stream)) != NULL) {
         if (entry->d_name[0] == '.')
             continue;
-        if (!is_plain(entry->d_name)) {
+        if (!instructions_is_plain(entry->d_name)) {
             bl_error_set(error, BL_EINVAL, BL_KIND_FILESYSTEM, "read a folder", folder,
                          "%s holds a name that cannot be shown: it is left out", folder);
             continue;
@@ -88,9 +88,9 @@ const char *const *found_names(struct bl_arena *arena, const char *folder, struc
 
     if (stream != NULL) {
         names = bl_arena_zalloc(arena, (FOUND_ENTRIES_MAX + 1) * sizeof *names);
-        size_t count = list_names(arena, stream, folder, names, &error);
+        size_t count = instructions_list_names(arena, stream, folder, names, &error);
         closedir(stream);
-        qsort(names, count, sizeof *names, compare_names);
+        qsort(names, count, sizeof *names, instructions_compare_names);
     } else if (errno != ENOENT && errno != ENOTDIR) {
         bl_error_set(&error, bl_error_from_errno(errno), BL_KIND_FILESYSTEM, "read a folder",
                      folder, "cannot read %s: %s", folder, strerrordesc_np(errno));
@@ -155,7 +155,7 @@ int found_load(struct bl_arena *arena, const struct found_place *place, const ch
 }
 
 /* Takes one line off the front, and says whether it is three dashes. */
-static bool take_dashes(struct bl_text *rest, struct bl_text *ret_line)
+static bool instructions_take_dashes(struct bl_text *rest, struct bl_text *ret_line)
 {
     if (!bl_text_split(rest, '\n', ret_line))
         return false;
@@ -182,13 +182,13 @@ int found_page_read(struct bl_arena *arena, const struct found_place *place, con
         return code;
     if (bl_text_starts_with(rest, BL_TEXT("\xEF\xBB\xBF")))
         rest = (struct bl_text){rest.data + 3, rest.size - 3};
-    if (!take_dashes(&rest, &line))
+    if (!instructions_take_dashes(&rest, &line))
         return fail_page(path, operation, "there is no front matter", error);
     /* With the end of the first line: so lines count as in the file. */
     front.data = line.data + line.size;
     bool closed = false;
     while (!closed && rest.size > 0)
-        closed = take_dashes(&rest, &line);
+        closed = instructions_take_dashes(&rest, &line);
     if (!closed)
         return fail_page(path, operation, "the front matter has no end", error);
     front.size = (size_t)(line.data - front.data);

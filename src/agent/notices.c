@@ -21,13 +21,13 @@ static struct agent_notice *notice_of(struct bl_list *link)
     return BL_CONTAINER(link, struct agent_notice, link);
 }
 
-static void forget(struct agent_notice *notice)
+static void notices_forget(struct agent_notice *notice)
 {
     bl_list_remove(&notice->link);
     bl_free(notice);
 }
 
-static void post(struct bl_agent *agent, struct agent_notice *notice)
+static void notices_post(struct bl_agent *agent, struct agent_notice *notice)
 {
     if (bl_inbox_put(&agent->inbox, notice->text, notice->id) == 0)
         notice->where = NOTICE_POSTED;
@@ -51,11 +51,11 @@ void agent_notice_take(void *context, const char *cell_id, uint64_t seq, struct 
     notice->seq = seq;
     bl_list_push_back(&agent->cells.notices, &notice->link);
     if (agent->cells.in_turn)
-        post(agent, notice);
+        notices_post(agent, notice);
 }
 
 /* It is with the model: its cell may say more. */
-static void acknowledge(struct bl_agent *agent, const struct agent_notice *notice)
+static void notices_acknowledge(struct bl_agent *agent, const struct agent_notice *notice)
 {
     if (agent->cells.session != NULL)
         bl_cell_notify_ack(agent->cells.session, notice->cell_id, notice->seq);
@@ -83,19 +83,19 @@ struct bl_text agent_notices_prompt(struct bl_agent *agent, struct bl_arena *are
 
 /* The first turn of the prompt has begun: they are in it. Later ones take what waits as it comes.
  */
-static void begin_turn(struct bl_agent *agent)
+static void notices_begin_turn(struct bl_agent *agent)
 {
     BL_LIST_EACH_SAFE (link, &agent->cells.notices) {
         struct agent_notice *notice = notice_of(link);
         if (notice->where == NOTICE_WAITS)
-            post(agent, notice);
+            notices_post(agent, notice);
         if (notice->where != NOTICE_PROMPTED)
             continue;
         struct bl_event event = {.type = BL_EVENT_MESSAGE_INJECTED,
                                  .id = bl_text_from(notice->id),
                                  .text = notice->text,
                                  .status = "prompt"};
-        acknowledge(agent, notice);
+        notices_acknowledge(agent, notice);
         bl_engine_tell(&agent->engine, &event);
     }
 }
@@ -116,33 +116,33 @@ static bool take_out(struct bl_agent *agent, const struct agent_notice *notice)
 
 /* Of a turn that is committed: what it took is delivered, and the rest waits, so that it does not
  * become a prompt of its own. */
-static void end_turn(struct bl_agent *agent, bool committed)
+static void notices_end_turn(struct bl_agent *agent, bool committed)
 {
     BL_LIST_EACH_SAFE (link, &agent->cells.notices) {
         struct agent_notice *notice = notice_of(link);
         if (notice->where == NOTICE_PROMPTED && !committed)
             notice->where = NOTICE_WAITS;
         else if (notice->where == NOTICE_PROMPTED)
-            forget(notice);
+            notices_forget(notice);
         else if (notice->where == NOTICE_POSTED && take_out(agent, notice))
             notice->where = NOTICE_WAITS;
         else if (notice->where == NOTICE_POSTED && committed)
-            forget(notice);
+            notices_forget(notice);
     }
 }
 
 void agent_notices_follow(struct bl_agent *agent, const struct bl_event *event, bool committed)
 {
     if (event->type == BL_EVENT_TURN_STARTED)
-        begin_turn(agent);
+        notices_begin_turn(agent);
     if (event->type == BL_EVENT_TURN_ENDED)
-        end_turn(agent, committed);
+        notices_end_turn(agent, committed);
     if (event->type != BL_EVENT_MESSAGE_INJECTED)
         return;
     BL_LIST_EACH (link, &agent->cells.notices) {
         const struct agent_notice *notice = notice_of(link);
         if (notice->where == NOTICE_POSTED && bl_text_equal(bl_text_from(notice->id), event->id))
-            acknowledge(agent, notice);
+            notices_acknowledge(agent, notice);
     }
 }
 
@@ -160,5 +160,5 @@ void agent_notices_sweep(struct bl_agent *agent)
 void agent_notices_done(struct bl_agent *agent)
 {
     while (!bl_list_empty(&agent->cells.notices))
-        forget(notice_of(agent->cells.notices.next));
+        notices_forget(notice_of(agent->cells.notices.next));
 }

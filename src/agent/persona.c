@@ -72,7 +72,7 @@ static const struct bl_persona built_in[] = {
 
 /* ---- One file -------------------------------------------------------------------------------- */
 
-static bool is_name(struct bl_text text)
+static bool persona_is_name(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char byte = text.data[i];
@@ -82,7 +82,7 @@ static bool is_name(struct bl_text text)
     return text.size >= 1 && text.size <= LABEL_MAX;
 }
 
-static bool is_tool(struct bl_text text)
+static bool persona_is_tool(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char byte = text.data[i];
@@ -107,7 +107,7 @@ static int read_name(struct bl_value_reader *reader, const struct bl_json *key, 
 
     if (code != 0)
         return code;
-    if (!is_name(text)) {
+    if (!persona_is_name(text)) {
         code = bl_value_fail_at(reader, key + 1, "name is none");
         bl_error_hint(reader->error, "use 1 to 64 of a-z, 0-9 and -");
         return code;
@@ -136,7 +136,7 @@ static int read_tools(struct bl_value_reader *reader, const struct bl_json *valu
             element = bl_json_next(element);
         }
         name = bl_text_trim(name);
-        if (!is_tool(name)) {
+        if (!persona_is_tool(name)) {
             int code = bl_value_fail_at(reader, place, "that is no name of a tool");
             bl_error_hint(reader->error, "like read, bash or mcp__server__*");
             return code;
@@ -155,8 +155,8 @@ static int read_tools(struct bl_value_reader *reader, const struct bl_json *valu
     return 0;
 }
 
-static int read_number(struct bl_value_reader *reader, const struct bl_json *key,
-                       uint64_t *ret_number)
+static int persona_read_number(struct bl_value_reader *reader, const struct bl_json *key,
+                               uint64_t *ret_number)
 {
     int64_t number;
 
@@ -190,8 +190,8 @@ static const char *const persona_keys[] = {
     NULL,
 };
 
-static int read_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                       void *out)
+static int persona_read_member(struct bl_value_reader *reader, size_t which,
+                               const struct bl_json *key, void *out)
 {
     static const char *const policies[] = {"stop", "synthesize", NULL};
     struct draft *draft = out;
@@ -205,26 +205,27 @@ static int read_member(struct bl_value_reader *reader, size_t which, const struc
         return found_line(reader, key, draft->arena, FOUND_DESCRIPTION_MAX, &persona->description);
     case PERSONA_TOOLS: return read_tools(reader, key + 1, draft);
     case PERSONA_MODEL: return bl_value_read_line(reader, key + 1, key->string, &persona->model);
-    case PERSONA_MAX_STEPS: return read_number(reader, key, &persona->max_steps);
+    case PERSONA_MAX_STEPS: return persona_read_number(reader, key, &persona->max_steps);
     case PERSONA_ON_EXHAUSTED:
         code = bl_value_read_choice(reader, key, policies, &index);
         persona->synthesize = index == 1;
         return code;
-    case PERSONA_MAX_BUDGET_TOKENS: return read_number(reader, key, &persona->max_budget_tokens);
+    case PERSONA_MAX_BUDGET_TOKENS:
+        return persona_read_number(reader, key, &persona->max_budget_tokens);
     case PERSONA_TIMEOUT: return bl_value_read_duration(reader, key, 1, &persona->timeout_ns);
     }
     return 0;
 }
 
 /* What is not said: the file's own name is the persona's. */
-static int finish(struct found_page *page, struct draft *draft, struct bl_text file_name)
+static int persona_finish(struct found_page *page, struct draft *draft, struct bl_text file_name)
 {
     struct bl_persona *persona = draft->persona;
     struct bl_text stem = {file_name.data, file_name.size - (sizeof SUFFIX - 1)};
     const struct bl_json *root = page->reader.document.root;
     int code;
 
-    if (persona->name == NULL && is_name(stem))
+    if (persona->name == NULL && persona_is_name(stem))
         persona->name = bl_arena_text(draft->arena, stem).data;
     if (persona->name == NULL) {
         code = bl_value_fail_at(&page->reader, root, "a persona needs a name");
@@ -258,9 +259,9 @@ static int read_persona(struct bl_arena *arena, const struct found_place *place,
     draft.persona->max_steps = draft.persona->max_budget_tokens = BL_UNLIMITED;
     if (code == 0)
         code = bl_value_read_members(&page.reader, page.reader.document.root, "a persona",
-                                     persona_keys, read_member, &draft);
+                                     persona_keys, persona_read_member, &draft);
     if (code == 0)
-        code = finish(&page, &draft, file_name);
+        code = persona_finish(&page, &draft, file_name);
     *ret_persona = draft.persona;
     return code;
 }
@@ -296,8 +297,8 @@ static bool add_persona(struct bl_list *personas, struct bl_persona *persona)
     return true;
 }
 
-static bool add_folder(struct bl_arena *arena, const struct found_place *folder,
-                       struct bl_list *personas, struct bl_list *notices)
+static bool persona_add_folder(struct bl_arena *arena, const struct found_place *folder,
+                               struct bl_list *personas, struct bl_list *notices)
 {
     const char *const *names = found_names(arena, folder->path, notices);
 
@@ -338,5 +339,5 @@ void bl_personas_find(struct bl_arena *arena, const char *directory, struct bl_l
         add_persona(ret_personas, persona);
     }
     for (; room && folders->path != NULL; folders++)
-        room = add_folder(arena, folders, ret_personas, notices);
+        room = persona_add_folder(arena, folders, ret_personas, notices);
 }

@@ -58,7 +58,7 @@ static const char how[] =
 /* ---- Where it is ----------------------------------------------------------------------------- */
 
 /* On one line, whatever a name holds. */
-static void add_name(struct bl_buffer *out, const char *name)
+static void agent_prompt_add_name(struct bl_buffer *out, const char *name)
 {
     for (; *name != '\0'; name++)
         bl_buffer_append_byte(out, (unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name);
@@ -76,7 +76,7 @@ static void add_repository(struct bl_buffer *out, struct bl_arena *arena, const 
     else if (size == strlen(directory))
         bl_buffer_append(out, BL_TEXT("yes, this is its root"));
     else
-        add_name(out, root.data);
+        agent_prompt_add_name(out, root.data);
     bl_buffer_append_byte(out, '\n');
 }
 
@@ -87,7 +87,7 @@ static void add_where(struct bl_buffer *out, struct bl_arena *arena,
     char time[32];
 
     bl_buffer_append(out, BL_TEXT("# Where you are\n\n- Directory: "));
-    add_name(out, parts->directory);
+    agent_prompt_add_name(out, parts->directory);
     bl_buffer_append_byte(out, '\n');
     add_repository(out, arena, parts->directory);
     if (uname(&system) == 0)
@@ -100,7 +100,7 @@ static void add_where(struct bl_buffer *out, struct bl_arena *arena,
 /* ---- What others wrote ----------------------------------------------------------------------- */
 
 /* With an empty line before it. */
-static void add_text(struct bl_buffer *out, struct bl_text text)
+static void agent_prompt_add_text(struct bl_buffer *out, struct bl_text text)
 {
     text = bl_text_trim(text);
     if (text.size == 0)
@@ -115,15 +115,15 @@ static void add_skills(struct bl_buffer *out, const struct bl_list *skills)
 {
     if (skills == NULL || bl_list_empty(skills))
         return;
-    add_text(out,
-             BL_TEXT("# Skills\n\nInstructions for certain kinds of work, each in a file. When "
+    agent_prompt_add_text(
+        out, BL_TEXT("# Skills\n\nInstructions for certain kinds of work, each in a file. When "
                      "one fits what you are to do, read its file first and keep to it; "
                      "what it names beside it is in the same folder."));
     bl_buffer_append_byte(out, '\n');
     BL_LIST_EACH (link, skills) {
         const struct bl_skill *skill = BL_CONTAINER(link, struct bl_skill, link);
         bl_buffer_printf(out, "- %s: %s (", skill->name, skill->description);
-        add_name(out, skill->path);
+        agent_prompt_add_name(out, skill->path);
         bl_buffer_append(out, BL_TEXT(")\n"));
     }
 }
@@ -136,12 +136,12 @@ static void add_instructions(struct bl_buffer *out, const struct bl_list *instru
         const struct bl_instruction *instruction = BL_CONTAINER(link, struct bl_instruction, link);
         if (bl_text_trim(instruction->text).size == 0)
             continue;
-        add_text(out, BL_TEXT("# Instructions from"));
+        agent_prompt_add_text(out, BL_TEXT("# Instructions from"));
         out->size--;
         bl_buffer_append_byte(out, ' ');
-        add_name(out, instruction->path);
+        agent_prompt_add_name(out, instruction->path);
         bl_buffer_append_byte(out, '\n');
-        add_text(out, instruction->text);
+        agent_prompt_add_text(out, instruction->text);
     }
 }
 
@@ -151,16 +151,16 @@ struct bl_text bl_system_prompt(struct bl_arena *arena, const struct bl_prompt_p
 
     bl_buffer_init(&out, PROMPT_MAX);
     if (bl_text_trim(parts->own).size > 0) {
-        add_text(&out, parts->own);
+        agent_prompt_add_text(&out, parts->own);
     } else {
-        add_text(&out, bl_text_from(who));
+        agent_prompt_add_text(&out, bl_text_from(who));
         bl_buffer_append_byte(&out, '\n');
         add_where(&out, arena, parts);
-        add_text(&out, bl_text_from(how));
+        agent_prompt_add_text(&out, bl_text_from(how));
     }
     add_skills(&out, parts->skills);
     add_instructions(&out, parts->instructions);
-    add_text(&out, parts->more);
+    agent_prompt_add_text(&out, parts->more);
     struct bl_text prompt = bl_arena_text(arena, bl_buffer_text(&out));
     bl_buffer_done(&out);
     return prompt;

@@ -27,7 +27,7 @@ static const struct {
     {"tools", "list the tools that the model is offered"},
 };
 
-static bool is_word_byte(char byte)
+static bool agent_route_is_word_byte(char byte)
 {
     return isalnum((unsigned char)byte) || (byte & 0x80) != 0;
 }
@@ -35,12 +35,12 @@ static bool is_word_byte(char byte)
 /* Takes the next word off the front of `*rest`, which may hold anything. */
 static bool next_word(struct bl_text *rest, struct bl_text *ret_word)
 {
-    while (rest->size > 0 && !is_word_byte(rest->data[0])) {
+    while (rest->size > 0 && !agent_route_is_word_byte(rest->data[0])) {
         rest->data++;
         rest->size--;
     }
     size_t size = 0;
-    while (size < rest->size && is_word_byte(rest->data[size]))
+    while (size < rest->size && agent_route_is_word_byte(rest->data[size]))
         size++;
     *ret_word = (struct bl_text){rest->data, size};
     rest->data += size;
@@ -53,7 +53,7 @@ static bool equal_ignoring_case(struct bl_text a, struct bl_text b)
     return a.size == b.size && strncasecmp(a.data, b.data, a.size) == 0;
 }
 
-static bool has_word(struct bl_text text, struct bl_text wanted)
+static bool agent_route_has_word(struct bl_text text, struct bl_text wanted)
 {
     struct bl_text word;
 
@@ -72,11 +72,12 @@ static uint32_t score_of(struct bl_text prompt, const char *name, const char *de
 
     for (size_t count = 0; count < WORDS_MAX && next_word(&rest, &word); count++) {
         before = (struct bl_text){prompt.data, (size_t)(word.data - prompt.data)};
-        if (has_word(before, word))
+        if (agent_route_has_word(before, word))
             continue;
-        if (has_word(bl_text_from(name), word))
+        if (agent_route_has_word(bl_text_from(name), word))
             score += SCORE_NAME;
-        else if (word.size >= WORD_SIZE_MIN && has_word(bl_text_from(description), word))
+        else if (word.size >= WORD_SIZE_MIN &&
+                 agent_route_has_word(bl_text_from(description), word))
             score += SCORE_WORD;
     }
     return score;

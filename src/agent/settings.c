@@ -24,7 +24,7 @@ struct reading {
     size_t hook_count;
 };
 
-static void add(struct bl_arena *arena, struct texts *texts, const char *text)
+static void settings_add(struct bl_arena *arena, struct texts *texts, const char *text)
 {
     if (texts->count + 1 >= texts->capacity) {
         size_t capacity = texts->capacity > 0 ? 2 * texts->capacity : LIST_START;
@@ -81,7 +81,7 @@ static int read_rules(struct bl_value_reader *reader, const struct bl_json *key,
             bl_error_hint(reader->error, "%s", detail.hint);
             return code;
         }
-        add(reading->arena, texts, rule);
+        settings_add(reading->arena, texts, rule);
     }
     return 0;
 }
@@ -125,7 +125,7 @@ struct hook {
 };
 
 /* Of a text that is not empty. */
-static bool is_name(const char *text, const char *others)
+static bool settings_is_name(const char *text, const char *others)
 {
     size_t size = 0;
 
@@ -138,8 +138,8 @@ static bool is_name(const char *text, const char *others)
     return size <= NAME_SIZE;
 }
 
-static int read_pattern(struct bl_value_reader *reader, const struct bl_json *key,
-                        struct hook *hook)
+static int settings_read_pattern(struct bl_value_reader *reader, const struct bl_json *key,
+                                 struct hook *hook)
 {
     int code = bl_value_read_line(reader, key + 1, key->string, &hook->pattern);
 
@@ -147,7 +147,7 @@ static int read_pattern(struct bl_value_reader *reader, const struct bl_json *ke
     hook->tools = key;
     if (code != 0)
         return code;
-    if (!is_name(hook->pattern, "_-.*")) {
+    if (!settings_is_name(hook->pattern, "_-.*")) {
         code = bl_value_fail_at(
             reader, key + 1,
             "invalid pattern in tools (expected a tool's name, with or without stars)");
@@ -159,8 +159,8 @@ static int read_pattern(struct bl_value_reader *reader, const struct bl_json *ke
     return code;
 }
 
-static int read_command(struct bl_value_reader *reader, const struct bl_json *key,
-                        struct hook *hook)
+static int settings_read_command(struct bl_value_reader *reader, const struct bl_json *key,
+                                 struct hook *hook)
 {
     struct bl_text text;
     int code = bl_value_read_text(reader, key, &text);
@@ -196,8 +196,8 @@ static int read_hook_member(struct bl_value_reader *reader, size_t which, const 
         hook->when = (enum bl_hook_when)index;
         hook->when_given = true;
         return code;
-    case 1: return read_pattern(reader, key, hook);
-    case 2: return read_command(reader, key, hook);
+    case 1: return settings_read_pattern(reader, key, hook);
+    case 2: return settings_read_command(reader, key, hook);
     default: return bl_value_read_duration(reader, key, 1, &hook->timeout_ns);
     }
 }
@@ -254,14 +254,14 @@ static int read_env_allow(struct bl_value_reader *reader, const struct bl_json *
         int code = bl_value_read_line(reader, element, "a variable", &name);
         if (code != 0)
             return code;
-        if (!is_name(name, "_") || (name[0] >= '0' && name[0] <= '9')) {
+        if (!settings_is_name(name, "_") || (name[0] >= '0' && name[0] <= '9')) {
             code = bl_value_fail_at(reader, element, "invalid variable name");
             bl_error_hint(reader->error, "like GITHUB_TOKEN, without a value");
             return code;
         }
         if (reading->env_allow.count == RULES_MAX)
             return bl_value_fail_at(reader, element, "there are more than %u variables", RULES_MAX);
-        add(reading->arena, &reading->env_allow, name);
+        settings_add(reading->arena, &reading->env_allow, name);
     }
     return 0;
 }

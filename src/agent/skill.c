@@ -57,8 +57,8 @@ static bool add_skill(struct bl_list *skills, struct bl_skill *skill)
     return true;
 }
 
-static bool add_folder(struct bl_arena *arena, const struct found_place *folder,
-                       struct bl_list *skills, struct bl_list *notices)
+static bool skill_add_folder(struct bl_arena *arena, const struct found_place *folder,
+                             struct bl_list *skills, struct bl_list *notices)
 {
     const char *const *names = found_names(arena, folder->path, notices);
 
@@ -91,5 +91,5 @@ void bl_skills_find(struct bl_arena *arena, const char *directory, struct bl_lis
 
     bl_list_init(ret_skills);
     for (; room && folders->path != NULL; folders++)
-        room = add_folder(arena, folders, ret_skills, notices);
+        room = skill_add_folder(arena, folders, ret_skills, notices);
 }

@@ -63,7 +63,7 @@ struct task {
 };
 
 /* The model of its persona, or that of the agent above. */
-static int open_model(struct task *task, struct bl_error *error)
+static int agent_task_open_model(struct task *task, struct bl_error *error)
 {
     struct bl_agent *child = &task->child;
     const struct bl_model_source *models = child->options.models;
@@ -77,8 +77,8 @@ static int open_model(struct task *task, struct bl_error *error)
     return code;
 }
 
-static void prepare(struct task *task, struct bl_agent *above, const struct bl_persona *persona,
-                    const struct bl_tool_call *call)
+static void agent_task_prepare(struct task *task, struct bl_agent *above,
+                               const struct bl_persona *persona, const struct bl_tool_call *call)
 {
     struct bl_agent *child = &task->child;
     struct bl_agent_options *options = &child->options;
@@ -107,7 +107,7 @@ static void prepare(struct task *task, struct bl_agent *above, const struct bl_p
     options->limits.synthesize = persona->synthesize;
 }
 
-static void tell_started(const struct task *task)
+static void agent_task_tell_started(const struct task *task)
 {
     struct bl_event event = {
         .type = BL_EVENT_SUBAGENT_STARTED,
@@ -119,7 +119,7 @@ static void tell_started(const struct task *task)
     task->call->tell(task->call, &event);
 }
 
-static void tell_ended(const struct task *task)
+static void agent_task_tell_ended(const struct task *task)
 {
     struct bl_event event = {
         .type = BL_EVENT_SUBAGENT_ENDED,
@@ -137,7 +137,7 @@ static void tell_ended(const struct task *task)
 /* ---- What comes of it ------------------------------------------------------------------------ */
 
 /* The beginning and the end of a long text. */
-static struct bl_text bounded(struct bl_arena *arena, struct bl_text text)
+static struct bl_text agent_task_bounded(struct bl_arena *arena, struct bl_text text)
 {
     if (text.size <= ANSWER_MAX)
         return text;
@@ -173,14 +173,14 @@ static struct bl_text why(const struct task *task)
     return (struct bl_text){0};
 }
 
-static void fill_result(struct task *task, struct bl_tool_result *ret_result)
+static void agent_task_fill_result(struct task *task, struct bl_tool_result *ret_result)
 {
     struct bl_arena *arena = task->call->arena;
     struct bl_text said = {0};
 
     if (!bl_list_empty(&task->run.turns))
         said = BL_CONTAINER(task->run.turns.previous, struct bl_turn_result, link)->output;
-    said = bounded(arena, bl_text_trim(said));
+    said = agent_task_bounded(arena, bl_text_trim(said));
     ret_result->spent = task->run.spent;
     if (task->run.end == BL_TURN_COMPLETED) {
         ret_result->text = said.size > 0 ? said : BL_TEXT("(It said nothing.)");
@@ -193,7 +193,7 @@ static void fill_result(struct task *task, struct bl_tool_result *ret_result)
         said.size > 0 ? "\nWhat it had said:\n" : "", BL_TEXT_ARG(said));
 }
 
-static int prompt_main(void *argument)
+static int agent_task_prompt_main(void *argument)
 {
     struct task *task = argument;
     struct bl_run_options run = {
@@ -216,14 +216,14 @@ static void run_child(struct task *task)
 {
     struct bl_nursery nursery;
 
-    tell_started(task);
+    agent_task_tell_started(task);
     bl_nursery_init(&nursery, bl_scope_current());
-    if (bl_nursery_spawn(&nursery, NULL, task->child.id, prompt_main, task, NULL) != 0)
-        prompt_main(task);
+    if (bl_nursery_spawn(&nursery, NULL, task->child.id, agent_task_prompt_main, task, NULL) != 0)
+        agent_task_prompt_main(task);
     bl_nursery_join(&nursery);
     bl_nursery_done(&nursery);
     agent_close(&task->child);
-    tell_ended(task);
+    agent_task_tell_ended(task);
 }
 
 static struct bl_text unknown_persona(const struct bl_tool_call *call, struct bl_text name,
@@ -254,15 +254,15 @@ int agent_task(struct bl_agent *agent, const struct bl_tool_call *call,
     task->call = call;
     task->prompt = bl_json_text(bl_json_get(call->input, BL_TEXT("prompt")));
     task->started_ns = bl_now_ns();
-    prepare(task, agent, persona, call);
+    agent_task_prepare(task, agent, persona, call);
     bl_scope_init(&task->scope, call->scope);
     bl_unit_begin(&task->unit, BL_UNIT_AGENT, task->child.id, persona->name);
-    int code = open_model(task, error);
+    int code = agent_task_open_model(task, error);
     if (code == 0)
         code = agent_open(&task->child, error);
     if (code == 0) {
         run_child(task);
-        fill_result(task, ret_result);
+        agent_task_fill_result(task, ret_result);
     } else {
         /* The model above may do without it. */
         ret_result->text =

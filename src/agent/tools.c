@@ -16,7 +16,7 @@ struct hook_context {
     const struct bl_tool_call *call; /* NULL: of the turn itself */
 };
 
-static void warn(void *context, struct bl_text message)
+static void agent_tools_warn(void *context, struct bl_text message)
 {
     const struct hook_context *hook = context;
     struct bl_event event = {.type = BL_EVENT_WARNING, .text = message};
@@ -57,7 +57,7 @@ static int run_hooks(struct bl_agent *agent, enum bl_hook_when when,
         .hidden = agent->options.hidden,
         .allowed = agent->options.env_allow,
         .arena = arena,
-        .warn = warn,
+        .warn = agent_tools_warn,
         .context = &context,
     };
 
@@ -216,8 +216,9 @@ static struct bl_text own_subject(const struct bl_tool_call *call)
 
 /* By the rules alone. A sub-agent does nothing that these would not look at again, and neither does
  * a cell: it reaches nothing but tools. */
-static enum bl_permit decide(const struct bl_agent *agent, const struct bl_tool_call *call,
-                             char *ret_reason, size_t reason_size)
+static enum bl_permit agent_tools_decide(const struct bl_agent *agent,
+                                         const struct bl_tool_call *call, char *ret_reason,
+                                         size_t reason_size)
 {
     const struct bl_permissions *permissions = agent->options.permissions;
 
@@ -234,7 +235,7 @@ static enum bl_permit agent_permit(void *context, const struct bl_tool_call *cal
                                    size_t reason_size)
 {
     struct bl_agent *agent = context;
-    enum bl_permit permit = decide(agent, call, ret_reason, reason_size);
+    enum bl_permit permit = agent_tools_decide(agent, call, ret_reason, reason_size);
 
     if (permit != BL_PERMIT_DENIED && !hooks_agree(agent, call, ret_reason, reason_size))
         return BL_PERMIT_DENIED;
@@ -242,8 +243,8 @@ static enum bl_permit agent_permit(void *context, const struct bl_tool_call *cal
 }
 
 /* With the question asked and answered. */
-static int ask(struct bl_agent *agent, const struct bl_tool_call *call, const char *question,
-               enum bl_reply *ret_reply)
+static int agent_tools_ask(struct bl_agent *agent, const struct bl_tool_call *call,
+                           const char *question, enum bl_reply *ret_reply)
 {
     const struct bl_asker *asker = agent->options.asker;
     struct bl_question asked = {
@@ -275,9 +276,9 @@ static enum bl_permit agent_ask(void *context, const struct bl_tool_call *call,
     /* What was asked while this one waited may have answered it: "always". */
     int code = bl_lock_take(&agent->root->asking);
     if (code == 0) {
-        enum bl_permit permit = decide(agent, call, ret_reason, reason_size);
+        enum bl_permit permit = agent_tools_decide(agent, call, ret_reason, reason_size);
         if (permit == BL_PERMIT_ASK)
-            code = ask(agent, call, question, &reply);
+            code = agent_tools_ask(agent, call, question, &reply);
         bl_lock_give(&agent->root->asking);
         if (permit != BL_PERMIT_ASK)
             return permit;
@@ -353,7 +354,8 @@ struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox 
 }
 
 /* The agent's own are compiled once: they stay as they are. */
-static int compile(struct bl_agent *agent, struct bl_tool_offer *offer, struct bl_error *error)
+static int agent_tools_compile(struct bl_agent *agent, struct bl_tool_offer *offer,
+                               struct bl_error *error)
 {
     struct bl_json_schema **schema = &agent->schemas[own_tool(offer->name)];
     const struct bl_json *value;
@@ -385,7 +387,7 @@ static int take_offers(struct bl_agent *agent, struct bl_error *error)
             continue;
         offers[count] = all.offers[i];
         if (own_tool(all.offers[i].name) != OWN_COUNT)
-            code = compile(agent, &offers[count], error);
+            code = agent_tools_compile(agent, &offers[count], error);
         count++;
     }
     bl_toolbox_let_go(agent->offers_held);
@@ -410,7 +412,7 @@ static void agent_refresh(void *context)
 }
 
 /* What becomes of servers is told in the stream of the root. */
-static void tell_notice(void *context, struct bl_text text)
+static void agent_tools_tell_notice(void *context, struct bl_text text)
 {
     struct bl_agent *agent = context;
 
@@ -431,7 +433,7 @@ int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
         .settle = agent_cells_settle,
     };
     if (changes && agent->above == NULL)
-        bl_toolbox_set_notice(toolbox, tell_notice, agent);
+        bl_toolbox_set_notice(toolbox, agent_tools_tell_notice, agent);
     return take_offers(agent, error);
 }
 

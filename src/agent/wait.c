@@ -27,7 +27,7 @@ static void repeat(const struct exec_run *run, const struct told *told,
 }
 
 /* Is the call with that id, in the messages of one turn, one of ours? */
-static bool is_ours(const struct bl_list *messages, struct bl_text id)
+static bool wait_is_ours(const struct bl_list *messages, struct bl_text id)
 {
     BL_LIST_EACH (link, messages) {
         BL_LIST_EACH (inner, &BL_CONTAINER(link, struct bl_message, link)->blocks) {
@@ -48,7 +48,7 @@ static bool find_in_turn(const struct bl_list *messages, struct bl_text cell_id,
         BL_LIST_EACH (inner, &BL_CONTAINER(link, struct bl_message, link)->blocks) {
             const struct bl_block *block = BL_CONTAINER(inner, struct bl_block, link);
             if (block->type != BL_BLOCK_RESULT || !exec_answer_is_end(block->text, cell_id) ||
-                !is_ours(messages, block->id))
+                !wait_is_ours(messages, block->id))
                 continue;
             *ret_told = (struct told){block->text, block->is_error};
             return true;
@@ -104,7 +104,7 @@ static void search_event(struct search *search, const struct bl_json *event)
     }
 }
 
-static int search_line(void *context, struct bl_text line)
+static int wait_search_line(void *context, struct bl_text line)
 {
     static const struct bl_json_limits limits = {.size_max = SIZE_MAX / 2,
                                                  .string_max = SIZE_MAX / 2};
@@ -134,7 +134,8 @@ static bool find_in_store(struct exec_run *run, struct told *ret_told)
     struct exec_answer answer = {.cell_id = run->cell_id,
                                  .note = BL_TEXT("What it had printed is not kept any more.")};
 
-    bl_store_export(run->agent->options.store, run->agent->session.id, search_line, &search, error);
+    bl_store_export(run->agent->options.store, run->agent->session.id, wait_search_line, &search,
+                    error);
     bl_free(error);
     *ret_told = search.told;
     if (search.told.text.size > 0)
@@ -152,7 +153,7 @@ static bool find_in_store(struct exec_run *run, struct told *ret_told)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static void answer_missing(struct exec_run *run, struct bl_tool_result *ret_result)
+static void wait_answer_missing(struct exec_run *run, struct bl_tool_result *ret_result)
 {
     struct told told;
 
@@ -168,7 +169,7 @@ static void answer_missing(struct exec_run *run, struct bl_tool_result *ret_resu
     exec_fill(run, &answer, ret_result);
 }
 
-static int terminate(struct exec_run *run)
+static int wait_terminate(struct exec_run *run)
 {
     struct bl_cell_terminate_outcome *outcome = bl_arena_zalloc(run->call->arena, sizeof *outcome);
     struct bl_cell_terminate ask = {
@@ -186,7 +187,8 @@ static int terminate(struct exec_run *run)
 }
 
 /* With the cell taken. */
-static int wait_for(struct exec_run *run, uint64_t yield_ms, struct bl_tool_result *ret_result)
+static int agent_wait_for(struct exec_run *run, uint64_t yield_ms,
+                          struct bl_tool_result *ret_result)
 {
     struct agent_cell *cell = run->cell;
 
@@ -194,20 +196,20 @@ static int wait_for(struct exec_run *run, uint64_t yield_ms, struct bl_tool_resu
         repeat(run, &(struct told){bl_buffer_text(&cell->text), cell->is_error}, ret_result);
         return 0;
     }
-    int code = run->wants_end ? terminate(run) : exec_observe_next(run, yield_ms);
+    int code = run->wants_end ? wait_terminate(run) : exec_observe_next(run, yield_ms);
     if (code != 0 && bl_scope_check(run->call->scope) != 0)
         return run->wants_end ? exec_stop(run, true, ret_result)
                               : exec_leave_running(run, ret_result);
     if (code != 0)
         exec_fill_unknown(run, run->fault.message, ret_result);
     else if (run->outcome.type == BL_CELL_OBSERVE_MISSING)
-        answer_missing(run, ret_result);
+        wait_answer_missing(run, ret_result);
     else
         exec_deliver(run, false, ret_result);
     return 0;
 }
 
-static struct agent_cell *find_cell(struct exec_run *run)
+static struct agent_cell *wait_find_cell(struct exec_run *run)
 {
     struct agent_cell *cell = agent_cell_find(run->agent, run->cell_id);
 
@@ -218,7 +220,7 @@ static struct agent_cell *find_cell(struct exec_run *run)
     return cell;
 }
 
-static bool is_id(struct bl_text text)
+static bool wait_is_id(struct bl_text text)
 {
     size_t good = 0;
 
@@ -254,13 +256,13 @@ int agent_wait(struct bl_agent *agent, const struct bl_tool_call *call,
     struct exec_run *run = make_run(agent, call, &yield_ms);
     struct told told;
 
-    run->cell = find_cell(run);
+    run->cell = wait_find_cell(run);
     if (run->cell == NULL && find_in_context(&agent->session, run->cell_id, &told)) {
         repeat(run, &told, ret_result);
         return 0;
     }
-    if (run->cell == NULL && !is_id(run->cell_id)) {
-        answer_missing(run, ret_result);
+    if (run->cell == NULL && !wait_is_id(run->cell_id)) {
+        wait_answer_missing(run, ret_result);
         return 0;
     }
     int code = agent_cells_open(agent, &run->fault);
@@ -278,7 +280,7 @@ int agent_wait(struct bl_agent *agent, const struct bl_tool_call *call,
     code = agent_cell_take(run->cell);
     if (code != 0)
         return exec_leave_running(run, ret_result);
-    code = wait_for(run, yield_ms, ret_result);
+    code = agent_wait_for(run, yield_ms, ret_result);
     agent_cell_give(agent, run->cell, call);
     return code;
 }

@@ -109,7 +109,7 @@ static char *chunk_start(struct bl_arena_chunk *chunk)
     return (char *)(chunk + 1);
 }
 
-static char *chunk_end(struct bl_arena_chunk *chunk)
+static char *arena_chunk_end(struct bl_arena_chunk *chunk)
 {
     return (char *)chunk + chunk->size;
 }
@@ -135,7 +135,7 @@ static void set_next(struct bl_arena *arena, char *next)
         return;
     }
     arena->next = next;
-    arena->end = chunk_end(arena->chunk);
+    arena->end = arena_chunk_end(arena->chunk);
     poison(next, (size_t)(arena->end - next));
 }
 
@@ -186,7 +186,7 @@ static inline size_t rounded(size_t size)
 }
 
 /* Where the next allocation begins after one of `size` bytes at `memory` in the newest chunk. */
-static inline char *after(const struct bl_arena *arena, char *memory, size_t size)
+static inline char *arena_after(const struct bl_arena *arena, char *memory, size_t size)
 {
     char *next = memory + rounded(size);
     return next == arena->end ? next : next + RED_ZONE;
@@ -217,7 +217,7 @@ static __attribute__((noinline)) void *alloc_slowly(struct bl_arena *arena, size
     if (rounded(size) > (uintptr_t)arena->end - (uintptr_t)arena->next)
         add_chunk(arena, rounded(size));
     char *memory = arena->next;
-    arena->next = after(arena, memory, size);
+    arena->next = arena_after(arena, memory, size);
     unpoison(memory, size);
     return memory;
 }
@@ -228,7 +228,7 @@ void *bl_arena_alloc(struct bl_arena *arena, size_t size)
     if (__builtin_expect(size - 1 >= (uintptr_t)arena->end - (uintptr_t)arena->next, 0))
         return alloc_slowly(arena, size);
     char *memory = arena->next;
-    arena->next = after(arena, memory, size);
+    arena->next = arena_after(arena, memory, size);
     unpoison(memory, size);
     return memory;
 }
@@ -257,13 +257,13 @@ void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, siz
     if (memory == NULL)
         return bl_arena_alloc(arena, new_size);
 
-    bool newest = after(arena, memory, old_size) == arena->next;
+    bool newest = arena_after(arena, memory, old_size) == arena->next;
     size_t room = newest ? (uintptr_t)arena->end - (uintptr_t)memory : rounded(old_size);
     if (new_size <= room) {
         poison(memory, room);
         unpoison(memory, new_size);
         if (newest)
-            arena->next = after(arena, memory, new_size);
+            arena->next = arena_after(arena, memory, new_size);
         return memory;
     }
 

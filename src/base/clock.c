@@ -101,7 +101,7 @@ static int64_t days_from_date(struct date date)
 }
 
 /* Takes exactly `width` digits and then `end` off the front. */
-static bool take_digits(struct bl_text *text, unsigned width, char end, unsigned *ret_value)
+static bool clock_take_digits(struct bl_text *text, unsigned width, char end, unsigned *ret_value)
 {
     *ret_value = 0;
     if (text->size <= width || text->data[width] != end)
@@ -121,12 +121,13 @@ bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns)
     unsigned hour, minute, second;
     int64_t fraction_ns = 0;
 
-    if (!take_digits(&text, 4, '-', &date.year) || !take_digits(&text, 2, '-', &date.month) ||
-        !take_digits(&text, 2, 'T', &date.day) || !take_digits(&text, 2, ':', &hour) ||
-        !take_digits(&text, 2, ':', &minute))
+    if (!clock_take_digits(&text, 4, '-', &date.year) ||
+        !clock_take_digits(&text, 2, '-', &date.month) ||
+        !clock_take_digits(&text, 2, 'T', &date.day) || !clock_take_digits(&text, 2, ':', &hour) ||
+        !clock_take_digits(&text, 2, ':', &minute))
         return false;
-    if (!take_digits(&text, 2, 'Z', &second)) {
-        if (!take_digits(&text, 2, '.', &second) || text.size < 2)
+    if (!clock_take_digits(&text, 2, 'Z', &second)) {
+        if (!clock_take_digits(&text, 2, '.', &second) || text.size < 2)
             return false;
         int64_t unit_ns = (int64_t)BL_NS_PER_S;
         for (size_t i = 0; i + 1 < text.size; i++) {
@@ -153,7 +154,7 @@ bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns)
 }
 
 /* Fails with `code`; the message quotes the start of the text, made fit to be shown. */
-static int refuse(struct bl_text text, int code, const char *why, struct bl_error *error)
+static int clock_refuse(struct bl_text text, int code, const char *why, struct bl_error *error)
 {
     if (error == NULL || error->code != 0)
         return code;
@@ -243,7 +244,7 @@ static bool decimal_take(struct bl_text *rest, struct decimal *ret_decimal)
 int bl_duration_parse(struct bl_text text, int64_t *ret_ns, struct bl_error *error)
 {
     if (names_no_finite(text))
-        return refuse(text, BL_ERANGE, "is not a finite duration", error);
+        return clock_refuse(text, BL_ERANGE, "is not a finite duration", error);
 
     struct bl_text rest = text;
     bool negative = rest.size > 0 && rest.data[0] == '-';
@@ -251,17 +252,17 @@ int bl_duration_parse(struct bl_text text, int64_t *ret_ns, struct bl_error *err
         rest = (struct bl_text){rest.data + 1, rest.size - 1};
     struct decimal decimal;
     if (!decimal_take(&rest, &decimal))
-        return refuse(text, BL_EPARSE, "is not a duration", error);
+        return clock_refuse(text, BL_EPARSE, "is not a duration", error);
     uint64_t unit = unit_ns(rest);
     if (unit == 0)
-        return refuse(text, BL_EPARSE, "is not a duration", error);
+        return clock_refuse(text, BL_EPARSE, "is not a duration", error);
     if (negative && decimal.zero)
-        return refuse(text, BL_ERANGE, "is a negative zero, which is not a duration", error);
+        return clock_refuse(text, BL_ERANGE, "is a negative zero, which is not a duration", error);
 
     unsigned __int128 ns = (unsigned __int128)decimal.whole * unit;
     ns += (decimal.fraction * unit + decimal.divisor / 2) / decimal.divisor;
     if (ns > NS_MAX)
-        return refuse(text, BL_ERANGE, "is beyond 100 years", error);
+        return clock_refuse(text, BL_ERANGE, "is beyond 100 years", error);
     *ret_ns = negative ? -(int64_t)ns : (int64_t)ns;
     return 0;
 }
@@ -278,7 +279,7 @@ int bl_duration_from_seconds(double seconds, int64_t *ret_ns, struct bl_error *e
     if (why != NULL) {
         char shown[32];
         snprintf(shown, sizeof shown, "%.17g", seconds);
-        return refuse(bl_text_from(shown), BL_ERANGE, why, error);
+        return clock_refuse(bl_text_from(shown), BL_ERANGE, why, error);
     }
 
     /* Apart, whole seconds and the rest are exact; together they would lose the nanoseconds. */

@@ -27,31 +27,31 @@ struct bl_text bl_file_read(int directory, const char *path, char *out, size_t o
 
 #define PIECE_SIZE ((size_t)65536)
 
-static int fail(int code, const char *why, const char **ret_why)
+static int base_file_fail(int code, const char *why, const char **ret_why)
 {
     *ret_why = why;
     return code;
 }
 
-static int load(int fd, size_t size_max, struct bl_buffer *out, const char **ret_why)
+static int base_file_load(int fd, size_t size_max, struct bl_buffer *out, const char **ret_why)
 {
     struct stat status;
 
     if (fd < 0 || fstat(fd, &status) != 0)
-        return fail(errno == ENOTDIR ? BL_ENOENT : bl_error_from_errno(errno),
-                    strerrordesc_np(errno), ret_why);
+        return base_file_fail(errno == ENOTDIR ? BL_ENOENT : bl_error_from_errno(errno),
+                              strerrordesc_np(errno), ret_why);
     if (S_ISDIR(status.st_mode))
-        return fail(BL_EINVAL, "it is a directory", ret_why);
+        return base_file_fail(BL_EINVAL, "it is a directory", ret_why);
     if (!S_ISREG(status.st_mode))
-        return fail(BL_EINVAL, "it is not a regular file", ret_why);
+        return base_file_fail(BL_EINVAL, "it is not a regular file", ret_why);
     for (;;) {
         if (out->size > size_max || bl_buffer_reserve(out, PIECE_SIZE) != 0)
-            return fail(BL_ELIMIT, "it is too large", ret_why);
+            return base_file_fail(BL_ELIMIT, "it is too large", ret_why);
         ssize_t count = read(fd, out->data + out->size, PIECE_SIZE);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)
-            return fail(bl_error_from_errno(errno), strerrordesc_np(errno), ret_why);
+            return base_file_fail(bl_error_from_errno(errno), strerrordesc_np(errno), ret_why);
         if (count == 0)
             return 0;
         out->size += (size_t)count;
@@ -82,8 +82,8 @@ int bl_file_load_below(const char *root, const char *path, size_t size_max, stru
     /* Not to wait for the other end of a FIFO, which is refused anyway. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int code = fd >= 0 && root != NULL && !lies_below(fd, root)
-                   ? fail(BL_EREFUSED, "it is a link that leads elsewhere", ret_why)
-                   : load(fd, size_max, out, ret_why);
+                   ? base_file_fail(BL_EREFUSED, "it is a link that leads elsewhere", ret_why)
+                   : base_file_load(fd, size_max, out, ret_why);
     if (fd >= 0)
         close(fd);
     return code;

@@ -190,7 +190,7 @@ static bool needs_quotes(struct bl_text text)
     return false;
 }
 
-static int put_text(struct bl_buffer *out, struct bl_text text, size_t maximum)
+static int base_log_put_text(struct bl_buffer *out, struct bl_text text, size_t maximum)
 {
     struct bl_text kept = text.size > maximum ? bl_utf8_cut(text, maximum) : text;
     struct bl_text dots = kept.size < text.size ? BL_TEXT("...") : BL_TEXT("");
@@ -209,7 +209,7 @@ static int put_text(struct bl_buffer *out, struct bl_text text, size_t maximum)
 
 /* The shortest of 15 to 17 digits that reads back the same. A decimal comma, which a program's
  * locale may bring, becomes a point. */
-static int put_number(struct bl_buffer *out, double number)
+static int base_log_put_number(struct bl_buffer *out, double number)
 {
     char digits[40];
     for (int precision = 15; precision <= 17; precision++) {
@@ -224,7 +224,7 @@ static int put_number(struct bl_buffer *out, double number)
 }
 
 /* Appends ` name=`. Whatever could be taken for the end of a name is written as `_`. */
-static int put_name(struct bl_buffer *out, const char *name, size_t maximum)
+static int base_log_put_name(struct bl_buffer *out, const char *name, size_t maximum)
 {
     struct bl_text text = bl_text_from(name);
     int result = bl_buffer_append_byte(out, ' ');
@@ -241,13 +241,13 @@ static int put_name(struct bl_buffer *out, const char *name, size_t maximum)
 static int put_field(struct bl_buffer *out, const struct bl_log_field *field,
                      const struct limits *limits)
 {
-    int result = put_name(out, field->name, limits->name_max);
+    int result = base_log_put_name(out, field->name, limits->name_max);
     if (result < 0)
         return result;
     switch (field->type) {
-    case BL_FIELD_TEXT: return put_text(out, field->text, limits->value_max);
+    case BL_FIELD_TEXT: return base_log_put_text(out, field->text, limits->value_max);
     case BL_FIELD_INTEGER: return bl_buffer_printf(out, "%" PRId64, field->integer);
-    case BL_FIELD_NUMBER: return put_number(out, field->number);
+    case BL_FIELD_NUMBER: return base_log_put_number(out, field->number);
     case BL_FIELD_BOOLEAN:
         return bl_buffer_append(out, field->integer != 0 ? BL_TEXT("true") : BL_TEXT("false"));
     }
@@ -255,8 +255,8 @@ static int put_field(struct bl_buffer *out, const struct bl_log_field *field,
 }
 
 /* Appends the line, or nothing when it would go over the buffer's maximum. */
-static int put_line(struct bl_buffer *out, const struct bl_log_record *record,
-                    const struct limits *limits)
+static int base_log_put_line(struct bl_buffer *out, const struct bl_log_record *record,
+                             const struct limits *limits)
 {
     size_t before = out->size;
     char time[32];
@@ -283,7 +283,7 @@ static int put_line(struct bl_buffer *out, const struct bl_log_record *record,
 
 int bl_log_format(const struct bl_log_record *record, struct bl_buffer *out)
 {
-    return put_line(out, record, &(struct limits){SIZE_MAX, SIZE_MAX});
+    return base_log_put_line(out, record, &(struct limits){SIZE_MAX, SIZE_MAX});
 }
 
 /* A line that would be too long is written with its parts cut. A line that cannot be written is
@@ -298,7 +298,7 @@ void bl_log_write_fd(void *context, const struct bl_log_record *record)
         struct bl_log_record cut = *record;
         if (cut.field_count > CUT_FIELD_COUNT)
             cut.field_count = CUT_FIELD_COUNT;
-        put_line(&line, &cut, &(struct limits){CUT_VALUE_MAX, CUT_NAME_MAX});
+        base_log_put_line(&line, &cut, &(struct limits){CUT_VALUE_MAX, CUT_NAME_MAX});
     }
     ssize_t written;
     do

@@ -24,7 +24,7 @@ void bl_map_done(struct bl_map *map)
     *map = (struct bl_map){0};
 }
 
-static uint64_t rotate_left(uint64_t value, unsigned count)
+static uint64_t map_rotate_left(uint64_t value, unsigned count)
 {
     return value << count | value >> (64 - count);
 }
@@ -33,14 +33,14 @@ static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
-    v[1] = rotate_left(v[1], 13) ^ v[0];
-    v[3] = rotate_left(v[3], 16) ^ v[2];
-    v[0] = rotate_left(v[0], 32);
+    v[1] = map_rotate_left(v[1], 13) ^ v[0];
+    v[3] = map_rotate_left(v[3], 16) ^ v[2];
+    v[0] = map_rotate_left(v[0], 32);
     v[2] += v[1];
     v[0] += v[3];
-    v[1] = rotate_left(v[1], 17) ^ v[2];
-    v[3] = rotate_left(v[3], 21) ^ v[0];
-    v[2] = rotate_left(v[2], 32);
+    v[1] = map_rotate_left(v[1], 17) ^ v[2];
+    v[3] = map_rotate_left(v[3], 21) ^ v[0];
+    v[2] = map_rotate_left(v[2], 32);
 }
 
 static inline uint64_t load_little_endian(const char *data)
@@ -83,7 +83,7 @@ uint64_t bl_hash(const uint64_t key[2], struct bl_text text)
 }
 
 /* The live entry of `key`, or NULL. */
-static struct bl_map_entry *find(const struct bl_map *map, struct bl_text key, uint64_t hash)
+static struct bl_map_entry *map_find(const struct bl_map *map, struct bl_text key, uint64_t hash)
 {
     uint32_t mask = map->slot_count - 1;
     for (uint32_t i = (uint32_t)hash & mask; map->slots[i] != 0; i = (i + 1) & mask) {
@@ -96,7 +96,7 @@ static struct bl_map_entry *find(const struct bl_map *map, struct bl_text key, u
 
 static struct bl_map_entry *lookup(const struct bl_map *map, struct bl_text key)
 {
-    return map->count == 0 ? NULL : find(map, key, bl_hash(map->key, key));
+    return map->count == 0 ? NULL : map_find(map, key, bl_hash(map->key, key));
 }
 
 void *bl_map_get(const struct bl_map *map, struct bl_text key)
@@ -122,7 +122,7 @@ static void index_entry(struct bl_map *map, uint32_t index)
 
 /* Makes room for another entry: drops removed ones and leaves a third of the array free at least,
  * so that the cost of rebuilding is spread over many insertions. */
-static void rebuild(struct bl_map *map)
+static void map_rebuild(struct bl_map *map)
 {
     uint32_t capacity = CAPACITY_MIN;
     while (capacity <= map->count + map->count / 2)
@@ -153,7 +153,7 @@ void bl_map_set(struct bl_map *map, struct bl_text key, void *value, void **ret_
         bl_random_bytes(map->key, sizeof map->key);
 
     uint64_t hash = bl_hash(map->key, key);
-    struct bl_map_entry *entry = map->count == 0 ? NULL : find(map, key, hash);
+    struct bl_map_entry *entry = map->count == 0 ? NULL : map_find(map, key, hash);
     if (ret_old != NULL)
         *ret_old = entry == NULL ? NULL : entry->value;
     if (entry != NULL) {
@@ -168,7 +168,7 @@ void bl_map_set(struct bl_map *map, struct bl_text key, void *value, void **ret_
         memcpy(copy, key.data, key.size);
     copy[key.size] = '\0';
     if (map->used == map->capacity)
-        rebuild(map);
+        map_rebuild(map);
     map->entries[map->used] = (struct bl_map_entry){{copy, key.size}, value, hash};
     index_entry(map, map->used);
     map->used++;

@@ -13,8 +13,8 @@
 /* Instructions up to which a search needs no heap. */
 #define SMALL_PROGRAM 128u
 
-static int compile(struct bl_text source, bool caseless, struct bl_pattern **ret_pattern,
-                   struct bl_error *error)
+static int pattern_compile(struct bl_text source, bool caseless, struct bl_pattern **ret_pattern,
+                           struct bl_error *error)
 {
     struct bl_pattern *pattern = bl_zalloc(sizeof *pattern);
     int result = base_pattern_parse(source, caseless, pattern, error);
@@ -29,13 +29,13 @@ static int compile(struct bl_text source, bool caseless, struct bl_pattern **ret
 
 int bl_pattern_new(struct bl_text source, struct bl_pattern **ret_pattern, struct bl_error *error)
 {
-    return compile(source, false, ret_pattern, error);
+    return pattern_compile(source, false, ret_pattern, error);
 }
 
 int bl_pattern_new_caseless(struct bl_text source, struct bl_pattern **ret_pattern,
                             struct bl_error *error)
 {
-    return compile(source, true, ret_pattern, error);
+    return pattern_compile(source, true, ret_pattern, error);
 }
 
 void bl_pattern_free(struct bl_pattern *pattern)
@@ -104,8 +104,8 @@ bool base_pattern_advance(const struct bl_pattern *pattern, const struct place *
 }
 
 /* The search proper; `memory` has room for four numbers per instruction, zeroed. */
-static int run(const struct bl_pattern *pattern, struct bl_text text, uint32_t *memory,
-               uint64_t *steps)
+static int pattern_run(const struct bl_pattern *pattern, struct bl_text text, uint32_t *memory,
+                       uint64_t *steps)
 {
     struct set sets[2] = {{memory, memory + pattern->size, 0},
                           {memory + 2 * pattern->size, memory + 3 * pattern->size, 0}};
@@ -146,10 +146,10 @@ int bl_pattern_search_within(const struct bl_pattern *pattern, struct bl_text te
         text.data = "";
     if (pattern->size <= SMALL_PROGRAM) {
         memset(small, 0, 4 * pattern->size * sizeof *small);
-        return run(pattern, text, small, steps);
+        return pattern_run(pattern, text, small, steps);
     }
     uint32_t *memory = bl_zalloc(4 * pattern->size * sizeof *memory);
-    int result = run(pattern, text, memory, steps);
+    int result = pattern_run(pattern, text, memory, steps);
     bl_free(memory);
     return result;
 }

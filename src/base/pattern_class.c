@@ -14,7 +14,7 @@ static const struct range spaces[] = {
     {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 static const struct range line_ends[] = {{0xA, 0xA}, {0xD, 0xD}, {0x2028, 0x2029}};
 
-static int add_range(struct parser *parser, uint32_t first, uint32_t last)
+static int pattern_class_add_range(struct parser *parser, uint32_t first, uint32_t last)
 {
     struct bl_pattern *pattern = parser->pattern;
     if (pattern->range_count >= RANGES_MAX)
@@ -41,7 +41,7 @@ static int add_cases(struct parser *parser, uint32_t first, uint32_t last)
             high = middle;
     }
     for (; result == 0 && low < BL_COUNT(case_pairs) && case_pairs[low].point <= last; low++)
-        result = add_range(parser, case_pairs[low].alike, case_pairs[low].alike);
+        result = pattern_class_add_range(parser, case_pairs[low].alike, case_pairs[low].alike);
     return result;
 }
 
@@ -79,7 +79,7 @@ static int add_table(struct parser *parser, const struct range *table, size_t co
 {
     uint32_t start = parser->pattern->range_count;
     for (size_t i = 0; i < count; i++) {
-        int result = add_range(parser, table[i].first, table[i].last);
+        int result = pattern_class_add_range(parser, table[i].first, table[i].last);
         if (result < 0)
             return result;
     }
@@ -101,7 +101,7 @@ static int add_categories(struct parser *parser, uint32_t mask)
         }
         uint32_t last =
             i < BL_COUNT(category_runs) ? (category_runs[i] >> 5) - 1 : PATTERN_LAST_POINT;
-        int result = add_range(parser, category_runs[start] >> 5, last);
+        int result = pattern_class_add_range(parser, category_runs[start] >> 5, last);
         if (result < 0)
             return result;
     }
@@ -109,7 +109,7 @@ static int add_categories(struct parser *parser, uint32_t mask)
 }
 
 /* What follows `\p` or `\P`: `{name}` or `{General_Category=name}`. */
-static int add_property(struct parser *parser, bool negated)
+static int pattern_class_add_property(struct parser *parser, bool negated)
 {
     static const struct range ascii[] = {{0, 0x7F}};
     size_t start = parser->offset;
@@ -160,7 +160,7 @@ int base_class_add_escape(struct parser *parser, uint32_t letter)
     case 'S': result = add_table(parser, spaces, BL_COUNT(spaces), letter == 'S'); break;
     case 'p':
     case 'P':
-        result = add_property(parser, letter == 'P');
+        result = pattern_class_add_property(parser, letter == 'P');
         if (result == 0)
             result = add_cases_from(parser, start);
         break;
@@ -169,7 +169,7 @@ int base_class_add_escape(struct parser *parser, uint32_t letter)
     return result < 0 ? result : 1;
 }
 
-static int compare_ranges(const void *left, const void *right)
+static int pattern_class_compare_ranges(const void *left, const void *right)
 {
     const struct range *a = left, *b = right;
     return a->first < b->first ? -1 : a->first > b->first;
@@ -181,7 +181,7 @@ int base_class_emit(struct parser *parser, uint32_t start, bool negated)
     uint32_t out = start;
     if (pattern->range_count > start)
         qsort(pattern->ranges + start, pattern->range_count - start, sizeof *pattern->ranges,
-              compare_ranges);
+              pattern_class_compare_ranges);
     for (uint32_t i = start; i < pattern->range_count; i++) {
         struct range range = pattern->ranges[i];
         if (out > start && range.first <= pattern->ranges[out - 1].last + 1) {
@@ -214,11 +214,11 @@ int base_class_emit_point(struct parser *parser, uint32_t point)
         return result;
     if (parser->pattern->range_count == start)
         return base_parser_emit_atom(parser, CHARACTER, point);
-    result = add_range(parser, point, point);
+    result = pattern_class_add_range(parser, point, point);
     return result < 0 ? result : base_class_emit(parser, start, false);
 }
 
-static int hex_value(int byte)
+static int pattern_class_hex_value(int byte)
 {
     if (byte >= '0' && byte <= '9')
         return byte - '0';
@@ -234,7 +234,7 @@ static bool take_hex(struct parser *parser, size_t count, uint32_t *ret_value)
 {
     uint32_t value = 0;
     for (size_t i = 0; i < count; i++) {
-        int digit = hex_value(base_parser_peek(parser, i));
+        int digit = pattern_class_hex_value(base_parser_peek(parser, i));
         if (digit < 0)
             return false;
         value = value << 4 | (uint32_t)digit;
@@ -356,7 +356,7 @@ int base_class_parse(struct parser *parser)
                 return is_class;
             if (is_class) {
                 last = first;
-                int result = add_range(parser, '-', '-');
+                int result = pattern_class_add_range(parser, '-', '-');
                 if (result < 0)
                     return result;
             } else if (last < first) {
@@ -364,7 +364,7 @@ int base_class_parse(struct parser *parser)
                                           "expected a range from low to high");
             }
         }
-        int result = add_range(parser, first, last);
+        int result = pattern_class_add_range(parser, first, last);
         if (result == 0)
             result = add_cases(parser, first, last);
         if (result < 0)

@@ -76,7 +76,7 @@ struct bl_line_finder {
 
 /* ---- Classes of characters ------------------------------------------------------------------- */
 
-static int compare_numbers(const void *left, const void *right)
+static int pattern_line_compare_numbers(const void *left, const void *right)
 {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     return (a > b) - (a < b);
@@ -118,7 +118,7 @@ static void make_intervals(struct bl_line_finder *finder)
         bounds[count++] = pattern->ranges[i].first;
         bounds[count++] = pattern->ranges[i].last + 1;
     }
-    qsort(bounds, count, sizeof *bounds, compare_numbers);
+    qsort(bounds, count, sizeof *bounds, pattern_line_compare_numbers);
     for (uint32_t i = 0; i < count; i++)
         if ((kept == 0 || bounds[i] != bounds[kept - 1]) && bounds[i] <= PATTERN_LAST_POINT)
             bounds[kept++] = bounds[i];
@@ -202,7 +202,7 @@ static void make_classes(struct bl_line_finder *finder)
 
 /* True for a character that is found in a text by its bytes: a surrogate never is, and the
  * replacement character also stands for bytes that are none. */
-static bool is_plain(struct instruction instruction)
+static bool pattern_line_is_plain(struct instruction instruction)
 {
     char bytes[4];
     uint32_t point = (uint32_t)instruction.operand;
@@ -224,7 +224,7 @@ static void find_longest_run(struct bl_line_finder *finder)
         bool takes = instruction.operation == CHARACTER || instruction.operation == CLASS;
         if (jumps && instruction.operand > 0 && i + (uint32_t)instruction.operand > skipped_to)
             skipped_to = i + (uint32_t)instruction.operand;
-        if (is_plain(instruction) && i >= skipped_to && size + 4 <= LITERAL_MAX)
+        if (pattern_line_is_plain(instruction) && i >= skipped_to && size + 4 <= LITERAL_MAX)
             size += bl_utf8_encode((uint32_t)instruction.operand, run + size);
         else if (jumps || takes || i < skipped_to)
             size = 0;
@@ -255,7 +255,7 @@ static void make_literal(struct bl_line_finder *finder)
                        memchr(finder->literal, '\n', finder->literal_size) == NULL &&
                        memchr(finder->literal, '\r', finder->literal_size) == NULL;
     for (uint32_t i = 0; i + 1 < pattern->size; i++)
-        if (!is_plain(pattern->program[i]))
+        if (!pattern_line_is_plain(pattern->program[i]))
             finder->is_whole = false;
 }
 
@@ -308,7 +308,7 @@ static uint32_t row_of(struct bl_line_finder *finder, const uint32_t *members, u
 
 /* Where the step from a row over a character of that class leads. All other rows may be gone then,
  * that one included. */
-static uint32_t make_step(struct bl_line_finder *finder, uint32_t from, uint32_t class)
+static uint32_t pattern_line_make_step(struct bl_line_finder *finder, uint32_t from, uint32_t class)
 {
     const struct bl_pattern *pattern = finder->pattern;
     const struct row row = finder->rows[from / finder->width];
@@ -334,7 +334,7 @@ static uint32_t make_step(struct bl_line_finder *finder, uint32_t from, uint32_t
     } else if (next->count == 0 && pattern->anchored) {
         step = STEP_DEAD;
     } else {
-        qsort(next->members, next->count, sizeof *next->members, compare_numbers);
+        qsort(next->members, next->count, sizeof *next->members, pattern_line_compare_numbers);
         step = row_of(finder, next->members, next->count,
                       finder->has_word_edge && place.word_after ? FLAG_WORD_BEFORE : 0, &forgot);
     }
@@ -406,7 +406,7 @@ void bl_line_finder_free(struct bl_line_finder *finder)
     bl_free(finder);
 }
 
-static bool is_stopped(const struct bl_line_finder *finder)
+static bool pattern_line_is_stopped(const struct bl_line_finder *finder)
 {
     return finder->stopped != NULL && atomic_load_explicit(finder->stopped, memory_order_relaxed);
 }
@@ -474,16 +474,17 @@ static uint32_t class_at(const struct bl_line_finder *finder, const unsigned cha
 static uint32_t step_over(struct bl_line_finder *finder, uint32_t state, uint32_t class)
 {
     uint32_t step = finder->table[state + class];
-    return step != STEP_UNKNOWN ? step : make_step(finder, state, class);
+    return step != STEP_UNKNOWN ? step : pattern_line_make_step(finder, state, class);
 }
 
 /* A place in the first line that matches; NULL: there is none. `at` is the beginning of a line. */
-static const unsigned char *find_place(struct bl_line_finder *finder, const unsigned char *at,
-                                       const unsigned char *end)
+static const unsigned char *pattern_line_find_place(struct bl_line_finder *finder,
+                                                    const unsigned char *at,
+                                                    const unsigned char *end)
 {
     uint32_t state = start_step(finder), newline = finder->byte_column['\n'];
     bool open = false; /* a line without its end */
-    while (at < end && !is_stopped(finder)) {
+    while (at < end && !pattern_line_is_stopped(finder)) {
         const unsigned char *from = at;
         size_t size;
         at = run_known(finder, at, end, &state);
@@ -549,11 +550,11 @@ static struct bl_text line_around(struct bl_text text, size_t from, size_t place
 bool bl_line_finder_next(struct bl_line_finder *finder, struct bl_text text, size_t *offset,
                          struct bl_text *ret_line)
 {
-    while (*offset < text.size && !is_stopped(finder)) {
+    while (*offset < text.size && !pattern_line_is_stopped(finder)) {
         const char *at = text.data + *offset, *end = text.data + text.size;
         if (finder->literal_size == 0) {
-            at = (const char *)find_place(finder, (const unsigned char *)at,
-                                          (const unsigned char *)end);
+            at = (const char *)pattern_line_find_place(finder, (const unsigned char *)at,
+                                                       (const unsigned char *)end);
         } else {
             at = find_literal(finder, at, end);
         }
@@ -564,7 +565,7 @@ bool bl_line_finder_next(struct bl_line_finder *finder, struct bl_text text, siz
         const unsigned char *line = (const unsigned char *)ret_line->data;
         *offset = next;
         if (finder->literal_size == 0 || finder->is_whole ||
-            find_place(finder, line, (const unsigned char *)text.data + next) != NULL)
+            pattern_line_find_place(finder, line, (const unsigned char *)text.data + next) != NULL)
             return true;
     }
     *offset = text.size;

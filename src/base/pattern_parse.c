@@ -221,7 +221,7 @@ static int repeat_atom(struct parser *parser, uint32_t minimum, uint32_t maximum
     return 0;
 }
 
-static bool take_count(struct parser *parser, uint32_t *ret_count)
+static bool pattern_parse_take_count(struct parser *parser, uint32_t *ret_count)
 {
     size_t start = parser->offset;
     uint32_t count = 0;
@@ -239,9 +239,9 @@ static bool take_count(struct parser *parser, uint32_t *ret_count)
 static bool take_braces(struct parser *parser, uint32_t *ret_minimum, uint32_t *ret_maximum)
 {
     size_t start = parser->offset;
-    if (base_parser_take(parser, "{") && take_count(parser, ret_minimum)) {
+    if (base_parser_take(parser, "{") && pattern_parse_take_count(parser, ret_minimum)) {
         *ret_maximum = *ret_minimum;
-        if (base_parser_take(parser, ",") && !take_count(parser, ret_maximum))
+        if (base_parser_take(parser, ",") && !pattern_parse_take_count(parser, ret_maximum))
             *ret_maximum = UNBOUNDED;
         if (base_parser_take(parser, "}"))
             return true;
@@ -298,7 +298,7 @@ static int parse_item(struct parser *parser)
     }
 }
 
-static int parse(struct parser *parser)
+static int base_parse(struct parser *parser)
 {
     if (parser->source.size > SOURCE_MAX)
         return base_parser_refuse(parser, BL_ELIMIT, SOURCE_MAX, "longer than 65536 bytes");
@@ -329,7 +329,7 @@ int base_pattern_parse(struct bl_text source, bool caseless, struct bl_pattern *
     parser->pattern = pattern;
     parser->caseless = caseless;
     parser->error = error;
-    int result = parse(parser);
+    int result = base_parse(parser);
     bl_free(parser);
     return result;
 }

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static uint64_t rotate_left(uint64_t value, unsigned count)
+static uint64_t random_rotate_left(uint64_t value, unsigned count)
 {
     return value << count | value >> (64 - count);
 }
@@ -31,7 +31,7 @@ void bl_random_seed(struct bl_random *random, uint64_t seed)
 uint64_t bl_random_next(struct bl_random *random)
 {
     uint64_t *state = random->state;
-    uint64_t result = rotate_left(state[1] * 5, 7) * 9;
+    uint64_t result = random_rotate_left(state[1] * 5, 7) * 9;
     uint64_t shifted = state[1] << 17;
 
     state[2] ^= state[0];
@@ -39,7 +39,7 @@ uint64_t bl_random_next(struct bl_random *random)
     state[1] ^= state[2];
     state[0] ^= state[3];
     state[2] ^= shifted;
-    state[3] = rotate_left(state[3], 45);
+    state[3] = random_rotate_left(state[3], 45);
     return result;
 }
 

@@ -10,7 +10,7 @@
 
 #define PATH_SIZE 1024
 
-static bool is_folder(const char *path)
+static bool runtime_is_folder(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
@@ -21,7 +21,7 @@ int bl_runtime_folder(char *out, size_t out_size, struct bl_error *error)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     int size;
-    if (runtime != NULL && runtime[0] == '/' && is_folder(runtime))
+    if (runtime != NULL && runtime[0] == '/' && runtime_is_folder(runtime))
         size = snprintf(out, out_size, "%s/belay", runtime);
     else
         size = snprintf(out, out_size, "/tmp/belay-%u", (unsigned)geteuid());

@@ -19,22 +19,22 @@ static inline uint32_t rotate(uint32_t word, unsigned by)
     return word >> by | word << (32 - by);
 }
 
-static inline uint32_t load(const uint8_t *at)
+static inline uint32_t sha256_load(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static inline void save(uint8_t *at, uint32_t word)
+static inline void sha256_save(uint8_t *at, uint32_t word)
 {
     for (int i = 0; i < 4; i++)
         at[i] = (uint8_t)(word >> (24 - 8 * i));
 }
 
 /* The 64 words of a block's schedule: its own 16, and those that follow from them. */
-static void expand(const uint8_t *block, uint32_t words[64])
+static void sha256_expand(const uint8_t *block, uint32_t words[64])
 {
     for (int i = 0; i < 16; i++)
-        words[i] = load(block + 4 * i);
+        words[i] = sha256_load(block + 4 * i);
     for (int i = 16; i < 64; i++) {
         uint32_t near = words[i - 2], far = words[i - 15];
         near = rotate(near, 17) ^ rotate(near, 19) ^ near >> 10;
@@ -49,7 +49,7 @@ static void compress(uint32_t state[8], const uint8_t *block)
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
     uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
 
-    expand(block, words);
+    sha256_expand(block, words);
     for (int i = 0; i < 64; i++) {
         uint32_t first = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) +
                          round_constants[i] + words[i];
@@ -112,9 +112,9 @@ void bl_sha256_end(struct bl_sha256 *hash, uint8_t out[32])
         filled = 0;
     }
     memset(hash->block + filled, 0, BLOCK_SIZE - LENGTH_SIZE - filled);
-    save(hash->block + BLOCK_SIZE - LENGTH_SIZE, (uint32_t)(bits >> 32));
-    save(hash->block + BLOCK_SIZE - LENGTH_SIZE / 2, (uint32_t)bits);
+    sha256_save(hash->block + BLOCK_SIZE - LENGTH_SIZE, (uint32_t)(bits >> 32));
+    sha256_save(hash->block + BLOCK_SIZE - LENGTH_SIZE / 2, (uint32_t)bits);
     compress(hash->state, hash->block);
     for (int i = 0; i < 8; i++)
-        save(out + 4 * i, hash->state[i]);
+        sha256_save(out + 4 * i, hash->state[i]);
 }

@@ -5,7 +5,7 @@
 #define WORD_MAX     64u
 #define DISTANCE_MAX 2u
 
-static unsigned smaller(unsigned a, unsigned b)
+static unsigned suggest_smaller(unsigned a, unsigned b)
 {
     return a < b ? a : b;
 }
@@ -25,10 +25,10 @@ unsigned bl_text_distance(struct bl_text a, struct bl_text b)
         row[0] = i;
         for (unsigned j = 1; j <= b.size; j++) {
             unsigned change = a.data[i - 1] == b.data[j - 1] ? 0 : 1;
-            unsigned best = smaller(above[j] + 1, row[j - 1] + 1);
-            best = smaller(best, above[j - 1] + change);
+            unsigned best = suggest_smaller(above[j] + 1, row[j - 1] + 1);
+            best = suggest_smaller(best, above[j - 1] + change);
             if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1])
-                best = smaller(best, two_above[j - 2] + 1);
+                best = suggest_smaller(best, two_above[j - 2] + 1);
             row[j] = best;
         }
     }

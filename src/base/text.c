@@ -42,18 +42,18 @@ ptrdiff_t bl_text_find(struct bl_text text, struct bl_text needle)
     return found == NULL ? -1 : found - text.data;
 }
 
-static bool is_space(char byte)
+static bool base_text_is_space(char byte)
 {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
 struct bl_text bl_text_trim(struct bl_text text)
 {
-    while (text.size > 0 && is_space(text.data[0])) {
+    while (text.size > 0 && base_text_is_space(text.data[0])) {
         text.data++;
         text.size--;
     }
-    while (text.size > 0 && is_space(text.data[text.size - 1]))
+    while (text.size > 0 && base_text_is_space(text.data[text.size - 1]))
         text.size--;
     return text;
 }

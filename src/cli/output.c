@@ -10,7 +10,7 @@
 
 #define COMPLAINT_MAX 4096u
 
-static void nothing(int number)
+static void cli_output_nothing(int number)
 {
     (void)number;
 }
@@ -28,13 +28,13 @@ void cli_streams_prepare(void)
     }
 
     /* Caught, not ignored: what is ignored here would be ignored in every command that we start. */
-    struct sigaction before, caught = {.sa_handler = nothing};
+    struct sigaction before, caught = {.sa_handler = cli_output_nothing};
     if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(SIGPIPE, &caught, NULL);
 }
 
 /* All of it, also to a descriptor that somebody has set non-blocking. Returns 0 or the errno. */
-static int write_all(int fd, struct bl_text text)
+static int cli_output_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
         ssize_t count = write(fd, text.data, text.size);
@@ -56,7 +56,7 @@ static int write_all(int fd, struct bl_text text)
  * standard error: the exit code says it. */
 int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_code)
 {
-    int failed = write_all(STDOUT_FILENO, text);
+    int failed = cli_output_write_all(STDOUT_FILENO, text);
     if (failed == 0)
         return exit_code;
     if (failed == EPIPE)
@@ -127,7 +127,7 @@ void cli_remark(struct bl_text text)
     bl_buffer_init(&shown, SIZE_MAX / 2);
     bl_text_show(&shown, text, BL_SHOW_LINES);
     /* Nobody is left to tell when this fails. */
-    (void)write_all(STDERR_FILENO, bl_buffer_text(&shown));
+    (void)cli_output_write_all(STDERR_FILENO, bl_buffer_text(&shown));
     bl_buffer_done(&shown);
 }
 

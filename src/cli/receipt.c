@@ -25,7 +25,7 @@ uint64_t cli_receipt_number(const struct bl_json *object, struct bl_text key)
     return number < 0 ? 0 : (uint64_t)number;
 }
 
-static void add_units(struct sum *sum, const struct bl_json *units, unsigned depth)
+static void cli_receipt_add_units(struct sum *sum, const struct bl_json *units, unsigned depth)
 {
     BL_JSON_EACH (unit, units) {
         struct bl_text kind = bl_json_text(bl_json_get(unit, BL_TEXT("kind")));
@@ -37,7 +37,7 @@ static void add_units(struct sum *sum, const struct bl_json *units, unsigned dep
             sum->counts[i] +=
                 !of_processes && bl_text_equal(kind, bl_text_from(bl_unit_kind_name(i)));
         if (depth < DEPTH_MAX)
-            add_units(sum, bl_json_get(unit, BL_TEXT("units")), depth + 1);
+            cli_receipt_add_units(sum, bl_json_get(unit, BL_TEXT("units")), depth + 1);
     }
 }
 
@@ -61,7 +61,7 @@ uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out)
     struct sum sum = {0};
     char duration[32];
 
-    add_units(&sum, bl_json_get(receipt, BL_TEXT("units")), 0);
+    cli_receipt_add_units(&sum, bl_json_get(receipt, BL_TEXT("units")), 0);
     cli_receipt_ms(receipt, BL_TEXT("quiet_ms"), duration);
     bl_buffer_printf(out, "Stopped in %s", duration);
     for (size_t i = 0; i < KINDS; i++) {

@@ -33,7 +33,7 @@ static const char *signal_name(int number)
 }
 
 /* A listener's main: the first signal of all stops, any later one hurries. */
-static int listen_main(void *argument)
+static int signals_listen_main(void *argument)
 {
     struct cli_signal_listener *listener = argument;
     struct cli_signals *signals = listener->signals;
@@ -77,8 +77,8 @@ int cli_signals_start(struct cli_signals *signals, struct bl_scope *scope,
         listener->number = stop_signals[i].number;
         code = bl_signal_new(listener->number, &listener->signal);
         if (code == 0)
-            code = bl_nursery_spawn(&signals->nursery, NULL, stop_signals[i].name, listen_main,
-                                    listener, NULL);
+            code = bl_nursery_spawn(&signals->nursery, NULL, stop_signals[i].name,
+                                    signals_listen_main, listener, NULL);
     }
     cli_describe_on_signal(&signals->nursery);
     if (signals->blocked)

@@ -45,7 +45,7 @@ int bl_descriptor_new(int fd, struct bl_descriptor **ret_descriptor)
     return 0;
 }
 
-static void free_closed(uv_handle_t *handle)
+static void descriptor_free_closed(uv_handle_t *handle)
 {
     bl_free(handle->data);
 }
@@ -55,7 +55,7 @@ void bl_descriptor_free(struct bl_descriptor *descriptor)
     if (descriptor == NULL)
         return;
     assert(bl_list_empty(&descriptor->waiting));
-    uv_close((uv_handle_t *)&descriptor->poll, free_closed);
+    uv_close((uv_handle_t *)&descriptor->poll, descriptor_free_closed);
     if (descriptor->was_blocking) {
         int flags = fcntl(descriptor->fd, F_GETFL);
         if (flags >= 0)
@@ -68,7 +68,7 @@ static struct descriptor_wait *wait_of(struct bl_list *link)
     return BL_CONTAINER(link, struct bl_fiber, queue_link)->wait_data;
 }
 
-static void watch(struct bl_descriptor *descriptor, int events);
+static void descriptor_watch(struct bl_descriptor *descriptor, int events);
 
 static void descriptor_ready(uv_poll_t *handle, int status, int events)
 {
@@ -85,10 +85,11 @@ static void descriptor_ready(uv_poll_t *handle, int status, int events)
             wanted |= (int)wait->wanted;
     }
     /* What nobody waits for any more would come again and again: it is level-triggered. */
-    watch(descriptor, bl_list_empty(&descriptor->waiting) ? descriptor->watched & ~events : wanted);
+    descriptor_watch(descriptor,
+                     bl_list_empty(&descriptor->waiting) ? descriptor->watched & ~events : wanted);
 }
 
-static void watch(struct bl_descriptor *descriptor, int events)
+static void descriptor_watch(struct bl_descriptor *descriptor, int events)
 {
     if (events == descriptor->watched)
         return;
@@ -103,7 +104,7 @@ int bl_descriptor_wait(struct bl_descriptor *descriptor, unsigned events, unsign
 {
     struct descriptor_wait wait = {events, 0};
     if (((unsigned)descriptor->watched & events) != events)
-        watch(descriptor, descriptor->watched | (int)events);
+        descriptor_watch(descriptor, descriptor->watched | (int)events);
     bl_fiber_current()->wait_data = &wait;
     int code = fiber_wait_external(&descriptor->waiting, "a descriptor", WAIT_STOPPABLE);
     if (code == 0 && ret_events != NULL)

@@ -54,7 +54,7 @@ static void timer_readable(uv_poll_t *handle, int status, int events)
         loop->timer_armed_ns = BL_NEVER;
 }
 
-static int fail(struct bl_error *error, const char *what, int system_code)
+static int fiber_loop_fail(struct bl_error *error, const char *what, int system_code)
 {
     int code = bl_error_from_errno(system_code);
     bl_error_set(error, code, BL_KIND_RUNTIME, "start the loop", what, "%s: %s", what,
@@ -87,14 +87,14 @@ static int open_handles(struct bl_loop *loop, struct bl_error *error)
 {
     int status = try_descriptors();
     if (status != 0)
-        return fail(error, "descriptors", status);
+        return fiber_loop_fail(error, "descriptors", status);
     status = uv_loop_init(&loop->uv);
     if (status < 0)
-        return fail(error, "event loop", status);
+        return fiber_loop_fail(error, "event loop", status);
     status = uv_async_init(&loop->uv, &loop->wake, woken);
     if (status < 0) {
         uv_loop_close(&loop->uv);
-        return fail(error, "wake-up descriptor", status);
+        return fiber_loop_fail(error, "wake-up descriptor", status);
     }
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     status =
@@ -104,7 +104,7 @@ static int open_handles(struct bl_loop *loop, struct bl_error *error)
         uv_close((uv_handle_t *)&loop->wake, NULL);
         uv_run(&loop->uv, UV_RUN_DEFAULT);
         uv_loop_close(&loop->uv);
-        return fail(error, "timer descriptor", status);
+        return fiber_loop_fail(error, "timer descriptor", status);
     }
     loop->timer_poll.data = loop;
     uv_poll_start(&loop->timer_poll, UV_READABLE, timer_readable);
@@ -285,7 +285,7 @@ struct main_call {
     int result;
 };
 
-static int call_main(void *argument)
+static int fiber_loop_call_main(void *argument)
 {
     struct main_call *call = argument;
     call->result = call->main(call->argument);
@@ -322,7 +322,7 @@ int bl_loop_run(struct bl_loop *loop, const char *name, bl_fiber_main *main, voi
     assert(loop_current == NULL);
     unsigned status_word = raise_sticky_flags();
     struct main_call call = {main, argument, 0};
-    int code = fiber_start(loop, NULL, &loop->scope, name, call_main, &call, NULL);
+    int code = fiber_start(loop, NULL, &loop->scope, name, fiber_loop_call_main, &call, NULL);
     if (code == 0) {
         loop_current = loop;
         while (!bl_list_empty(&loop->fibers))

@@ -7,7 +7,7 @@
 
 #define SIGNAL_STACK_SIZE ((size_t)64 * 1024)
 
-static void say(const char *text)
+static void overflow_say(const char *text)
 {
     /* Nothing can be done when standard error is gone. */
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
@@ -23,9 +23,9 @@ static void segment_fault(int number, siginfo_t *info, void *context)
     (void)context;
     if (fiber != NULL && fiber->stack != NULL && address >= fiber->stack - STACK_GUARD &&
         address < fiber->stack) {
-        say("belay: fiber \"");
-        say(fiber->name);
-        say("\" has overflowed its stack\n");
+        overflow_say("belay: fiber \"");
+        overflow_say(fiber->name);
+        overflow_say("\" has overflowed its stack\n");
     }
     struct sigaction fallback = {.sa_handler = SIG_DFL};
     sigaction(number, &fallback, NULL);

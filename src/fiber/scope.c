@@ -34,7 +34,7 @@ const char *bl_stop_reason_name(enum bl_stop_reason reason)
     return reason == BL_STOP_NONE ? "none" : name != NULL ? name : "unknown";
 }
 
-static uint32_t state_of(const struct bl_scope *scope)
+static uint32_t scope_state_of(const struct bl_scope *scope)
 {
     return atomic_load_explicit(&scope->state, memory_order_acquire);
 }
@@ -50,7 +50,7 @@ static bool move_state(struct bl_scope *scope, uint32_t to)
 static const struct bl_scope *stopped_by(const struct bl_scope *scope)
 {
     for (const struct bl_scope *each = scope; each != NULL; each = each->parent) {
-        uint32_t state = state_of(each);
+        uint32_t state = scope_state_of(each);
         if (state >= BL_SCOPE_STOPPED)
             return each;
         if (state == BL_SCOPE_CLAIMED || each->shield)
@@ -64,7 +64,7 @@ bool bl_scope_stopped_above(const struct bl_scope *scope)
     return stopped_by(scope) != NULL;
 }
 
-static int code_of(uint32_t state)
+static int scope_code_of(uint32_t state)
 {
     return state == BL_SCOPE_STOPPED + BL_STOP_TIMEOUT ? BL_ETIMEDOUT : BL_ECANCELED;
 }
@@ -73,7 +73,7 @@ int scope_code(const struct bl_scope *scope)
 {
     if (!bl_scope_stopped(scope))
         return 0;
-    return code_of(state_of(stopped_by(scope)));
+    return scope_code_of(scope_state_of(stopped_by(scope)));
 }
 
 static void init_detached(struct bl_scope *scope, struct bl_loop *loop)
@@ -146,7 +146,7 @@ void bl_scope_done(struct bl_scope *scope)
     assert(bl_list_empty(&scope->hooks));
     timer_clear(&scope->loop->timers, scope->timer);
     /* It may stand in the pending list, or be about to: that must not outlive it. */
-    while (state_of(scope) >= BL_SCOPE_STOPPED && !scope->delivered) {
+    while (scope_state_of(scope) >= BL_SCOPE_STOPPED && !scope->delivered) {
         scope_deliver_pending(scope->loop);
         if (!scope->delivered)
             sched_yield();
@@ -272,7 +272,7 @@ static struct bl_scope *walk_next(struct bl_scope *top, struct bl_scope *scope, 
 static void deliver_one(struct bl_scope *scope)
 {
     struct bl_loop *loop = scope->loop;
-    int code = code_of(state_of(scope));
+    int code = scope_code_of(scope_state_of(scope));
     scope->delivered = true;
     timer_clear(&loop->timers, scope->timer);
     while (!bl_list_empty(&scope->waiters))
@@ -361,7 +361,7 @@ static void fire_passed_deadline(struct bl_scope *scope)
 {
     struct bl_scope *earliest = NULL;
     for (struct bl_scope *each = scope; each != NULL; each = each->parent) {
-        if (state_of(each) == BL_SCOPE_CLAIMED)
+        if (scope_state_of(each) == BL_SCOPE_CLAIMED)
             break;
         if (each->deadline_ns != BL_NEVER &&
             (earliest == NULL || each->deadline_ns < earliest->deadline_ns))
@@ -380,12 +380,12 @@ int bl_scope_check(struct bl_scope *scope)
         fire_passed_deadline(scope);
         from = stopped_by(scope);
     }
-    return from == NULL ? 0 : code_of(state_of(from));
+    return from == NULL ? 0 : scope_code_of(scope_state_of(from));
 }
 
 int bl_scope_claim(struct bl_scope *scope)
 {
-    if (state_of(scope) == BL_SCOPE_CLAIMED)
+    if (scope_state_of(scope) == BL_SCOPE_CLAIMED)
         return BL_EBUSY;
     int code = bl_scope_check(scope);
     if (code == 0 && move_state(scope, BL_SCOPE_CLAIMED)) {
@@ -400,7 +400,7 @@ int bl_scope_claim(struct bl_scope *scope)
         if (adopt_stop(scope, from))
             deliver_tree(scope);
     }
-    return code_of(state_of(scope));
+    return scope_code_of(scope_state_of(scope));
 }
 
 void bl_scope_stop_read(const struct bl_scope *scope, struct bl_stop *ret_stop)
@@ -424,7 +424,7 @@ static void deadline_fired(void *owner)
 
 int bl_scope_set_deadline(struct bl_scope *scope, uint64_t deadline_ns)
 {
-    if (state_of(scope) == BL_SCOPE_CLAIMED)
+    if (scope_state_of(scope) == BL_SCOPE_CLAIMED)
         return BL_EBUSY;
     int code = scope_code(scope);
     if (code != 0)
@@ -457,7 +457,7 @@ uint64_t bl_scope_deadline_ns(const struct bl_scope *scope)
 {
     uint64_t earliest_ns = BL_NEVER;
     for (const struct bl_scope *each = scope; each != NULL; each = each->parent) {
-        if (state_of(each) == BL_SCOPE_CLAIMED)
+        if (scope_state_of(each) == BL_SCOPE_CLAIMED)
             break;
         if (each->deadline_ns < earliest_ns)
             earliest_ns = each->deadline_ns;
@@ -474,7 +474,7 @@ uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope)
     BL_LIST_EACH (link, &scope->children) {
         const struct bl_scope *child = BL_CONTAINER(link, struct bl_scope, sibling);
         /* A shield's limit is no business of those who wait for the work. */
-        if (state_of(child) != BL_SCOPE_LIVE || child->shield)
+        if (scope_state_of(child) != BL_SCOPE_LIVE || child->shield)
             continue;
         uint64_t below_ns = bl_scope_next_deadline_ns(child);
         if (below_ns < earliest_ns)

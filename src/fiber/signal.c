@@ -18,7 +18,7 @@ static void signal_came(uv_signal_t *handle, int number)
         fiber_wake(fiber, 0);
 }
 
-static void free_closed(uv_handle_t *handle)
+static void signal_free_closed(uv_handle_t *handle)
 {
     bl_free(handle->data);
 }
@@ -35,7 +35,7 @@ int bl_signal_new(int number, struct bl_signal **ret_signal)
     }
     status = uv_signal_start(&signal->handle, signal_came, number);
     if (status < 0) {
-        uv_close((uv_handle_t *)&signal->handle, free_closed);
+        uv_close((uv_handle_t *)&signal->handle, signal_free_closed);
         return bl_error_from_errno(status);
     }
     *ret_signal = signal;
@@ -47,7 +47,7 @@ void bl_signal_free(struct bl_signal *signal)
     if (signal == NULL)
         return;
     assert(bl_list_empty(&signal->waiting));
-    uv_close((uv_handle_t *)&signal->handle, free_closed);
+    uv_close((uv_handle_t *)&signal->handle, signal_free_closed);
 }
 
 int bl_signal_wait(struct bl_signal *signal, uint64_t *ret_count)

@@ -64,7 +64,7 @@ static void sift_down(struct timers *timers, size_t position, struct timer_entry
 }
 
 /* Drops the dead entries and makes a heap of the rest. */
-static void compact(struct timers *timers)
+static void timer_compact(struct timers *timers)
 {
     size_t kept = 0;
     for (size_t i = 0; i < timers->count; i++)
@@ -76,7 +76,7 @@ static void compact(struct timers *timers)
             sift_down(timers, i, timers->heap[i]);
 }
 
-static uint32_t take_slot(struct timers *timers)
+static uint32_t timer_take_slot(struct timers *timers)
 {
     if (timers->free_slot != 0) {
         uint32_t slot = timers->free_slot - 1;
@@ -105,7 +105,7 @@ timer_id timer_set(struct timers *timers, uint64_t when_ns, timer_fire *fire, vo
         timers->capacity = timers->capacity == 0 ? 16 : timers->capacity * 2;
         timers->heap = bl_realloc(timers->heap, timers->capacity * sizeof *timers->heap);
     }
-    uint32_t index = take_slot(timers);
+    uint32_t index = timer_take_slot(timers);
     struct timer_slot *slot = &timers->slots[index];
     slot->fire = fire;
     slot->owner = owner;
@@ -124,7 +124,7 @@ void timer_clear(struct timers *timers, timer_id id)
         return;
     give_slot(timers, slot);
     if (timers->count > 1024 && timers->live < timers->count / 8)
-        compact(timers);
+        timer_compact(timers);
 }
 
 static void drop_first(struct timers *timers)

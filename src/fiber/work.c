@@ -77,7 +77,7 @@ static struct job *next_job(struct workers *workers)
     return BL_CONTAINER(bl_list_pop_front(&workers->queued), struct job, link);
 }
 
-static void *worker_main(void *argument)
+static void *fiber_work_worker_main(void *argument)
 {
     struct workers *workers = argument;
     struct job *job;
@@ -111,7 +111,7 @@ static int start_thread(struct workers *workers)
     pthread_attr_setstacksize(&attributes, WORKER_STACK_SIZE);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&thread, &attributes, worker_main, workers);
+    int status = pthread_create(&thread, &attributes, fiber_work_worker_main, workers);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (status != 0)

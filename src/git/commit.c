@@ -24,7 +24,7 @@ struct extent {
     } largest[LARGEST_MAX]; /* largest first */
 };
 
-static void measure(struct extent *extent, const char *worktree, const char *path)
+static void commit_measure(struct extent *extent, const char *worktree, const char *path)
 {
     struct stat status;
     struct bl_arena arena = {0};
@@ -66,13 +66,13 @@ struct committing {
     struct bl_error *error;
 };
 
-static void refuse(struct committing *committing, enum git_commit_end end, const char *why)
+static void commit_refuse(struct committing *committing, enum git_commit_end end, const char *why)
 {
     committing->result->end = end;
     committing->result->why = bl_text_from(why);
 }
 
-static const char *short_name(const char *ref)
+static const char *commit_short_name(const char *ref)
 {
     static const char prefix[] = "refs/heads/";
     return strncmp(ref, prefix, sizeof prefix - 1) == 0 ? ref + sizeof prefix - 1 : ref;
@@ -83,22 +83,24 @@ static bool check_branch(struct committing *committing)
 {
     struct bl_arena *arena = committing->arena;
     const struct git_status *status = &committing->status;
-    const char *branch = short_name(committing->order->branch);
+    const char *branch = commit_short_name(committing->order->branch);
     if (status->branch != NULL && strcmp(status->branch, committing->order->branch) == 0 &&
         status->head[0] != '\0')
         return true;
-    const char *where = status->head[0] == '\0' ? "on a branch without commits"
-                        : status->branch == NULL
-                            ? git_text(arena, "at %.12s, on no branch", status->head)
-                            : git_text(arena, "on the branch %s",
-                                       git_shown(arena, bl_text_from(short_name(status->branch))));
-    refuse(committing, GIT_COMMIT_MOVED,
-           git_text(arena,
-                    "The worktree is %s, but this task's work belongs on %s. Nothing was "
-                    "committed, and all files are as you left them. The way back: `git checkout "
-                    "%s` (uncommitted changes come along); if you committed elsewhere, then `git "
-                    "merge %s`. Stay on that branch.",
-                    where, branch, branch, status->head[0] == '\0' ? "that branch" : status->head));
+    const char *where =
+        status->head[0] == '\0' ? "on a branch without commits"
+        : status->branch == NULL
+            ? git_text(arena, "at %.12s, on no branch", status->head)
+            : git_text(arena, "on the branch %s",
+                       git_shown(arena, bl_text_from(commit_short_name(status->branch))));
+    commit_refuse(
+        committing, GIT_COMMIT_MOVED,
+        git_text(arena,
+                 "The worktree is %s, but this task's work belongs on %s. Nothing was "
+                 "committed, and all files are as you left them. The way back: `git checkout "
+                 "%s` (uncommitted changes come along); if you committed elsewhere, then `git "
+                 "merge %s`. Stay on that branch.",
+                 where, branch, branch, status->head[0] == '\0' ? "that branch" : status->head));
     return false;
 }
 
@@ -111,13 +113,14 @@ static int check_history(struct committing *committing)
     int code = bl_check();
     if (code != 0)
         return code;
-    refuse(committing, GIT_COMMIT_REWRITTEN,
-           git_text(committing->arena,
-                    "Commits of earlier turns were rewritten: %s is no longer part of the branch "
-                    "%s (now at %.12s). Nothing was committed, and all files are as you left "
-                    "them. The way back, which keeps them: `git reset --soft %s`. Add commits on "
-                    "top, and do not amend or rebase what was there before this turn.",
-                    expected, short_name(committing->order->branch), head, expected));
+    commit_refuse(
+        committing, GIT_COMMIT_REWRITTEN,
+        git_text(committing->arena,
+                 "Commits of earlier turns were rewritten: %s is no longer part of the branch "
+                 "%s (now at %.12s). Nothing was committed, and all files are as you left "
+                 "them. The way back, which keeps them: `git reset --soft %s`. Add commits on "
+                 "top, and do not amend or rebase what was there before this turn.",
+                 expected, commit_short_name(committing->order->branch), head, expected));
     return 0;
 }
 
@@ -141,7 +144,8 @@ static void refuse_size(struct committing *committing, const struct extent *exte
         bl_buffer_printf(&text, "; what you committed yourself comes back by `git reset --soft %s`",
                          committing->order->expected);
     bl_buffer_append_byte(&text, '.');
-    refuse(committing, GIT_COMMIT_TOO_LARGE, bl_arena_text(arena, bl_buffer_text(&text)).data);
+    commit_refuse(committing, GIT_COMMIT_TOO_LARGE,
+                  bl_arena_text(arena, bl_buffer_text(&text)).data);
     bl_buffer_done(&text);
 }
 
@@ -153,7 +157,7 @@ static int check_size(struct committing *committing)
     const char *const *paths = NULL;
     for (size_t i = 0; i < status->count; i++)
         if (!status->entries[i].nested)
-            measure(extent, committing->order->worktree, status->entries[i].path);
+            commit_measure(extent, committing->order->worktree, status->entries[i].path);
     if (strcmp(committing->order->expected, status->head) != 0) {
         int code =
             git_changed_paths(committing->git, committing->arena, committing->order->expected,
@@ -161,7 +165,7 @@ static int check_size(struct committing *committing)
         if (code != 0)
             return code;
         for (; *paths != NULL; paths++)
-            measure(extent, committing->order->worktree, *paths);
+            commit_measure(extent, committing->order->worktree, *paths);
     }
     if (!status->cut && !is_too_large(committing->git, extent))
         return 1;
@@ -242,13 +246,14 @@ static bool check_markers(struct committing *committing)
         }
     }
     if (count > 0)
-        refuse(committing, GIT_COMMIT_UNRESOLVED,
-               git_text(committing->arena,
-                        "A merge is under way, and conflict markers (<<<<<<< … >>>>>>>) are left "
-                        "in %zu file%s: " BL_TEXT_FORMAT
-                        ". Nothing was committed. Edit the files so that they hold what both "
-                        "sides want, and remove the markers; belay then commits the merge.",
-                        count, count == 1 ? "" : "s", BL_TEXT_ARG(text)));
+        commit_refuse(
+            committing, GIT_COMMIT_UNRESOLVED,
+            git_text(committing->arena,
+                     "A merge is under way, and conflict markers (<<<<<<< … >>>>>>>) are left "
+                     "in %zu file%s: " BL_TEXT_FORMAT
+                     ". Nothing was committed. Edit the files so that they hold what both "
+                     "sides want, and remove the markers; belay then commits the merge.",
+                     count, count == 1 ? "" : "s", BL_TEXT_ARG(text)));
     bl_buffer_done(&text);
     return count == 0;
 }
@@ -271,8 +276,8 @@ static struct bl_text new_files(struct committing *committing)
     return text;
 }
 
-static int run(struct committing *committing, struct git_write *write, struct bl_text input,
-               const char *const *arguments, struct bl_git_answer *ret_answer)
+static int commit_run(struct committing *committing, struct git_write *write, struct bl_text input,
+                      const char *const *arguments, struct bl_git_answer *ret_answer)
 {
     struct bl_arena *arena = committing->arena;
     const char *folder = committing->status.folder;
@@ -293,27 +298,27 @@ static int run(struct committing *committing, struct git_write *write, struct bl
     return code;
 }
 
-static int commit(struct committing *committing, struct git_write *write)
+static int git_commit(struct committing *committing, struct git_write *write)
 {
     struct bl_git_answer answer = {0};
     int code = 0;
     /* Not by `git add`: that runs git inside every submodule, with the configuration there. */
     if (committing->untracked)
-        code =
-            run(committing, write, new_files(committing),
-                BL_GIT_ARGUMENTS("update-index", "--add", "--replace", "--remove", "-z", "--stdin"),
-                &answer);
+        code = commit_run(
+            committing, write, new_files(committing),
+            BL_GIT_ARGUMENTS("update-index", "--add", "--replace", "--remove", "-z", "--stdin"),
+            &answer);
     if (code == 0)
-        code = run(committing, write, (struct bl_text){0},
-                   BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim", "-a", "-m",
-                                    committing->order->message),
-                   &answer);
+        code = commit_run(committing, write, (struct bl_text){0},
+                          BL_GIT_ARGUMENTS("commit", "-q", "--no-verify", "--cleanup=verbatim",
+                                           "-a", "-m", committing->order->message),
+                          &answer);
     bool made = answer.status == 0;
     /* The files are as they are committed, and the index is not: a git that was killed between the
      * two leaves it so. */
     if (code == 0 && !made)
-        code = run(committing, write, (struct bl_text){0},
-                   BL_GIT_ARGUMENTS("update-index", "--remove", "--again"), &answer);
+        code = commit_run(committing, write, (struct bl_text){0},
+                          BL_GIT_ARGUMENTS("update-index", "--remove", "--again"), &answer);
     if (code != 0)
         return code;
     committing->result->end = made ? GIT_COMMIT_MADE : GIT_COMMIT_NONE;
@@ -379,7 +384,7 @@ static int check_and_commit(struct committing *committing)
     code = git_write_begin(&write, committing->git, OPERATION, committing->error);
     if (code != 0)
         return code;
-    code = commit(committing, &write);
+    code = git_commit(committing, &write);
     git_write_end(&write);
     if (code == 0)
         tell_nested(committing);

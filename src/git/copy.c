@@ -25,7 +25,7 @@ struct removal {
     uint64_t moved;
 };
 
-static int open_folder(int parent, const char *name)
+static int copy_open_folder(int parent, const char *name)
 {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
@@ -48,7 +48,7 @@ static void remove_entry(struct removal *removal, int folder, const char *name, 
         renameat(folder, name, removal->top, up);
         return;
     }
-    int inner = open_folder(folder, name);
+    int inner = copy_open_folder(folder, name);
     if (inner < 0)
         return;
     remove_inside(removal, inner, depth + 1);
@@ -75,7 +75,7 @@ static void remove_all(void *payload)
     struct removal *removal = payload;
     for (int i = 0; i < ROUNDS_MAX; i++) {
         uint64_t before = removal->moved;
-        removal->top = open_folder(AT_FDCWD, removal->path);
+        removal->top = copy_open_folder(AT_FDCWD, removal->path);
         if (removal->top < 0)
             break;
         remove_inside(removal, dup(removal->top), 0);
@@ -128,7 +128,7 @@ struct copying {
     struct bl_error *error;
 };
 
-static int put_file(struct copying *copying, const char *name, struct bl_text text)
+static int copy_put_file(struct copying *copying, const char *name, struct bl_text text)
 {
     const char *path = git_text(copying->arena, "%s/%s", copying->folder, name);
     int result = git_file_make(path, text);
@@ -154,7 +154,7 @@ static int put_alternates(struct copying *copying)
                    ? bl_buffer_printf(&out, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(line))
                    : bl_buffer_printf(&out, "%s/" BL_TEXT_FORMAT "\n", objects, BL_TEXT_ARG(line));
     }
-    code = put_file(copying, "objects/info/alternates", bl_buffer_text(&out));
+    code = copy_put_file(copying, "objects/info/alternates", bl_buffer_text(&out));
     bl_buffer_done(&out);
     return code;
 }
@@ -171,18 +171,19 @@ static int make_repository(struct copying *copying)
     }
     int code = put_alternates(copying);
     if (code == 0)
-        code = put_file(copying, "config", copying->git->copy_config);
+        code = copy_put_file(copying, "config", copying->git->copy_config);
     if (code == 0)
-        code = put_file(copying, "HEAD", bl_text_from(git_text(arena, "%s\n", copying->commit)));
+        code =
+            copy_put_file(copying, "HEAD", bl_text_from(git_text(arena, "%s\n", copying->commit)));
     /* Where a shallow history ends. */
     struct bl_text shallow = git_file_read(arena, git_text(arena, "%s/shallow", copying->source));
     if (code == 0 && shallow.size > 0)
-        code = put_file(copying, "shallow", shallow);
+        code = copy_put_file(copying, "shallow", shallow);
     return code;
 }
 
-static int ask(struct copying *copying, const char *const *arguments,
-               struct bl_git_answer *ret_answer)
+static int copy_ask(struct copying *copying, const char *const *arguments,
+                    struct bl_git_answer *ret_answer)
 {
     struct bl_git_call call = {
         .operation = MAKE, .directory = copying->path, .folder = copying->folder};
@@ -195,7 +196,7 @@ static int ask(struct copying *copying, const char *const *arguments,
 
 /* ---- Submodules ------------------------------------------------------------------------------ */
 
-static int make_copy(struct copying *copying);
+static int git_make_copy(struct copying *copying);
 
 /* Names become paths: none that leads elsewhere. */
 static bool is_module_name(struct bl_text name)
@@ -225,7 +226,7 @@ static struct bl_text module_name(struct bl_text settings, struct bl_text path)
     return (struct bl_text){0};
 }
 
-static bool is_folder(const char *path)
+static bool copy_is_folder(const char *path)
 {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
@@ -246,13 +247,13 @@ static int fill_module(struct copying *copying, struct bl_text name, const char 
         .depth = copying->depth + 1,
         .error = &inner_error,
     };
-    if (!is_folder(git_text(arena, "%s/objects", inner.source)))
+    if (!copy_is_folder(git_text(arena, "%s/objects", inner.source)))
         inner.source = git_text(arena, "%s/.git", inner.work);
     int code = BL_ENOENT;
     if (copying->depth < SUBMODULE_DEPTH && is_module_name(name) &&
-        is_folder(git_text(arena, "%s/objects", inner.source))) {
+        copy_is_folder(git_text(arena, "%s/objects", inner.source))) {
         rmdir(inner.path);
-        code = make_copy(&inner);
+        code = git_make_copy(&inner);
     }
     if (code == 0 || code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
@@ -272,10 +273,11 @@ static int fill_modules(struct copying *copying)
     struct bl_text entry;
     if (access(git_text(copying->arena, "%s/.gitmodules", copying->path), F_OK) != 0)
         return 0;
-    int code = ask(copying, BL_GIT_ARGUMENTS("ls-files", "-s", "-z"), &index);
+    int code = copy_ask(copying, BL_GIT_ARGUMENTS("ls-files", "-s", "-z"), &index);
     if (code != 0 || bl_text_find(index.output, BL_TEXT("160000 ")) < 0)
         return code;
-    code = ask(copying, BL_GIT_ARGUMENTS("config", "-f", ".gitmodules", "-z", "--list"), &settings);
+    code = copy_ask(copying, BL_GIT_ARGUMENTS("config", "-f", ".gitmodules", "-z", "--list"),
+                    &settings);
     while (code == 0 && git_part_next(&index.output, &entry)) {
         struct bl_text mode = {0}, commit = {0}, stage = {0};
         bl_text_split(&entry, ' ', &mode);
@@ -292,7 +294,7 @@ static int fill_modules(struct copying *copying)
 
 /* ---- A copy ---------------------------------------------------------------------------------- */
 
-static int make_copy(struct copying *copying)
+static int git_make_copy(struct copying *copying)
 {
     struct bl_git_answer answer;
     copying->folder = git_text(copying->arena, "%s/.git", copying->path);
@@ -300,7 +302,8 @@ static int make_copy(struct copying *copying)
         return bl_git_fail(MAKE, copying->path, errno, copying->error);
     int code = make_repository(copying);
     if (code == 0)
-        code = ask(copying, BL_GIT_ARGUMENTS("read-tree", "-m", "-u", copying->commit), &answer);
+        code =
+            copy_ask(copying, BL_GIT_ARGUMENTS("read-tree", "-m", "-u", copying->commit), &answer);
     if (code == 0)
         code = fill_modules(copying);
     return code;
@@ -325,7 +328,7 @@ int git_copy_make(struct git_repository *git, const char *commit, const char *pa
         code = bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MAKE, path, "it exists already");
     if (code == 0) {
         int result = bl_folder_make_above(path, 0777);
-        code = result == 0 ? make_copy(&copying) : bl_git_fail(MAKE, path, -result, error);
+        code = result == 0 ? git_make_copy(&copying) : bl_git_fail(MAKE, path, -result, error);
         if (code != 0 && code != BL_ENOTSUP)
             git_copy_remove(git, path);
     }
@@ -376,7 +379,7 @@ static int remove_untracked(struct copying *copying, const char *const *patterns
 {
     struct bl_git_answer answer;
     struct bl_text path;
-    int code = ask(copying, BL_GIT_ARGUMENTS("ls-files", "-o", "-z"), &answer);
+    int code = copy_ask(copying, BL_GIT_ARGUMENTS("ls-files", "-o", "-z"), &answer);
     while (code == 0 && git_part_next(&answer.output, &path))
         if (path.size > 0 && !bl_text_ends_with(path, BL_TEXT("/")) &&
             git_path_fits(patterns, path.data))
@@ -399,7 +402,7 @@ int git_copy_protect(struct git_repository *git, const char *path, const char *b
     bl_buffer_init(&changed, BL_GIT_OUTPUT_MAX);
     int code = remove_untracked(&copying, patterns);
     if (code == 0)
-        code = ask(
+        code = copy_ask(
             &copying,
             BL_GIT_ARGUMENTS("diff-index", "-r", "-z", "--name-status", "--no-renames", base, "--"),
             &answer);
@@ -500,7 +503,7 @@ static void step(struct marks *marks, size_t at, char byte)
 }
 
 /* Does the last part name a folder, or a file, without wildcards? Then it stands for all in it. */
-static bool is_named(const char *pattern)
+static bool copy_is_named(const char *pattern)
 {
     const char *slash = strrchr(pattern, '/');
     return strpbrk(slash != NULL ? slash + 1 : pattern, "*?[") == NULL;
@@ -515,7 +518,7 @@ static bool fits_one(const char *pattern, const char *path)
     memcpy(own, pattern, size + 1);
     while (size > 0 && own[size - 1] == '/')
         own[--size] = '\0';
-    bool named = is_named(own), fits = false;
+    bool named = copy_is_named(own), fits = false;
     struct marks marks = {
         .pattern = own, .size = size, .now = bl_zalloc(size + 1), .next = bl_zalloc(size + 1)};
     if (size > 0)

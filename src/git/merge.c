@@ -170,8 +170,9 @@ static void add_shared(struct git_locks *locks, struct bl_arena *arena, struct g
     }
 }
 
-static int swap(struct git_write *write, struct bl_arena *arena, const char *ref, const char *old,
-                const char *new_id, const char *reason, struct bl_error *error)
+static int git_merge_swap(struct git_write *write, struct bl_arena *arena, const char *ref,
+                          const char *old, const char *new_id, const char *reason,
+                          struct bl_error *error)
 {
     struct git_repository *git = write->git;
     struct bl_git_call call = {
@@ -212,8 +213,8 @@ int git_ref_swap(struct git_repository *git, const char *ref, const char *old, c
     if (code == 0)
         code = git_write_begin(&write, git, SWAP, error);
     if (code == 0) {
-        code = swap(&write, &arena, ref, old, new_id,
-                    reason != NULL && reason[0] != '\0' ? reason : "belay", error);
+        code = git_merge_swap(&write, &arena, ref, old, new_id,
+                              reason != NULL && reason[0] != '\0' ? reason : "belay", error);
         git_write_end(&write);
     }
     bl_arena_done(&arena);

@@ -166,8 +166,8 @@ static struct bl_text after_fields(struct bl_text record, int fields)
     return record;
 }
 
-static void take_header(struct git_repository *git, struct bl_arena *arena, struct bl_text record,
-                        struct git_status *status)
+static void git_read_take_header(struct git_repository *git, struct bl_arena *arena,
+                                 struct bl_text record, struct git_status *status)
 {
     static const struct bl_text oid = BL_TEXT("# branch.oid "), head = BL_TEXT("# branch.head ");
     if (bl_text_starts_with(record, oid))
@@ -214,7 +214,7 @@ static void take_records(struct git_repository *git, struct bl_arena *arena, str
         if (record.size < 2)
             continue;
         if (record.data[0] == '#') {
-            take_header(git, arena, record, status);
+            git_read_take_header(git, arena, record, status);
         } else if (take_entry(record, &status->entries[status->count])) {
             status->count++;
             if (record.data[0] == '2') /* where it was renamed from */

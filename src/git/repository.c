@@ -64,7 +64,7 @@ struct bl_text git_file_read(struct bl_arena *arena, const char *path)
     return text;
 }
 
-static int write_all(int fd, struct bl_text text)
+static int repository_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
         ssize_t size = write(fd, text.data, text.size);
@@ -80,7 +80,7 @@ static int write_all(int fd, struct bl_text text)
 int git_file_make(const char *path, struct bl_text text)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    int result = fd >= 0 ? write_all(fd, text) : -errno;
+    int result = fd >= 0 ? repository_write_all(fd, text) : -errno;
     if (fd >= 0 && close(fd) != 0 && result == 0)
         result = -errno;
     return result;
@@ -91,7 +91,7 @@ int git_file_write(const char *path, struct bl_text text)
     struct bl_arena arena = {0};
     const char *temporary = git_text(&arena, "%s.belay-%d", path, (int)getpid());
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    int result = fd >= 0 ? write_all(fd, text) : -errno;
+    int result = fd >= 0 ? repository_write_all(fd, text) : -errno;
     if (fd >= 0 && close(fd) != 0 && result == 0)
         result = -errno;
     if (result == 0 && rename(temporary, path) != 0)
@@ -130,7 +130,7 @@ static void set_identity(struct git_repository *git, const struct configured *fo
     }
 }
 
-static void put_value(struct bl_buffer *out, struct bl_text name, struct bl_text value)
+static void repository_put_value(struct bl_buffer *out, struct bl_text name, struct bl_text value)
 {
     bl_buffer_printf(out, "\t" BL_TEXT_FORMAT " = \"", BL_TEXT_ARG(name));
     for (size_t i = 0; i < value.size; i++) {
@@ -155,7 +155,7 @@ static void copy_setting(struct bl_buffer *out, struct bl_text key, struct bl_te
     for (size_t i = 0; i < BL_COUNT(kept); i++)
         if (bl_text_equal(key, bl_text_from(kept[i]))) {
             bl_buffer_append(out, BL_TEXT("[core]\n"));
-            put_value(out, (struct bl_text){key.data + 5, key.size - 5}, value);
+            repository_put_value(out, (struct bl_text){key.data + 5, key.size - 5}, value);
         }
 }
 
@@ -187,8 +187,8 @@ static void take_setting(struct git_repository *git, struct configured *found, s
         git->plain_worktrees = false;
 }
 
-static int read_configuration(struct git_repository *git, struct bl_arena *arena,
-                              struct bl_error *error)
+static int repository_read_configuration(struct git_repository *git, struct bl_arena *arena,
+                                         struct bl_error *error)
 {
     struct bl_git_call call = {
         .operation = OPERATION, .directory = git->repository, .folder = git->own_folder};
@@ -261,7 +261,8 @@ static int no_repository(struct git_repository *git, const struct bl_git_call *c
 }
 
 /* Bare or not, format, and where its folders are, by one program. */
-static int find_folders(struct git_repository *git, struct bl_arena *arena, struct bl_error *error)
+static int repository_find_folders(struct git_repository *git, struct bl_arena *arena,
+                                   struct bl_error *error)
 {
     struct bl_git_call call = {.operation = OPERATION, .directory = git->repository};
     struct bl_git_answer answer;
@@ -325,9 +326,9 @@ static int open_all(struct git_repository *git, struct bl_error *error)
                             "its path has a line break, which git's own files cannot hold");
     int code = check_version(git, &arena, error);
     if (code == 0)
-        code = find_folders(git, &arena, error);
+        code = repository_find_folders(git, &arena, error);
     if (code == 0)
-        code = read_configuration(git, &arena, error);
+        code = repository_read_configuration(git, &arena, error);
     if (code == 0)
         code = check_programs(git, &arena, error);
     if (code == 0)

@@ -49,17 +49,17 @@ struct looking {
     char buffer[READ_SIZE];
 };
 
-static void add(struct looking *looking, const void *data, size_t size)
+static void sight_add(struct looking *looking, const void *data, size_t size)
 {
     bl_sha256_add(&looking->hash, (struct bl_text){data, size});
 }
 
-static void add_name(struct looking *looking, const char *name)
+static void sight_add_name(struct looking *looking, const char *name)
 {
-    add(looking, name, strlen(name) + 1);
+    sight_add(looking, name, strlen(name) + 1);
 }
 
-static int64_t wall_ns(const struct timespec *time)
+static int64_t sight_wall_ns(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * (int64_t)BL_NS_PER_S + time->tv_nsec;
 }
@@ -71,7 +71,7 @@ static void add_bytes(struct looking *looking, int parent, const char *name)
     while (size > 0 && looking->bytes <= BYTES_MAX) {
         size = read(fd, looking->buffer, sizeof looking->buffer);
         if (size > 0) {
-            add(looking, looking->buffer, (size_t)size);
+            sight_add(looking, looking->buffer, (size_t)size);
             looking->bytes += (uint64_t)size;
         }
     }
@@ -85,7 +85,7 @@ static void add_link(struct looking *looking, int parent, const char *name)
 {
     ssize_t size = readlinkat(parent, name, looking->buffer, LINK_SIZE);
     if (size >= 0)
-        add(looking, looking->buffer, (size_t)size);
+        sight_add(looking, looking->buffer, (size_t)size);
     else
         looking->failed = true;
 }
@@ -94,11 +94,11 @@ static void add_link(struct looking *looking, int parent, const char *name)
 static void add_file(struct looking *looking, int parent, const char *name,
                      const struct stat *status)
 {
-    int64_t changed_ns = wall_ns(&status->st_ctim);
+    int64_t changed_ns = sight_wall_ns(&status->st_ctim);
     const int64_t marks[] = {(int64_t)status->st_mode, (int64_t)status->st_size,
-                             (int64_t)status->st_ino, wall_ns(&status->st_mtim), changed_ns};
-    add_name(looking, name);
-    add(looking, marks, sizeof marks);
+                             (int64_t)status->st_ino, sight_wall_ns(&status->st_mtim), changed_ns};
+    sight_add_name(looking, name);
+    sight_add(looking, marks, sizeof marks);
     if (changed_ns < looking->taken_wall_ns && status->st_ctim.tv_nsec != 0)
         return;
     if (S_ISREG(status->st_mode))
@@ -109,13 +109,13 @@ static void add_file(struct looking *looking, int parent, const char *name,
         looking->failed = true;
 }
 
-static int compare_names(const void *left, const void *right)
+static int sight_compare_names(const void *left, const void *right)
 {
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-static const char **list_names(struct looking *looking, struct bl_arena *arena, DIR *entries,
-                               size_t *ret_count)
+static const char **sight_list_names(struct looking *looking, struct bl_arena *arena, DIR *entries,
+                                     size_t *ret_count)
 {
     struct dirent *entry;
     struct bl_buffer names;
@@ -136,14 +136,14 @@ static const char **list_names(struct looking *looking, struct bl_arena *arena, 
     if (count > 0)
         memcpy(all, names.data, count * sizeof *all);
     bl_buffer_done(&names);
-    qsort(all, count, sizeof *all, compare_names);
+    qsort(all, count, sizeof *all, sight_compare_names);
     *ret_count = count;
     return all;
 }
 
-static void look_inside(struct looking *looking, int folder, int depth);
+static void sight_look_inside(struct looking *looking, int folder, int depth);
 
-static void look_at(struct looking *looking, int parent, const char *name, int depth)
+static void sight_look_at(struct looking *looking, int parent, const char *name, int depth)
 {
     struct stat status;
     if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -156,8 +156,8 @@ static void look_at(struct looking *looking, int parent, const char *name, int d
         return;
     }
     const int64_t mode = (int64_t)status.st_mode;
-    add_name(looking, name);
-    add(looking, &mode, sizeof mode);
+    sight_add_name(looking, name);
+    sight_add(looking, &mode, sizeof mode);
     int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0 || depth >= DEPTH_MAX) {
         looking->failed = true;
@@ -165,12 +165,12 @@ static void look_at(struct looking *looking, int parent, const char *name, int d
             close(inner);
         return;
     }
-    look_inside(looking, inner, depth + 1);
-    add_name(looking, "/"); /* no file has that name: here it ends */
+    sight_look_inside(looking, inner, depth + 1);
+    sight_add_name(looking, "/"); /* no file has that name: here it ends */
 }
 
 /* Closes it. */
-static void look_inside(struct looking *looking, int folder, int depth)
+static void sight_look_inside(struct looking *looking, int folder, int depth)
 {
     struct bl_arena arena = {0};
     DIR *entries = fdopendir(folder);
@@ -180,9 +180,9 @@ static void look_inside(struct looking *looking, int folder, int depth)
         close(folder);
         return;
     }
-    const char **names = list_names(looking, &arena, entries, &count);
+    const char **names = sight_list_names(looking, &arena, entries, &count);
     for (size_t i = 0; i < count && !looking->failed; i++)
-        look_at(looking, dirfd(entries), names[i], depth);
+        sight_look_at(looking, dirfd(entries), names[i], depth);
     bl_arena_done(&arena);
     closedir(entries);
 }
@@ -236,13 +236,13 @@ static void look_at_folder(struct looking *looking)
     bl_sha256_end(&looking->hash, looking->look.own);
 }
 
-static void look_around(void *payload)
+static void sight_look_around(void *payload)
 {
     struct looking *looking = payload;
     int folder = open_top(looking, looking->worktree);
     if (folder < 0)
         return;
-    look_inside(looking, folder, 0);
+    sight_look_inside(looking, folder, 0);
     bl_sha256_end(&looking->hash, looking->look.files);
     look_at_folder(looking);
 }
@@ -262,11 +262,11 @@ static char *copy_of(const char *text)
 }
 
 /* `taken_wall_ns` 0: now. Another look is to have that of the first. */
-static bool look(const char *worktree, const char *folder, int64_t taken_wall_ns,
-                 struct git_look *ret_look)
+static bool sight_look(const char *worktree, const char *folder, int64_t taken_wall_ns,
+                       struct git_look *ret_look)
 {
     struct looking *looking = bl_zalloc(sizeof *looking);
-    struct bl_work work = {.run = look_around, .drop = drop_looking, .payload = looking};
+    struct bl_work work = {.run = sight_look_around, .drop = drop_looking, .payload = looking};
     bool abandoned = false;
     looking->worktree = copy_of(worktree);
     looking->folder = copy_of(folder);
@@ -274,7 +274,7 @@ static bool look(const char *worktree, const char *folder, int64_t taken_wall_ns
     if (taken_wall_ns == 0) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        looking->taken_wall_ns = wall_ns(&now);
+        looking->taken_wall_ns = sight_wall_ns(&now);
     }
     int code = bl_work_call(&work, &abandoned);
     if (abandoned)
@@ -344,7 +344,7 @@ void git_sight_begin(struct git_repository *git, const char *worktree, const cha
         bl_list_push_back(&git->sights, &sight->link);
     }
     sight->known = false;
-    if (head != NULL && look(worktree, folder, 0, &seen))
+    if (head != NULL && sight_look(worktree, folder, 0, &seen))
         remember(sight, &seen, head, branch);
 }
 
@@ -356,7 +356,7 @@ bool git_sight_holds(struct git_repository *git, const char *worktree, const cha
     char head[GIT_ID_SIZE];
     if (sight == NULL || !sight->known)
         return false;
-    sight->known = look(worktree, folder, sight->look.taken_wall_ns, &now) &&
+    sight->known = sight_look(worktree, folder, sight->look.taken_wall_ns, &now) &&
                    memcmp(now.files, sight->look.files, sizeof now.files) == 0 &&
                    memcmp(now.own, sight->look.own, sizeof now.own) == 0 &&
                    git_ref_find(git, sight->branch, head, NULL) == 0 &&
@@ -371,7 +371,7 @@ bool git_sight_holds(struct git_repository *git, const char *worktree, const cha
 bool git_sight_look(struct git_repository *git, const char *worktree, const char *folder,
                     struct git_look *ret_look)
 {
-    return find_sight(git, worktree) != NULL && look(worktree, folder, 0, ret_look);
+    return find_sight(git, worktree) != NULL && sight_look(worktree, folder, 0, ret_look);
 }
 
 void git_sight_keep(struct git_repository *git, const char *worktree, const char *folder,
@@ -380,7 +380,7 @@ void git_sight_keep(struct git_repository *git, const char *worktree, const char
 {
     struct sight *sight = find_sight(git, worktree);
     struct git_look after;
-    if (sight == NULL || !look(worktree, folder, before->taken_wall_ns, &after) ||
+    if (sight == NULL || !sight_look(worktree, folder, before->taken_wall_ns, &after) ||
         memcmp(before->files, after.files, sizeof after.files) != 0 ||
         (!committed && memcmp(before->own, after.own, sizeof after.own) != 0))
         return;

@@ -184,12 +184,12 @@ static int file_error(struct making *making, const char *path, int result)
     return result == 0 ? 0 : bl_git_fail(MAKE, path, -result, making->error);
 }
 
-static int put_file(struct making *making, const char *path, const char *text)
+static int worktree_put_file(struct making *making, const char *path, const char *text)
 {
     return file_error(making, path, git_file_write(path, bl_text_from(text)));
 }
 
-static bool has_line(struct bl_text text, struct bl_text wanted)
+static bool worktree_has_line(struct bl_text text, struct bl_text wanted)
 {
     struct bl_text line;
     while (bl_text_split(&text, '\n', &line))
@@ -210,7 +210,7 @@ static int exclude(struct making *making)
     const char *lines = text.size > 0 && text.data[text.size - 1] != '\n' ? "\n" : "";
     size_t before = strlen(lines);
     for (size_t i = 0; i < BL_COUNT(excluded); i++)
-        if (!has_line(text, excluded[i]))
+        if (!worktree_has_line(text, excluded[i]))
             lines =
                 git_text(&making->arena, "%s" BL_TEXT_FORMAT "\n", lines, BL_TEXT_ARG(excluded[i]));
     if (strlen(lines) == before)
@@ -269,22 +269,24 @@ static int new_folder(struct making *making)
 static int write_files(struct making *making)
 {
     struct bl_arena *arena = &making->arena;
-    int code = put_file(making, git_text(arena, "%s/locked", making->folder), INITIALIZING);
+    int code =
+        worktree_put_file(making, git_text(arena, "%s/locked", making->folder), INITIALIZING);
     if (code == 0)
         forget_files(making);
     if (code == 0)
-        code = put_file(making, git_text(arena, "%s/commondir", making->folder), "../..\n");
+        code =
+            worktree_put_file(making, git_text(arena, "%s/commondir", making->folder), "../..\n");
     if (code == 0)
-        code = put_file(making, git_text(arena, "%s/HEAD", making->folder),
-                        git_text(arena, "%s\n", making->start));
+        code = worktree_put_file(making, git_text(arena, "%s/HEAD", making->folder),
+                                 git_text(arena, "%s\n", making->start));
     if (code == 0)
-        code = put_file(making, git_text(arena, "%s/gitdir", making->folder),
-                        git_text(arena, "%s/.git\n", making->path));
+        code = worktree_put_file(making, git_text(arena, "%s/gitdir", making->folder),
+                                 git_text(arena, "%s/.git\n", making->path));
     if (code == 0)
         code = file_error(making, making->path, bl_folder_make(making->path, 0777));
     if (code == 0)
-        code = put_file(making, git_text(arena, "%s/.git", making->path),
-                        git_text(arena, "gitdir: %s\n", making->folder));
+        code = worktree_put_file(making, git_text(arena, "%s/.git", making->path),
+                                 git_text(arena, "gitdir: %s\n", making->folder));
     return code;
 }
 
@@ -366,7 +368,7 @@ static int make_by_git(struct making *making)
 }
 
 /* One that is there: taken as it is. What a dead git left in its way goes. */
-static int take(struct making *making)
+static int worktree_take(struct making *making)
 {
     struct stat status;
     struct git_locks locks;
@@ -377,7 +379,8 @@ static int take(struct making *making)
             break;
     if (lstat(pointer, &status) == 0)
         return 0;
-    return put_file(making, pointer, git_text(&making->arena, "gitdir: %s\n", making->folder));
+    return worktree_put_file(making, pointer,
+                             git_text(&making->arena, "gitdir: %s\n", making->folder));
 }
 
 /* In the queue. Decides between what is there, what was begun, and nothing. */
@@ -400,12 +403,12 @@ static int make_worktree(struct making *making)
         return code;
     bool taken = there && making->folder != NULL;
     if (taken)
-        code = take(making);
+        code = worktree_take(making);
     else
         code = making->git->plain_worktrees ? make_by_hand(making) : make_by_git(making);
     if (code == 0)
-        code =
-            put_file(making, git_text(&making->arena, "%s/locked", making->folder), making->note);
+        code = worktree_put_file(making, git_text(&making->arena, "%s/locked", making->folder),
+                                 making->note);
     if (code == 0)
         git_sight_begin(making->git, making->path, making->folder, taken ? NULL : making->start,
                         making->branch);

@@ -42,7 +42,7 @@ static void make_c_locale(void)
         bl_out_of_memory(sizeof c_locale);
 }
 
-static inline bool is_digit(char byte)
+static inline bool number_is_digit(char byte)
 {
     return (unsigned char)(byte - '0') < 10;
 }
@@ -145,11 +145,11 @@ static char *read_exponent(char *at, int64_t *exponent, char **ret_fault)
 
     if (*at == '-' || *at == '+')
         at++;
-    if (!is_digit(*at)) {
+    if (!number_is_digit(*at)) {
         *ret_fault = at;
         return NULL;
     }
-    for (; is_digit(*at); at++) {
+    for (; number_is_digit(*at); at++) {
         if (value < 100000000)
             value = value * 10 + (*at - '0');
     }
@@ -158,15 +158,15 @@ static char *read_exponent(char *at, int64_t *exponent, char **ret_fault)
 }
 
 /* Reads the digits at `at`, one at least. Returns just after, or NULL when there is none. */
-static inline char *read_digits(char *at, uint64_t *mantissa)
+static inline char *number_read_digits(char *at, uint64_t *mantissa)
 {
     uint64_t value = *mantissa;
 
-    if (!is_digit(*at))
+    if (!number_is_digit(*at))
         return NULL;
     do
         value = value * 10 + (uint64_t)(*at++ - '0');
-    while (is_digit(*at));
+    while (number_is_digit(*at));
     *mantissa = value;
     return at;
 }
@@ -182,7 +182,7 @@ char *json_number_read(char *at, struct bl_json *node, char **ret_fault, const c
     *ret_expected = "a digit";
     *ret_fault = at;
     /* After a leading zero the number is over: a digit there does not fit what comes next. */
-    at = *at == '0' ? at + 1 : read_digits(at, &mantissa);
+    at = *at == '0' ? at + 1 : number_read_digits(at, &mantissa);
     if (at == NULL)
         return NULL;
     size_t count = (size_t)(at - digits);
@@ -192,7 +192,7 @@ char *json_number_read(char *at, struct bl_json *node, char **ret_fault, const c
     if (*at == '.') {
         char *fraction = at + 1;
         *ret_fault = fraction;
-        at = read_digits(fraction, &mantissa);
+        at = number_read_digits(fraction, &mantissa);
         if (at == NULL)
             return NULL;
         count += (size_t)(at - fraction);

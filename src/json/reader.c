@@ -63,7 +63,7 @@ static inline struct bl_json *reader_push(struct reader *reader)
     return &reader->tape[reader->count++];
 }
 
-static inline char *skip_space(char *at)
+static inline char *reader_skip_space(char *at)
 {
     while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')
         at++;
@@ -194,8 +194,8 @@ static char *read_escaped_string(struct reader *reader, struct bl_json *node, ui
 }
 
 /* Reads a string from its opening quote, at `at`. Returns just after it. */
-static inline char *read_string(struct reader *reader, char *at, struct bl_json *node,
-                                uint8_t flags)
+static inline char *reader_read_string(struct reader *reader, char *at, struct bl_json *node,
+                                       uint8_t flags)
 {
     char *start = ++at;
 
@@ -223,13 +223,13 @@ static inline char *read_key(struct reader *reader, char *at, const char *expect
 {
     if (*at != '"')
         return reader_fail(reader, BL_EPARSE, at, expected);
-    at = read_string(reader, at, reader_push(reader), JSON_KEY | JSON_VALID);
+    at = reader_read_string(reader, at, reader_push(reader), JSON_KEY | JSON_VALID);
     if (at == NULL)
         return NULL;
-    at = skip_space(at);
+    at = reader_skip_space(at);
     if (*at != ':')
         return reader_fail(reader, BL_EPARSE, at, "':'");
-    return skip_space(at + 1);
+    return reader_skip_space(at + 1);
 }
 
 /* Fails at the first byte where the input differs from `word`. */
@@ -246,7 +246,7 @@ static char *fail_in_word(struct reader *reader, char *at, const char *word, con
 static inline char *read_scalar(struct reader *reader, char *at, struct bl_json *node)
 {
     if (*at == '"')
-        return read_string(reader, at, node, JSON_VALID);
+        return reader_read_string(reader, at, node, JSON_VALID);
     *node = (struct bl_json){.type = BL_JSON_BOOLEAN};
     if (*at == '-' || (unsigned char)(*at - '0') < 10) {
         char *fault;
@@ -351,7 +351,7 @@ static inline char *open_container(struct reader *reader, char *at, struct bl_js
     reader->depth++;
     *node = (struct bl_json){.type = object ? BL_JSON_OBJECT : BL_JSON_ARRAY, .span = reader->open};
     reader->open = reader->count - 1;
-    at = skip_space(at + 1);
+    at = reader_skip_space(at + 1);
     if (*at == (object ? '}' : ']'))
         return close_container(reader, at);
     return object ? read_key(reader, at, "a key or '}'") : at;
@@ -364,9 +364,9 @@ static inline char *finish_value(struct reader *reader, char *at)
         struct bl_json *container = &reader->tape[reader->open];
         bool object = container->type == BL_JSON_OBJECT;
         container->size++;
-        at = skip_space(at);
+        at = reader_skip_space(at);
         if (*at == ',') {
-            at = skip_space(at + 1);
+            at = reader_skip_space(at + 1);
             return object ? read_key(reader, at, "a key") : at;
         }
         if (*at != (object ? '}' : ']'))
@@ -381,7 +381,7 @@ static inline char *finish_value(struct reader *reader, char *at)
 /* Reads the whole copy: one value and white space. */
 static int read_document(struct reader *reader)
 {
-    char *at = skip_space(reader->copy);
+    char *at = reader_skip_space(reader->copy);
 
     do {
         size_t index = reader->count;
@@ -398,7 +398,7 @@ static int read_document(struct reader *reader)
     } while (at != NULL && reader->open != NO_PARENT);
     if (at == NULL)
         return reader->error;
-    at = skip_space(at);
+    at = reader_skip_space(at);
     if (at != reader->end)
         reader_fail(reader, BL_EPARSE, at, "the end");
     return reader->error;

@@ -94,8 +94,8 @@ const char *bl_value_type(const struct bl_json *value)
     return "nothing";
 }
 
-static int read_string(struct bl_value_reader *reader, const struct bl_json *value,
-                       const char *name, struct bl_text *ret_text)
+static int json_value_read_string(struct bl_value_reader *reader, const struct bl_json *value,
+                                  const char *name, struct bl_text *ret_text)
 {
     *ret_text = bl_json_text(value);
     if (bl_json_is(value, BL_JSON_STRING))
@@ -110,14 +110,14 @@ static int read_string(struct bl_value_reader *reader, const struct bl_json *val
 int bl_value_read_text(struct bl_value_reader *reader, const struct bl_json *key,
                        struct bl_text *ret_text)
 {
-    return read_string(reader, key + 1, key->string, ret_text);
+    return json_value_read_string(reader, key + 1, key->string, ret_text);
 }
 
 int bl_value_read_line(struct bl_value_reader *reader, const struct bl_json *value,
                        const char *name, const char **ret_text)
 {
     struct bl_text text;
-    int result = read_string(reader, value, name, &text);
+    int result = json_value_read_string(reader, value, name, &text);
 
     if (result == 0 && text.size == 0)
         result = bl_value_fail_at(reader, value, "%s must not be empty", name);

@@ -120,15 +120,15 @@ static inline bool in_object(const struct bl_json_writer *writer)
     return writer->depth > 0 && (writer->objects[level / 64] >> level % 64 & 1) != 0;
 }
 
-static void append(struct bl_json_writer *writer, struct bl_text text)
+static void writer_append(struct bl_json_writer *writer, struct bl_text text)
 {
     if (writer->error == 0)
         writer->error = bl_buffer_append(writer->out, text);
 }
 
-static void append_line(struct bl_json_writer *writer)
+static void writer_append_line(struct bl_json_writer *writer)
 {
-    append(writer, BL_TEXT("\n"));
+    writer_append(writer, BL_TEXT("\n"));
     if (writer->error != 0)
         return;
     size_t spaces = (size_t)writer->depth * writer->indent;
@@ -140,7 +140,7 @@ static void append_line(struct bl_json_writer *writer)
 }
 
 /* What comes before a value or, `key`, before a key. False: nothing may be written. */
-static inline bool begin(struct bl_json_writer *writer, bool key)
+static inline bool writer_begin(struct bl_json_writer *writer, bool key)
 {
     if (writer->error != 0)
         return false;
@@ -161,13 +161,13 @@ static inline bool begin(struct bl_json_writer *writer, bool key)
     if (writer->comma)
         writer->error = bl_buffer_append_byte(writer->out, ',');
     if (writer->indent > 0 && writer->depth > 0)
-        append_line(writer);
+        writer_append_line(writer);
     return writer->error == 0;
 }
 
 static void write_open(struct bl_json_writer *writer, bool object)
 {
-    if (!begin(writer, false))
+    if (!writer_begin(writer, false))
         return;
     if (writer->depth == BL_JSON_WRITE_DEPTH_MAX) {
         writer->error = BL_EINVAL;
@@ -204,21 +204,21 @@ void bl_json_write_end(struct bl_json_writer *writer)
     bool object = in_object(writer);
     writer->depth--;
     if (writer->indent > 0 && writer->comma)
-        append_line(writer);
+        writer_append_line(writer);
     writer->comma = true;
-    append(writer, object ? BL_TEXT("}") : BL_TEXT("]"));
+    writer_append(writer, object ? BL_TEXT("}") : BL_TEXT("]"));
 }
 
 static void write_quoted(struct bl_json_writer *writer, struct bl_text text, bool key, bool trusted)
 {
-    if (!begin(writer, key))
+    if (!writer_begin(writer, key))
         return;
     writer->comma = true;
     writer->error = json_string_append(writer->out, text, trusted);
     if (!key)
         return;
     writer->after_key = true;
-    append(writer, writer->indent > 0 ? BL_TEXT(": ") : BL_TEXT(":"));
+    writer_append(writer, writer->indent > 0 ? BL_TEXT(": ") : BL_TEXT(":"));
 }
 
 void bl_json_write_key(struct bl_json_writer *writer, struct bl_text key)
@@ -241,10 +241,10 @@ void bl_json_write_string(struct bl_json_writer *writer, const char *string)
 
 void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json)
 {
-    if (!begin(writer, false))
+    if (!writer_begin(writer, false))
         return;
     writer->comma = true;
-    append(writer, json);
+    writer_append(writer, json);
 }
 
 void bl_json_write_int64(struct bl_json_writer *writer, int64_t value)
@@ -268,7 +268,7 @@ void bl_json_write_double(struct bl_json_writer *writer, double value)
     char digits[32];
 
     if (!isfinite(value)) {
-        if (begin(writer, false))
+        if (writer_begin(writer, false))
             writer->error = BL_EINVAL;
         return;
     }
@@ -423,7 +423,7 @@ void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *va
     }
     bool comma = writer->comma, after_key = writer->after_key;
     size_t size_before = writer->out->size;
-    if (!begin(writer, false))
+    if (!writer_begin(writer, false))
         return;
     int result = write_compact(writer->out, value, writer->depth);
     if (result == BL_ELIMIT) {

@@ -34,7 +34,7 @@ int model_fail(struct model_assembly *assembly, const char *code, int status,
     return BL_EIO;
 }
 
-static int tell(struct model_assembly *assembly, const struct bl_piece *piece)
+static int assembly_tell(struct model_assembly *assembly, const struct bl_piece *piece)
 {
     assembly->meaningful = true;
     return assembly->sink->take(assembly->sink, piece);
@@ -48,12 +48,13 @@ static int tell_input(struct model_assembly *assembly, const struct model_call *
     if (text.size == 0)
         return 0;
     assembly->bytes += text.size;
-    return tell(assembly, &(struct bl_piece){
-                              .type = BL_PIECE_CALL_DELTA, .index = call->index, .text = text});
+    return assembly_tell(
+        assembly,
+        &(struct bl_piece){.type = BL_PIECE_CALL_DELTA, .index = call->index, .text = text});
 }
 
 /* Whoever listens counts the calls as they begin: so the index is given now. */
-static int begin_call(struct model_assembly *assembly, struct model_call *call)
+static int assembly_begin_call(struct model_assembly *assembly, struct model_call *call)
 {
     uint32_t begun = 0;
 
@@ -61,10 +62,10 @@ static int begin_call(struct model_assembly *assembly, struct model_call *call)
         begun += assembly->calls[i]->begun;
     call->index = begun;
     call->begun = true;
-    int result = tell(assembly, &(struct bl_piece){.type = BL_PIECE_CALL_BEGIN,
-                                                   .index = call->index,
-                                                   .id = call->id,
-                                                   .name = call->name});
+    int result = assembly_tell(assembly, &(struct bl_piece){.type = BL_PIECE_CALL_BEGIN,
+                                                            .index = call->index,
+                                                            .id = call->id,
+                                                            .name = call->name});
     return result == 0 ? tell_input(assembly, call, bl_buffer_text(&call->input)) : result;
 }
 
@@ -77,7 +78,7 @@ static int begin_calls(struct model_assembly *assembly)
     for (uint32_t i = 0; i < assembly->call_count && result == 0; i++) {
         struct model_call *call = assembly->calls[i];
         if (!call->begun && call->name.size > 0)
-            result = begin_call(assembly, call);
+            result = assembly_begin_call(assembly, call);
     }
     return result;
 }
@@ -250,11 +251,11 @@ static struct bl_text judge_input(struct bl_arena *arena, struct bl_text input)
 }
 
 /* `cut`: the output limit was reached while it was being written. */
-static int end_call(struct model_assembly *assembly, struct model_call *call, bool cut)
+static int assembly_end_call(struct model_assembly *assembly, struct model_call *call, bool cut)
 {
     int result = begin_calls(assembly);
     if (result == 0 && !call->begun)
-        result = begin_call(assembly, call);
+        result = assembly_begin_call(assembly, call);
     if (result != 0)
         return result;
     struct bl_piece piece = {.type = BL_PIECE_CALL_END,
@@ -270,12 +271,12 @@ static int end_call(struct model_assembly *assembly, struct model_call *call, bo
     if (call->name.size == 0)
         piece.invalid = BL_TEXT("it does not name a tool");
     call->ended = true;
-    return tell(assembly, &piece);
+    return assembly_tell(assembly, &piece);
 }
 
 int model_call_end(struct model_assembly *assembly, struct model_call *call)
 {
-    return call->ended ? 0 : end_call(assembly, call, false);
+    return call->ended ? 0 : assembly_end_call(assembly, call, false);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -288,7 +289,7 @@ int model_tell_text(struct model_assembly *assembly, struct bl_text text)
     if (result != 0)
         return result;
     assembly->bytes += text.size;
-    return tell(assembly, &(struct bl_piece){.type = BL_PIECE_TEXT, .text = text});
+    return assembly_tell(assembly, &(struct bl_piece){.type = BL_PIECE_TEXT, .text = text});
 }
 
 int model_tell_thinking(struct model_assembly *assembly, struct bl_text text, struct bl_text opaque)
@@ -299,8 +300,8 @@ int model_tell_thinking(struct model_assembly *assembly, struct bl_text text, st
     if (result != 0)
         return result;
     assembly->bytes += text.size;
-    return tell(assembly,
-                &(struct bl_piece){.type = BL_PIECE_THINKING, .text = text, .opaque = opaque});
+    return assembly_tell(
+        assembly, &(struct bl_piece){.type = BL_PIECE_THINKING, .text = text, .opaque = opaque});
 }
 
 /* ---- Usage and the end ----------------------------------------------------------------------- */
@@ -322,7 +323,7 @@ void model_assembly_resume(struct model_assembly *assembly)
     assembly->usage_known = false;
 }
 
-static int tell_usage(struct model_assembly *assembly, bool estimated)
+static int assembly_tell_usage(struct model_assembly *assembly, bool estimated)
 {
     struct bl_piece piece = {.type = BL_PIECE_USAGE,
                              .usage = assembly->usage_before,
@@ -338,7 +339,7 @@ static int tell_usage(struct model_assembly *assembly, bool estimated)
             bl_price_cost(assembly->price, &assembly->usage, &assembly->usage_detail) +
             bl_price_cost(assembly->price, &assembly->usage_before, &assembly->usage_detail_before);
     }
-    return tell(assembly, &piece);
+    return assembly_tell(assembly, &piece);
 }
 
 int model_tell_usage(struct model_assembly *assembly, const struct bl_usage *usage,
@@ -354,7 +355,7 @@ int model_tell_usage(struct model_assembly *assembly, const struct bl_usage *usa
     assembly->usage_known = true;
     assembly->usage = *usage;
     assembly->usage_detail = *detail;
-    return tell_usage(assembly, false);
+    return assembly_tell_usage(assembly, false);
 }
 
 /* A token for each four bytes, and never none. */
@@ -371,7 +372,7 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
         return 0;
     for (uint32_t i = 0; i < assembly->call_count && result == 0; i++) {
         if (!assembly->calls[i]->ended)
-            result = end_call(assembly, assembly->calls[i], end == BL_ANSWER_MAX_TOKENS);
+            result = assembly_end_call(assembly, assembly->calls[i], end == BL_ANSWER_MAX_TOKENS);
     }
     /* No request has no token: zeros are from a server that does not count. */
     bool counted = assembly->usage_known &&
@@ -380,7 +381,7 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
         assembly->usage.input_tokens =
             guess_tokens(assembly->request != NULL ? model_request_bytes(assembly->request) : 0);
         assembly->usage.output_tokens = guess_tokens(assembly->bytes);
-        result = tell_usage(assembly, true);
+        result = assembly_tell_usage(assembly, true);
     }
     if (result != 0)
         return result;
@@ -391,7 +392,7 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
         end = BL_ANSWER_END;
     assembly->end = end;
     assembly->finished = true;
-    return tell(assembly, &(struct bl_piece){.type = BL_PIECE_END, .end = end});
+    return assembly_tell(assembly, &(struct bl_piece){.type = BL_PIECE_END, .end = end});
 }
 
 /* ---- Opaque values --------------------------------------------------------------------------- */

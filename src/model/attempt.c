@@ -214,7 +214,7 @@ static int read_json(struct reading *reading, struct bl_text text, const struct 
                       bl_text_from(message));
 }
 
-static int take_event(void *context, const struct bl_sse_event *event)
+static int attempt_take_event(void *context, const struct bl_sse_event *event)
 {
     struct reading *reading = context;
     struct remote_call *call = reading->call;
@@ -239,14 +239,14 @@ static int take_event(void *context, const struct bl_sse_event *event)
     return code == 0 && assembly->finished ? ENOUGH : code;
 }
 
-static int take_line(void *context, struct bl_text line)
+static int attempt_take_line(void *context, struct bl_text line)
 {
     struct bl_sse_event event = {.data = line};
 
     /* Some servers frame their lines as events all the same. */
     if (bl_text_starts_with(line, BL_TEXT("data:")))
         event.data = (struct bl_text){line.data + 5, line.size - 5};
-    return take_event(context, &event);
+    return attempt_take_event(context, &event);
 }
 
 /* ---- The body -------------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ static int over_limit(struct reading *reading, const char *what)
     return model_fail(&reading->call->assembly, "limit", reading->call->status, bl_text_from(what));
 }
 
-static int feed(struct reading *reading, struct bl_text bytes)
+static int attempt_feed(struct reading *reading, struct bl_text bytes)
 {
     int code = 0;
 
@@ -307,8 +307,10 @@ static int feed(struct reading *reading, struct bl_text bytes)
     }
     switch (reading->shape) {
     case SHAPE_UNKNOWN: return 0;
-    case SHAPE_EVENTS: code = bl_sse_feed(&reading->sse, bytes, take_event, reading); break;
-    case SHAPE_LINES: code = bl_lines_feed(&reading->lines, bytes, take_line, reading); break;
+    case SHAPE_EVENTS: code = bl_sse_feed(&reading->sse, bytes, attempt_take_event, reading); break;
+    case SHAPE_LINES:
+        code = bl_lines_feed(&reading->lines, bytes, attempt_take_line, reading);
+        break;
     case SHAPE_WHOLE:
     case SHAPE_HTML: code = bl_buffer_append(&reading->whole, bytes); break;
     }
@@ -359,15 +361,15 @@ static int end_input(struct reading *reading)
     if (reading->shape == SHAPE_WHOLE)
         return end_whole(reading);
     if (reading->shape == SHAPE_EVENTS)
-        code = bl_sse_end(&reading->sse, take_event, reading);
+        code = bl_sse_end(&reading->sse, attempt_take_event, reading);
     else if (reading->shape == SHAPE_LINES)
-        code = bl_lines_end(&reading->lines, take_line, reading);
+        code = bl_lines_end(&reading->lines, attempt_take_line, reading);
     if (code == 0 && !call->assembly.finished)
         code = call->remote->api->finish(&call->decoder);
     return code == ENOUGH ? 0 : code;
 }
 
-static int read_answer(struct reading *reading)
+static int attempt_read_answer(struct reading *reading)
 {
     struct bl_text bytes;
     int code = 0;
@@ -379,7 +381,7 @@ static int read_answer(struct reading *reading)
             break;
         if (bytes.size == 0)
             return end_input(reading);
-        code = feed(reading, bytes);
+        code = attempt_feed(reading, bytes);
     }
     if (code == BL_EIO && reading->shape != SHAPE_WHOLE && reading->shape != SHAPE_HTML &&
         !reading->call->assembly.failure.timed_out &&
@@ -441,7 +443,7 @@ static struct reading *reading_new(struct remote_call *call)
     return reading;
 }
 
-static void reading_free(struct reading *reading)
+static void attempt_reading_free(struct reading *reading)
 {
     bl_sse_done(&reading->sse);
     bl_lines_done(&reading->lines);
@@ -459,13 +461,13 @@ int remote_attempt(struct remote_call *call)
     if (code == 0)
         code = transport_headers(&reading->transport, call);
     if (code == 0)
-        code = call->status >= 200 && call->status < 300 ? read_answer(reading)
+        code = call->status >= 200 && call->status < 300 ? attempt_read_answer(reading)
                                                          : read_failure(reading);
     call->sink->unbilled = code != 0 && transport_unsent(&reading->transport);
     if (call->sink->unbilled)
         call->sink->reserved_usd = 0;
     transport_close(&reading->transport, call, code);
-    reading_free(reading);
+    attempt_reading_free(reading);
     BL_LOG(BL_ROOM_MODEL, BL_LOG_DEBUG, "attempt", BL_LOG_INTEGER("status", call->status),
            BL_LOG_STRING("result", bl_error_text(code)),
            BL_LOG_BOOLEAN("unbilled", call->sink->unbilled));
@@ -493,6 +495,6 @@ int remote_question(struct remote_call *call, const char *url, const char *path,
     if (code == 0)
         code = bl_json_read(&call->arena, bl_buffer_text(&reading->whole), NULL, ret_answer, NULL);
     transport_close(&reading->transport, call, code);
-    reading_free(reading);
+    attempt_reading_free(reading);
     return code == 0 || code == BL_ECANCELED || code == BL_ETIMEDOUT ? code : BL_EIO;
 }

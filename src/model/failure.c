@@ -125,7 +125,7 @@ static const struct failure_words general[] = {
     {"internal", "server"},
 };
 
-static char lower(char c)
+static char failure_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
@@ -137,7 +137,7 @@ static ptrdiff_t find_words(struct bl_text text, const char *words)
 
     for (size_t at = 0; at + size <= text.size; at++) {
         size_t same = 0;
-        while (same < size && lower(text.data[at + same]) == words[same])
+        while (same < size && failure_lower(text.data[at + same]) == words[same])
             same++;
         if (same == size)
             return (ptrdiff_t)at;
@@ -145,7 +145,8 @@ static ptrdiff_t find_words(struct bl_text text, const char *words)
     return -1;
 }
 
-static const char *look_up(const struct failure_words *table, size_t count, struct bl_text text)
+static const char *failure_look_up(const struct failure_words *table, size_t count,
+                                   struct bl_text text)
 {
     for (size_t i = 0; i < count; i++) {
         if (find_words(text, table[i].words) >= 0)
@@ -156,7 +157,7 @@ static const char *look_up(const struct failure_words *table, size_t count, stru
 
 static const char *decisive_code(struct bl_text text)
 {
-    return look_up(decisive, BL_COUNT(decisive), text);
+    return failure_look_up(decisive, BL_COUNT(decisive), text);
 }
 
 /* ---- What it says ---------------------------------------------------------------------------- */
@@ -202,7 +203,7 @@ static struct bl_text first_text(const struct bl_json *object, const char *const
     return text;
 }
 
-static void add_name(struct error_parts *parts, const struct bl_json *value)
+static void failure_add_name(struct error_parts *parts, const struct bl_json *value)
 {
     struct bl_text text = bl_json_text(value);
     int64_t number;
@@ -213,18 +214,18 @@ static void add_name(struct error_parts *parts, const struct bl_json *value)
         parts->names[parts->name_count++] = text;
 }
 
-static void read_names(struct error_parts *parts, const struct bl_json *object)
+static void failure_read_names(struct error_parts *parts, const struct bl_json *object)
 {
-    add_name(parts, bl_json_get(object, BL_TEXT("code")));
-    add_name(parts, bl_json_get(object, BL_TEXT("type")));
-    add_name(parts, bl_json_get(object, BL_TEXT("status")));
-    add_name(parts, bl_json_pointer(object, BL_TEXT("/details/error_code")));
+    failure_add_name(parts, bl_json_get(object, BL_TEXT("code")));
+    failure_add_name(parts, bl_json_get(object, BL_TEXT("type")));
+    failure_add_name(parts, bl_json_get(object, BL_TEXT("status")));
+    failure_add_name(parts, bl_json_pointer(object, BL_TEXT("/details/error_code")));
     /* A router's, which wraps what the server behind it said. */
-    add_name(parts, bl_json_pointer(object, BL_TEXT("/metadata/raw")));
-    add_name(parts, bl_json_get(object, BL_TEXT("__type")));
+    failure_add_name(parts, bl_json_pointer(object, BL_TEXT("/metadata/raw")));
+    failure_add_name(parts, bl_json_get(object, BL_TEXT("__type")));
 }
 
-static void read_parts(const struct bl_json *body, struct error_parts *parts)
+static void failure_read_parts(const struct bl_json *body, struct error_parts *parts)
 {
     static const char *const message_keys[] = {"message", "msg", "detail", "error_msg", NULL};
     static const char *const wrapper_keys[] = {"error", "detail", "errors", NULL};
@@ -251,9 +252,9 @@ static void read_parts(const struct bl_json *body, struct error_parts *parts)
         parts->message = first_text(object, message_keys);
     if (parts->message.size == 0)
         parts->message = first_text(body, message_keys);
-    read_names(parts, object);
+    failure_read_names(parts, object);
     if (object != body)
-        read_names(parts, body);
+        failure_read_names(parts, body);
 }
 
 void model_failure_read(const struct bl_json *body, struct bl_model_failure *failure)
@@ -261,7 +262,7 @@ void model_failure_read(const struct bl_json *body, struct bl_model_failure *fai
     struct error_parts parts;
     const char *code = NULL;
 
-    read_parts(body, &parts);
+    failure_read_parts(body, &parts);
     for (size_t i = 0; i < parts.name_count && code == NULL; i++)
         code = decisive_code(parts.names[i]);
     if (code == NULL)
@@ -281,9 +282,9 @@ static const char *general_code(const struct bl_json *body)
     struct error_parts parts;
     const char *code = NULL;
 
-    read_parts(body, &parts);
+    failure_read_parts(body, &parts);
     for (size_t i = 0; i < parts.name_count && code == NULL; i++)
-        code = look_up(general, BL_COUNT(general), parts.names[i]);
+        code = failure_look_up(general, BL_COUNT(general), parts.names[i]);
     if (code == NULL && parts.number >= 400 && parts.number < 600)
         code = bl_model_status_code((int)parts.number);
     return code != NULL ? code : "server";
@@ -301,7 +302,7 @@ int model_fail_body(struct model_assembly *assembly, const struct bl_json *body)
 /* ---- When to try again ----------------------------------------------------------------------- */
 
 /* Digits at the front of `*rest`, at most `most` of them; how many there were. */
-static size_t take_digits(struct bl_text *rest, size_t most, int64_t *ret_value)
+static size_t failure_take_digits(struct bl_text *rest, size_t most, int64_t *ret_value)
 {
     size_t count = 0;
 
@@ -314,7 +315,7 @@ static size_t take_digits(struct bl_text *rest, size_t most, int64_t *ret_value)
     return count;
 }
 
-static bool take_byte(struct bl_text *rest, const char *set)
+static bool failure_take_byte(struct bl_text *rest, const char *set)
 {
     if (rest->size == 0 || strchr(set, rest->data[0]) == NULL || rest->data[0] == '\0')
         return false;
@@ -324,17 +325,17 @@ static bool take_byte(struct bl_text *rest, const char *set)
 }
 
 /* A decimal number of `unit_ms` each, in milliseconds, rounded up; negative: it is none. */
-static int64_t read_decimal(struct bl_text text, int64_t unit_ms)
+static int64_t failure_read_decimal(struct bl_text text, int64_t unit_ms)
 {
     int64_t whole, fraction = 0, scale = 1;
 
-    if (take_digits(&text, 18, &whole) == 0)
+    if (failure_take_digits(&text, 18, &whole) == 0)
         return -1;
-    if (take_byte(&text, ".")) {
-        size_t digits = take_digits(&text, 6, &fraction);
+    if (failure_take_byte(&text, ".")) {
+        size_t digits = failure_take_digits(&text, 6, &fraction);
         while (digits-- > 0)
             scale *= 10;
-        while (take_byte(&text, "0123456789"))
+        while (failure_take_byte(&text, "0123456789"))
             ;
     }
     if (text.size > 0)
@@ -345,7 +346,7 @@ static int64_t read_decimal(struct bl_text text, int64_t unit_ms)
 }
 
 /* Days since 1970 of a date of the Gregorian calendar. */
-static int64_t days_of(int64_t year, int64_t month, int64_t day)
+static int64_t failure_days_of(int64_t year, int64_t month, int64_t day)
 {
     /* Years that begin in March have their odd day last. */
     int64_t from_march = (month + 9) % 12;
@@ -360,8 +361,8 @@ static bool take_month(struct bl_text *rest, int64_t *ret_month)
 
     for (int64_t month = 0; month < 12 && rest->size >= 3; month++) {
         const char *name = names + 3 * month;
-        if (lower(rest->data[0]) == name[0] && lower(rest->data[1]) == name[1] &&
-            lower(rest->data[2]) == name[2]) {
+        if (failure_lower(rest->data[0]) == name[0] && failure_lower(rest->data[1]) == name[1] &&
+            failure_lower(rest->data[2]) == name[2]) {
             *ret_month = month + 1;
             rest->data += 3;
             rest->size -= 3;
@@ -375,9 +376,9 @@ static bool take_time(struct bl_text *rest, int64_t *ret_seconds)
 {
     int64_t hour, minute, second;
 
-    if (take_digits(rest, 2, &hour) != 2 || !take_byte(rest, ":") ||
-        take_digits(rest, 2, &minute) != 2 || !take_byte(rest, ":") ||
-        take_digits(rest, 2, &second) != 2 || hour > 23 || minute > 59 || second > 60)
+    if (failure_take_digits(rest, 2, &hour) != 2 || !failure_take_byte(rest, ":") ||
+        failure_take_digits(rest, 2, &minute) != 2 || !failure_take_byte(rest, ":") ||
+        failure_take_digits(rest, 2, &second) != 2 || hour > 23 || minute > 59 || second > 60)
         return false;
     *ret_seconds = hour * 3600 + minute * 60 + second;
     return true;
@@ -391,23 +392,25 @@ static bool read_date(struct bl_text text, int64_t *ret_seconds)
     int64_t year = 0, month, day, seconds;
     size_t year_digits;
 
-    while (take_byte(&text, letters))
+    while (failure_take_byte(&text, letters))
         ;
-    if (take_byte(&text, ",")) {
-        if (!take_byte(&text, " ") || take_digits(&text, 2, &day) == 0 || !take_byte(&text, " -") ||
-            !take_month(&text, &month) || !take_byte(&text, " -"))
+    if (failure_take_byte(&text, ",")) {
+        if (!failure_take_byte(&text, " ") || failure_take_digits(&text, 2, &day) == 0 ||
+            !failure_take_byte(&text, " -") || !take_month(&text, &month) ||
+            !failure_take_byte(&text, " -"))
             return false;
-        year_digits = take_digits(&text, 4, &year);
-        if (!take_byte(&text, " ") || !take_time(&text, &seconds))
+        year_digits = failure_take_digits(&text, 4, &year);
+        if (!failure_take_byte(&text, " ") || !take_time(&text, &seconds))
             return false;
     } else {
-        if (!take_byte(&text, " ") || !take_month(&text, &month) || !take_byte(&text, " "))
+        if (!failure_take_byte(&text, " ") || !take_month(&text, &month) ||
+            !failure_take_byte(&text, " "))
             return false;
-        take_byte(&text, " ");
-        if (take_digits(&text, 2, &day) == 0 || !take_byte(&text, " ") ||
-            !take_time(&text, &seconds) || !take_byte(&text, " "))
+        failure_take_byte(&text, " ");
+        if (failure_take_digits(&text, 2, &day) == 0 || !failure_take_byte(&text, " ") ||
+            !take_time(&text, &seconds) || !failure_take_byte(&text, " "))
             return false;
-        year_digits = take_digits(&text, 4, &year);
+        year_digits = failure_take_digits(&text, 4, &year);
     }
     if (year_digits == 2)
         year += year < 70 ? 2000 : 1900;
@@ -415,7 +418,7 @@ static bool read_date(struct bl_text text, int64_t *ret_seconds)
         return false;
     if (day < 1 || day > 31)
         return false;
-    *ret_seconds = days_of(year, month, day) * 86400 + seconds;
+    *ret_seconds = failure_days_of(year, month, day) * 86400 + seconds;
     return true;
 }
 
@@ -424,7 +427,7 @@ int64_t model_retry_after_ms(struct bl_text value, int64_t now_wall_ns)
     int64_t seconds;
 
     value = bl_text_trim(value);
-    int64_t ms = read_decimal(value, 1000);
+    int64_t ms = failure_read_decimal(value, 1000);
     if (ms >= 0 || !read_date(value, &seconds))
         return ms;
     ms = seconds * 1000 - now_wall_ns / (int64_t)BL_NS_PER_MS;
@@ -455,8 +458,8 @@ static void read_page(struct bl_text body, struct bl_model_failure *failure)
     model_failure_message(failure, bl_text_from(text));
 }
 
-static void read_body(const struct model_api *api, struct bl_text body,
-                      struct bl_model_failure *failure)
+static void failure_read_body(const struct model_api *api, struct bl_text body,
+                              struct bl_model_failure *failure)
 {
     struct bl_json_limits limits = {.replace_surrogates = true};
     struct bl_arena scratch;
@@ -489,7 +492,7 @@ void model_failure_classify(const struct model_api *api, int status, struct bl_t
                             struct bl_model_failure *failure)
 {
     *failure = (struct bl_model_failure){.status = status, .should_retry = -1};
-    failure->retry_after_ms = read_decimal(bl_text_trim(retry_after_ms), 1);
+    failure->retry_after_ms = failure_read_decimal(bl_text_trim(retry_after_ms), 1);
     if (failure->retry_after_ms < 0)
         failure->retry_after_ms = model_retry_after_ms(retry_after, now_wall_ns);
     should_retry = bl_text_trim(should_retry);
@@ -497,7 +500,7 @@ void model_failure_classify(const struct model_api *api, int status, struct bl_t
         failure->should_retry = 1;
     else if (bl_text_equal(should_retry, BL_TEXT("false")))
         failure->should_retry = 0;
-    read_body(api, body, failure);
+    failure_read_body(api, body, failure);
     const char *by_status = bl_model_status_code(status);
     /* Who limits the rate speaks of tokens and of slowing down too: only a lack of credit, and an
      * overload by that name, say more than the status does. Of an answer that was well, the status

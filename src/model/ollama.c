@@ -3,8 +3,8 @@
 
 #define BYTES_PER_TOKEN 4u
 
-static size_t write_headers(const struct bl_provider *provider, struct bl_arena *arena,
-                            struct bl_http_header *out)
+static size_t ollama_write_headers(const struct bl_provider *provider, struct bl_arena *arena,
+                                   struct bl_http_header *out)
 {
     if (provider->key == NULL)
         return 0;
@@ -21,7 +21,7 @@ static void begin_message(struct bl_json_writer *writer, const char *role, struc
     bl_json_put_text(writer, "content", content);
 }
 
-static void write_calls(struct bl_json_writer *writer, const struct bl_message *message)
+static void ollama_write_calls(struct bl_json_writer *writer, const struct bl_message *message)
 {
     bool open = false;
 
@@ -63,14 +63,14 @@ static struct bl_text own_thinking(const struct model_build *build,
     return model_join_texts(build->arena, &own, BL_BLOCK_THINKING);
 }
 
-static void write_answer(const struct model_build *build, struct bl_json_writer *writer,
-                         const struct bl_message *message)
+static void ollama_write_answer(const struct model_build *build, struct bl_json_writer *writer,
+                                const struct bl_message *message)
 {
     begin_message(writer, "assistant", model_join_texts(build->arena, message, BL_BLOCK_TEXT));
     struct bl_text thinking = own_thinking(build, message);
     if (thinking.size > 0)
         bl_json_put_text(writer, "thinking", thinking);
-    write_calls(writer, message);
+    ollama_write_calls(writer, message);
     bl_json_write_end(writer);
 }
 
@@ -86,8 +86,8 @@ static void write_images(struct bl_json_writer *writer, const struct bl_message 
     bl_json_write_end(writer);
 }
 
-static void write_user(const struct model_build *build, struct bl_json_writer *writer,
-                       const struct bl_message *message)
+static void ollama_write_user(const struct model_build *build, struct bl_json_writer *writer,
+                              const struct bl_message *message)
 {
     BL_LIST_EACH (link, &message->blocks) {
         const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
@@ -109,7 +109,7 @@ static void write_user(const struct model_build *build, struct bl_json_writer *w
     bl_json_write_end(writer);
 }
 
-static void write_messages(const struct model_build *build, struct bl_json_writer *writer)
+static void ollama_write_messages(const struct model_build *build, struct bl_json_writer *writer)
 {
     struct bl_text system = build->request->system;
     struct bl_text instruction = model_schema_instruction(build->arena, build->request);
@@ -130,15 +130,15 @@ static void write_messages(const struct model_build *build, struct bl_json_write
     BL_LIST_EACH (link, &messages) {
         const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
         if (message->role == BL_ROLE_USER)
-            write_user(build, writer, message);
+            ollama_write_user(build, writer, message);
         else
-            write_answer(build, writer, message);
+            ollama_write_answer(build, writer, message);
     }
     bl_json_write_end(writer);
 }
 
 /* There is no choice of tools in this format: where none may be called, none is offered. */
-static void write_tools(const struct bl_request *request, struct bl_json_writer *writer)
+static void ollama_write_tools(const struct bl_request *request, struct bl_json_writer *writer)
 {
     if (request->tool_count == 0 || request->tools_forbidden)
         return;
@@ -161,7 +161,7 @@ static void write_tools(const struct bl_request *request, struct bl_json_writer 
     bl_json_write_end(writer);
 }
 
-static void write_options(const struct model_build *build, struct bl_json_writer *writer)
+static void ollama_write_options(const struct model_build *build, struct bl_json_writer *writer)
 {
     const struct bl_profile *profile = build->profile;
 
@@ -193,8 +193,8 @@ static void write_options(const struct model_build *build, struct bl_json_writer
     bl_json_write_end(writer);
 }
 
-static int write_body(const struct model_build *build, struct bl_json_writer *writer,
-                      struct bl_error *error)
+static int ollama_write_body(const struct model_build *build, struct bl_json_writer *writer,
+                             struct bl_error *error)
 {
     const struct bl_profile *profile = build->profile;
     uint64_t estimate = model_request_bytes(build->request) / BYTES_PER_TOKEN;
@@ -211,10 +211,10 @@ static int write_body(const struct model_build *build, struct bl_json_writer *wr
     }
     bl_json_write_object(writer);
     bl_json_put_string(writer, "model", profile->model);
-    write_messages(build, writer);
-    write_tools(build->request, writer);
+    ollama_write_messages(build, writer);
+    ollama_write_tools(build->request, writer);
     bl_json_put_boolean(writer, "stream", true);
-    write_options(build, writer);
+    ollama_write_options(build, writer);
     bl_json_write_end(writer);
     return 0;
 }
@@ -226,7 +226,7 @@ struct state {
     bool thinking;
 };
 
-static int end_thinking(struct model_decoder *decoder)
+static int ollama_end_thinking(struct model_decoder *decoder)
 {
     struct state *state = decoder->state;
 
@@ -238,7 +238,7 @@ static int end_thinking(struct model_decoder *decoder)
                                                  decoder->profile, "thinking", BL_TEXT("true")));
 }
 
-static int take_thinking(struct model_decoder *decoder, struct bl_text text)
+static int ollama_take_thinking(struct model_decoder *decoder, struct bl_text text)
 {
     struct state *state = decoder->state;
 
@@ -251,7 +251,7 @@ static int take_thinking(struct model_decoder *decoder, struct bl_text text)
 }
 
 /* Calls come whole. Their arguments are an object, or, from some models, its text. */
-static int take_call(struct model_decoder *decoder, const struct bl_json *value)
+static int ollama_take_call(struct model_decoder *decoder, const struct bl_json *value)
 {
     const struct bl_json *function = bl_json_get(value, BL_TEXT("function"));
     struct model_call *call;
@@ -264,7 +264,7 @@ static int take_call(struct model_decoder *decoder, const struct bl_json *value)
     return result == 0 ? model_call_end(decoder->assembly, call) : result;
 }
 
-static int take_message(struct model_decoder *decoder, const struct bl_json *message)
+static int ollama_take_message(struct model_decoder *decoder, const struct bl_json *message)
 {
     struct bl_text content = model_member(message, "content");
     const struct bl_json *calls = bl_json_get(message, BL_TEXT("tool_calls"));
@@ -273,19 +273,19 @@ static int take_message(struct model_decoder *decoder, const struct bl_json *mes
     /* Servers that only imitate this format name it as elsewhere. */
     if (thinking.size == 0)
         thinking = model_member(message, "reasoning_content");
-    int result = take_thinking(decoder, thinking);
+    int result = ollama_take_thinking(decoder, thinking);
     if (result == 0 && (content.size > 0 || bl_json_size(calls) > 0))
-        result = end_thinking(decoder);
+        result = ollama_end_thinking(decoder);
     if (result == 0)
         result = model_tell_text(decoder->assembly, content);
     BL_JSON_EACH (call, calls) {
         if (result == 0)
-            result = take_call(decoder, call);
+            result = ollama_take_call(decoder, call);
     }
     return result;
 }
 
-static int take_usage(struct model_decoder *decoder, const struct bl_json *data)
+static int ollama_take_usage(struct model_decoder *decoder, const struct bl_json *data)
 {
     struct bl_usage usage = {0};
     struct bl_usage_detail detail = {0};
@@ -305,7 +305,7 @@ static int take_usage(struct model_decoder *decoder, const struct bl_json *data)
     return model_tell_usage(decoder->assembly, &usage, &detail);
 }
 
-static int take_end(struct model_decoder *decoder, const struct bl_json *data)
+static int ollama_take_end(struct model_decoder *decoder, const struct bl_json *data)
 {
     struct bl_text reason = model_member(data, "done_reason");
 
@@ -313,9 +313,9 @@ static int take_end(struct model_decoder *decoder, const struct bl_json *data)
     if (bl_text_equal(reason, BL_TEXT("load")) || bl_text_equal(reason, BL_TEXT("unload")))
         return model_fail(decoder->assembly, "server", 0,
                           BL_TEXT("the server loaded the model, and did not answer"));
-    int result = end_thinking(decoder);
+    int result = ollama_end_thinking(decoder);
     if (result == 0)
-        result = take_usage(decoder, data);
+        result = ollama_take_usage(decoder, data);
     if (result != 0)
         return result;
     return model_finish(decoder->assembly, bl_text_equal(reason, BL_TEXT("length"))
@@ -323,20 +323,20 @@ static int take_end(struct model_decoder *decoder, const struct bl_json *data)
                                                : BL_ANSWER_END);
 }
 
-static int feed(struct model_decoder *decoder, struct bl_text event_name BL_UNUSED,
-                const struct bl_json *data)
+static int ollama_feed(struct model_decoder *decoder, struct bl_text event_name BL_UNUSED,
+                       const struct bl_json *data)
 {
     const struct bl_json *error = bl_json_get(data, BL_TEXT("error"));
 
     if (error != NULL && !bl_json_is(error, BL_JSON_NULL))
         return model_fail_body(decoder->assembly, data);
-    int result = take_message(decoder, bl_json_get(data, BL_TEXT("message")));
+    int result = ollama_take_message(decoder, bl_json_get(data, BL_TEXT("message")));
     if (result != 0 || !bl_json_boolean(bl_json_get(data, BL_TEXT("done")), false))
         return result;
-    return take_end(decoder, data);
+    return ollama_take_end(decoder, data);
 }
 
-static int finish(struct model_decoder *decoder)
+static int model_ollama_finish(struct model_decoder *decoder)
 {
     if (decoder->assembly->finished)
         return 0;
@@ -351,18 +351,18 @@ static int whole(struct model_decoder *decoder, const struct bl_json *answer)
         bl_json_get(answer, BL_TEXT("error")) == NULL)
         return model_fail(decoder->assembly, "bad_response", 0,
                           BL_TEXT("the answer has no message"));
-    int result = feed(decoder, (struct bl_text){0}, answer);
-    return result == 0 ? finish(decoder) : result;
+    int result = ollama_feed(decoder, (struct bl_text){0}, answer);
+    return result == 0 ? model_ollama_finish(decoder) : result;
 }
 
 const struct model_api model_api_ollama = {
     .api = BL_API_OLLAMA,
     .lines = true,
     .path = "/api/chat",
-    .headers = write_headers,
-    .build = write_body,
-    .feed = feed,
+    .headers = ollama_write_headers,
+    .build = ollama_write_body,
+    .feed = ollama_feed,
     .whole = whole,
-    .finish = finish,
+    .finish = model_ollama_finish,
     .classify = model_failure_read,
 };

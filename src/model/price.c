@@ -157,8 +157,8 @@ static const char *const price_keys[] = {
     NULL,
 };
 
-static int read_price_member(struct bl_value_reader *reader, size_t which,
-                             const struct bl_json *key, void *out)
+static int model_read_price_member(struct bl_value_reader *reader, size_t which,
+                                   const struct bl_json *key, void *out)
 {
     struct config_price *price = out;
 
@@ -193,8 +193,8 @@ int config_read_prices(struct bl_config *config, const char *file, struct bl_tex
     BL_JSON_EACH (element, reader.document.root) {
         struct config_price *price = bl_arena_zalloc(&config->arena, sizeof *price);
         price->rates = CONFIG_RATES_UNKNOWN;
-        code = bl_value_read_members(&reader, element, "a price", price_keys, read_price_member,
-                                     price);
+        code = bl_value_read_members(&reader, element, "a price", price_keys,
+                                     model_read_price_member, price);
         if (code == 0 && price->match == NULL)
             code = bl_value_fail_at(&reader, element, "a price needs a match");
         if (code != 0)

@@ -71,7 +71,7 @@ static uint64_t input_bound(const struct remote_call *call)
     return call->body.size - call->sent.bytes + call->sent.count * each + profile->overhead_tokens;
 }
 
-static bool reserve(struct remote_call *call, uint64_t input_tokens, uint64_t output_tokens)
+static bool remote_reserve(struct remote_call *call, uint64_t input_tokens, uint64_t output_tokens)
 {
     const struct bl_price *price = &call->remote->options.profile->price;
     double worst_usd = bl_price_worst(price, input_tokens, output_tokens);
@@ -113,14 +113,15 @@ static int build_within_limit(struct remote_call *call)
         call->reserved_usd = call->sink->reserved_usd = profile->price.known ? worst_usd : 0;
         return 0;
     }
-    if (reserve(call, input, output))
+    if (remote_reserve(call, input, output))
         return 0;
     code = count_input(call, &input);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
-    if (!reserve(call, input, output)) {
+    if (!remote_reserve(call, input, output)) {
         output = affordable_output(call, input);
-        if (output == 0 || output >= call->max_output_tokens || !reserve(call, input, output))
+        if (output == 0 || output >= call->max_output_tokens ||
+            !remote_reserve(call, input, output))
             return refuse_cost(call, worst_usd);
         call->max_output_tokens = output;
     }
@@ -170,7 +171,7 @@ static void settle_failed(struct remote_call *call, int code)
 
 /* ---- One call -------------------------------------------------------------------------------- */
 
-static uint64_t output_limit(const struct bl_remote *remote)
+static uint64_t remote_output_limit(const struct bl_remote *remote)
 {
     const struct bl_profile *profile = remote->options.profile;
 
@@ -187,7 +188,7 @@ static uint64_t input_limit(const struct bl_remote *remote)
 {
     const struct bl_profile *profile = remote->options.profile;
     uint64_t window = profile->context_window;
-    uint64_t output = output_limit(remote);
+    uint64_t output = remote_output_limit(remote);
 
     if (remote->api->api == BL_API_OLLAMA && profile->num_ctx > 0 &&
         (window == 0 || profile->num_ctx < window))
@@ -197,7 +198,7 @@ static uint64_t input_limit(const struct bl_remote *remote)
     return output > window / 2 ? window - window / 2 : window - output;
 }
 
-static void begin_answer(struct remote_call *call)
+static void remote_begin_answer(struct remote_call *call)
 {
     struct bl_remote *remote = call->remote;
 
@@ -250,7 +251,7 @@ static int go_on(struct remote_call *call)
 /* One attempt with its money. As remote_attempt; 0 with assembly.pause: again. */
 static int attempt(struct remote_call *call)
 {
-    call->max_output_tokens = output_limit(call->remote);
+    call->max_output_tokens = remote_output_limit(call->remote);
     bl_text_into(call->sink->detail, sizeof call->sink->detail, "never sent");
     call->sink->reserved_usd = 0;
     call->sink->unbilled = true;
@@ -291,7 +292,7 @@ static void hide_secrets(struct remote_call *call)
 }
 
 /* After a failed attempt: 0, try again. */
-static int try_again(struct remote_call *call, struct bl_model_retries *retries)
+static int remote_try_again(struct remote_call *call, struct bl_model_retries *retries)
 {
     struct bl_remote *remote = call->remote;
 
@@ -305,7 +306,7 @@ static int try_again(struct remote_call *call, struct bl_model_retries *retries)
     model_assembly_done(&call->assembly);
     call->resumed = (struct bl_text){0};
     call->pauses = 0;
-    begin_answer(call);
+    remote_begin_answer(call);
     return 0;
 }
 
@@ -314,7 +315,7 @@ static int run_call(struct remote_call *call)
     struct bl_model_retries retries = {0};
     int code;
 
-    begin_answer(call);
+    remote_begin_answer(call);
     do {
         code = attempt(call);
         if (code == 0 && call->assembly.pause)
@@ -322,7 +323,7 @@ static int run_call(struct remote_call *call)
         else if (code == 0)
             break;
         if (code == BL_EIO && call->error->code == 0)
-            code = try_again(call, &retries);
+            code = remote_try_again(call, &retries);
     } while (code == 0);
     model_assembly_done(&call->assembly);
     if (code == 0)
@@ -363,7 +364,7 @@ static double remote_cost_usd(void *context, const struct bl_usage *usage)
 
 /* ---- From beginning to end ------------------------------------------------------------------- */
 
-static void add_header(struct bl_remote *remote, struct bl_text name, struct bl_text value)
+static void remote_add_header(struct bl_remote *remote, struct bl_text name, struct bl_text value)
 {
     if (remote->header_count < REMOTE_HEADERS_MAX)
         remote->headers[remote->header_count++] = (struct bl_http_header){name, value};
@@ -374,16 +375,16 @@ static void make_headers(struct bl_remote *remote)
     const struct bl_provider *provider = remote->options.provider;
     struct bl_http_header own[16];
 
-    add_header(remote, BL_TEXT("Content-Type"), BL_TEXT("application/json"));
-    add_header(remote, BL_TEXT("Accept"),
-               remote->api->lines ? BL_TEXT("application/x-ndjson, application/json")
-                                  : BL_TEXT("text/event-stream, application/json"));
-    add_header(remote, BL_TEXT("User-Agent"), BL_TEXT("belay/" BELAY_VERSION));
+    remote_add_header(remote, BL_TEXT("Content-Type"), BL_TEXT("application/json"));
+    remote_add_header(remote, BL_TEXT("Accept"),
+                      remote->api->lines ? BL_TEXT("application/x-ndjson, application/json")
+                                         : BL_TEXT("text/event-stream, application/json"));
+    remote_add_header(remote, BL_TEXT("User-Agent"), BL_TEXT("belay/" BELAY_VERSION));
     size_t count = remote->api->headers(provider, &remote->arena, own);
     for (size_t i = 0; i < count; i++)
-        add_header(remote, own[i].name, own[i].value);
+        remote_add_header(remote, own[i].name, own[i].value);
     for (size_t i = 0; i < provider->header_count; i++)
-        add_header(remote, provider->headers[i].name, provider->headers[i].value);
+        remote_add_header(remote, provider->headers[i].name, provider->headers[i].value);
 }
 
 static uint64_t timer_or(uint64_t configured_ns, uint64_t default_ns)

@@ -15,7 +15,7 @@ static bool is_worth_sending(const struct bl_block *block)
     return block->type != BL_BLOCK_THINKING || block->text.size > 0 || block->opaque.size > 0;
 }
 
-static bool is_object(struct bl_text text)
+static bool model_request_is_object(struct bl_text text)
 {
     struct bl_arena scratch;
     const struct bl_json *value;
@@ -27,8 +27,8 @@ static bool is_object(struct bl_text text)
     return result;
 }
 
-static struct bl_block *add_block(struct bl_arena *arena, struct bl_message *message,
-                                  const struct bl_block *block)
+static struct bl_block *model_request_add_block(struct bl_arena *arena, struct bl_message *message,
+                                                const struct bl_block *block)
 {
     struct bl_block *copy = bl_block_add(arena, message, block->type);
     struct bl_list link = copy->link;
@@ -41,12 +41,12 @@ static struct bl_block *add_block(struct bl_arena *arena, struct bl_message *mes
 static void add_call(struct bl_arena *arena, struct bl_message *message,
                      const struct bl_block *block)
 {
-    struct bl_block *copy = add_block(arena, message, block);
+    struct bl_block *copy = model_request_add_block(arena, message, block);
 
     /* What the model wrote wrong would be refused: its result says what was wrong with it. */
     if (copy->name.size == 0)
         copy->name = BL_TEXT("unknown");
-    if (copy->input.size == 0 || (copy->invalid.size > 0 && !is_object(copy->input)))
+    if (copy->input.size == 0 || (copy->invalid.size > 0 && !model_request_is_object(copy->input)))
         copy->input = BL_TEXT("{}");
 }
 
@@ -68,13 +68,13 @@ static void copy_messages(struct bl_arena *arena, const struct bl_list *from, st
             if (block->type == BL_BLOCK_CALL)
                 add_call(arena, copy, block);
             else
-                add_block(arena, copy, block);
+                model_request_add_block(arena, copy, block);
         }
     }
 }
 
 /* Takes the first result of that call out of the message; NULL: it has none. */
-static struct bl_block *take_result(struct bl_message *message, struct bl_text id)
+static struct bl_block *model_request_take_result(struct bl_message *message, struct bl_text id)
 {
     BL_LIST_EACH (link, &message->blocks) {
         struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
@@ -100,7 +100,7 @@ static void order_results(struct bl_arena *arena, const struct bl_message *answe
             const struct bl_block *call = BL_CONTAINER(part, struct bl_block, link);
             if (call->type != BL_BLOCK_CALL)
                 continue;
-            struct bl_block *result = take_result(message, call->id);
+            struct bl_block *result = model_request_take_result(message, call->id);
             if (result == NULL) {
                 result = bl_block_add(arena, &ordered, BL_BLOCK_RESULT);
                 result->id = call->id;
@@ -291,7 +291,7 @@ struct bl_http_header model_bearer(struct bl_arena *arena, const char *key)
 
 /* ---- Its size -------------------------------------------------------------------------------- */
 
-static uint64_t messages_bytes(const struct bl_list *messages)
+static uint64_t model_request_messages_bytes(const struct bl_list *messages)
 {
     uint64_t bytes = 0;
 
@@ -319,14 +319,16 @@ uint64_t model_request_bytes(const struct bl_request *request)
                  tool->schema.size;
     }
     if (request->summary != NULL)
-        bytes += messages_bytes(&request->summary->messages);
+        bytes += model_request_messages_bytes(&request->summary->messages);
     if (request->session != NULL) {
         BL_LIST_EACH (link, &request->session->turns) {
             if (skip > 0)
                 skip--;
             else
-                bytes += messages_bytes(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
+                bytes += model_request_messages_bytes(
+                    &BL_CONTAINER(link, struct bl_turn_record, link)->messages);
         }
     }
-    return request->messages != NULL ? bytes + messages_bytes(request->messages) : bytes;
+    return request->messages != NULL ? bytes + model_request_messages_bytes(request->messages)
+                                     : bytes;
 }

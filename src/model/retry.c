@@ -84,17 +84,17 @@ const char *bl_model_status_code(int status)
     return status >= 500 && status < 600 ? "server" : "bad_response";
 }
 
-static const char *code_of(const struct bl_model_failure *failure)
+static const char *retry_code_of(const struct bl_model_failure *failure)
 {
     return failure->code != NULL ? failure->code : bl_model_status_code(failure->status);
 }
 
 /* A code from outside the table is a failure that nobody should repeat. */
-static const struct failure_class *class_of(const struct bl_model_failure *failure)
+static const struct failure_class *retry_class_of(const struct bl_model_failure *failure)
 {
     static const struct failure_class other = {
         "", BL_KIND_PROVIDER, false, false, "the call of the model failed", hint_later};
-    const char *code = code_of(failure);
+    const char *code = retry_code_of(failure);
 
     for (size_t i = 0; i < BL_COUNT(classes); i++) {
         if (strcmp(classes[i].code, code) == 0)
@@ -105,12 +105,12 @@ static const struct failure_class *class_of(const struct bl_model_failure *failu
 
 enum bl_error_kind bl_model_failure_kind(const struct bl_model_failure *failure)
 {
-    return failure->timed_out ? BL_KIND_PROVIDER_TIMEOUT : class_of(failure)->kind;
+    return failure->timed_out ? BL_KIND_PROVIDER_TIMEOUT : retry_class_of(failure)->kind;
 }
 
 bool bl_model_failure_retryable(const struct bl_model_failure *failure)
 {
-    const struct failure_class *class = class_of(failure);
+    const struct failure_class *class = retry_class_of(failure);
 
     if (failure->should_retry == 0 || class->obstinate)
         return false;
@@ -120,15 +120,15 @@ bool bl_model_failure_retryable(const struct bl_model_failure *failure)
 /* Without a status it is not the provider that refused, but a proxy on the way to it. */
 static bool is_of_proxy(const struct bl_model_failure *failure)
 {
-    return failure->status == 0 && strcmp(code_of(failure), "auth") == 0;
+    return failure->status == 0 && strcmp(retry_code_of(failure), "auth") == 0;
 }
 
 /* "the provider is overloaded (status 529), after 4 retries: what it said". */
-static void describe(const struct bl_model_failure *failure, uint32_t retries, char *out,
-                     size_t size)
+static void retry_describe(const struct bl_model_failure *failure, uint32_t retries, char *out,
+                           size_t size)
 {
-    const char *code = code_of(failure);
-    const char *what = class_of(failure)->what;
+    const char *code = retry_code_of(failure);
+    const char *what = retry_class_of(failure)->what;
     char status[32] = "", count[32] = "";
 
     if (failure->timed_out && strcmp(code, "connect") == 0)
@@ -143,21 +143,21 @@ static void describe(const struct bl_model_failure *failure, uint32_t retries, c
              failure->message);
 }
 
-static int fail(const struct bl_model_failure *failure, uint32_t retries, const char *provider,
-                struct bl_error *error)
+static int retry_fail(const struct bl_model_failure *failure, uint32_t retries,
+                      const char *provider, struct bl_error *error)
 {
     enum bl_error_kind kind = bl_model_failure_kind(failure);
     char text[400];
 
-    describe(failure, retries, text, sizeof text);
+    retry_describe(failure, retries, text, sizeof text);
     int result = bl_error_set(error, kind == BL_KIND_AUTH ? BL_EACCES : BL_EIO, kind,
                               "call the model", provider, "%s", text);
-    bl_error_name_set(error, code_of(failure));
+    bl_error_name_set(error, retry_code_of(failure));
     bl_error_hint(error, "%s",
                   is_of_proxy(failure)
                       ? "put user and password into HTTPS_PROXY, or the provider's "
                         "host into NO_PROXY"
-                      : class_of(failure)->hint);
+                      : retry_class_of(failure)->hint);
     if (error != NULL)
         error->retryable = bl_model_failure_retryable(failure);
     return result;
@@ -169,7 +169,7 @@ static int fail_for_time(const struct bl_model_failure *failure, uint32_t retrie
 {
     char text[400], wait[32];
 
-    describe(failure, retries, text, sizeof text);
+    retry_describe(failure, retries, text, sizeof text);
     bl_duration_format((int64_t)(wait_ms * BL_NS_PER_MS), wait);
     int result =
         bl_error_set(error, BL_EIO, bl_model_failure_kind(failure), "call the model", provider,
@@ -206,7 +206,7 @@ int bl_model_retry(struct bl_model_retries *retries, const struct bl_model_failu
     if (result != 0)
         return result;
     if (!bl_model_failure_retryable(failure) || retries->attempt >= BL_MODEL_RETRIES_MAX)
-        return fail(failure, retries->attempt, provider, error);
+        return retry_fail(failure, retries->attempt, provider, error);
     if (failure->retry_after_ms > RETRY_AFTER_MS_MAX)
         return fail_for_time(failure, retries->attempt, provider, (uint64_t)failure->retry_after_ms,
                              true, error);
@@ -219,7 +219,7 @@ int bl_model_retry(struct bl_model_retries *retries, const struct bl_model_failu
     assert(retries->attempt <= BL_MODEL_RETRIES_MAX);
     BL_LOG(BL_ROOM_MODEL, BL_LOG_DEBUG, "retry", BL_LOG_INTEGER("attempt", retries->attempt),
            BL_LOG_INTEGER("wait_ms", (int64_t)wait_ms), BL_LOG_INTEGER("status", failure->status),
-           BL_LOG_STRING("code", code_of(failure)));
+           BL_LOG_STRING("code", retry_code_of(failure)));
     struct bl_piece piece = {
         .type = BL_PIECE_RETRY,
         .retry = {.attempt = retries->attempt,
@@ -227,7 +227,7 @@ int bl_model_retry(struct bl_model_retries *retries, const struct bl_model_failu
                   .wait_ms = wait_ms,
                   .status = failure->status},
     };
-    bl_text_into(piece.retry.code, sizeof piece.retry.code, code_of(failure));
+    bl_text_into(piece.retry.code, sizeof piece.retry.code, retry_code_of(failure));
     snprintf(sink->detail, sizeof sink->detail, "in backoff %u of %u", retries->attempt,
              BL_MODEL_RETRIES_MAX);
     /* The attempt before has been counted, and the next one is not under way. */

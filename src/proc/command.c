@@ -26,7 +26,7 @@ struct run {
     struct stream streams[2]; /* output, or both; error, where that is captured by itself */
 };
 
-static void take_output(struct stream *stream, struct bl_text bytes)
+static void proc_command_take_output(struct stream *stream, struct bl_text bytes)
 {
     const struct bl_command *command = stream->run->command;
     bl_capture_add(stream->capture, bytes);
@@ -42,7 +42,7 @@ static int read_output(void *argument)
     int code;
     while ((code = bl_descriptor_read(stream->output, stream->buffer, READ_SIZE, &size)) == 0 &&
            size > 0)
-        take_output(stream, (struct bl_text){stream->buffer, size});
+        proc_command_take_output(stream, (struct bl_text){stream->buffer, size});
     return code;
 }
 
@@ -53,13 +53,13 @@ static void drain_output(struct stream *stream)
     ssize_t size;
     uint64_t most = 4 << 20;
     while (most > 0 && (size = read(stream->ends[0], stream->buffer, READ_SIZE)) > 0) {
-        take_output(stream, (struct bl_text){stream->buffer, (size_t)size});
+        proc_command_take_output(stream, (struct bl_text){stream->buffer, (size_t)size});
         most = most > (uint64_t)size ? most - (uint64_t)size : 0;
     }
 }
 
-static int open_stream(struct stream *stream, const struct bl_warden_options *options,
-                       struct bl_error *error)
+static int proc_command_open_stream(struct stream *stream, const struct bl_warden_options *options,
+                                    struct bl_error *error)
 {
     if (pipe2(stream->ends, O_CLOEXEC) < 0)
         return bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, "start a command",
@@ -79,7 +79,7 @@ static int open_output(struct run *run, struct bl_warden_options *options, struc
         *stream = (struct stream){.run = run, .capture = captures[i], .ends = {-1, -1}};
         if (code != 0 || captures[i] == NULL)
             continue;
-        code = open_stream(stream, options, error);
+        code = proc_command_open_stream(stream, options, error);
         if (i == 0)
             options->output = stream->ends[1];
         options->error = stream->ends[1];
@@ -114,7 +114,7 @@ static int start_readers(struct run *run, struct bl_nursery *nursery)
     return code;
 }
 
-static enum bl_fate fate_of(const struct bl_warden_end *end)
+static enum bl_fate proc_command_fate_of(const struct bl_warden_end *end)
 {
     switch (end->how) {
     case BL_END_EXITED:
@@ -133,7 +133,7 @@ void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end)
     unit->survivors = end->survivors;
     bl_text_into(unit->unverified, sizeof unit->unverified, end->unverified);
     unit->signal = end->strongest_signal;
-    bl_unit_end(unit, fate_of(end));
+    bl_unit_end(unit, proc_command_fate_of(end));
 }
 
 void bl_command_hurry(struct bl_command_control *control)

@@ -56,7 +56,7 @@ static bool parse_mount(struct bl_text line, struct bl_text *ret_root, struct bl
 }
 
 /* Takes one byte off the front of a path of mountinfo, where the kernel escapes these four. */
-static char take_byte(struct bl_text *path)
+static char container_cgroup_take_byte(struct bl_text *path)
 {
     static const struct {
         struct bl_text text;
@@ -86,7 +86,7 @@ static bool path_below(struct bl_text root, struct bl_text path, struct bl_text 
     if (bl_text_equal(root, BL_TEXT("/")))
         root.size = 0;
     while (root.size > 0) {
-        if (path.size == 0 || path.data[0] != take_byte(&root))
+        if (path.size == 0 || path.data[0] != container_cgroup_take_byte(&root))
             return false;
         path.data++;
         path.size--;
@@ -101,12 +101,13 @@ static bool path_below(struct bl_text root, struct bl_text path, struct bl_text 
 
 /* The mount point, unescaped, then `rest` as it is: names of cgroups have backslashes of their own
  * (systemd writes "-" as "\x2d"). False: it does not fit. */
-static bool join(struct bl_text point, struct bl_text rest, char *out, size_t out_size)
+static bool container_cgroup_join(struct bl_text point, struct bl_text rest, char *out,
+                                  size_t out_size)
 {
     size_t length = 0;
 
     while (point.size > 0 && length < out_size)
-        out[length++] = take_byte(&point);
+        out[length++] = container_cgroup_take_byte(&point);
     if (length + rest.size >= out_size)
         return false;
     memcpy(out + length, rest.data, rest.size);
@@ -128,7 +129,7 @@ bool proc_cgroup_locate(struct bl_text mounts, struct bl_text membership, char *
         if (!parse_mount(line, &root, &point))
             continue;
         mounted = true;
-        if (path_below(root, path, &rest) && join(point, rest, out, out_size))
+        if (path_below(root, path, &rest) && container_cgroup_join(point, rest, out, out_size))
             return true;
     }
     snprintf(out, out_size, "%s",
@@ -213,7 +214,7 @@ static bool is_domain(int directory)
     return type.size == 0 || bl_text_equal(type, BL_TEXT("domain"));
 }
 
-static bool is_usable(int directory)
+static bool container_cgroup_is_usable(int directory)
 {
     return faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) == 0 &&
            faccessat(directory, "cgroup.procs", W_OK, AT_EACCESS) == 0 &&
@@ -228,7 +229,7 @@ bool proc_cgroup_directory(char *out, size_t out_size)
 
     if (locate_own(own)) {
         int directory = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        usable = directory >= 0 && is_usable(directory);
+        usable = directory >= 0 && container_cgroup_is_usable(directory);
         if (directory >= 0)
             close(directory);
     }

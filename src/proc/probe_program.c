@@ -62,7 +62,7 @@ static int spawn_program(const char *const *arguments, int output_fd, pid_t *ret
 
 /* Takes what there is, without waiting. False: the end, or an error. What does not fit is dropped,
  * so that the program is not held up. */
-static bool read_some(int fd, struct bl_buffer *output)
+static bool probe_program_read_some(int fd, struct bl_buffer *output)
 {
     char data[1024];
 
@@ -92,7 +92,7 @@ static bool wait_end(int pidfd, int output_fd, uint64_t deadline_ns, struct bl_b
         if (count < 0 && errno != EINTR)
             return false;
         /* Interrupted or at its limit, neither is ready; and a read would not wait. */
-        if (ready[1].revents != 0 && !read_some(output_fd, output))
+        if (ready[1].revents != 0 && !probe_program_read_some(output_fd, output))
             ready[1].fd = -1;
         if (ready[0].revents != 0)
             return true;
@@ -126,7 +126,7 @@ int proc_program_run(const char *const *arguments, int limit_ms, struct bl_buffe
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0 && errno == EINTR)
         continue;
     proc_probe_end();
-    read_some(ends[0], output);
+    probe_program_read_some(ends[0], output);
     close(ends[0]);
     if (pidfd >= 0)
         close(pidfd);

@@ -145,7 +145,7 @@ static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_op
 
 /* The lifeline is made first: killed from here on, we leave a warden that finds its end. Packets
  * carry their sender, as the kernel knows it. */
-static int open_ends(int lifeline[2], int control[2])
+static int proc_start_open_ends(int lifeline[2], int control[2])
 {
     if (pipe2(lifeline, O_CLOEXEC) < 0)
         return errno;
@@ -174,7 +174,7 @@ static int clone_child(struct child *child, int *ret_pidfd, pid_t *ret_pid)
     return code;
 }
 
-static int explain(struct bl_error *error, const struct child *child, int failure)
+static int proc_start_explain(struct bl_error *error, const struct child *child, int failure)
 {
     int code = bl_error_from_errno(failure);
     if (child->failed_in_directory)
@@ -195,9 +195,9 @@ static int start_child(struct child *child, struct proc_started *ret_started,
                        struct bl_error *error)
 {
     int lifeline[2], control[2];
-    int failure = open_ends(lifeline, control);
+    int failure = proc_start_open_ends(lifeline, control);
     if (failure != 0)
-        return explain(error, child, failure);
+        return proc_start_explain(error, child, failure);
     child->fds[WARDEN_LIFELINE] = lifeline[0];
     child->fds[WARDEN_CONTROL] = control[1];
     failure = clone_child(child, &ret_started->pidfd, &ret_started->pid);
@@ -214,7 +214,7 @@ static int start_child(struct child *child, struct proc_started *ret_started,
         waitid(P_PIDFD, (id_t)ret_started->pidfd, &(siginfo_t){0}, WEXITED);
         close(ret_started->pidfd);
     }
-    return explain(error, child, failure != 0 ? failure : child->failure);
+    return proc_start_explain(error, child, failure != 0 ? failure : child->failure);
 }
 
 static const char *find_warden(struct bl_arena *arena)

@@ -242,7 +242,7 @@ static void close_warden(struct bl_warden *warden, enum warden_close why)
 }
 
 /* The tree of a warden that cannot do it is killed from here; the warden is, too. */
-static void take_over(struct bl_warden *warden)
+static void warden_take_over(struct bl_warden *warden)
 {
     struct bl_scope shield;
     warden_move(warden, WARDEN_SEIZING);
@@ -257,7 +257,7 @@ static void take_over(struct bl_warden *warden)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static void take_status(struct bl_warden *warden, int status)
+static void warden_take_status(struct bl_warden *warden, int status)
 {
     struct bl_warden_end *end = &warden->end;
     end->by_signal = WIFSIGNALED(status);
@@ -300,7 +300,7 @@ static enum command_state told_state(const struct bl_warden *warden, int32_t typ
     return told[type];
 }
 
-static void take_message(struct bl_warden *warden, const struct warden_message *message)
+static void warden_take_message(struct bl_warden *warden, const struct warden_message *message)
 {
     struct bl_warden_end *end = &warden->end;
     enum command_state next = told_state(warden, message->type);
@@ -317,7 +317,7 @@ static void take_message(struct bl_warden *warden, const struct warden_message *
         break;
     case WARDEN_ENDED:
         end->left_behind = (uint32_t)message->ended.left_behind;
-        take_status(warden, message->ended.status);
+        warden_take_status(warden, message->ended.status);
         break;
     case WARDEN_QUIET: take_quiet(warden, message); break;
     case WARDEN_STOP:
@@ -327,7 +327,7 @@ static void take_message(struct bl_warden *warden, const struct warden_message *
 
 /* One packet. Returns its size; 0: the end; -1: errno. A packet of another sender than the warden
  * is no message: its type is 0. */
-static ssize_t receive(const struct bl_warden *warden, struct warden_message *ret_message)
+static ssize_t warden_receive(const struct bl_warden *warden, struct warden_message *ret_message)
 {
     union {
         struct cmsghdr header;
@@ -354,9 +354,9 @@ static void take_messages(struct bl_warden *warden)
 {
     struct warden_message message;
     while (warden->state == WARDEN_HOLDING) {
-        ssize_t size = receive(warden, &message);
+        ssize_t size = warden_receive(warden, &message);
         if (size > 0)
-            take_message(warden, &message);
+            warden_take_message(warden, &message);
         else if (size < 0 && (errno == EINTR || errno == ECONNRESET))
             /* A warden that left with a message of ours unread says so once, before its own. */
             continue;
@@ -381,7 +381,7 @@ static void send_stop(struct bl_warden *warden, int signal, uint32_t grace_ms)
 }
 
 /* Waits for the event, or the end of the warden. */
-static int await(struct bl_warden *warden, enum warden_event event)
+static int warden_await(struct bl_warden *warden, enum warden_event event)
 {
     int code = 0;
     take_messages(warden);
@@ -406,7 +406,7 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
     for (;;) {
         struct bl_scope limit;
         bl_limit_begin_until(&limit, look_at_ns);
-        int code = await(warden, event);
+        int code = warden_await(warden, event);
         bl_limit_end(&limit);
         if (code == 0 || bl_scope_stopped(outer))
             return code;
@@ -418,7 +418,7 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
         bool frozen = event == EVENT_QUIET && holding && proc_look_frozen(&warden->started, &turns);
         if (frozen || (holding && proc_look_stuck(&warden->started))) {
             if (continued || frozen) {
-                take_over(warden);
+                warden_take_over(warden);
                 return 0;
             }
             kill(warden->started.pid, SIGCONT);
@@ -513,7 +513,7 @@ int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **
 static int warden_wait(struct bl_warden *warden, enum warden_event event,
                        struct bl_warden_end *ret_end)
 {
-    int code = await(warden, event);
+    int code = warden_await(warden, event);
     if (code == 0)
         *ret_end = warden->end;
     return code;
@@ -551,7 +551,7 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
         bl_shield_end(&shield);
         /* A warden that does not answer in all that time is stuck in another way. */
         if (code != 0 && warden->state == WARDEN_HOLDING)
-            take_over(warden);
+            warden_take_over(warden);
     }
     *ret_end = warden->end;
     if (warden->state != WARDEN_OVER) {

@@ -36,7 +36,7 @@ const char *store_path_aside(struct bl_arena *arena, const char *where, int64_t 
     return bl_arena_printf(arena, "%s.aside-%s", where, compact).data;
 }
 
-static int fail(struct aside *aside, const char *what)
+static int aside_fail(struct aside *aside, const char *what)
 {
     int code = bl_error_from_errno(errno);
     return bl_error_set(&aside->error, code, BL_KIND_FILESYSTEM, "move the store aside",
@@ -48,7 +48,7 @@ static int refuse_open(struct aside *aside)
     struct flock lock = {.l_type = F_WRLCK, .l_start = LOCK_START, .l_len = LOCK_SIZE};
     int fd = open(aside->where, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return errno == ENOENT ? fail(aside, "there is no such file") : 0;
+        return errno == ENOENT ? aside_fail(aside, "there is no such file") : 0;
     int result = fcntl(fd, F_GETLK, &lock);
     close(fd);
     if (result != 0 || lock.l_type == F_UNLCK)
@@ -71,7 +71,7 @@ static void run_aside(void *payload)
         if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
             moved |= (size_t)1 << i;
         else if (errno != ENOENT || main_file)
-            aside->code = fail(aside, "it cannot be renamed");
+            aside->code = aside_fail(aside, "it cannot be renamed");
     }
     /* All of it, or nothing. */
     for (size_t i = 0; i < BL_COUNT(suffixes) && aside->code != 0; i++) {

@@ -2,8 +2,8 @@
 #include "parts.h"
 
 /* A session's cells write at once, from many fibers: each counts as work of its own. */
-static enum store_lane_end run(struct bl_store_session *held, struct store_write *write,
-                               int *ret_code, struct bl_error *error)
+static enum store_lane_end store_cell_run(struct bl_store_session *held, struct store_write *write,
+                                          int *ret_code, struct bl_error *error)
 {
     struct bl_store *store = held->store;
     write->job.linger_ns = STORE_LINGER_NS;
@@ -15,8 +15,8 @@ static enum store_lane_end run(struct bl_store_session *held, struct store_write
     return end;
 }
 
-static struct store_write *make_write(struct bl_store_session *held, enum store_operation operation,
-                                      struct bl_text id)
+static struct store_write *store_cell_make_write(struct bl_store_session *held,
+                                                 enum store_operation operation, struct bl_text id)
 {
     struct store_write *write = store_write_new(held, operation);
     bl_list_init(&write->cell.values);
@@ -41,8 +41,10 @@ int store_doubts_settle(struct bl_store_session *held, struct bl_error *error)
     int code = 0;
     while (code == 0 && (link = bl_list_pop_front(&held->doubts)) != NULL) {
         struct store_doubt *doubt = BL_CONTAINER(link, struct store_doubt, link);
-        run(held, make_write(held, STORE_CELL_WITHDRAW, (struct bl_text){doubt->id, doubt->size}),
-            &code, error);
+        store_cell_run(held,
+                       store_cell_make_write(held, STORE_CELL_WITHDRAW,
+                                             (struct bl_text){doubt->id, doubt->size}),
+                       &code, error);
         if (code == 0)
             bl_free(doubt);
         else
@@ -64,14 +66,14 @@ int bl_store_cell_admit(struct bl_store_session *held, const struct bl_store_cel
     int code = store_doubts_settle(held, error);
     if (code != 0)
         return code;
-    struct store_write *write = make_write(held, STORE_CELL_ADMIT, cell->id);
+    struct store_write *write = store_cell_make_write(held, STORE_CELL_ADMIT, cell->id);
     struct bl_store_cell *record = &write->cell.record;
     record->digest = store_job_text(&write->job, cell->digest);
     record->created_wall_ns = cell->created_wall_ns;
     record->deadline_ms = cell->deadline_ms;
     record->pid = cell->pid;
     record->pid_started = cell->pid_started;
-    if (run(held, write, &code, error) == STORE_NO_ANSWER)
+    if (store_cell_run(held, write, &code, error) == STORE_NO_ANSWER)
         take_doubt(held, cell->id);
     return code;
 }
@@ -81,22 +83,22 @@ int bl_store_cell_admit(struct bl_store_session *held, const struct bl_store_cel
 int bl_store_cell_started(struct bl_store_session *held, struct bl_text id, int64_t pid,
                           int64_t pid_started, struct bl_error *error)
 {
-    struct store_write *write = make_write(held, STORE_CELL_STARTED, id);
+    struct store_write *write = store_cell_make_write(held, STORE_CELL_STARTED, id);
     int code;
     write->cell.record.pid = pid;
     write->cell.record.pid_started = pid_started;
-    run(held, write, &code, error);
+    store_cell_run(held, write, &code, error);
     return code;
 }
 
 int bl_store_cell_yield(struct bl_store_session *held, const struct bl_store_cell *cell,
                         struct bl_error *error)
 {
-    struct store_write *write = make_write(held, STORE_CELL_YIELD, cell->id);
+    struct store_write *write = store_cell_make_write(held, STORE_CELL_YIELD, cell->id);
     int code;
     write->cell.record.generation = cell->generation;
     write->cell.record.yielded = store_job_text(&write->job, cell->yielded);
-    run(held, write, &code, error);
+    store_cell_run(held, write, &code, error);
     return code;
 }
 
@@ -114,7 +116,7 @@ int bl_store_cell_end(struct bl_store_session *held, const struct bl_store_cell 
                       const struct bl_list *values, const char *receipt_id, struct bl_text receipt,
                       struct bl_error *error)
 {
-    struct store_write *write = make_write(held, STORE_CELL_END, cell->id);
+    struct store_write *write = store_cell_make_write(held, STORE_CELL_END, cell->id);
     struct bl_store_cell *record = &write->cell.record;
     struct bl_error own = {0};
     int code;
@@ -130,7 +132,7 @@ int bl_store_cell_end(struct bl_store_session *held, const struct bl_store_cell 
     }
     write->cell.receipt_id = store_job_string(&write->job, receipt_id);
     write->cell.receipt = store_job_text(&write->job, receipt);
-    if (run(held, write, &code, &own) == STORE_NO_ANSWER) {
+    if (store_cell_run(held, write, &code, &own) == STORE_NO_ANSWER) {
         own = (struct bl_error){0};
         code =
             bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "end the cell", held->store->where,
@@ -147,26 +149,27 @@ int bl_store_cell_end(struct bl_store_session *held, const struct bl_store_cell 
 int bl_store_cell_bury(struct bl_store_session *held, struct bl_text id, int64_t wall_ns,
                        uint64_t tombstones_max, uint64_t tombstone_ns_max, struct bl_error *error)
 {
-    struct store_write *write = make_write(held, STORE_CELL_BURY, id);
+    struct store_write *write = store_cell_make_write(held, STORE_CELL_BURY, id);
     int code;
     write->wall_ns = wall_ns;
     write->cell.tombstones_max = tombstones_max;
     write->cell.tombstone_ns_max = tombstone_ns_max;
-    run(held, write, &code, error);
+    store_cell_run(held, write, &code, error);
     return code;
 }
 
 int bl_store_cells_forget(struct bl_store_session *held, struct bl_error *error)
 {
     int code;
-    run(held, make_write(held, STORE_CELLS_FORGET, (struct bl_text){0}), &code, error);
+    store_cell_run(held, store_cell_make_write(held, STORE_CELLS_FORGET, (struct bl_text){0}),
+                   &code, error);
     return code;
 }
 
 /* ---- Looking ---- */
 
-static struct store_look *make_look(const struct bl_store_session *held,
-                                    enum store_operation operation)
+static struct store_look *store_cell_make_look(const struct bl_store_session *held,
+                                               enum store_operation operation)
 {
     struct store_look *look = store_job_new(operation, sizeof *look);
     look->session = held->grip.session;
@@ -191,7 +194,7 @@ int bl_store_cells_load(struct bl_store_session *held, struct bl_arena *arena,
                         struct bl_list *ret_cells, struct bl_list *ret_values,
                         struct bl_error *error)
 {
-    struct store_look *look = make_look(held, STORE_CELLS_LOAD);
+    struct store_look *look = store_cell_make_look(held, STORE_CELLS_LOAD);
     int code;
     if (store_run(held->store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         bl_list_init(ret_cells);
@@ -213,7 +216,7 @@ int bl_store_cells_load(struct bl_store_session *held, struct bl_arena *arena,
 int bl_store_cell_buried(struct bl_store_session *held, struct bl_text id, bool *ret_buried,
                          struct bl_error *error)
 {
-    struct store_look *look = make_look(held, STORE_CELL_BURIED);
+    struct store_look *look = store_cell_make_look(held, STORE_CELL_BURIED);
     int code;
     look->cell_id = store_job_text(&look->job, id);
     if (store_run(held->store, &look->job, &code, error) == STORE_ANSWERED && code == 0)

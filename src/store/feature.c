@@ -15,7 +15,8 @@ static bool id_valid(const char *id)
     return size >= 1 && size <= 64;
 }
 
-static int check_options(const struct bl_store_feature_options *options, struct bl_error *error)
+static int store_feature_check_options(const struct bl_store_feature_options *options,
+                                       struct bl_error *error)
 {
     if (!id_valid(options->id)) {
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "hold the feature", options->id,
@@ -29,8 +30,8 @@ static int check_options(const struct bl_store_feature_options *options, struct 
                         "the path of a repository is absolute");
 }
 
-static struct store_feature_hold *make_hold(struct bl_store_feature *held,
-                                            const struct bl_store_feature_options *options)
+static struct store_feature_hold *store_feature_make_hold(
+    struct bl_store_feature *held, const struct bl_store_feature_options *options)
 {
     struct store_feature_hold *hold = store_job_new(STORE_FEATURE_HOLD, sizeof *hold);
     struct store_job *job = &hold->job;
@@ -56,7 +57,7 @@ int bl_store_feature_hold(struct bl_store *store, const struct bl_store_feature_
                           struct bl_store_feature **ret_held, struct bl_store_owner *ret_owner,
                           struct bl_error *error)
 {
-    int code = check_options(options, error);
+    int code = store_feature_check_options(options, error);
     if (ret_owner != NULL)
         *ret_owner = (struct bl_store_owner){.life = BL_OWNER_NONE};
     if (code != 0)
@@ -65,7 +66,7 @@ int bl_store_feature_hold(struct bl_store *store, const struct bl_store_feature_
     held->store = store;
     bl_text_into(held->id, sizeof held->id, options->id);
     store_handle_open(&held->handle, store);
-    struct store_feature_hold *hold = make_hold(held, options);
+    struct store_feature_hold *hold = store_feature_make_hold(held, options);
     enum store_lane_end end = store_run(store, &hold->job, &code, error);
     if (end == STORE_ANSWERED && ret_owner != NULL)
         *ret_owner = hold->owner;
@@ -93,8 +94,8 @@ uint64_t bl_store_feature_generation(const struct bl_store_feature *held)
 
 /* ---- Write ---- */
 
-static struct store_feature_write *make_write(struct bl_store_feature *held,
-                                              enum store_operation operation)
+static struct store_feature_write *store_feature_make_write(struct bl_store_feature *held,
+                                                            enum store_operation operation)
 {
     struct store_feature_write *write = store_job_new(operation, sizeof *write);
     write->job.linger_ns = STORE_LINGER_NS;
@@ -105,8 +106,8 @@ static struct store_feature_write *make_write(struct bl_store_feature *held,
     return write;
 }
 
-static int check_object(struct bl_text json, const char *what, const char *id,
-                        struct bl_error *error)
+static int store_feature_check_object(struct bl_text json, const char *what, const char *id,
+                                      struct bl_error *error)
 {
     struct bl_arena arena = {0};
     const struct bl_json *value;
@@ -129,13 +130,13 @@ static int check_write(const struct bl_store_feature *held,
 {
     int code = 0;
     for (size_t i = 0; i < write->event_count && code == 0; i++)
-        code = check_object(write->events[i], "an event", held->id, error);
+        code = store_feature_check_object(write->events[i], "an event", held->id, error);
     if (write->records == NULL)
         return code;
     BL_LIST_EACH (link, write->records) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         if (code == 0 && record->json.size > 0)
-            code = check_object(record->json, record->name, held->id, error);
+            code = store_feature_check_object(record->json, record->name, held->id, error);
     }
     return code;
 }
@@ -143,7 +144,7 @@ static int check_write(const struct bl_store_feature *held,
 static struct store_feature_write *copy_write(struct bl_store_feature *held,
                                               const struct bl_store_feature_write *write)
 {
-    struct store_feature_write *copy = make_write(held, STORE_FEATURE_WRITE);
+    struct store_feature_write *copy = store_feature_make_write(held, STORE_FEATURE_WRITE);
     struct store_job *job = &copy->job;
     struct bl_text *events = bl_arena_alloc(&job->input, write->event_count * sizeof *events);
     job->durable = write->durable;
@@ -165,8 +166,9 @@ static struct store_feature_write *copy_write(struct bl_store_feature *held,
 }
 
 /* Tasks of a feature write at once, from many fibers: each counts as work of its own. */
-static enum store_lane_end run(struct bl_store_feature *held, struct store_feature_write *write,
-                               int *ret_code, struct bl_error *error)
+static enum store_lane_end store_feature_run(struct bl_store_feature *held,
+                                             struct store_feature_write *write, int *ret_code,
+                                             struct bl_error *error)
 {
     struct bl_store *store = held->store;
     store->feature_writes++;
@@ -185,7 +187,7 @@ int bl_store_feature_write(struct bl_store_feature *held,
     if (code != 0)
         return code;
     struct store_feature_write *job = copy_write(held, write);
-    enum store_lane_end end = run(held, job, &code, &own);
+    enum store_lane_end end = store_feature_run(held, job, &code, &own);
     if (end == STORE_NO_ANSWER) {
         own = (struct bl_error){0};
         code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "write to the feature",
@@ -213,9 +215,9 @@ void bl_store_feature_release(struct bl_store_feature *held)
     if (held == NULL)
         return;
     if (!held->failed) {
-        struct store_feature_write *write = make_write(held, STORE_FEATURE_RELEASE);
+        struct store_feature_write *write = store_feature_make_write(held, STORE_FEATURE_RELEASE);
         bl_shield_begin(&shield, BL_STORE_NS_MAX);
-        run(held, write, &code, NULL);
+        store_feature_run(held, write, &code, NULL);
         bl_shield_end(&shield);
         store_job_leave(&write->job);
     }
@@ -224,8 +226,9 @@ void bl_store_feature_release(struct bl_store_feature *held)
 
 /* ---- Looking ---- */
 
-static struct store_feature_look *make_look(struct bl_store *store, enum store_operation operation,
-                                            const char *repository, const char *id)
+static struct store_feature_look *store_feature_make_look(struct bl_store *store,
+                                                          enum store_operation operation,
+                                                          const char *repository, const char *id)
 {
     struct store_feature_look *look = store_job_new(operation, sizeof *look);
     look->repository = store_job_string(&look->job, repository);
@@ -236,7 +239,7 @@ static struct store_feature_look *make_look(struct bl_store *store, enum store_o
     return look;
 }
 
-static const char *copy_string(struct bl_arena *arena, const char *string)
+static const char *store_feature_copy_string(struct bl_arena *arena, const char *string)
 {
     return bl_arena_text(arena, bl_text_from(string)).data;
 }
@@ -248,7 +251,7 @@ static void copy_records(struct bl_arena *arena, const struct bl_list *records,
     BL_LIST_EACH (link, records) {
         const struct bl_row *from = BL_CONTAINER(link, struct bl_row, link);
         struct bl_row *to = bl_arena_alloc(arena, sizeof *to);
-        to->name = copy_string(arena, from->name);
+        to->name = store_feature_copy_string(arena, from->name);
         to->json = bl_arena_text(arena, from->json);
         bl_list_push_back(ret_records, &to->link);
     }
@@ -259,7 +262,8 @@ int bl_store_feature_load(struct bl_store *store, struct bl_arena *arena, const 
                           struct bl_store_owner *ret_owner, uint64_t *ret_generation,
                           struct bl_error *error)
 {
-    struct store_feature_look *look = make_look(store, STORE_FEATURE_LOAD, repository, id);
+    struct store_feature_look *look =
+        store_feature_make_look(store, STORE_FEATURE_LOAD, repository, id);
     int code;
     look->prefix = store_job_string(&look->job, prefix != NULL ? prefix : "");
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
@@ -277,7 +281,8 @@ int bl_store_feature_events(struct bl_store *store, struct bl_arena *arena, cons
                             const char *id, uint64_t after, uint64_t limit,
                             struct bl_list *ret_events, struct bl_error *error)
 {
-    struct store_feature_look *look = make_look(store, STORE_FEATURE_EVENTS, repository, id);
+    struct store_feature_look *look =
+        store_feature_make_look(store, STORE_FEATURE_EVENTS, repository, id);
     int code;
     look->after = after;
     look->limit = limit;
@@ -290,7 +295,8 @@ int bl_store_feature_events(struct bl_store *store, struct bl_arena *arena, cons
 int bl_store_feature_list(struct bl_store *store, struct bl_arena *arena, const char *repository,
                           struct bl_list *ret_summaries, struct bl_error *error)
 {
-    struct store_feature_look *look = make_look(store, STORE_FEATURE_LIST, repository, NULL);
+    struct store_feature_look *look =
+        store_feature_make_look(store, STORE_FEATURE_LIST, repository, NULL);
     int code;
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         bl_list_init(ret_summaries);
@@ -299,9 +305,9 @@ int bl_store_feature_list(struct bl_store *store, struct bl_arena *arena, const 
                 BL_CONTAINER(link, struct bl_store_feature_summary, link);
             struct bl_store_feature_summary *to = bl_arena_alloc(arena, sizeof *to);
             *to = *from;
-            to->repository = copy_string(arena, from->repository);
-            to->id = copy_string(arena, from->id);
-            to->name = copy_string(arena, from->name);
+            to->repository = store_feature_copy_string(arena, from->repository);
+            to->id = store_feature_copy_string(arena, from->id);
+            to->name = store_feature_copy_string(arena, from->name);
             to->record = bl_arena_text(arena, from->record);
             bl_list_push_back(ret_summaries, &to->link);
         }

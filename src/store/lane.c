@@ -169,7 +169,7 @@ static void finish_batch(void *payload)
 }
 
 /* It was not begun: in line again, at the front, as they stood. */
-static void put_back(struct store_batch *batch)
+static void lane_put_back(struct store_batch *batch)
 {
     struct store_lane *lane = batch->lane;
     lane->running = NULL;
@@ -187,7 +187,7 @@ static void put_back(struct store_batch *batch)
     bl_free(batch);
 }
 
-static void run_batch(void *payload)
+static void lane_run_batch(void *payload)
 {
     struct store_batch *batch = payload;
     batch->lane->run(batch->lane->context, &batch->jobs);
@@ -204,12 +204,12 @@ static int lead(struct store_lane *lane)
     struct store_batch *batch = take_batch(lane);
     int code = bl_work_call(
         &(struct bl_work){
-            .run = run_batch, .drop = finish_batch, .payload = batch, .abandon_on_stop = true},
+            .run = lane_run_batch, .drop = finish_batch, .payload = batch, .abandon_on_stop = true},
         &abandoned);
     if (code == 0)
         finish_batch(batch);
     else if (!abandoned)
-        put_back(batch);
+        lane_put_back(batch);
     return code;
 }
 

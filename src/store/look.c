@@ -1,8 +1,8 @@
 /* Looking at sessions, and moving them. */
 #include "parts.h"
 
-static struct store_look *make_look(struct bl_store *store, enum store_operation operation,
-                                    const char *id)
+static struct store_look *store_make_look(struct bl_store *store, enum store_operation operation,
+                                          const char *id)
 {
     struct store_look *look = store_job_new(operation, sizeof *look);
     look->job.durable = operation < STORE_CHECKPOINT_GET;
@@ -17,7 +17,7 @@ static struct store_look *make_look(struct bl_store *store, enum store_operation
 
 /* ---- Copies into the caller's arena ---- */
 
-static const char *copy_string(struct bl_arena *arena, const char *string)
+static const char *store_look_copy_string(struct bl_arena *arena, const char *string)
 {
     return string == NULL ? NULL : bl_arena_text(arena, bl_text_from(string)).data;
 }
@@ -26,14 +26,14 @@ static void copy_summary(struct bl_arena *arena, const struct bl_store_summary *
                          struct bl_store_summary *to)
 {
     *to = *from;
-    to->id = copy_string(arena, from->id);
-    to->directory = copy_string(arena, from->directory);
-    to->title = copy_string(arena, from->title);
-    to->parent = copy_string(arena, from->parent);
-    to->agent_of = copy_string(arena, from->agent_of);
-    to->agent_turn = copy_string(arena, from->agent_turn);
-    to->persona = copy_string(arena, from->persona);
-    to->held_by = copy_string(arena, from->held_by);
+    to->id = store_look_copy_string(arena, from->id);
+    to->directory = store_look_copy_string(arena, from->directory);
+    to->title = store_look_copy_string(arena, from->title);
+    to->parent = store_look_copy_string(arena, from->parent);
+    to->agent_of = store_look_copy_string(arena, from->agent_of);
+    to->agent_turn = store_look_copy_string(arena, from->agent_turn);
+    to->persona = store_look_copy_string(arena, from->persona);
+    to->held_by = store_look_copy_string(arena, from->held_by);
 }
 
 static const struct bl_text *copy_texts(struct bl_arena *arena, const struct bl_text *texts,
@@ -51,7 +51,7 @@ int bl_store_list_page(struct bl_store *store, struct bl_arena *arena,
                        const struct bl_store_list_options *options, struct bl_list *ret_summaries,
                        struct bl_error *error)
 {
-    struct store_look *look = make_look(store, STORE_LIST, NULL);
+    struct store_look *look = store_make_look(store, STORE_LIST, NULL);
     int code;
     look->directory = store_job_string(&look->job, options->directory);
     look->limit = options->limit;
@@ -85,7 +85,7 @@ int bl_store_turns(struct bl_store *store, struct bl_arena *arena, const char *s
     int code = bl_session_id_check(session, error);
     if (code != 0)
         return code;
-    struct store_look *look = make_look(store, STORE_TURNS, session);
+    struct store_look *look = store_make_look(store, STORE_TURNS, session);
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         bl_list_init(ret_turns);
         BL_LIST_EACH (link, &look->turns) {
@@ -101,13 +101,14 @@ int bl_store_turns(struct bl_store *store, struct bl_arena *arena, const char *s
     return code;
 }
 
-static int show(struct bl_store *store, struct bl_arena *arena, const char *id, bool brief,
-                struct bl_store_session_view *ret_view, struct bl_error *error)
+static int store_look_show(struct bl_store *store, struct bl_arena *arena, const char *id,
+                           bool brief, struct bl_store_session_view *ret_view,
+                           struct bl_error *error)
 {
     int code = bl_session_id_check(id, error);
     if (code != 0)
         return code;
-    struct store_look *look = make_look(store, STORE_SHOW, id);
+    struct store_look *look = store_make_look(store, STORE_SHOW, id);
     look->brief = brief;
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0) {
         const struct bl_store_session_view *view = &look->view;
@@ -126,14 +127,14 @@ static int show(struct bl_store *store, struct bl_arena *arena, const char *id, 
 int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id,
                   struct bl_store_session_view *ret_view, struct bl_error *error)
 {
-    return show(store, arena, id, false, ret_view, error);
+    return store_look_show(store, arena, id, false, ret_view, error);
 }
 
 int bl_store_summary(struct bl_store *store, struct bl_arena *arena, const char *id,
                      struct bl_store_summary *ret_summary, struct bl_error *error)
 {
     struct bl_store_session_view view;
-    int code = show(store, arena, id, true, &view, error);
+    int code = store_look_show(store, arena, id, true, &view, error);
     if (code == 0)
         *ret_summary = view.summary;
     return code;
@@ -145,7 +146,7 @@ int bl_store_checkpoint_get(struct bl_store *store, struct bl_arena *arena, cons
     int code = bl_session_id_check(session, error);
     if (code != 0)
         return code;
-    struct store_look *look = make_look(store, STORE_CHECKPOINT_GET, session);
+    struct store_look *look = store_make_look(store, STORE_CHECKPOINT_GET, session);
     look->name = store_job_string(&look->job, name);
     if (store_run(store, &look->job, &code, error) == STORE_ANSWERED && code == 0)
         *ret_json = bl_arena_text(arena, look->json);
@@ -284,7 +285,7 @@ int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id
     if (code != 0)
         return code;
     struct check *check = bl_zalloc(sizeof *check);
-    struct store_look *look = make_look(store, STORE_IMPORT, id);
+    struct store_look *look = store_make_look(store, STORE_IMPORT, id);
     look->lines = store_job_text(&look->job, lines);
     check->form = store->form;
     check->look = look;
@@ -312,7 +313,7 @@ int bl_store_fork(struct bl_store *store, const char *id, const char *new_id,
         code = bl_session_id_check(new_id, error);
     if (code != 0)
         return code;
-    struct store_look *look = make_look(store, STORE_FORK, id);
+    struct store_look *look = store_make_look(store, STORE_FORK, id);
     look->new_id = store_job_string(&look->job, new_id);
     return run_making(store, look, arena, ret_id, error);
 }
@@ -322,7 +323,7 @@ int bl_store_delete(struct bl_store *store, const char *id, struct bl_error *err
     int code = bl_session_id_check(id, error);
     if (code != 0)
         return code;
-    struct store_look *look = make_look(store, STORE_DELETE, id);
+    struct store_look *look = store_make_look(store, STORE_DELETE, id);
     store_run(store, &look->job, &code, error);
     store_job_leave(&look->job);
     return code;

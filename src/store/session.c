@@ -19,7 +19,8 @@ static bool request_id_valid(const char *id)
     return size >= 1 && size <= 128;
 }
 
-static int check_options(const struct bl_store_hold_options *options, struct bl_error *error)
+static int store_session_check_options(const struct bl_store_hold_options *options,
+                                       struct bl_error *error)
 {
     if (options->id != NULL && bl_session_id_check(options->id, error) != 0)
         return BL_EINVAL;
@@ -48,9 +49,9 @@ static struct bl_text make_title(struct bl_text prompt)
     return (struct bl_text){line.data, size};
 }
 
-static struct store_hold *make_hold(struct bl_store *store,
-                                    const struct bl_store_hold_options *options,
-                                    const struct store_handle *handle)
+static struct store_hold *store_session_make_hold(struct bl_store *store,
+                                                  const struct bl_store_hold_options *options,
+                                                  const struct store_handle *handle)
 {
     struct store_hold *hold = store_job_new(STORE_HOLD, sizeof *hold);
     struct store_job *job = &hold->job;
@@ -72,7 +73,7 @@ static struct store_hold *make_hold(struct bl_store *store,
     return hold;
 }
 
-static struct bl_store_session *make_session(struct bl_store *store)
+static struct bl_store_session *store_make_session(struct bl_store *store)
 {
     struct bl_store_session *held = bl_zalloc(sizeof *held);
     held->store = store;
@@ -81,7 +82,7 @@ static struct bl_store_session *make_session(struct bl_store *store)
     return held;
 }
 
-static void free_session(struct bl_store_session *held)
+static void store_free_session(struct bl_store_session *held)
 {
     store_handle_close(&held->handle, held->store);
     store_doubts_free(held);
@@ -89,14 +90,16 @@ static void free_session(struct bl_store_session *held)
     bl_free(held);
 }
 
-static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl_error *error);
-static int commit_turn(void *context, const struct bl_settlement *settlement,
-                       struct bl_error *error);
-static int reject_turn(void *context, const struct bl_settlement *settlement,
-                       struct bl_error *error);
-static int note(void *context, struct bl_text events, const char *receipt_id,
-                struct bl_text receipt, struct bl_error *error);
-static int compact(void *context, const struct bl_settlement *settlement, struct bl_error *error);
+static int store_session_begin_turn(void *context, const struct bl_attempt *attempt,
+                                    struct bl_error *error);
+static int store_session_commit_turn(void *context, const struct bl_settlement *settlement,
+                                     struct bl_error *error);
+static int store_session_reject_turn(void *context, const struct bl_settlement *settlement,
+                                     struct bl_error *error);
+static int store_session_note(void *context, struct bl_text events, const char *receipt_id,
+                              struct bl_text receipt, struct bl_error *error);
+static int store_session_compact(void *context, const struct bl_settlement *settlement,
+                                 struct bl_error *error);
 
 static void take_answer(struct bl_store_session *held, struct store_hold *hold,
                         struct bl_session *session)
@@ -113,11 +116,11 @@ static void take_answer(struct bl_store_session *held, struct store_hold *hold,
     held->recorded_count = hold->recorded_count;
     held->table = (struct bl_turn_store){
         .context = held,
-        .begin = begin_turn,
-        .commit = commit_turn,
-        .reject = reject_turn,
-        .note = note,
-        .compact = compact,
+        .begin = store_session_begin_turn,
+        .commit = store_session_commit_turn,
+        .reject = store_session_reject_turn,
+        .note = store_session_note,
+        .compact = store_session_compact,
     };
     bl_text_into(session->id, sizeof session->id, hold->id);
     session->turns_total = hold->turns_total;
@@ -133,17 +136,17 @@ int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *op
                   struct bl_session *session, struct bl_store_session **ret_held,
                   struct bl_error *error)
 {
-    int code = check_options(options, error);
+    int code = store_session_check_options(options, error);
     if (code != 0)
         return code;
-    struct bl_store_session *held = make_session(store);
-    struct store_hold *hold = make_hold(store, options, &held->handle);
+    struct bl_store_session *held = store_make_session(store);
+    struct store_hold *hold = store_session_make_hold(store, options, &held->handle);
     if (store_run(store, &hold->job, &code, error) == STORE_ANSWERED && code == 0) {
         take_answer(held, hold, session);
         *ret_held = held;
     } else {
         /* If it takes place after all, the next hold finds a lease whose handle is not open. */
-        free_session(held);
+        store_free_session(held);
     }
     BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "session held",
            BL_LOG_STRING("session", code == 0 ? (*ret_held)->id : ""),
@@ -228,7 +231,8 @@ enum store_lane_end store_write_run(struct bl_store_session *held, struct store_
     return end;
 }
 
-static int begin_turn(void *context, const struct bl_attempt *attempt, struct bl_error *error)
+static int store_session_begin_turn(void *context, const struct bl_attempt *attempt,
+                                    struct bl_error *error)
 {
     struct bl_store_session *held = context;
     struct store_write *write = store_write_new(held, STORE_BEGIN);
@@ -261,8 +265,9 @@ static struct store_write *make_settlement(struct bl_store_session *held,
 }
 
 /* `what` may be in the session when nobody answers. */
-static int commit(struct bl_store_session *held, enum store_operation operation, const char *what,
-                  const struct bl_settlement *settlement, struct bl_error *error)
+static int store_session_commit(struct bl_store_session *held, enum store_operation operation,
+                                const char *what, const struct bl_settlement *settlement,
+                                struct bl_error *error)
 {
     struct bl_error own = {0};
     int code;
@@ -287,27 +292,28 @@ static int commit(struct bl_store_session *held, enum store_operation operation,
     return code;
 }
 
-static int commit_turn(void *context, const struct bl_settlement *settlement,
-                       struct bl_error *error)
+static int store_session_commit_turn(void *context, const struct bl_settlement *settlement,
+                                     struct bl_error *error)
 {
-    return commit(context, STORE_COMMIT, "turn", settlement, error);
+    return store_session_commit(context, STORE_COMMIT, "turn", settlement, error);
 }
 
-static int compact(void *context, const struct bl_settlement *settlement, struct bl_error *error)
+static int store_session_compact(void *context, const struct bl_settlement *settlement,
+                                 struct bl_error *error)
 {
-    return commit(context, STORE_COMPACT, "compaction", settlement, error);
+    return store_session_commit(context, STORE_COMPACT, "compaction", settlement, error);
 }
 
-static int reject_turn(void *context, const struct bl_settlement *settlement,
-                       struct bl_error *error)
+static int store_session_reject_turn(void *context, const struct bl_settlement *settlement,
+                                     struct bl_error *error)
 {
     int code;
     store_write_run(context, make_settlement(context, STORE_REJECT, settlement), &code, error);
     return code;
 }
 
-static int note(void *context, struct bl_text events, const char *receipt_id,
-                struct bl_text receipt, struct bl_error *error)
+static int store_session_note(void *context, struct bl_text events, const char *receipt_id,
+                              struct bl_text receipt, struct bl_error *error)
 {
     struct bl_settlement settlement = {.events = events, .receipt = receipt};
     int code;
@@ -358,5 +364,5 @@ void bl_store_release(struct bl_store_session *held)
     }
     BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "session released", BL_LOG_STRING("session", held->id),
            BL_LOG_BOOLEAN("unknown", held->unknown));
-    free_session(held);
+    store_free_session(held);
 }

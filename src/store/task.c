@@ -3,8 +3,8 @@
 
 static const char *const ends[] = {"completed", "failed", "cancelled"};
 
-static struct store_task *make_task(struct bl_store *store, enum store_operation operation,
-                                    const char *id)
+static struct store_task *store_make_task(struct bl_store *store, enum store_operation operation,
+                                          const char *id)
 {
     struct store_task *task = store_job_new(operation, sizeof *task);
     task->job.durable = operation < STORE_CHECKPOINT_GET;
@@ -41,7 +41,7 @@ int bl_store_task_begin(struct bl_store *store, const struct bl_store_task *task
     if (task->id == NULL || task->id[0] == '\0' || task->kind == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "begin the task", task->id,
                             "a task has an id and a kind");
-    struct store_task *begin = make_task(store, STORE_TASK_BEGIN, task->id);
+    struct store_task *begin = store_make_task(store, STORE_TASK_BEGIN, task->id);
     begin->task.kind = store_job_string(&begin->job, task->kind);
     begin->task.session = store_job_string(&begin->job, task->session);
     begin->task.created_wall_ns =
@@ -65,7 +65,7 @@ int bl_store_task_end(struct bl_store *store, const struct bl_store_task *task,
     if (status == NULL || task->id == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "end the task", task->id,
                             "a task ends as completed, failed or cancelled");
-    struct store_task *end = make_task(store, STORE_TASK_END, task->id);
+    struct store_task *end = store_make_task(store, STORE_TASK_END, task->id);
     end->task.status = status;
     end->task.ended_wall_ns = task->ended_wall_ns != 0 ? task->ended_wall_ns : end->wall_ns;
     end->task.expires_wall_ns = task->expires_wall_ns > 0
@@ -113,12 +113,12 @@ int bl_store_task_get(struct bl_store *store, struct bl_arena *arena, const char
     bool unsettled = false;
     struct bl_store_task task = {0};
     int code =
-        run_get(store, make_task(store, STORE_TASK_GET, id), arena, &task, &unsettled, error);
+        run_get(store, store_make_task(store, STORE_TASK_GET, id), arena, &task, &unsettled, error);
     /* A look needs no lock; only what it finds to be written takes its turn among the writers. */
     if (code == 0 && unsettled && !store->reading) {
         task = (struct bl_store_task){0};
-        code = run_get(store, make_task(store, STORE_TASK_SETTLE, id), arena, &task, &unsettled,
-                       error);
+        code = run_get(store, store_make_task(store, STORE_TASK_SETTLE, id), arena, &task,
+                       &unsettled, error);
     } else if (code == 0 && unsettled && task.id == NULL) {
         code = bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "look up the task", id,
                             "task %.100s has expired", id);

@@ -42,7 +42,7 @@ struct path_word {
 };
 
 /* Names that cannot be shown on a line are left out. */
-static bool is_shown(const struct path_word *word, struct bl_text name)
+static bool edit_complete_is_shown(const struct path_word *word, struct bl_text name)
 {
     if (!bl_text_starts_with(name, word->name) || bl_text_equal(name, BL_TEXT(".")))
         return false;
@@ -59,7 +59,7 @@ static bool is_shown(const struct path_word *word, struct bl_text name)
     return true;
 }
 
-static bool is_folder(const struct path_word *word, const struct dirent *entry)
+static bool edit_complete_is_folder(const struct path_word *word, const struct dirent *entry)
 {
     struct stat status;
 
@@ -76,8 +76,8 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* Takes the open directory. */
-static void read_folder(struct bl_arena *arena, const struct path_word *word,
-                        struct bl_list *candidates)
+static void edit_complete_read_folder(struct bl_arena *arena, const struct path_word *word,
+                                      struct bl_list *candidates)
 {
     struct bl_buffer found;
     DIR *folder = fdopendir(word->directory);
@@ -89,11 +89,11 @@ static void read_folder(struct bl_arena *arena, const struct path_word *word,
     }
     bl_buffer_init(&found, ENTRIES_MAX * sizeof(struct bl_text));
     for (size_t i = 0; i < ENTRIES_MAX && (entry = readdir(folder)) != NULL; i++) {
-        if (!is_shown(word, bl_text_from(entry->d_name)))
+        if (!edit_complete_is_shown(word, bl_text_from(entry->d_name)))
             continue;
         struct bl_text text =
             bl_arena_printf(arena, BL_TEXT_FORMAT "%s%s", BL_TEXT_ARG(word->folder), entry->d_name,
-                            is_folder(word, entry) ? "/" : "");
+                            edit_complete_is_folder(word, entry) ? "/" : "");
         bl_buffer_append(&found, (struct bl_text){(const char *)&text, sizeof text});
     }
     closedir(folder);
@@ -140,7 +140,7 @@ static void complete_path(struct bl_arena *arena, struct bl_text text, const cha
         openat(base, folder_path(arena, word.folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     close(base);
     if (word.directory >= 0)
-        read_folder(arena, &word, candidates);
+        edit_complete_read_folder(arena, &word, candidates);
 }
 
 void edit_complete(struct bl_arena *arena, const struct edit_line *line,

@@ -82,7 +82,7 @@ static size_t line_start(struct bl_text text, size_t at)
     return at;
 }
 
-static size_t line_end(struct bl_text text, size_t at)
+static size_t term_edit_line_end(struct bl_text text, size_t at)
 {
     const char *end = at == text.size ? NULL : memchr(text.data + at, '\n', text.size - at);
     return end == NULL ? text.size : (size_t)(end - text.data);
@@ -117,7 +117,7 @@ static size_t word_right(struct bl_text text, size_t at)
 /* The place in the line that begins at `start` that is nearest to the column, not right of it. */
 static size_t at_column(struct bl_text text, size_t start, size_t column)
 {
-    struct bl_text line = part(text, start, line_end(text, start));
+    struct bl_text line = part(text, start, term_edit_line_end(text, start));
     return start + text_cut_width(line, column).size;
 }
 
@@ -217,7 +217,7 @@ static void transpose(struct edit_line *line)
     size_t end = line->cursor;
     char kept[256];
 
-    if (end == line_end(text, end) && end > line_start(text, end))
+    if (end == term_edit_line_end(text, end) && end > line_start(text, end))
         end = edit_text_previous(text, end);
     if (end == line_start(text, end) || end == text.size)
         return;
@@ -275,7 +275,7 @@ static void move_vertically(struct edit_line *line, bool up)
 {
     struct bl_text text = edit_line_text(line);
     size_t start = line_start(text, line->cursor);
-    size_t end = line_end(text, line->cursor);
+    size_t end = term_edit_line_end(text, line->cursor);
 
     if (up ? start == 0 : end == text.size) {
         line->goal_column = SIZE_MAX;
@@ -365,7 +365,7 @@ static bool move_key(struct edit_line *line, enum key_type type)
     case KEY_WORD_LEFT: line->cursor = word_left(text, at); return true;
     case KEY_WORD_RIGHT: line->cursor = word_right(text, at); return true;
     case KEY_HOME: line->cursor = line_start(text, at); return true;
-    case KEY_END: line->cursor = line_end(text, at); return true;
+    case KEY_END: line->cursor = term_edit_line_end(text, at); return true;
     case KEY_PAGE_UP: show_older(line); return true;
     case KEY_PAGE_DOWN: show_newer(line); return true;
     default: return false;
@@ -387,7 +387,7 @@ static bool kill_key(struct edit_line *line, enum key_type type, bool added_befo
             from--;
         break;
     case KEY_KILL_END:
-        to = line_end(text, at);
+        to = term_edit_line_end(text, at);
         if (to == at && at < text.size)
             to++;
         break;

@@ -251,7 +251,7 @@ static struct bl_text shown_text(struct bl_arena *arena, struct bl_text text, st
 
 /* ---- All lines ------------------------------------------------------------------------------- */
 
-static size_t count_lines(struct bl_text text)
+static size_t edit_screen_count_lines(struct bl_text text)
 {
     struct bl_text line;
     size_t count = 0;
@@ -268,7 +268,8 @@ static void add_row(struct drawing *drawing, struct row row)
 }
 
 /* `count` lines of a text that was laid out, from line `first` on. */
-static void add_lines(struct drawing *drawing, struct bl_text text, size_t first, size_t count)
+static void edit_screen_add_lines(struct drawing *drawing, struct bl_text text, size_t first,
+                                  size_t count)
 {
     struct bl_text line;
 
@@ -307,8 +308,8 @@ static struct row hint_row(struct drawing *drawing, const struct prompt *prompt,
     return (struct row){text, prompt->first.width + hint.width};
 }
 
-static void add_input(struct drawing *drawing, const struct layout *layout,
-                      const struct prompt *prompt, size_t count)
+static void edit_screen_add_input(struct drawing *drawing, const struct layout *layout,
+                                  const struct prompt *prompt, size_t count)
 {
     size_t top = layout->cursor_row >= count ? layout->cursor_row - count + 1 : 0;
 
@@ -371,21 +372,21 @@ static void lay_out(struct drawing *drawing)
         layout_run(&layout, layout_start(layout.text, layout.cursor, room));
     }
     struct bl_text menu = menu_text(drawing);
-    size_t menu_lines = count_lines(menu);
+    size_t menu_lines = edit_screen_count_lines(menu);
     size_t status = view->status.size > 0 && room > (view->line != NULL ? 1 : 0);
     room -= status;
     size_t input = least(layout_count(&layout), room - least(menu_lines, room / 2));
     room -= input;
     menu_lines = least(menu_lines, room);
     room -= menu_lines;
-    size_t live_lines = count_lines(view->live);
+    size_t live_lines = edit_screen_count_lines(view->live);
     size_t live = least(live_lines, room);
 
-    add_lines(drawing, view->live, live_lines - live, live);
+    edit_screen_add_lines(drawing, view->live, live_lines - live, live);
     if (status > 0)
-        add_lines(drawing, view->status, 0, 1);
-    add_input(drawing, &layout, &prompt, input);
-    add_lines(drawing, menu, 0, menu_lines);
+        edit_screen_add_lines(drawing, view->status, 0, 1);
+    edit_screen_add_input(drawing, &layout, &prompt, input);
+    edit_screen_add_lines(drawing, menu, 0, menu_lines);
     bl_buffer_done(&layout.rows);
 }
 
@@ -411,7 +412,7 @@ static void go_home(const struct edit_screen *screen, struct bl_buffer *out)
     bl_buffer_append(out, BL_TEXT("\r"));
 }
 
-static bool is_plain(struct bl_text text)
+static bool edit_screen_is_plain(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] < 0x20 || text.data[i] > 0x7E)
@@ -440,10 +441,10 @@ static void write_above(const struct edit_screen *screen, struct bl_text above,
 }
 
 /* Erasing after a line that fills the screen would take its last character. */
-static void write_row(const struct edit_screen *screen, const struct row *row,
-                      struct bl_buffer *out)
+static void edit_screen_write_row(const struct edit_screen *screen, const struct row *row,
+                                  struct bl_buffer *out)
 {
-    bool erase_after = row->width < screen->columns && is_plain(row->text);
+    bool erase_after = row->width < screen->columns && edit_screen_is_plain(row->text);
 
     if (!erase_after)
         bl_buffer_append(out, BL_TEXT("\x1B[K"));
@@ -476,7 +477,7 @@ static size_t write_rows(struct edit_screen *screen, const struct drawing *drawi
             continue;
         go_down(out, at, i);
         bl_buffer_append(out, BL_TEXT("\r"));
-        write_row(screen, row, out);
+        edit_screen_write_row(screen, row, out);
         at = i;
         written = true;
     }
@@ -496,7 +497,7 @@ static void place_cursor(const struct drawing *drawing, size_t at, struct bl_buf
         move(out, at - drawing->cursor_row, 'A');
     else
         move(out, drawing->cursor_row - at, 'B');
-    if (is_plain(drawing->cursor_prefix)) {
+    if (edit_screen_is_plain(drawing->cursor_prefix)) {
         bl_buffer_printf(out, "\x1B[%zuG", drawing->cursor_column + 1);
     } else {
         bl_buffer_append(out, BL_TEXT("\r"));

@@ -80,7 +80,7 @@ size_t history_search(const struct history *history, struct bl_text needle, size
 }
 
 /* True: it was added, and is not what the newest is. */
-static bool keep(struct history *history, struct bl_text text)
+static bool history_keep(struct history *history, struct bl_text text)
 {
     if (text.size == 0 ||
         (history->count > 0 && bl_text_equal(history->entries[history->count - 1], text)))
@@ -111,7 +111,7 @@ static bool lock_soon(int fd)
 }
 
 /* True: the descriptor is of the file that has the name now. */
-static bool is_current(int fd, const char *path)
+static bool history_is_current(int fd, const char *path)
 {
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_dev == named.st_dev &&
@@ -132,7 +132,7 @@ static int open_locked(const char *path, int flags, bool *ret_locked)
             return -1;
         }
         *ret_locked = lock_soon(fd);
-        if (!*ret_locked || is_current(fd, path))
+        if (!*ret_locked || history_is_current(fd, path))
             return fd;
         close(fd);
     }
@@ -185,7 +185,7 @@ static void append_to_file(struct history *history, struct bl_text entry)
 
 void history_add(struct history *history, struct bl_text text)
 {
-    if (!keep(history, text))
+    if (!history_keep(history, text))
         return;
     if (history->count > ENTRIES_MAX)
         drop_oldest(history, history->count - ENTRIES_MAX);
@@ -217,7 +217,7 @@ static int read_end(int fd, struct bl_buffer *out)
 }
 
 /* Returns how many lines there were. */
-static size_t take_lines(struct history *history, struct bl_text text)
+static size_t history_take_lines(struct history *history, struct bl_text text)
 {
     struct bl_arena arena;
     struct bl_text line;
@@ -229,7 +229,7 @@ static size_t take_lines(struct history *history, struct bl_text text)
         count++;
         if (bl_json_read(&arena, line, NULL, &value, NULL) == 0 &&
             bl_json_is(value, BL_JSON_STRING))
-            keep(history, bl_json_text(value));
+            history_keep(history, bl_json_text(value));
         bl_arena_reset(&arena);
     }
     bl_arena_done(&arena);
@@ -238,7 +238,7 @@ static size_t take_lines(struct history *history, struct bl_text text)
     return count;
 }
 
-static bool write_all(int fd, struct bl_text text)
+static bool history_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
         ssize_t count = write(fd, text.data, text.size);
@@ -268,7 +268,7 @@ static void rewrite(const struct history *history)
     char *temporary = (char *)(uintptr_t)bl_arena_printf(&arena, "%s.XXXXXX", history->path).data;
     int fd = code == 0 ? mkostemp(temporary, O_CLOEXEC) : -1;
     if (fd >= 0) {
-        bool written = write_all(fd, bl_buffer_text(&out)) && fsync(fd) == 0;
+        bool written = history_write_all(fd, bl_buffer_text(&out)) && fsync(fd) == 0;
         close(fd);
         if (!written || rename(temporary, history->path) < 0)
             unlink(temporary);
@@ -294,7 +294,7 @@ int history_load(struct history *history, const char *path, struct bl_error *err
     if (failed == 0)
         failed = read_end(fd, &content);
     if (failed == 0) {
-        size_t lines = take_lines(history, bl_buffer_text(&content));
+        size_t lines = history_take_lines(history, bl_buffer_text(&content));
         if (locked && lines > ENTRIES_MAX + ENTRIES_SLACK)
             rewrite(history);
     }

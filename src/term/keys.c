@@ -67,7 +67,7 @@ static struct bl_text rest_of(const struct keys *keys)
                             keys->input.size - keys->taken};
 }
 
-static bool is_control(char byte)
+static bool keys_is_control(char byte)
 {
     return (unsigned char)byte < 0x20 || byte == 0x7F;
 }
@@ -121,10 +121,10 @@ static const struct known_key lettered[] = {
     {'Z', KEY_BACKTAB, 0},
 };
 
-#define FIND(table, code, modifiers) find(table, BL_COUNT(table), code, modifiers)
+#define FIND(table, code, modifiers) keys_find(table, BL_COUNT(table), code, modifiers)
 
-static enum key_type find(const struct known_key *known, size_t count, uint32_t code,
-                          unsigned modifiers)
+static enum key_type keys_find(const struct known_key *known, size_t count, uint32_t code,
+                               unsigned modifiers)
 {
     for (size_t i = 0; i < count; i++) {
         if (known[i].code != code)
@@ -172,7 +172,7 @@ static bool is_final(const struct sequence *sequence, char byte, char before)
 
 /* The sequence at the front of `text`, whose first two bytes are its introducer. False: it is not
  * complete yet. */
-static bool scan_sequence(struct bl_text text, struct sequence *ret_sequence)
+static bool keys_scan_sequence(struct bl_text text, struct sequence *ret_sequence)
 {
     struct sequence sequence = {0};
     bool part = false;
@@ -280,7 +280,7 @@ static enum key_type sequence_type(struct keys *keys, const struct sequence *seq
 
 /* ---- What begins with ESC -------------------------------------------------------------------- */
 
-static enum step give(struct keys *keys, size_t size, enum key_type type, struct key *ret_key)
+static enum step keys_give(struct keys *keys, size_t size, enum key_type type, struct key *ret_key)
 {
     keys->taken += size;
     *ret_key = (struct key){.type = type};
@@ -308,22 +308,22 @@ static enum step take_sequence(struct keys *keys, struct bl_text text, size_t sk
     struct sequence sequence;
     struct bl_text typed = {0};
 
-    if (!scan_sequence(bytes, &sequence))
+    if (!keys_scan_sequence(bytes, &sequence))
         return STEP_WAIT;
     size_t size = skip + sequence.size;
     if (sequence.final == 0) {
         if (sequence.size == SEQUENCE_SIZE_MAX)
             keys->state = KEYS_IN_SEQUENCE;
-        return give(keys, size, KEY_UNKNOWN, ret_key);
+        return keys_give(keys, size, KEY_UNKNOWN, ret_key);
     }
     if (is_mouse(&sequence, bytes.data[1])) {
         for (size_t end = size + 3; size < end; size++) {
             if (size == text.size)
                 return STEP_WAIT;
-            if (is_control(text.data[size]))
+            if (keys_is_control(text.data[size]))
                 break;
         }
-        return give(keys, size, KEY_UNKNOWN, ret_key);
+        return keys_give(keys, size, KEY_UNKNOWN, ret_key);
     }
     if (bytes.data[1] == '[' && sequence.final == '~' && sequence.marker == 0 &&
         sequence.values[0] == 200) {
@@ -332,7 +332,7 @@ static enum step take_sequence(struct keys *keys, struct bl_text text, size_t sk
         return STEP_AGAIN;
     }
     enum key_type type = sequence_type(keys, &sequence, bytes.data[1], skip > 0, &typed);
-    give(keys, size, type, ret_key);
+    keys_give(keys, size, type, ret_key);
     ret_key->text = typed;
     return STEP_KEY;
 }
@@ -349,24 +349,24 @@ static enum step take_alt(struct keys *keys, struct bl_text text, struct key *re
     uint32_t character;
     bool cut;
 
-    if (is_control(rest.data[0])) {
+    if (keys_is_control(rest.data[0])) {
         enum key_type type = FIND(with_alt, (unsigned char)rest.data[0], 0);
         if (type == KEY_UNKNOWN)
-            return give(keys, 1, KEY_ESCAPE, ret_key);
-        return give(keys, 2, type, ret_key);
+            return keys_give(keys, 1, KEY_ESCAPE, ret_key);
+        return keys_give(keys, 2, type, ret_key);
     }
     size_t size = bl_utf8_decode(rest, &character);
     if (size == 0 && bl_utf8_valid_prefix(rest, &cut) == 0 && cut)
         return STEP_WAIT;
-    return give(keys, 1 + (size == 0 ? 1 : size),
-                size == 0 ? KEY_UNKNOWN : FIND(with_alt, character, 0), ret_key);
+    return keys_give(keys, 1 + (size == 0 ? 1 : size),
+                     size == 0 ? KEY_UNKNOWN : FIND(with_alt, character, 0), ret_key);
 }
 
-static enum step take_escape(struct keys *keys, struct bl_text text, bool patient,
-                             struct key *ret_key)
+static enum step keys_take_escape(struct keys *keys, struct bl_text text, bool patient,
+                                  struct key *ret_key)
 {
     if (text.size == 1)
-        return patient ? STEP_WAIT : give(keys, 1, KEY_ESCAPE, ret_key);
+        return patient ? STEP_WAIT : keys_give(keys, 1, KEY_ESCAPE, ret_key);
     char second = text.data[1];
     if (second == ESCAPE) {
         /* rxvt sends Alt with an arrow as ESC and its sequence. */
@@ -375,18 +375,18 @@ static enum step take_escape(struct keys *keys, struct bl_text text, bool patien
         if (alone && patient)
             return STEP_WAIT;
         if (alone || !introduces)
-            return give(keys, 1, KEY_ESCAPE, ret_key);
+            return keys_give(keys, 1, KEY_ESCAPE, ret_key);
         return take_sequence(keys, text, 1, ret_key);
     }
     bool introduced = second == '[' || second == 'O' || opens_string(second);
     if (introduced && text.size == 2)
-        return patient ? STEP_WAIT : give(keys, 2, KEY_UNKNOWN, ret_key);
+        return patient ? STEP_WAIT : keys_give(keys, 2, KEY_UNKNOWN, ret_key);
     if (!introduced)
         return take_alt(keys, text, ret_key);
     if (second == '[' || second == 'O')
         return take_sequence(keys, text, 0, ret_key);
     keys->state = KEYS_IN_STRING;
-    return give(keys, 2, KEY_UNKNOWN, ret_key);
+    return keys_give(keys, 2, KEY_UNKNOWN, ret_key);
 }
 
 /* ---- What is skipped ------------------------------------------------------------------------- */
@@ -410,7 +410,7 @@ static enum step skip_string(struct keys *keys, struct bl_text text, bool patien
 {
     size_t size = 0;
 
-    while (size < text.size && !is_control(text.data[size]))
+    while (size < text.size && !keys_is_control(text.data[size]))
         size++;
     keys->taken += size;
     if (size == text.size || (text.data[size] == ESCAPE && size + 1 == text.size)) {
@@ -523,7 +523,7 @@ static size_t text_size(struct bl_text text)
 
     while (size < text.size) {
         uint32_t character;
-        if (is_control(text.data[size]))
+        if (keys_is_control(text.data[size]))
             break;
         size_t next =
             bl_utf8_decode((struct bl_text){text.data + size, text.size - size}, &character);
@@ -542,21 +542,21 @@ static enum step take_plain(struct keys *keys, struct bl_text text, bool patient
     if (text.size == 0)
         return STEP_WAIT;
     if (text.data[0] == ESCAPE)
-        return take_escape(keys, text, patient, ret_key);
-    if (is_control(text.data[0]))
-        return give(keys, 1, FIND(controls, (unsigned char)text.data[0], 0), ret_key);
+        return keys_take_escape(keys, text, patient, ret_key);
+    if (keys_is_control(text.data[0]))
+        return keys_give(keys, 1, FIND(controls, (unsigned char)text.data[0], 0), ret_key);
     size_t size = text_size(text);
     if (size > 0) {
-        give(keys, size, KEY_TEXT, ret_key);
+        keys_give(keys, size, KEY_TEXT, ret_key);
         ret_key->text = (struct bl_text){text.data, size};
         return STEP_KEY;
     }
     /* A control character of eight bits, the beginning of a character, or no character at all. */
     if (bl_utf8_valid_prefix(text, &cut) > 0)
-        return give(keys, 2, KEY_UNKNOWN, ret_key);
+        return keys_give(keys, 2, KEY_UNKNOWN, ret_key);
     if (cut)
         return STEP_WAIT;
-    give(keys, 1, KEY_TEXT, ret_key);
+    keys_give(keys, 1, KEY_TEXT, ret_key);
     ret_key->text = replacement;
     return STEP_KEY;
 }

@@ -103,7 +103,7 @@ static bool is_blank_byte(char byte)
     return byte == ' ' || byte == '\t' || byte == '\v' || byte == '\f';
 }
 
-static bool is_blank(struct bl_text text)
+static bool markdown_is_blank(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
         if (!is_blank_byte(text.data[i]))
@@ -133,7 +133,7 @@ static bool is_heading(const struct line *line)
     return line->indent < 4 && marks >= 1 && marks <= 6 && blank_at(line->rest, marks);
 }
 
-static bool is_rule(const struct line *line)
+static bool markdown_is_rule(const struct line *line)
 {
     char mark = line->rest.size > 0 ? line->rest.data[0] : '\0';
     size_t marks = 0;
@@ -186,7 +186,7 @@ static bool closes_fence(const struct fence *fence, const struct line *line)
     if (size < fence->size)
         return false;
     return line->indent < 4 &&
-           is_blank((struct bl_text){line->rest.data + size, line->rest.size - size});
+           markdown_is_blank((struct bl_text){line->rest.data + size, line->rest.size - size});
 }
 
 /* "[1]: https://…" */
@@ -198,7 +198,8 @@ static bool is_definition(struct bl_text text)
     if (line.indent >= 4 || rest.size == 0 || rest.data[0] != '[')
         return false;
     ptrdiff_t end = bl_text_find(rest, BL_TEXT("]:"));
-    return end > 1 && !is_blank((struct bl_text){rest.data + end + 2, rest.size - (size_t)end - 2});
+    return end > 1 &&
+           !markdown_is_blank((struct bl_text){rest.data + end + 2, rest.size - (size_t)end - 2});
 }
 
 /* ---- Laying out ------------------------------------------------------------------------------ */
@@ -338,7 +339,7 @@ static void take_blank(struct markdown *markdown, struct bl_text text)
     bl_buffer_append_byte(&markdown->block, '\n');
 }
 
-static void take_line(struct markdown *markdown, struct bl_text text)
+static void markdown_take_line(struct markdown *markdown, struct bl_text text)
 {
     struct line line = line_of(text);
     struct fence fence;
@@ -347,7 +348,7 @@ static void take_line(struct markdown *markdown, struct bl_text text)
         take_fence_line(markdown, &line);
         return;
     }
-    if (is_blank(text)) {
+    if (markdown_is_blank(text)) {
         take_blank(markdown, text);
         return;
     }
@@ -358,7 +359,7 @@ static void take_line(struct markdown *markdown, struct bl_text text)
         open_fence(markdown, &line, fence);
         return;
     }
-    bool alone = first && (is_heading(&line) || is_rule(&line));
+    bool alone = first && (is_heading(&line) || markdown_is_rule(&line));
     markdown->blank = false;
     markdown->list = markdown->list || is_item(&line);
     markdown->indented = markdown->indented || line.indent >= 4;
@@ -381,7 +382,7 @@ static struct bl_text without_returns(struct bl_buffer *line)
 }
 
 /* A line without an end is taken in parts. */
-static void cut_line(struct markdown *markdown)
+static void markdown_cut_line(struct markdown *markdown)
 {
     struct bl_text text = bl_buffer_text(&markdown->line);
     size_t size = text.size;
@@ -394,7 +395,7 @@ static void cut_line(struct markdown *markdown)
     bl_buffer_init(&part, SIZE_MAX / 2);
     bl_buffer_append(&part, (struct bl_text){text.data, size});
     bl_buffer_consume(&markdown->line, size);
-    take_line(markdown, without_returns(&part));
+    markdown_take_line(markdown, without_returns(&part));
     bl_buffer_done(&part);
 }
 
@@ -403,14 +404,14 @@ void markdown_add(struct markdown *markdown, struct bl_text text)
     markdown->pending_valid = markdown->pending_valid && text.size == 0;
     while (text.size > 0) {
         if (text.data[0] == '\n') {
-            take_line(markdown, without_returns(&markdown->line));
+            markdown_take_line(markdown, without_returns(&markdown->line));
             bl_buffer_clear(&markdown->line);
             text.data++;
             text.size--;
             continue;
         }
         if (markdown->line.size >= LINE_MAX_SIZE)
-            cut_line(markdown);
+            markdown_cut_line(markdown);
         const char *end = memchr(text.data, '\n', text.size);
         size_t size = end == NULL ? text.size : (size_t)(end - text.data);
         size_t room = LINE_MAX_SIZE - markdown->line.size;
@@ -424,7 +425,7 @@ void markdown_add(struct markdown *markdown, struct bl_text text)
 void markdown_end(struct markdown *markdown)
 {
     if (markdown->line.size > 0)
-        take_line(markdown, without_returns(&markdown->line));
+        markdown_take_line(markdown, without_returns(&markdown->line));
     bl_buffer_clear(&markdown->line);
     flush_block(markdown);
     markdown->fence = (struct fence){0};

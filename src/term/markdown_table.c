@@ -77,7 +77,7 @@ static void lay_out_cell(const struct markdown_table *table, const struct markdo
 /* ---- Widths ---------------------------------------------------------------------------------- */
 
 /* What each column would take if there were room. */
-static void measure(const struct markdown_table *table, size_t *ret_widths)
+static void markdown_table_measure(const struct markdown_table *table, size_t *ret_widths)
 {
     struct bl_buffer lines;
 
@@ -97,7 +97,7 @@ static void measure(const struct markdown_table *table, size_t *ret_widths)
 }
 
 /* Shrinks the widest columns to a common width, so that all fit into `room`. False: they cannot. */
-static bool fit(size_t *widths, size_t count, size_t room)
+static bool markdown_table_fit(size_t *widths, size_t count, size_t room)
 {
     size_t total = 0, least = 0, widest = 0;
 
@@ -196,8 +196,8 @@ static void join_row(const struct markdown_table *table, const struct markdown_c
     }
 }
 
-static void add_rule(const struct markdown_table *table, const size_t *widths,
-                     const struct text_wrap *frame)
+static void markdown_table_add_rule(const struct markdown_table *table, const size_t *widths,
+                                    const struct text_wrap *frame)
 {
     bl_buffer_append(frame->out, frame->indent);
     bl_buffer_append(frame->out, frame->colours ? BL_TEXT("\x1b[90m") : BL_TEXT(""));
@@ -226,7 +226,7 @@ static void render_columns(const struct markdown_table *table, const size_t *wid
         }
         join_row(table, &table->cells[from], count, texts, widths, frame, from == 0);
         if (from == 0)
-            add_rule(table, widths, frame);
+            markdown_table_add_rule(table, widths, frame);
     }
     for (size_t i = 0; i < table->column_count; i++)
         bl_buffer_done(&texts[i]);
@@ -268,9 +268,10 @@ void markdown_table_render(const struct markdown_table *table, const struct text
 
     if (table->column_count == 0 || table->cell_count == 0)
         return;
-    measure(table, widths);
+    markdown_table_measure(table, widths);
     size_t taken = separators + frame->indent_width;
-    if (taken < frame->columns && fit(widths, table->column_count, frame->columns - taken))
+    if (taken < frame->columns &&
+        markdown_table_fit(widths, table->column_count, frame->columns - taken))
         render_columns(table, widths, frame);
     else
         render_pairs(table, frame);

@@ -138,7 +138,7 @@ static void give_back_at_exit(void)
     give_back_blocked(BL_TEXT(LEAVE_CRASHED));
 }
 
-static int take(void)
+static int terminal_take(void)
 {
     /* Before anything has changed: what is undone too early does no harm. */
     atomic_store(&held.taken, true);
@@ -249,7 +249,7 @@ static int resume_main(void *argument)
     int code;
 
     while ((code = bl_signal_wait(terminal->resume, NULL)) == 0) {
-        take();
+        terminal_take();
         tell_change(terminal);
     }
     return code;
@@ -259,7 +259,7 @@ static int resume_main(void *argument)
 
 /* A description of our own: that it does not block is nobody else's business. Another user's
  * terminal cannot be opened again: then it is shared, and its flags are put back. */
-static int open_anew(int fd, int mode, int *ret_flags)
+static int terminal_open_anew(int fd, int mode, int *ret_flags)
 {
     char path[32];
 
@@ -272,7 +272,7 @@ static int open_anew(int fd, int mode, int *ret_flags)
     return fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static int watch(struct terminal *terminal)
+static int terminal_watch(struct terminal *terminal)
 {
     int code = bl_descriptor_new(terminal->input, &terminal->reader);
 
@@ -289,7 +289,7 @@ static int watch(struct terminal *terminal)
     return code;
 }
 
-static int hold(struct terminal *terminal)
+static int terminal_hold(struct terminal *terminal)
 {
     if (tcgetattr(terminal->input, &held.before) < 0)
         return bl_error_from_errno(errno);
@@ -300,7 +300,7 @@ static int hold(struct terminal *terminal)
     if (!held.at_exit)
         held.at_exit = atexit(give_back_at_exit) == 0;
     catch_ending_signals();
-    return take();
+    return terminal_take();
 }
 
 int terminal_open(int input, int output, struct terminal **ret_terminal, struct bl_error *error)
@@ -314,11 +314,11 @@ int terminal_open(int input, int output, struct terminal **ret_terminal, struct 
     struct terminal *terminal = bl_zalloc(sizeof *terminal);
     open_terminal = terminal;
     bl_nursery_init(&terminal->nursery, bl_scope_current());
-    terminal->input = open_anew(input, O_RDONLY, &held.input_flags);
-    terminal->output = open_anew(output, O_WRONLY, &held.output_flags);
-    int code = watch(terminal);
+    terminal->input = terminal_open_anew(input, O_RDONLY, &held.input_flags);
+    terminal->output = terminal_open_anew(output, O_WRONLY, &held.output_flags);
+    int code = terminal_watch(terminal);
     if (code == 0)
-        code = hold(terminal);
+        code = terminal_hold(terminal);
     if (code == 0) {
         *ret_terminal = terminal;
         return 0;
@@ -420,7 +420,7 @@ void terminal_suspend(struct terminal *terminal)
     give_back_blocked(BL_TEXT(LEAVE));
     /* The whole job, as the terminal itself would do it. */
     kill(0, SIGTSTP);
-    take();
+    terminal_take();
     terminal->changed = true;
 }
 

@@ -53,7 +53,7 @@ static bool in_ranges(const struct range *ranges, size_t count, uint32_t charact
     return false;
 }
 
-static bool is_control(uint32_t character)
+static bool width_is_control(uint32_t character)
 {
     return character < 0x20 || (character >= 0x7F && character < 0xA0);
 }
@@ -66,7 +66,7 @@ static bool is_zero_width(uint32_t character)
 unsigned text_character_width(uint32_t character)
 {
     if (character < 0x300)
-        return is_control(character) ? 0 : 1;
+        return width_is_control(character) ? 0 : 1;
     if (is_zero_width(character))
         return 0;
     return in_ranges(wide, BL_COUNT(wide), character) ? 2 : 1;
@@ -94,7 +94,7 @@ struct growth {
 /* True: the character belongs to the cluster, and is taken into account. */
 static bool takes(struct growth *growth, uint32_t character)
 {
-    if (is_control(character) || growth->count == CLUSTER_CHARACTERS_MAX)
+    if (width_is_control(character) || growth->count == CLUSTER_CHARACTERS_MAX)
         return false;
     if (is_zero_width(character)) {
         bool keycap = (growth->first >= '0' && growth->first <= '9') || growth->first == '#' ||
@@ -125,7 +125,7 @@ bool text_cluster_next(struct bl_text *text, struct text_cluster *ret_cluster)
     if (text->size == 0)
         return false;
     size_t size = bl_utf8_decode(*text, &character);
-    bool alone = size == 0 || is_control(character);
+    bool alone = size == 0 || width_is_control(character);
     struct growth growth = {
         .first = character,
         .last = character,

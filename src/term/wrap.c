@@ -135,7 +135,7 @@ static bool next_cluster(struct bl_text *text, struct text_cluster *ret_cluster)
     return true;
 }
 
-static void skip(struct bl_text *text, size_t size)
+static void wrap_skip(struct bl_text *text, size_t size)
 {
     text->data += size;
     text->size -= size;
@@ -277,7 +277,7 @@ void text_wrap_add(struct text_wrap *wrap, struct bl_text text, const struct tex
     while (text.size > 0) {
         size_t size = safe_run(text);
         add_run(wrap, (struct bl_text){text.data, size}, style);
-        skip(&text, size);
+        wrap_skip(&text, size);
         if (text.size == 0)
             break;
         size = 1;
@@ -287,7 +287,7 @@ void text_wrap_add(struct text_wrap *wrap, struct bl_text text, const struct tex
         case '\r': add_run(wrap, BL_TEXT(" "), style); break;
         default: size = unsafe_size(text); add_cluster(wrap, &replacement, style);
         }
-        skip(&text, size);
+        wrap_skip(&text, size);
     }
 }
 
@@ -327,7 +327,7 @@ void text_wrap_add_literal(struct text_wrap *wrap, struct bl_text text,
             if (!is_stray(&cluster, wrap->line_open && wrap->line_filled))
                 add_literal(wrap, cluster.bytes, cluster.width, style);
         }
-        skip(&text, size);
+        wrap_skip(&text, size);
         if (text.size == 0)
             break;
         size = 1;
@@ -339,7 +339,7 @@ void text_wrap_add_literal(struct text_wrap *wrap, struct bl_text text,
             size = unsafe_size(text);
             add_literal(wrap, REPLACEMENT, 1, style);
         }
-        skip(&text, size);
+        wrap_skip(&text, size);
     }
 }
 
@@ -395,12 +395,12 @@ void text_line_add(struct text_line *line, struct bl_text text, const struct tex
             if (!is_stray(&cluster, line->column > 0))
                 line_put(line, cluster.bytes, cluster.width, style);
         }
-        skip(&text, size);
+        wrap_skip(&text, size);
         if (text.size == 0)
             break;
         bool white = text.data[0] == '\n' || text.data[0] == '\t' || text.data[0] == '\r';
         line_put(line, white ? BL_TEXT(" ") : REPLACEMENT, 1, style);
-        skip(&text, unsafe_size(text));
+        wrap_skip(&text, unsafe_size(text));
     }
 }
 
@@ -422,9 +422,9 @@ size_t text_line_width(struct bl_text line)
         const char *escape = memchr(line.data, '\x1b', line.size);
         size_t size = escape == NULL ? line.size : (size_t)(escape - line.data);
         width += text_width((struct bl_text){line.data, size});
-        skip(&line, size);
+        wrap_skip(&line, size);
         const char *end = line.size == 0 ? NULL : memchr(line.data, 'm', line.size);
-        skip(&line, end == NULL ? line.size : (size_t)(end - line.data) + 1);
+        wrap_skip(&line, end == NULL ? line.size : (size_t)(end - line.data) + 1);
     }
     return width;
 }

@@ -15,7 +15,7 @@ void bl_activities_init(struct bl_activities *activities)
     bl_list_init(&activities->list);
 }
 
-static void changed(const struct bl_activity *activity)
+static void activity_changed(const struct bl_activity *activity)
 {
     const struct bl_activities *activities = activity->activities;
 
@@ -60,7 +60,7 @@ void bl_activity_begin(struct bl_activities *activities, struct bl_activity *act
     bl_list_init(&activity->waiters);
     activity->activities = activities;
     bl_list_push_back(&activities->list, &activity->link);
-    changed(activity);
+    activity_changed(activity);
 }
 
 void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
@@ -68,7 +68,7 @@ void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
     struct bl_list *link;
 
     bl_list_remove(&activity->link);
-    changed(activity);
+    activity_changed(activity);
     while ((link = bl_list_pop_front(&activity->waiters)) != NULL) {
         struct waiter *waiter = BL_CONTAINER(link, struct waiter, link);
         bl_buffer_append(&waiter->receipt, receipt);

@@ -65,7 +65,7 @@ static void take_pair(struct path_match *match)
 }
 
 /* Gives the last star a byte more, or the last pair a byte or a folder. False: nothing is left. */
-static bool try_again(struct path_match *match)
+static bool glob_try_again(struct path_match *match)
 {
     if (match->star != SIZE_MAX && !is_at(match->path, match->star_path, '/')) {
         match->path_at = ++match->star_path;
@@ -86,7 +86,7 @@ static bool try_again(struct path_match *match)
     return true;
 }
 
-static bool match_path(struct bl_text glob, struct bl_text path)
+static bool tool_glob_match_path(struct bl_text glob, struct bl_text path)
 {
     struct path_match match = {.glob = glob, .path = path, .star = SIZE_MAX, .pair = SIZE_MAX};
     while (match.path_at < path.size) {
@@ -99,7 +99,7 @@ static bool match_path(struct bl_text glob, struct bl_text path)
         } else if (is_at(glob, at, path.data[match.path_at])) {
             match.glob_at++;
             match.path_at++;
-        } else if (!try_again(&match)) {
+        } else if (!glob_try_again(&match)) {
             return false;
         }
     }
@@ -116,7 +116,7 @@ bool glob_match_path(struct bl_text glob, struct bl_text path)
 {
     if (bl_text_starts_with(glob, BL_TEXT("./")) && glob.size > 2)
         glob = (struct bl_text){glob.data + 2, glob.size - 2};
-    if (match_path(glob, path))
+    if (tool_glob_match_path(glob, path))
         return true;
     /* The folder itself, and what is in one that is written with a slash at its end. */
     struct bl_text folder = glob;
@@ -124,10 +124,10 @@ bool glob_match_path(struct bl_text glob, struct bl_text path)
     if (!stars && !bl_text_ends_with(glob, BL_TEXT("/")))
         return false;
     folder.size -= stars ? 3 : 1;
-    if (folder.size == 0 || match_path(folder, path))
+    if (folder.size == 0 || tool_glob_match_path(folder, path))
         return folder.size > 0 || bl_text_starts_with(path, BL_TEXT("/"));
     for (size_t i = 0; i < path.size && !stars; i++)
-        if (path.data[i] == '/' && match_path(folder, (struct bl_text){path.data, i}))
+        if (path.data[i] == '/' && tool_glob_match_path(folder, (struct bl_text){path.data, i}))
             return true;
     return false;
 }

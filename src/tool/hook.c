@@ -79,7 +79,7 @@ struct hook_call {
     struct bl_error error;
 };
 
-static void take_output(void *context, struct bl_text bytes)
+static void hook_take_output(void *context, struct bl_text bytes)
 {
     struct hook_call *call = context;
     output_text_add(&call->output, bytes);
@@ -102,7 +102,7 @@ static int open_event(struct bl_text event)
     return fd;
 }
 
-static int run_command(struct hook_call *call)
+static int hook_run_command(struct hook_call *call)
 {
     const struct bl_hook_run *run = call->run;
     const char *shell = tool_shell_find();
@@ -119,7 +119,7 @@ static int run_command(struct hook_call *call)
         .id = run->id,
         .name = "hook",
         .capture = &call->counted,
-        .on_output = take_output,
+        .on_output = hook_take_output,
         .context = call,
     };
     command.options.input = open_event(run->event);
@@ -133,17 +133,17 @@ static int run_command(struct hook_call *call)
 }
 
 /* With its deadline around it. */
-static int run_timed(struct hook_call *call)
+static int hook_run_timed(struct hook_call *call)
 {
     struct bl_scope timed;
     bl_limit_begin(&timed, call->hook->timeout_ns);
-    int code = run_command(call);
+    int code = hook_run_command(call);
     bl_limit_end(&timed);
     return code;
 }
 
 /* What it said on standard error, in the arena. */
-static struct bl_text said(const struct hook_call *call)
+static struct bl_text hook_said(const struct hook_call *call)
 {
     struct bl_buffer text;
     bl_buffer_init(&text, SIZE_MAX);
@@ -153,10 +153,10 @@ static struct bl_text said(const struct hook_call *call)
     return kept;
 }
 
-static void warn(const struct hook_call *call, const char *what)
+static void hook_warn(const struct hook_call *call, const char *what)
 {
     const struct bl_hook_run *run = call->run;
-    struct bl_text text = said(call);
+    struct bl_text text = hook_said(call);
     struct bl_text command = bl_utf8_cut(bl_text_from(call->hook->command), COMMAND_MAX);
     if (run->warn == NULL)
         return;
@@ -178,11 +178,11 @@ static void warn_of_end(const struct hook_call *call)
     if (size == 0)
         return;
     note[size - 1] = '\0';
-    warn(call, note);
+    hook_warn(call, note);
 }
 
 /* As bl_hooks_run, for one. */
-static int settle(const struct hook_call *call, int code, struct bl_text *ret_reason)
+static int hook_settle(const struct hook_call *call, int code, struct bl_text *ret_reason)
 {
     bool stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
     if (stopped && bl_check() != 0)
@@ -191,7 +191,7 @@ static int settle(const struct hook_call *call, int code, struct bl_text *ret_re
         char what[sizeof call->error.message + 32];
         snprintf(what, sizeof what, "cannot start: %s",
                  call->error.code != 0 ? call->error.message : bl_error_text(code));
-        warn(call, what);
+        hook_warn(call, what);
         return 0;
     }
     bool refused = call->run->when == BL_HOOK_BEFORE_TOOL && call->end.how == BL_END_EXITED &&
@@ -200,7 +200,7 @@ static int settle(const struct hook_call *call, int code, struct bl_text *ret_re
         warn_of_end(call);
         return 0;
     }
-    *ret_reason = said(call);
+    *ret_reason = hook_said(call);
     if (ret_reason->size == 0)
         *ret_reason = bl_arena_printf(
             call->run->arena, "refused by the hook '" BL_TEXT_FORMAT "'",
@@ -219,7 +219,7 @@ static int run_hook(const struct bl_hook_run *run, const struct hook *hook,
     call->hook = hook;
     bl_capture_init(&call->counted, 0);
     output_text_init(&call->output, REASON_MAX);
-    code = settle(call, run_timed(call), ret_reason);
+    code = hook_settle(call, hook_run_timed(call), ret_reason);
     output_text_done(&call->output);
     bl_capture_done(&call->counted);
     bl_free(call);
@@ -228,7 +228,7 @@ static int run_hook(const struct bl_hook_run *run, const struct hook *hook,
 
 /* ---- Those that fit -------------------------------------------------------------------------- */
 
-static bool fits(const struct hook *hook, const struct bl_hook_run *run)
+static bool hook_fits(const struct hook *hook, const struct bl_hook_run *run)
 {
     if (hook->when != run->when)
         return false;
@@ -244,7 +244,7 @@ int bl_hooks_run(const struct bl_hook_run *run, struct bl_text *ret_reason)
     for (struct bl_list *link = run->hooks->list.next; link != &run->hooks->list && code == 0;
          link = link->next) {
         const struct hook *hook = BL_CONTAINER(link, struct hook, link);
-        if (fits(hook, run))
+        if (hook_fits(hook, run))
             code = run_hook(run, hook, ret_reason);
     }
     return code;

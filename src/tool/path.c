@@ -177,7 +177,7 @@ static struct bl_pin copy_pin(struct bl_arena *arena, const struct bl_pin *pin)
     return copy;
 }
 
-static struct bl_pin *copy_list(struct bl_arena *arena, const struct bl_pin *list)
+static struct bl_pin *path_copy_list(struct bl_arena *arena, const struct bl_pin *list)
 {
     size_t count = 0;
     while (list[count].path != NULL)
@@ -192,13 +192,13 @@ struct tool_roots tool_roots_copy(const struct bl_toolbox *toolbox, struct bl_ar
 {
     return (struct tool_roots){
         .workspace = copy_pin(arena, &toolbox->roots->workspace),
-        .folders = copy_list(arena, toolbox->roots->folders),
-        .readable = copy_list(arena, toolbox->roots->readable),
+        .folders = path_copy_list(arena, toolbox->roots->folders),
+        .readable = path_copy_list(arena, toolbox->roots->readable),
     };
 }
 
 /* True when it is the folder, or below it; both without links. */
-static bool below(struct bl_text path, struct bl_text folder)
+static bool tool_path_below(struct bl_text path, struct bl_text folder)
 {
     return is_root(folder) || (bl_text_starts_with(path, folder) &&
                                (path.size == folder.size || path.data[folder.size] == '/'));
@@ -207,16 +207,16 @@ static bool below(struct bl_text path, struct bl_text folder)
 static const struct bl_pin *root_among(const struct bl_pin *list, struct bl_text path)
 {
     for (; list->path != NULL; list++)
-        if (below(path, bl_text_from(list->path)))
+        if (tool_path_below(path, bl_text_from(list->path)))
             return list;
     return NULL;
 }
 
 /* The root that holds it for that use; NULL: none does. */
-static const struct bl_pin *root_of(const struct tool_roots *roots, struct bl_text path,
-                                    enum path_use use)
+static const struct bl_pin *path_root_of(const struct tool_roots *roots, struct bl_text path,
+                                         enum path_use use)
 {
-    if (below(path, bl_text_from(roots->workspace.path)))
+    if (tool_path_below(path, bl_text_from(roots->workspace.path)))
         return &roots->workspace;
     const struct bl_pin *root = root_among(roots->folders, path);
     if (root == NULL && use == PATH_READ)
@@ -334,7 +334,7 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
     int code = walk_all(&walk);
     if (code == 0 && walk.missing && use == PATH_READ)
         code = ENOENT;
-    const struct bl_pin *root = root_of(roots, walk.at, use);
+    const struct bl_pin *root = path_root_of(roots, walk.at, use);
     /* What is wrong outside is nobody's business. */
     if (root == NULL) {
         *ret_text = say_outside(roots, arena, &walk, given);
@@ -355,7 +355,7 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
         return false;
     }
     *ret_path = (struct tool_path){.absolute = walk.at, .root = root, .shown = walk.at};
-    if (below(walk.at, workspace)) {
+    if (tool_path_below(walk.at, workspace)) {
         size_t skip = workspace.size + !is_root(workspace);
         ret_path->shown = walk.at.size <= skip
                               ? BL_TEXT(".")
@@ -399,7 +399,7 @@ int tool_path_open_parts(int root, const char *below_root, int flags)
     return folder < 0 ? -errno : folder;
 }
 
-static int open_below(int root, const char *below_root, int flags)
+static int path_open_below(int root, const char *below_root, int flags)
 {
     const struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW),
                                  .resolve =
@@ -422,7 +422,7 @@ int tool_path_open(const struct tool_path *path, int flags)
     while (skip < path->absolute.size && path->absolute.data[skip] == '/')
         skip++;
     const char *rest = path->absolute.data + skip;
-    int fd = open_below(root, rest[0] == '\0' ? "." : rest, flags);
+    int fd = path_open_below(root, rest[0] == '\0' ? "." : rest, flags);
     close(root);
     return fd;
 }

@@ -278,8 +278,8 @@ static bool names_for_reading(const struct rule *rule)
            is_about(rule, tool_read.name);
 }
 
-static bool is_shown(const struct bl_permissions *permissions, struct bl_text secret,
-                     struct bl_text inside)
+static bool tool_permission_is_shown(const struct bl_permissions *permissions,
+                                     struct bl_text secret, struct bl_text inside)
 {
     bool allowed = false;
     for (const struct rule *rule = first_rule(permissions); rule != NULL; rule = next_rule(rule)) {
@@ -308,8 +308,8 @@ const char *const *bl_permissions_shown(const struct bl_permissions *permissions
         count++;
     const char **shown = bl_arena_zalloc(arena, (count + 1) * sizeof *shown);
     for (size_t i = 0; i < count; i++)
-        if (is_shown(permissions, bl_text_from(secrets[i]),
-                     bl_arena_printf(arena, "%s/x", secrets[i])))
+        if (tool_permission_is_shown(permissions, bl_text_from(secrets[i]),
+                                     bl_arena_printf(arena, "%s/x", secrets[i])))
             shown[kept++] = secrets[i];
     return shown;
 }
@@ -428,7 +428,7 @@ static bool is_deceptive(uint32_t code_point)
 }
 
 /* Appends `text`, cut, on one line, so that what is shown is what was meant. */
-static void show(struct bl_buffer *out, struct bl_text text, size_t size_max)
+static void tool_permission_show(struct bl_buffer *out, struct bl_text text, size_t size_max)
 {
     struct bl_text rest = bl_utf8_cut(text, size_max);
     bool cut = rest.size < text.size;
@@ -464,11 +464,11 @@ static void explain_rules(const struct decision *decision, struct bl_buffer *out
     } else if (decision->guard != COMMAND_GUARD_NONE) {
         bl_buffer_printf(out, "it uses %s, which a star cannot stand for: '",
                          command_guard_text(decision->guard));
-        show(out, decision->unmatched, 80);
+        tool_permission_show(out, decision->unmatched, 80);
         bl_buffer_append_byte(out, '\'');
     } else {
         bl_buffer_append(out, BL_TEXT("no rule allows '"));
-        show(out, decision->unmatched, 80);
+        tool_permission_show(out, decision->unmatched, 80);
         bl_buffer_append_byte(out, '\'');
     }
     bl_buffer_append(out, bl_text_from(after));
@@ -480,7 +480,7 @@ static void explain_refusal(const struct decision *decision, struct bl_buffer *o
     bool simple = question->kind == SUBJECT_COMMAND && decision->parts.complex == NULL;
     if (question->guarded != NULL) {
         bl_buffer_printf(out, "%s: allow it with --allow '%s(", question->guarded, question->tool);
-        show(out, question->subject, 240);
+        tool_permission_show(out, question->subject, 240);
         bl_buffer_append(out, BL_TEXT(")' or --yolo"));
         return;
     }
@@ -491,7 +491,7 @@ static void explain_refusal(const struct decision *decision, struct bl_buffer *o
                      question->tool, simple ? "(make *)" : "");
 }
 
-static void write_question(const struct decision *decision, struct bl_buffer *out)
+static void tool_permission_write_question(const struct decision *decision, struct bl_buffer *out)
 {
     const struct permission_question *question = decision->question;
     static const char *const verbs[] = {
@@ -499,14 +499,14 @@ static void write_question(const struct decision *decision, struct bl_buffer *ou
     bl_buffer_printf(out, "%s wants to %s", question->tool, verbs[question->kind]);
     if (question->kind != SUBJECT_NONE) {
         bl_buffer_append(out, BL_TEXT(": "));
-        show(out, question->subject, 240);
+        tool_permission_show(out, question->subject, 240);
     }
     if (question->guarded != NULL)
         bl_buffer_printf(out, " (%s)", question->guarded);
     explain_rules(decision, out, " (", ")");
 }
 
-static enum bl_permit decide(struct decision *decision, struct bl_buffer *out)
+static enum bl_permit tool_permission_decide(struct decision *decision, struct bl_buffer *out)
 {
     const struct permission_question *question = decision->question;
     enum bl_permission_mode mode = decision->permissions->mode;
@@ -523,7 +523,7 @@ static enum bl_permit decide(struct decision *decision, struct bl_buffer *out)
         (mode == BL_PERMISSION_AUTO && question->contained))
         return BL_PERMIT_ALLOWED;
     if (mode == BL_PERMISSION_ASK) {
-        write_question(decision, out);
+        tool_permission_write_question(decision, out);
         return BL_PERMIT_ASK;
     }
     explain_refusal(decision, out);
@@ -540,7 +540,7 @@ enum bl_permit permission_decide(const struct bl_permissions *permissions,
     bl_buffer_init(&reason, SIZE_MAX);
     if (question->kind == SUBJECT_COMMAND)
         command_split(&decision.arena, question->subject, &decision.parts);
-    enum bl_permit permit = decide(&decision, &reason);
+    enum bl_permit permit = tool_permission_decide(&decision, &reason);
     bl_buffer_append_byte(&reason, '\0');
     /* A long rule is cut, and not inside of a character. */
     bl_text_into(ret_reason, reason_size, permit == BL_PERMIT_ALLOWED ? "" : reason.data);

@@ -239,7 +239,7 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
 
 /* ---- The toolbox ----------------------------------------------------------------------------- */
 
-static int compile_schema(struct bl_toolbox *toolbox, size_t index, struct bl_error *error)
+static int toolbox_compile_schema(struct bl_toolbox *toolbox, size_t index, struct bl_error *error)
 {
     struct bl_text text = bl_text_from(tool_entries[index]->schema);
     const struct bl_json *source;
@@ -296,7 +296,7 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
         toolbox->pins = bl_sandbox_pins_new(&view);
     }
     for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
-        code = compile_schema(toolbox, i, error);
+        code = toolbox_compile_schema(toolbox, i, error);
         toolbox->offers[i] = (struct bl_tool_offer){
             .name = tool_entries[i]->name,
             .description = tool_entries[i]->description != NULL

@@ -32,7 +32,7 @@ struct bl_text turn_text_view(const struct turn_text *text)
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* Ends the text or thinking that is being written. */
-static void close_block(struct turn_answer *answer)
+static void turn_answer_close_block(struct turn_answer *answer)
 {
     struct bl_arena *arena = &answer->turn->record->arena;
     struct turn_text *text = &answer->text;
@@ -46,13 +46,13 @@ static void close_block(struct turn_answer *answer)
     *text = (struct turn_text){0};
 }
 
-static int add_text(struct turn_answer *answer, enum bl_block_type type,
-                    const struct bl_piece *piece)
+static int turn_answer_add_text(struct turn_answer *answer, enum bl_block_type type,
+                                const struct bl_piece *piece)
 {
     struct bl_arena *arena = &answer->turn->record->arena;
 
     if (answer->open != NULL && answer->open->type != type)
-        close_block(answer);
+        turn_answer_close_block(answer);
     if (answer->open == NULL)
         answer->open = bl_block_add(arena, answer->message, type);
     int code = turn_text_append(arena, &answer->text, piece->text);
@@ -61,7 +61,7 @@ static int add_text(struct turn_answer *answer, enum bl_block_type type,
     answer->open->text = turn_text_view(&answer->text);
     if (piece->opaque.size > 0) {
         answer->open->opaque = bl_arena_text(arena, piece->opaque);
-        close_block(answer);
+        turn_answer_close_block(answer);
     }
     if (piece->text.size > 0 && !answer->quiet)
         turn_emit(answer->turn,
@@ -71,11 +71,11 @@ static int add_text(struct turn_answer *answer, enum bl_block_type type,
     return 0;
 }
 
-static int begin_call(struct turn_answer *answer, const struct bl_piece *piece)
+static int turn_answer_begin_call(struct turn_answer *answer, const struct bl_piece *piece)
 {
     struct bl_arena *arena = &answer->turn->record->arena;
 
-    close_block(answer);
+    turn_answer_close_block(answer);
     if (answer->calls >= TURN_CALLS_MAX)
         return BL_ELIMIT;
     answer->calls++;
@@ -86,7 +86,7 @@ static int begin_call(struct turn_answer *answer, const struct bl_piece *piece)
 }
 
 /* The call that was begun as number `index`; NULL: none. */
-static struct bl_block *find_call(struct turn_answer *answer, uint32_t index)
+static struct bl_block *turn_answer_find_call(struct turn_answer *answer, uint32_t index)
 {
     BL_LIST_EACH (link, &answer->message->blocks) {
         struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
@@ -96,10 +96,10 @@ static struct bl_block *find_call(struct turn_answer *answer, uint32_t index)
     return NULL;
 }
 
-static int end_call(struct turn_answer *answer, const struct bl_piece *piece)
+static int turn_answer_end_call(struct turn_answer *answer, const struct bl_piece *piece)
 {
     struct bl_arena *arena = &answer->turn->record->arena;
-    struct bl_block *block = find_call(answer, piece->index);
+    struct bl_block *block = turn_answer_find_call(answer, piece->index);
 
     if (block == NULL || block->input.data != NULL)
         return BL_EINVAL;
@@ -148,7 +148,7 @@ static bool was_used(const struct turn_answer *answer)
 }
 
 /* The call begins anew: what it used so far is spent, and what it said forgotten. */
-static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
+static void turn_answer_begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
 {
     struct turn *turn = answer->turn;
 
@@ -169,7 +169,7 @@ static void begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
     answer->sink.reserved_usd = 0;
 }
 
-static void take_usage(struct turn_answer *answer, const struct bl_piece *piece)
+static void turn_answer_take_usage(struct turn_answer *answer, const struct bl_piece *piece)
 {
     answer->usage = piece->usage;
     answer->usage_known = true;
@@ -185,15 +185,15 @@ static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
 
     answer->bytes += piece->text.size;
     switch (piece->type) {
-    case BL_PIECE_TEXT: return add_text(answer, BL_BLOCK_TEXT, piece);
-    case BL_PIECE_THINKING: return add_text(answer, BL_BLOCK_THINKING, piece);
-    case BL_PIECE_CALL_BEGIN: return begin_call(answer, piece);
+    case BL_PIECE_TEXT: return turn_answer_add_text(answer, BL_BLOCK_TEXT, piece);
+    case BL_PIECE_THINKING: return turn_answer_add_text(answer, BL_BLOCK_THINKING, piece);
+    case BL_PIECE_CALL_BEGIN: return turn_answer_begin_call(answer, piece);
     case BL_PIECE_CALL_DELTA: return 0;
-    case BL_PIECE_CALL_END: return end_call(answer, piece);
-    case BL_PIECE_USAGE: take_usage(answer, piece); return 0;
-    case BL_PIECE_RETRY: begin_anew(answer, piece); return 0;
+    case BL_PIECE_CALL_END: return turn_answer_end_call(answer, piece);
+    case BL_PIECE_USAGE: turn_answer_take_usage(answer, piece); return 0;
+    case BL_PIECE_RETRY: turn_answer_begin_anew(answer, piece); return 0;
     case BL_PIECE_END:
-        close_block(answer);
+        turn_answer_close_block(answer);
         answer->end = piece->end;
         answer->ended = true;
         return 0;
@@ -355,7 +355,7 @@ void turn_answer_keep(struct turn *turn)
     if (answer->open != NULL && answer->open->type == BL_BLOCK_THINKING)
         bl_list_remove(&answer->open->link);
     else
-        close_block(answer);
+        turn_answer_close_block(answer);
     BL_LIST_EACH_SAFE (link, &answer->message->blocks) {
         struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
         if (block->type == BL_BLOCK_CALL && block->input.data == NULL)

@@ -19,7 +19,7 @@
 #define EXCERPT_MAX ((size_t)2000)
 #define SUMMARY_MAX ((size_t)64 * 1024)
 
-static uint64_t messages_bytes(const struct bl_list *messages)
+static uint64_t compact_messages_bytes(const struct bl_list *messages)
 {
     uint64_t bytes = 0;
 
@@ -47,8 +47,8 @@ static uint64_t fixed_bytes(const struct turn *turn)
     for (size_t i = 0; tools != NULL && i < tools->offer_count; i++)
         bytes += tools->offers[i].schema.size + bl_text_from(tools->offers[i].description).size;
     if (summary != NULL)
-        bytes += messages_bytes(&summary->messages);
-    return bytes + messages_bytes(&turn->record->messages);
+        bytes += compact_messages_bytes(&summary->messages);
+    return bytes + compact_messages_bytes(&turn->record->messages);
 }
 
 /* How many of the oldest turns are to leave in all, so that the rest takes at most so many bytes;
@@ -60,7 +60,8 @@ static uint64_t turns_to_leave(const struct turn *turn, uint64_t full, uint64_t 
 
     BL_LIST_EACH (link, &session->turns) {
         if (number++ >= turn->turns_skipped)
-            bytes += messages_bytes(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
+            bytes +=
+                compact_messages_bytes(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
     }
     if (bytes <= full)
         return turn->turns_skipped;
@@ -70,7 +71,7 @@ static uint64_t turns_to_leave(const struct turn *turn, uint64_t full, uint64_t 
             continue;
         if (bytes <= wanted && leave >= (session->turns_in_context + turn->turns_skipped + 1) / 2)
             break;
-        bytes -= messages_bytes(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
+        bytes -= compact_messages_bytes(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
         leave++;
     }
     return leave;
@@ -196,7 +197,7 @@ static int summarise(struct turn *turn, uint64_t leave)
 }
 
 /* The oldest `leave` turns are left out, summed up if that can be had. False: stopped. */
-static bool leave_out(struct turn *turn, uint64_t leave)
+static bool compact_leave_out(struct turn *turn, uint64_t leave)
 {
     int code = summarise(turn, leave);
 
@@ -224,7 +225,7 @@ bool turn_make_room(struct turn *turn)
         return true;
     uint64_t leave = turns_to_leave(turn, room * TOKEN_BYTES / 100 * FULL_PERCENT,
                                     room * TOKEN_BYTES / 100 * FREE_PERCENT);
-    return leave == turn->turns_skipped || leave_out(turn, leave);
+    return leave == turn->turns_skipped || compact_leave_out(turn, leave);
 }
 
 bool turn_make_room_after(struct turn *turn)
@@ -234,7 +235,7 @@ bool turn_make_room_after(struct turn *turn)
     if (turn->turns_skipped > 0 || turns == 0 ||
         strcmp(turn->result->error.name, "context_overflow") != 0)
         return false;
-    return leave_out(turn, (turns + 1) / 2);
+    return compact_leave_out(turn, (turns + 1) / 2);
 }
 
 /* ---- By hand --------------------------------------------------------------------------------- */
@@ -319,7 +320,7 @@ static void end_compaction(struct turn *turn)
 }
 
 /* In its own scope, from the call of the model to the commit. */
-static int compact(struct turn *turn, struct bl_error *error)
+static int turn_compact(struct turn *turn, struct bl_error *error)
 {
     struct bl_error *failed = &turn->result->error;
 
@@ -363,7 +364,7 @@ int bl_session_compact(struct bl_engine *engine, struct bl_session *session,
     (engine->make_id != NULL ? engine->make_id : bl_id_make)(result.turn_id, "compact_");
     journal->receipt_told = journal->receipt_stored = false;
     bl_scope_init(&turn.scope, receipt->scope);
-    int code = compact(&turn, error);
+    int code = turn_compact(&turn, error);
     *ret_dropped = code == 0 ? turn.turns_skipped : 0;
     *ret_spent = result.spent;
     bl_scope_done(&turn.scope);

@@ -30,7 +30,7 @@ static const char *const block_names[] = {
     [BL_BLOCK_IMAGE] = "image",
 };
 
-static void write_call(struct bl_json_writer *writer, const struct bl_block *block)
+static void conversation_write_call(struct bl_json_writer *writer, const struct bl_block *block)
 {
     bl_json_put_text(writer, "id", block->id);
     bl_json_put_text(writer, "name", block->name);
@@ -43,14 +43,14 @@ static void write_call(struct bl_json_writer *writer, const struct bl_block *blo
     }
 }
 
-static void write_block(struct bl_json_writer *writer, const struct bl_block *block)
+static void conversation_write_block(struct bl_json_writer *writer, const struct bl_block *block)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", block_names[block->type]);
     switch (block->type) {
     case BL_BLOCK_TEXT:
     case BL_BLOCK_THINKING: bl_json_put_text(writer, "text", block->text); break;
-    case BL_BLOCK_CALL: write_call(writer, block); break;
+    case BL_BLOCK_CALL: conversation_write_call(writer, block); break;
     case BL_BLOCK_RESULT:
         bl_json_put_text(writer, "id", block->id);
         bl_json_put_text(writer, "text", block->text);
@@ -78,7 +78,7 @@ void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *mess
         bl_json_write_key(writer, BL_TEXT("content"));
         bl_json_write_array(writer);
         BL_LIST_EACH (part, &message->blocks)
-            write_block(writer, BL_CONTAINER(part, struct bl_block, link));
+            conversation_write_block(writer, BL_CONTAINER(part, struct bl_block, link));
         bl_json_write_end(writer);
         bl_json_write_end(writer);
     }
@@ -88,16 +88,16 @@ void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *mess
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* What the engine would not have kept is not read either: a provider would refuse it for ever. */
-static bool read_image(const struct bl_json *value, const struct bl_message *message,
-                       struct bl_block *block)
+static bool conversation_read_image(const struct bl_json *value, const struct bl_message *message,
+                                    struct bl_block *block)
 {
     block->name = bl_json_text(bl_json_get(value, BL_TEXT("media_type")));
     block->text = bl_json_text(bl_json_get(value, BL_TEXT("data")));
     return message->role == BL_ROLE_USER && bl_image_problem(block) == NULL;
 }
 
-static bool read_block(struct bl_arena *arena, const struct bl_json *value,
-                       struct bl_message *message)
+static bool conversation_read_block(struct bl_arena *arena, const struct bl_json *value,
+                                    struct bl_message *message)
 {
     struct bl_text name = bl_json_text(bl_json_get(value, BL_TEXT("type")));
     const struct bl_json *input = bl_json_get(value, BL_TEXT("input"));
@@ -120,7 +120,7 @@ static bool read_block(struct bl_arena *arena, const struct bl_json *value,
     if (opaque != NULL)
         block->opaque = bl_json_value_text(arena, opaque);
     if (block->type == BL_BLOCK_IMAGE)
-        return read_image(value, message, block);
+        return conversation_read_image(value, message, block);
     bool is_call = block->type == BL_BLOCK_CALL;
     if (is_call && block->invalid.size == 0 && !bl_json_is(input, BL_JSON_OBJECT))
         return false;
@@ -141,7 +141,7 @@ static bool read_message(struct bl_arena *arena, const struct bl_json *value,
     struct bl_message *message =
         bl_message_add(arena, messages, is_user ? BL_ROLE_USER : BL_ROLE_ASSISTANT);
     BL_JSON_EACH (part, content) {
-        if (!read_block(arena, part, message))
+        if (!conversation_read_block(arena, part, message))
             return false;
     }
     return true;
@@ -252,7 +252,8 @@ static struct bl_text true_type(struct bl_arena *arena, const struct bl_block *i
 }
 
 /* A line more. */
-static struct bl_text add_line(struct bl_arena *arena, struct bl_text text, struct bl_text line)
+static struct bl_text conversation_add_line(struct bl_arena *arena, struct bl_text text,
+                                            struct bl_text line)
 {
     bool begun = text.size > 0 && !bl_text_ends_with(text, BL_TEXT("\n"));
 
@@ -266,8 +267,8 @@ struct bl_text turn_note_images(struct bl_arena *arena, const struct bl_list *im
     if (images == NULL)
         return text;
     BL_LIST_EACH (link, images)
-        text = add_line(arena, text,
-                        bl_image_note(arena, BL_CONTAINER(link, struct bl_block, link), why));
+        text = conversation_add_line(
+            arena, text, bl_image_note(arena, BL_CONTAINER(link, struct bl_block, link), why));
     return text;
 }
 
@@ -287,7 +288,7 @@ struct bl_text turn_take_images(struct turn *turn, const struct bl_list *images,
         if (problem == NULL && turn->image_count >= BL_IMAGES_MAX)
             problem = "left out, a message has 20 at most";
         if (problem != NULL) {
-            text = add_line(arena, text, bl_image_note(arena, &image, problem));
+            text = conversation_add_line(arena, text, bl_image_note(arena, &image, problem));
             continue;
         }
         struct bl_block *kept = bl_arena_zalloc(arena, sizeof *kept);
@@ -313,7 +314,7 @@ void turn_place_images(struct turn *turn, struct bl_message *message)
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The newest text of a user in a list of messages; data NULL: there is none. */
-static struct bl_text newest_text(const struct bl_list *messages)
+static struct bl_text conversation_newest_text(const struct bl_list *messages)
 {
     for (struct bl_list *link = messages->previous; link != messages; link = link->previous) {
         const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
@@ -331,13 +332,13 @@ static struct bl_text newest_text(const struct bl_list *messages)
 
 struct bl_text bl_request_newest_text(const struct bl_request *request)
 {
-    struct bl_text text = newest_text(request->messages);
+    struct bl_text text = conversation_newest_text(request->messages);
 
     if (text.data != NULL || request->session == NULL)
         return text;
     const struct bl_list *turns = &request->session->turns;
     for (struct bl_list *link = turns->previous; link != turns && text.data == NULL;
          link = link->previous)
-        text = newest_text(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
+        text = conversation_newest_text(&BL_CONTAINER(link, struct bl_turn_record, link)->messages);
     return text;
 }

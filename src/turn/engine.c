@@ -126,7 +126,7 @@ static struct bl_settlement settlement_of(struct turn *turn)
     return settlement;
 }
 
-static void measure(struct turn *turn)
+static void turn_engine_measure(struct turn *turn)
 {
     uint64_t ns = bl_clock_now_ns(turn->engine->clock) - turn->started_ns;
     turn->result->duration_ms = ns / BL_NS_PER_MS;
@@ -158,7 +158,7 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
     bl_buffer_init(&commit->messages, TURN_JSON_MAX);
     bl_buffer_init(&commit->summary, TURN_JSON_MAX);
     turn->result->usage = turn->used;
-    measure(turn);
+    turn_engine_measure(turn);
     turn_result_seal(turn);
     commit->turns_dropped = turn->turns_skipped;
     if (turns > limits->compact_after_turns &&
@@ -307,12 +307,12 @@ static bool keep_interrupted(struct turn *turn)
 }
 
 /* The record of a turn that leaves no trace in the session: attempt, receipt, events. */
-static void reject(struct turn *turn)
+static void turn_engine_reject(struct turn *turn)
 {
     struct bl_error error = {0};
     struct bl_event ended;
 
-    measure(turn);
+    turn_engine_measure(turn);
     journal_hold(turn->journal);
     turn_result_seal(turn);
     ended = (struct bl_event){.type = BL_EVENT_TURN_ENDED, .json = turn->result->json};
@@ -344,13 +344,13 @@ static void end_otherwise(struct turn *turn)
     }
     bool may_keep = turn->engine->limits.keep && turn->begun && result->end != BL_TURN_MAX_BUDGET;
     if (!stopped || !may_keep || !keep_interrupted(turn))
-        reject(turn);
+        turn_engine_reject(turn);
 }
 
 /* ---- The steps ------------------------------------------------------------------------------- */
 
 /* The text of the newest answer, also of one that was cut; in the place of the one before. */
-static void take_output(struct turn *turn)
+static void turn_engine_take_output(struct turn *turn)
 {
     struct turn_text *output = &turn->output;
 
@@ -365,14 +365,14 @@ static void take_output(struct turn *turn)
 }
 
 /* Step 4, with step 3 before each request. True: the last answer is there. */
-static bool converse(struct turn *turn)
+static bool turn_engine_converse(struct turn *turn)
 {
     bool fits = false;
 
     while (!fits) {
         bool answered = turn_ask(turn);
         if (turn->answer.message != NULL)
-            take_output(turn);
+            turn_engine_take_output(turn);
         if (!answered)
             return false;
         /* Who asks for tools when told that there are none has nothing else to say. */
@@ -422,7 +422,7 @@ static bool take_steps(struct turn *turn)
         turn_take_images(turn, turn->prompt_images, (struct bl_text){0}, turn->result->prompt);
     bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_text(arena, text);
     turn_place_images(turn, message);
-    bool answered = converse(turn);
+    bool answered = turn_engine_converse(turn);
     settle_tools(turn);
     return answered && within_budget(turn) && claim_and_commit(turn);
 }

@@ -414,7 +414,7 @@ void bl_engine_tell(struct bl_engine *engine, struct bl_event *event)
 /* ---- Into the store -------------------------------------------------------------------------- */
 
 /* What the store refused goes before what was told meanwhile. */
-static void put_back(struct bl_journal *journal, struct bl_buffer *taken)
+static void turn_event_put_back(struct bl_journal *journal, struct bl_buffer *taken)
 {
     await_release(journal);
     bl_buffer_append(taken, bl_buffer_text(&journal->pending));
@@ -441,7 +441,7 @@ int journal_note(struct bl_journal *journal, const char *receipt_id, struct bl_t
     if (code == 0)
         bl_buffer_done(&taken);
     else
-        put_back(journal, &taken);
+        turn_event_put_back(journal, &taken);
     journal->waiting--;
     return code;
 }

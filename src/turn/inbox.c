@@ -42,8 +42,8 @@ struct bl_inbox_message *bl_inbox_take(struct bl_inbox *inbox)
 }
 
 /* Says of a message that it is delivered, and as what. */
-static void tell(const struct bl_inbox_message *message, struct bl_journal *journal,
-                 const char *delivered)
+static void inbox_tell(const struct bl_inbox_message *message, struct bl_journal *journal,
+                       const char *delivered)
 {
     bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_MESSAGE_INJECTED,
                                                 .id = bl_text_from(message->id),
@@ -69,7 +69,7 @@ struct bl_text inbox_next_prompt(struct bl_inbox *inbox, struct bl_journal *jour
     while ((message = bl_inbox_take(inbox)) != NULL) {
         bl_list_push_back(taken, &message->link);
         add_message(arena, &text, message);
-        tell(message, journal, "prompt");
+        inbox_tell(message, journal, "prompt");
     }
     return text;
 }
@@ -110,7 +110,7 @@ void turn_take_injected(struct turn *turn)
         bl_block_add(arena, turn->results, BL_BLOCK_TEXT)->text =
             bl_arena_text(arena, message->text);
         bl_list_push_back(&turn->injected, &message->link);
-        tell(message, turn->journal, "turn");
+        inbox_tell(message, turn->journal, "turn");
     }
 }
 

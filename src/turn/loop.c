@@ -44,8 +44,8 @@ static void settle_stop(struct bl_receipt *receipt, struct bl_arena *arena,
 }
 
 /* The end of a whole run: told when it is written down, or when that was refused. */
-static void tell_end(struct bl_journal *journal, const struct bl_receipt *receipt,
-                     struct bl_text late, const struct bl_run_result *run)
+static void turn_loop_tell_end(struct bl_journal *journal, const struct bl_receipt *receipt,
+                               struct bl_text late, const struct bl_run_result *run)
 {
     struct bl_error error = {0};
     struct bl_event ended = {.type = BL_EVENT_RUN_ENDED,
@@ -80,7 +80,7 @@ static void end_run(struct bl_journal *journal, struct bl_receipt *receipt, bool
 
     journal_tell_stop(journal, receipt, run->receipt);
     if (whole) {
-        tell_end(journal, receipt, late, run);
+        turn_loop_tell_end(journal, receipt, late, run);
         return;
     }
     if (is_late || journal->pending.size > 0)
@@ -100,8 +100,8 @@ static void let_others_go(struct bl_journal *journal)
     bl_shield_end(&shield);
 }
 
-static void set_deadline(struct bl_engine *engine, struct bl_scope *scope,
-                         const struct bl_run_options *options)
+static void turn_loop_set_deadline(struct bl_engine *engine, struct bl_scope *scope,
+                                   const struct bl_run_options *options)
 {
     uint64_t from_ns = options->from_ns != 0 ? options->from_ns : bl_clock_now_ns(engine->clock);
 
@@ -177,7 +177,7 @@ void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_rece
     engine->journal = journal;
     begin_run(engine, journal, options, ret_result, arena);
     if (count < (options->continues ? options->max_turns : 1))
-        set_deadline(engine, receipt->scope, options);
+        turn_loop_set_deadline(engine, receipt->scope, options);
     while (ret_result->end == BL_TURN_COMPLETED &&
            next_prompt(engine, journal, options, count, arena, &taken, &prompt)) {
         struct bl_turn_result *turn = bl_arena_zalloc(arena, sizeof *turn);

@@ -30,8 +30,8 @@ void turn_let_go(struct turn *turn)
     turn->engine->turn = NULL;
 }
 
-static void begin(struct nested_step *own, struct bl_engine *engine,
-                  const struct bl_nested_call *nested)
+static void turn_nested_begin(struct nested_step *own, struct bl_engine *engine,
+                              const struct bl_nested_call *nested)
 {
     struct turn *turn = engine->turn;
 
@@ -59,7 +59,7 @@ static void begin(struct nested_step *own, struct bl_engine *engine,
 }
 
 /* What was told of no turn is in no transaction that is still to come. */
-static void end(struct nested_step *own)
+static void turn_nested_end(struct nested_step *own)
 {
     struct bl_journal *journal = engine_journal(own->step.engine);
 
@@ -80,7 +80,7 @@ static enum bl_nested_end end_as(struct nested_step *own, enum bl_nested_end how
     return how;
 }
 
-static enum bl_nested_end deny(struct nested_step *own, const char *reason)
+static enum bl_nested_end turn_nested_deny(struct nested_step *own, const char *reason)
 {
     if (own->turn != NULL)
         step_deny(own->turn, &own->step, reason);
@@ -88,7 +88,7 @@ static enum bl_nested_end deny(struct nested_step *own, const char *reason)
                   bl_arena_text(own->step.call.arena, bl_text_from(reason)));
 }
 
-static enum bl_nested_end run_permitted(struct nested_step *own)
+static enum bl_nested_end turn_nested_run_permitted(struct nested_step *own)
 {
     struct bl_tool_result *result = &own->step.result;
     struct bl_error error = {0};
@@ -110,7 +110,7 @@ static enum bl_nested_end run_permitted(struct nested_step *own)
 }
 
 /* In a scope of its own, below the running fiber's. */
-static enum bl_nested_end run(struct nested_step *own)
+static enum bl_nested_end turn_nested_run(struct nested_step *own)
 {
     struct step *step = &own->step;
     enum bl_nested_end how;
@@ -122,16 +122,16 @@ static enum bl_nested_end run(struct nested_step *own)
     if (bl_scope_check(&step->scope) != 0)
         how = end_as(own, BL_NESTED_STOPPED, "stopped", BL_TEXT("Stopped before it was run."));
     else if (!may)
-        how = deny(own, reason);
+        how = turn_nested_deny(own, reason);
     else
-        how = run_permitted(own);
+        how = turn_nested_run_permitted(own);
     bl_scope_enter(outer);
     bl_scope_done(&step->scope);
     return how;
 }
 
 /* Of a turn it is a step like any other. */
-static bool take_step(struct nested_step *own)
+static bool turn_nested_take_step(struct nested_step *own)
 {
     if (own->turn == NULL)
         return true;
@@ -152,7 +152,7 @@ enum bl_nested_end bl_nested_run(struct bl_engine *engine, const struct bl_neste
         ret_result->text = BL_TEXT("Stopped before it was run.");
         return BL_NESTED_STOPPED;
     }
-    begin(&own, engine, nested);
+    turn_nested_begin(&own, engine, nested);
     struct bl_text misfit = step_misfit(engine->tools, nested->arena, own.step.name,
                                         nested->input_text, &own.step.call.input);
     bool is_object = bl_json_is(own.step.call.input, BL_JSON_OBJECT);
@@ -163,12 +163,12 @@ enum bl_nested_end bl_nested_run(struct bl_engine *engine, const struct bl_neste
                                 .json = is_object ? nested->input_text : (struct bl_text){0}});
     if (misfit.size > 0)
         how = end_as(&own, BL_NESTED_INVALID, "invalid", misfit);
-    else if (!take_step(&own))
+    else if (!turn_nested_take_step(&own))
         how = end_as(&own, BL_NESTED_STEP_LIMIT, "denied",
                      BL_TEXT("Not run: the limit of tool calls is reached."));
     else
-        how = run(&own);
-    end(&own);
+        how = turn_nested_run(&own);
+    turn_nested_end(&own);
     *ret_result = own.step.result;
     return how;
 }

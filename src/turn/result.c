@@ -90,7 +90,7 @@ const struct bl_record bl_turn_result_record =
               .about = "All members are always there. Every stop reason but completed leaves the "
                        "session as it was, unless interrupted is true.");
 
-static size_t count_names(const char *const *names)
+static size_t turn_result_count_names(const char *const *names)
 {
     size_t count = 0;
     while (names != NULL && names[count] != NULL)
@@ -107,9 +107,9 @@ void turn_result_seal(struct turn *turn)
     turn_let_go(turn);
     result->failed = result->error.code != 0;
     result->matched_commands = turn->engine->matched_commands;
-    result->matched_command_count = count_names(result->matched_commands);
+    result->matched_command_count = turn_result_count_names(result->matched_commands);
     result->matched_tools = turn->engine->matched_tools;
-    result->matched_tool_count = count_names(result->matched_tools);
+    result->matched_tool_count = turn_result_count_names(result->matched_tools);
     bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
     bl_record_write(&writer, &bl_turn_result_record, result);

@@ -193,7 +193,8 @@ int step_run(struct step *step, struct bl_error *error)
 
 /* ---- What can be run ------------------------------------------------------------------------- */
 
-static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, struct bl_text name)
+static const struct bl_tool_offer *steps_find_tool(const struct bl_tools *tools,
+                                                   struct bl_text name)
 {
     for (size_t i = 0; tools != NULL && i < tools->offer_count; i++) {
         if (bl_text_equal(bl_text_from(tools->offers[i].name), name))
@@ -230,7 +231,7 @@ struct bl_text step_misfit(const struct bl_tools *tools, struct bl_arena *arena,
                            struct bl_text name, struct bl_text text,
                            const struct bl_json **ret_input)
 {
-    const struct bl_tool_offer *tool = find_tool(tools, name);
+    const struct bl_tool_offer *tool = steps_find_tool(tools, name);
     struct bl_json_fault fault;
     char why[256];
 
@@ -259,19 +260,19 @@ static void check_call(struct turn *turn, struct bl_block *block, const struct b
 
 /* ---- One call of the model ------------------------------------------------------------------- */
 
-static void settle(struct call_step *own, struct bl_text text, bool is_error)
+static void steps_settle(struct call_step *own, struct bl_text text, bool is_error)
 {
     own->step.result.text = text;
     own->step.result.is_error = is_error;
     own->settled = true;
 }
 
-static void deny(struct call_step *own, const char *reason)
+static void steps_deny(struct call_step *own, const char *reason)
 {
     struct turn *turn = own->turn;
 
     step_deny(turn, &own->step, reason);
-    settle(own, bl_arena_printf(&turn->record->arena, "Not permitted: %s", reason), true);
+    steps_settle(own, bl_arena_printf(&turn->record->arena, "Not permitted: %s", reason), true);
     step_end(turn, &own->step, "denied", 0, own->step.result.text);
 }
 
@@ -290,7 +291,7 @@ static int run_tool(struct call_step *own)
 }
 
 /* A call that was stopped alone is a result like any other. */
-static int run_permitted(struct call_step *own, uint64_t from_ns)
+static int steps_run_permitted(struct call_step *own, uint64_t from_ns)
 {
     struct bl_tool_result *result = &own->step.result;
     struct turn *turn = own->turn;
@@ -304,7 +305,7 @@ static int run_permitted(struct call_step *own, uint64_t from_ns)
                   BL_TEXT_ARG(own->step.name), bl_error_text(code));
         return code;
     }
-    settle(own, result->text, result->is_error || stopped);
+    steps_settle(own, result->text, result->is_error || stopped);
     step_end(turn, &own->step,
              stopped            ? "stopped"
              : result->is_error ? "error"
@@ -316,7 +317,7 @@ static int run_permitted(struct call_step *own, uint64_t from_ns)
 /* By a stop of this call alone, in the question or a hook before it. */
 static void stop_before(struct call_step *own)
 {
-    settle(own, BL_TEXT("Stopped before it was run."), true);
+    steps_settle(own, BL_TEXT("Stopped before it was run."), true);
     step_end(own->turn, &own->step, "stopped", 0, own->step.result.text);
 }
 
@@ -338,9 +339,9 @@ static int run_step(void *argument)
     else if (bl_scope_check(&step->scope) != 0)
         stop_before(own);
     else if (!may)
-        deny(own, reason);
+        steps_deny(own, reason);
     else
-        code = run_permitted(own, from_ns);
+        code = steps_run_permitted(own, from_ns);
     bl_scope_enter(outer);
     bl_scope_done(&step->scope);
     own->failed = code != 0;
@@ -349,8 +350,8 @@ static int run_step(void *argument)
     return code;
 }
 
-static struct call_step *make_step(struct turn *turn, struct bl_block *block,
-                                   const struct bl_json *input)
+static struct call_step *turn_make_step(struct turn *turn, struct bl_block *block,
+                                        const struct bl_json *input)
 {
     struct call_step *own = bl_arena_zalloc(&turn->record->arena, sizeof *own);
 
@@ -395,7 +396,7 @@ static void run_steps(struct batch *batch, struct bl_scope *siblings)
 }
 
 /* Runs what is gathered; results stand in the order of the calls. False: the turn is at its end. */
-static bool run_batch(struct turn *turn, struct batch *batch)
+static bool steps_run_batch(struct turn *turn, struct batch *batch)
 {
     struct bl_receipt receipt; /* of what one that fails does to the others */
     struct bl_scope siblings;
@@ -427,7 +428,7 @@ static bool run_batch(struct turn *turn, struct batch *batch)
 
 static bool is_parallel(const struct turn *turn, const struct bl_block *block)
 {
-    return find_tool(turn->engine->tools, block->name)->parallel;
+    return steps_find_tool(turn->engine->tools, block->name)->parallel;
 }
 
 /* ---- All calls of an answer ------------------------------------------------------------------ */
@@ -470,7 +471,7 @@ static bool tolerate_invalid(struct turn *turn, bool found)
 }
 
 /* A call that cannot be run. */
-static void refuse(struct turn *turn, const struct bl_block *block)
+static void steps_refuse(struct turn *turn, const struct bl_block *block)
 {
     add_result(turn, block,
                bl_arena_printf(&turn->record->arena, "Not run: " BL_TEXT_FORMAT ".",
@@ -484,7 +485,7 @@ static void refuse(struct turn *turn, const struct bl_block *block)
 }
 
 /* Each call in its turn; those that may run beside each other, and stand together, at once. */
-static bool run_all(struct turn *turn, struct batch *batch, bool *ret_invalid)
+static bool steps_run_all(struct turn *turn, struct batch *batch, bool *ret_invalid)
 {
     BL_LIST_EACH (link, &turn->answer.message->blocks) {
         struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
@@ -495,24 +496,24 @@ static bool run_all(struct turn *turn, struct batch *batch, bool *ret_invalid)
             return turn_end_stopped(turn);
         check_call(turn, block, &input);
         bool alone = block->invalid.size > 0 || !is_parallel(turn, block);
-        if (alone && !run_batch(turn, batch))
+        if (alone && !steps_run_batch(turn, batch))
             return false;
         if (block->invalid.size > 0) {
             *ret_invalid = true;
-            refuse(turn, block);
+            steps_refuse(turn, block);
             continue;
         }
         if (turn->steps >= turn->engine->limits.max_steps) {
-            if (!run_batch(turn, batch))
+            if (!steps_run_batch(turn, batch))
                 return false;
             return at_step_limit(turn);
         }
         turn->steps++;
-        batch->steps[batch->count++] = make_step(turn, block, input);
-        if (alone && !run_batch(turn, batch))
+        batch->steps[batch->count++] = turn_make_step(turn, block, input);
+        if (alone && !steps_run_batch(turn, batch))
             return false;
     }
-    return run_batch(turn, batch);
+    return steps_run_batch(turn, batch);
 }
 
 bool turn_run_calls(struct turn *turn)
@@ -521,7 +522,7 @@ bool turn_run_calls(struct turn *turn)
     bool invalid = false;
 
     tell_requested(turn);
-    if (!run_all(turn, &batch, &invalid))
+    if (!steps_run_all(turn, &batch, &invalid))
         return false;
     turn_place_images(turn, turn->results);
     turn_take_injected(turn);

@@ -1,20 +1,20 @@
 #include "parts.h"
 
 /* A provider's figure is from outside: it never wraps ours. */
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t usage_add(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 uint64_t bl_usage_total(const struct bl_usage *usage)
 {
-    return add(usage->input_tokens, usage->output_tokens);
+    return usage_add(usage->input_tokens, usage->output_tokens);
 }
 
 void bl_usage_add(struct bl_usage *usage, const struct bl_usage *more)
 {
-    usage->input_tokens = add(usage->input_tokens, more->input_tokens);
-    usage->output_tokens = add(usage->output_tokens, more->output_tokens);
+    usage->input_tokens = usage_add(usage->input_tokens, more->input_tokens);
+    usage->output_tokens = usage_add(usage->output_tokens, more->output_tokens);
 }
 
 void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more)

@@ -29,7 +29,7 @@ void bl_frame_head(uint8_t out[BL_FRAME_HEAD_SIZE], uint32_t size)
 }
 
 /* BL_ELIMIT: no frame may be so long. */
-static int read_head(const struct bl_frames *frames, const char *bytes, size_t *ret_size)
+static int wire_frame_read_head(const struct bl_frames *frames, const char *bytes, size_t *ret_size)
 {
     const uint8_t *head = (const uint8_t *)bytes;
     size_t size = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
@@ -40,7 +40,7 @@ static int read_head(const struct bl_frames *frames, const char *bytes, size_t *
 }
 
 /* Takes bytes off the front until so many are pending; false: there were not enough. */
-static bool fill(struct bl_buffer *pending, struct bl_text *bytes, size_t size)
+static bool wire_frame_fill(struct bl_buffer *pending, struct bl_text *bytes, size_t size)
 {
     size_t wanted = size - pending->size;
     struct bl_text part = {bytes->data, wanted < bytes->size ? wanted : bytes->size};
@@ -57,12 +57,12 @@ static int feed_pending(struct bl_frames *frames, struct bl_text *bytes, bl_line
 {
     struct bl_buffer *pending = &frames->pending;
     size_t size;
-    if (pending->size < BL_FRAME_HEAD_SIZE && !fill(pending, bytes, BL_FRAME_HEAD_SIZE))
+    if (pending->size < BL_FRAME_HEAD_SIZE && !wire_frame_fill(pending, bytes, BL_FRAME_HEAD_SIZE))
         return 0;
-    int code = read_head(frames, pending->data, &size);
+    int code = wire_frame_read_head(frames, pending->data, &size);
     if (code != 0)
         return code;
-    if (!fill(pending, bytes, BL_FRAME_HEAD_SIZE + size))
+    if (!wire_frame_fill(pending, bytes, BL_FRAME_HEAD_SIZE + size))
         return 0;
     code = take(context, (struct bl_text){pending->data + BL_FRAME_HEAD_SIZE, size});
     if (pending->capacity > KEPT_MAX)
@@ -82,7 +82,7 @@ int bl_frames_feed(struct bl_frames *frames, struct bl_text bytes, bl_line_take 
             code = feed_pending(frames, &bytes, take, context);
             continue;
         }
-        code = read_head(frames, bytes.data, &size);
+        code = wire_frame_read_head(frames, bytes.data, &size);
         if (code != 0)
             return code;
         if (bytes.size - BL_FRAME_HEAD_SIZE < size) {

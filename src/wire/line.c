@@ -31,7 +31,8 @@ static int take_pending(struct bl_lines *lines, struct bl_text rest, bl_line_tak
     return code;
 }
 
-static int take_line(struct bl_lines *lines, struct bl_text line, bl_line_take *take, void *context)
+static int wire_take_line(struct bl_lines *lines, struct bl_text line, bl_line_take *take,
+                          void *context)
 {
     if (lines->pending.size > 0)
         return take_pending(lines, line, take, context);
@@ -41,7 +42,7 @@ static int take_line(struct bl_lines *lines, struct bl_text line, bl_line_take *
 }
 
 /* The first `byte` in [from, end), or `end`. */
-static const char *find(const char *from, const char *end, char byte)
+static const char *line_find(const char *from, const char *end, char byte)
 {
     const char *found = from < end ? memchr(from, byte, (size_t)(end - from)) : NULL;
     return found != NULL ? found : end;
@@ -56,9 +57,9 @@ int bl_lines_feed(struct bl_lines *lines, struct bl_text bytes, bl_line_take *ta
         next++;
     lines->after_cr = false;
     /* Most streams have no CR at all: it is looked for once, and again only when it was passed. */
-    const char *cr = find(next, end, '\r');
+    const char *cr = line_find(next, end, '\r');
     while (next < end) {
-        const char *stop = find(next, cr, '\n');
+        const char *stop = line_find(next, cr, '\n');
         if (stop == end)
             return bl_buffer_append(&lines->pending, (struct bl_text){next, (size_t)(end - next)});
         struct bl_text line = {next, (size_t)(stop - next)};
@@ -68,9 +69,9 @@ int bl_lines_feed(struct bl_lines *lines, struct bl_text bytes, bl_line_take *ta
                 lines->after_cr = true;
             else if (*next == '\n')
                 next++;
-            cr = find(next, end, '\r');
+            cr = line_find(next, end, '\r');
         }
-        int code = take_line(lines, line, take, context);
+        int code = wire_take_line(lines, line, take, context);
         if (code != 0)
             return code;
     }

@@ -7,7 +7,7 @@
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-static bool is_image_url(struct bl_text url)
+static bool codec_outcome_is_image_url(struct bl_text url)
 {
     static const char *const heads[] = {
         "data:image/png;base64,",
@@ -31,7 +31,7 @@ static const struct bl_form image_form = {
     "a data URL of a png, jpeg, gif or webp in base64",
     "^data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/]{4})*"
     "([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$",
-    is_image_url};
+    codec_outcome_is_image_url};
 
 #define BL_RECORD_STRUCT struct bl_cell_item
 static const struct bl_member text_members[] = {BL_MEMBER_TEXT("text", text), BL_MEMBER_END};

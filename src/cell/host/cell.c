@@ -102,7 +102,7 @@ void cell_free(struct cell *cell)
 
 /* ---- While it runs --------------------------------------------------------------------------- */
 
-static void lose(struct cell *cell, const char *why)
+static void cell_lose(struct cell *cell, const char *why)
 {
     cell->ending = CELL_LOST;
     cell->has_error = true;
@@ -135,7 +135,7 @@ static int find_worker(struct cell *cell)
         if (code == 0) {
             cell_store_write(host, error, write_started, cell);
         } else if (code != BL_ECANCELED && code != BL_ETIMEDOUT) {
-            lose(cell, error->message);
+            cell_lose(cell, error->message);
             code = BL_ECLOSED;
         }
     }
@@ -155,7 +155,7 @@ static int send_start(struct cell *cell)
 }
 
 /* What has come, once. Others have their turn before the next. */
-static int read_some(struct cell *cell, bl_line_take *take)
+static int cell_read_some(struct cell *cell, bl_line_take *take)
 {
     struct bl_cell_host *host = cell->session->host;
     size_t size;
@@ -175,7 +175,7 @@ static int read_some(struct cell *cell, bl_line_take *take)
 /* A worker, what it is to run, and the first that it says. A spare may die at any moment, and all
  * of them at once: one that had not read to the end what it is to run has run nothing of it, and
  * another does. */
-static int begin(struct cell *cell)
+static int host_cell_begin(struct cell *cell)
 {
     unsigned tries = cell->session->host->pool.wanted + BEGIN_TRIES;
     int code = 0;
@@ -187,7 +187,7 @@ static int begin(struct cell *cell)
         bool unread = false;
         code = send_start(cell);
         if (code == 0) {
-            code = read_some(cell, cell_take_frame);
+            code = cell_read_some(cell, cell_take_frame);
             unread = code == BL_ESYSTEM; /* reset: so it is where something was not read */
         } else {
             unread = code == BL_EPIPE || code == BL_ESYSTEM;
@@ -203,23 +203,24 @@ static int begin(struct cell *cell)
 }
 
 /* Until it is over, by itself (BL_ECLOSED) or by a stop. */
-static int run(struct cell *cell)
+static int host_cell_run(struct cell *cell)
 {
     struct bl_cell_host *host = cell->session->host;
-    int code = begin(cell);
+    int code = host_cell_begin(cell);
 
     while (code == 0) {
         while (code == 0 && host->undelivered > BL_CELL_UNDELIVERED_MAX)
             code = bl_sleep(FULL_NS);
         if (code == 0)
-            code = read_some(cell, cell_take_frame);
+            code = cell_read_some(cell, cell_take_frame);
         if (code == 0)
             code = bl_yield();
     }
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT || code == BL_ECLOSED)
         return code;
-    lose(cell, code == BL_EPARSE || code == BL_ELIMIT ? "the worker said something else than it may"
-                                                      : "the worker has gone");
+    cell_lose(cell, code == BL_EPARSE || code == BL_ELIMIT
+                        ? "the worker said something else than it may"
+                        : "the worker has gone");
     return BL_ECLOSED;
 }
 
@@ -233,7 +234,7 @@ static void read_to_end(struct cell *cell)
 
     bl_shield_begin(&shield, END_NS_MAX);
     while (code == 0)
-        code = read_some(cell, cell_take_last_frame);
+        code = cell_read_some(cell, cell_take_last_frame);
     bl_shield_end(&shield);
 }
 
@@ -309,7 +310,7 @@ static struct cell_outcome *complete_unstored(struct cell *cell, struct cell_out
 }
 
 /* What was stored goes with the record, or neither does: then the record says so. */
-static struct cell_outcome *complete(struct cell *cell, struct bl_error *error)
+static struct cell_outcome *cell_complete(struct cell *cell, struct bl_error *error)
 {
     if (!cell_values_fit(cell->session, &cell->stored)) {
         bl_list_init(&cell->stored);
@@ -327,7 +328,7 @@ static struct cell_outcome *complete(struct cell *cell, struct bl_error *error)
     return terminal;
 }
 
-static void settle_end(struct cell *cell, struct cell_outcome *terminal)
+static void cell_settle_end(struct cell *cell, struct cell_outcome *terminal)
 {
     cell->terminal = terminal;
     cell->ended_ns = bl_now_ns();
@@ -361,11 +362,11 @@ static void end_completed(struct cell *cell)
     bool stores = !bl_list_empty(&cell->stored);
     if (stores)
         bl_lock_take(&cell->session->storing);
-    struct cell_outcome *terminal = complete(cell, error);
+    struct cell_outcome *terminal = cell_complete(cell, error);
     if (stores)
         bl_lock_give(&cell->session->storing);
     cell_fault_hit(host, CELL_AT_COMPLETE_RECORDED);
-    settle_end(cell, terminal);
+    cell_settle_end(cell, terminal);
     cell_tell_end(cell, CELL_COMPLETED, (struct bl_text){0});
     if (cell->worker != NULL)
         cell_worker_stop(cell->worker, 0, &cell->end);
@@ -388,7 +389,7 @@ static void end_units(struct cell *cell)
     bl_unit_end(&cell->outer_unit, cell->unit.fate);
 }
 
-static void write_receipt(struct cell *cell, struct bl_buffer *out)
+static void cell_write_receipt(struct cell *cell, struct bl_buffer *out)
 {
     struct bl_json_writer writer;
 
@@ -426,14 +427,14 @@ static void end_terminated(struct cell *cell)
     cell_await_decision(cell);
     decide_remembered(cell);
     bl_buffer_init(&receipt, SIZE_MAX);
-    write_receipt(cell, &receipt);
+    cell_write_receipt(cell, &receipt);
     struct cell_outcome *terminal = make_terminal(cell, bl_buffer_text(&receipt));
     int code = cell_record_end(cell, terminal, NULL, bl_buffer_text(&receipt), error);
     if (code != 0) /* a disk may fail once */
         code = cell_record_end(cell, terminal, NULL, bl_buffer_text(&receipt), error);
     if (code == 0)
         cell_fault_hit(host, CELL_AT_TERMINATE_RECORDED);
-    settle_end(cell, terminal);
+    cell_settle_end(cell, terminal);
     if (code == 0)
         cell_tell_end(cell, CELL_TERMINATED, bl_buffer_text(&receipt));
     else
@@ -478,7 +479,7 @@ static int cell_main(void *argument)
     bl_unit_begin(&cell->outer_unit, BL_UNIT_CELL, cell->id, NULL);
     bl_scope_enter(&cell->scope);
     bl_unit_begin(&cell->unit, BL_UNIT_CELL, cell->id, NULL);
-    if (run(cell) == BL_ECLOSED && bl_scope_claim(&cell->scope) == 0)
+    if (host_cell_run(cell) == BL_ECLOSED && bl_scope_claim(&cell->scope) == 0)
         end_completed(cell);
     else
         end_terminated(cell);

@@ -27,8 +27,8 @@ static int sweep_main(void *argument)
     return 0;
 }
 
-static struct bl_cell_host *make(struct bl_nursery *nursery,
-                                 const struct bl_cell_host_options *options)
+static struct bl_cell_host *host_make(struct bl_nursery *nursery,
+                                      const struct bl_cell_host_options *options)
 {
     struct bl_cell_host *host = bl_zalloc(sizeof *host);
 
@@ -50,7 +50,7 @@ static struct bl_cell_host *make(struct bl_nursery *nursery,
 int bl_cell_host_start(struct bl_nursery *nursery, const struct bl_cell_host_options *options,
                        struct bl_cell_host **ret_host, struct bl_error *error)
 {
-    struct bl_cell_host *host = make(nursery, options);
+    struct bl_cell_host *host = host_make(nursery, options);
     int code = cell_faults_parse(&host->faults, getenv("BELAY_FAULT"), error);
 
     if (code == 0)

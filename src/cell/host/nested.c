@@ -13,8 +13,8 @@ struct nested {
     uint64_t number;
 };
 
-static void write_result(struct bl_buffer *out, uint64_t number,
-                         const struct bl_cell_call_result *result)
+static void host_nested_write_result(struct bl_buffer *out, uint64_t number,
+                                     const struct bl_cell_call_result *result)
 {
     struct bl_json_writer writer;
 
@@ -43,7 +43,7 @@ static void send_result(struct nested *nested, struct bl_cell_call_result *resul
         *result = (struct bl_cell_call_result){.refusal = BL_CELL_CALL_TOO_LARGE,
                                                .message = BL_TEXT("its result is over 8 MiB")};
     bl_buffer_init(&out, SIZE_MAX);
-    write_result(&out, nested->number, result);
+    host_nested_write_result(&out, nested->number, result);
     cell_worker_send(nested->cell->worker, bl_buffer_text(&out));
     bl_buffer_done(&out);
 }
@@ -75,7 +75,8 @@ static int nested_main(void *argument)
     return 0;
 }
 
-static const struct bl_cell_tool *find_tool(const struct cell *cell, struct bl_text name)
+static const struct bl_cell_tool *host_nested_find_tool(const struct cell *cell,
+                                                        struct bl_text name)
 {
     for (size_t i = 0; i < cell->tool_count; i++)
         if (bl_text_equal(cell->tools[i].name, name))
@@ -103,7 +104,7 @@ int cell_call_begin(struct cell *cell, const struct bl_json *frame)
 {
     const struct bl_json *input = bl_json_get(frame, BL_TEXT("input"));
     const struct bl_cell_tool *tool =
-        find_tool(cell, bl_json_text(bl_json_get(frame, BL_TEXT("tool"))));
+        host_nested_find_tool(cell, bl_json_text(bl_json_get(frame, BL_TEXT("tool"))));
     int64_t number;
 
     if (tool == NULL || !bl_json_int64(bl_json_get(frame, BL_TEXT("call")), &number) ||

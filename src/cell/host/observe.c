@@ -21,7 +21,7 @@ struct decision {
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
 
-static void give(struct cell_waiter *waiter, struct cell_outcome *outcome)
+static void observe_give(struct cell_waiter *waiter, struct cell_outcome *outcome)
 {
     waiter->outcome = cell_outcome_ref(outcome);
     bl_list_remove(&waiter->link);
@@ -29,7 +29,7 @@ static void give(struct cell_waiter *waiter, struct cell_outcome *outcome)
     bl_semaphore_give(&waiter->woken);
 }
 
-static void fail(struct cell_waiter *waiter, const char *why)
+static void observe_fail(struct cell_waiter *waiter, const char *why)
 {
     waiter->store_failed = true;
     bl_text_into(waiter->detail, sizeof waiter->detail, why);
@@ -54,7 +54,7 @@ static struct cell_outcome *make_yielded(const struct decision *decision)
     return cell_outcome_new(generation, &json);
 }
 
-static void put_back(struct decision *decision)
+static void observe_put_back(struct decision *decision)
 {
     struct cell *cell = decision->cell;
     struct bl_buffer later = cell->output;
@@ -103,7 +103,7 @@ static void decided(struct decision *decision, struct cell_outcome *outcome)
     cell_outcome_unref(cell->yielded);
     cell->yielded = outcome;
     BL_LIST_EACH_SAFE (link, &cell->waiters)
-        give(BL_CONTAINER(link, struct cell_waiter, link), outcome);
+        observe_give(BL_CONTAINER(link, struct cell_waiter, link), outcome);
     cell->waiter_count = 0;
     if (port->event != NULL)
         port->event(port->context, &event);
@@ -129,9 +129,9 @@ static int decision_main(void *argument)
         decided(decision, outcome);
     } else {
         cell_outcome_unref(outcome);
-        put_back(decision);
+        observe_put_back(decision);
         BL_LIST_EACH_SAFE (link, &cell->waiters)
-            fail(BL_CONTAINER(link, struct cell_waiter, link), error->message);
+            observe_fail(BL_CONTAINER(link, struct cell_waiter, link), error->message);
         cell->waiter_count = 0;
     }
     cell->deciding = false;
@@ -143,7 +143,7 @@ static int decision_main(void *argument)
 }
 
 /* With the output up to `place`. */
-static void decide(struct cell *cell, size_t place, bool stalled, bool remembered)
+static void observe_decide(struct cell *cell, size_t place, bool stalled, bool remembered)
 {
     struct decision *decision = bl_zalloc(sizeof *decision);
 
@@ -181,14 +181,14 @@ void cell_on_yield(struct cell *cell)
         if (cell->first_yield == SIZE_MAX)
             cell->first_yield = cell->output.size;
     } else if (!bl_list_empty(&cell->waiters) && may_decide(cell)) {
-        decide(cell, cell->output.size, false, false);
+        observe_decide(cell, cell->output.size, false, false);
     }
 }
 
 void cell_on_stall(struct cell *cell)
 {
     if (!bl_list_empty(&cell->waiters) && may_decide(cell))
-        decide(cell, cell->output.size, true, false);
+        observe_decide(cell, cell->output.size, true, false);
     else
         cell->stall_pending = true;
 }
@@ -212,20 +212,20 @@ void cell_give_end(struct cell *cell)
     BL_LIST_EACH_SAFE (link, &cell->waiters) {
         struct cell_waiter *waiter = BL_CONTAINER(link, struct cell_waiter, link);
         bool yielded = cell->yielded != NULL && cell->yielded->generation == waiter->generation;
-        give(waiter, yielded ? cell->yielded : cell->terminal);
+        observe_give(waiter, yielded ? cell->yielded : cell->terminal);
     }
     cell->waiter_count = 0;
     BL_LIST_EACH_SAFE (link, &cell->terminators)
-        give(BL_CONTAINER(link, struct cell_waiter, link), cell->terminal);
+        observe_give(BL_CONTAINER(link, struct cell_waiter, link), cell->terminal);
 }
 
 void cell_refuse_end(struct cell *cell, const char *why)
 {
     BL_LIST_EACH_SAFE (link, &cell->waiters)
-        fail(BL_CONTAINER(link, struct cell_waiter, link), why);
+        observe_fail(BL_CONTAINER(link, struct cell_waiter, link), why);
     cell->waiter_count = 0;
     BL_LIST_EACH_SAFE (link, &cell->terminators)
-        fail(BL_CONTAINER(link, struct cell_waiter, link), why);
+        observe_fail(BL_CONTAINER(link, struct cell_waiter, link), why);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ static int wrong_generation(const struct cell *cell, uint64_t asked, uint64_t ex
     return code;
 }
 
-static void acknowledge(struct cell *cell, uint64_t generation)
+static void observe_acknowledge(struct cell *cell, uint64_t generation)
 {
     if (cell->yielded == NULL || cell->yielded->generation >= generation)
         return;
@@ -267,7 +267,7 @@ static int answer_now(struct cell *cell, uint64_t generation, struct cell_outcom
         *ret_outcome = cell->terminal;
     else if (ended || generation != next)
         return wrong_generation(cell, generation, ended ? cell->generation : next, fault);
-    acknowledge(cell, generation);
+    observe_acknowledge(cell, generation);
     return 0;
 }
 
@@ -280,11 +280,11 @@ static void decide_if_due(struct cell *cell, bool due)
         return;
     cell->observed = true;
     if (first && cell->first_yield != SIZE_MAX)
-        decide(cell, cell->first_yield, false, true);
+        observe_decide(cell, cell->first_yield, false, true);
     else if (cell->stall_pending)
-        decide(cell, cell->output.size, true, false);
+        observe_decide(cell, cell->output.size, true, false);
     else if (due)
-        decide(cell, cell->output.size, false, false);
+        observe_decide(cell, cell->output.size, false, false);
 }
 
 /* 0: woken; BL_ETIMEDOUT with `*ret_due`: the yield time has come; else stopped. */
@@ -360,7 +360,8 @@ static int observe_live(struct cell *cell, const struct bl_cell_observe *observe
     return refuse_unstored(fault, waiter.detail);
 }
 
-static int answer_missing(struct bl_arena *arena, const char *cell_id, struct bl_text *ret_ok)
+static int observe_answer_missing(struct bl_arena *arena, const char *cell_id,
+                                  struct bl_text *ret_ok)
 {
     struct bl_json_writer writer;
     struct bl_buffer json;
@@ -373,7 +374,8 @@ static int answer_missing(struct bl_arena *arena, const char *cell_id, struct bl
     return 0;
 }
 
-static int answer(struct bl_arena *arena, struct cell_outcome *outcome, struct bl_text *ret_ok)
+static int observe_answer(struct bl_arena *arena, struct cell_outcome *outcome,
+                          struct bl_text *ret_ok)
 {
     *ret_ok = bl_arena_text(arena, outcome->json);
     cell_outcome_unref(outcome);
@@ -391,14 +393,14 @@ static int observe_inside(struct bl_cell_session *session, const struct bl_cell_
     if (code != 0)
         return code;
     if (cell == NULL)
-        return answer_missing(arena, observe->cell_id, ret_ok);
+        return observe_answer_missing(arena, observe->cell_id, ret_ok);
     code = answer_now(cell, observe->generation, &outcome, fault);
     if (code != 0)
         return code;
     if (outcome != NULL)
-        return answer(arena, cell_outcome_ref(outcome), ret_ok);
+        return observe_answer(arena, cell_outcome_ref(outcome), ret_ok);
     code = observe_live(cell, observe, &outcome, fault);
-    return code != 0 ? code : answer(arena, outcome, ret_ok);
+    return code != 0 ? code : observe_answer(arena, outcome, ret_ok);
 }
 
 int cell_observe(struct bl_cell_session *session, const struct bl_cell_observe *observe,
@@ -426,9 +428,9 @@ static int terminate_inside(struct bl_cell_session *session,
     if (code != 0)
         return code;
     if (cell == NULL)
-        return answer_missing(arena, terminate->cell_id, ret_ok);
+        return observe_answer_missing(arena, terminate->cell_id, ret_ok);
     if (cell_has_ended(cell))
-        return answer(arena, cell_outcome_ref(cell->terminal), ret_ok);
+        return observe_answer(arena, cell_outcome_ref(cell->terminal), ret_ok);
     cell_waiter_init(&waiter);
     snprintf(origin, sizeof origin, "terminate:%s", terminate->terminate_id);
     bl_scope_stop(&cell->scope, terminate->reason,
@@ -436,7 +438,7 @@ static int terminate_inside(struct bl_cell_session *session,
     bl_list_push_back(&cell->terminators, &waiter.link);
     bl_semaphore_take(&waiter.woken);
     if (waiter.outcome != NULL)
-        return answer(arena, waiter.outcome, ret_ok);
+        return observe_answer(arena, waiter.outcome, ret_ok);
     if (waiter.store_failed)
         return refuse_unstored(fault, waiter.detail);
     bl_list_remove(&waiter.link);

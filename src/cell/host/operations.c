@@ -45,7 +45,7 @@ static int refuse_cell(struct bl_cell_fault *fault, enum bl_cell_code why, const
     return code;
 }
 
-static int refuse_limit(struct bl_cell_fault *fault, const char *limit, uint64_t value)
+static int operations_refuse_limit(struct bl_cell_fault *fault, const char *limit, uint64_t value)
 {
     int code = cell_refuse(fault, BL_CELL_LIMIT_REACHED, "the limit %s is %" PRIu64, limit, value);
 
@@ -97,7 +97,7 @@ int cell_find_recorded(struct bl_cell_session *session, const char *id, struct c
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-static bool is_blank(struct bl_text text)
+static bool operations_is_blank(struct bl_text text)
 {
     return bl_text_trim(text).size == 0;
 }
@@ -111,7 +111,7 @@ static int refuse_tool(struct bl_cell_fault *fault, size_t index, const char *me
     return refuse_bad(fault, path, message);
 }
 
-static bool is_object(struct bl_text schema)
+static bool operations_is_object(struct bl_text schema)
 {
     const struct bl_json *value;
     struct bl_arena arena;
@@ -139,7 +139,7 @@ static int check_tools(const struct bl_cell_create *create, struct bl_cell_fault
         for (size_t j = 0; j < i; j++)
             if (bl_text_equal(create->tools[j].name, tool->name))
                 return refuse_tool(fault, i, "/name", "two tools have this name");
-        if (tool->schema.size > 0 && !is_object(tool->schema))
+        if (tool->schema.size > 0 && !operations_is_object(tool->schema))
             return refuse_tool(fault, i, "/input_schema", "a schema is an object");
     }
     return 0;
@@ -150,7 +150,7 @@ static int check_create(const struct bl_cell_create *create, struct bl_cell_faul
 {
     if (!cell_id_valid(bl_text_from(create->cell_id)))
         return refuse_bad(fault, "/cell_id", "an id is [a-z0-9-]{1,64}");
-    if (is_blank(create->source) || create->source.size > BL_CELL_SOURCE_MAX)
+    if (operations_is_blank(create->source) || create->source.size > BL_CELL_SOURCE_MAX)
         return refuse_bad(fault, "/source", "the source is blank, or over 1 MiB");
     if (create->deadline_ms > BL_CELL_DEADLINE_MS_MAX)
         return refuse_bad(fault, "/limits/deadline_ms", "a cell has 24 hours at most");
@@ -170,9 +170,9 @@ static int check_room(const struct bl_cell_session *session, uint64_t memory,
     if (host->stopping || session->closing)
         return cell_refuse(fault, BL_CELL_SHUTTING_DOWN, "the host is shutting down");
     if (host->live >= host->live_max)
-        return refuse_limit(fault, "live_cells", host->live_max);
+        return operations_refuse_limit(fault, "live_cells", host->live_max);
     if (host->memory + memory > host->memory_max)
-        return refuse_limit(fault, "memory_bytes", host->memory_max);
+        return operations_refuse_limit(fault, "memory_bytes", host->memory_max);
     if (!cell_pool_available(&host->pool, why, sizeof why)) {
         int code = cell_refuse(fault, BL_CELL_WORKER_UNAVAILABLE,
                                "no worker can be started on this machine");
@@ -197,8 +197,9 @@ static void copy_tools(struct cell *cell, const struct bl_cell_create *create)
     cell->tool_count = create->tool_count;
 }
 
-static struct cell *prepare(struct bl_cell_session *session, const struct bl_cell_create *create,
-                            const uint8_t digest[32])
+static struct cell *operations_prepare(struct bl_cell_session *session,
+                                       const struct bl_cell_create *create,
+                                       const uint8_t digest[32])
 {
     struct cell *cell = cell_new(session, create->cell_id);
 
@@ -243,7 +244,7 @@ static void undo(struct cell *cell)
     cell_wake_all(&session->joining);
 }
 
-static int admit(struct cell *cell, struct bl_cell_fault *fault)
+static int operations_admit(struct cell *cell, struct bl_cell_fault *fault)
 {
     struct bl_cell_host *host = cell->session->host;
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -271,8 +272,8 @@ static int admit(struct cell *cell, struct bl_cell_fault *fault)
     return code;
 }
 
-static int begin(struct cell *cell, const struct bl_cell_create *create,
-                 struct bl_cell_fault *fault)
+static int operations_begin(struct cell *cell, const struct bl_cell_create *create,
+                            struct bl_cell_fault *fault)
 {
     struct bl_cell_session *session = cell->session;
     struct bl_cell_event event = {.type = BL_CELL_EVENT_CREATED, .cell_id = cell->id};
@@ -312,10 +313,10 @@ static int create_inside(struct bl_cell_session *session, const struct bl_cell_c
                       fault);
     if (code != 0)
         return code;
-    cell = prepare(session, create, digest);
-    code = admit(cell, fault);
+    cell = operations_prepare(session, create, digest);
+    code = operations_admit(cell, fault);
     if (code == 0)
-        code = begin(cell, create, fault);
+        code = operations_begin(cell, create, fault);
     if (code != 0)
         undo(cell);
     return code;
@@ -454,8 +455,9 @@ static int find_left(struct bl_cell_session *session, const char *id, struct cel
     }
 }
 
-static int release(struct bl_cell_session *session, const char *cell_id, uint64_t generation,
-                   enum bl_cell_release_outcome *ret_outcome, struct bl_cell_fault *fault)
+static int operations_release(struct bl_cell_session *session, const char *cell_id,
+                              uint64_t generation, enum bl_cell_release_outcome *ret_outcome,
+                              struct bl_cell_fault *fault)
 {
     struct cell *cell;
     int code = find_left(session, cell_id, &cell, fault);
@@ -485,7 +487,7 @@ int bl_cell_release(struct bl_cell_session *session, const char *cell_id, uint64
                     enum bl_cell_release_outcome *ret_outcome, struct bl_cell_fault *fault)
 {
     cell_session_enter(session);
-    int code = release(session, cell_id, generation, ret_outcome, fault);
+    int code = operations_release(session, cell_id, generation, ret_outcome, fault);
     cell_session_leave(session);
     return code;
 }
@@ -497,7 +499,7 @@ static int by_id(const void *a, const void *b)
     return strcmp((*(struct cell *const *)a)->id, (*(struct cell *const *)b)->id);
 }
 
-static struct cell_listed describe(const struct cell *cell)
+static struct cell_listed operations_describe(const struct cell *cell)
 {
     uint64_t now = bl_now_ns();
     uint64_t deadline = cell->live ? bl_scope_deadline_ns(&cell->scope) : 0;
@@ -538,7 +540,7 @@ int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t ma
         first++;
     struct cell_listed *listed = bl_arena_alloc(&arena, (count + 1) * sizeof *listed);
     for (size_t i = first; i < count && shown < max; i++)
-        listed[shown++] = describe(cells[i]);
+        listed[shown++] = operations_describe(cells[i]);
     bl_json_writer_init(&writer, ret_ok);
     cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_LISTED,
                                              .session_id = session->id,

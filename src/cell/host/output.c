@@ -12,14 +12,14 @@ static const struct bl_json_limits frame_limits = {
     .depth_max = 512,
 };
 
-static struct bl_text member(const struct bl_json *frame, const char *key)
+static struct bl_text host_output_member(const struct bl_json *frame, const char *key)
 {
     return bl_json_text(bl_json_get(frame, bl_text_from(key)));
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-static void append(struct cell *cell, struct bl_text item)
+static void host_output_append(struct cell *cell, struct bl_text item)
 {
     struct bl_cell_host *host = cell->session->host;
     size_t before = cell->output.size;
@@ -48,10 +48,10 @@ static void write_text_item(struct bl_buffer *out, struct bl_text text)
 static void append_cut(struct cell *cell, const struct bl_json *item, struct bl_buffer *encoded,
                        uint64_t room)
 {
-    struct bl_text text = member(item, "text");
+    struct bl_text text = host_output_member(item, "text");
     size_t low = 0, high = text.size;
 
-    if (!bl_text_equal(member(item, "type"), BL_TEXT("text")) || room < 32)
+    if (!bl_text_equal(host_output_member(item, "type"), BL_TEXT("text")) || room < 32)
         return;
     while (low < high) {
         size_t middle = low + (high - low + 1) / 2;
@@ -64,7 +64,7 @@ static void append_cut(struct cell *cell, const struct bl_json *item, struct bl_
     if (low == 0)
         return;
     write_text_item(encoded, bl_utf8_cut(text, low));
-    append(cell, bl_buffer_text(encoded));
+    host_output_append(cell, bl_buffer_text(encoded));
 }
 
 static int take_item(struct cell *cell, const struct bl_json *frame)
@@ -84,7 +84,7 @@ static int take_item(struct cell *cell, const struct bl_json *frame)
         cell->ending = CELL_OVER_OUTPUT;
         code = BL_ECLOSED;
     } else if (code == 0) {
-        append(cell, bl_buffer_text(&encoded));
+        host_output_append(cell, bl_buffer_text(&encoded));
     }
     bl_buffer_done(&encoded);
     return code;
@@ -218,7 +218,7 @@ static int take_idle(struct cell *cell, const struct bl_json *frame)
 
 static int take_value(struct cell *cell, const struct bl_json *frame)
 {
-    struct bl_text type = member(frame, "type");
+    struct bl_text type = host_output_member(frame, "type");
 
     if (bl_text_equal(type, BL_TEXT("item")))
         return take_item(cell, frame);
@@ -236,8 +236,8 @@ static int take_value(struct cell *cell, const struct bl_json *frame)
     return 0;
 }
 
-static int read_frame(struct cell *cell, struct bl_text frame,
-                      int (*take)(struct cell *cell, const struct bl_json *frame))
+static int host_output_read_frame(struct cell *cell, struct bl_text frame,
+                                  int (*take)(struct cell *cell, const struct bl_json *frame))
 {
     const struct bl_json *value;
     struct bl_arena arena;
@@ -251,12 +251,12 @@ static int read_frame(struct cell *cell, struct bl_text frame,
 
 int cell_take_frame(void *cell, struct bl_text frame)
 {
-    return read_frame(cell, frame, take_value);
+    return host_output_read_frame(cell, frame, take_value);
 }
 
 static int take_last_value(struct cell *cell, const struct bl_json *frame)
 {
-    struct bl_text type = member(frame, "type");
+    struct bl_text type = host_output_member(frame, "type");
 
     if (bl_text_equal(type, BL_TEXT("item")))
         return take_item(cell, frame);
@@ -267,7 +267,7 @@ static int take_last_value(struct cell *cell, const struct bl_json *frame)
 
 int cell_take_last_frame(void *cell, struct bl_text frame)
 {
-    return read_frame(cell, frame, take_last_value);
+    return host_output_read_frame(cell, frame, take_last_value);
 }
 
 void cell_write_start(const struct cell *cell, struct bl_buffer *out)

@@ -64,7 +64,7 @@ static int refill_main(void *argument)
     return 0;
 }
 
-static void look_after(struct cell_pool *pool)
+static void pool_look_after(struct cell_pool *pool)
 {
     pool->asleep = false;
     if (pool->refill.count == 0)
@@ -124,7 +124,7 @@ struct cell_worker *cell_pool_take(struct cell_pool *pool)
         struct cell_worker *worker = BL_CONTAINER(link, struct cell_worker, link);
         bl_list_init(&worker->link);
         pool->spare_count--;
-        look_after(pool);
+        pool_look_after(pool);
         if (cell_worker_alive(worker))
             return worker;
         cell_worker_free(worker);
@@ -163,6 +163,6 @@ int cell_pool_start_one(struct cell_pool *pool, struct cell_worker **ret_worker,
     pool->waiting++;
     int code = start_in_turn(pool, ret_worker, error);
     pool->waiting--;
-    look_after(pool);
+    pool_look_after(pool);
     return code;
 }

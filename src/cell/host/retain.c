@@ -1,7 +1,7 @@
 /* Records of ended cells: bounded by number, bytes and age. */
 #include "host.h"
 
-static uint64_t size_of(const struct cell *cell)
+static uint64_t retain_size_of(const struct cell *cell)
 {
     return cell->terminal->json.size + (cell->yielded != NULL ? cell->yielded->json.size : 0);
 }
@@ -20,7 +20,7 @@ static void insert(struct bl_cell_host *host, struct cell *cell)
 void cell_retain(struct cell *cell)
 {
     struct bl_cell_session *session = cell->session;
-    uint64_t bytes = size_of(cell);
+    uint64_t bytes = retain_size_of(cell);
 
     cell->record_bytes = bytes;
     insert(session->host, cell);
@@ -30,7 +30,7 @@ void cell_retain(struct cell *cell)
     session->ended_bytes += bytes;
 }
 
-static void forget(struct cell *cell)
+static void retain_forget(struct cell *cell)
 {
     struct bl_cell_session *session = cell->session;
 
@@ -43,12 +43,12 @@ static void forget(struct cell *cell)
 
 void cell_let_go(struct cell *cell)
 {
-    forget(cell);
+    retain_forget(cell);
     cell_free(cell);
 }
 
 /* The oldest of the session that holds most; by bytes when these are too many. */
-static struct cell *choose(const struct bl_cell_host *host, bool by_bytes)
+static struct cell *retain_choose(const struct bl_cell_host *host, bool by_bytes)
 {
     const struct bl_cell_session *most = NULL;
 
@@ -87,7 +87,7 @@ static struct cell *choose_any(const struct bl_cell_host *host)
     bool many = host->ended_count > host->records_max;
     bool large = host->ended_bytes > host->records_bytes_max;
 
-    return many || large ? choose(host, large) : choose_old(host);
+    return many || large ? retain_choose(host, large) : choose_old(host);
 }
 
 /* One at a time: two would each make the same room.

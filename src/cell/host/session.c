@@ -81,7 +81,7 @@ static void drop_value(struct bl_cell_session *session, struct bl_text key)
     bl_free(old);
 }
 
-static void apply(struct bl_cell_session *session, const struct bl_store_value *value)
+static void host_session_apply(struct bl_cell_session *session, const struct bl_store_value *value)
 {
     drop_value(session, value->key);
     if (value->json.size == 0)
@@ -98,7 +98,7 @@ void cell_values_apply(struct bl_cell_session *session, const struct bl_list *st
     if (bl_list_empty(stored))
         return;
     BL_LIST_EACH (link, stored)
-        apply(session, BL_CONTAINER(link, struct bl_store_value, link));
+        host_session_apply(session, BL_CONTAINER(link, struct bl_store_value, link));
     take_snapshot(session);
 }
 
@@ -209,7 +209,8 @@ static uint64_t age_to_ns(int64_t wall_ns)
     return age <= 0 ? now : (uint64_t)age < now ? now - (uint64_t)age : 0;
 }
 
-static void add_record(struct bl_cell_session *session, const struct bl_store_cell *record)
+static void host_session_add_record(struct bl_cell_session *session,
+                                    const struct bl_store_cell *record)
 {
     struct cell *cell = cell_new(session, record->id.data);
 
@@ -227,7 +228,7 @@ static void add_record(struct bl_cell_session *session, const struct bl_store_ce
     cell_retain(cell);
 }
 
-static int load(struct bl_cell_session *session, struct bl_error *error)
+static int host_session_load(struct bl_cell_session *session, struct bl_error *error)
 {
     struct bl_arena arena;
     struct bl_list cells, values;
@@ -236,14 +237,14 @@ static int load(struct bl_cell_session *session, struct bl_error *error)
     int code = bl_store_cells_load(session->held, &arena, &cells, &values, error);
     if (code == 0) {
         BL_LIST_EACH (link, &values)
-            apply(session, BL_CONTAINER(link, struct bl_store_value, link));
+            host_session_apply(session, BL_CONTAINER(link, struct bl_store_value, link));
         take_snapshot(session);
         BL_LIST_EACH (link, &cells) {
             struct bl_store_cell *record = BL_CONTAINER(link, struct bl_store_cell, link);
             if (code == 0 && record->terminal.size == 0)
                 code = close_lost(session, &arena, record, error);
             if (code == 0)
-                add_record(session, record);
+                host_session_add_record(session, record);
         }
     }
     bl_arena_done(&arena);
@@ -251,7 +252,7 @@ static int load(struct bl_cell_session *session, struct bl_error *error)
 }
 
 /* While it is held, so that other machines see that somebody is there. */
-static int renew_main(void *argument)
+static int host_session_renew_main(void *argument)
 {
     struct bl_cell_session *session = argument;
     struct bl_error *error = bl_alloc(sizeof *error);
@@ -264,7 +265,8 @@ static int renew_main(void *argument)
     return 0;
 }
 
-static int hold(struct bl_cell_session *session, const char *directory, struct bl_error *error)
+static int host_session_hold(struct bl_cell_session *session, const char *directory,
+                             struct bl_error *error)
 {
     char run[BL_ID_SIZE];
     struct bl_store_hold_options options = {
@@ -276,8 +278,8 @@ static int hold(struct bl_cell_session *session, const char *directory, struct b
     int code =
         bl_store_hold(session->host->store, &options, session->context, &session->held, error);
     session->held_here = code == 0;
-    if (code == 0 &&
-        bl_nursery_spawn(&session->nursery, NULL, "lease", renew_main, session, NULL) != 0)
+    if (code == 0 && bl_nursery_spawn(&session->nursery, NULL, "lease", host_session_renew_main,
+                                      session, NULL) != 0)
         code = BL_ESTACKS;
     return code;
 }
@@ -312,8 +314,8 @@ static void take_apart(struct bl_cell_session *session)
     bl_free(session);
 }
 
-static struct bl_cell_session *make(struct bl_cell_host *host,
-                                    const struct bl_cell_session_options *options)
+static struct bl_cell_session *host_session_make(struct bl_cell_host *host,
+                                                 const struct bl_cell_session_options *options)
 {
     struct bl_cell_session *session = bl_zalloc(sizeof *session);
 
@@ -334,8 +336,8 @@ static struct bl_cell_session *make(struct bl_cell_host *host,
     return session;
 }
 
-static int explain(struct bl_cell_fault *fault, const char *id, int code,
-                   const struct bl_error *error)
+static int host_session_explain(struct bl_cell_fault *fault, const char *id, int code,
+                                const struct bl_error *error)
 {
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return cell_refuse(fault, BL_CELL_CANCELLED, "stopped while it was opened");
@@ -349,7 +351,7 @@ static int explain(struct bl_cell_fault *fault, const char *id, int code,
     return code;
 }
 
-static bool is_open(const struct bl_cell_host *host, const char *id)
+static bool host_session_is_open(const struct bl_cell_host *host, const char *id)
 {
     BL_LIST_EACH (link, &host->sessions)
         if (strcmp(BL_CONTAINER(link, struct bl_cell_session, link)->id, id) == 0)
@@ -366,23 +368,23 @@ int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session
 
     if (host->stopping)
         code = cell_refuse(fault, BL_CELL_SHUTTING_DOWN, "the host is shutting down");
-    else if (is_open(host, options->id))
-        code = explain(fault, options->id,
-                       bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open a session", options->id,
-                                    "it is open in this host already"),
-                       error);
+    else if (host_session_is_open(host, options->id))
+        code = host_session_explain(fault, options->id,
+                                    bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open a session",
+                                                 options->id, "it is open in this host already"),
+                                    error);
     if (code != 0) {
         bl_free(error);
         return code;
     }
     /* Once begun it is finished. */
-    struct bl_cell_session *session = make(host, options);
+    struct bl_cell_session *session = host_session_make(host, options);
     session->users++;
     bl_shield_begin(&shield, CLOSE_NS_MAX);
     if (session->held == NULL)
-        code = hold(session, options->directory, error);
+        code = host_session_hold(session, options->directory, error);
     if (code == 0)
-        code = load(session, error);
+        code = host_session_load(session, error);
     if (code == 0)
         cell_evict(host);
     session->users--;
@@ -390,7 +392,7 @@ int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session
         cell_wake_all(&session->joining);
         code = cell_refuse(fault, BL_CELL_SHUTTING_DOWN, "the host is shutting down");
     } else if (code != 0) {
-        code = explain(fault, options->id, code, error);
+        code = host_session_explain(fault, options->id, code, error);
         take_apart(session);
     } else {
         *ret_session = session;

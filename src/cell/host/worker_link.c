@@ -71,7 +71,8 @@ static int open_link(struct cell_worker *worker, int *ret_end)
     return bl_descriptor_new(worker->fd, &worker->descriptor);
 }
 
-static int explain(struct cell_worker *worker, int code, const char *path, struct bl_error *error)
+static int worker_link_explain(struct cell_worker *worker, int code, const char *path,
+                               struct bl_error *error)
 {
     struct bl_warden_end end;
 
@@ -117,7 +118,7 @@ int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct 
         worker->pid_started = bl_store_process_started(worker->pid);
         code = await_ready(worker);
         if (code != 0)
-            code = explain(worker, code, path, error);
+            code = worker_link_explain(worker, code, path, error);
     }
     if (code != 0)
         cell_worker_free(worker);
@@ -128,7 +129,7 @@ int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct 
 
 /* Dying takes a moment of processor time, and on a busy machine one that is nice waits for it long,
  * in its session and with it. Where we may not do that it waits. */
-static void hurry(const struct cell_worker *worker)
+static void worker_link_hurry(const struct cell_worker *worker)
 {
     char path[48];
 
@@ -145,7 +146,7 @@ static void hurry(const struct cell_worker *worker)
 
 void cell_worker_stop(struct cell_worker *worker, uint32_t grace_ms, struct bl_warden_end *ret_end)
 {
-    hurry(worker);
+    worker_link_hurry(worker);
     bl_warden_stop(worker->warden, SIGTERM, grace_ms, ret_end);
 }
 
@@ -163,7 +164,7 @@ void cell_worker_reap(struct cell_worker *worker, struct bl_warden_end *ret_end)
     int code = BL_ETIMEDOUT;
 
     if (has_closed_its_link(worker)) {
-        hurry(worker);
+        worker_link_hurry(worker);
         bl_shield_begin(&limited, DYING_NS_MAX);
         code = bl_warden_wait(worker->warden, ret_end);
         bl_shield_end(&limited);
@@ -176,7 +177,7 @@ void cell_worker_free(struct cell_worker *worker)
 {
     if (worker == NULL)
         return;
-    hurry(worker);
+    worker_link_hurry(worker);
     bl_warden_free(worker->warden);
     bl_descriptor_free(worker->descriptor);
     if (worker->fd >= 0)

@@ -108,7 +108,7 @@ static void cancel_call(struct server_session *session, struct server_call *call
     bl_shield_end(&shield);
 }
 
-static enum bl_fate fate_of(const struct server_call *call)
+static enum bl_fate server_call_fate_of(const struct server_call *call)
 {
     if (call->answered)
         return !call->result.ok && call->result.refusal == BL_CELL_CALL_CANCELLED
@@ -144,10 +144,11 @@ void server_port_call(void *context, const struct bl_cell_call *call,
     else
         *ret_result = (struct bl_cell_call_result){.refusal = BL_CELL_CALL_CANCELLED,
                                                    .message = BL_TEXT("the cell has ended")};
-    bl_unit_end(&unit, fate_of(&waiting));
+    bl_unit_end(&unit, server_call_fate_of(&waiting));
 }
 
-static void take_result(struct server_call *call, const struct bl_cell_call_result *result)
+static void server_call_take_result(struct server_call *call,
+                                    const struct bl_cell_call_result *result)
 {
     struct bl_arena *arena = call->call->arena;
     call->answered = true;
@@ -174,7 +175,7 @@ void server_tool_result(struct server_connection *connection, const struct cell_
         struct server_call *call = BL_CONTAINER(link, struct server_call, link);
         if (!call->answered && call->seen && strcmp(call->call->cell_id, frame->cell_id) == 0 &&
             strcmp(call->call->id, frame->call_id) == 0) {
-            take_result(call, &frame->tool_result.result);
+            server_call_take_result(call, &frame->tool_result.result);
             return;
         }
     }

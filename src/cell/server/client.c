@@ -37,8 +37,8 @@ int cell_socket_path(char *out, size_t out_size, struct bl_error *error)
     return 0;
 }
 
-static int fail(const struct bl_cell_client *client, int code, const char *what,
-                struct bl_error *error)
+static int server_client_fail(const struct bl_cell_client *client, int code, const char *what,
+                              struct bl_error *error)
 {
     if (code != BL_ECANCELED && code != BL_ETIMEDOUT)
         bl_error_set(error, code, BL_KIND_CELL, "ask the host of cells", client->path, "%s: %s",
@@ -48,13 +48,13 @@ static int fail(const struct bl_cell_client *client, int code, const char *what,
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-static int send_frame(struct bl_cell_client *client, struct bl_buffer *frame,
-                      struct bl_error *error)
+static int server_client_send_frame(struct bl_cell_client *client, struct bl_buffer *frame,
+                                    struct bl_error *error)
 {
     size_t sent = 0;
     int code = bl_check();
     if (frame->size - BL_FRAME_HEAD_SIZE > BL_CELL_FRAME_MAX)
-        return fail(client, BL_ELIMIT, "a request has 32 MiB at most", error);
+        return server_client_fail(client, BL_ELIMIT, "a request has 32 MiB at most", error);
     bl_frame_head((uint8_t *)frame->data, (uint32_t)(frame->size - BL_FRAME_HEAD_SIZE));
     while (code == 0 && sent < frame->size) {
         ssize_t size =
@@ -66,7 +66,8 @@ static int send_frame(struct bl_cell_client *client, struct bl_buffer *frame,
         else if (errno != EINTR)
             code = BL_EPIPE;
     }
-    return code == BL_EPIPE ? fail(client, BL_EUNKNOWN, "the host is gone", error) : code;
+    return code == BL_EPIPE ? server_client_fail(client, BL_EUNKNOWN, "the host is gone", error)
+                            : code;
 }
 
 /* The frame is ended here, and done with. */
@@ -75,9 +76,9 @@ static int finish_frame(struct bl_cell_client *client, struct bl_json_writer *wr
 {
     int code = bl_json_writer_done(writer);
     if (code != 0)
-        fail(client, code, "the request cannot be written", error);
+        server_client_fail(client, code, "the request cannot be written", error);
     else
-        code = send_frame(client, frame, error);
+        code = server_client_send_frame(client, frame, error);
     bl_buffer_done(frame);
     return code;
 }
@@ -90,14 +91,14 @@ static void begin_frame(struct bl_json_writer *writer, struct bl_buffer *frame)
     bl_json_writer_init(writer, frame);
 }
 
-static int take(void *context, struct bl_text frame)
+static int server_client_take(void *context, struct bl_text frame)
 {
     struct taking *taking = context;
     taking->frame = bl_arena_text(taking->arena, frame);
     return BL_EAGAIN; /* one at a time */
 }
 
-static int read_more(struct bl_cell_client *client)
+static int server_client_read_more(struct bl_cell_client *client)
 {
     size_t size;
     int code = bl_descriptor_read(client->descriptor, client->buffer, SERVER_READ_SIZE, &size);
@@ -108,7 +109,7 @@ static int read_more(struct bl_cell_client *client)
 }
 
 /* Feeds so many bytes that at most one frame comes of them: what follows it is kept. */
-static int feed(struct bl_cell_client *client, struct taking *taking)
+static int server_client_feed(struct bl_cell_client *client, struct taking *taking)
 {
     const struct bl_buffer *pending = &client->frames.pending;
     const uint8_t *head = (const uint8_t *)pending->data;
@@ -119,30 +120,30 @@ static int feed(struct bl_cell_client *client, struct taking *taking)
     struct bl_text part = {client->rest.data, most < client->rest.size ? most : client->rest.size};
     client->rest.data += part.size;
     client->rest.size -= part.size;
-    return bl_frames_feed(&client->frames, part, take, taking);
+    return bl_frames_feed(&client->frames, part, server_client_take, taking);
 }
 
 /* The next frame of the host, decoded, in the arena. */
-static int receive(struct bl_cell_client *client, struct bl_arena *arena,
-                   struct cell_frame *ret_frame, struct bl_error *error)
+static int server_client_receive(struct bl_cell_client *client, struct bl_arena *arena,
+                                 struct cell_frame *ret_frame, struct bl_error *error)
 {
     struct taking taking = {.arena = arena};
     int code = 0;
     while (code == 0) {
         if (client->rest.size == 0)
-            code = read_more(client);
+            code = server_client_read_more(client);
         if (code == 0)
-            code = feed(client, &taking);
+            code = server_client_feed(client, &taking);
     }
     if (code == BL_EAGAIN)
         return cell_host_frame_read(arena, taking.frame, ret_frame, error);
     if (code == BL_ECLOSED)
-        return fail(client, BL_EUNKNOWN, "the host has closed the connection", error);
-    return fail(client, code, "what came is no frame", error);
+        return server_client_fail(client, BL_EUNKNOWN, "the host has closed the connection", error);
+    return server_client_fail(client, code, "what came is no frame", error);
 }
 
-static int refuse(const struct bl_cell_client *client, const struct cell_frame *frame,
-                  struct bl_error *error)
+static int server_client_refuse(const struct bl_cell_client *client, const struct cell_frame *frame,
+                                struct bl_error *error)
 {
     bool rejected = frame->type == CELL_FRAME_REJECTED;
     const char *reason = rejected ? bl_names_get(&cell_rejections, frame->rejected.type)
@@ -169,9 +170,9 @@ static int shake_hands(struct bl_cell_client *client, const char *name, struct b
         return code;
     bl_arena_init(&arena);
     struct cell_frame *frame = bl_arena_zalloc(&arena, sizeof *frame);
-    code = receive(client, &arena, frame, error);
+    code = server_client_receive(client, &arena, frame, error);
     if (code == 0 && frame->type != CELL_FRAME_READY)
-        code = refuse(client, frame, error);
+        code = server_client_refuse(client, frame, error);
     bl_arena_done(&arena);
     return code;
 }
@@ -185,7 +186,7 @@ static int shake_hands_in_time(struct bl_cell_client *client, const char *name,
     int code = shake_hands(client, name, error);
     bl_limit_end(&limit);
     if (code == BL_ETIMEDOUT && bl_scope_check(outer) == 0)
-        return fail(client, BL_EUNKNOWN, "the host does not answer", error);
+        return server_client_fail(client, BL_EUNKNOWN, "the host does not answer", error);
     return code;
 }
 
@@ -197,7 +198,8 @@ static int no_host(const struct bl_cell_client *client, struct bl_error *error)
     return BL_ENOENT;
 }
 
-static int find_path(struct bl_cell_client *client, const char *socket, struct bl_error *error)
+static int server_client_find_path(struct bl_cell_client *client, const char *socket,
+                                   struct bl_error *error)
 {
     if (socket == NULL)
         return cell_socket_path(client->path, sizeof client->path, error);
@@ -216,13 +218,13 @@ int bl_cell_client_open(const struct bl_cell_client_options *options,
     client->next_id = 1;
     client->buffer = bl_alloc(SERVER_READ_SIZE);
     bl_frames_init(&client->frames, BL_CELL_FRAME_MAX);
-    int code = find_path(client, options->socket, error);
+    int code = server_client_find_path(client, options->socket, error);
     if (code == 0) {
         code = bl_local_connect(client->path, &client->fd, NULL);
         if (code == BL_ENOENT)
             no_host(client, error);
         else if (code != 0)
-            fail(client, code, bl_error_text(code), error);
+            server_client_fail(client, code, bl_error_text(code), error);
     }
     if (code == 0)
         code = bl_descriptor_new(client->fd, &client->descriptor);
@@ -248,8 +250,8 @@ void bl_cell_client_close(struct bl_cell_client *client)
     bl_free(client);
 }
 
-static int ask(struct bl_cell_client *client, uint64_t id, const char *op, struct bl_text args,
-               struct bl_error *error)
+static int server_client_ask(struct bl_cell_client *client, uint64_t id, const char *op,
+                             struct bl_text args, struct bl_error *error)
 {
     struct cell_frame frame = {.type = CELL_FRAME_REQUEST,
                                .request = {.id = id, .args_json = args}};
@@ -269,11 +271,11 @@ int bl_cell_client_call(struct bl_cell_client *client, const char *op, struct bl
 {
     struct cell_frame *frame = bl_arena_zalloc(arena, sizeof *frame);
     uint64_t id = client->next_id++;
-    int code = ask(client, id, op, args, error);
+    int code = server_client_ask(client, id, op, args, error);
     while (code == 0) {
-        code = receive(client, arena, frame, error);
+        code = server_client_receive(client, arena, frame, error);
         if (code == 0 && frame->type == CELL_FRAME_BYE)
-            code = refuse(client, frame, error);
+            code = server_client_refuse(client, frame, error);
         /* Hints, and answers to what was given up, are not what was asked for. */
         if (code == 0 && frame->type == CELL_FRAME_REPLY && frame->reply.id == id)
             break;

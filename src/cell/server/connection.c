@@ -35,7 +35,8 @@ void server_out_drop(struct server_connection *connection, struct server_out *ou
     out_forget(connection, out);
 }
 
-static ssize_t put(const struct server_connection *connection, const char *data, size_t size)
+static ssize_t connection_put(const struct server_connection *connection, const char *data,
+                              size_t size)
 {
     ssize_t sent = send(connection->output, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     struct iovec part = {(char *)(uintptr_t)data, size};
@@ -58,7 +59,7 @@ static struct server_out *next_out(struct server_connection *connection)
 
 /* As much as the other side takes. 0: all; BL_EAGAIN: it takes no more for now; BL_EPIPE: it is
  * gone. */
-static int flush(struct server_connection *connection)
+static int connection_flush(struct server_connection *connection)
 {
     for (;;) {
         if (connection->current == NULL) {
@@ -69,8 +70,8 @@ static int flush(struct server_connection *connection)
         connection->blocked = false;
         if (out == NULL)
             return 0;
-        ssize_t sent = put(connection, out->bytes.data + connection->written,
-                           out->bytes.size - connection->written);
+        ssize_t sent = connection_put(connection, out->bytes.data + connection->written,
+                                      out->bytes.size - connection->written);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EAGAIN) {
@@ -87,14 +88,15 @@ static int flush(struct server_connection *connection)
     }
 }
 
-static void push(struct server_connection *connection, struct server_out *out, bool urgent)
+static void connection_push(struct server_connection *connection, struct server_out *out,
+                            bool urgent)
 {
     bl_list_push_back(urgent ? &connection->urgent : &connection->usual, &out->link);
     connection->queued_frames++;
     connection->queued_bytes += out->bytes.size;
     if (connection->blocked)
         return;
-    int code = flush(connection);
+    int code = connection_flush(connection);
     if (code == BL_EPIPE)
         server_connection_drop(connection);
     else if (code == BL_EAGAIN)
@@ -119,7 +121,7 @@ void server_message_begin(struct server_message *message)
 }
 
 /* The frame is whole; NULL: it is too large, and gone. */
-static struct server_out *finish_message(struct server_message *message)
+static struct server_out *connection_finish_message(struct server_message *message)
 {
     struct server_out *out = message->out;
     if (bl_json_writer_done(&message->writer) != 0) {
@@ -133,7 +135,7 @@ static struct server_out *finish_message(struct server_message *message)
 int server_message_end(struct server_message *message, struct server_connection *connection,
                        bool urgent, struct server_call *call)
 {
-    struct server_out *out = finish_message(message);
+    struct server_out *out = connection_finish_message(message);
     if (out == NULL)
         return BL_ELIMIT;
     if (connection->dead) {
@@ -143,7 +145,7 @@ int server_message_end(struct server_message *message, struct server_connection 
     out->call = call;
     if (call != NULL)
         server_call_queued(call, out);
-    push(connection, out, urgent);
+    connection_push(connection, out, urgent);
     if (connection->queued_frames > BL_CELL_QUEUE_FRAMES_MAX ||
         connection->queued_bytes > BL_CELL_QUEUE_BYTES_MAX)
         server_connection_bye(connection, "too_slow", false,
@@ -157,7 +159,7 @@ bool server_connection_idle(const struct server_connection *connection)
 }
 
 /* Goes on where the other side had taken no more. */
-static int write_main(void *argument)
+static int connection_write_main(void *argument)
 {
     struct server_connection *connection = argument;
     int code = 0;
@@ -165,7 +167,7 @@ static int write_main(void *argument)
         code = bl_semaphore_take(&connection->writing_wanted);
         while (code == 0 && connection->blocked) {
             code = bl_descriptor_wait(connection->writing, BL_WRITABLE, NULL);
-            if (code == 0 && flush(connection) == BL_EPIPE)
+            if (code == 0 && connection_flush(connection) == BL_EPIPE)
                 server_connection_drop(connection);
         }
     }
@@ -177,11 +179,11 @@ static void say_farewell(struct server_connection *connection)
 {
     struct bl_scope shield;
     bl_shield_begin(&shield, server_farewell_ns);
-    int code = flush(connection);
+    int code = connection_flush(connection);
     while (code == BL_EAGAIN) {
         code = bl_descriptor_wait(connection->writing, BL_WRITABLE, NULL);
         if (code == 0)
-            code = flush(connection);
+            code = connection_flush(connection);
     }
     bl_shield_end(&shield);
 }
@@ -221,9 +223,9 @@ void server_connection_bye(struct server_connection *connection, const char *rea
     cell_frame_write(&message.writer, &(struct cell_frame){.type = CELL_FRAME_BYE,
                                                            .bye.reason = reason,
                                                            .text = bl_text_from(text)});
-    struct server_out *out = finish_message(&message);
+    struct server_out *out = connection_finish_message(&message);
     if (out != NULL)
-        push(connection, out, false);
+        connection_push(connection, out, false);
     bl_scope_stop(&connection->scope, BL_STOP_CLIENT_GONE, reason);
 }
 
@@ -243,8 +245,8 @@ static int wait_readable(struct server_connection *connection, uint64_t deadline
 
 /* Some bytes, in the server's buffer: used up before the next wait. BL_ECLOSED: there are no more.
  */
-static int read_some(struct server_connection *connection, size_t most, uint64_t deadline_ns,
-                     struct bl_text *ret_bytes)
+static int connection_read_some(struct server_connection *connection, size_t most,
+                                uint64_t deadline_ns, struct bl_text *ret_bytes)
 {
     char *buffer = connection->server->buffer;
     for (;;) {
@@ -265,7 +267,7 @@ static int read_some(struct server_connection *connection, size_t most, uint64_t
     }
 }
 
-static void break_off(struct server_connection *connection, int code)
+static void connection_break_off(struct server_connection *connection, int code)
 {
     if (code == BL_ELIMIT)
         server_connection_bye(connection, "protocol", true,
@@ -302,15 +304,15 @@ static size_t missing_bytes(const struct bl_frames *frames)
     return whole - size;
 }
 
-static int read_first(struct server_connection *connection)
+static int connection_read_first(struct server_connection *connection)
 {
     uint64_t deadline_ns = bl_time_add(bl_now_ns(), server_hello_ns);
     struct bl_text bytes;
     int code = 0;
     while (code == 0 && connection->first.size == 0) {
         size_t most = missing_bytes(&connection->frames);
-        code = read_some(connection, most < SERVER_READ_SIZE ? most : SERVER_READ_SIZE, deadline_ns,
-                         &bytes);
+        code = connection_read_some(connection, most < SERVER_READ_SIZE ? most : SERVER_READ_SIZE,
+                                    deadline_ns, &bytes);
         if (code == 0)
             code = bl_frames_feed(&connection->frames, bytes, take_first, connection);
     }
@@ -326,7 +328,7 @@ static int read_frames(struct server_connection *connection)
         bool partial = bl_frames_partial(&connection->frames);
         uint64_t deadline_ns =
             partial ? bl_time_add(bl_now_ns(), server_silence_ns) : (uint64_t)BL_NEVER;
-        code = read_some(connection, SERVER_READ_SIZE, deadline_ns, &bytes);
+        code = connection_read_some(connection, SERVER_READ_SIZE, deadline_ns, &bytes);
         if (code == 0)
             code = bl_frames_feed(&connection->frames, bytes, server_take_frame, connection);
         if (code == 0)
@@ -337,8 +339,8 @@ static int read_frames(struct server_connection *connection)
 
 /* ---- Hello ----------------------------------------------------------------------------------- */
 
-static void reject(struct server_connection *connection, enum cell_rejection rejection,
-                   struct bl_text text)
+static void connection_reject(struct server_connection *connection, enum cell_rejection rejection,
+                              struct bl_text text)
 {
     struct server_message message;
     server_message_begin(&message);
@@ -400,17 +402,17 @@ static int greet(struct server_connection *connection)
 {
     char message[160] = "";
     struct cell_frame *frame;
-    int code = read_first(connection);
+    int code = connection_read_first(connection);
     if (code != 0)
         return code;
     frame = bl_arena_zalloc(&connection->arena, sizeof *frame);
     if (cell_frame_read(&connection->arena, connection->first, true, frame, message,
                         sizeof message) != 0)
-        reject(connection, CELL_REJECTED_HELLO, bl_text_from(message));
+        connection_reject(connection, CELL_REJECTED_HELLO, bl_text_from(message));
     else if (!cell_hello_has_version(&frame->hello))
-        reject(connection, CELL_REJECTED_VERSION, BL_TEXT(""));
+        connection_reject(connection, CELL_REJECTED_VERSION, BL_TEXT(""));
     else if (cell_hello_lacking(&frame->hello).size > 0)
-        reject(connection, CELL_REJECTED_CAPABILITY, cell_hello_lacking(&frame->hello));
+        connection_reject(connection, CELL_REJECTED_CAPABILITY, cell_hello_lacking(&frame->hello));
     if (connection->dead)
         return BL_ECLOSED;
     connection->client = frame->hello.client;
@@ -438,15 +440,15 @@ static void connection_free(struct server_connection *connection)
     bl_free(connection);
 }
 
-static void serve(struct server_connection *connection)
+static void connection_serve(struct server_connection *connection)
 {
-    int code = bl_nursery_spawn(&connection->nursery, NULL, "cell client writes", write_main,
-                                connection, NULL);
+    int code = bl_nursery_spawn(&connection->nursery, NULL, "cell client writes",
+                                connection_write_main, connection, NULL);
     if (code == 0)
         code = greet(connection);
     if (code == 0)
         code = read_frames(connection);
-    break_off(connection, code);
+    connection_break_off(connection, code);
 }
 
 static int connection_main(void *argument)
@@ -455,7 +457,7 @@ static int connection_main(void *argument)
     struct bl_cell_server *server = connection->server;
     bl_nursery_init(&connection->nursery, &connection->scope);
     struct bl_scope *outer = bl_scope_enter(&connection->scope);
-    serve(connection);
+    connection_serve(connection);
     bl_scope_enter(outer);
     server_session_leave(connection);
     server_requests_stop(connection);
@@ -471,7 +473,7 @@ static int connection_main(void *argument)
 }
 
 /* A file cannot be waited for, and need not. */
-static int watch(int fd, struct bl_descriptor **ret_descriptor)
+static int connection_watch(int fd, struct bl_descriptor **ret_descriptor)
 {
     int code = bl_descriptor_new(fd, ret_descriptor);
     return code == BL_ENOTSUP ? 0 : code;
@@ -492,11 +494,11 @@ int server_connection_start(struct bl_cell_server *server, int input, int output
     bl_list_init(&connection->urgent);
     bl_list_init(&connection->usual);
     bl_semaphore_init(&connection->writing_wanted, 0);
-    int code = watch(input, &connection->reading);
+    int code = connection_watch(input, &connection->reading);
     connection->writing = connection->reading;
     if (code == 0 && output != input) {
         connection->writing = NULL;
-        code = watch(output, &connection->writing);
+        code = connection_watch(output, &connection->writing);
     }
     if (code == 0)
         code = bl_nursery_spawn(&server->nursery, NULL, "cell client", connection_main, connection,

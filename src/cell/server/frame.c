@@ -14,7 +14,7 @@ static void request_free(struct server_request *request)
     bl_free(request);
 }
 
-static bool is_control(const struct cell_frame *frame)
+static bool server_frame_is_control(const struct cell_frame *frame)
 {
     return frame->refusal == NULL &&
            (frame->request.op == CELL_TERMINATE || frame->request.op == CELL_RELEASE);
@@ -33,8 +33,8 @@ static void reply_err(struct server_connection *connection, const struct cell_fr
     struct server_message message;
     server_message_begin(&message);
     cell_reply_err_write(&message.writer, frame->request.id, frame->op_text, fault);
-    server_message_end(&message, connection, is_control(frame) || fault->code == BL_CELL_CANCELLED,
-                       NULL);
+    server_message_end(&message, connection,
+                       server_frame_is_control(frame) || fault->code == BL_CELL_CANCELLED, NULL);
 }
 
 static void reply_ok(struct server_connection *connection, const struct cell_frame *frame,
@@ -43,7 +43,7 @@ static void reply_ok(struct server_connection *connection, const struct cell_fra
     struct server_message message;
     server_message_begin(&message);
     cell_reply_ok_write(&message.writer, frame->request.id, frame->op_text, ok);
-    if (server_message_end(&message, connection, is_control(frame), NULL) == 0)
+    if (server_message_end(&message, connection, server_frame_is_control(frame), NULL) == 0)
         return;
     cell_refuse(fault, BL_CELL_INTERNAL, "the answer is larger than a frame");
     bl_text_into(fault->detail, sizeof fault->detail, "more than 32 MiB");
@@ -52,8 +52,8 @@ static void reply_ok(struct server_connection *connection, const struct cell_fra
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-static int release(struct server_request *request, struct bl_cell_session *session,
-                   struct bl_json_writer *writer, struct bl_cell_fault *fault)
+static int server_frame_release(struct server_request *request, struct bl_cell_session *session,
+                                struct bl_json_writer *writer, struct bl_cell_fault *fault)
 {
     const struct cell_request *asked = &request->frame->request;
     enum bl_cell_release_outcome outcome = BL_CELL_RELEASE_MISSING;
@@ -86,7 +86,7 @@ static int operate(struct server_request *request, struct bl_cell_session *sessi
         return cell_observe(session, &asked->observe, &request->arena, ret_ok, fault);
     case CELL_TERMINATE:
         return cell_terminate(session, &asked->terminate, &request->arena, ret_ok, fault);
-    case CELL_RELEASE: code = release(request, session, &writer, fault); break;
+    case CELL_RELEASE: code = server_frame_release(request, session, &writer, fault); break;
     case CELL_LIST:
         code = bl_cell_list(session, asked->list.after, asked->list.max, out, fault);
         break;
@@ -97,8 +97,8 @@ static int operate(struct server_request *request, struct bl_cell_session *sessi
     return code;
 }
 
-static int close_session(struct server_request *request, struct bl_buffer *out,
-                         struct bl_cell_fault *fault)
+static int server_frame_close_session(struct server_request *request, struct bl_buffer *out,
+                                      struct bl_cell_fault *fault)
 {
     const struct cell_request *asked = &request->frame->request;
     struct bl_json_writer writer;
@@ -115,8 +115,8 @@ static int close_session(struct server_request *request, struct bl_buffer *out,
     return code;
 }
 
-static int open_session(struct server_request *request, struct bl_buffer *out,
-                        struct bl_cell_fault *fault)
+static int server_frame_open_session(struct server_request *request, struct bl_buffer *out,
+                                     struct bl_cell_fault *fault)
 {
     const struct cell_request *asked = &request->frame->request;
     struct bl_json_writer writer;
@@ -129,8 +129,8 @@ static int open_session(struct server_request *request, struct bl_buffer *out,
     return code;
 }
 
-static int perform(struct server_request *request, struct bl_buffer *out, struct bl_text *ret_ok,
-                   struct bl_cell_fault *fault)
+static int server_frame_perform(struct server_request *request, struct bl_buffer *out,
+                                struct bl_text *ret_ok, struct bl_cell_fault *fault)
 {
     const struct cell_frame *frame = request->frame;
     struct server_session *session;
@@ -140,9 +140,9 @@ static int perform(struct server_request *request, struct bl_buffer *out, struct
         return BL_EREFUSED;
     }
     if (frame->request.op == CELL_OPEN_SESSION) {
-        code = open_session(request, out, fault);
+        code = server_frame_open_session(request, out, fault);
     } else if (frame->request.op == CELL_CLOSE_SESSION) {
-        code = close_session(request, out, fault);
+        code = server_frame_close_session(request, out, fault);
     } else {
         code = server_session_use(request->connection, &frame->request, &session, fault);
         if (code != 0)
@@ -155,14 +155,14 @@ static int perform(struct server_request *request, struct bl_buffer *out, struct
     return code;
 }
 
-static void serve(struct server_request *request)
+static void server_frame_serve(struct server_request *request)
 {
     struct server_connection *connection = request->connection;
     struct bl_cell_fault *fault = bl_arena_zalloc(&request->arena, sizeof *fault);
     struct bl_text ok = {0};
     struct bl_buffer out;
     bl_buffer_init(&out, BL_CELL_FRAME_MAX);
-    int code = perform(request, &out, &ok, fault);
+    int code = server_frame_perform(request, &out, &ok, fault);
     bool dropped = code == CELL_DROPPED;
     if (!dropped)
         dropped = cell_fault_hit(connection->server->options.host, CELL_AT_REPLY_SEND) == CELL_DROP;
@@ -208,7 +208,7 @@ static bool may_start(const struct server_request *request)
 
 static int request_main(void *argument);
 
-static void start(struct server_request *request)
+static void server_frame_start(struct server_request *request)
 {
     struct server_connection *connection = request->connection;
     struct bl_cell_fault *fault;
@@ -231,7 +231,7 @@ static void start_those_that_may(struct server_connection *connection)
     BL_LIST_EACH_SAFE (link, &connection->requests) {
         struct server_request *request = BL_CONTAINER(link, struct server_request, link);
         if (!request->started && !connection->dead && may_start(request))
-            start(request);
+            server_frame_start(request);
     }
 }
 
@@ -243,7 +243,7 @@ static int request_main(void *argument)
     if (!connection->dead) {
         request->begun = true;
         start_those_that_may(connection);
-        serve(request);
+        server_frame_serve(request);
     }
     bl_scope_enter(outer);
     bl_scope_done(&request->scope);
@@ -289,7 +289,7 @@ static struct server_request *find_request(const struct server_connection *conne
     return NULL;
 }
 
-static const char *cell_of(const struct cell_frame *frame)
+static const char *server_frame_cell_of(const struct cell_frame *frame)
 {
     const struct cell_request *request = &frame->request;
     if (frame->refusal != NULL)
@@ -306,10 +306,11 @@ static const char *cell_of(const struct cell_frame *frame)
     return NULL;
 }
 
-static void refuse_limit(struct server_connection *connection, const struct cell_frame *frame)
+static void server_frame_refuse_limit(struct server_connection *connection,
+                                      const struct cell_frame *frame)
 {
     struct bl_cell_fault fault;
-    bool control = is_control(frame);
+    bool control = server_frame_is_control(frame);
     cell_refuse(&fault, BL_CELL_LIMIT_REACHED, "%u requests of this connection are under way",
                 connection->request_count);
     bl_text_into(fault.limit, sizeof fault.limit, control ? "control_requests" : "requests");
@@ -318,32 +319,34 @@ static void refuse_limit(struct server_connection *connection, const struct cell
 }
 
 /* Keeps the request, or not. */
-static bool take_request(struct server_connection *connection, struct server_request *request)
+static bool server_frame_take_request(struct server_connection *connection,
+                                      struct server_request *request)
 {
     struct cell_frame *frame = request->frame;
-    unsigned most = BL_CELL_REQUESTS_MAX + (is_control(frame) ? BL_CELL_CONTROL_MAX : 0);
+    unsigned most =
+        BL_CELL_REQUESTS_MAX + (server_frame_is_control(frame) ? BL_CELL_CONTROL_MAX : 0);
     if (find_request(connection, frame->request.id) != NULL) {
         server_connection_bye(connection, "protocol", true,
                               "the id of a request is that of another which is under way");
         return false;
     }
     if (connection->request_count >= most) {
-        refuse_limit(connection, frame);
+        server_frame_refuse_limit(connection, frame);
         return false;
     }
     request->connection = connection;
-    request->cell_id = cell_of(frame);
+    request->cell_id = server_frame_cell_of(frame);
     /* From when it came on, not from when it begins. */
     if (frame->refusal == NULL && frame->request.op == CELL_OBSERVE)
         frame->request.observe.from_ns = bl_now_ns();
     bl_list_push_back(&connection->requests, &request->link);
     connection->request_count++;
     if (may_start(request))
-        start(request);
+        server_frame_start(request);
     return true;
 }
 
-static void cancel(struct server_connection *connection, uint64_t id)
+static void server_frame_cancel(struct server_connection *connection, uint64_t id)
 {
     struct server_request *request = find_request(connection, id);
     struct bl_cell_fault fault;
@@ -377,8 +380,8 @@ int server_take_frame(void *context, struct bl_text bytes)
         server_connection_bye(connection, "protocol", true, message);
     } else {
         switch (frame->type) {
-        case CELL_FRAME_REQUEST: kept = take_request(connection, request); break;
-        case CELL_FRAME_CANCEL: cancel(connection, frame->cancel.id); break;
+        case CELL_FRAME_REQUEST: kept = server_frame_take_request(connection, request); break;
+        case CELL_FRAME_CANCEL: server_frame_cancel(connection, frame->cancel.id); break;
         case CELL_FRAME_TOOL_RESULT: server_tool_result(connection, frame); break;
         case CELL_FRAME_NOTIFY_ACK: server_notify_ack(connection, frame); break;
         case CELL_FRAME_HELLO:

@@ -59,7 +59,7 @@ void server_log(const struct bl_cell_server *server, const char *format, ...)
     server->options.log(server->options.context, bl_utf8_cut(text, text.size));
 }
 
-static void let_in(struct bl_cell_server *server, int fd)
+static void server_let_in(struct bl_cell_server *server, int fd)
 {
     if (!bl_local_peer_is_ours(fd)) {
         close(fd);
@@ -77,13 +77,13 @@ static void let_in(struct bl_cell_server *server, int fd)
         server_log(server, "a client was turned away: %s", bl_error_text(code));
 }
 
-static void accept_until_stopped(struct bl_cell_server *server)
+static void server_accept_until_stopped(struct bl_cell_server *server)
 {
     int code = 0;
     while (code == 0) {
         int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            let_in(server, fd);
+            server_let_in(server, fd);
         else if (errno == EAGAIN)
             code = bl_descriptor_wait(server->descriptor, BL_READABLE, NULL);
         else if (errno != EINTR && errno != ECONNABORTED)
@@ -97,7 +97,7 @@ static int server_main(void *argument)
 {
     struct bl_cell_server *server = argument;
     if (server->listener >= 0)
-        accept_until_stopped(server);
+        server_accept_until_stopped(server);
     else
         bl_sleep(BL_NEVER);
     bl_nursery_done(&server->nursery);
@@ -106,7 +106,7 @@ static int server_main(void *argument)
 
 /* ---- Start ----------------------------------------------------------------------------------- */
 
-static int find_path(struct bl_cell_server *server, struct bl_error *error)
+static int server_find_path(struct bl_cell_server *server, struct bl_error *error)
 {
     int folder;
     size_t size = sizeof server->path;
@@ -124,9 +124,9 @@ static int find_path(struct bl_cell_server *server, struct bl_error *error)
     return cell_socket_path(server->path, size, error);
 }
 
-static int open_socket(struct bl_cell_server *server, struct bl_error *error)
+static int server_open_socket(struct bl_cell_server *server, struct bl_error *error)
 {
-    int code = find_path(server, error);
+    int code = server_find_path(server, error);
     if (code == 0)
         code = bl_local_listen(server->path, BACKLOG, &server->listener, &server->file, error);
     if (code == BL_EBUSY)
@@ -177,7 +177,7 @@ static struct bl_cell_server *server_new(struct bl_nursery *nursery,
     return server;
 }
 
-static int begin(struct bl_cell_server *server, struct bl_nursery *nursery)
+static int server_begin(struct bl_cell_server *server, struct bl_nursery *nursery)
 {
     bl_nursery_init(&server->nursery, &server->scope);
     int code = bl_nursery_spawn(&server->nursery, NULL, "cell sessions", server_session_linger,
@@ -196,9 +196,9 @@ int bl_cell_server_start(struct bl_nursery *nursery, const struct bl_cell_server
                          struct bl_cell_server **ret_server, struct bl_error *error)
 {
     struct bl_cell_server *server = server_new(nursery, options);
-    int code = options->input >= 0 ? 0 : open_socket(server, error);
+    int code = options->input >= 0 ? 0 : server_open_socket(server, error);
     if (code == 0)
-        code = begin(server, nursery);
+        code = server_begin(server, nursery);
     if (code != 0) {
         bl_error_set(error, code, BL_KIND_RUNTIME, "serve cells", server->path,
                      "cells cannot be served: %s", bl_error_text(code));

@@ -85,8 +85,9 @@ static void set_linger(struct server_session *session)
     bl_semaphore_give(&session->server->lingering);
 }
 
-static void attach(struct server_session *session, struct server_connection *connection,
-                   const struct cell_request *request)
+static void server_session_attach(struct server_session *session,
+                                  struct server_connection *connection,
+                                  const struct cell_request *request)
 {
     struct server_opening *opening = server_opening_find(connection, session->id);
     session->linger_ms = request->open.linger_ms;
@@ -134,7 +135,7 @@ int server_session_open(struct server_connection *connection, const struct cell_
     if (session->session == NULL)
         code = open_here(session, fault);
     if (code == 0)
-        attach(session, connection, request);
+        server_session_attach(session, connection, request);
     bl_lock_give(&session->lock);
     session_unref(session);
     return code;
@@ -273,7 +274,7 @@ struct ending {
     const char *origin;
 };
 
-static int end_main(void *argument)
+static int server_session_end_main(void *argument)
 {
     struct ending *ending = argument;
     struct server_session *session = ending->session;
@@ -299,8 +300,9 @@ void server_sessions_end(struct bl_cell_server *server, enum bl_stop_reason reas
         struct ending *ending = bl_zalloc(sizeof *ending);
         *ending = (struct ending){entry->value, reason, origin};
         ending->session->references++;
-        if (bl_nursery_spawn(&nursery, NULL, "cell session ends", end_main, ending, NULL) != 0)
-            end_main(ending);
+        if (bl_nursery_spawn(&nursery, NULL, "cell session ends", server_session_end_main, ending,
+                             NULL) != 0)
+            server_session_end_main(ending);
     }
     bl_nursery_join(&nursery);
     bl_nursery_done(&nursery);

@@ -163,7 +163,8 @@ static bool equals(const struct bytes *bytes, const char *text)
 }
 
 /* A property as text; nothing where it is none, or asking for it throws. */
-static void read_text(JSObjectRef object, const char *name, size_t size_max, struct bytes *out)
+static void worker_engine_read_text(JSObjectRef object, const char *name, size_t size_max,
+                                    struct bytes *out)
 {
     JSValueRef value = engine_get(object, name, NULL);
     if (value == NULL || JSValueIsUndefined(engine, value))
@@ -183,7 +184,7 @@ struct frame {
     size_t row, column;
 };
 
-static size_t read_number(const char **text, const char *end)
+static size_t worker_engine_read_number(const char **text, const char *end)
 {
     size_t number = 0;
     for (; *text < end && **text >= '0' && **text <= '9'; (*text)++)
@@ -192,7 +193,7 @@ static size_t read_number(const char **text, const char *end)
 }
 
 /* False: it is a native, one of ours, or code without a place. */
-static bool read_frame(const char *line, size_t size, struct frame *ret_frame)
+static bool worker_engine_read_frame(const char *line, size_t size, struct frame *ret_frame)
 {
     static const char url[] = CELL_URL ":";
     const char *end = line + size, *at = end;
@@ -204,9 +205,9 @@ static bool read_frame(const char *line, size_t size, struct frame *ret_frame)
     ret_frame->name = line;
     ret_frame->name_size = (size_t)(at - 1 - line);
     at += sizeof url - 1;
-    ret_frame->row = read_number(&at, end);
+    ret_frame->row = worker_engine_read_number(&at, end);
     at++;
-    ret_frame->column = read_number(&at, end);
+    ret_frame->column = worker_engine_read_number(&at, end);
     return true;
 }
 
@@ -232,7 +233,7 @@ static void convert_stack(const struct bytes *raw, const struct place *place, st
         const char *end = memchr(line, '\n', raw->size - begin);
         size_t size = end != NULL ? (size_t)(end - line) : raw->size - begin;
         begin += size + 1;
-        if (!read_frame(line, size, &frame))
+        if (!worker_engine_read_frame(line, size, &frame))
             continue;
         if (frame.row > place->lines) {
             out->size = place->call_is_shown ? before_last : out->size;
@@ -275,15 +276,15 @@ void engine_describe(JSValueRef thrown, const struct place *place, struct fault 
         return;
     }
     JSObjectRef error = JSValueToObject(engine, thrown, NULL);
-    read_text(error, "name", 256, &ret_fault->name);
+    worker_engine_read_text(error, "name", 256, &ret_fault->name);
     if (ret_fault->name.size == 0)
         bytes_add_string(&ret_fault->name, "Error");
-    read_text(error, "message", WORKER_ERROR_TEXT_MAX, &ret_fault->message);
+    worker_engine_read_text(error, "message", WORKER_ERROR_TEXT_MAX, &ret_fault->message);
     if (equals(&ret_fault->message, OUT_OF_MEMORY) &&
         JSValueIsInstanceOfConstructor(engine, thrown, prelude.range_error_type, NULL))
         ret_fault->kind = "memory_limit";
     translate_import(&ret_fault->message);
-    read_text(error, "stack", 4 * WORKER_ERROR_TEXT_MAX, &raw);
+    worker_engine_read_text(error, "stack", 4 * WORKER_ERROR_TEXT_MAX, &raw);
     convert_stack(&raw, place, &ret_fault->stack);
     bytes_done(&raw);
 }

@@ -71,7 +71,7 @@ static NATIVE(write_line)
 static const char *const image_types[] = {"png", "jpeg", "gif", "webp"};
 static const char *const details[] = {"auto", "low", "high", "original"};
 
-static bool is_one_of(const char *const *names, size_t count, const char *data, size_t size)
+static bool globals_is_one_of(const char *const *names, size_t count, const char *data, size_t size)
 {
     for (size_t i = 0; i < count; i++)
         if (strlen(names[i]) == size && memcmp(names[i], data, size) == 0)
@@ -96,7 +96,7 @@ static bool is_base64(const char *data, size_t size)
 }
 
 /* data:image/TYPE;base64,… */
-static bool is_image_url(const struct bytes *url)
+static bool globals_is_image_url(const struct bytes *url)
 {
     static const char head[] = "data:image/", middle[] = ";base64,";
     size_t head_size = sizeof head - 1, middle_size = sizeof middle - 1;
@@ -104,7 +104,7 @@ static bool is_image_url(const struct bytes *url)
         return false;
     const char *type = url->data + head_size;
     const char *end = memchr(type, ';', url->size - head_size);
-    if (end == NULL || !is_one_of(image_types, 4, type, (size_t)(end - type)))
+    if (end == NULL || !globals_is_one_of(image_types, 4, type, (size_t)(end - type)))
         return false;
     size_t left = url->size - (size_t)(end - url->data);
     return left > middle_size && memcmp(end, middle, middle_size) == 0 &&
@@ -112,8 +112,8 @@ static bool is_image_url(const struct bytes *url)
 }
 
 /* A property that is a string, added to `out`. False: it is none; maybe with an exception. */
-static bool add_property(JSObjectRef object, const char *name, struct bytes *out,
-                         JSValueRef *exception)
+static bool globals_add_property(JSObjectRef object, const char *name, struct bytes *out,
+                                 JSValueRef *exception)
 {
     JSValueRef value = engine_get(object, name, exception);
     if (value == NULL || !JSValueIsString(engine, value))
@@ -127,8 +127,8 @@ static bool add_property(JSObjectRef object, const char *name, struct bytes *out
 }
 
 /* The address and, where the value has one, the detail. False with an exception. */
-static bool read_image(JSValueRef value, struct bytes *url, struct bytes *detail,
-                       JSValueRef *exception)
+static bool globals_read_image(JSValueRef value, struct bytes *url, struct bytes *detail,
+                               JSValueRef *exception)
 {
     struct bytes type = {0};
     if (JSValueIsString(engine, value)) {
@@ -137,29 +137,29 @@ static bool read_image(JSValueRef value, struct bytes *url, struct bytes *detail
         JSStringRelease(text);
     } else if (JSValueIsObject(engine, value)) {
         JSObjectRef object = JSValueToObject(engine, value, NULL);
-        if (add_property(object, "image_url", url, exception)) {
+        if (globals_add_property(object, "image_url", url, exception)) {
             JSValueRef own = engine_get(object, "detail", exception);
             if (own != NULL && !JSValueIsUndefined(engine, own)) {
                 bytes_done(detail);
-                add_property(object, "detail", detail, exception);
+                globals_add_property(object, "detail", detail, exception);
             }
-        } else if (*exception == NULL && add_property(object, "type", &type, exception) &&
+        } else if (*exception == NULL && globals_add_property(object, "type", &type, exception) &&
                    type.size == 5 && memcmp(type.data, "image", 5) == 0) {
             bytes_add_string(url, "data:");
-            if (add_property(object, "mimeType", url, exception)) {
+            if (globals_add_property(object, "mimeType", url, exception)) {
                 bytes_add_string(url, ";base64,");
-                add_property(object, "data", url, exception);
+                globals_add_property(object, "data", url, exception);
             }
         }
     }
     bytes_done(&type);
     if (*exception != NULL)
         return false;
-    if (!is_image_url(url))
+    if (!globals_is_image_url(url))
         engine_throw(exception, prelude.type_error,
                      "image takes a base64 data: URL of png, jpeg, gif or webp, {image_url, "
                      "detail}, or an image block {type: \"image\", data, mimeType}");
-    else if (!is_one_of(details, 4, detail->data, detail->size))
+    else if (!globals_is_one_of(details, 4, detail->data, detail->size))
         engine_throw(exception, prelude.type_error,
                      "detail is one of \"auto\", \"low\", \"high\", \"original\"");
     return *exception == NULL;
@@ -201,7 +201,7 @@ static NATIVE(write_image)
     } else {
         bytes_add_string(&detail, "high");
     }
-    if (read_image(count > 0 ? arguments[0] : undefined, &url, &detail, exception))
+    if (globals_read_image(count > 0 ? arguments[0] : undefined, &url, &detail, exception))
         send_image(&url, &detail);
     bytes_done(&url);
     bytes_done(&detail);

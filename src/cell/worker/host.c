@@ -21,7 +21,7 @@ void bytes_done(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
-static char *reserve(struct bytes *bytes, size_t size)
+static char *worker_host_reserve(struct bytes *bytes, size_t size)
 {
     size_t needed = bytes->size + size;
     if (needed > bytes->capacity) {
@@ -40,7 +40,7 @@ static char *reserve(struct bytes *bytes, size_t size)
 void bytes_add(struct bytes *bytes, const void *data, size_t size)
 {
     if (size > 0)
-        memcpy(reserve(bytes, size), data, size);
+        memcpy(worker_host_reserve(bytes, size), data, size);
     bytes->size += size;
 }
 
@@ -58,7 +58,7 @@ void bytes_add_number(struct bytes *bytes, uint64_t number)
 
 static void add_utf8(struct bytes *bytes, uint32_t point)
 {
-    unsigned char *out = (unsigned char *)reserve(bytes, 4);
+    unsigned char *out = (unsigned char *)worker_host_reserve(bytes, 4);
     size_t size = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
     static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
     for (size_t i = size; i > 1; i--, point >>= 6)
@@ -193,7 +193,7 @@ void host_write(const void *data, size_t size)
     }
 }
 
-static void put_head(unsigned char head[HEAD_SIZE], size_t size)
+static void worker_host_put_head(unsigned char head[HEAD_SIZE], size_t size)
 {
     for (unsigned i = 0; i < HEAD_SIZE; i++)
         head[i] = (unsigned char)(size >> (8 * (HEAD_SIZE - 1 - i)));
@@ -202,7 +202,7 @@ static void put_head(unsigned char head[HEAD_SIZE], size_t size)
 void host_write_head(size_t size)
 {
     unsigned char head[HEAD_SIZE];
-    put_head(head, size);
+    worker_host_put_head(head, size);
     host_write(head, HEAD_SIZE);
 }
 
@@ -214,7 +214,7 @@ void host_send(const struct bytes *frame)
         host_write(frame->data, frame->size);
         return;
     }
-    put_head(small, frame->size);
+    worker_host_put_head(small, frame->size);
     memcpy(small + HEAD_SIZE, frame->data, frame->size);
     host_write(small, HEAD_SIZE + frame->size);
 }
@@ -251,7 +251,7 @@ static void drop_taken(void)
 }
 
 /* NULL: it is not whole yet. */
-static const char *take_frame(void)
+static const char *worker_host_take_frame(void)
 {
     size_t size = 0;
     if (incoming.size < HEAD_SIZE)
@@ -263,14 +263,14 @@ static const char *take_frame(void)
     if (incoming.size < HEAD_SIZE + size)
         return NULL;
     taken = HEAD_SIZE + size;
-    reserve(&incoming, 1);
+    worker_host_reserve(&incoming, 1);
     after_frame = incoming.data[taken];
     incoming.data[taken] = '\0';
     return incoming.data + HEAD_SIZE;
 }
 
 /* Waits for bytes. False: none came in time. */
-static bool read_some(int64_t until_ms)
+static bool worker_host_read_some(int64_t until_ms)
 {
     struct pollfd host = {.fd = HOST, .events = POLLIN};
     for (;;) {
@@ -285,7 +285,7 @@ static bool read_some(int64_t until_ms)
         if (errno != EINTR && errno != EAGAIN)
             _exit(WORKER_EXIT_PROTOCOL);
     }
-    ssize_t size = read(HOST, reserve(&incoming, READ_SIZE), READ_SIZE);
+    ssize_t size = read(HOST, worker_host_reserve(&incoming, READ_SIZE), READ_SIZE);
     if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN))
         _exit(WORKER_EXIT_PROTOCOL);
     incoming.size += size > 0 ? (size_t)size : 0;
@@ -297,8 +297,8 @@ const char *host_receive(int timeout_ms)
     int64_t until_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
     drop_taken();
     for (;;) {
-        const char *frame = take_frame();
-        if (frame != NULL || !read_some(until_ms))
+        const char *frame = worker_host_take_frame();
+        if (frame != NULL || !worker_host_read_some(until_ms))
             return frame;
     }
 }

@@ -102,26 +102,26 @@ struct filter {
     unsigned short count;
 };
 
-static void add(struct filter *filter, struct sock_filter instruction)
+static void lockdown_add(struct filter *filter, struct sock_filter instruction)
 {
     if (filter->count < FILTER_MAX)
         filter->code[filter->count++] = instruction;
 }
 
-static void load(struct filter *filter, size_t offset)
+static void lockdown_load(struct filter *filter, size_t offset)
 {
-    add(filter, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+    lockdown_add(filter, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
-static void answer(struct filter *filter, uint32_t what)
+static void lockdown_answer(struct filter *filter, uint32_t what)
 {
-    add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what));
+    lockdown_add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what));
 }
 
 /* The low half of an argument: all that these look at is of 32 bits, here and in the kernel. */
 static void load_argument(struct filter *filter, unsigned number)
 {
-    load(filter, offsetof(struct seccomp_data, args) + number * sizeof(uint64_t));
+    lockdown_load(filter, offsetof(struct seccomp_data, args) + number * sizeof(uint64_t));
 }
 
 /* The call `number` is allowed when that argument, of the bits in `mask`, has this value; else
@@ -129,25 +129,26 @@ static void load_argument(struct filter *filter, unsigned number)
 static void allow_if(struct filter *filter, uint32_t number, unsigned argument, uint32_t mask,
                      uint32_t value)
 {
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 5));
+    lockdown_add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 5));
     load_argument(filter, argument);
-    add(filter, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
-    answer(filter, SECCOMP_RET_ALLOW);
-    answer(filter, SECCOMP_RET_ERRNO | EPERM);
+    lockdown_add(filter, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
+    lockdown_add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+    lockdown_answer(filter, SECCOMP_RET_ALLOW);
+    lockdown_answer(filter, SECCOMP_RET_ERRNO | EPERM);
 }
 
 static void build_filter(struct filter *filter)
 {
     filter->count = 0;
-    load(filter, offsetof(struct seccomp_data, arch));
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCHITECTURE, 1, 0));
-    answer(filter, SECCOMP_RET_KILL_PROCESS);
-    load(filter, offsetof(struct seccomp_data, nr));
+    lockdown_load(filter, offsetof(struct seccomp_data, arch));
+    lockdown_add(filter,
+                 (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCHITECTURE, 1, 0));
+    lockdown_answer(filter, SECCOMP_RET_KILL_PROCESS);
+    lockdown_load(filter, offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < ALLOWED_COUNT; i++) {
-        add(filter,
-            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed_calls[i], 0, 1));
-        answer(filter, SECCOMP_RET_ALLOW);
+        lockdown_add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                          allowed_calls[i], 0, 1));
+        lockdown_answer(filter, SECCOMP_RET_ALLOW);
     }
     /* Threads suspend each other by signals; no other process may get one. */
     allow_if(filter, __NR_tgkill, 0, UINT32_MAX, (uint32_t)getpid());
@@ -155,9 +156,10 @@ static void build_filter(struct filter *filter)
     /* Of itself: its limit is set when the cell is known. */
     allow_if(filter, __NR_prlimit64, 0, UINT32_MAX, 0);
     allow_if(filter, __NR_prctl, 0, UINT32_MAX, PR_SET_NAME);
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 0, 1));
-    answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
-    answer(filter, SECCOMP_RET_ERRNO | EPERM);
+    lockdown_add(filter,
+                 (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 0, 1));
+    lockdown_answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
+    lockdown_answer(filter, SECCOMP_RET_ERRNO | EPERM);
 }
 
 static int apply_filter(void)

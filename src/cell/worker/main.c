@@ -9,7 +9,7 @@
 static unsigned idle_timers;
 static bool idle_stalled;
 
-static JSObjectRef receive(int timeout_ms)
+static JSObjectRef worker_main_receive(int timeout_ms)
 {
     const char *text = host_receive(timeout_ms);
     if (text == NULL)
@@ -37,7 +37,7 @@ static JSObjectRef get_object(JSObjectRef frame, const char *name)
 }
 
 /* Runs it until there is nothing to do but wait. */
-static void start(JSObjectRef frame)
+static void worker_main_start(JSObjectRef frame)
 {
     double memory, output;
     JSStringRef source = engine_get_text(frame, "source");
@@ -72,7 +72,7 @@ static void say_idle(void)
     bytes_done(&frame);
 }
 
-static void take_frame(JSObjectRef frame)
+static void worker_main_take_frame(JSObjectRef frame)
 {
     if (has_type(frame, "result")) {
         if (!tools_result(frame))
@@ -90,9 +90,9 @@ static _Noreturn void live(void)
         JSValueRef thrown = NULL;
         module_end_if_settled();
         say_idle();
-        JSObjectRef frame = receive(timers_wait_ms());
+        JSObjectRef frame = worker_main_receive(timers_wait_ms());
         if (frame != NULL)
-            take_frame(frame);
+            worker_main_take_frame(frame);
         module_end_if_settled();
         if (!timers_run(&thrown))
             module_settle(thrown);
@@ -115,6 +115,6 @@ int main(void)
     if (kept < 0 || lockdown_apply(kept) < 0)
         return WORKER_EXIT_LOCKDOWN;
     host_send_string("{\"type\":\"ready\"}");
-    start(receive(-1));
+    worker_main_start(worker_main_receive(-1));
     live();
 }

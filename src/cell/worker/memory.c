@@ -33,7 +33,7 @@ void memory_exhausted(void)
 }
 
 /* In pages. Safe in a signal handler. */
-static bool look(uint64_t ret_fields[FIELDS])
+static bool memory_look(uint64_t ret_fields[FIELDS])
 {
     char text[128];
     ssize_t size = pread(statm_fd, text, sizeof text, 0);
@@ -52,7 +52,8 @@ static void look_at_resident(int number)
     (void)number;
     int code = errno;
     uint64_t fields[FIELDS];
-    if (anonymous_max > 0 && look(fields) && (fields[1] - fields[2]) * page_size > anonymous_max)
+    if (anonymous_max > 0 && memory_look(fields) &&
+        (fields[1] - fields[2]) * page_size > anonymous_max)
         memory_exhausted();
     errno = code;
 }
@@ -61,7 +62,7 @@ bool memory_short(void)
 {
     bool refused = errno == ENOMEM;
     uint64_t fields[FIELDS];
-    if (address_max == 0 || !look(fields))
+    if (address_max == 0 || !memory_look(fields))
         return false;
     return refused || fields[0] * page_size > address_max - address_limit / 4;
 }
@@ -98,7 +99,7 @@ void memory_limit(uint64_t size)
 {
     const struct itimerval often = {{0, LOOK_US}, {0, LOOK_US}};
     uint64_t fields[FIELDS];
-    if (!look(fields))
+    if (!memory_look(fields))
         _exit(WORKER_EXIT_LOCKDOWN);
     address_limit = size;
     address_max = fields[0] * page_size + size;

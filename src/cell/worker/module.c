@@ -33,7 +33,7 @@ static volatile sig_atomic_t rejection_count;
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* Safe in a signal handler: nothing is changed any more. */
-static _Noreturn void end(void)
+static _Noreturn void module_end(void)
 {
     static const char head[] = "{\"type\":\"settled\",\"error\":";
     static const char no_values[] = "\"values\":{},\"deleted\":[]";
@@ -55,7 +55,7 @@ static _Noreturn void end(void)
 static void end_late(int number)
 {
     (void)number;
-    end();
+    module_end();
 }
 
 static void set_last_jobs_us(long limit_us)
@@ -111,14 +111,14 @@ void module_end_if_settled(void)
     if (!settled)
         return;
     set_last_jobs_us(0);
-    end();
+    module_end();
 }
 
 void module_exit(void)
 {
     module_settle_fault(NULL);
     set_last_jobs_us(0);
-    end();
+    module_end();
 }
 
 /* ---- What the engine calls ------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void settle_refused(JSObjectRef error)
 }
 
 /* The text of what runs; NULL: it has settled instead. */
-static JSStringRef compile(JSStringRef source)
+static JSStringRef module_compile(JSStringRef source)
 {
     JSValueRef thrown = NULL, argument = JSValueMakeString(engine, source);
     JSValueRef result =
@@ -228,7 +228,7 @@ void module_run(JSStringRef source)
     JSStringRef name = engine_string("rejected"), url = engine_string("cell.mjs");
     JSGlobalContextSetUnhandledRejectionCallback(
         engine, JSObjectMakeFunctionWithCallback(engine, name, rejected), NULL);
-    JSStringRef text = compile(source);
+    JSStringRef text = module_compile(source);
     if (text != NULL) {
         JSValueRef body = JSEvaluateScript(engine, text, NULL, url, 1, &thrown);
         JSValueRef arguments[] = {JSObjectMakeFunctionWithCallback(engine, name, failed),

@@ -34,12 +34,12 @@ static unsigned call_count, sent_count, next_queued;
 
 /* ---- Calling --------------------------------------------------------------------------------- */
 
-static void settle(JSObjectRef how, JSValueRef value)
+static void worker_tools_settle(JSObjectRef how, JSValueRef value)
 {
     JSObjectCallAsFunction(engine, how, NULL, 1, &value, NULL);
 }
 
-static JSValueRef make_string(const char *data, size_t size)
+static JSValueRef worker_tools_make_string(const char *data, size_t size)
 {
     struct bytes copy = {0};
     bytes_add(&copy, data, size);
@@ -54,7 +54,8 @@ static JSValueRef make_string(const char *data, size_t size)
 static JSValueRef tool_error(const struct tool *tool, JSValueRef message, JSValueRef kind)
 {
     JSValueRef thrown = NULL;
-    JSValueRef arguments[] = {message, kind, make_string(tool->name.data, tool->name.size)};
+    JSValueRef arguments[] = {message, kind,
+                              worker_tools_make_string(tool->name.data, tool->name.size)};
     JSValueRef error =
         JSObjectCallAsFunction(engine, prelude.tool_error, NULL, 3, arguments, &thrown);
     return error != NULL ? error : thrown;
@@ -62,11 +63,13 @@ static JSValueRef tool_error(const struct tool *tool, JSValueRef message, JSValu
 
 static JSValueRef own_tool_error(const struct tool *tool, const char *kind, const char *message)
 {
-    return tool_error(tool, make_string(message, strlen(message)), make_string(kind, strlen(kind)));
+    return tool_error(tool, worker_tools_make_string(message, strlen(message)),
+                      worker_tools_make_string(kind, strlen(kind)));
 }
 
 /* Adds the input to the frame. What is wrong with it otherwise; NULL: nothing. */
-static JSValueRef add_input(struct bytes *frame, const struct tool *tool, JSValueRef input)
+static JSValueRef worker_tools_add_input(struct bytes *frame, const struct tool *tool,
+                                         JSValueRef input)
 {
     JSValueRef thrown = NULL;
     char message[320];
@@ -110,12 +113,12 @@ static void send_queued(void)
 }
 
 /* Numbers count in the order of the calls, which is the order of the queue. */
-static JSValueRef begin_call(unsigned index, JSValueRef input, JSObjectRef resolve,
-                             JSObjectRef reject)
+static JSValueRef worker_tools_begin_call(unsigned index, JSValueRef input, JSObjectRef resolve,
+                                          JSObjectRef reject)
 {
     const struct tool *tool = &tools[index];
     struct bytes json = {0}, frame = {0};
-    JSValueRef wrong = add_input(&json, tool, input);
+    JSValueRef wrong = worker_tools_add_input(&json, tool, input);
     if (wrong == NULL && call_count == WORKER_CALLS_TOTAL_MAX)
         wrong = own_tool_error(tool, "step_limit", "a cell makes at most 4096 calls");
     if (wrong == NULL) {
@@ -147,9 +150,9 @@ static NATIVE(call_tool)
     if (promise == NULL || index == tool_count || module_settled())
         return JSValueMakeUndefined(context);
     JSValueRef input = count > 0 ? arguments[0] : JSValueMakeUndefined(context);
-    JSValueRef wrong = begin_call(index, input, resolve, reject);
+    JSValueRef wrong = worker_tools_begin_call(index, input, resolve, reject);
     if (wrong != NULL)
-        settle(reject, wrong);
+        worker_tools_settle(reject, wrong);
     return promise;
 }
 
@@ -170,10 +173,10 @@ static void reject_call(const struct call *call, JSObjectRef frame)
         message = engine_get(object, "message", NULL);
     }
     if (kind == NULL || !JSValueIsString(engine, kind))
-        kind = make_string("failed", 6);
+        kind = worker_tools_make_string("failed", 6);
     if (message == NULL || !JSValueIsString(engine, message))
-        message = make_string("", 0);
-    settle(call->reject, tool_error(&tools[call->tool], message, kind));
+        message = worker_tools_make_string("", 0);
+    worker_tools_settle(call->reject, tool_error(&tools[call->tool], message, kind));
 }
 
 bool tools_result(JSObjectRef frame)
@@ -192,7 +195,7 @@ bool tools_result(JSObjectRef frame)
     sent_count--;
     send_queued();
     if (succeeded)
-        settle(answered.resolve, engine_get(frame, "ok", NULL));
+        worker_tools_settle(answered.resolve, engine_get(frame, "ok", NULL));
     else
         reject_call(&answered, frame);
     JSValueUnprotect(engine, answered.resolve);
@@ -202,7 +205,7 @@ bool tools_result(JSObjectRef frame)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static bool is_plain(unsigned char byte)
+static bool worker_tools_is_plain(unsigned char byte)
 {
     return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') ||
            byte == '_' || byte == '$';
@@ -214,11 +217,11 @@ static bool mangle(const struct bytes *name, struct bytes *out)
     bool same = true;
     for (size_t i = 0; i < name->size; i++) {
         unsigned char byte = (unsigned char)name->data[i];
-        if (is_plain(byte))
+        if (worker_tools_is_plain(byte))
             bytes_add(out, name->data + i, 1);
         else if ((byte & 0xC0) != 0x80)
             bytes_add(out, "_", 1);
-        same = same && is_plain(byte);
+        same = same && worker_tools_is_plain(byte);
     }
     return same;
 }
@@ -256,7 +259,7 @@ static void name_tools(void)
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-static bool take_tool(JSObjectRef given, struct tool *tool)
+static bool worker_take_tool(JSObjectRef given, struct tool *tool)
 {
     struct bytes input = {0};
     JSStringRef name = engine_get_text(given, "name"), kind = engine_get_text(given, "input");
@@ -282,7 +285,7 @@ static JSValueRef make_tool(JSObjectRef given, struct tool *tool, JSObjectRef fu
     tool->called.size--;
     JSStringRef name = engine_string(tool->called.data);
     if (description == NULL || !JSValueIsString(engine, description))
-        description = make_string("", 0);
+        description = worker_tools_make_string("", 0);
     JSObjectSetProperty(engine, entry, name_key, JSValueMakeString(engine, name), 0, NULL);
     JSObjectSetProperty(engine, entry, description_key, description, 0, NULL);
     engine_freeze(entry);
@@ -296,7 +299,7 @@ static JSValueRef make_tool(JSObjectRef given, struct tool *tool, JSObjectRef fu
 }
 
 /* In the order given; the objects of the array, without prototypes. */
-static bool take_tools(JSObjectRef given, JSObjectRef *objects)
+static bool worker_take_tools(JSObjectRef given, JSObjectRef *objects)
 {
     for (unsigned i = 0; i < tool_count; i++) {
         JSValueRef value = JSObjectGetPropertyAtIndex(engine, given, i, NULL);
@@ -304,7 +307,7 @@ static bool take_tools(JSObjectRef given, JSObjectRef *objects)
             return false;
         objects[i] = JSValueToObject(engine, value, NULL);
         JSObjectSetPrototype(engine, objects[i], JSValueMakeNull(engine));
-        if (!take_tool(objects[i], &tools[i]))
+        if (!worker_take_tool(objects[i], &tools[i]))
             return false;
     }
     return true;
@@ -321,7 +324,7 @@ bool tools_install(JSObjectRef given)
     JSValueRef *entries = calloc(tool_count + 1, sizeof *entries);
     if (tools == NULL || objects == NULL || entries == NULL)
         memory_exhausted();
-    bool taken = take_tools(given, objects);
+    bool taken = worker_take_tools(given, objects);
     if (taken) {
         JSObjectRef functions = JSObjectMake(engine, NULL, NULL);
         JSObjectRef list = JSObjectMakeArray(engine, 0, NULL, NULL);

@@ -18,7 +18,7 @@ static struct value *values;
 static size_t value_count, value_capacity, live_count;
 static size_t bytes_total; /* of the JSON of those that are there */
 
-static struct value *find(const struct bytes *key)
+static struct value *values_find(const struct bytes *key)
 {
     for (size_t i = 0; i < value_count; i++)
         if (values[i].key.size == key->size &&
@@ -28,7 +28,7 @@ static struct value *find(const struct bytes *key)
 }
 
 /* Takes the key over. */
-static struct value *append(struct bytes *key)
+static struct value *values_append(struct bytes *key)
 {
     if (value_count == value_capacity) {
         value_capacity = 2 * value_capacity + 16;
@@ -44,7 +44,7 @@ static struct value *append(struct bytes *key)
 }
 
 /* Takes the JSON over; an empty one deletes. */
-static void put(struct value *value, struct bytes *json)
+static void values_put(struct value *value, struct bytes *json)
 {
     live_count = live_count - (value->json.size > 0) + (json->size > 0);
     bytes_total = bytes_total - value->json.size + json->size;
@@ -67,17 +67,17 @@ bool values_take(JSObjectRef given)
         bytes_add_text(&key, name, SIZE_MAX);
         bytes_add_json(&json, text);
         JSStringRelease(text);
-        struct value *taken = append(&key);
+        struct value *taken = values_append(&key);
         taken->given = true;
-        put(taken, &json);
+        values_put(taken, &json);
     }
     JSPropertyNameArrayRelease(names);
     return true;
 }
 
 /* The key, checked; false with an exception. */
-static bool take_key(size_t count, const JSValueRef arguments[], const char *who, struct bytes *key,
-                     JSValueRef *exception)
+static bool values_take_key(size_t count, const JSValueRef arguments[], const char *who,
+                            struct bytes *key, JSValueRef *exception)
 {
     if (count < 1 || !JSValueIsString(engine, arguments[0])) {
         engine_throw(exception, prelude.type_error, "%s takes a key, a string", who);
@@ -118,8 +118,8 @@ static bool take_json(JSValueRef value, struct bytes *json, JSValueRef *exceptio
 }
 
 /* False with an exception: there is no room for it. */
-static bool has_room(const struct value *value, const struct bytes *key, const struct bytes *json,
-                     JSValueRef *exception)
+static bool values_has_room(const struct value *value, const struct bytes *key,
+                            const struct bytes *json, JSValueRef *exception)
 {
     size_t size = value != NULL ? value->json.size : 0;
     if (key->size > WORKER_KEY_MAX)
@@ -137,7 +137,7 @@ static void write_value(struct value *value, struct bytes *json)
 {
     value->written = json->size > 0;
     value->deleted = json->size == 0;
-    put(value, json);
+    values_put(value, json);
     if (value->deleted && !value->given) {
         /* Nobody else has it: there is nothing to say of it. */
         bytes_done(&value->key);
@@ -152,15 +152,15 @@ NATIVE(values_store)
     (void)this_object;
     struct bytes key = {0}, json = {0};
     JSValueRef undefined = JSValueMakeUndefined(context);
-    if (module_settled() || !take_key(count, arguments, "store", &key, exception))
+    if (module_settled() || !values_take_key(count, arguments, "store", &key, exception))
         return undefined;
     if (key.size == 0)
         engine_throw(exception, prelude.type_error, "store takes a key that is not empty");
     else if (take_json(count > 1 ? arguments[1] : undefined, &json, exception)) {
         /* Only now: making the JSON may have run cell code, which stores, too. */
-        struct value *value = find(&key);
-        if (has_room(value, &key, &json, exception) && (value != NULL || json.size > 0))
-            write_value(value != NULL ? value : append(&key), &json);
+        struct value *value = values_find(&key);
+        if (values_has_room(value, &key, &json, exception) && (value != NULL || json.size > 0))
+            write_value(value != NULL ? value : values_append(&key), &json);
     }
     bytes_done(&key);
     bytes_done(&json);
@@ -173,9 +173,9 @@ NATIVE(values_load)
     (void)this_object;
     struct bytes key = {0};
     JSValueRef result = JSValueMakeUndefined(context);
-    if (!take_key(count, arguments, "load", &key, exception))
+    if (!values_take_key(count, arguments, "load", &key, exception))
         return result;
-    struct value *value = find(&key);
+    struct value *value = values_find(&key);
     bytes_done(&key);
     if (value == NULL || value->json.size == 0)
         return result;

@@ -28,7 +28,7 @@ static int check_together(const struct cli_call *call, const struct cell_options
     return 0;
 }
 
-static int settle(struct cell_options *options, struct bl_error *error)
+static int cell_settle(struct cell_options *options, struct bl_error *error)
 {
     char *directory = bl_arena_alloc(&options->arena, PATH_MAX);
 
@@ -44,15 +44,15 @@ static int settle(struct cell_options *options, struct bl_error *error)
                                   : bl_store_default_path(&options->arena, &options->store, error);
 }
 
-static int read_arguments(struct cli_call *call, struct cell_options *options,
-                          struct bl_error *error)
+static int cell_read_arguments(struct cli_call *call, struct cell_options *options,
+                               struct bl_error *error)
 {
     int code = cli_options_read(call, options, &options->arena, error);
 
     options->name = cli_cell_command.verbs[options->verb].name;
     if (code == 0)
         code = check_together(call, options, error);
-    return code != 0 ? code : settle(options, error);
+    return code != 0 ? code : cell_settle(options, error);
 }
 
 uint64_t cell_deadline_ms(const struct cell_options *options)
@@ -70,7 +70,7 @@ int cli_cell_run(struct cli_call *call)
     int exit_code;
 
     bl_arena_init(&options.arena);
-    int code = read_arguments(call, &options, &error);
+    int code = cell_read_arguments(call, &options, &error);
     if (code == CLI_OPTION_HELP)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)

@@ -43,8 +43,8 @@ static void begin_request(struct request *request, const struct asking *asking, 
 }
 
 /* BL_EREFUSED with `fault` (may be NULL: then `asking->error` says it). */
-static int send_request(struct asking *asking, struct request *request, const char *op,
-                        struct bl_text *ret_ok, struct bl_cell_fault *fault)
+static int cell_client_send_request(struct asking *asking, struct request *request, const char *op,
+                                    struct bl_text *ret_ok, struct bl_cell_fault *fault)
 {
     struct bl_cell_fault *own = bl_arena_zalloc(&asking->arena, sizeof *own);
 
@@ -63,7 +63,7 @@ static int send_request(struct asking *asking, struct request *request, const ch
     return code;
 }
 
-static int open_session(struct asking *asking)
+static int cell_client_open_session(struct asking *asking)
 {
     struct request request;
     struct bl_text ok;
@@ -72,7 +72,7 @@ static int open_session(struct asking *asking)
     bl_json_put_boolean(&request.writer, "serves_tools", false);
     /* The cells are to outlive this command. */
     bl_json_put_uint64(&request.writer, "linger_ms", BL_CELL_LINGER_MS_MAX);
-    return send_request(asking, &request, "open_session", &ok, NULL);
+    return cell_client_send_request(asking, &request, "open_session", &ok, NULL);
 }
 
 /* ---- What is there --------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static int list_page(struct asking *asking, const char *after, const struct bl_j
     begin_request(&request, asking, false);
     bl_json_put_string(&request.writer, "after", after);
     bl_json_put_uint64(&request.writer, "max", LIST_PAGE);
-    int code = send_request(asking, &request, "list", &ok, NULL);
+    int code = cell_client_send_request(asking, &request, "list", &ok, NULL);
     if (code == 0 && bl_json_read(&asking->arena, ok, NULL, ret_page, NULL) != 0)
         code = bl_error_set(&asking->error, BL_EPARSE, BL_KIND_CELL, "list", NULL,
                             "the host's answer cannot be read");
@@ -122,7 +122,7 @@ struct place {
     uint64_t generation;
 };
 
-static bool find_place(const struct bl_json *cell, void *context)
+static bool cell_client_find_place(const struct bl_json *cell, void *context)
 {
     struct place *place = context;
     struct bl_text state = bl_json_text(bl_json_get(cell, BL_TEXT("state")));
@@ -139,15 +139,15 @@ static bool find_place(const struct bl_json *cell, void *context)
     return true;
 }
 
-static int find_cell(struct asking *asking, struct place *ret_place)
+static int client_find_cell(struct asking *asking, struct place *ret_place)
 {
     *ret_place = (struct place){.cell_id = asking->cell_id};
-    return list_each(asking, find_place, ret_place);
+    return list_each(asking, cell_client_find_place, ret_place);
 }
 
 /* ---- One function a verb --------------------------------------------------------------------- */
 
-static int create(struct asking *asking)
+static int cell_client_create(struct asking *asking)
 {
     const struct cell_options *options = asking->options;
     uint64_t deadline_ms = cell_deadline_ms(options);
@@ -167,7 +167,7 @@ static int create(struct asking *asking)
     if (options->output_bytes > 0)
         bl_json_put_uint64(&request.writer, "output_bytes", options->output_bytes);
     bl_json_write_end(&request.writer);
-    return send_request(asking, &request, "create_cell", &asking->ok, NULL);
+    return cell_client_send_request(asking, &request, "create_cell", &asking->ok, NULL);
 }
 
 static int observe_generation(struct asking *asking, uint64_t generation, struct bl_text *ret_ok,
@@ -178,7 +178,7 @@ static int observe_generation(struct asking *asking, uint64_t generation, struct
     begin_request(&request, asking, true);
     bl_json_put_uint64(&request.writer, "generation", generation);
     bl_json_put_uint64(&request.writer, "yield_time_ms", asking->options->yield_ms);
-    return send_request(asking, &request, "observe", ret_ok, fault);
+    return cell_client_send_request(asking, &request, "observe", ret_ok, fault);
 }
 
 static int terminate_as(struct asking *asking, const char *id)
@@ -190,7 +190,7 @@ static int terminate_as(struct asking *asking, const char *id)
     begin_request(&request, asking, true);
     bl_json_put_string(&request.writer, "terminate_id", id != NULL ? id : made_up);
     bl_json_put_string(&request.writer, "reason", bl_stop_reason_name(BL_STOP_USER));
-    return send_request(asking, &request, "terminate", &asking->ok, NULL);
+    return cell_client_send_request(asking, &request, "terminate", &asking->ok, NULL);
 }
 
 /* An ended cell is read by terminate, which lets go of nothing: what it had handed over before its
@@ -208,13 +208,13 @@ static int observe_ended(struct asking *asking, uint64_t generation)
     return asking->error.code != 0 ? asking->error.code : terminate_as(asking, NULL);
 }
 
-static int observe(struct asking *asking)
+static int cell_client_observe(struct asking *asking)
 {
     uint64_t generation = asking->options->generation;
     struct place place;
 
     if (generation == 0) {
-        int code = find_cell(asking, &place);
+        int code = client_find_cell(asking, &place);
         if (code != 0)
             return code;
         if (place.ended)
@@ -224,24 +224,24 @@ static int observe(struct asking *asking)
     return observe_generation(asking, generation, &asking->ok, NULL);
 }
 
-static int terminate(struct asking *asking)
+static int cell_client_terminate(struct asking *asking)
 {
     return terminate_as(asking, asking->options->terminate_id);
 }
 
 /* The generation of the end proves that it was read; of one that is not listed any more the host
  * knows best. */
-static int release(struct asking *asking)
+static int cell_client_release(struct asking *asking)
 {
     struct request request;
     struct place place;
 
-    int code = find_cell(asking, &place);
+    int code = client_find_cell(asking, &place);
     if (code != 0)
         return code;
     begin_request(&request, asking, true);
     bl_json_put_uint64(&request.writer, "generation", place.generation > 0 ? place.generation : 1);
-    return send_request(asking, &request, "release", &asking->ok, NULL);
+    return cell_client_send_request(asking, &request, "release", &asking->ok, NULL);
 }
 
 static bool write_cell(const struct bl_json *cell, void *context)
@@ -251,7 +251,7 @@ static bool write_cell(const struct bl_json *cell, void *context)
 }
 
 /* All pages as one. */
-static int list(struct asking *asking)
+static int cell_client_list(struct asking *asking)
 {
     struct bl_json_writer writer;
     struct bl_buffer ok;
@@ -276,21 +276,21 @@ static int list(struct asking *asking)
 
 /* ---- In the fiber ---------------------------------------------------------------------------- */
 
-static int ask(struct asking *asking)
+static int cell_client_ask(struct asking *asking)
 {
     switch (asking->options->verb) {
-    case CELL_CREATE: return create(asking);
-    case CELL_OBSERVE: return observe(asking);
-    case CELL_TERMINATE: return terminate(asking);
-    case CELL_RELEASE: return release(asking);
-    case CELL_LIST: return list(asking);
+    case CELL_CREATE: return cell_client_create(asking);
+    case CELL_OBSERVE: return cell_client_observe(asking);
+    case CELL_TERMINATE: return cell_client_terminate(asking);
+    case CELL_RELEASE: return cell_client_release(asking);
+    case CELL_LIST: return cell_client_list(asking);
     case CELL_RUN:
     case CELL_SERVE: break;
     }
     return BL_EINVAL;
 }
 
-static int ask_main(void *argument)
+static int cell_client_ask_main(void *argument)
 {
     struct asking *asking = argument;
     const struct cell_options *options = asking->options;
@@ -304,9 +304,9 @@ static int ask_main(void *argument)
     if (code == 0)
         code = bl_cell_client_open(&client, &asking->client, &asking->error);
     if (code == 0)
-        code = open_session(asking);
+        code = cell_client_open_session(asking);
     if (code == 0)
-        code = ask(asking);
+        code = cell_client_ask(asking);
     bl_cell_client_close(asking->client);
     return code;
 }
@@ -329,7 +329,8 @@ struct outcome {
     const struct bl_json *receipt;
 };
 
-static void take_completed(struct outcome *outcome, const struct bl_cell_completed *completed)
+static void cell_client_take_completed(struct outcome *outcome,
+                                       const struct bl_cell_completed *completed)
 {
     *outcome = (struct outcome){.type = OUTCOME_COMPLETED,
                                 .items = &completed->items,
@@ -338,7 +339,8 @@ static void take_completed(struct outcome *outcome, const struct bl_cell_complet
                                 .error = completed->error};
 }
 
-static void take_terminated(struct outcome *outcome, const struct bl_cell_terminated *terminated)
+static void cell_client_take_terminated(struct outcome *outcome,
+                                        const struct bl_cell_terminated *terminated)
 {
     *outcome = (struct outcome){.type = OUTCOME_TERMINATED,
                                 .items = &terminated->items,
@@ -354,8 +356,10 @@ static int read_terminated(struct asking *asking, struct outcome *outcome)
     if (code != 0)
         return code;
     switch (found->type) {
-    case BL_CELL_TERMINATE_COMPLETED: take_completed(outcome, &found->completed); break;
-    case BL_CELL_TERMINATE_TERMINATED: take_terminated(outcome, &found->terminated); break;
+    case BL_CELL_TERMINATE_COMPLETED: cell_client_take_completed(outcome, &found->completed); break;
+    case BL_CELL_TERMINATE_TERMINATED:
+        cell_client_take_terminated(outcome, &found->terminated);
+        break;
     case BL_CELL_TERMINATE_MISSING: *outcome = (struct outcome){.type = OUTCOME_MISSING}; break;
     }
     return 0;
@@ -375,8 +379,10 @@ static int read_observed(struct asking *asking, struct outcome *outcome)
                                     .generation = found->yielded.generation,
                                     .stalled = found->yielded.stalled};
         break;
-    case BL_CELL_OBSERVE_COMPLETED: take_completed(outcome, &found->completed); break;
-    case BL_CELL_OBSERVE_TERMINATED: take_terminated(outcome, &found->terminated); break;
+    case BL_CELL_OBSERVE_COMPLETED: cell_client_take_completed(outcome, &found->completed); break;
+    case BL_CELL_OBSERVE_TERMINATED:
+        cell_client_take_terminated(outcome, &found->terminated);
+        break;
     case BL_CELL_OBSERVE_MISSING: *outcome = (struct outcome){.type = OUTCOME_MISSING}; break;
     }
     return 0;
@@ -463,7 +469,7 @@ static int answer_outcome(struct asking *asking)
     return print_outcome(asking, &outcome, exit_code);
 }
 
-static uint64_t number_of(const struct bl_json *cell, const char *key)
+static uint64_t cell_client_number_of(const struct bl_json *cell, const char *key)
 {
     return cli_receipt_number(cell, bl_text_from(key));
 }
@@ -473,13 +479,14 @@ static void append_cell(struct bl_buffer *out, const struct bl_json *cell)
 {
     struct bl_text id = bl_json_text(bl_json_get(cell, BL_TEXT("cell_id")));
     struct bl_text state = bl_json_text(bl_json_get(cell, BL_TEXT("state")));
-    uint64_t waiting = number_of(cell, "undelivered_bytes"), calls = number_of(cell, "calls");
+    uint64_t waiting = cell_client_number_of(cell, "undelivered_bytes"),
+             calls = cell_client_number_of(cell, "calls");
     char age[32];
 
-    bl_duration_format((int64_t)(number_of(cell, "age_ms") * BL_NS_PER_MS), age);
+    bl_duration_format((int64_t)(cell_client_number_of(cell, "age_ms") * BL_NS_PER_MS), age);
     bl_buffer_printf(out, "%-*.*s %-11.*s generation %" PRIu64 ", age %s", CELL_COLUMN,
                      (int)id.size, id.data, (int)state.size, state.data,
-                     number_of(cell, "generation"), age);
+                     cell_client_number_of(cell, "generation"), age);
     if (waiting > 0)
         bl_buffer_printf(out, ", %" PRIu64 " bytes to be read", waiting);
     if (calls > 0)
@@ -487,7 +494,7 @@ static void append_cell(struct bl_buffer *out, const struct bl_json *cell)
     bl_buffer_append_byte(out, '\n');
 }
 
-static int print_text(struct asking *asking, const struct bl_json *ok)
+static int cell_client_print_text(struct asking *asking, const struct bl_json *ok)
 {
     struct bl_buffer out;
 
@@ -505,7 +512,7 @@ static int print_text(struct asking *asking, const struct bl_json *ok)
     return exit_code;
 }
 
-static int answer(struct asking *asking)
+static int cell_client_answer(struct asking *asking)
 {
     const struct bl_json *ok = NULL;
 
@@ -519,7 +526,8 @@ static int answer(struct asking *asking)
     int exit_code = missing ? CLI_EXIT_FAILED : CLI_EXIT_OK;
     if (asking->call->format != CLI_FORMAT_TEXT)
         return cli_envelope_print(asking->call, exit_code, ok_payload, asking);
-    return missing ? cli_fail(asking->call, &asking->error, exit_code) : print_text(asking, ok);
+    return missing ? cli_fail(asking->call, &asking->error, exit_code)
+                   : cell_client_print_text(asking, ok);
 }
 
 int cell_ask(struct cli_call *call, const struct cell_options *options)
@@ -532,11 +540,11 @@ int cell_ask(struct cli_call *call, const struct cell_options *options)
     asking.cell_id = options->verb == CELL_CREATE ? (options->id != NULL ? options->id : made_up)
                                                   : options->operand;
     bl_arena_init(&asking.arena);
-    int code = cli_loop_run("cell", ask_main, &asking, &asking.error);
+    int code = cli_loop_run("cell", cell_client_ask_main, &asking, &asking.error);
     if (code != 0)
         exit_code = cli_fail(call, &asking.error, cli_error_exit_code(&asking.error));
     else
-        exit_code = answer(&asking);
+        exit_code = cell_client_answer(&asking);
     bl_arena_done(&asking.arena);
     return exit_code;
 }

@@ -66,7 +66,7 @@ static void keep_items(struct cell_work *work, const struct bl_list *items)
     }
 }
 
-static void show_items(struct cell_work *work, const struct bl_list *items)
+static void cell_report_show_items(struct cell_work *work, const struct bl_list *items)
 {
     struct bl_buffer out, notes;
 
@@ -85,7 +85,7 @@ static void show_items(struct cell_work *work, const struct bl_list *items)
 
 static void show_yielded(struct cell_work *work, const struct bl_cell_yielded *yielded)
 {
-    show_items(work, &yielded->items);
+    cell_report_show_items(work, &yielded->items);
     if (!yielded->stalled || work->stalled)
         return;
     work->stalled = true;
@@ -97,8 +97,10 @@ bool cell_take_outcome(struct cell_work *work, const struct bl_cell_observe_outc
 {
     switch (outcome->type) {
     case BL_CELL_OBSERVE_YIELDED: show_yielded(work, &outcome->yielded); return false;
-    case BL_CELL_OBSERVE_COMPLETED: show_items(work, &outcome->completed.items); break;
-    case BL_CELL_OBSERVE_TERMINATED: show_items(work, &outcome->terminated.items); break;
+    case BL_CELL_OBSERVE_COMPLETED: cell_report_show_items(work, &outcome->completed.items); break;
+    case BL_CELL_OBSERVE_TERMINATED:
+        cell_report_show_items(work, &outcome->terminated.items);
+        break;
     case BL_CELL_OBSERVE_MISSING: break;
     }
     work->ended = true;
@@ -107,7 +109,7 @@ bool cell_take_outcome(struct cell_work *work, const struct bl_cell_observe_outc
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static int stop_exit_code(struct bl_text reason, struct bl_text origin)
+static int cell_report_stop_exit_code(struct bl_text reason, struct bl_text origin)
 {
     if (bl_text_equal(reason, BL_TEXT("timeout")))
         return CLI_EXIT_TIMEOUT;
@@ -120,8 +122,8 @@ static int scope_exit_code(const struct bl_scope *scope)
     struct bl_stop stop;
 
     bl_scope_stop_read(scope, &stop);
-    return stop_exit_code(bl_text_from(bl_stop_reason_name(stop.reason)),
-                          bl_text_from(stop.origin));
+    return cell_report_stop_exit_code(bl_text_from(bl_stop_reason_name(stop.reason)),
+                                      bl_text_from(stop.origin));
 }
 
 static const struct bl_cell_error *end_error(const struct cell_work *work)
@@ -206,12 +208,12 @@ static int settle_exit_code(struct cell_work *work)
     if (!work->ended)
         return scope_exit_code(&work->scope);
     if (receipt != NULL)
-        return stop_exit_code(bl_json_text(bl_json_get(receipt, BL_TEXT("reason"))),
-                              bl_json_text(bl_json_get(receipt, BL_TEXT("origin"))));
+        return cell_report_stop_exit_code(bl_json_text(bl_json_get(receipt, BL_TEXT("reason"))),
+                                          bl_json_text(bl_json_get(receipt, BL_TEXT("origin"))));
     return end_error(work) != NULL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-static void run_payload(struct bl_json_writer *writer, const void *context)
+static void cell_report_run_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct cell_work *work = context;
     bool completed = work->ended && work->end.type == BL_CELL_OBSERVE_COMPLETED;
@@ -250,7 +252,7 @@ static void report_json(struct cell_work *work)
     bool failed = work->error.code != 0;
 
     cli_envelope_stream(&work->stream, work->call, &work->exit_code,
-                        failed ? cli_error_payload : run_payload,
+                        failed ? cli_error_payload : cell_report_run_payload,
                         failed ? (const void *)&work->error : work);
 }
 
@@ -290,7 +292,7 @@ static void remark_end(struct cell_work *work)
 }
 
 /* An answer that did not get out is never taken for success. */
-static void answer_lost(struct cell_work *work)
+static void cell_report_answer_lost(struct cell_work *work)
 {
     int failed = work->stream.failed;
 
@@ -313,7 +315,7 @@ void cell_answer(struct cell_work *work)
     bool delivered = cli_stream_flush(&work->stream);
     remark_end(work);
     if (!delivered)
-        answer_lost(work);
+        cell_report_answer_lost(work);
     if (work->heard && !cli_stream_flush(&work->remarks))
         work->heard = false;
 }

@@ -23,7 +23,7 @@
 /* ---- The cell -------------------------------------------------------------------------------- */
 
 /* BL_ECANCELED, BL_ETIMEDOUT: stopped before, or in that moment: it has never started. */
-static int create(struct cell_work *work)
+static int cell_run_create(struct cell_work *work)
 {
     const struct cell_options *options = work->options;
     struct bl_cell_create wish = {
@@ -48,8 +48,8 @@ static int create(struct cell_work *work)
 }
 
 /* One observation; what the store cannot take just now is asked for again. */
-static int observe(struct cell_work *work, uint64_t generation, uint64_t yield_ms,
-                   struct bl_arena *arena, struct bl_cell_observe_outcome *ret_outcome)
+static int cell_run_observe(struct cell_work *work, uint64_t generation, uint64_t yield_ms,
+                            struct bl_arena *arena, struct bl_cell_observe_outcome *ret_outcome)
 {
     struct bl_cell_observe wish = {
         .cell_id = work->cell_id, .generation = generation, .yield_ms = yield_ms};
@@ -65,14 +65,14 @@ static int observe(struct cell_work *work, uint64_t generation, uint64_t yield_m
     }
 }
 
-static int watch(struct cell_work *work)
+static int cell_run_watch(struct cell_work *work)
 {
     uint64_t yield_ms = cell_is_text(work) ? YIELD_MS_MIN : BL_CELL_YIELD_MS_MAX;
     struct bl_cell_observe_outcome outcome;
 
     for (uint64_t generation = 1;; generation++) {
         struct bl_arena_mark mark = bl_arena_mark(&work->arena);
-        int code = observe(work, generation, yield_ms, &work->arena, &outcome);
+        int code = cell_run_observe(work, generation, yield_ms, &work->arena, &outcome);
         if (code != 0)
             return code;
         if (cell_take_outcome(work, &outcome)) {
@@ -95,7 +95,7 @@ static uint64_t end_generation(const struct cell_work *work)
 }
 
 /* In a session that stays, nobody will ask for it again. */
-static void release(struct cell_work *work)
+static void cell_run_release(struct cell_work *work)
 {
     struct bl_cell_fault *fault = bl_arena_zalloc(&work->arena, sizeof *fault);
     enum bl_cell_release_outcome outcome;
@@ -114,7 +114,7 @@ static void call_tool(void *context, const struct bl_cell_call *call,
     cell_toolset_call(&work->tools, call, ret_result);
 }
 
-static int run_session(struct cell_work *work)
+static int cell_run_session(struct cell_work *work)
 {
     struct bl_cell_session_options options = {
         .id = work->session_id,
@@ -128,19 +128,19 @@ static int run_session(struct cell_work *work)
 
     if (bl_cell_session_open(work->host, &options, &work->session, fault) != 0)
         return cell_refusal(fault, "open the session", work->session_id, &work->error);
-    int code = create(work);
+    int code = cell_run_create(work);
     if (code == 0)
-        code = watch(work);
+        code = cell_run_watch(work);
     /* From here on a stop has nothing to stop. */
     (void)bl_scope_claim(&work->scope);
-    release(work);
+    cell_run_release(work);
     bl_cell_session_close(work->session, work->options->session == NULL, BL_STOP_SHUTDOWN,
                           "cell run", NULL);
     work->session = NULL;
     return code;
 }
 
-static int run_host(struct cell_work *work, struct bl_nursery *services)
+static int cell_run_host(struct cell_work *work, struct bl_nursery *services)
 {
     struct bl_cell_host_options options = {.store = work->store, .spares = 1};
 
@@ -149,7 +149,7 @@ static int run_host(struct cell_work *work, struct bl_nursery *services)
         return code;
     if (work->tools.toolbox != NULL)
         bl_toolbox_begin(work->tools.toolbox, services, &work->activities, work->session_id);
-    code = run_session(work);
+    code = cell_run_session(work);
     if (work->tools.toolbox != NULL)
         bl_toolbox_end(work->tools.toolbox);
     bl_cell_host_stop(work->host, BL_STOP_SHUTDOWN, "cell run");
@@ -162,7 +162,7 @@ static int run_host(struct cell_work *work, struct bl_nursery *services)
 
 /* With a control socket, for `belay ps` and `belay cancel`; one that cannot be made is no reason
  * not to run. */
-static int run_listed(struct cell_work *work)
+static int cell_run_listed(struct cell_work *work)
 {
     struct bl_control *control = NULL;
     struct bl_nursery services;
@@ -178,14 +178,14 @@ static int run_listed(struct cell_work *work)
                                     "cell: %s\n",
                                     error.message));
     }
-    int code = run_host(work, &services);
+    int code = cell_run_host(work, &services);
     bl_control_stop(control);
     bl_nursery_done(&services);
     return code;
 }
 
 /* In the scope: a stop leaves whoever reads to it. */
-static int begin(struct cell_work *work)
+static int cell_run_begin(struct cell_work *work)
 {
     struct bl_scope *outer = bl_scope_enter(&work->scope);
 
@@ -196,14 +196,14 @@ static int begin(struct cell_work *work)
     return code;
 }
 
-static void perform(struct cell_work *work)
+static void cell_run_perform(struct cell_work *work)
 {
-    int code = begin(work);
+    int code = cell_run_begin(work);
 
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
-        code = run_listed(work);
+        code = cell_run_listed(work);
     bl_store_close(work->store);
     /* A stop that came just now is handed down in the loop's next turn, and is to be in the
      * receipt.
@@ -220,7 +220,7 @@ static void perform(struct cell_work *work)
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 /* A stop ends the patience with readers, too. */
-static void end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
+static void cell_run_end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_stop stop;
 
@@ -229,7 +229,7 @@ static void end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
                   stop.origin);
 }
 
-static void hurry(void *context)
+static void cell_run_hurry(void *context)
 {
     struct cell_work *work = context;
 
@@ -237,7 +237,7 @@ static void hurry(void *context)
         bl_toolbox_hurry(work->tools.toolbox);
 }
 
-static void open_scopes(struct cell_work *work)
+static void cell_run_open_scopes(struct cell_work *work)
 {
     const struct cell_options *options = work->options;
 
@@ -245,14 +245,14 @@ static void open_scopes(struct cell_work *work)
     bl_scope_init(&work->listening, bl_scope_current());
     bl_scope_init(&work->scope, bl_scope_current());
     bl_receipt_open(&work->receipt, &work->scope, work->cell_id);
-    bl_stop_hook_add(&work->stopped, &work->scope, end_patience);
+    bl_stop_hook_add(&work->stopped, &work->scope, cell_run_end_patience);
     if (!options->timed)
         return;
     uint64_t timeout_ns = options->timeout_ns > 0 ? (uint64_t)options->timeout_ns : 0;
     bl_scope_set_deadline(&work->scope, bl_time_add(bl_now_ns(), timeout_ns));
 }
 
-static void close_scopes(struct cell_work *work)
+static void cell_run_close_scopes(struct cell_work *work)
 {
     bl_stop_hook_remove(&work->stopped);
     bl_receipt_close(&work->receipt);
@@ -261,13 +261,13 @@ static void close_scopes(struct cell_work *work)
     bl_scope_done(&work->patience);
 }
 
-static void perform_and_answer(struct cell_work *work)
+static void cell_run_perform_and_answer(struct cell_work *work)
 {
     work->signals.after = &work->patience;
-    int code = cli_signals_start(&work->signals, &work->scope, hurry, work);
+    int code = cli_signals_start(&work->signals, &work->scope, cell_run_hurry, work);
 
     if (code == 0)
-        perform(work);
+        cell_run_perform(work);
     else
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
@@ -276,12 +276,12 @@ static void perform_and_answer(struct cell_work *work)
     cli_signals_end(&work->signals);
 }
 
-static int work_main(void *argument)
+static int cell_run_work_main(void *argument)
 {
     struct cell_work *work = argument;
     struct bl_error unheard = {0};
 
-    open_scopes(work);
+    cell_run_open_scopes(work);
     work->exit_code = CLI_EXIT_FAILED;
     if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->patience,
                         &work->error) == 0) {
@@ -289,14 +289,14 @@ static int work_main(void *argument)
             cell_is_text(work) && cli_stream_open(&work->remarks, STDERR_FILENO, &work->listening,
                                                   &work->patience, &unheard) == 0;
         bool opened = work->heard;
-        perform_and_answer(work);
+        cell_run_perform_and_answer(work);
         if (opened)
             cli_stream_close(&work->remarks);
         cli_stream_close(&work->stream);
     } else {
         work->heard = work->call->asked == CLI_FORMAT_TEXT;
     }
-    close_scopes(work);
+    cell_run_close_scopes(work);
     return 0;
 }
 
@@ -313,7 +313,7 @@ int cell_run(struct cli_call *call, const struct cell_options *options)
     bl_buffer_init(&work.notifications, NOTIFICATIONS_MAX);
     cli_signals_block(&work.signals);
     cli_processes_begin();
-    if (cli_loop_run("cell run", work_main, &work, &work.error) != 0) {
+    if (cli_loop_run("cell run", cell_run_work_main, &work, &work.error) != 0) {
         work.exit_code = cli_fail(call, &work.error, cli_error_exit_code(&work.error));
     } else if (work.error.code != 0 && work.heard) {
         cli_complain(call, &work.error);

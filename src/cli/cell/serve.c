@@ -34,7 +34,7 @@ struct serving {
 /* ---- What is said ---------------------------------------------------------------------------- */
 
 /* One line on standard error; what comes from clients does not move a terminal's cursor. */
-static void say(void *context, struct bl_text text)
+static void cell_serve_say(void *context, struct bl_text text)
 {
     struct serving *serving = context;
     struct bl_buffer line;
@@ -76,14 +76,14 @@ const struct bl_record cell_listening_record =
                        "envelope.json.");
 
 /* On standard output, unless that is for frames. Returns the exit code. */
-static int print_listening(struct serving *serving)
+static int cell_serve_print_listening(struct serving *serving)
 {
     const char *path = bl_cell_server_path(serving->server);
     struct bl_json_writer writer;
     struct bl_buffer line;
 
     if (serving->options->standard) {
-        say(serving, BL_TEXT("frames on standard input and output"));
+        cell_serve_say(serving, BL_TEXT("frames on standard input and output"));
         return CLI_EXIT_OK;
     }
     bl_buffer_init(&line, LINE_MAX_SIZE);
@@ -132,7 +132,7 @@ static void end_server(struct serving *serving)
             serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
     snprintf(line, sizeof line, "ended by %s, and with it %zu cell%s", origin, cells,
              cells == 1 ? "" : "s");
-    say(serving, bl_text_from(line));
+    cell_serve_say(serving, bl_text_from(line));
 }
 
 static int start_server(struct serving *serving, struct bl_nursery *services)
@@ -150,7 +150,7 @@ static int start_server(struct serving *serving, struct bl_nursery *services)
         .output = options->standard ? STDOUT_FILENO : -1,
         .directory = options->directory,
         .activities = &serving->activities,
-        .log = say,
+        .log = cell_serve_say,
         .context = serving,
     };
     code = bl_cell_server_start(services, &server, &serving->server, &serving->error);
@@ -159,7 +159,7 @@ static int start_server(struct serving *serving, struct bl_nursery *services)
     return code;
 }
 
-static int serve_until_stopped(struct serving *serving)
+static int cell_serve_until_stopped(struct serving *serving)
 {
     struct bl_control *control = NULL;
     struct bl_nursery services;
@@ -171,10 +171,11 @@ static int serve_until_stopped(struct serving *serving)
     if (code == 0) {
         if (bl_control_start(&services, &serving->activities, &control, &error) != 0) {
             control = NULL;
-            say(serving, BL_TEXT("`belay ps` and `belay cancel` cannot reach these cells:"));
-            say(serving, bl_text_from(error.message));
+            cell_serve_say(serving,
+                           BL_TEXT("`belay ps` and `belay cancel` cannot reach these cells:"));
+            cell_serve_say(serving, bl_text_from(error.message));
         }
-        serving->exit_code = print_listening(serving);
+        serving->exit_code = cell_serve_print_listening(serving);
         struct bl_scope *outer = bl_scope_enter(&serving->scope);
         if (serving->exit_code == CLI_EXIT_OK)
             (void)bl_cell_server_wait(serving->server);
@@ -186,15 +187,15 @@ static int serve_until_stopped(struct serving *serving)
     return code;
 }
 
-static void nothing(void *context)
+static void cell_serve_nothing(void *context)
 {
     (void)context;
 }
 
-static void serve(struct serving *serving)
+static void cli_serve(struct serving *serving)
 {
     struct bl_error *error = &serving->error;
-    int code = cli_signals_start(&serving->signals, &serving->scope, nothing, NULL);
+    int code = cli_signals_start(&serving->signals, &serving->scope, cell_serve_nothing, NULL);
 
     if (code != 0)
         bl_error_set(error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
@@ -202,7 +203,7 @@ static void serve(struct serving *serving)
     if (code == 0)
         code = bl_store_open(serving->options->store, &serving->store, error);
     if (code == 0)
-        code = serve_until_stopped(serving);
+        code = cell_serve_until_stopped(serving);
     bl_store_close(serving->store);
     if (code != 0)
         bl_error_set(error, code, BL_KIND_CELL, "serve cells", serving->options->socket,
@@ -211,7 +212,7 @@ static void serve(struct serving *serving)
     cli_signals_end(&serving->signals);
 }
 
-static int serve_main(void *argument)
+static int cell_serve_main(void *argument)
 {
     struct serving *serving = argument;
     struct bl_error unheard = {0};
@@ -222,7 +223,7 @@ static int serve_main(void *argument)
     serving->heard = serving->call->format == CLI_FORMAT_TEXT &&
                      cli_stream_open(&serving->remarks, STDERR_FILENO, &serving->listening,
                                      &serving->patience, &unheard) == 0;
-    serve(serving);
+    cli_serve(serving);
     if (serving->heard) {
         bl_scope_stop(&serving->patience, BL_STOP_SHUTDOWN, "cell serve");
         (void)cli_stream_flush(&serving->remarks);
@@ -241,7 +242,7 @@ int cell_serve(struct cli_call *call, const struct cell_options *options)
 
     cli_processes_begin();
     cli_signals_block(&serving.signals);
-    int code = cli_loop_run("cell serve", serve_main, &serving, error);
+    int code = cli_loop_run("cell serve", cell_serve_main, &serving, error);
     if (code == 0 && error->code == 0)
         return serving.exit_code;
     return cli_fail(call, error, cli_error_exit_code(error));

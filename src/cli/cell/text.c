@@ -16,7 +16,7 @@ struct reading {
     int failed; /* errno */
 };
 
-static void read_all(void *argument)
+static void cell_text_read_all(void *argument)
 {
     struct reading *reading = argument;
     struct bl_buffer *source = &reading->source;
@@ -39,7 +39,7 @@ static void read_all(void *argument)
         close(fd);
 }
 
-static void reading_free(void *argument)
+static void cell_text_reading_free(void *argument)
 {
     struct reading *reading = argument;
 
@@ -75,7 +75,8 @@ int cell_source_read(const char *path, struct bl_arena *arena, struct bl_text *r
                      struct bl_error *error)
 {
     struct reading *reading = bl_zalloc(sizeof *reading);
-    struct bl_work job = {.run = read_all, .drop = reading_free, .payload = reading};
+    struct bl_work job = {
+        .run = cell_text_read_all, .drop = cell_text_reading_free, .payload = reading};
     bool abandoned = false;
 
     reading->path = path;
@@ -88,7 +89,7 @@ int cell_source_read(const char *path, struct bl_arena *arena, struct bl_text *r
         code = check_source(reading, strcmp(path, "-") == 0 ? "standard input" : path, error);
     if (code == 0)
         *ret_source = bl_arena_text(arena, bl_buffer_text(&reading->source));
-    reading_free(reading);
+    cell_text_reading_free(reading);
     return code;
 }
 

@@ -72,12 +72,12 @@ bool chat_cell_text(const struct bl_event *event, char *out, size_t size)
 
 /* ---- The input in a line --------------------------------------------------------------------- */
 
-static struct bl_text member(const struct bl_json *input, const char *key)
+static struct bl_text chat_call_member(const struct bl_json *input, const char *key)
 {
     return bl_json_text(bl_json_get(input, bl_text_from(key)));
 }
 
-static struct bl_text bounded(struct bl_arena *arena, struct bl_text text)
+static struct bl_text chat_call_bounded(struct bl_arena *arena, struct bl_text text)
 {
     if (text.size <= INPUT_LINE_MAX)
         return text;
@@ -86,28 +86,29 @@ static struct bl_text bounded(struct bl_arena *arena, struct bl_text text)
                            text.size - shown.size);
 }
 
-static bool is_tool(const char *tool, const char *name)
+static bool chat_call_is_tool(const char *tool, const char *name)
 {
     return strcmp(tool, name) == 0;
 }
 
 static struct bl_text bash_line(struct bl_arena *arena, const struct bl_json *input)
 {
-    struct bl_text command = member(input, "command"), job = member(input, "job");
+    struct bl_text command = chat_call_member(input, "command"),
+                   job = chat_call_member(input, "job");
     bool stop = bl_json_boolean(bl_json_get(input, BL_TEXT("stop")), false);
     bool background = bl_json_boolean(bl_json_get(input, BL_TEXT("background")), false);
 
     if (job.size > 0)
         return bl_arena_printf(arena, "%s" BL_TEXT_FORMAT, stop ? "stop " : "",
-                               BL_TEXT_ARG(bounded(arena, job)));
-    command = bounded(arena, command);
+                               BL_TEXT_ARG(chat_call_bounded(arena, job)));
+    command = chat_call_bounded(arena, command);
     return bl_arena_printf(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(command),
                            background ? " &" : "");
 }
 
-static struct bl_text read_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text chat_call_read_line(struct bl_arena *arena, const struct bl_json *input)
 {
-    struct bl_text path = bounded(arena, member(input, "path"));
+    struct bl_text path = chat_call_bounded(arena, chat_call_member(input, "path"));
     int64_t offset = 0, limit = 0;
 
     if (!bl_json_int64(bl_json_get(input, BL_TEXT("offset")), &offset))
@@ -120,11 +121,11 @@ static struct bl_text read_line(struct bl_arena *arena, const struct bl_json *in
                            offset, offset + limit - 1);
 }
 
-static struct bl_text search_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text chat_call_search_line(struct bl_arena *arena, const struct bl_json *input)
 {
-    struct bl_text pattern = bounded(arena, member(input, "pattern"));
-    struct bl_text path = member(input, "path"), glob = member(input, "glob");
-    struct bl_text where = bounded(arena, path.size > 0 ? path : glob);
+    struct bl_text pattern = chat_call_bounded(arena, chat_call_member(input, "pattern"));
+    struct bl_text path = chat_call_member(input, "path"), glob = chat_call_member(input, "glob");
+    struct bl_text where = chat_call_bounded(arena, path.size > 0 ? path : glob);
 
     return where.size == 0 ? pattern
                            : bl_arena_printf(arena, BL_TEXT_FORMAT " in " BL_TEXT_FORMAT,
@@ -133,7 +134,7 @@ static struct bl_text search_line(struct bl_arena *arena, const struct bl_json *
 
 static bool is_done(const struct bl_json *todo)
 {
-    return bl_text_equal(member(todo, "status"), BL_TEXT("completed"));
+    return bl_text_equal(chat_call_member(todo, "status"), BL_TEXT("completed"));
 }
 
 static struct bl_text todo_line(struct bl_arena *arena, const struct bl_json *input)
@@ -150,22 +151,23 @@ static struct bl_text todo_line(struct bl_arena *arena, const struct bl_json *in
 /* The first line of a cell's source that says something; a pragma is a comment, too. */
 static struct bl_text source_line(struct bl_arena *arena, const struct bl_json *input)
 {
-    struct bl_text source = member(input, "source"), line = {0};
+    struct bl_text source = chat_call_member(input, "source"), line = {0};
 
     while (bl_text_split(&source, '\n', &line)) {
         line = bl_text_trim(line);
         if (line.size > 0 && !bl_text_starts_with(line, BL_TEXT("//")))
             break;
     }
-    return bounded(arena, line);
+    return chat_call_bounded(arena, line);
 }
 
 static struct bl_text wait_line(struct bl_arena *arena, const struct bl_json *input)
 {
     bool terminate = bl_json_boolean(bl_json_get(input, BL_TEXT("terminate")), false);
 
-    return bl_arena_printf(arena, "%s" BL_TEXT_FORMAT, terminate ? "terminate " : "",
-                           BL_TEXT_ARG(bounded(arena, member(input, "cell_id"))));
+    return bl_arena_printf(
+        arena, "%s" BL_TEXT_FORMAT, terminate ? "terminate " : "",
+        BL_TEXT_ARG(chat_call_bounded(arena, chat_call_member(input, "cell_id"))));
 }
 
 /* Of a tool that we know nothing of: as it is written. */
@@ -179,7 +181,7 @@ static struct bl_text other_line(struct bl_arena *arena, const struct bl_json *i
     bl_json_write_value(writer, input);
     bl_json_writer_done(writer);
     bl_free(writer);
-    struct bl_text line = bl_arena_text(arena, bounded(arena, bl_buffer_text(&text)));
+    struct bl_text line = bl_arena_text(arena, chat_call_bounded(arena, bl_buffer_text(&text)));
     bl_buffer_done(&text);
     return bl_text_equal(line, BL_TEXT("{}")) ? (struct bl_text){0} : line;
 }
@@ -187,30 +189,31 @@ static struct bl_text other_line(struct bl_arena *arena, const struct bl_json *i
 struct bl_text chat_input_line(struct bl_arena *arena, const char *tool,
                                const struct bl_json *input)
 {
-    struct bl_text path = bounded(arena, member(input, "path"));
+    struct bl_text path = chat_call_bounded(arena, chat_call_member(input, "path"));
 
     if (!bl_json_is(input, BL_JSON_OBJECT))
         return (struct bl_text){0};
-    if (is_tool(tool, "bash"))
+    if (chat_call_is_tool(tool, "bash"))
         return bl_text_trim(bash_line(arena, input));
-    if (is_tool(tool, "read"))
-        return read_line(arena, input);
-    if (is_tool(tool, "write") || is_tool(tool, "edit"))
+    if (chat_call_is_tool(tool, "read"))
+        return chat_call_read_line(arena, input);
+    if (chat_call_is_tool(tool, "write") || chat_call_is_tool(tool, "edit"))
         return path;
-    if (is_tool(tool, "ls"))
+    if (chat_call_is_tool(tool, "ls"))
         return path.size > 0 ? path : BL_TEXT(".");
-    if (is_tool(tool, "glob") || is_tool(tool, "grep"))
-        return search_line(arena, input);
-    if (is_tool(tool, "todo"))
+    if (chat_call_is_tool(tool, "glob") || chat_call_is_tool(tool, "grep"))
+        return chat_call_search_line(arena, input);
+    if (chat_call_is_tool(tool, "todo"))
         return todo_line(arena, input);
-    if (is_tool(tool, "exec"))
+    if (chat_call_is_tool(tool, "exec"))
         return source_line(arena, input);
-    if (is_tool(tool, "wait"))
+    if (chat_call_is_tool(tool, "wait"))
         return wait_line(arena, input);
-    if (is_tool(tool, "task"))
-        return bl_arena_printf(arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
-                               BL_TEXT_ARG(bl_utf8_cut(member(input, "agent"), 64)),
-                               BL_TEXT_ARG(bounded(arena, member(input, "prompt"))));
+    if (chat_call_is_tool(tool, "task"))
+        return bl_arena_printf(
+            arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
+            BL_TEXT_ARG(bl_utf8_cut(chat_call_member(input, "agent"), 64)),
+            BL_TEXT_ARG(chat_call_bounded(arena, chat_call_member(input, "prompt"))));
     return other_line(arena, input);
 }
 
@@ -243,8 +246,8 @@ void chat_call_free(struct chat_call *call)
 }
 
 /* "● name  input  (note)": of what does not fit, the input is cut. */
-static void write_head(const struct chat_call *call, const struct chat_frame *frame, size_t indent,
-                       const struct text_style *style, struct bl_text note)
+static void chat_call_write_head(const struct chat_call *call, const struct chat_frame *frame,
+                                 size_t indent, const struct text_style *style, struct bl_text note)
 {
     size_t note_width = text_width(note);
     struct text_line line;
@@ -278,9 +281,9 @@ static void write_head(const struct chat_call *call, const struct chat_frame *fr
 static void write_todos(const struct chat_call *call, const struct chat_frame *frame)
 {
     BL_JSON_EACH (todo, bl_json_get(call->input, BL_TEXT("todos"))) {
-        bool now = bl_text_equal(member(todo, "status"), BL_TEXT("in_progress"));
+        bool now = bl_text_equal(chat_call_member(todo, "status"), BL_TEXT("in_progress"));
         const char *mark = is_done(todo) ? "  [x] " : now ? "  [>] " : "  [ ] ";
-        chat_paragraph(frame, mark, member(todo, "content"),
+        chat_paragraph(frame, mark, chat_call_member(todo, "content"),
                        is_done(todo) ? &dim
                        : now         ? &bold
                                      : &plain);
@@ -289,22 +292,23 @@ static void write_todos(const struct chat_call *call, const struct chat_frame *f
 
 static bool is_change(const struct chat_call *call)
 {
-    return is_tool(call->name.data, "edit") || is_tool(call->name.data, "write");
+    return chat_call_is_tool(call->name.data, "edit") ||
+           chat_call_is_tool(call->name.data, "write");
 }
 
 /* The change of a file, from what the model asked for; counts only without a frame. */
 static struct chat_diff write_change(const struct chat_call *call, const struct chat_frame *frame)
 {
-    if (is_tool(call->name.data, "write"))
-        return chat_diff((struct bl_text){0}, member(call->input, "content"), frame, 2);
-    return chat_diff(member(call->input, "old_string"), member(call->input, "new_string"), frame,
-                     2);
+    if (chat_call_is_tool(call->name.data, "write"))
+        return chat_diff((struct bl_text){0}, chat_call_member(call->input, "content"), frame, 2);
+    return chat_diff(chat_call_member(call->input, "old_string"),
+                     chat_call_member(call->input, "new_string"), frame, 2);
 }
 
 void chat_call_live(const struct chat_call *call, const struct chat_frame *frame, size_t indent,
                     size_t lines_max)
 {
-    write_head(call, frame, indent, &yellow, (struct bl_text){0});
+    chat_call_write_head(call, frame, indent, &yellow, (struct bl_text){0});
     if (indent == 0 && is_change(call) && call->input != NULL)
         write_change(call, frame);
     chat_output_live(&call->output, lines_max, frame, indent + 2);
@@ -315,7 +319,7 @@ void chat_call_live(const struct chat_call *call, const struct chat_frame *frame
 /* ---- How it ended ---------------------------------------------------------------------------- */
 
 /* "exit code 2", as the last lines of a result say it; empty: they do not. */
-static struct bl_text failure_of(struct bl_text result)
+static struct bl_text chat_call_failure_of(struct bl_text result)
 {
     static const char *const beginnings[] = {"exit code ", "killed by ", "timed out", "cut off"};
     struct bl_text line, found = {0};
@@ -334,7 +338,7 @@ static bool is_status(const struct chat_end *end, const char *status)
     return end->status != NULL && strcmp(end->status, status) == 0;
 }
 
-static uint64_t count_lines(const struct chat_call *call, struct bl_text text)
+static uint64_t chat_call_count_lines(const struct chat_call *call, struct bl_text text)
 {
     uint64_t count = 0;
     struct bl_text line;
@@ -346,8 +350,8 @@ static uint64_t count_lines(const struct chat_call *call, struct bl_text text)
 
 static bool is_reading(const char *tool)
 {
-    return is_tool(tool, "read") || is_tool(tool, "grep") || is_tool(tool, "glob") ||
-           is_tool(tool, "ls");
+    return chat_call_is_tool(tool, "read") || chat_call_is_tool(tool, "grep") ||
+           chat_call_is_tool(tool, "glob") || chat_call_is_tool(tool, "ls");
 }
 
 static void add_note(struct bl_buffer *note, struct bl_text text)
@@ -360,7 +364,8 @@ static void add_note(struct bl_buffer *note, struct bl_text text)
 static void make_note(const struct chat_call *call, const struct chat_end *end,
                       struct bl_buffer *note)
 {
-    struct bl_text failure = is_status(end, "error") ? failure_of(end->text) : (struct bl_text){0};
+    struct bl_text failure =
+        is_status(end, "error") ? chat_call_failure_of(end->text) : (struct bl_text){0};
     bool ok = is_status(end, "ok");
     char text[64];
 
@@ -377,14 +382,14 @@ static void make_note(const struct chat_call *call, const struct chat_end *end,
         snprintf(text, sizeof text, "+%zu -%zu", diff.added, diff.removed);
         add_note(note, bl_text_from(text));
     }
-    uint64_t lines = count_lines(call, end->text);
+    uint64_t lines = chat_call_count_lines(call, end->text);
     if (ok && is_reading(call->name.data) && lines > 0) {
         snprintf(text, sizeof text, "%" PRIu64 " line%s", lines, lines == 1 ? "" : "s");
         add_note(note, bl_text_from(text));
     }
     add_note(note, end->note);
     /* What takes no time is not worth a word. */
-    if (end->ms > 0 && (end->ms >= 1000 || is_tool(call->name.data, "bash"))) {
+    if (end->ms > 0 && (end->ms >= 1000 || chat_call_is_tool(call->name.data, "bash"))) {
         bl_duration_format((int64_t)(end->ms * BL_NS_PER_MS), text);
         add_note(note, bl_text_from(text));
     }
@@ -409,13 +414,17 @@ void chat_call_ended(struct chat_call *call, const struct chat_end *end,
     chat_output_end(&call->output);
     bl_buffer_init(&note, SIZE_MAX / 2);
     make_note(call, end, &note);
-    write_head(call, frame, 0, ok ? &good : failed ? &bad : &yellow, bl_buffer_text(&note));
+    chat_call_write_head(call, frame, 0,
+                         ok       ? &good
+                         : failed ? &bad
+                                  : &yellow,
+                         bl_buffer_text(&note));
     bl_buffer_done(&note);
     if (call->reason.size > 0)
         chat_paragraph(frame, "  ", call->reason, &yellow);
     if (ok && is_change(call) && call->input != NULL)
         write_change(call, frame);
-    if (ok && is_tool(call->name.data, "todo"))
+    if (ok && chat_call_is_tool(call->name.data, "todo"))
         write_todos(call, frame);
     if (!is_reading(call->name.data) && !is_change(call))
         chat_output_summary(&call->output, frame, 2);

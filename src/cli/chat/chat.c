@@ -97,8 +97,8 @@ void chat_leave(struct chat *chat, int exit_code)
 }
 
 /* The same, and what runs is stopped for it. */
-static void break_off(struct chat *chat, enum bl_stop_reason reason, const char *origin,
-                      int exit_code)
+static void chat_break_off(struct chat *chat, enum bl_stop_reason reason, const char *origin,
+                           int exit_code)
 {
     chat_interrupt(chat, reason, origin);
     if (chat->work.means.toolbox != NULL)
@@ -120,7 +120,7 @@ static void follow_usage(struct chat *chat, const struct bl_event *event)
     }
 }
 
-static void on_event(void *context, const struct bl_event *event)
+static void chat_on_event(void *context, const struct bl_event *event)
 {
     struct chat *chat = context;
 
@@ -150,7 +150,7 @@ void chat_busy_end(struct chat *chat)
 
 /* What was said meanwhile and reached no turn: the next prompt after one that completed, else it is
  * the user's again. */
-static struct bl_text take_back(struct chat *chat, bool completed, struct bl_arena *arena)
+static struct bl_text chat_take_back(struct chat *chat, bool completed, struct bl_arena *arena)
 {
     struct bl_text text = bl_agent_take_back(chat->agent, arena);
 
@@ -170,8 +170,8 @@ static struct bl_text take_back(struct chat *chat, bool completed, struct bl_are
 }
 
 /* One prompt, in a scope of its own. True: there is another one, in its place. */
-static bool run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
-                     struct bl_text *ret_next)
+static bool chat_run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
+                          struct bl_text *ret_next)
 {
     const struct run_options *options = chat->work.options;
     struct bl_run_options run = {
@@ -192,12 +192,12 @@ static bool run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *
     bl_agent_prompt(chat->agent, &run, &chat->scope, arena, &result);
     chat_busy_end(chat);
     chat->work.means.warning_count = 0;
-    *ret_next = take_back(chat, result.end == BL_TURN_COMPLETED && !chat->leaving, arena);
+    *ret_next = chat_take_back(chat, result.end == BL_TURN_COMPLETED && !chat->leaving, arena);
     chat_redraw(chat);
     return ret_next->size > 0;
 }
 
-static void take_up(struct chat *chat, struct bl_text text)
+static void chat_take_up(struct chat *chat, struct bl_text text)
 {
     struct bl_arena arena;
     struct bl_text next;
@@ -208,7 +208,7 @@ static void take_up(struct chat *chat, struct bl_text text)
         return;
     }
     bl_arena_init(&arena);
-    if (run_turn(chat, text, &arena, &next) && bl_inbox_put(&chat->prompts, next, NULL) == 0) {
+    if (chat_run_turn(chat, text, &arena, &next) && bl_inbox_put(&chat->prompts, next, NULL) == 0) {
         /* Before all that was submitted since. */
         struct bl_list *link = chat->prompts.waiting.previous;
         bl_list_remove(link);
@@ -228,7 +228,7 @@ static int turns_main(void *argument)
         chat_ask_servers(chat);
     while (!chat->leaving && (code = bl_semaphore_take(&chat->ready)) == 0) {
         while (!chat->leaving && (message = bl_inbox_take(&chat->prompts)) != NULL) {
-            take_up(chat, message->text);
+            chat_take_up(chat, message->text);
             bl_free(message);
         }
     }
@@ -258,8 +258,8 @@ static void take_signal(const struct chat_signal *each)
     }
     /* Nor is there time for a reader that does not read. */
     bl_scope_stop(&chat->work.patience, BL_STOP_SIGNAL, each->name);
-    break_off(chat, BL_STOP_SIGNAL, each->name,
-              each->number == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE);
+    chat_break_off(chat, BL_STOP_SIGNAL, each->name,
+                   each->number == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE);
 }
 
 static int signal_main(void *argument)
@@ -312,7 +312,7 @@ static void await_last_frame(struct chat *chat, struct bl_fiber *drawing)
 }
 
 /* With the session open: until it is left. */
-static int converse(struct chat *chat)
+static int chat_converse(struct chat *chat)
 {
     struct chat_signal signals[CHAT_SIGNALS];
     struct bl_fiber *turns = NULL, *drawing = NULL;
@@ -380,11 +380,11 @@ static void reader_gone(struct bl_stop_hook *hook, struct bl_scope *scope)
     struct chat *chat = BL_CONTAINER(hook, struct chat, reader_hook);
 
     (void)scope;
-    break_off(chat, BL_STOP_CLIENT_GONE, "stdout", CLI_EXIT_CLIENT_GONE);
+    chat_break_off(chat, BL_STOP_CLIENT_GONE, "stdout", CLI_EXIT_CLIENT_GONE);
 }
 
 /* Where the answers go without a terminal. */
-static int open_stream(struct chat *chat, struct bl_error *error)
+static int chat_open_stream(struct chat *chat, struct bl_error *error)
 {
     struct run_work *work = &chat->work;
 
@@ -447,14 +447,14 @@ static int talk(struct chat *chat, struct bl_error *error)
     start_control(chat, &services, &control);
     code = open_terminal(chat, error);
     if (code == 0)
-        code = open_stream(chat, error);
+        code = chat_open_stream(chat, error);
     bool opened = code == 0;
     if (opened) {
         edit_line_init(&chat->line, chat->history);
         chat_say_opened(chat);
         if (chat->work.options->prompt != NULL)
             chat_submit(chat, bl_text_from(chat->work.options->prompt));
-        code = converse(chat);
+        code = chat_converse(chat);
         edit_line_done(&chat->line);
     }
     chat_close_session(chat);
@@ -504,7 +504,7 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     work->face = &chat_face;
     work->started_ns = bl_clock_now_ns(&bl_clock_system);
     chat->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-    chat->listener = (struct bl_listener){on_event, chat};
+    chat->listener = (struct bl_listener){chat_on_event, chat};
     chat->asker = (struct bl_asker){chat_ask, chat, 0};
     bl_arena_init(&work->arena);
     run_means_init(&work->means, options);

@@ -18,7 +18,7 @@ bool chat_is_command(struct bl_text text)
     return memchr(word.data + 1, '/', word.size - 1) == NULL;
 }
 
-static void copy_text(char *out, size_t size, struct bl_text text)
+static void chat_command_copy_text(char *out, size_t size, struct bl_text text)
 {
     snprintf(out, size, BL_TEXT_FORMAT, BL_TEXT_ARG(bl_utf8_cut(text, size - 1)));
 }
@@ -51,7 +51,7 @@ static void model(struct chat *chat, struct bl_text argument)
     struct bl_error *error = bl_zalloc(sizeof *error);
     char name[256];
 
-    copy_text(name, sizeof name, argument);
+    chat_command_copy_text(name, sizeof name, argument);
     if (argument.size > 0 && chat->work.means.preparation->script != NULL)
         chat_say(chat, "a script plays the model here: there is no other");
     else if (argument.size > 0 && bl_agent_set_model(chat->agent, name, error) != 0)
@@ -93,10 +93,10 @@ static void permissions(struct chat *chat, struct bl_text argument)
     bl_text_split(&rest, ' ', &word);
     bool allow = bl_text_equal(word, BL_TEXT("allow"));
     if (allow || bl_text_equal(word, BL_TEXT("deny"))) {
-        copy_text(text, sizeof text, bl_text_trim(rest));
+        chat_command_copy_text(text, sizeof text, bl_text_trim(rest));
         code = bl_permissions_add(rules, allow, text, error);
     } else if (argument.size > 0) {
-        copy_text(text, sizeof text, argument);
+        chat_command_copy_text(text, sizeof text, argument);
         code = bl_permission_mode_parse(text, &mode, error);
         if (code == 0)
             bl_permissions_set_mode(rules, mode);
@@ -134,7 +134,7 @@ static void ps(struct chat *chat, struct bl_text argument BL_UNUSED)
         chat_say(chat, "nothing runs");
 }
 
-static void cancel(struct chat *chat, struct bl_text argument)
+static void chat_command_cancel(struct chat *chat, struct bl_text argument)
 {
     struct bl_buffer receipt;
     char id[80];
@@ -143,7 +143,7 @@ static void cancel(struct chat *chat, struct bl_text argument)
         chat_say(chat, "/cancel ID; /ps shows them");
         return;
     }
-    copy_text(id, sizeof id, argument);
+    chat_command_copy_text(id, sizeof id, argument);
     bl_buffer_init(&receipt, RECEIPT_MAX);
     if (bl_activities_cancel(&chat->work.activities, id, "/cancel", &receipt) == BL_ENOENT)
         chat_say(chat, "nothing with the id '%s' runs; /ps shows what does", id);
@@ -184,7 +184,7 @@ static void sessions(struct chat *chat, struct bl_text argument BL_UNUSED)
     bl_free(error);
 }
 
-static void resume(struct chat *chat, struct bl_text argument)
+static void chat_command_resume(struct chat *chat, struct bl_text argument)
 {
     char id[80];
 
@@ -192,11 +192,11 @@ static void resume(struct chat *chat, struct bl_text argument)
         chat_say(chat, "/resume ID; /sessions shows them");
         return;
     }
-    copy_text(id, sizeof id, argument);
+    chat_command_copy_text(id, sizeof id, argument);
     chat_change_session(chat, id);
 }
 
-static void fork_session(struct chat *chat, struct bl_text argument)
+static void chat_command_fork_session(struct chat *chat, struct bl_text argument)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);
     const char *new_id;
@@ -204,7 +204,7 @@ static void fork_session(struct chat *chat, struct bl_text argument)
     char id[80];
 
     bl_arena_init(&arena);
-    copy_text(id, sizeof id, argument);
+    chat_command_copy_text(id, sizeof id, argument);
     if (bl_store_fork(chat->work.store, bl_agent_session(chat->agent)->id,
                       argument.size > 0 ? id : NULL, &arena, &new_id, error) != 0)
         chat_say_error(chat, error);
@@ -214,7 +214,7 @@ static void fork_session(struct chat *chat, struct bl_text argument)
     bl_free(error);
 }
 
-static void compact(struct chat *chat, struct bl_text argument BL_UNUSED)
+static void chat_command_compact(struct chat *chat, struct bl_text argument BL_UNUSED)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);
     uint64_t dropped;
@@ -259,9 +259,18 @@ static const struct {
     void (*run)(struct chat *chat, struct bl_text argument);
     bool at_once; /* also while a turn runs */
 } actions[BL_COUNT(chat_commands) - 1] = {
-    {help, true},    {model, false},        {tools, true},       {sessions, true},
-    {resume, false}, {fork_session, false}, {compact, false},    {cancel, true},
-    {ps, true},      {cost, true},          {permissions, true}, {quit, true},
+    {help, true},
+    {model, false},
+    {tools, true},
+    {sessions, true},
+    {chat_command_resume, false},
+    {chat_command_fork_session, false},
+    {chat_command_compact, false},
+    {chat_command_cancel, true},
+    {ps, true},
+    {cost, true},
+    {permissions, true},
+    {quit, true},
 };
 
 bool chat_command_run(struct chat *chat, struct bl_text text, bool now)
@@ -271,7 +280,7 @@ bool chat_command_run(struct chat *chat, struct bl_text text, bool now)
     char shown[64];
 
     bl_text_split(&rest, ' ', &name);
-    copy_text(shown, sizeof shown, name);
+    chat_command_copy_text(shown, sizeof shown, name);
     bl_suggestion_init(&suggestion, shown);
     for (size_t i = 0; chat_commands[i].name != NULL; i++) {
         bl_suggestion_offer(&suggestion, chat_commands[i].name);

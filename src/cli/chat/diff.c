@@ -39,12 +39,12 @@ static struct lines split(struct bl_arena *arena, struct bl_text text)
     return lines;
 }
 
-static struct lines part_of(struct lines lines, size_t from, size_t count)
+static struct lines diff_part_of(struct lines lines, size_t from, size_t count)
 {
     return (struct lines){lines.texts + from, count};
 }
 
-static void show(struct diff *diff, char sign, struct bl_text text)
+static void diff_show(struct diff *diff, char sign, struct bl_text text)
 {
     static const struct text_style styles[] = {
         {.colour = TEXT_GREEN}, {.colour = TEXT_RED}, {.dim = true}};
@@ -72,11 +72,12 @@ static void show(struct diff *diff, char sign, struct bl_text text)
 static void show_all(struct diff *diff, char sign, struct lines lines)
 {
     for (size_t i = 0; i < lines.count; i++)
-        show(diff, sign, lines.texts[i]);
+        diff_show(diff, sign, lines.texts[i]);
 }
 
 /* lengths[i][j]: of the longest common subsequence of from[i…] and to[j…]. */
-static void compare(struct diff *diff, struct bl_arena *arena, struct lines from, struct lines to)
+static void diff_compare(struct diff *diff, struct bl_arena *arena, struct lines from,
+                         struct lines to)
 {
     size_t width = to.count + 1, i, j;
     uint16_t *lengths = bl_arena_zalloc(arena, (from.count + 1) * width * sizeof *lengths);
@@ -93,13 +94,13 @@ static void compare(struct diff *diff, struct bl_arena *arena, struct lines from
     i = j = 0;
     while (i < from.count || j < to.count) {
         if (i < from.count && j < to.count && bl_text_equal(from.texts[i], to.texts[j])) {
-            show(diff, ' ', from.texts[i]);
+            diff_show(diff, ' ', from.texts[i]);
             i++, j++;
         } else if (i < from.count &&
                    (j == to.count || lengths[(i + 1) * width + j] >= lengths[i * width + j + 1])) {
-            show(diff, '-', from.texts[i++]);
+            diff_show(diff, '-', from.texts[i++]);
         } else {
-            show(diff, '+', to.texts[j++]);
+            diff_show(diff, '+', to.texts[j++]);
         }
     }
 }
@@ -122,16 +123,16 @@ struct chat_diff chat_diff(struct bl_text from_text, struct bl_text to_text,
         tail++;
     size_t before = head < CONTEXT_LINES ? head : CONTEXT_LINES;
     size_t after = tail < CONTEXT_LINES ? tail : CONTEXT_LINES;
-    struct lines old = part_of(from, head, from.count - head - tail);
-    struct lines new = part_of(to, head, to.count - head - tail);
-    show_all(&diff, ' ', part_of(from, head - before, before));
+    struct lines old = diff_part_of(from, head, from.count - head - tail);
+    struct lines new = diff_part_of(to, head, to.count - head - tail);
+    show_all(&diff, ' ', diff_part_of(from, head - before, before));
     if ((old.count + 1) * (new.count + 1) <= TABLE_MAX) {
-        compare(&diff, &arena, old, new);
+        diff_compare(&diff, &arena, old, new);
     } else {
         show_all(&diff, '-', old);
         show_all(&diff, '+', new);
     }
-    show_all(&diff, ' ', part_of(from, from.count - tail, after));
+    show_all(&diff, ' ', diff_part_of(from, from.count - tail, after));
     if (diff.left_out > 0) {
         snprintf(left_out, sizeof left_out, "… %zu more lines", diff.left_out);
         chat_line(frame, indent, bl_text_from(left_out), &(struct text_style){.dim = true});

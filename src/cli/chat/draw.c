@@ -22,7 +22,7 @@
 
 static const struct text_style dim = {.dim = true}, yellow = {.colour = TEXT_YELLOW};
 
-static void measure(struct chat *chat)
+static void draw_measure(struct chat *chat)
 {
     terminal_size(chat->terminal, &chat->columns, &chat->rows);
     chat->columns = chat->columns < COLUMNS_MIN ? COLUMNS_MIN : chat->columns;
@@ -31,7 +31,7 @@ static void measure(struct chat *chat)
 
 void chat_draw_begin(struct chat *chat)
 {
-    measure(chat);
+    draw_measure(chat);
     chat->view = chat_view_new(chat->columns, chat->colours);
     edit_screen_init(&chat->screen, chat->columns, chat->rows, chat->colours);
     chat->screen.reflows = terminal_reflows();
@@ -44,7 +44,7 @@ void chat_redraw(struct chat *chat)
 }
 
 /* Of a long one that is a path, what comes last. */
-static const char *short_name(const char *name)
+static const char *draw_short_name(const char *name)
 {
     const char *slash = strrchr(name, '/');
 
@@ -89,7 +89,7 @@ static void append_status(struct chat *chat, struct bl_buffer *out)
         status.phase = chat->leaving ? "leaving" : "changing the session";
     } else {
         enum bl_sandbox sandbox = bl_toolbox_sandbox(work->means.toolbox);
-        status.model = short_name(bl_agent_model(chat->agent)->name);
+        status.model = draw_short_name(bl_agent_model(chat->agent)->name);
         status.mode = bl_permission_mode_name(bl_permissions_mode(work->means.permissions));
         status.sandbox = sandbox == BL_SANDBOX_OFF ? NULL : bl_sandbox_name(sandbox);
         status.usage = bl_agent_session(chat->agent)->usage;
@@ -168,7 +168,7 @@ static void prepare_screen(struct chat *chat, struct bl_buffer *out)
 {
     if (chat->resized) {
         chat->resized = false;
-        measure(chat);
+        draw_measure(chat);
         edit_screen_resize(&chat->screen, chat->columns, chat->rows, out);
         chat_view_resize(chat->view, chat->columns);
     }
@@ -179,7 +179,7 @@ static void prepare_screen(struct chat *chat, struct bl_buffer *out)
     }
 }
 
-static void draw(struct chat *chat)
+static void cli_draw(struct chat *chat)
 {
     struct bl_buffer out, above, live, status;
 
@@ -257,7 +257,7 @@ int chat_draw_main(void *argument)
         if (chat->suspending)
             suspend(chat);
         if (code == 0)
-            draw(chat);
+            cli_draw(chat);
     }
     return code;
 }
@@ -288,7 +288,7 @@ void chat_draw_end(struct chat *chat)
 
 /* Waits until standard error takes some lines: it may be a pipe that is full. False: it is not
  * waited for any longer. */
-static bool await_listener(const struct chat *chat)
+static bool draw_await_listener(const struct chat *chat)
 {
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -305,7 +305,7 @@ static void remark(const struct chat *chat, struct bl_text text)
     static const struct text_style plain = {0};
     struct bl_buffer out;
 
-    if (!await_listener(chat))
+    if (!draw_await_listener(chat))
         return;
     bl_buffer_init(&out, SIZE_MAX);
     text_wrap_all(text, &plain, REMARK_COLUMNS, false, &out);

@@ -45,8 +45,8 @@ int chat_ask(void *context, const struct bl_question *question, enum bl_reply *r
     return code;
 }
 
-static bool read_reply(const struct chat_question *question, struct bl_text text,
-                       enum bl_reply *ret_reply)
+static bool input_read_reply(const struct chat_question *question, struct bl_text text,
+                             enum bl_reply *ret_reply)
 {
     if (text.size != 1)
         return false;
@@ -66,7 +66,7 @@ static bool read_reply(const struct chat_question *question, struct bl_text text
 
 /* True: the key was an answer. What came too early to be one is text, and with it what follows;
  * such a text that is an answer and nothing else becomes it with Enter. */
-static bool answer(struct chat *chat, const struct key *key)
+static bool input_answer(struct chat *chat, const struct key *key)
 {
     struct chat_question *question = chat->question;
     struct bl_text line = edit_line_text(&chat->line);
@@ -75,12 +75,12 @@ static bool answer(struct chat *chat, const struct key *key)
     if (question == NULL || chat->line.searching)
         return false;
     if (key->type == KEY_ENTER) {
-        if (!read_reply(question, bl_text_trim(line), &reply))
+        if (!input_read_reply(question, bl_text_trim(line), &reply))
             return false;
         edit_line_set(&chat->line, (struct bl_text){0});
     } else if (key->type != KEY_TEXT || line.size > 0 ||
                bl_now_ns() - question->since_ns < QUESTION_DEAF_NS ||
-               !read_reply(question, key->text, &reply)) {
+               !input_read_reply(question, key->text, &reply)) {
         return false;
     }
     question->reply = reply;
@@ -144,7 +144,7 @@ static void show_candidates(struct chat *chat, const struct bl_list *candidates)
     text_wrap_done(&wrap);
 }
 
-static void complete(struct chat *chat)
+static void input_complete(struct chat *chat)
 {
     struct completion *completion = bl_zalloc(sizeof *completion);
     struct bl_work job = {.run = completion_run,
@@ -178,7 +178,7 @@ static void complete(struct chat *chat)
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-static void enter(struct chat *chat)
+static void input_enter(struct chat *chat)
 {
     struct bl_text text = edit_line_text(&chat->line);
 
@@ -231,21 +231,21 @@ static void end_of_input(struct chat *chat)
     chat_leave(chat, CLI_EXIT_OK);
 }
 
-static void take_key(struct chat *chat, const struct key *key)
+static void input_take_key(struct chat *chat, const struct key *key)
 {
     bl_buffer_clear(&chat->menu);
     bl_buffer_clear(&chat->hint);
     if (key->type != KEY_INTERRUPT)
         chat->interrupt_ns = 0;
-    if (answer(chat, key))
+    if (input_answer(chat, key))
         return;
     /* Keys are about the search while there is one; only a turn is stopped all the same. */
     if (chat->line.searching && !(key->type == KEY_INTERRUPT && chat->busy) &&
         edit_line_key(&chat->line, key))
         return;
     switch ((int)key->type) {
-    case KEY_ENTER: enter(chat); return;
-    case KEY_TAB: complete(chat); return;
+    case KEY_ENTER: input_enter(chat); return;
+    case KEY_TAB: input_complete(chat); return;
     case KEY_INTERRUPT: chat_press_interrupt(chat, BL_STOP_USER, "Ctrl+C"); return;
     case KEY_ESCAPE: chat_interrupt(chat, BL_STOP_USER, "Esc"); return;
     case KEY_EOF: end_of_input(chat); return;
@@ -265,7 +265,7 @@ static void take_keys(struct chat *chat, bool patient)
 
     while (keys_next(&chat->keys, patient, &key)) {
         if (!chat->leaving)
-            take_key(chat, &key);
+            input_take_key(chat, &key);
         else if (key.type == KEY_INTERRUPT || key.type == KEY_ESCAPE || key.type == KEY_EOF)
             chat_interrupt(chat, BL_STOP_USER, "Ctrl+C");
     }

@@ -12,7 +12,7 @@
 #define RECEIPT_COLUMNS 200u
 
 /* Each answer, and what is said before a call, is a line of its own. */
-static void end_answer(struct chat *chat)
+static void chat_lines_end_answer(struct chat *chat)
 {
     if (chat->mid_line)
         cli_stream_say(&chat->work.stream, BL_TEXT("\n"));
@@ -71,13 +71,13 @@ static void say_end(struct chat *chat, struct bl_text json)
     bl_arena_done(&arena);
 }
 
-static void say_cell(struct chat *chat, const struct bl_event *event)
+static void chat_lines_say_cell(struct chat *chat, const struct bl_event *event)
 {
     char text[160];
 
     if (!chat_cell_text(event, text, sizeof text))
         return;
-    end_answer(chat);
+    chat_lines_end_answer(chat);
     chat_say(chat, "%s", text);
 }
 
@@ -91,12 +91,12 @@ void chat_lines_event(struct chat *chat, const struct bl_event *event)
         chat->mid_line = event->text.size > 0 && event->text.data[event->text.size - 1] != '\n';
         break;
     case BL_EVENT_TOOL_REQUESTED:
-        end_answer(chat);
+        chat_lines_end_answer(chat);
         say_call(chat, event);
         break;
     case BL_EVENT_CELL_YIELDED:
     case BL_EVENT_CELL_ENDED:
-    case BL_EVENT_CELL_SETTLED: say_cell(chat, event); break;
+    case BL_EVENT_CELL_SETTLED: chat_lines_say_cell(chat, event); break;
     case BL_EVENT_WARNING: chat_say(chat, BL_TEXT_FORMAT, BL_TEXT_ARG(event->text)); break;
     case BL_EVENT_ERROR:
         chat_say_error(chat, event->error);
@@ -107,7 +107,7 @@ void chat_lines_event(struct chat *chat, const struct bl_event *event)
             chat_lines_receipt(chat, event->json);
         break;
     case BL_EVENT_TURN_ENDED:
-        end_answer(chat);
+        chat_lines_end_answer(chat);
         say_end(chat, event->json);
         break;
     default: break;
@@ -120,7 +120,7 @@ struct reading {
     ssize_t size;
 };
 
-static void read_some(void *payload)
+static void chat_lines_read_some(void *payload)
 {
     struct reading *reading = payload;
 
@@ -161,8 +161,10 @@ int chat_lines_main(void *argument)
     bl_buffer_init(&pending, LINE_MAX_BYTES);
     while (!ended && code == 0) {
         struct reading *reading = bl_alloc(sizeof *reading);
-        struct bl_work job = {
-            .run = read_some, .drop = bl_free, .payload = reading, .abandon_on_stop = true};
+        struct bl_work job = {.run = chat_lines_read_some,
+                              .drop = bl_free,
+                              .payload = reading,
+                              .abandon_on_stop = true};
         code = bl_work_call(&job, &abandoned);
         if (code == 0) {
             ended = reading->size <= 0;

@@ -23,10 +23,10 @@ struct chat_agent *chat_agent_of(const struct chat_view *view, const struct chat
 
 /* ---- What runs now --------------------------------------------------------------------------- */
 
-static void set_phase(struct chat_view *view, uint64_t since_ns, const char *format, ...)
+static void live_set_phase(struct chat_view *view, uint64_t since_ns, const char *format, ...)
     BL_PRINTF(3, 4);
 
-static void set_phase(struct chat_view *view, uint64_t since_ns, const char *format, ...)
+static void live_set_phase(struct chat_view *view, uint64_t since_ns, const char *format, ...)
 {
     va_list arguments;
 
@@ -50,18 +50,18 @@ void chat_phase_update(struct chat_view *view)
         }
     }
     if (view->stopping)
-        set_phase(view, view->model_since_ns, "stopping");
+        live_set_phase(view, view->model_since_ns, "stopping");
     else if (asking != NULL)
-        set_phase(view, asking->since_ns, "waits for your answer");
+        live_set_phase(view, asking->since_ns, "waits for your answer");
     else if (running > 1)
-        set_phase(view, newest->since_ns, "%u tools", running);
+        live_set_phase(view, newest->since_ns, "%u tools", running);
     else if (running == 1)
-        set_phase(view, newest->since_ns, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
-                  BL_TEXT_ARG(bl_utf8_cut(newest->name, 40)),
-                  BL_TEXT_ARG(bl_utf8_cut(newest->line, SUBJECT_SHOWN_MAX)));
+        live_set_phase(view, newest->since_ns, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
+                       BL_TEXT_ARG(bl_utf8_cut(newest->name, 40)),
+                       BL_TEXT_ARG(bl_utf8_cut(newest->line, SUBJECT_SHOWN_MAX)));
     else if (view->turn_open)
-        set_phase(view, view->model_since_ns, "model%s%s", view->retry[0] != '\0' ? ": " : "",
-                  view->retry);
+        live_set_phase(view, view->model_since_ns, "model%s%s", view->retry[0] != '\0' ? ": " : "",
+                       view->retry);
     else
         view->phase[0] = '\0';
 }

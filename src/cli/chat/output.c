@@ -25,7 +25,7 @@ void chat_output_done(struct chat_output *output)
 
 /* ---- Taking it ------------------------------------------------------------------------------- */
 
-static void end_line(struct chat_output *output)
+static void chat_output_end_line(struct chat_output *output)
 {
     struct bl_text line = bl_buffer_text(&output->line);
     struct bl_buffer *slot = &output->tail[output->count % CHAT_OUTPUT_LINES];
@@ -44,7 +44,7 @@ static void end_line(struct chat_output *output)
 static void add_byte(struct chat_output *output, char byte)
 {
     switch (byte) {
-    case '\n': end_line(output); return;
+    case '\n': chat_output_end_line(output); return;
     case '\r': output->returned = true; return;
     case '\x1b': output->state = OUTPUT_ESCAPE; return;
     case '\a':
@@ -104,7 +104,7 @@ void chat_output_add(struct chat_output *output, struct bl_text text)
 void chat_output_end(struct chat_output *output)
 {
     if (output->line.size > 0)
-        end_line(output);
+        chat_output_end_line(output);
 }
 
 /* ---- Showing it ------------------------------------------------------------------------------ */

@@ -5,7 +5,8 @@
 
 #define DEPTH_MAX 8u
 
-static void write_unit(const struct bl_json *unit, const struct chat_frame *frame, size_t indent)
+static void chat_receipt_write_unit(const struct bl_json *unit, const struct chat_frame *frame,
+                                    size_t indent)
 {
     static const struct text_style dim = {.dim = true}, hard = {.colour = TEXT_YELLOW};
     struct bl_text kind = bl_json_text(bl_json_get(unit, BL_TEXT("kind")));
@@ -38,14 +39,14 @@ static void write_units(const struct bl_json *units, const struct chat_frame *fr
                         unsigned depth)
 {
     BL_JSON_EACH (unit, units) {
-        write_unit(unit, frame, indent);
+        chat_receipt_write_unit(unit, frame, indent);
         if (depth < DEPTH_MAX)
             write_units(bl_json_get(unit, BL_TEXT("units")), frame, indent + 2, depth + 1);
     }
 }
 
-static void write_background(const struct bl_json *jobs, const struct chat_frame *frame,
-                             size_t indent)
+static void chat_receipt_write_background(const struct bl_json *jobs,
+                                          const struct chat_frame *frame, size_t indent)
 {
     static const struct text_style dim = {.dim = true};
 
@@ -81,7 +82,8 @@ bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *fram
         bl_buffer_done(&line);
         if (units && count > 1)
             write_units(bl_json_get(receipt, BL_TEXT("units")), frame, indent + 2, 0);
-        write_background(bl_json_get(receipt, BL_TEXT("background")), frame, indent + 2);
+        chat_receipt_write_background(bl_json_get(receipt, BL_TEXT("background")), frame,
+                                      indent + 2);
     }
     bl_arena_done(&arena);
     return read;

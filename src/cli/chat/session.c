@@ -8,7 +8,8 @@
 #define PROMPT_SHOWN_MAX ((size_t)1000)
 #define ANSWER_SHOWN_MAX ((size_t)4000)
 
-static int open_agent(struct chat *chat, const char *id, bool must_exist, struct bl_error *error)
+static int chat_session_open_agent(struct chat *chat, const char *id, bool must_exist,
+                                   struct bl_error *error)
 {
     struct bl_agent_options options = run_agent_options(&chat->work);
 
@@ -53,12 +54,12 @@ void chat_close_session(struct chat *chat)
 
 int chat_open_session(struct chat *chat, struct bl_error *error)
 {
-    return open_agent(chat, NULL, false, error);
+    return chat_session_open_agent(chat, NULL, false, error);
 }
 
 /* ---- What it is ------------------------------------------------------------------------------ */
 
-static void tell(struct chat *chat, struct bl_text warning)
+static void chat_session_tell(struct chat *chat, struct bl_text warning)
 {
     chat_warn(chat, warning);
     bl_buffer_append(&chat->told, warning);
@@ -135,7 +136,7 @@ static void show_last_turn(struct chat *chat)
     chat_view_end_text(chat->view);
 }
 
-static void say_banner(struct chat *chat)
+static void chat_session_say_banner(struct chat *chat)
 {
     const struct run_options *options = chat->work.options;
     const struct bl_session *session = bl_agent_session(chat->agent);
@@ -157,15 +158,16 @@ void chat_say_opened(struct chat *chat)
 {
     const struct bl_store_recovery *recovery = bl_agent_recovery(chat->agent);
 
-    say_banner(chat);
+    chat_session_say_banner(chat);
     bl_buffer_clear(&chat->told);
     for (size_t i = 0; i < chat->work.means.warning_count; i++)
-        tell(chat, chat->work.means.warnings[i]);
+        chat_session_tell(chat, chat->work.means.warnings[i]);
     show_last_turn(chat);
     if (recovery->owner_died) {
         struct bl_arena arena;
         bl_arena_init(&arena);
-        tell(chat, bl_store_recovery_text(&arena, bl_agent_session(chat->agent)->id, recovery));
+        chat_session_tell(
+            chat, bl_store_recovery_text(&arena, bl_agent_session(chat->agent)->id, recovery));
         bl_arena_done(&arena);
     }
 }
@@ -281,14 +283,14 @@ static void change(struct chat *chat, const char *id, struct bl_error *error)
 
     bl_text_into(before, sizeof before, bl_agent_session(chat->agent)->id);
     chat_close_session(chat);
-    if (open_agent(chat, id, true, error) == 0) {
+    if (chat_session_open_agent(chat, id, true, error) == 0) {
         chat_say_opened(chat);
         return;
     }
     chat_say_error(chat, error);
     *error = (struct bl_error){0};
     chat->agent = NULL;
-    if (open_agent(chat, before, false, error) != 0) {
+    if (chat_session_open_agent(chat, before, false, error) != 0) {
         chat_say_error(chat, error);
         chat->agent = NULL;
         chat_leave(chat, CLI_EXIT_FAILED);

@@ -22,11 +22,11 @@ struct line {
 
 static const struct text_style dim = {.dim = true};
 
-static void add_part(struct line *line, unsigned weight, const struct text_style *style,
-                     const char *format, ...) BL_PRINTF(4, 5);
+static void status_add_part(struct line *line, unsigned weight, const struct text_style *style,
+                            const char *format, ...) BL_PRINTF(4, 5);
 
-static void add_part(struct line *line, unsigned weight, const struct text_style *style,
-                     const char *format, ...)
+static void status_add_part(struct line *line, unsigned weight, const struct text_style *style,
+                            const char *format, ...)
 {
     struct part *part = &line->parts[line->count++];
     va_list arguments;
@@ -49,10 +49,10 @@ static void add_cost(struct line *line, const struct bl_spent *spent)
     if (none && (!spent->cost_unknown || bl_usage_total(&spent->usage) == 0))
         return;
     if (none)
-        add_part(line, 60, &dim, "cost unknown");
+        status_add_part(line, 60, &dim, "cost unknown");
     else
-        add_part(line, 60, &dim, spent->cost_usd < 1 ? "$%.3f%s" : "$%.2f%s", spent->cost_usd,
-                 spent->cost_unknown ? "+" : "");
+        status_add_part(line, 60, &dim, spent->cost_usd < 1 ? "$%.3f%s" : "$%.2f%s",
+                        spent->cost_usd, spent->cost_unknown ? "+" : "");
 }
 
 static void add_deadline(struct line *line, uint64_t left_ns)
@@ -65,34 +65,34 @@ static void add_deadline(struct line *line, uint64_t left_ns)
     /* Whole seconds: what changes faster only flickers. */
     uint64_t shown_ns = left_ns - left_ns % BL_NS_PER_S;
     bl_duration_format(shown_ns > INT64_MAX ? INT64_MAX : (int64_t)shown_ns, left);
-    add_part(line, 90, left_ns < 30 * BL_NS_PER_S ? &urgent : &dim, "%s left", left);
+    status_add_part(line, 90, left_ns < 30 * BL_NS_PER_S ? &urgent : &dim, "%s left", left);
 }
 
-static void add_count(struct line *line, unsigned weight, unsigned count, const char *noun)
+static void status_add_count(struct line *line, unsigned weight, unsigned count, const char *noun)
 {
     if (count > 0)
-        add_part(line, weight, &dim, "%u %s%s", count, noun, count == 1 ? "" : "s");
+        status_add_part(line, weight, &dim, "%u %s%s", count, noun, count == 1 ? "" : "s");
 }
 
-static void add_parts(struct line *line, const struct status *status)
+static void status_add_parts(struct line *line, const struct status *status)
 {
     static const struct text_style warning = {.colour = TEXT_YELLOW};
     char tokens[24];
 
     add_deadline(line, status->deadline_left_ns);
-    add_count(line, 70, status->agents, "agent");
-    add_count(line, 65, status->jobs, "job");
+    status_add_count(line, 70, status->agents, "agent");
+    status_add_count(line, 65, status->jobs, "job");
     if (status->model != NULL)
-        add_part(line, 80, &dim, "%s", status->model);
+        status_add_part(line, 80, &dim, "%s", status->model);
     if (bl_usage_total(&status->usage) > 0)
-        add_part(line, 50, &dim, "%s tokens",
-                 chat_short_count(bl_usage_total(&status->usage), tokens));
+        status_add_part(line, 50, &dim, "%s tokens",
+                        chat_short_count(bl_usage_total(&status->usage), tokens));
     add_cost(line, &status->spent);
     bool open = status->mode != NULL && strcmp(status->mode, "yolo") == 0;
     if (status->mode != NULL)
-        add_part(line, open ? 75 : 40, open ? &warning : &dim, "%s", status->mode);
+        status_add_part(line, open ? 75 : 40, open ? &warning : &dim, "%s", status->mode);
     if (status->sandbox != NULL)
-        add_part(line, 30, &dim, "sandbox %s", status->sandbox);
+        status_add_part(line, 30, &dim, "sandbox %s", status->sandbox);
 }
 
 /* ---- The line -------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ static void end_without_feed(struct text_line *line)
     line->out->size--;
 }
 
-static const char *phase_of(const struct status *status)
+static const char *status_phase_of(const struct status *status)
 {
     return status->stopping ? "stopping" : status->phase;
 }
@@ -149,7 +149,7 @@ static const char *phase_time(const struct status *status, char out[40])
 
 static size_t phase_width(const struct status *status)
 {
-    const char *phase = phase_of(status);
+    const char *phase = status_phase_of(status);
     char time[40];
 
     return phase == NULL ? 0
@@ -163,7 +163,7 @@ static size_t add_phase(const struct status *status, size_t columns, bool colour
     static const char *const signs[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
     static const struct text_style moving = {.colour = TEXT_CYAN}, stopping = {.colour = TEXT_RED};
     const struct text_style *style = status->stopping ? &stopping : &moving;
-    const char *phase = phase_of(status);
+    const char *phase = status_phase_of(status);
     struct text_line line;
     char time[40];
 
@@ -188,7 +188,7 @@ void status_line(const struct status *status, size_t columns, bool colours, stru
     struct text_line written;
     size_t phase = phase_width(status);
 
-    add_parts(line, status);
+    status_add_parts(line, status);
     /* A long phase gives way to the rest, down to a width that still says something. */
     size_t reserved = phase > columns / 2 ? columns / 2 : phase;
     while (reserved + parts_width(line) > columns + (phase == 0 ? SEPARATOR_WIDTH : 0)) {

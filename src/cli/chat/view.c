@@ -84,7 +84,7 @@ static void take_text_lines(struct chat_view *view)
 }
 
 /* Of what the model thought one line stays. */
-static void end_thinking(struct chat_view *view)
+static void chat_view_end_thinking(struct chat_view *view)
 {
     struct bl_text text = bl_text_trim(bl_buffer_text(&view->thinking)), first;
 
@@ -101,7 +101,7 @@ static void end_thinking(struct chat_view *view)
 
 static void end_text(struct chat_view *view)
 {
-    end_thinking(view);
+    chat_view_end_thinking(view);
     if (view->text == NULL)
         return;
     markdown_end(view->text);
@@ -111,8 +111,8 @@ static void end_text(struct chat_view *view)
     view->text_begun = false;
 }
 
-static void note(struct chat_view *view, const char *mark, struct bl_text text,
-                 const struct text_style *style)
+static void chat_view_note(struct chat_view *view, const char *mark, struct bl_text text,
+                           const struct text_style *style)
 {
     end_text(view);
     struct chat_frame frame = begin_final(view, KIND_NOTE);
@@ -121,13 +121,13 @@ static void note(struct chat_view *view, const char *mark, struct bl_text text,
 
 void chat_view_say(struct chat_view *view, struct bl_text text, const struct text_style *style)
 {
-    note(view, "", text, style);
+    chat_view_note(view, "", text, style);
 }
 
 void chat_view_row(struct chat_view *view, const char *name, struct bl_text text,
                    const struct text_style *style)
 {
-    note(view, name, text, style);
+    chat_view_note(view, name, text, style);
 }
 
 void chat_view_end_text(struct chat_view *view)
@@ -144,16 +144,16 @@ void chat_view_prompt(struct chat_view *view, struct bl_text prompt)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static void take_text(struct chat_view *view, struct bl_text text)
+static void chat_view_take_text(struct chat_view *view, struct bl_text text)
 {
-    end_thinking(view);
+    chat_view_end_thinking(view);
     if (view->text == NULL)
         view->text = markdown_new(view->columns, view->colours);
     markdown_add(view->text, text);
     take_text_lines(view);
 }
 
-static void take_thinking(struct chat_view *view, struct bl_text text)
+static void chat_view_take_thinking(struct chat_view *view, struct bl_text text)
 {
     struct bl_buffer *thinking = &view->thinking;
 
@@ -188,7 +188,8 @@ struct bl_text chat_view_agent_name(const struct chat_view *view, const char *id
 }
 
 /* Ids of calls are one agent's own. */
-static struct chat_call *find_call(const struct chat_view *view, const struct bl_event *event)
+static struct chat_call *chat_view_find_call(const struct chat_view *view,
+                                             const struct bl_event *event)
 {
     const struct chat_agent *agent = find_agent(view, event->agent);
 
@@ -249,7 +250,7 @@ static void make_agent_note(const struct chat_agent *agent, char *out, size_t si
 
 static void take_ended(struct chat_view *view, const struct bl_event *event)
 {
-    struct chat_call *call = find_call(view, event);
+    struct chat_call *call = chat_view_find_call(view, event);
     char agent_note[96] = "";
 
     if (call == NULL)
@@ -312,12 +313,12 @@ static void tell_error(struct chat_view *view, const char *message, const char *
     if (message == NULL || message[0] == '\0' || strcmp(message, view->error_told) == 0)
         return;
     bl_text_into(view->error_told, sizeof view->error_told, message);
-    note(view, "✗ ", bl_text_from(message), &red);
+    chat_view_note(view, "✗ ", bl_text_from(message), &red);
     if (hint != NULL && hint[0] != '\0')
-        note(view, "  ", bl_text_from(hint), &dim);
+        chat_view_note(view, "  ", bl_text_from(hint), &dim);
 }
 
-static void take_retry(struct chat_view *view, const struct bl_event *event)
+static void chat_view_take_retry(struct chat_view *view, const struct bl_event *event)
 {
     const struct bl_piece *piece = event->piece;
     struct bl_buffer text;
@@ -339,7 +340,7 @@ static void take_retry(struct chat_view *view, const struct bl_event *event)
     bl_buffer_printf(&text, "%s in %s: %s", view->retry, wait, piece->retry.code);
     if (event->count > 0)
         bl_buffer_append(&text, BL_TEXT("; the answer begins anew"));
-    note(view, "", bl_buffer_text(&text), &yellow);
+    chat_view_note(view, "", bl_buffer_text(&text), &yellow);
     bl_buffer_done(&text);
 }
 
@@ -350,9 +351,9 @@ void chat_view_receipt(struct chat_view *view, struct bl_text receipt)
     chat_receipt(receipt, true, &frame, 0);
 }
 
-static void take_receipt(struct chat_view *view, const struct bl_event *event)
+static void chat_view_take_receipt(struct chat_view *view, const struct bl_event *event)
 {
-    struct chat_call *call = find_call(view, event);
+    struct chat_call *call = chat_view_find_call(view, event);
 
     if (event->id.size > 0) {
         if (call != NULL)
@@ -391,12 +392,13 @@ static void tell_result(struct chat_view *view, const struct bl_json *result)
     const char *text = reason_text(reason);
 
     if (kept)
-        note(view, "", BL_TEXT("Stopped: what was said so far is kept."), &yellow);
+        chat_view_note(view, "", BL_TEXT("Stopped: what was said so far is kept."), &yellow);
     else if (text != NULL)
-        note(view, "", bl_text_from(text), &yellow);
+        chat_view_note(view, "", bl_text_from(text), &yellow);
     if (bl_json_boolean(bl_json_get(result, BL_TEXT("truncated")), false))
-        note(view, "", BL_TEXT("The answer was cut: the model's limit of output is reached."),
-             &yellow);
+        chat_view_note(view, "",
+                       BL_TEXT("The answer was cut: the model's limit of output is reached."),
+                       &yellow);
     tell_error(view, bl_json_text(bl_json_get(error, BL_TEXT("message"))).data,
                bl_json_text(bl_json_get(error, BL_TEXT("hint"))).data);
 }
@@ -431,7 +433,7 @@ static void take_turn_ended(struct chat_view *view, const struct bl_event *event
 
 static void take_question(struct chat_view *view, const struct bl_event *event)
 {
-    struct chat_call *call = find_call(view, event);
+    struct chat_call *call = chat_view_find_call(view, event);
     bool denied = event->status != NULL && strcmp(event->status, "allowed") != 0;
 
     if (call == NULL)
@@ -444,7 +446,7 @@ static void take_question(struct chat_view *view, const struct bl_event *event)
 
 static void take_call_event(struct chat_view *view, const struct bl_event *event)
 {
-    struct chat_call *call = find_call(view, event);
+    struct chat_call *call = chat_view_find_call(view, event);
 
     if (call == NULL)
         return;
@@ -466,12 +468,12 @@ static void take_turn_started(struct chat_view *view, const struct bl_event *eve
     view->model_since_ns = bl_clock_now_ns(&bl_clock_system);
 }
 
-static void take_cell(struct chat_view *view, const struct bl_event *event)
+static void chat_view_take_cell(struct chat_view *view, const struct bl_event *event)
 {
     char text[160];
 
     if (event->agent == NULL && chat_cell_text(event, text, sizeof text))
-        note(view, "", bl_text_from(text), &dim);
+        chat_view_note(view, "", bl_text_from(text), &dim);
 }
 
 static void take_compacted(struct chat_view *view, uint64_t dropped)
@@ -480,7 +482,7 @@ static void take_compacted(struct chat_view *view, uint64_t dropped)
 
     snprintf(text, sizeof text, "Made room: %" PRIu64 " earlier turn%s summed up for the model.",
              dropped, dropped == 1 ? " is" : "s are");
-    note(view, "", bl_text_from(text), &dim);
+    chat_view_note(view, "", bl_text_from(text), &dim);
 }
 
 void chat_view_event(struct chat_view *view, const struct bl_event *event)
@@ -493,11 +495,11 @@ void chat_view_event(struct chat_view *view, const struct bl_event *event)
     case BL_EVENT_TURN_STARTED: take_turn_started(view, event); break;
     case BL_EVENT_TEXT_DELTA:
         if (root)
-            take_text(view, event->text);
+            chat_view_take_text(view, event->text);
         break;
     case BL_EVENT_THINKING_DELTA:
         if (root)
-            take_thinking(view, event->text);
+            chat_view_take_thinking(view, event->text);
         break;
     case BL_EVENT_TOOL_REQUESTED: take_requested(view, event); break;
     case BL_EVENT_PERMISSION_ASKED:
@@ -510,7 +512,7 @@ void chat_view_event(struct chat_view *view, const struct bl_event *event)
     case BL_EVENT_CELL_CREATED:
     case BL_EVENT_CELL_YIELDED:
     case BL_EVENT_CELL_ENDED:
-    case BL_EVENT_CELL_SETTLED: take_cell(view, event); break;
+    case BL_EVENT_CELL_SETTLED: chat_view_take_cell(view, event); break;
     case BL_EVENT_MESSAGE_INJECTED:
         if (root)
             chat_view_prompt(view, event->text);
@@ -519,14 +521,14 @@ void chat_view_event(struct chat_view *view, const struct bl_event *event)
         if (root)
             take_compacted(view, event->count);
         break;
-    case BL_EVENT_RETRY: take_retry(view, event); break;
+    case BL_EVENT_RETRY: chat_view_take_retry(view, event); break;
     case BL_EVENT_CANCEL_REQUESTED: view->stopping = view->stopping || root; break;
-    case BL_EVENT_RECEIPT: take_receipt(view, event); break;
+    case BL_EVENT_RECEIPT: chat_view_take_receipt(view, event); break;
     case BL_EVENT_TURN_ENDED:
         if (root)
             take_turn_ended(view, event);
         break;
-    case BL_EVENT_WARNING: note(view, "! ", event->text, &yellow); break;
+    case BL_EVENT_WARNING: chat_view_note(view, "! ", event->text, &yellow); break;
     case BL_EVENT_ERROR: tell_error(view, event->error->message, event->error->hint); break;
     case BL_EVENT_RUN_STARTED:
     case BL_EVENT_RUN_ENDED:

@@ -2,7 +2,7 @@
 
 #include "cli/run/workplace.h"
 
-static int serve(struct serving *serving, int *ret_exit_code, struct bl_error *error)
+static int command_acp_serve(struct serving *serving, int *ret_exit_code, struct bl_error *error)
 {
     const struct acp_options *acp = serving->context;
     struct bl_acp_options options = {
@@ -20,7 +20,7 @@ static int serve(struct serving *serving, int *ret_exit_code, struct bl_error *e
 
 int cli_acp_run(struct cli_call *call)
 {
-    struct serving serving = {.call = call, .name = "acp", .serve = serve};
+    struct serving serving = {.call = call, .name = "acp", .serve = command_acp_serve};
     struct acp_options options = {0};
     int exit_code;
 

@@ -56,7 +56,7 @@ static void hint_running(struct cancelling *cancelling)
 /* ---- What has ended -------------------------------------------------------------------------- */
 
 /* It is in the store, and nobody who answers has it at work. */
-static int take_work(struct cancelling *cancelling, const struct bl_store_work *work)
+static int command_cancel_take_work(struct cancelling *cancelling, const struct bl_store_work *work)
 {
     struct bl_error *error = &cancelling->error;
 
@@ -73,7 +73,7 @@ static int take_work(struct cancelling *cancelling, const struct bl_store_work *
     return BL_EUNKNOWN;
 }
 
-static int look_up(struct cancelling *cancelling)
+static int command_cancel_look_up(struct cancelling *cancelling)
 {
     const char *where = cancelling->options.store;
     struct bl_store *store = NULL;
@@ -86,7 +86,7 @@ static int look_up(struct cancelling *cancelling)
     if (code == 0)
         code = bl_store_find(store, &cancelling->arena, cancelling->options.id, &work, &error);
     if (code == 0)
-        code = take_work(cancelling, &work);
+        code = command_cancel_take_work(cancelling, &work);
     else if (code != BL_ENOENT) /* a store that is not there holds nothing to stop */
         cancelling->error = error;
     bl_store_close(store);
@@ -94,7 +94,7 @@ static int look_up(struct cancelling *cancelling)
 }
 
 /* Stops it where it runs; else the store says what became of it. */
-static int cancel_main(void *argument)
+static int command_cancel_main(void *argument)
 {
     struct cancelling *cancelling = argument;
     struct bl_error error = {0};
@@ -102,7 +102,7 @@ static int cancel_main(void *argument)
     int code = bl_control_cancel(&cancelling->arena, cancelling->options.id, "belay cancel",
                                  cancelling->options.now, &cancelling->receipt, &error);
     if (code == 0 && cancelling->receipt.size == 0)
-        look_up(cancelling); /* for its result */
+        command_cancel_look_up(cancelling); /* for its result */
     if (code == 0) {
         cancelling->error = (struct bl_error){0};
         return 0;
@@ -111,7 +111,7 @@ static int cancel_main(void *argument)
         cancelling->error = error;
         return code;
     }
-    code = look_up(cancelling);
+    code = command_cancel_look_up(cancelling);
     if (code != BL_ENOENT && code != BL_EUNKNOWN)
         return code;
     if (code == BL_ENOENT) {
@@ -135,7 +135,7 @@ static void cancel_payload(struct bl_json_writer *writer, const void *context)
 }
 
 /* A stop has failed unless it is proved that nothing is left. */
-static int exit_code_of(struct cancelling *cancelling)
+static int command_cancel_exit_code_of(struct cancelling *cancelling)
 {
     const struct bl_json *receipt = NULL;
 
@@ -146,7 +146,8 @@ static int exit_code_of(struct cancelling *cancelling)
     return CLI_EXIT_OK;
 }
 
-static int print_text(const struct cli_call *call, struct cancelling *cancelling, int exit_code)
+static int command_cancel_print_text(const struct cli_call *call, struct cancelling *cancelling,
+                                     int exit_code)
 {
     const struct bl_json *receipt;
     struct bl_buffer line;
@@ -175,13 +176,14 @@ int cli_cancel_run(struct cli_call *call)
     if (code != 0)
         return cli_fail_usage(call, error);
     bl_arena_init(&cancelling.arena);
-    if (cli_loop_run("cancel", cancel_main, &cancelling, error) != 0)
+    if (cli_loop_run("cancel", command_cancel_main, &cancelling, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)
-        exit_code = print_text(call, &cancelling, exit_code_of(&cancelling));
-    else
         exit_code =
-            cli_envelope_print(call, exit_code_of(&cancelling), cancel_payload, &cancelling);
+            command_cancel_print_text(call, &cancelling, command_cancel_exit_code_of(&cancelling));
+    else
+        exit_code = cli_envelope_print(call, command_cancel_exit_code_of(&cancelling),
+                                       cancel_payload, &cancelling);
     bl_arena_done(&cancelling.arena);
     return exit_code;
 }

@@ -5,7 +5,7 @@
 #define LINE_MAX_SIZE 4096u
 #define ENVELOPE_MAX  ((size_t)16 * 1024 * 1024)
 
-static int stop_exit_code(const struct hold_outcome *outcome)
+static int hold_report_stop_exit_code(const struct hold_outcome *outcome)
 {
     if (outcome->stop.reason == BL_STOP_TIMEOUT)
         return HOLD_EXIT_TIMEOUT;
@@ -23,14 +23,14 @@ int hold_exit_code(const struct hold_outcome *outcome)
     default: return HOLD_EXIT_FAILED;
     }
     if (!outcome->started)
-        return stop_exit_code(outcome);
+        return hold_report_stop_exit_code(outcome);
     /* Whatever the command said: what was asked for, that nothing is left, is not so. */
     if (outcome->end.survivors != 0)
         return HOLD_EXIT_FAILED;
     switch (outcome->end.how) {
     case BL_END_EXITED: return outcome->end.status;
     case BL_END_SIGNALED: return HOLD_EXIT_SIGNAL + outcome->end.status;
-    case BL_END_STOPPED: return stop_exit_code(outcome);
+    case BL_END_STOPPED: return hold_report_stop_exit_code(outcome);
     case BL_END_LIMIT: return HOLD_EXIT_SIGNAL + SIGKILL;
     case BL_END_LOST: return HOLD_EXIT_FAILED;
     }
@@ -71,7 +71,7 @@ struct report {
     const struct hold_outcome *outcome;
 };
 
-static void report_payload(struct bl_json_writer *writer, const void *context)
+static void hold_report_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct report *report = context;
     const struct hold_options *options = report->options;
@@ -128,7 +128,7 @@ int hold_fail(const struct cli_call *call, const struct bl_error *error, int exi
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static const char *plural(uint32_t count)
+static const char *hold_report_plural(uint32_t count)
 {
     return count == 1 ? "process" : "processes";
 }
@@ -141,7 +141,7 @@ static void append_rest(struct bl_buffer *line, const struct bl_warden_end *end)
 }
 
 /* What there is to say of an end; nothing when it is as it should be. */
-static void append_line(struct bl_buffer *line, const struct report *report)
+static void hold_report_append_line(struct bl_buffer *line, const struct report *report)
 {
     const struct hold_outcome *outcome = report->outcome;
     const struct bl_warden_end *end = &outcome->end;
@@ -154,23 +154,24 @@ static void append_line(struct bl_buffer *line, const struct report *report)
         return;
     if (end->how == BL_END_LIMIT)
         bl_buffer_printf(line, "More than %u %s: all of them were killed.",
-                         report->options->processes_max, plural(report->options->processes_max));
+                         report->options->processes_max,
+                         hold_report_plural(report->options->processes_max));
     else if (end->how == BL_END_LOST)
         bl_buffer_append(line, BL_TEXT("The warden was killed; what it held was swept."));
     else if (end->left_behind > 0)
         bl_buffer_printf(line, "Left behind by the command and stopped: %u %s.", end->left_behind,
-                         plural(end->left_behind));
+                         hold_report_plural(end->left_behind));
     else if (end->survivors == 0)
         return;
     append_rest(line, end);
 }
 
-static void print_line(const struct report *report)
+static void hold_report_print_line(const struct report *report)
 {
     struct bl_buffer line;
 
     bl_buffer_init(&line, LINE_MAX_SIZE);
-    append_line(&line, report);
+    hold_report_append_line(&line, report);
     if (line.size > 0) {
         bl_buffer_append_byte(&line, '\n');
         cli_remark(bl_buffer_text(&line));
@@ -187,7 +188,7 @@ int hold_report(const struct cli_call *call, const struct hold_options *options,
     if (outcome->error.code != 0)
         return hold_fail(call, &outcome->error, exit_code);
     if (call->format != CLI_FORMAT_TEXT)
-        return print_envelope(call, exit_code, report_payload, &report);
-    print_line(&report);
+        return print_envelope(call, exit_code, hold_report_payload, &report);
+    hold_report_print_line(&report);
     return exit_code;
 }

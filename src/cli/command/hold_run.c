@@ -58,7 +58,7 @@ static void cut_grace(void *context)
         bl_warden_stop(work->warden, SIGKILL, 0, &end);
 }
 
-static void nothing(int number)
+static void hold_run_nothing(int number)
 {
     (void)number;
 }
@@ -67,7 +67,7 @@ static void nothing(int number)
  * ignored, so that the command has it as it was. */
 static void catch_pause(void)
 {
-    struct sigaction caught = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+    struct sigaction caught = {.sa_handler = hold_run_nothing, .sa_flags = SA_RESTART};
     if (!cli_signal_ignored(SIGTSTP))
         sigaction(SIGTSTP, &caught, NULL);
 }
@@ -91,7 +91,7 @@ static struct bl_warden_options warden_options(const struct hold_work *work)
 
 /* Starts the command, unless it was stopped before. In a shield: once the warden is on its way the
  * command may run at any moment, and whoever runs is stopped by the ladder, with its grace. */
-static int start_warden(struct hold_work *work)
+static int hold_run_start_warden(struct hold_work *work)
 {
     struct bl_warden_options options = warden_options(work);
     struct bl_error *error = &work->outcome->error;
@@ -114,7 +114,7 @@ static int run_warden(struct hold_work *work)
 {
     struct hold_outcome *outcome = work->outcome;
 
-    int code = start_warden(work);
+    int code = hold_run_start_warden(work);
     if (work->warden == NULL)
         return code;
     outcome->started = true;
@@ -148,7 +148,7 @@ static int run_unit(struct hold_work *work)
     return code;
 }
 
-static void set_deadline(struct hold_work *work)
+static void hold_run_set_deadline(struct hold_work *work)
 {
     const struct hold_options *options = work->options;
     uint64_t now_ns = bl_now_ns();
@@ -161,7 +161,7 @@ static void set_deadline(struct hold_work *work)
         bl_scope_set_deadline(&work->scope, bl_time_add(now_ns, (uint64_t)options->timeout_ns));
 }
 
-static void keep_receipt(struct hold_work *work)
+static void hold_run_keep_receipt(struct hold_work *work)
 {
     struct hold_outcome *outcome = work->outcome;
     struct bl_json_writer writer;
@@ -187,7 +187,7 @@ static void make_scope_id(char out[32])
         size += snprintf(out + size, 32 - (size_t)size, "%02x", bytes[i]);
 }
 
-static int work_main(void *argument)
+static int hold_run_work_main(void *argument)
 {
     struct hold_work *work = argument;
     char scope_id[32];
@@ -197,10 +197,10 @@ static int work_main(void *argument)
     bl_receipt_open(&work->receipt, &work->scope, scope_id);
     int code = cli_signals_start(&work->signals, &work->scope, cut_grace, work);
     if (code == 0) {
-        set_deadline(work);
+        hold_run_set_deadline(work);
         code = run_unit(work);
     }
-    keep_receipt(work);
+    hold_run_keep_receipt(work);
     /* A listener may be cutting the grace: it needs the warden until it is done. */
     cli_signals_end(&work->signals);
     bl_warden_free(work->warden);
@@ -232,7 +232,7 @@ static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
     return code == 0 ? 0 : BL_ENOTSUP;
 }
 
-static int run_loop(struct hold_work *work)
+static int hold_run_loop(struct hold_work *work)
 {
     struct bl_loop *loop;
 
@@ -242,7 +242,7 @@ static int run_loop(struct hold_work *work)
     int code = bl_loop_new(NULL, &loop, &work->outcome->error);
     if (code != 0)
         return code;
-    code = bl_loop_run(loop, "hold", work_main, work);
+    code = bl_loop_run(loop, "hold", hold_run_work_main, work);
     bl_loop_free(loop);
     return code;
 }
@@ -255,7 +255,7 @@ void hold_run(const struct hold_options *options, struct hold_outcome *outcome)
     bl_arena_init(&arena);
     int code = prepare_arguments(&arena, &work);
     if (code == 0)
-        code = run_loop(&work);
+        code = hold_run_loop(&work);
     bool stopped = outcome->stop.reason != BL_STOP_NONE;
     if (stopped && (code == BL_ECANCELED || code == BL_ETIMEDOUT)) {
         /* A stop before the start is no failure: the receipt tells it. */

@@ -53,7 +53,7 @@ static int check_port(struct mcp_options *options, struct bl_error *error)
     return cli_operand_refuse(operand, NULL, error);
 }
 
-static int check(struct mcp_options *options, struct bl_error *error)
+static int command_mcp_check(struct mcp_options *options, struct bl_error *error)
 {
     const char *only_http = options->token_file != NULL ? "--token-file"
                             : options->origin_count > 0 ? "--origin"
@@ -88,7 +88,7 @@ static void listening(void *context, uint16_t port)
     bl_buffer_done(&text);
 }
 
-static int serve(struct serving *serving, int *ret_exit_code, struct bl_error *error)
+static int command_mcp_serve(struct serving *serving, int *ret_exit_code, struct bl_error *error)
 {
     struct mcp_command *command = serving->context;
     struct bl_mcp_server_options options = {
@@ -136,7 +136,8 @@ static int serve_mcp(struct serving *serving)
 int cli_mcp_run(struct cli_call *call)
 {
     struct mcp_command command = {.options = {.http_port = RUN_PORT_NONE, .port = RUN_PORT_NONE}};
-    struct serving serving = {.call = call, .name = "mcp", .serve = serve, .context = &command};
+    struct serving serving = {
+        .call = call, .name = "mcp", .serve = command_mcp_serve, .context = &command};
     struct run_options *options = &command.options.run;
     int exit_code;
 
@@ -144,7 +145,7 @@ int cli_mcp_run(struct cli_call *call)
     int code = run_options_parse_serving(call, false, options, &serving.error);
     serving.options = options;
     if (code == 0)
-        code = check(&command.options, &serving.error);
+        code = command_mcp_check(&command.options, &serving.error);
     if (code == CLI_OPTION_HELP)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)

@@ -17,7 +17,7 @@
 #define TOKEN_SIZE_MIN 43u
 #define TOKEN_SIZE_MAX 512u
 
-static int fail(const char *path, int failed, struct bl_error *error)
+static int mcp_token_fail(const char *path, int failed, struct bl_error *error)
 {
     bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, OPERATION, path,
                  "the token file '%.300s' cannot be used: %s", path, strerrordesc_np(failed));
@@ -64,7 +64,7 @@ static int check_file(const char *path, int fd, struct bl_error *error)
     struct stat facts;
 
     if (fstat(fd, &facts) != 0)
-        return fail(path, errno, error);
+        return mcp_token_fail(path, errno, error);
     if (!S_ISREG(facts.st_mode)) {
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, path,
                      "the token file '%.300s' is not a regular file", path);
@@ -87,11 +87,11 @@ static int read_token(struct bl_arena *arena, const char *path, const char **ret
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
     if (fd < 0)
-        return errno == ENOENT ? BL_ENOENT : fail(path, errno, error);
+        return errno == ENOENT ? BL_ENOENT : mcp_token_fail(path, errno, error);
     int code = check_file(path, fd, error);
     ssize_t count = code == 0 ? read(fd, data, sizeof data) : 0;
     if (count < 0)
-        code = fail(path, errno, error);
+        code = mcp_token_fail(path, errno, error);
     close(fd);
     if (code != 0)
         return code;
@@ -130,13 +130,13 @@ static int make_token(struct bl_arena *arena, const char *path, struct bl_error 
     memcpy(draft + strlen(path), ".XXXXXX", sizeof ".XXXXXX");
     int fd = mkostemp(draft, O_CLOEXEC);
     if (fd < 0)
-        return fail(path, errno, error);
+        return mcp_token_fail(path, errno, error);
     int failed = write_token(fd) ? 0 : errno != 0 ? errno : EIO;
     close(fd);
     if (failed == 0 && link(draft, path) != 0 && errno != EEXIST)
         failed = errno;
     unlink(draft);
-    return failed == 0 ? 0 : fail(path, failed, error);
+    return failed == 0 ? 0 : mcp_token_fail(path, failed, error);
 }
 
 int mcp_token_read(struct bl_arena *arena, const char *path, const char **ret_token,
@@ -150,6 +150,6 @@ int mcp_token_read(struct bl_arena *arena, const char *path, const char **ret_to
     if (code == 0)
         code = read_token(arena, path, ret_token, error);
     if (code == BL_ENOENT)
-        code = fail(path, ENOENT, error);
+        code = mcp_token_fail(path, ENOENT, error);
     return code;
 }

@@ -28,7 +28,7 @@ static const struct bl_json *activities(const struct bl_control_process *process
     return bl_json_get(process->result, BL_TEXT("activities"));
 }
 
-static struct bl_text member(const struct bl_json *activity, const char *key)
+static struct bl_text ps_member(const struct bl_json *activity, const char *key)
 {
     return bl_json_text(bl_json_get(activity, bl_text_from(key)));
 }
@@ -36,31 +36,32 @@ static struct bl_text member(const struct bl_json *activity, const char *key)
 /* ---- Processes that were killed -------------------------------------------------------------- */
 
 /* What the store knows of it. */
-static const char *state_of(struct listing *listing, struct bl_store *store,
-                            const struct bl_json *activity)
+static const char *ps_state_of(struct listing *listing, struct bl_store *store,
+                               const struct bl_json *activity)
 {
     struct bl_store_work work;
 
     if (store == NULL ||
-        bl_store_find(store, &listing->arena, member(activity, "id").data, &work, NULL) != 0)
+        bl_store_find(store, &listing->arena, ps_member(activity, "id").data, &work, NULL) != 0)
         return "unknown";
     return work.ended ? "ended" : "cut off";
 }
 
-static void look_up(struct listing *listing, struct bl_store *store,
-                    const struct bl_control_process *process)
+static void ps_look_up(struct listing *listing, struct bl_store *store,
+                       const struct bl_control_process *process)
 {
     BL_JSON_EACH (activity, activities(process)) {
-        if (member(activity, "id").size == 0)
+        if (ps_member(activity, "id").size == 0)
             continue;
         struct cut *cut = bl_arena_zalloc(&listing->arena, sizeof *cut);
-        *cut = (struct cut){
-            .process = process, .activity = activity, .state = state_of(listing, store, activity)};
+        *cut = (struct cut){.process = process,
+                            .activity = activity,
+                            .state = ps_state_of(listing, store, activity)};
         bl_list_push_back(&listing->cut, &cut->link);
     }
 }
 
-static struct bl_store *open_store(struct listing *listing)
+static struct bl_store *ps_open_store(struct listing *listing)
 {
     const char *where = listing->options.store;
     struct bl_store *store = NULL;
@@ -70,7 +71,7 @@ static struct bl_store *open_store(struct listing *listing)
     return bl_store_open_reading(where, &store, NULL) == 0 ? store : NULL;
 }
 
-static int list_main(void *argument)
+static int ps_list_main(void *argument)
 {
     struct listing *listing = argument;
     struct bl_store *store = NULL;
@@ -82,8 +83,8 @@ static int list_main(void *argument)
         if (process->state != BL_CONTROL_DEAD)
             continue;
         if (store == NULL)
-            store = open_store(listing);
-        look_up(listing, store, process);
+            store = ps_open_store(listing);
+        ps_look_up(listing, store, process);
     }
     bl_store_close(store);
     return code;
@@ -129,9 +130,9 @@ static void write_process(struct bl_json_writer *writer, const struct listing *l
         if (cut->process != process)
             continue;
         bl_json_write_object(writer);
-        bl_json_put_text(writer, "id", member(cut->activity, "id"));
-        bl_json_put_text(writer, "kind", member(cut->activity, "kind"));
-        bl_json_put_text(writer, "session", member(cut->activity, "session"));
+        bl_json_put_text(writer, "id", ps_member(cut->activity, "id"));
+        bl_json_put_text(writer, "kind", ps_member(cut->activity, "kind"));
+        bl_json_put_text(writer, "session", ps_member(cut->activity, "session"));
         bl_json_put_string(writer, "state", cut->state);
         bl_json_write_end(writer);
     }
@@ -175,8 +176,8 @@ static void format_ms(const struct bl_json *value, char out[32])
 
 static void append_activity(struct bl_buffer *out, const struct bl_json *activity)
 {
-    struct bl_text id = member(activity, "id"), kind = member(activity, "kind"),
-                   phase = member(activity, "phase");
+    struct bl_text id = ps_member(activity, "id"), kind = ps_member(activity, "kind"),
+                   phase = ps_member(activity, "phase");
     char age[32], left[32], idle[32];
     int64_t tokens = 0;
 
@@ -209,7 +210,8 @@ static void append_process(struct bl_buffer *out, const struct listing *listing,
         bl_buffer_printf(out, "a process: %s", process_state(process));
     BL_LIST_EACH (link, &listing->cut) {
         const struct cut *cut = BL_CONTAINER(link, struct cut, link);
-        struct bl_text id = member(cut->activity, "id"), session = member(cut->activity, "session");
+        struct bl_text id = ps_member(cut->activity, "id"),
+                       session = ps_member(cut->activity, "session");
         if (cut->process == process)
             bl_buffer_printf(out, "; %.*s of %.*s: %s", BL_TEXT_ARG(id), BL_TEXT_ARG(session),
                              cut->state);
@@ -217,7 +219,7 @@ static void append_process(struct bl_buffer *out, const struct listing *listing,
     bl_buffer_append_byte(out, '\n');
 }
 
-static int print_text(const struct cli_call *call, const struct listing *listing)
+static int ps_print_text(const struct cli_call *call, const struct listing *listing)
 {
     struct bl_buffer out;
 
@@ -254,10 +256,10 @@ int cli_ps_run(struct cli_call *call)
     bl_arena_init(&listing.arena);
     bl_list_init(&listing.processes);
     bl_list_init(&listing.cut);
-    if (cli_loop_run("ps", list_main, &listing, error) != 0)
+    if (cli_loop_run("ps", ps_list_main, &listing, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)
-        exit_code = print_text(call, &listing);
+        exit_code = ps_print_text(call, &listing);
     else
         exit_code = cli_envelope_print(call, CLI_EXIT_OK, ps_payload, &listing);
     bl_arena_done(&listing.arena);

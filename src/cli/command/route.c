@@ -32,7 +32,7 @@ static void route_payload(struct bl_json_writer *writer, const void *context)
     run_write_matches(writer, &routed->matches);
 }
 
-static int print_text(const struct cli_call *call, const struct routed *routed)
+static int command_route_print_text(const struct cli_call *call, const struct routed *routed)
 {
     struct bl_buffer out;
 
@@ -48,7 +48,7 @@ static int print_text(const struct cli_call *call, const struct routed *routed)
     return exit_code;
 }
 
-static int route(struct cli_call *call, const char *prompt)
+static int command_route(struct cli_call *call, const char *prompt)
 {
     struct routed routed = {.prompt = prompt};
     struct tools_offered offered;
@@ -60,7 +60,7 @@ static int route(struct cli_call *call, const char *prompt)
     } else {
         bl_route(&offered.arena, bl_text_from(prompt), &offered.tools, &routed.matches);
         exit_code = call->format == CLI_FORMAT_TEXT
-                        ? print_text(call, &routed)
+                        ? command_route_print_text(call, &routed)
                         : cli_envelope_print(call, CLI_EXIT_OK, route_payload, &routed);
     }
     tools_offered_done(&offered);
@@ -77,5 +77,5 @@ int cli_route_run(struct cli_call *call)
         return cli_help_print(call, call->command);
     if (code == 0)
         code = run_prompt_check(bl_text_from(options.prompt), &error);
-    return code != 0 ? cli_fail_usage(call, &error) : route(call, options.prompt);
+    return code != 0 ? cli_fail_usage(call, &error) : command_route(call, options.prompt);
 }

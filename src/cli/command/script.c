@@ -26,7 +26,7 @@ struct serving {
 
 /* ---- What is printed ------------------------------------------------------------------------- */
 
-static void print_listening(struct serving *serving, uint16_t port)
+static void command_script_print_listening(struct serving *serving, uint16_t port)
 {
     struct bl_buffer line;
     struct bl_json_writer writer;
@@ -55,7 +55,7 @@ static void print_listening(struct serving *serving, uint16_t port)
     bl_buffer_done(&line);
 }
 
-static int64_t number_of(const struct bl_json *line, const char *key)
+static int64_t command_script_number_of(const struct bl_json *line, const char *key)
 {
     int64_t number = 0;
 
@@ -68,16 +68,18 @@ static void append_request(struct bl_buffer *out, const struct bl_json *line)
 {
     struct bl_text model = bl_json_text(bl_json_get(line, BL_TEXT("model")));
 
-    bl_buffer_printf(out, "%lld " BL_TEXT_FORMAT " ", (long long)number_of(line, "n"),
+    bl_buffer_printf(out, "%lld " BL_TEXT_FORMAT " ",
+                     (long long)command_script_number_of(line, "n"),
                      BL_TEXT_ARG(bl_json_text(bl_json_get(line, BL_TEXT("format")))));
     bl_text_show(out, bl_json_text(bl_json_get(line, BL_TEXT("path"))), BL_SHOW_LINE);
     if (model.size > 0)
         bl_buffer_append_byte(out, ' ');
     bl_text_show(out, model, BL_SHOW_LINE);
-    bl_buffer_printf(
-        out, ": %lld, %lld tokens in, %lld out%s\n", (long long)number_of(line, "status"),
-        (long long)number_of(line, "input_tokens"), (long long)number_of(line, "output_tokens"),
-        bl_json_boolean(bl_json_get(line, BL_TEXT("cut")), false) ? ", cut off" : "");
+    bl_buffer_printf(out, ": %lld, %lld tokens in, %lld out%s\n",
+                     (long long)command_script_number_of(line, "status"),
+                     (long long)command_script_number_of(line, "input_tokens"),
+                     (long long)command_script_number_of(line, "output_tokens"),
+                     bl_json_boolean(bl_json_get(line, BL_TEXT("cut")), false) ? ", cut off" : "");
 }
 
 static void journal(void *context, struct bl_text line)
@@ -102,7 +104,7 @@ static void journal(void *context, struct bl_text line)
 
 /* ---- Serving --------------------------------------------------------------------------------- */
 
-static void hurry(void *context)
+static void command_script_hurry(void *context)
 {
     struct serving *serving = context;
 
@@ -110,7 +112,7 @@ static void hurry(void *context)
 }
 
 /* In the scope that a signal, or a reader that goes, stops. */
-static int serve_until_stopped(struct serving *serving)
+static int command_script_serve_until_stopped(struct serving *serving)
 {
     struct bl_script_server_options options = {
         .script = serving->script,
@@ -125,7 +127,7 @@ static int serve_until_stopped(struct serving *serving)
     bl_nursery_init(&nursery, &serving->scope);
     int code = bl_script_server_start(&nursery, &options, &server, &serving->error);
     if (code == 0) {
-        print_listening(serving, bl_script_server_port(server));
+        command_script_print_listening(serving, bl_script_server_port(server));
         (void)bl_sleep(BL_NEVER);
         bl_script_server_stop(server);
     }
@@ -133,25 +135,25 @@ static int serve_until_stopped(struct serving *serving)
     return code;
 }
 
-static int stop_exit_code(const struct serving *serving)
+static int command_script_stop_exit_code(const struct serving *serving)
 {
     return serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
 }
 
-static void serve(struct serving *serving)
+static void command_script_serve(struct serving *serving)
 {
-    int code = cli_signals_start(&serving->signals, &serving->scope, hurry, serving);
+    int code = cli_signals_start(&serving->signals, &serving->scope, command_script_hurry, serving);
 
     if (code != 0)
         bl_error_set(&serving->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
     if (code == 0) {
         struct bl_scope *outer = bl_scope_enter(&serving->scope);
-        code = serve_until_stopped(serving);
+        code = command_script_serve_until_stopped(serving);
         bl_scope_enter(outer);
     }
     if (code == 0) {
-        serving->exit_code = stop_exit_code(serving);
+        serving->exit_code = command_script_stop_exit_code(serving);
         bl_scope_stop(&serving->patience, BL_STOP_SHUTDOWN, "script serve");
         (void)cli_stream_flush(&serving->stream);
         if (serving->stream.failed != 0 && serving->stream.failed != EPIPE) {
@@ -164,7 +166,7 @@ static void serve(struct serving *serving)
     cli_signals_end(&serving->signals);
 }
 
-static int serve_main(void *argument)
+static int command_script_serve_main(void *argument)
 {
     struct serving *serving = argument;
 
@@ -172,7 +174,7 @@ static int serve_main(void *argument)
     bl_scope_init(&serving->patience, bl_scope_current());
     if (cli_stream_open(&serving->stream, STDOUT_FILENO, &serving->scope, &serving->patience,
                         &serving->error) == 0) {
-        serve(serving);
+        command_script_serve(serving);
         cli_stream_close(&serving->stream);
     }
     bl_scope_done(&serving->patience);
@@ -192,7 +194,7 @@ int cli_script_run(struct cli_call *call)
         return cli_fail_usage(call, error);
     if (bl_script_load(serving.options.file, &serving.script, error) != 0)
         return cli_fail(call, error, CLI_EXIT_FAILED);
-    code = cli_loop_run("script serve", serve_main, &serving, error);
+    code = cli_loop_run("script serve", command_script_serve_main, &serving, error);
     bl_script_free(serving.script);
     if (code == 0 && error->code == 0)
         return serving.exit_code;

@@ -13,7 +13,7 @@
 
 /* ---- What there is --------------------------------------------------------------------------- */
 
-static void take_notice(void *context, struct bl_text text)
+static void command_tools_take_notice(void *context, struct bl_text text)
 {
     struct tools_offered *offered = context;
     struct bl_notice *notice = bl_arena_zalloc(&offered->arena, sizeof *notice);
@@ -22,14 +22,15 @@ static void take_notice(void *context, struct bl_text text)
     bl_list_push_back(&offered->notices, &notice->link);
 }
 
-static int read_servers(struct tools_offered *offered, const struct tools_options *options,
-                        const char *directory, struct bl_error *error)
+static int command_tools_read_servers(struct tools_offered *offered,
+                                      const struct tools_options *options, const char *directory,
+                                      struct bl_error *error)
 {
     struct bl_mcp_config_options config = {
         .directory = directory,
         .files = options->files,
         .variable = bl_variable,
-        .notice = take_notice,
+        .notice = command_tools_take_notice,
         .context = offered,
     };
 
@@ -37,7 +38,7 @@ static int read_servers(struct tools_offered *offered, const struct tools_option
 }
 
 /* What is shown outlives the servers. */
-static void keep(struct tools_offered *offered, const struct bl_list *personas)
+static void command_tools_keep(struct tools_offered *offered, const struct bl_list *personas)
 {
     struct bl_arena *arena = &offered->arena;
     struct bl_mcp_view view;
@@ -80,14 +81,14 @@ static int look_main(void *argument)
     bl_nursery_init(&nursery, bl_scope_current());
     bl_toolbox_begin(toolbox, &nursery, NULL, "tools");
     bl_toolbox_refresh(toolbox);
-    keep(looking->offered, looking->personas);
+    command_tools_keep(looking->offered, looking->personas);
     bl_toolbox_end(toolbox);
     bl_nursery_done(&nursery);
     return 0;
 }
 
-static int look(struct tools_offered *offered, const struct tools_options *options,
-                const char *directory, struct bl_error *error)
+static int command_tools_look(struct tools_offered *offered, const struct tools_options *options,
+                              const char *directory, struct bl_error *error)
 {
     struct bl_list personas, notices;
     struct looking looking = {offered, &personas};
@@ -96,7 +97,7 @@ static int look(struct tools_offered *offered, const struct tools_options *optio
         .permissions = offered->permissions,
         .mcp = &offered->servers,
         .mcp_trusted = options != NULL && options->trust_mcp,
-        .notice = take_notice,
+        .notice = command_tools_take_notice,
         .notice_context = offered,
     };
 
@@ -109,7 +110,7 @@ static int look(struct tools_offered *offered, const struct tools_options *optio
         cli_processes_begin();
         return cli_loop_run("tools", look_main, &looking, error);
     }
-    keep(offered, &personas);
+    command_tools_keep(offered, &personas);
     return 0;
 }
 
@@ -124,8 +125,8 @@ int tools_offered_init(struct tools_offered *offered, const struct tools_options
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
                             "the current folder is gone, and with it the workspace");
-    int code = options != NULL ? read_servers(offered, options, directory, error) : 0;
-    return code != 0 ? code : look(offered, options, directory, error);
+    int code = options != NULL ? command_tools_read_servers(offered, options, directory, error) : 0;
+    return code != 0 ? code : command_tools_look(offered, options, directory, error);
 }
 
 void tools_offered_done(struct tools_offered *offered)
@@ -161,7 +162,8 @@ static const char *source_name(enum bl_mcp_source source)
     return "user";
 }
 
-static void write_server(struct bl_json_writer *writer, const struct bl_mcp_view *view)
+static void command_tools_write_server(struct bl_json_writer *writer,
+                                       const struct bl_mcp_view *view)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "server", view->name);
@@ -193,7 +195,7 @@ static void tools_payload(struct bl_json_writer *writer, const void *context)
     bl_json_write_key(writer, BL_TEXT("servers"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < offered->view_count; i++)
-        write_server(writer, &offered->views[i]);
+        command_tools_write_server(writer, &offered->views[i]);
     bl_json_write_end(writer);
     bl_json_write_key(writer, BL_TEXT("notices"));
     bl_json_write_array(writer);
@@ -325,7 +327,7 @@ static int print_tools(const struct cli_call *call, struct tools_offered *offere
 }
 
 /* The line of its server says it. */
-static bool is_listed(struct tools_offered *offered, struct bl_text notice)
+static bool command_tools_is_listed(struct tools_offered *offered, struct bl_text notice)
 {
     for (size_t i = 0; i < offered->view_count; i++) {
         const struct bl_mcp_view *view = &offered->views[i];
@@ -342,7 +344,7 @@ static void remark_notices(struct tools_offered *offered)
 {
     BL_LIST_EACH (link, &offered->notices) {
         struct bl_text text = BL_CONTAINER(link, struct bl_notice, link)->text;
-        if (is_listed(offered, text))
+        if (command_tools_is_listed(offered, text))
             continue;
         cli_remark(bl_arena_printf(&offered->arena, "belay tools: %s\n",
                                    printable(&offered->arena, text.data)));
@@ -369,8 +371,8 @@ static int list_tools(struct cli_call *call, const struct tools_options *options
     return exit_code;
 }
 
-static const struct bl_tool_offer *find_tool(const struct bl_tools *tools, const char *name,
-                                             struct bl_error *error)
+static const struct bl_tool_offer *command_find_tool(const struct bl_tools *tools, const char *name,
+                                                     struct bl_error *error)
 {
     struct bl_suggestion suggestion;
 
@@ -396,7 +398,7 @@ static int show_tool(struct cli_call *call, const struct tools_options *options)
     int exit_code;
 
     if (tools_offered_init(&offered, options, &error) == 0)
-        offer = find_tool(&offered.tools, options->name, &error);
+        offer = command_find_tool(&offered.tools, options->name, &error);
     if (offer == NULL)
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)

@@ -40,7 +40,7 @@ static void put_left_out(const struct watching *watching, struct bl_buffer *out)
 }
 
 /* Never waits: an event that finds no room is left out. */
-static void on_event(void *context, const struct bl_json *event)
+static void command_watch_on_event(void *context, const struct bl_json *event)
 {
     struct watching *watching = context;
     struct bl_arena arena = {0};
@@ -91,7 +91,7 @@ static bool found_nothing(const struct watching *watching, int code)
     return code == BL_ENOENT && watching->options.id == NULL;
 }
 
-static void finish(struct watching *watching, int code)
+static void command_watch_finish(struct watching *watching, int code)
 {
     const struct cli_call *call = watching->call;
     struct bl_buffer out;
@@ -120,10 +120,12 @@ static void finish(struct watching *watching, int code)
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-static int watch(struct watching *watching)
+static int command_watch(struct watching *watching)
 {
-    struct bl_control_watch watch = {
-        .id = watching->options.id, .event = on_event, .missed = on_missed, .context = watching};
+    struct bl_control_watch watch = {.id = watching->options.id,
+                                     .event = command_watch_on_event,
+                                     .missed = on_missed,
+                                     .context = watching};
     struct bl_scope *outer = bl_scope_enter(&watching->scope);
 
     int code = bl_control_watch(&watching->arena, &watch, &watching->error);
@@ -131,7 +133,7 @@ static int watch(struct watching *watching)
     return code;
 }
 
-static int watch_main(void *argument)
+static int command_watch_main(void *argument)
 {
     struct watching *watching = argument;
     struct bl_scope *outer = bl_scope_current();
@@ -140,12 +142,12 @@ static int watch_main(void *argument)
     int code = cli_stream_open(&watching->stream, STDOUT_FILENO, &watching->scope, outer,
                                &watching->error);
     if (code == 0) {
-        code = watch(watching);
+        code = command_watch(watching);
         /* The reader has gone. */
         if (bl_scope_stopped(&watching->scope))
             watching->exit_code = CLI_EXIT_CLIENT_GONE;
         else
-            finish(watching, code);
+            command_watch_finish(watching, code);
         if (watching->stream.failed != 0)
             watching->exit_code =
                 watching->stream.failed == EPIPE ? CLI_EXIT_CLIENT_GONE : CLI_EXIT_FAILED;
@@ -172,7 +174,7 @@ int cli_watch_run(struct cli_call *call)
         call->format = CLI_FORMAT_STREAM_JSON;
     bl_arena_init(&watching.arena);
     watch_text_init(&watching.text, watching.options.id == NULL);
-    if (cli_loop_run("watch", watch_main, &watching, error) != 0)
+    if (cli_loop_run("watch", command_watch_main, &watching, error) != 0)
         watching.exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     watch_text_done(&watching.text);
     bl_arena_done(&watching.arena);

@@ -22,7 +22,7 @@ void watch_text_done(struct watch_text *text)
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-static struct bl_text member(const struct bl_json *event, const char *key)
+static struct bl_text watch_text_member(const struct bl_json *event, const char *key)
 {
     return bl_json_text(bl_json_get(event, bl_text_from(key)));
 }
@@ -56,9 +56,9 @@ static void put_ms(struct bl_buffer *out, const struct bl_json *event)
 
 static void say_tool(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "tool ", member(event, "name"));
-    put_piece(out, " ", member(event, "id"));
-    put_piece(out, " ", member(event, "status"));
+    put_piece(out, "tool ", watch_text_member(event, "name"));
+    put_piece(out, " ", watch_text_member(event, "id"));
+    put_piece(out, " ", watch_text_member(event, "status"));
     put_ms(out, event);
 }
 
@@ -66,69 +66,70 @@ static void say_requested(const struct bl_json *event, struct bl_buffer *out)
 {
     struct bl_arena arena = {0};
 
-    put_piece(out, "wants ", member(event, "name"));
+    put_piece(out, "wants ", watch_text_member(event, "name"));
     put_piece(out, " ", bl_json_value_text(&arena, bl_json_get(event, BL_TEXT("input"))));
     bl_arena_done(&arena);
 }
 
 static void say_permission(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "permission for ", member(event, "name"));
-    put_piece(out, ": ", member(event, "answer"));
-    put_piece(out, ": ", member(event, "text"));
-    put_piece(out, ": ", member(event, "reason"));
+    put_piece(out, "permission for ", watch_text_member(event, "name"));
+    put_piece(out, ": ", watch_text_member(event, "answer"));
+    put_piece(out, ": ", watch_text_member(event, "text"));
+    put_piece(out, ": ", watch_text_member(event, "reason"));
 }
 
 static void say_child(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "sub-agent ", member(event, "child"));
-    put_piece(out, ": ", member(event, "prompt"));
-    put_piece(out, ": ", member(event, "stop_reason"));
+    put_piece(out, "sub-agent ", watch_text_member(event, "child"));
+    put_piece(out, ": ", watch_text_member(event, "prompt"));
+    put_piece(out, ": ", watch_text_member(event, "stop_reason"));
     put_ms(out, event);
 }
 
-static void say_cell(const struct bl_json *event, struct bl_buffer *out)
+static void watch_text_say_cell(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "cell ", member(event, "cell"));
-    put_piece(out, " ", member(event, "status"));
+    put_piece(out, "cell ", watch_text_member(event, "cell"));
+    put_piece(out, " ", watch_text_member(event, "status"));
 }
 
 static void say_prompt(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("turn begins"));
-    put_piece(out, ": ", member(event, "prompt"));
+    put_piece(out, ": ", watch_text_member(event, "prompt"));
 }
 
 static void say_injected(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "message: ", member(event, "text"));
+    put_piece(out, "message: ", watch_text_member(event, "text"));
 }
 
 static void say_stop(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "is to stop: ", member(event, "reason"));
-    put_piece(out, ", by ", member(event, "origin"));
+    put_piece(out, "is to stop: ", watch_text_member(event, "reason"));
+    put_piece(out, ", by ", watch_text_member(event, "origin"));
 }
 
-static void say_receipt(const struct bl_json *event, struct bl_buffer *out)
+static void watch_text_say_receipt(const struct bl_json *event, struct bl_buffer *out)
 {
     cli_receipt_line(bl_json_get(event, BL_TEXT("receipt")), out);
 }
 
-static void say_turn_ended(const struct bl_json *event, struct bl_buffer *out)
+static void watch_text_say_turn_ended(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "turn ended: ", member(bl_json_get(event, BL_TEXT("result")), "stop_reason"));
+    put_piece(out, "turn ended: ",
+              watch_text_member(bl_json_get(event, BL_TEXT("result")), "stop_reason"));
 }
 
 static void say_run_ended(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "run ended: ", member(event, "stop_reason"));
+    put_piece(out, "run ended: ", watch_text_member(event, "stop_reason"));
 }
 
-static void say_retry(const struct bl_json *event, struct bl_buffer *out)
+static void watch_text_say_retry(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("the model is asked again"));
-    put_piece(out, ": ", member(event, "code"));
+    put_piece(out, ": ", watch_text_member(event, "code"));
 }
 
 static void say_compacted(const struct bl_json *event, struct bl_buffer *out)
@@ -137,14 +138,14 @@ static void say_compacted(const struct bl_json *event, struct bl_buffer *out)
     bl_buffer_append(out, BL_TEXT("older turns are summarised"));
 }
 
-static void say_warning(const struct bl_json *event, struct bl_buffer *out)
+static void watch_text_say_warning(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "warning: ", member(event, "message"));
+    put_piece(out, "warning: ", watch_text_member(event, "message"));
 }
 
-static void say_error(const struct bl_json *event, struct bl_buffer *out)
+static void watch_text_say_error(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "error: ", member(bl_json_get(event, BL_TEXT("error")), "message"));
+    put_piece(out, "error: ", watch_text_member(bl_json_get(event, BL_TEXT("error")), "message"));
 }
 
 /* Those that are not here are not shown. */
@@ -159,35 +160,35 @@ static const struct {
     {"tool_ended", say_tool},
     {"subagent_started", say_child},
     {"subagent_ended", say_child},
-    {"cell_created", say_cell},
-    {"cell_ended", say_cell},
-    {"cell_settled", say_cell},
+    {"cell_created", watch_text_say_cell},
+    {"cell_ended", watch_text_say_cell},
+    {"cell_settled", watch_text_say_cell},
     {"message_injected", say_injected},
     {"compacted", say_compacted},
-    {"retry", say_retry},
+    {"retry", watch_text_say_retry},
     {"cancel_requested", say_stop},
-    {"receipt", say_receipt},
-    {"turn_ended", say_turn_ended},
+    {"receipt", watch_text_say_receipt},
+    {"turn_ended", watch_text_say_turn_ended},
     {"run_ended", say_run_ended},
-    {"warning", say_warning},
-    {"error", say_error},
+    {"warning", watch_text_say_warning},
+    {"error", watch_text_say_error},
 };
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* "18:50:07 nightly agt_…: ": when, and whose. */
-static void put_head(const struct watch_text *text, const struct bl_json *event,
-                     struct bl_buffer *out)
+static void watch_text_put_head(const struct watch_text *text, const struct bl_json *event,
+                                struct bl_buffer *out)
 {
-    struct bl_text time = member(event, "time");
-    struct bl_text agent = member(event, "agent");
+    struct bl_text time = watch_text_member(event, "time");
+    struct bl_text agent = watch_text_member(event, "agent");
 
     if (time.size >= TIME_BEGIN + TIME_SIZE) {
         bl_text_show(out, (struct bl_text){time.data + TIME_BEGIN, TIME_SIZE}, BL_SHOW_LINE);
         bl_buffer_append_byte(out, ' ');
     }
     if (text->all) {
-        bl_text_show(out, member(event, "session"), BL_SHOW_LINE);
+        bl_text_show(out, watch_text_member(event, "session"), BL_SHOW_LINE);
         bl_buffer_append(out, agent.size > 0 ? BL_TEXT(" ") : BL_TEXT(": "));
     }
     if (agent.size > 0) {
@@ -196,7 +197,7 @@ static void put_head(const struct watch_text *text, const struct bl_json *event,
     }
 }
 
-static void put_said(struct bl_buffer *out, struct bl_text line)
+static void watch_text_put_said(struct bl_buffer *out, struct bl_text line)
 {
     bl_buffer_append(out, BL_TEXT("  "));
     bl_text_show(out, line, BL_SHOW_LINE);
@@ -206,7 +207,7 @@ static void put_said(struct bl_buffer *out, struct bl_text line)
 void watch_text_end(struct watch_text *text, struct bl_buffer *out)
 {
     if (text->said.size > 0)
-        put_said(out, bl_buffer_text(&text->said));
+        watch_text_put_said(out, bl_buffer_text(&text->said));
     bl_buffer_clear(&text->said);
 }
 
@@ -214,8 +215,9 @@ void watch_text_end(struct watch_text *text, struct bl_buffer *out)
 static void add_said(struct watch_text *text, const struct bl_json *event, struct bl_buffer *out)
 {
     struct bl_arena arena = {0};
-    struct bl_text piece = member(event, "text"), agent = member(event, "agent"),
-                   call = member(event, "id"), session = member(event, "session");
+    struct bl_text piece = watch_text_member(event, "text"),
+                   agent = watch_text_member(event, "agent"), call = watch_text_member(event, "id"),
+                   session = watch_text_member(event, "session");
     struct bl_text source =
         bl_arena_printf(&arena, BL_TEXT_FORMAT " " BL_TEXT_FORMAT " " BL_TEXT_FORMAT,
                         BL_TEXT_ARG(session), BL_TEXT_ARG(agent), BL_TEXT_ARG(call));
@@ -230,7 +232,7 @@ static void add_said(struct watch_text *text, const struct bl_json *event, struc
     const char *end;
     while (rest.size > 0 && (end = memchr(rest.data, '\n', rest.size)) != NULL) {
         size_t size = (size_t)(end - rest.data);
-        put_said(out, (struct bl_text){rest.data, size});
+        watch_text_put_said(out, (struct bl_text){rest.data, size});
         rest = (struct bl_text){end + 1, rest.size - size - 1};
     }
     bl_buffer_consume(&text->said, text->said.size - rest.size);
@@ -239,7 +241,7 @@ static void add_said(struct watch_text *text, const struct bl_json *event, struc
 
 void watch_text_event(struct watch_text *text, const struct bl_json *event, struct bl_buffer *out)
 {
-    struct bl_text type = member(event, "type");
+    struct bl_text type = watch_text_member(event, "type");
 
     if (bl_text_equal(type, BL_TEXT("text_delta")) || bl_text_equal(type, BL_TEXT("tool_output"))) {
         add_said(text, event, out);
@@ -249,7 +251,7 @@ void watch_text_event(struct watch_text *text, const struct bl_json *event, stru
         if (!bl_text_equal(type, bl_text_from(rows[i].type)))
             continue;
         watch_text_end(text, out);
-        put_head(text, event, out);
+        watch_text_put_head(text, event, out);
         rows[i].say(event, out);
         bl_buffer_append_byte(out, '\n');
     }

@@ -74,7 +74,7 @@ static void before(struct run_work *work)
     bl_route(&work->arena, run_prompt(work), &tools, &bootstrap->matches);
 }
 
-static void report(struct run_work *work)
+static void doctor_bootstrap_report(struct run_work *work)
 {
     bool failed = work->error.code != 0;
     struct bl_buffer out;
@@ -96,7 +96,7 @@ static void report(struct run_work *work)
 static const struct run_face face = {
     .name = "bootstrap",
     .before = before,
-    .report = report,
+    .report = doctor_bootstrap_report,
     .remark = run_remark_end,
 };
 

@@ -69,7 +69,8 @@ static void write_instructions(struct bl_json_writer *writer, const struct run_w
     bl_json_write_end(writer);
 }
 
-static void write_limit(struct bl_json_writer *writer, const char *key, uint64_t limit)
+static void bootstrap_report_write_limit(struct bl_json_writer *writer, const char *key,
+                                         uint64_t limit)
 {
     bl_json_write_key(writer, bl_text_from(key));
     if (limit == BL_UNLIMITED)
@@ -78,24 +79,25 @@ static void write_limit(struct bl_json_writer *writer, const char *key, uint64_t
         bl_json_write_uint64(writer, limit);
 }
 
-static void write_limits(struct bl_json_writer *writer, const struct run_work *work)
+static void bootstrap_report_write_limits(struct bl_json_writer *writer,
+                                          const struct run_work *work)
 {
     const struct bl_turn_limits *limits = &work->options->limits;
 
     bl_json_write_key(writer, BL_TEXT("limits"));
     bl_json_write_object(writer);
-    write_limit(writer, "max_session_turns", limits->max_session_turns);
-    write_limit(writer, "max_steps", limits->max_steps);
+    bootstrap_report_write_limit(writer, "max_session_turns", limits->max_session_turns);
+    bootstrap_report_write_limit(writer, "max_steps", limits->max_steps);
     bl_json_put_string(writer, "on_exhausted", limits->synthesize ? "synthesize" : "stop");
-    write_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
+    bootstrap_report_write_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
     bl_json_write_key(writer, BL_TEXT("max_budget_usd"));
     if (work->options->budgeted)
         bl_json_write_double(writer, work->options->max_budget_usd);
     else
         bl_json_write_null(writer);
     run_write_timeout(writer, work->options);
-    write_limit(writer, "compact_after_turns", limits->compact_after_turns);
-    write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
+    bootstrap_report_write_limit(writer, "compact_after_turns", limits->compact_after_turns);
+    bootstrap_report_write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
     bl_json_put_string(writer, "on_cancel", limits->keep ? "keep" : "discard");
     bl_json_put_string(writer, "permission_mode",
                        bl_permission_mode_name(bl_permissions_mode(work->means.permissions)));
@@ -114,7 +116,7 @@ static void write_surroundings(struct bl_json_writer *writer, const struct run_w
         bl_json_write_string(writer, tools->offers[i].name);
     bl_json_write_end(writer);
     run_write_model(writer, work);
-    write_limits(writer, work);
+    bootstrap_report_write_limits(writer, work);
     bl_json_write_key(writer, BL_TEXT("containment"));
     bl_json_write_object(writer);
     bl_json_put_string(writer, "container", container_name(work));

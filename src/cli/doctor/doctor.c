@@ -63,7 +63,7 @@ static void examine(struct doctor_report *report)
     probe_limits(&report->limits);
 }
 
-static int print_text(const struct cli_call *call, const struct doctor_report *report)
+static int doctor_print_text(const struct cli_call *call, const struct doctor_report *report)
 {
     struct bl_buffer out;
     int exit_code = CLI_EXIT_FAILED;
@@ -93,5 +93,5 @@ int cli_doctor_run(struct cli_call *call)
     examine(&report);
     if (call->format == CLI_FORMAT_JSON)
         return cli_envelope_print(call, CLI_EXIT_OK, doctor_write_json, &report);
-    return print_text(call, &report);
+    return doctor_print_text(call, &report);
 }

@@ -28,7 +28,8 @@ static void write_check(struct bl_json_writer *writer, const struct probe_check 
     bl_json_write_end(writer);
 }
 
-static void write_system(struct bl_json_writer *writer, const struct probe_system *system)
+static void doctor_json_write_system(struct bl_json_writer *writer,
+                                     const struct probe_system *system)
 {
     bl_json_write_key(writer, BL_TEXT("system"));
     bl_json_write_object(writer);
@@ -89,8 +90,8 @@ static void write_libraries(struct bl_json_writer *writer, const struct probe_li
 }
 
 /* Soft and hard; null: unlimited. */
-static void write_limit(struct bl_json_writer *writer, const char *key, uint64_t soft,
-                        uint64_t hard)
+static void doctor_json_write_limit(struct bl_json_writer *writer, const char *key, uint64_t soft,
+                                    uint64_t hard)
 {
     bl_json_write_key(writer, bl_text_from(key));
     bl_json_write_object(writer);
@@ -105,7 +106,7 @@ void doctor_write_json(struct bl_json_writer *writer, const void *context)
     const struct probe_limits *limits = &report->limits;
 
     bl_json_put_string(writer, "version", BELAY_VERSION);
-    write_system(writer, &report->system);
+    doctor_json_write_system(writer, &report->system);
     write_containment(writer, report);
     write_sandbox(writer, report);
     bl_json_write_key(writer, BL_TEXT("cells"));
@@ -114,8 +115,8 @@ void doctor_write_json(struct bl_json_writer *writer, const void *context)
     write_libraries(writer, report->libraries);
     bl_json_write_key(writer, BL_TEXT("limits"));
     bl_json_write_object(writer);
-    write_limit(writer, "open_files", limits->open_files_soft, limits->open_files_hard);
-    write_limit(writer, "processes", limits->processes_soft, limits->processes_hard);
+    doctor_json_write_limit(writer, "open_files", limits->open_files_soft, limits->open_files_hard);
+    doctor_json_write_limit(writer, "processes", limits->processes_soft, limits->processes_hard);
     write_known(writer, "memory_maps", limits->memory_maps);
     write_known(writer, "memory_overcommit", limits->memory_overcommit);
     bl_json_write_end(writer);

@@ -29,8 +29,8 @@ static void refused(struct cell_probe *probe)
                  fault->detail[0] != '\0' ? ": " : "", fault->detail);
 }
 
-static void judge(struct cell_probe *probe, const struct bl_cell_observe_outcome *outcome,
-                  uint64_t ns)
+static void probe_cell_judge(struct cell_probe *probe,
+                             const struct bl_cell_observe_outcome *outcome, uint64_t ns)
 {
     char duration[32];
 
@@ -56,10 +56,11 @@ static void run_cell(struct cell_probe *probe, struct bl_cell_session *session)
         bl_cell_observe(session, &observe, &probe->arena, &outcome, &probe->fault) != 0)
         refused(probe);
     else
-        judge(probe, &outcome, bl_now_ns() - from_ns);
+        probe_cell_judge(probe, &outcome, bl_now_ns() - from_ns);
 }
 
-static int run_host(struct cell_probe *probe, struct bl_nursery *nursery, struct bl_store *store)
+static int probe_cell_run_host(struct cell_probe *probe, struct bl_nursery *nursery,
+                               struct bl_store *store)
 {
     struct bl_cell_host_options options = {.store = store, .spares = 1};
     struct bl_cell_session_options of_session = {.id = "doctor", .directory = probe->folder};
@@ -79,7 +80,7 @@ static int run_host(struct cell_probe *probe, struct bl_nursery *nursery, struct
     return 0;
 }
 
-static int probe_main(void *argument)
+static int cell_probe_main(void *argument)
 {
     struct cell_probe *probe = argument;
     struct bl_store *store = NULL;
@@ -88,7 +89,7 @@ static int probe_main(void *argument)
     int code = bl_store_open(probe->store, &store, &probe->error);
     if (code == 0) {
         bl_nursery_init(&nursery, bl_scope_current());
-        code = run_host(probe, &nursery, store);
+        code = probe_cell_run_host(probe, &nursery, store);
         bl_nursery_done(&nursery);
     }
     bl_store_close(store);
@@ -123,7 +124,7 @@ void probe_cells(struct probe_check *check)
     } else {
         snprintf(probe->store, sizeof probe->store, "%s/store.db", probe->folder);
         bl_arena_init(&probe->arena);
-        if (cli_loop_run("doctor", probe_main, probe, &probe->error) != 0)
+        if (cli_loop_run("doctor", cell_probe_main, probe, &probe->error) != 0)
             probe_answer(check, PROBE_NO, "%s", probe->error.message);
         bl_arena_done(&probe->arena);
         remove_store(probe);

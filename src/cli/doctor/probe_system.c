@@ -13,7 +13,7 @@
 #include <belay/fiber.h>
 
 /* A sysctl that is a number; -1 when it cannot be read. */
-static int64_t read_number(const char *path)
+static int64_t probe_system_read_number(const char *path)
 {
     char data[64];
     int64_t value;
@@ -60,8 +60,8 @@ void probe_limits(struct probe_limits *limits)
 {
     read_limit(RLIMIT_NOFILE, &limits->open_files_soft, &limits->open_files_hard);
     read_limit(RLIMIT_NPROC, &limits->processes_soft, &limits->processes_hard);
-    limits->memory_maps = read_number("/proc/sys/vm/max_map_count");
-    limits->memory_overcommit = read_number("/proc/sys/vm/overcommit_memory");
+    limits->memory_maps = probe_system_read_number("/proc/sys/vm/max_map_count");
+    limits->memory_overcommit = probe_system_read_number("/proc/sys/vm/overcommit_memory");
 }
 
 void probe_fibers(struct probe_fibers *fibers)

@@ -31,7 +31,7 @@ static uint64_t elapsed_ms(const struct probe *probe)
     return (bl_now_ns() - probe->started_ns) / BL_NS_PER_MS;
 }
 
-static int take(struct bl_sink *sink, const struct bl_piece *piece)
+static int provider_take(struct bl_sink *sink, const struct bl_piece *piece)
 {
     struct probe *probe = BL_CONTAINER(sink, struct probe, sink);
     struct doctor_provider *report = &probe->report;
@@ -53,7 +53,7 @@ static int take(struct bl_sink *sink, const struct bl_piece *piece)
     return 0;
 }
 
-static int ask(struct probe *probe, const struct bl_model *model)
+static int provider_ask(struct probe *probe, const struct bl_model *model)
 {
     struct doctor_provider *report = &probe->report;
     struct bl_arena arena;
@@ -66,7 +66,7 @@ static int ask(struct probe *probe, const struct bl_model *model)
     struct bl_message *message = bl_message_add(&arena, &messages, BL_ROLE_USER);
     bl_block_add(&arena, message, BL_BLOCK_TEXT)->text = BL_TEXT(PROBE_PROMPT);
     struct bl_request request = {.session = &session, .messages = &messages};
-    probe->sink = (struct bl_sink){.take = take};
+    probe->sink = (struct bl_sink){.take = provider_take};
     probe->started_ns = bl_now_ns();
     int code = model->call(model->context, &request, &probe->sink, &report->error);
     report->latency_ms = elapsed_ms(probe);
@@ -95,7 +95,7 @@ static int ask_remote(struct probe *probe)
     if (code == 0)
         code = bl_remote_new(&options, &remote, &model, &probe->report.error);
     if (code == 0)
-        code = ask(probe, &model);
+        code = provider_ask(probe, &model);
     bl_remote_free(remote);
     return code;
 }
@@ -106,7 +106,7 @@ static int ask_script(struct probe *probe)
     struct bl_script_player *player = bl_script_player_new(probe->preparation->script, 1, &model);
 
     probe->report.model = model.name;
-    int code = ask(probe, &model);
+    int code = provider_ask(probe, &model);
     bl_script_player_free(player);
     return code;
 }
@@ -136,7 +136,7 @@ static void read_choice(void *payload)
 }
 
 /* In the scope of the probe. The preparation is the probe's unless it was left behind. */
-static int read_configuration(struct probe *probe)
+static int provider_read_configuration(struct probe *probe)
 {
     struct run_preparation *preparation = probe->preparation;
     struct bl_work job = {.run = read_choice,
@@ -169,7 +169,7 @@ static struct run_preparation *make_preparation(const char *provider, const char
 
 static int probe_in_scope(struct probe *probe)
 {
-    int code = read_configuration(probe);
+    int code = provider_read_configuration(probe);
 
     if (code != 0)
         return code;
@@ -199,7 +199,7 @@ static void no_hurry(void *context)
     (void)context;
 }
 
-static int probe_main(void *argument)
+static int provider_probe_main(void *argument)
 {
     struct probe *probe = argument;
 
@@ -218,7 +218,7 @@ static int probe_main(void *argument)
     return 0;
 }
 
-static int exit_code_of(const struct probe *probe)
+static int provider_exit_code_of(const struct probe *probe)
 {
     if (probe->signals.first == SIGTERM)
         return CLI_EXIT_TERMINATED;
@@ -227,8 +227,8 @@ static int exit_code_of(const struct probe *probe)
     return probe->report.answered ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
-static int print_text(const struct cli_call *call, const struct doctor_provider *report,
-                      int exit_code)
+static int provider_print_text(const struct cli_call *call, const struct doctor_provider *report,
+                               int exit_code)
 {
     struct bl_buffer out;
 
@@ -247,15 +247,15 @@ int doctor_provider_run(struct cli_call *call, const char *provider, const char 
 
     cli_signals_block(&probe.signals);
     cli_processes_begin();
-    if (cli_loop_run("doctor", probe_main, &probe, &error) != 0)
+    if (cli_loop_run("doctor", provider_probe_main, &probe, &error) != 0)
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     else if (!probe.begun && probe.signals.first == 0)
         exit_code = cli_fail(call, &probe.report.error, cli_error_exit_code(&probe.report.error));
     else if (call->format == CLI_FORMAT_JSON)
-        exit_code =
-            cli_envelope_print(call, exit_code_of(&probe), doctor_provider_json, &probe.report);
+        exit_code = cli_envelope_print(call, provider_exit_code_of(&probe), doctor_provider_json,
+                                       &probe.report);
     else
-        exit_code = print_text(call, &probe.report, exit_code_of(&probe));
+        exit_code = provider_print_text(call, &probe.report, provider_exit_code_of(&probe));
     run_preparation_free(probe.preparation);
     return exit_code;
 }

@@ -29,7 +29,7 @@ static BL_PRINTF(2, 3) void put(struct page *page, const char *format, ...)
 
 /* Words from column DETAIL_AT on, broken at spaces before column WIDTH. A word that is longer than
  * a line stays whole: a path is to be copied. */
-static void put_wrapped(struct page *page, const char *string)
+static void doctor_text_put_wrapped(struct page *page, const char *string)
 {
     struct bl_buffer shown;
     struct bl_text word;
@@ -64,7 +64,7 @@ static BL_PRINTF(3, 4) void put_fact(struct page *page, const char *name, const 
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     put(page, "%*s%-*s", (int)NAME_AT, "", (int)(DETAIL_AT - NAME_AT), name);
-    put_wrapped(page, text);
+    doctor_text_put_wrapped(page, text);
 }
 
 static void put_check(struct page *page, const struct probe_check *check)
@@ -84,16 +84,16 @@ static void put_check(struct page *page, const struct probe_check *check)
     bool apart = check->version[0] != '\0' && strstr(check->detail, check->version) == NULL;
     snprintf(text, sizeof text, "%s%s%s", apart ? check->version : "", apart ? ", " : "",
              check->detail);
-    put_wrapped(page, text);
+    doctor_text_put_wrapped(page, text);
     if (check->hint[0] == '\0')
         return;
     put(page, "%*s", (int)DETAIL_AT, "");
     char hint[sizeof check->hint + 8];
     snprintf(hint, sizeof hint, "hint: %s", check->hint);
-    put_wrapped(page, hint);
+    doctor_text_put_wrapped(page, hint);
 }
 
-static void put_limit(struct page *page, const char *name, uint64_t soft, uint64_t hard)
+static void doctor_text_put_limit(struct page *page, const char *name, uint64_t soft, uint64_t hard)
 {
     char texts[2][32];
     const uint64_t values[2] = {soft, hard};
@@ -107,7 +107,8 @@ static void put_limit(struct page *page, const char *name, uint64_t soft, uint64
     put_fact(page, name, "%s, at most %s", texts[0], texts[1]);
 }
 
-static void put_number(struct page *page, const char *name, int64_t value, const char *what)
+static void doctor_text_put_number(struct page *page, const char *name, int64_t value,
+                                   const char *what)
 {
     if (value < 0)
         put_fact(page, name, "not known (%s)", what);
@@ -144,10 +145,10 @@ static void put_runtime(struct page *page, const struct doctor_report *report)
                  report->libraries[i].running, report->libraries[i].compiled);
 
     put(page, "\nLimits\n");
-    put_limit(page, "open files", limits->open_files_soft, limits->open_files_hard);
-    put_limit(page, "processes", limits->processes_soft, limits->processes_hard);
-    put_number(page, "memory maps", limits->memory_maps, "vm.max_map_count");
-    put_number(page, "overcommit", limits->memory_overcommit, "vm.overcommit_memory");
+    doctor_text_put_limit(page, "open files", limits->open_files_soft, limits->open_files_hard);
+    doctor_text_put_limit(page, "processes", limits->processes_soft, limits->processes_hard);
+    doctor_text_put_number(page, "memory maps", limits->memory_maps, "vm.max_map_count");
+    doctor_text_put_number(page, "overcommit", limits->memory_overcommit, "vm.overcommit_memory");
 }
 
 int doctor_write_text(struct bl_buffer *out, const struct doctor_report *report, bool colour)

@@ -25,7 +25,7 @@ struct asking {
     double deadline_s;
 };
 
-static const struct bl_task_view *task_of(const struct asking *asking)
+static const struct bl_task_view *feature_ask_task_of(const struct asking *asking)
 {
     const char *task = asking->work.task;
     return task != NULL ? bl_feature_view_task(asking->work.view, bl_text_from(task)) : NULL;
@@ -33,11 +33,11 @@ static const struct bl_task_view *task_of(const struct asking *asking)
 
 /* ---- What the store says --------------------------------------------------------------------- */
 
-static bool has_ended(const struct asking *asking)
+static bool feature_ask_has_ended(const struct asking *asking)
 {
     static const char *const words[] = {"completed", "failed", "cancelled", "timed_out",
                                         "interrupted"};
-    const struct bl_task_view *task = task_of(asking);
+    const struct bl_task_view *task = feature_ask_task_of(asking);
     const struct bl_feature_view *view = asking->work.view;
 
     if (asking->work.task != NULL)
@@ -49,10 +49,10 @@ static bool has_ended(const struct asking *asking)
     return false;
 }
 
-static int too_late(struct asking *asking)
+static int feature_ask_too_late(struct asking *asking)
 {
     const struct feature_work *work = &asking->work;
-    const struct bl_task_view *task = task_of(asking);
+    const struct bl_task_view *task = feature_ask_task_of(asking);
 
     bl_error_set(&asking->work.error, BL_EEXIST, BL_KIND_FEATURE, "extend", work->task,
                  "%s/%s does not run: it is %s", work->id, work->task,
@@ -80,7 +80,7 @@ static bool settled_by_store(struct asking *asking, int *ret_code)
 {
     const struct feature_work *work = &asking->work;
     enum feature_verb verb = work->options->verb;
-    bool cancels = verb == FEATURE_CANCEL, ended = has_ended(asking);
+    bool cancels = verb == FEATURE_CANCEL, ended = feature_ask_has_ended(asking);
 
     *ret_code = 0;
     asking->live = work->view->owner_pid > 0;
@@ -88,7 +88,7 @@ static bool settled_by_store(struct asking *asking, int *ret_code)
     if (asking->already)
         return true;
     if (verb == FEATURE_EXTEND && ended) {
-        *ret_code = too_late(asking);
+        *ret_code = feature_ask_too_late(asking);
         return true;
     }
     if (asking->live)
@@ -97,7 +97,7 @@ static bool settled_by_store(struct asking *asking, int *ret_code)
     if (work->view->owner != NULL && verb != FEATURE_RESUME)
         *ret_code = out_of_reach(asking);
     else if (verb == FEATURE_EXTEND)
-        *ret_code = too_late(asking);
+        *ret_code = feature_ask_too_late(asking);
     asking->idle = true;
     return true;
 }
@@ -131,7 +131,7 @@ static struct bl_text make_params(struct asking *asking)
     return params;
 }
 
-static int read_result(struct asking *asking)
+static int feature_ask_read_result(struct asking *asking)
 {
     const struct bl_json *result;
 
@@ -174,7 +174,7 @@ static int ask_runner(struct asking *asking)
         code = bl_control_call(&work->arena, work->view->owner_pid, methods[work->options->verb],
                                make_params(asking), &asking->result, &work->error);
         if (code == 0)
-            code = read_result(asking);
+            code = feature_ask_read_result(asking);
         /* What has no receipt is told by its state, which the stop may have changed. */
         if (code == 0 && work->options->verb == FEATURE_CANCEL && asking->receipt == NULL)
             code = feature_work_look(work);
@@ -189,7 +189,7 @@ static int ask_runner(struct asking *asking)
     }
 }
 
-static int ask_main(void *argument)
+static int feature_ask_main(void *argument)
 {
     struct asking *asking = argument;
 
@@ -208,9 +208,9 @@ static void put_what(struct bl_buffer *out, const struct feature_work *work)
                      work->task != NULL ? work->task : "");
 }
 
-static const char *state_of(const struct asking *asking)
+static const char *feature_ask_state_of(const struct asking *asking)
 {
-    const struct bl_task_view *task = task_of(asking);
+    const struct bl_task_view *task = feature_ask_task_of(asking);
     const char *state = asking->work.view->state;
 
     if (task != NULL)
@@ -229,11 +229,12 @@ static void put_cancel(struct bl_buffer *out, const struct asking *asking)
     put_what(out, work);
     if (asking->idle)
         bl_buffer_printf(out, " does not run: it is %s, and there is nothing to stop.",
-                         state_of(asking));
+                         feature_ask_state_of(asking));
     else if (asking->already)
-        bl_buffer_printf(out, " has ended already: it is %s.", state_of(asking));
+        bl_buffer_printf(out, " has ended already: it is %s.", feature_ask_state_of(asking));
     else
-        bl_buffer_printf(out, " is %s now; there was nothing to stop.", state_of(asking));
+        bl_buffer_printf(out, " is %s now; there was nothing to stop.",
+                         feature_ask_state_of(asking));
 }
 
 static void put_answer(struct bl_buffer *out, const struct asking *asking)
@@ -296,7 +297,7 @@ static void ask_payload(struct bl_json_writer *writer, const void *context)
     bl_buffer_done(&message);
 }
 
-static int print_text(const struct asking *asking)
+static int feature_ask_print_text(const struct asking *asking)
 {
     struct bl_buffer out;
 
@@ -315,7 +316,7 @@ int feature_ask_command(const struct feature_options *options, bool *ret_live)
     int exit_code = CLI_EXIT_OK;
 
     feature_work_init(&asking.work, options);
-    int code = cli_loop_run("feature", ask_main, &asking, error);
+    int code = cli_loop_run("feature", feature_ask_main, &asking, error);
     if (ret_live != NULL)
         *ret_live = asking.live;
     /* Whoever wants to start a runner says why it cannot be. */
@@ -323,7 +324,7 @@ int feature_ask_command(const struct feature_options *options, bool *ret_live)
         if (code != 0)
             exit_code = cli_fail(options->call, error, cli_error_exit_code(error));
         else if (options->call->format == CLI_FORMAT_TEXT)
-            exit_code = print_text(&asking);
+            exit_code = feature_ask_print_text(&asking);
         else
             exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, ask_payload, &asking);
     }

@@ -51,7 +51,8 @@ static void put_bytes(struct bl_buffer *out, uint64_t bytes)
     bl_buffer_printf(out, unit > 0 && size < 10 ? "%.1f %s" : "%.0f %s", size, units[unit]);
 }
 
-static void put_item(struct bl_buffer *out, const struct bl_clean_item *item, bool dry_run)
+static void feature_clean_put_item(struct bl_buffer *out, const struct bl_clean_item *item,
+                                   bool dry_run)
 {
     bl_buffer_append(out, !item->removed ? BL_TEXT("kept     ")
                           : dry_run      ? BL_TEXT("would go ")
@@ -71,7 +72,7 @@ static void put_item(struct bl_buffer *out, const struct bl_clean_item *item, bo
     bl_buffer_append_byte(out, '\n');
 }
 
-static int print_text(const struct cleaning *cleaning)
+static int feature_clean_print_text(const struct cleaning *cleaning)
 {
     const struct feature_options *options = cleaning->work.options;
     size_t count = cleaning->removed + cleaning->kept;
@@ -79,7 +80,8 @@ static int print_text(const struct cleaning *cleaning)
 
     bl_buffer_init(&out, TEXT_MAX);
     BL_LIST_EACH (link, &cleaning->items)
-        put_item(&out, BL_CONTAINER(link, struct bl_clean_item, link), options->dry_run);
+        feature_clean_put_item(&out, BL_CONTAINER(link, struct bl_clean_item, link),
+                               options->dry_run);
     if (count == 0)
         bl_buffer_printf(&out, "%s has no worktree and no branch: nothing to remove.\n",
                          cleaning->work.id);
@@ -129,7 +131,7 @@ static int tell_failure(struct cleaning *cleaning)
         return cli_fail(call, error, exit_code);
     if (call->format != CLI_FORMAT_TEXT)
         return cli_envelope_print(call, exit_code, clean_payload, cleaning);
-    print_text(cleaning);
+    feature_clean_print_text(cleaning);
     return cli_fail(call, error, exit_code);
 }
 
@@ -144,7 +146,7 @@ int feature_clean_command(const struct feature_options *options)
     if (cli_loop_run("feature clean", clean_main, &cleaning, error) != 0)
         exit_code = tell_failure(&cleaning);
     else if (options->call->format == CLI_FORMAT_TEXT)
-        exit_code = print_text(&cleaning);
+        exit_code = feature_clean_print_text(&cleaning);
     else
         exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, clean_payload, &cleaning);
     feature_work_done(&cleaning.work);

@@ -56,7 +56,7 @@ static struct bl_text prompt_of(const struct bl_feature_view *view)
 }
 
 /* What makes the screen show how things stand now; nothing: as it was. */
-static void draw(struct feature_display *display)
+static void display_draw(struct feature_display *display)
 {
     struct edit_screen *screen = &display->screen;
     struct bl_feature_view *view;
@@ -84,7 +84,7 @@ static void draw(struct feature_display *display)
     edit_screen_draw(screen, &shown, (struct bl_text){0}, &display->bytes);
 }
 
-static int send_frame(struct feature_display *display)
+static int display_send_frame(struct feature_display *display)
 {
     return bl_descriptor_write(display->descriptor, display->bytes.data, display->bytes.size, NULL);
 }
@@ -95,9 +95,9 @@ static int display_main(void *argument)
     int code = 0;
 
     while (code == 0) {
-        draw(display);
+        display_draw(display);
         if (display->bytes.size > 0)
-            code = send_frame(display);
+            code = display_send_frame(display);
         if (code == 0)
             code = bl_sleep(FRAME_NS);
     }
@@ -106,7 +106,7 @@ static int display_main(void *argument)
 }
 
 /* A description of our own, which does not block: what is shared with the shell stays as it is. */
-static int open_anew(int fd)
+static int display_open_anew(int fd)
 {
     char path[32];
 
@@ -114,7 +114,7 @@ static int open_anew(int fd)
     return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-static void release(struct feature_display *display)
+static void display_release(struct feature_display *display)
 {
     bl_descriptor_free(display->descriptor);
     close(display->fd);
@@ -128,7 +128,7 @@ static void release(struct feature_display *display)
 struct feature_display *feature_display_new(struct bl_nursery *nursery, struct bl_feature *feature,
                                             int fd)
 {
-    int own = isatty(fd) == 1 ? open_anew(fd) : -1;
+    int own = isatty(fd) == 1 ? display_open_anew(fd) : -1;
     size_t columns, rows;
 
     if (own < 0)
@@ -143,14 +143,14 @@ struct feature_display *feature_display_new(struct bl_nursery *nursery, struct b
     edit_screen_init(&display->screen, columns, rows, cli_colour_wanted());
     display->screen.reflows = terminal_reflows();
     if (bl_descriptor_new(own, &display->descriptor) != 0) {
-        release(display);
+        display_release(display);
         return NULL;
     }
     bl_nursery_init(&display->nursery, &nursery->scope);
     if (bl_nursery_spawn(&display->nursery, NULL, "display", display_main, display, NULL) == 0)
         return display;
     bl_nursery_done(&display->nursery);
-    release(display);
+    display_release(display);
     return NULL;
 }
 
@@ -167,8 +167,8 @@ void feature_display_free(struct feature_display *display)
         /* A frame may have been cut in two: wrapping and drawing are as they were. */
         bl_buffer_append(&display->bytes, BL_TEXT("\x1B[?7h\x1B[?2026l"));
         bl_shield_begin(&moment, LAST_WORD_NS);
-        (void)send_frame(display);
+        (void)display_send_frame(display);
         bl_shield_end(&moment);
     }
-    release(display);
+    display_release(display);
 }

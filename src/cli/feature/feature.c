@@ -1,6 +1,6 @@
 #include "feature.h"
 
-static int perform(const struct feature_options *options)
+static int feature_perform(const struct feature_options *options)
 {
     switch (options->verb) {
     case FEATURE_VALIDATE: return feature_validate_command(options);
@@ -31,7 +31,7 @@ int cli_feature_run(struct cli_call *call)
     else if (code != 0)
         exit_code = cli_fail_early(call, &error);
     else
-        exit_code = perform(&options);
+        exit_code = feature_perform(&options);
     feature_options_done(&options);
     return exit_code;
 }

@@ -139,7 +139,7 @@ static int task_not_found(const struct lookup *lookup, const char *id, const cha
 }
 
 /* The one feature that has that task. */
-static int find_task(const struct lookup *lookup, const char *task, const char **ret_id)
+static int feature_find_task(const struct lookup *lookup, const char *task, const char **ret_id)
 {
     const char *first = NULL;
 
@@ -163,7 +163,7 @@ static int find_task(const struct lookup *lookup, const char *task, const char *
     return first != NULL ? 0 : not_found(lookup, task);
 }
 
-static bool is_path(const char *name)
+static bool feature_find_is_path(const char *name)
 {
     struct bl_text text = bl_text_from(name);
     return strchr(name, '/') != NULL || bl_text_ends_with(text, BL_TEXT(".yaml")) ||
@@ -193,10 +193,10 @@ int feature_name_resolve(const struct feature_options *options, struct bl_store 
     if (*ret_id == NULL)
         *ret_id = feature;
     if (!has_feature(&lookup, *ret_id)) {
-        if (options->task != NULL || is_path(feature))
+        if (options->task != NULL || feature_find_is_path(feature))
             return not_found(&lookup, *ret_id);
         *ret_task = feature;
-        return find_task(&lookup, feature, ret_id);
+        return feature_find_task(&lookup, feature, ret_id);
     }
     if (options->task == NULL)
         return 0;

@@ -36,16 +36,16 @@ void feature_put_safe(struct bl_buffer *out, struct bl_text text)
         bl_buffer_append(out, BL_TEXT("…"));
 }
 
-static struct bl_text text_of(const struct bl_json *event, const char *key)
+static struct bl_text feature_lines_text_of(const struct bl_json *event, const char *key)
 {
     return bl_json_text(bl_json_get(event, bl_text_from(key)));
 }
 
 /* `before` and the text, if there is one. True: there is. */
-static bool add_text(struct bl_buffer *out, const char *before, const struct bl_json *event,
-                     const char *key)
+static bool feature_lines_add_text(struct bl_buffer *out, const char *before,
+                                   const struct bl_json *event, const char *key)
 {
-    struct bl_text text = bl_text_trim(text_of(event, key));
+    struct bl_text text = bl_text_trim(feature_lines_text_of(event, key));
 
     if (text.size == 0)
         return false;
@@ -54,12 +54,13 @@ static bool add_text(struct bl_buffer *out, const char *before, const struct bl_
     return true;
 }
 
-static bool number_of(const struct bl_json *event, const char *key, double *ret_number)
+static bool feature_lines_number_of(const struct bl_json *event, const char *key,
+                                    double *ret_number)
 {
     return bl_json_double(bl_json_get(event, bl_text_from(key)), ret_number);
 }
 
-static void add_count(struct bl_buffer *out, size_t count, const char *noun)
+static void feature_lines_add_count(struct bl_buffer *out, size_t count, const char *noun)
 {
     bl_buffer_printf(out, "%zu %s%s", count, noun, count == 1 ? "" : "s");
 }
@@ -71,7 +72,7 @@ static bool add_seconds(struct bl_buffer *out, const char *before, const struct 
     double seconds;
     char text[32];
 
-    if (!number_of(event, key, &seconds))
+    if (!feature_lines_number_of(event, key, &seconds))
         return false;
     size_t size = bl_json_format_double(seconds, text);
     bl_buffer_printf(out, "%s%.*s s", before, (int)size, text);
@@ -84,7 +85,7 @@ static void add_ms(struct bl_buffer *out, const char *before, const struct bl_js
     double ms;
     char text[32];
 
-    if (!number_of(event, key, &ms) || !(ms >= 0) || ms > 1e15)
+    if (!feature_lines_number_of(event, key, &ms) || !(ms >= 0) || ms > 1e15)
         return;
     bl_duration_format((int64_t)(ms * 1e6), text);
     bl_buffer_printf(out, "%s%s", before, text);
@@ -97,12 +98,12 @@ static struct bl_text element_text(const struct bl_json *element)
     struct bl_text text = bl_json_text(element);
 
     for (size_t i = 0; i < BL_COUNT(keys) && text.size == 0; i++)
-        text = text_of(element, keys[i]);
+        text = feature_lines_text_of(element, keys[i]);
     return text;
 }
 
-static bool add_list(struct bl_buffer *out, const char *before, const struct bl_json *event,
-                     const char *key)
+static bool feature_lines_add_list(struct bl_buffer *out, const char *before,
+                                   const struct bl_json *event, const char *key)
 {
     const struct bl_json *list = bl_json_get(event, bl_text_from(key));
     size_t count = 0, all = bl_json_is(list, BL_JSON_ARRAY) ? bl_json_size(list) : 0;
@@ -123,7 +124,7 @@ static bool add_list(struct bl_buffer *out, const char *before, const struct bl_
 static void add_commit(struct bl_buffer *out, const char *before, const struct bl_json *event,
                        const char *key)
 {
-    struct bl_text commit = text_of(event, key);
+    struct bl_text commit = feature_lines_text_of(event, key);
 
     if (commit.size == 0)
         return;
@@ -139,14 +140,14 @@ static void say_started(const struct bl_json *event, struct bl_buffer *out)
 
     bl_buffer_append(out, resumed ? BL_TEXT("goes on") : BL_TEXT("started"));
     add_commit(out, " at ", event, "base_commit");
-    add_list(out, "; done before: ", event, "already");
+    feature_lines_add_list(out, "; done before: ", event, "already");
 }
 
 static void say_plan_changed(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("the plan has changed since the last run"));
-    add_list(out, ": ", event, "tasks");
-    add_text(out, ": ", event, "message");
+    feature_lines_add_list(out, ": ", event, "tasks");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_wave_started(const struct bl_json *event, struct bl_buffer *out)
@@ -154,14 +155,15 @@ static void say_wave_started(const struct bl_json *event, struct bl_buffer *out)
     double wave, waves, tasks;
 
     bl_buffer_append(out, BL_TEXT("wave"));
-    if (number_of(event, "wave", &wave))
+    if (feature_lines_number_of(event, "wave", &wave))
         bl_buffer_printf(out, " %.0f", wave);
-    if (number_of(event, "of", &waves))
+    if (feature_lines_number_of(event, "of", &waves))
         bl_buffer_printf(out, "/%.0f", waves);
     bl_buffer_append(out, BL_TEXT(" starts"));
-    if (!add_list(out, ": ", event, "tasks") && number_of(event, "tasks", &tasks) && tasks >= 0) {
+    if (!feature_lines_add_list(out, ": ", event, "tasks") &&
+        feature_lines_number_of(event, "tasks", &tasks) && tasks >= 0) {
         bl_buffer_append(out, BL_TEXT(": "));
-        add_count(out, (size_t)tasks, "task");
+        feature_lines_add_count(out, (size_t)tasks, "task");
     }
 }
 
@@ -170,13 +172,13 @@ static void say_wave_ended(const struct bl_json *event, struct bl_buffer *out)
     double wave;
 
     bl_buffer_append(out, BL_TEXT("wave"));
-    if (number_of(event, "wave", &wave))
+    if (feature_lines_number_of(event, "wave", &wave))
         bl_buffer_printf(out, " %.0f", wave);
-    if (!add_text(out, " ", event, "state"))
+    if (!feature_lines_add_text(out, " ", event, "state"))
         bl_buffer_append(out, BL_TEXT(" ended"));
-    if (bl_text_equal(text_of(event, "gate"), BL_TEXT("absent")))
+    if (bl_text_equal(feature_lines_text_of(event, "gate"), BL_TEXT("absent")))
         bl_buffer_append(out, BL_TEXT(", gate absent"));
-    add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_queued(const struct bl_json *event, struct bl_buffer *out)
@@ -191,10 +193,10 @@ static void say_armed(const struct bl_json *event, struct bl_buffer *out)
 
     bl_buffer_append(out, BL_TEXT("deadline"));
     add_seconds(out, " ", event, "deadline_s");
-    if (number_of(event, "grace_s", &grace) && grace > 0 &&
+    if (feature_lines_number_of(event, "grace_s", &grace) && grace > 0 &&
         add_seconds(out, " + ", event, "grace_s"))
         bl_buffer_append(out, BL_TEXT(" coach grace"));
-    if (add_text(out, " (", event, "source"))
+    if (feature_lines_add_text(out, " (", event, "source"))
         bl_buffer_append_byte(out, ')');
 }
 
@@ -202,7 +204,7 @@ static void say_moved(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("deadline moved"));
     add_seconds(out, " to ", event, "deadline_s");
-    add_text(out, ": ", event, "why");
+    feature_lines_add_text(out, ": ", event, "why");
 }
 
 static void say_turn_started(const struct bl_json *event, struct bl_buffer *out)
@@ -212,15 +214,15 @@ static void say_turn_started(const struct bl_json *event, struct bl_buffer *out)
     bl_buffer_append(out, bl_json_boolean(bl_json_get(event, BL_TEXT("merge")), false)
                               ? BL_TEXT("merge turn starts")
                               : BL_TEXT("turn starts"));
-    if (number_of(event, "turns_max", &most))
+    if (feature_lines_number_of(event, "turns_max", &most))
         bl_buffer_printf(out, " (of %.0f)", most);
     add_seconds(out, ", left ", event, "deadline_left_s");
 }
 
-static void say_turn_ended(const struct bl_json *event, struct bl_buffer *out)
+static void feature_lines_say_turn_ended(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("turn ended"));
-    add_text(out, ": ", event, "decision");
+    feature_lines_add_text(out, ": ", event, "decision");
     if (bl_json_is(bl_json_get(event, BL_TEXT("counted")), BL_JSON_BOOLEAN) &&
         !bl_json_boolean(bl_json_get(event, BL_TEXT("counted")), true))
         bl_buffer_append(out, BL_TEXT(", not counted"));
@@ -229,15 +231,15 @@ static void say_turn_ended(const struct bl_json *event, struct bl_buffer *out)
 static void say_phase_started(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("starts"));
-    add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_phase_ended(const struct bl_json *event, struct bl_buffer *out)
 {
-    if (!add_text(out, "", event, "outcome"))
+    if (!feature_lines_add_text(out, "", event, "outcome"))
         bl_buffer_append(out, BL_TEXT("ended"));
     add_ms(out, " after ", event, "ms");
-    add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_commit(const struct bl_json *event, struct bl_buffer *out)
@@ -259,9 +261,10 @@ static void say_commit(const struct bl_json *event, struct bl_buffer *out)
 /* passed, failed or absent, and why. */
 static void add_value(const struct bl_json *event, struct bl_buffer *out)
 {
-    struct bl_text why = text_of(event, "why"), value = text_of(event, "value"), rest = why;
+    struct bl_text why = feature_lines_text_of(event, "why"),
+                   value = feature_lines_text_of(event, "value"), rest = why;
 
-    add_text(out, " ", event, "value");
+    feature_lines_add_text(out, " ", event, "value");
     add_ms(out, " after ", event, "ms");
     /* "Verification failed: …" stands before it already. */
     if (bl_text_split(&rest, ':', &why) && rest.size > 0 && value.size > 0 &&
@@ -270,7 +273,7 @@ static void add_value(const struct bl_json *event, struct bl_buffer *out)
         bl_buffer_append(out, BL_TEXT(": "));
         feature_put_safe(out, rest);
     } else {
-        add_text(out, ": ", event, "why");
+        feature_lines_add_text(out, ": ", event, "why");
     }
 }
 
@@ -285,7 +288,7 @@ static void say_gate(const struct bl_json *event, struct bl_buffer *out)
     double wave;
 
     bl_buffer_append(out, BL_TEXT("gate"));
-    if (number_of(event, "wave", &wave))
+    if (feature_lines_number_of(event, "wave", &wave))
         bl_buffer_printf(out, " of wave %.0f", wave);
     add_value(event, out);
 }
@@ -298,18 +301,18 @@ static void say_verdict(const struct bl_json *event, struct bl_buffer *out)
     double count;
 
     bl_buffer_append(out, BL_TEXT("verdict"));
-    if (!add_text(out, ": ", holder, "decision")) {
+    if (!feature_lines_add_text(out, ": ", holder, "decision")) {
         bl_buffer_append(out, BL_TEXT(" is not valid"));
-        add_text(out, ": ", event, "refused");
+        feature_lines_add_text(out, ": ", event, "refused");
     }
     if (bl_json_is(issues, BL_JSON_ARRAY) && bl_json_size(issues) > 0) {
         bl_buffer_append(out, BL_TEXT(", "));
-        add_count(out, bl_json_size(issues), "issue");
+        feature_lines_add_count(out, bl_json_size(issues), "issue");
     } else if (bl_json_double(issues, &count) && count > 0) {
         bl_buffer_append(out, BL_TEXT(", "));
-        add_count(out, (size_t)count, "issue");
+        feature_lines_add_count(out, (size_t)count, "issue");
     }
-    add_text(out, ": ", holder, "rationale");
+    feature_lines_add_text(out, ": ", holder, "rationale");
 }
 
 static void say_grace(const struct bl_json *event, struct bl_buffer *out)
@@ -325,16 +328,17 @@ static void say_checkpoint(const struct bl_json *event, struct bl_buffer *out)
     const struct bl_json *files = bl_json_get(holder, BL_TEXT("dirty_files"));
 
     bl_buffer_append(out, BL_TEXT("checkpoint saved"));
-    add_text(out, ": ", holder, "marker");
+    feature_lines_add_text(out, ": ", holder, "marker");
     if (bl_json_is(files, BL_JSON_ARRAY) && bl_json_size(files) > 0) {
         bl_buffer_append(out, BL_TEXT(", "));
-        add_count(out, bl_json_size(files), "uncommitted file");
+        feature_lines_add_count(out, bl_json_size(files), "uncommitted file");
     }
 }
 
 static void say_task_ended(const struct bl_json *event, struct bl_buffer *out)
 {
-    struct bl_text state = text_of(event, "state"), decision = text_of(event, "decision");
+    struct bl_text state = feature_lines_text_of(event, "state"),
+                   decision = feature_lines_text_of(event, "decision");
 
     if (state.size > 0)
         feature_put_safe(out, state);
@@ -343,11 +347,11 @@ static void say_task_ended(const struct bl_json *event, struct bl_buffer *out)
     /* What the state says already is not said twice. */
     if (decision.size > 0 && !bl_text_equal(decision, state) &&
         !bl_text_equal(decision, BL_TEXT("timeout")))
-        add_text(out, ", ", event, "decision");
+        feature_lines_add_text(out, ", ", event, "decision");
     if (bl_text_starts_with(decision, BL_TEXT("approved")) &&
-        bl_text_equal(text_of(event, "verified"), BL_TEXT("none")))
+        bl_text_equal(feature_lines_text_of(event, "verified"), BL_TEXT("none")))
         bl_buffer_append(out, BL_TEXT(", not verified"));
-    add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_merge(const struct bl_json *event, struct bl_buffer *out)
@@ -359,13 +363,13 @@ static void say_merge(const struct bl_json *event, struct bl_buffer *out)
 static void say_conflict(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("merge conflict"));
-    add_list(out, ": ", event, "files");
+    feature_lines_add_list(out, ": ", event, "files");
 }
 
 static void say_draining(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("no new phase begins"));
-    if (!add_text(out, " (", event, "origin"))
+    if (!feature_lines_add_text(out, " (", event, "origin"))
         bl_buffer_append(out, BL_TEXT(" ("));
     else
         bl_buffer_append(out, BL_TEXT("; "));
@@ -389,79 +393,79 @@ static void say_resumed(const struct bl_json *event, struct bl_buffer *out)
 static void say_stale(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("another belay has the feature now; this one writes no more"));
-    add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_rescue(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("kept aside"));
-    add_text(out, ": ", event, "ref");
+    feature_lines_add_text(out, ": ", event, "ref");
     add_commit(out, " at ", event, "commit");
-    add_text(out, ", worktree ", event, "worktree");
+    feature_lines_add_text(out, ", worktree ", event, "worktree");
 }
 
 static void say_feature_ended(const struct bl_json *event, struct bl_buffer *out)
 {
     int64_t exit_code;
 
-    if (!add_text(out, "", event, "state"))
+    if (!feature_lines_add_text(out, "", event, "state"))
         bl_buffer_append(out, BL_TEXT("ended"));
-    add_text(out, " (", event, "reason");
-    if (text_of(event, "reason").size > 0)
+    feature_lines_add_text(out, " (", event, "reason");
+    if (feature_lines_text_of(event, "reason").size > 0)
         bl_buffer_append_byte(out, ')');
     if (bl_json_int64(bl_json_get(event, BL_TEXT("exit_code")), &exit_code) && exit_code != 0)
         bl_buffer_printf(out, ", exit code %" PRId64, exit_code);
-    add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_cancel(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("stop asked for"));
-    add_text(out, ": ", event, "reason");
-    add_text(out, " by ", event, "origin");
+    feature_lines_add_text(out, ": ", event, "reason");
+    feature_lines_add_text(out, " by ", event, "origin");
 }
 
-static void say_receipt(const struct bl_json *event, struct bl_buffer *out)
+static void feature_lines_say_receipt(const struct bl_json *event, struct bl_buffer *out)
 {
     const struct bl_json *receipt = bl_json_get(event, BL_TEXT("receipt"));
 
     cli_receipt_line(bl_json_is(receipt, BL_JSON_OBJECT) ? receipt : event, out);
 }
 
-static void say_warning(const struct bl_json *event, struct bl_buffer *out)
+static void feature_lines_say_warning(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("warning"));
-    if (!add_text(out, ": ", event, "message"))
-        add_text(out, ": ", event, "text");
+    if (!feature_lines_add_text(out, ": ", event, "message"))
+        feature_lines_add_text(out, ": ", event, "text");
 }
 
-static void say_error(const struct bl_json *event, struct bl_buffer *out)
+static void feature_lines_say_error(const struct bl_json *event, struct bl_buffer *out)
 {
     const struct bl_json *error = bl_json_get(event, BL_TEXT("error"));
 
     bl_buffer_append(out, BL_TEXT("error"));
-    if (!add_text(out, ": ", error, "message"))
-        add_text(out, ": ", event, "message");
-    add_text(out, "; ", error, "hint");
+    if (!feature_lines_add_text(out, ": ", error, "message"))
+        feature_lines_add_text(out, ": ", event, "message");
+    feature_lines_add_text(out, "; ", error, "hint");
 }
 
 static void say_tool_started(const struct bl_json *event, struct bl_buffer *out)
 {
-    add_text(out, "tool ", event, "name");
+    feature_lines_add_text(out, "tool ", event, "name");
 }
 
 static void say_tool_ended(const struct bl_json *event, struct bl_buffer *out)
 {
-    add_text(out, "tool ", event, "name");
-    if (!add_text(out, " ", event, "status"))
+    feature_lines_add_text(out, "tool ", event, "name");
+    if (!feature_lines_add_text(out, " ", event, "status"))
         bl_buffer_append(out, BL_TEXT(" ended"));
     add_ms(out, " after ", event, "ms");
 }
 
-static void say_retry(const struct bl_json *event, struct bl_buffer *out)
+static void feature_lines_say_retry(const struct bl_json *event, struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("the model is asked again"));
-    add_text(out, ": ", event, "reason");
+    feature_lines_add_text(out, ": ", event, "reason");
 }
 
 static const struct event_row {
@@ -480,7 +484,7 @@ static const struct event_row {
     {"commit_made", say_commit},
     {"verify_ended", say_verify},
     {"verdict", say_verdict},
-    {"task_turn_ended", say_turn_ended},
+    {"task_turn_ended", feature_lines_say_turn_ended},
     {"grace_started", say_grace},
     {"checkpoint_saved", say_checkpoint},
     {"task_ended", say_task_ended},
@@ -495,12 +499,12 @@ static const struct event_row {
     {"rescue_made", say_rescue},
     {"feature_ended", say_feature_ended},
     {"cancel_requested", say_cancel},
-    {"receipt", say_receipt},
-    {"warning", say_warning},
-    {"error", say_error},
+    {"receipt", feature_lines_say_receipt},
+    {"warning", feature_lines_say_warning},
+    {"error", feature_lines_say_error},
     {"tool_started", say_tool_started},
     {"tool_ended", say_tool_ended},
-    {"retry", say_retry},
+    {"retry", feature_lines_say_retry},
 };
 
 bool feature_event_has_line(struct bl_text type)
@@ -515,18 +519,20 @@ bool feature_event_has_line(struct bl_text type)
 /* "18:50:07 TASK-AUTH-001 turn 2 player: ": when, who and where. */
 static void add_place(const struct bl_json *event, struct bl_buffer *out)
 {
-    struct bl_text time = text_of(event, "time");
+    struct bl_text time = feature_lines_text_of(event, "time");
     double turn;
 
     if (time.size >= 19) {
         feature_put_safe(out, (struct bl_text){time.data + 11, 8});
         bl_buffer_append_byte(out, ' ');
     }
-    if (!add_text(out, "", event, "task") && !add_text(out, "", event, "feature"))
+    if (!feature_lines_add_text(out, "", event, "task") &&
+        !feature_lines_add_text(out, "", event, "feature"))
         return;
-    if (text_of(event, "task").size > 0 && number_of(event, "turn", &turn) && turn > 0)
+    if (feature_lines_text_of(event, "task").size > 0 &&
+        feature_lines_number_of(event, "turn", &turn) && turn > 0)
         bl_buffer_printf(out, " turn %.0f", turn);
-    add_text(out, " ", event, "phase");
+    feature_lines_add_text(out, " ", event, "phase");
     bl_buffer_append(out, BL_TEXT(": "));
 }
 

@@ -32,7 +32,7 @@ struct listing {
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* One whose runner has died says what it last wrote. */
-static const char *state_of(const struct item *item)
+static const char *feature_list_state_of(const struct item *item)
 {
     static const char *const live[] = {"running", "draining", "paused"};
     const char *state = bl_json_text(bl_json_get(item->record, BL_TEXT("state"))).data;
@@ -54,7 +54,7 @@ static void read_item(struct listing *listing, const struct bl_store_feature_sum
     *item = (struct item){.summary = summary, .done = -1, .total = -1};
     if (bl_json_read(&listing->arena, summary->record, NULL, &item->record, NULL) != 0)
         item->record = NULL;
-    item->state = state_of(item);
+    item->state = feature_list_state_of(item);
     bl_json_int64(bl_json_get(item->record, BL_TEXT("tasks_done")), &item->done);
     bl_json_int64(bl_json_get(item->record, BL_TEXT("tasks_total")), &item->total);
     item->age_s = (double)(bl_clock_wall_ns(&bl_clock_system) - summary->created_wall_ns) / 1e9;
@@ -66,7 +66,7 @@ static void read_item(struct listing *listing, const struct bl_store_feature_sum
     }
 }
 
-static int load(struct listing *listing, struct bl_store *store)
+static int feature_list_load(struct listing *listing, struct bl_store *store)
 {
     const struct feature_options *options = listing->options;
     const char *repository = NULL;
@@ -91,7 +91,7 @@ static int load(struct listing *listing, struct bl_store *store)
     return 0;
 }
 
-static int list_main(void *argument)
+static int feature_list_main(void *argument)
 {
     struct listing *listing = argument;
     struct bl_store *store = NULL;
@@ -102,7 +102,7 @@ static int list_main(void *argument)
         code = 0;
     }
     if (code == 0)
-        code = load(listing, store);
+        code = feature_list_load(listing, store);
     bl_store_close(store);
     return code;
 }
@@ -118,7 +118,7 @@ static void end_cell(struct bl_buffer *out, size_t from, size_t width)
     bl_buffer_append(out, BL_TEXT("  "));
 }
 
-static void put_cell(struct bl_buffer *out, const char *text, size_t width)
+static void feature_list_put_cell(struct bl_buffer *out, const char *text, size_t width)
 {
     size_t from = out->size;
 
@@ -127,7 +127,7 @@ static void put_cell(struct bl_buffer *out, const char *text, size_t width)
 }
 
 /* Cut where it is longer than its column. */
-static void put_name(struct bl_buffer *out, const char *name)
+static void feature_list_put_name(struct bl_buffer *out, const char *name)
 {
     struct bl_text text = bl_text_from(name != NULL ? name : UNKNOWN);
     size_t from = out->size;
@@ -143,21 +143,22 @@ static void put_name(struct bl_buffer *out, const char *name)
     end_cell(out, from, NAME_WIDTH);
 }
 
-static void put_item(struct bl_buffer *out, const struct item *item, size_t id_width, bool all)
+static void feature_list_put_item(struct bl_buffer *out, const struct item *item, size_t id_width,
+                                  bool all)
 {
     size_t from;
     char span[16];
 
-    put_cell(out, item->summary->id, id_width);
-    put_name(out, item->summary->name);
-    put_cell(out, item->state, 11);
+    feature_list_put_cell(out, item->summary->id, id_width);
+    feature_list_put_name(out, item->summary->name);
+    feature_list_put_cell(out, item->state, 11);
     from = out->size;
     if (item->done >= 0 && item->total >= 0)
         bl_buffer_printf(out, "%" PRId64 "/%" PRId64, item->done, item->total);
     else
         bl_buffer_append(out, BL_TEXT(UNKNOWN));
     end_cell(out, from, 7);
-    put_cell(out, feature_span_text(item->age_s, span), 6);
+    feature_list_put_cell(out, feature_span_text(item->age_s, span), 6);
     from = out->size;
     if (!item->spent_known || (item->spent.cost_unknown && !(item->spent.cost_usd > 0)))
         bl_buffer_append(out, BL_TEXT(UNKNOWN));
@@ -170,7 +171,7 @@ static void put_item(struct bl_buffer *out, const struct item *item, size_t id_w
     bl_buffer_append_byte(out, '\n');
 }
 
-static int print_text(const struct listing *listing)
+static int feature_list_print_text(const struct listing *listing)
 {
     bool all = listing->options->all;
     size_t id_width = 2;
@@ -190,7 +191,7 @@ static int print_text(const struct listing *listing)
                                    : BL_TEXT("No features of this repository; --all lists those "
                                              "of every one.\n"));
     for (size_t i = 0; i < listing->count; i++)
-        put_item(&out, &listing->items[i], id_width, all);
+        feature_list_put_item(&out, &listing->items[i], id_width, all);
     int exit_code = cli_print(listing->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
     bl_buffer_done(&out);
     return exit_code;
@@ -207,7 +208,7 @@ static void write_count(struct bl_json_writer *writer, const char *key, int64_t 
         bl_json_write_null(writer);
 }
 
-static void write_item(struct bl_json_writer *writer, const struct item *item)
+static void feature_list_write_item(struct bl_json_writer *writer, const struct item *item)
 {
     const struct bl_store_feature_summary *summary = item->summary;
     bool held =
@@ -243,7 +244,7 @@ static void list_payload(struct bl_json_writer *writer, const void *context)
     bl_json_write_key(writer, BL_TEXT("features"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < listing->count; i++)
-        write_item(writer, &listing->items[i]);
+        feature_list_write_item(writer, &listing->items[i]);
     bl_json_write_end(writer);
 }
 
@@ -253,10 +254,10 @@ int feature_list_command(const struct feature_options *options)
     int exit_code;
 
     bl_arena_init(&listing.arena);
-    if (cli_loop_run("feature list", list_main, &listing, &listing.error) != 0)
+    if (cli_loop_run("feature list", feature_list_main, &listing, &listing.error) != 0)
         exit_code = cli_fail(options->call, &listing.error, cli_error_exit_code(&listing.error));
     else if (options->call->format == CLI_FORMAT_TEXT)
-        exit_code = print_text(&listing);
+        exit_code = feature_list_print_text(&listing);
     else
         exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, list_payload, &listing);
     bl_arena_done(&listing.arena);

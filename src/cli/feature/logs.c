@@ -31,12 +31,12 @@ struct logs {
 
 /* ---- What is wanted -------------------------------------------------------------------------- */
 
-static struct bl_text member(const struct bl_json *value, const char *key)
+static struct bl_text logs_member(const struct bl_json *value, const char *key)
 {
     return bl_json_text(bl_json_get(value, bl_text_from(key)));
 }
 
-static int64_t number(const struct bl_json *value, const char *key)
+static int64_t logs_number(const struct bl_json *value, const char *key)
 {
     int64_t count = 0;
 
@@ -52,17 +52,17 @@ static bool same_phase(struct bl_text phase, struct bl_text wanted)
     return phase.size == wanted.size || phase.data[wanted.size] == '-';
 }
 
-static bool is_wanted(const struct logs *logs, const struct bl_json *value)
+static bool logs_is_wanted(const struct logs *logs, const struct bl_json *value)
 {
     const struct feature_options *options = logs->work.options;
     const char *task = logs->work.task;
 
-    if (task != NULL && !bl_text_equal(member(value, "task"), bl_text_from(task)))
+    if (task != NULL && !bl_text_equal(logs_member(value, "task"), bl_text_from(task)))
         return false;
-    if (options->turn > 0 && number(value, "turn") != (int64_t)options->turn)
+    if (options->turn > 0 && logs_number(value, "turn") != (int64_t)options->turn)
         return false;
     return options->phase == NULL ||
-           same_phase(member(value, "phase"), bl_text_from(options->phase));
+           same_phase(logs_member(value, "phase"), bl_text_from(options->phase));
 }
 
 /* ---- Telling --------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static void print(struct logs *logs, struct bl_text text)
 }
 
 /* One more element of an array of the envelope. */
-static void keep(struct logs *logs, struct bl_buffer *array, struct bl_text json)
+static void logs_keep(struct logs *logs, struct bl_buffer *array, struct bl_text json)
 {
     if (logs->cut || logs->events.size + logs->printed.size + json.size > ANSWER_MAX) {
         logs->cut = true;
@@ -85,7 +85,7 @@ static void keep(struct logs *logs, struct bl_buffer *array, struct bl_text json
     bl_buffer_append(array, json);
 }
 
-static void print_line(struct logs *logs, struct bl_text json)
+static void logs_print_line(struct logs *logs, struct bl_text json)
 {
     struct bl_buffer line;
 
@@ -99,7 +99,7 @@ static void print_line(struct logs *logs, struct bl_text json)
 /* Each line of it behind a mark, so that nobody takes it for an event. */
 static void print_output_text(struct logs *logs, const struct bl_json *value)
 {
-    struct bl_text rest = member(value, "text"), line;
+    struct bl_text rest = logs_member(value, "text"), line;
     struct bl_buffer out;
 
     bl_buffer_init(&out, LINES_MAX);
@@ -129,19 +129,19 @@ static void print_output_line(struct logs *logs, const struct bl_json *value)
     }
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) == 0)
-        print_line(logs, bl_buffer_text(&line));
+        logs_print_line(logs, bl_buffer_text(&line));
     bl_buffer_done(&line);
 }
 
 /* `headed`: no event says whose it is. */
-static void tell_output(struct logs *logs, struct bl_text json, const struct bl_json *value,
-                        bool headed)
+static void logs_tell_output(struct logs *logs, struct bl_text json, const struct bl_json *value,
+                             bool headed)
 {
     enum cli_format format = logs->work.options->call->format;
     struct bl_buffer head;
 
     if (format == CLI_FORMAT_JSON) {
-        keep(logs, &logs->printed, json);
+        logs_keep(logs, &logs->printed, json);
         return;
     }
     if (format == CLI_FORMAT_STREAM_JSON) {
@@ -150,11 +150,11 @@ static void tell_output(struct logs *logs, struct bl_text json, const struct bl_
     }
     if (headed) {
         bl_buffer_init(&head, LINES_MAX);
-        feature_put_safe(&head, member(value, "task"));
+        feature_put_safe(&head, logs_member(value, "task"));
         bl_buffer_printf(&head, ", attempt %" PRId64 ", turn %" PRId64 ", ",
-                         number(value, "attempt"), number(value, "turn"));
-        feature_put_safe(&head, member(value, "phase"));
-        print_line(logs, bl_buffer_text(&head));
+                         logs_number(value, "attempt"), logs_number(value, "turn"));
+        feature_put_safe(&head, logs_member(value, "phase"));
+        logs_print_line(logs, bl_buffer_text(&head));
         bl_buffer_done(&head);
     }
     print_output_text(logs, value);
@@ -168,7 +168,7 @@ static void print_day(struct logs *logs, struct bl_text time)
     if (bl_text_equal(day, bl_text_from(logs->day)))
         return;
     bl_text_into(logs->day, sizeof logs->day, bl_arena_text(&logs->work.arena, day).data);
-    print_line(logs, bl_text_from(logs->day));
+    logs_print_line(logs, bl_text_from(logs->day));
 }
 
 static void tell_event(struct logs *logs, struct bl_text json, const struct bl_json *event)
@@ -177,17 +177,17 @@ static void tell_event(struct logs *logs, struct bl_text json, const struct bl_j
     struct bl_buffer line;
 
     if (format == CLI_FORMAT_STREAM_JSON) {
-        print_line(logs, json);
+        logs_print_line(logs, json);
         return;
     }
     if (format == CLI_FORMAT_JSON) {
-        keep(logs, &logs->events, json);
+        logs_keep(logs, &logs->events, json);
         return;
     }
     bl_buffer_init(&line, LINES_MAX);
-    feature_event_line(member(event, "type"), event, &line);
+    feature_event_line(logs_member(event, "type"), event, &line);
     if (line.size > 0) {
-        print_day(logs, member(event, "time"));
+        print_day(logs, logs_member(event, "time"));
         print(logs, bl_buffer_text(&line));
     }
     bl_buffer_done(&line);
@@ -213,11 +213,11 @@ static int tell_outputs(struct logs *logs, const char *prefix, struct bl_text ph
         const struct bl_json *value;
         if (bl_map_has(&logs->told, bl_text_from(record->name)) ||
             bl_json_read(&arena, record->json, NULL, &value, NULL) != 0 ||
-            !is_wanted(logs, value) ||
-            (phase.size > 0 && !same_phase(member(value, "phase"), phase)))
+            !logs_is_wanted(logs, value) ||
+            (phase.size > 0 && !same_phase(logs_member(value, "phase"), phase)))
             continue;
         bl_map_set(&logs->told, bl_text_from(record->name), logs, NULL);
-        tell_output(logs, record->json, value, headed);
+        logs_tell_output(logs, record->json, value, headed);
     }
     bl_arena_done(&arena);
     return 0;
@@ -229,9 +229,9 @@ static int tell_outputs_of(struct logs *logs, const struct bl_json *event)
     char prefix[200];
 
     snprintf(prefix, sizeof prefix, "output/%.64s/%03" PRId64 "/%04" PRId64 "/",
-             member(event, "task").size > 0 ? member(event, "task").data : "",
-             number(event, "attempt"), number(event, "turn"));
-    return tell_outputs(logs, prefix, member(event, "phase"), false);
+             logs_member(event, "task").size > 0 ? logs_member(event, "task").data : "",
+             logs_number(event, "attempt"), logs_number(event, "turn"));
+    return tell_outputs(logs, prefix, logs_member(event, "phase"), false);
 }
 
 /* What is left: of phases whose end is in no event. A task at a time, since it may be much. */
@@ -254,7 +254,7 @@ static int tell_outputs_left(struct logs *logs)
     return code;
 }
 
-static int take_event(struct logs *logs, const struct bl_row *record)
+static int logs_take_event(struct logs *logs, const struct bl_row *record)
 {
     const struct bl_json *event;
     struct bl_arena arena = {0};
@@ -264,9 +264,9 @@ static int take_event(struct logs *logs, const struct bl_row *record)
     if (bl_text_to_int64(bl_text_from(record->name), &name) == 0 && name > 0)
         logs->after = (uint64_t)name;
     if (bl_json_read(&arena, record->json, NULL, &event, NULL) == 0) {
-        struct bl_text type = member(event, "type");
+        struct bl_text type = logs_member(event, "type");
         logs->ended = bl_text_equal(type, BL_TEXT("feature_ended"));
-        if (is_wanted(logs, event)) {
+        if (logs_is_wanted(logs, event)) {
             tell_event(logs, record->json, event);
             if (bl_text_equal(type, BL_TEXT("phase_ended")))
                 code = tell_outputs_of(logs, event);
@@ -277,7 +277,7 @@ static int take_event(struct logs *logs, const struct bl_row *record)
 }
 
 /* All that are new. */
-static int take_events(struct logs *logs)
+static int logs_take_events(struct logs *logs)
 {
     struct feature_work *work = &logs->work;
     struct bl_arena arena = {0};
@@ -295,7 +295,7 @@ static int take_events(struct logs *logs)
         BL_LIST_EACH (link, &events) {
             count++;
             if (code == 0 && logs->exit_code == CLI_EXIT_OK)
-                code = take_event(logs, BL_CONTAINER(link, struct bl_row, link));
+                code = logs_take_event(logs, BL_CONTAINER(link, struct bl_row, link));
         }
         more = count == PAGE && logs->after > before;
         bl_arena_reset(&arena);
@@ -306,13 +306,13 @@ static int take_events(struct logs *logs)
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-static bool reader_is_gone(void)
+static bool logs_reader_is_gone(void)
 {
     struct pollfd look = {.fd = STDOUT_FILENO};
     return poll(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0;
 }
 
-static int is_held(struct logs *logs, bool *ret_held)
+static int logs_is_held(struct logs *logs, bool *ret_held)
 {
     struct feature_work *work = &logs->work;
     struct bl_store_owner owner;
@@ -328,17 +328,17 @@ static int is_held(struct logs *logs, bool *ret_held)
 
 /* Until the feature has ended, or nobody runs it: who has it is looked at before the events, so
  * that what the last runner has written is told. */
-static int follow(struct logs *logs)
+static int logs_follow(struct logs *logs)
 {
     bool held = true;
 
     for (;;) {
-        int code = is_held(logs, &held);
+        int code = logs_is_held(logs, &held);
         if (code == 0)
-            code = take_events(logs);
+            code = logs_take_events(logs);
         if (code != 0 || logs->ended || !held || logs->exit_code != CLI_EXIT_OK)
             return code;
-        if (reader_is_gone()) {
+        if (logs_reader_is_gone()) {
             logs->exit_code = CLI_EXIT_CLIENT_GONE;
             return 0;
         }
@@ -354,7 +354,7 @@ static int logs_main(void *argument)
 
     int code = feature_work_open(&logs->work);
     if (code == 0)
-        code = logs->work.options->follow ? follow(logs) : take_events(logs);
+        code = logs->work.options->follow ? logs_follow(logs) : logs_take_events(logs);
     if (code == 0 && logs->exit_code == CLI_EXIT_OK)
         code = tell_outputs_left(logs);
     feature_work_close(&logs->work);

@@ -41,8 +41,8 @@ static int check_alone(struct bl_feature *feature, const struct bl_json *params,
 }
 
 /* A member that is a text, or not there; else it is refused. */
-static int take_text(const struct bl_json *params, const char *key, const char **ret_text,
-                     struct bl_error *error)
+static int methods_take_text(const struct bl_json *params, const char *key, const char **ret_text,
+                             struct bl_error *error)
 {
     const struct bl_json *value = bl_json_get(params, bl_text_from(key));
 
@@ -56,7 +56,7 @@ static int take_text(const struct bl_json *params, const char *key, const char *
     return 0;
 }
 
-static bool has_ended(const struct bl_feature_view *view, const char *task)
+static bool methods_has_ended(const struct bl_feature_view *view, const char *task)
 {
     const struct bl_task_view *row;
 
@@ -66,8 +66,8 @@ static bool has_ended(const struct bl_feature_view *view, const char *task)
     return row != NULL && bl_task_state_final(row->row.state);
 }
 
-static int cancel(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
-                  struct bl_error *error)
+static int methods_cancel(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
+                          struct bl_error *error)
 {
     const char *task = NULL, *origin = NULL;
     struct bl_feature_view *view = NULL;
@@ -77,10 +77,10 @@ static int cancel(void *context, const struct bl_json *params, struct bl_buffer 
 
     int code = check_runner(context, params, &arena, &view, error);
     if (code == 0)
-        code = take_text(params, "task", &task, error);
+        code = methods_take_text(params, "task", &task, error);
     if (code == 0)
-        code = take_text(params, "origin", &origin, error);
-    bool already = code == 0 && has_ended(view, task);
+        code = methods_take_text(params, "origin", &origin, error);
+    bool already = code == 0 && methods_has_ended(view, task);
     bl_arena_done(&arena);
     if (code != 0)
         return code;
@@ -128,7 +128,7 @@ static int extend(void *context, const struct bl_json *params, struct bl_buffer 
 
     int code = check_alone(context, params, error);
     if (code == 0)
-        code = take_text(params, "task", &task, error);
+        code = methods_take_text(params, "task", &task, error);
     if (code != 0)
         return code;
     if (task == NULL || !bl_json_int64(bl_json_get(params, BL_TEXT("by_ms")), &by_ms) ||
@@ -149,7 +149,7 @@ static int extend(void *context, const struct bl_json *params, struct bl_buffer 
 void feature_methods_offer(struct bl_control *control, struct bl_feature *feature)
 {
     const struct bl_control_offer offers[] = {
-        {"feature.cancel", cancel, feature},
+        {"feature.cancel", methods_cancel, feature},
         {"feature.pause", pause_feature, feature},
         {"feature.resume", resume_feature, feature},
         {"feature.extend", extend, feature},

@@ -15,7 +15,7 @@ static const char *name_alone(struct feature_runner *work)
     return bl_arena_text(&work->arena, name).data;
 }
 
-static bool is_path(const char *name)
+static bool feature_open_is_path(const char *name)
 {
     struct bl_text text = bl_text_from(name);
 
@@ -87,11 +87,11 @@ static int find_known(struct feature_runner *work, const char **ret_name)
         bl_error_hint(&work->error, "name it as %.60s/TASK", id);
         return BL_EINVAL;
     }
-    *ret_name = is_path(given) ? given : known_plan(work, repository, id);
+    *ret_name = feature_open_is_path(given) ? given : known_plan(work, repository, id);
     return 0;
 }
 
-static int check_tasks(struct feature_runner *work)
+static int feature_open_check_tasks(struct feature_runner *work)
 {
     const struct bl_plan *plan = work->preparation->plan;
 
@@ -124,7 +124,7 @@ static int read_plan(struct feature_runner *work, const char *name)
     if (code != 0)
         return code;
     if (work->preparation->code == 0)
-        return check_tasks(work);
+        return feature_open_check_tasks(work);
     work->error = work->preparation->error;
     return work->preparation->code;
 }

@@ -16,7 +16,7 @@ const char *feature_verb_name(enum feature_verb verb)
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /* Ids of features and tasks have one form. */
-static bool is_id(struct bl_text text)
+static bool feature_options_is_id(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
@@ -28,14 +28,14 @@ static bool is_id(struct bl_text text)
 }
 
 /* Each once. */
-static int check_tasks(struct feature_options *options, struct bl_error *error)
+static int feature_options_check_tasks(struct feature_options *options, struct bl_error *error)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < options->task_count; i++) {
         const char *task = options->tasks[i];
         bool again = false;
-        if (!is_id(bl_text_from(task)))
+        if (!feature_options_is_id(bl_text_from(task)))
             return cli_value_refuse("--task", task, "the id of a task, such as TASK-AUTH-001",
                                     error);
         for (size_t j = 0; j < count; j++)
@@ -59,10 +59,11 @@ static void split_name(struct feature_options *options)
 {
     const char *slash = options->name != NULL ? strrchr(options->name, '/') : NULL;
 
-    if (slash == NULL || !is_id(bl_text_from(slash + 1)) || access(options->name, F_OK) == 0)
+    if (slash == NULL || !feature_options_is_id(bl_text_from(slash + 1)) ||
+        access(options->name, F_OK) == 0)
         return;
     struct bl_text before = {options->name, (size_t)(slash - options->name)};
-    if (is_id(before) || bl_text_ends_with(before, BL_TEXT(".yaml")) ||
+    if (feature_options_is_id(before) || bl_text_ends_with(before, BL_TEXT(".yaml")) ||
         bl_text_ends_with(before, BL_TEXT(".yml")))
         options->task = slash + 1;
 }
@@ -95,7 +96,7 @@ static int check_name(const struct feature_options *options, struct bl_error *er
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int settle(struct feature_options *options, struct bl_error *error)
+static int feature_options_settle(struct feature_options *options, struct bl_error *error)
 {
     char *directory = bl_arena_alloc(&options->arena, PATH_MAX);
 
@@ -135,12 +136,12 @@ int feature_options_read(struct cli_call *call, struct feature_options *options,
     if (code != 0)
         return code;
     split_name(options);
-    code = check_tasks(options, error);
+    code = feature_options_check_tasks(options, error);
     if (code == 0)
         code = check_name(options, error);
     if (code == 0)
         code = check_longer(options, error);
-    return code != 0 ? code : settle(options, error);
+    return code != 0 ? code : feature_options_settle(options, error);
 }
 
 void feature_options_done(struct feature_options *options)

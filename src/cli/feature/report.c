@@ -18,7 +18,7 @@ struct reporting {
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int write_all(int fd, struct bl_text text)
+static int feature_report_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
         ssize_t count = write(fd, text.data, text.size);
@@ -36,7 +36,7 @@ static int write_all(int fd, struct bl_text text)
 static int write_through(const char *path, struct bl_text text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    int failed = fd < 0 ? errno : write_all(fd, text);
+    int failed = fd < 0 ? errno : feature_report_write_all(fd, text);
 
     if (fd >= 0 && close(fd) < 0 && failed == 0)
         failed = errno;
@@ -54,7 +54,7 @@ static int write_beside(struct bl_arena *arena, const char *path, struct bl_text
     int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
-    int failed = write_all(fd, text);
+    int failed = feature_report_write_all(fd, text);
     if (failed == 0 && fsync(fd) < 0)
         failed = errno;
     if (close(fd) < 0 && failed == 0)
@@ -122,7 +122,7 @@ static int report_main(void *argument)
     return to_output(work->options) ? 0 : write_file(reporting);
 }
 
-static void report_payload(struct bl_json_writer *writer, const void *context)
+static void feature_report_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct reporting *reporting = context;
 
@@ -133,7 +133,7 @@ static void report_payload(struct bl_json_writer *writer, const void *context)
                          bl_buffer_text(&reporting->report));
 }
 
-static int print_text(const struct reporting *reporting)
+static int feature_report_print_text(const struct reporting *reporting)
 {
     const struct cli_call *call = reporting->work.options->call;
     struct bl_buffer line;
@@ -160,9 +160,10 @@ int feature_report_command(const struct feature_options *options)
     if (cli_loop_run("feature report", report_main, &reporting, error) != 0)
         exit_code = cli_fail(options->call, error, cli_error_exit_code(error));
     else if (options->call->format == CLI_FORMAT_TEXT)
-        exit_code = print_text(&reporting);
+        exit_code = feature_report_print_text(&reporting);
     else
-        exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, report_payload, &reporting);
+        exit_code =
+            cli_envelope_print(options->call, CLI_EXIT_OK, feature_report_payload, &reporting);
     bl_buffer_done(&reporting.report);
     feature_work_done(&reporting.work);
     return exit_code;

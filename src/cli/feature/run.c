@@ -61,7 +61,8 @@ static void offer(struct feature_runner *work, struct bl_buffer *out)
         work->dropped++;
 }
 
-static void write_line(struct feature_runner *work, struct bl_text type, struct bl_text json)
+static void feature_run_write_line(struct feature_runner *work, struct bl_text type,
+                                   struct bl_text json)
 {
     const struct bl_json *event;
     struct bl_arena arena;
@@ -81,14 +82,14 @@ static void write_line(struct feature_runner *work, struct bl_text type, struct 
     bl_arena_done(&arena);
 }
 
-static void take_event(void *context, struct bl_text type, struct bl_text json)
+static void feature_run_take_event(void *context, struct bl_text type, struct bl_text json)
 {
     struct feature_runner *work = context;
     struct bl_buffer out;
 
     if (is_text(work)) {
         if (work->lines)
-            write_line(work, type, json);
+            feature_run_write_line(work, type, json);
         return;
     }
     bl_buffer_init(&out, TEXT_MAX);
@@ -123,7 +124,7 @@ static void tell_feature(struct feature_runner *work)
     bl_feature_drain(work->feature, stop.reason, stop.origin);
 }
 
-static void hurry(void *context)
+static void feature_run_hurry(void *context)
 {
     struct feature_runner *work = context;
     struct bl_stop stop;
@@ -146,7 +147,7 @@ static int wish_main(void *argument)
         return code;
     tell_feature(work);
     if (work->impatient)
-        hurry(work);
+        feature_run_hurry(work);
     return 0;
 }
 
@@ -159,7 +160,7 @@ static void put_notice(struct bl_buffer *out, struct bl_text text)
     bl_buffer_append_byte(out, '\n');
 }
 
-static void say_banner(struct feature_runner *work, const struct bl_error *unreachable)
+static void feature_run_say_banner(struct feature_runner *work, const struct bl_error *unreachable)
 {
     struct bl_error unused = {0};
     struct bl_feature_view *view = NULL;
@@ -205,7 +206,7 @@ static struct feature_display *open_display(struct feature_runner *work,
     return display;
 }
 
-static void run(struct feature_runner *work)
+static void cli_run(struct feature_runner *work)
 {
     struct bl_error unreachable = {0};
     struct bl_control *control = NULL;
@@ -217,7 +218,7 @@ static void run(struct feature_runner *work)
         control = NULL;
     else
         feature_methods_offer(control, work->feature);
-    say_banner(work, &unreachable);
+    feature_run_say_banner(work, &unreachable);
     int code = bl_nursery_spawn(&services, NULL, "wish", wish_main, work, NULL);
     struct feature_display *display = open_display(work, &services);
     /* Without somebody who listens to wishes it must not begin. */
@@ -283,7 +284,7 @@ static void close_feature(struct feature_runner *work)
     bl_feature_close(feature);
 }
 
-static int stop_exit_code(const struct bl_scope *scope)
+static int feature_run_stop_exit_code(const struct bl_scope *scope)
 {
     struct bl_stop stop;
 
@@ -291,12 +292,12 @@ static int stop_exit_code(const struct bl_scope *scope)
     return strcmp(stop.origin, "SIGTERM") == 0 ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
 }
 
-static void perform(struct feature_runner *work)
+static void feature_run_perform(struct feature_runner *work)
 {
     int code = feature_begin(work);
 
     if (code == 0) {
-        run(work);
+        cli_run(work);
         close_feature(work);
         return;
     }
@@ -306,12 +307,13 @@ static void perform(struct feature_runner *work)
                      "stopped before anything was started");
     bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run the feature", NULL,
                  "the feature cannot run: %s", bl_error_text(code));
-    work->exit_code = stopped ? stop_exit_code(&work->asked) : cli_error_exit_code(&work->error);
+    work->exit_code =
+        stopped ? feature_run_stop_exit_code(&work->asked) : cli_error_exit_code(&work->error);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static void payload(struct bl_json_writer *writer, const void *context)
+static void feature_run_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct feature_runner *work = context;
 
@@ -326,7 +328,7 @@ static void payload(struct bl_json_writer *writer, const void *context)
     bl_json_write_end(writer);
 }
 
-static void write_text(struct feature_runner *work)
+static void feature_run_write_text(struct feature_runner *work)
 {
     const struct feature_preparation *preparation = work->preparation;
     struct bl_buffer out;
@@ -343,14 +345,14 @@ static void write_text(struct feature_runner *work)
 }
 
 /* An answer that did not get out is never taken for success. */
-static void answer_lost(struct feature_runner *work)
+static void feature_run_answer_lost(struct feature_runner *work)
 {
     int failed = work->stream.failed;
 
     if (failed == 0 || failed == EPIPE) {
         if (work->exit_code == CLI_EXIT_OK)
-            work->exit_code =
-                failed == EPIPE ? CLI_EXIT_CLIENT_GONE : stop_exit_code(&work->patience);
+            work->exit_code = failed == EPIPE ? CLI_EXIT_CLIENT_GONE
+                                              : feature_run_stop_exit_code(&work->patience);
         return;
     }
     work->exit_code = CLI_EXIT_FAILED;
@@ -358,37 +360,37 @@ static void answer_lost(struct feature_runner *work)
                  "standard output", "cannot write standard output: %s", strerror(failed));
 }
 
-static void answer(struct feature_runner *work)
+static void feature_run_answer(struct feature_runner *work)
 {
     if (is_text(work))
-        write_text(work);
+        feature_run_write_text(work);
     else
-        cli_envelope_stream(&work->stream, work->call, &work->exit_code, payload, work);
+        cli_envelope_stream(&work->stream, work->call, &work->exit_code, feature_run_payload, work);
     if (!cli_stream_flush(&work->stream))
-        answer_lost(work);
+        feature_run_answer_lost(work);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-static void perform_and_answer(struct feature_runner *work)
+static void feature_run_perform_and_answer(struct feature_runner *work)
 {
     work->signals.after = &work->patience;
-    int code = cli_signals_start(&work->signals, &work->asked, hurry, work);
+    int code = cli_signals_start(&work->signals, &work->asked, feature_run_hurry, work);
 
     if (code == 0) {
-        perform(work);
+        feature_run_perform(work);
     } else {
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
         work->exit_code = CLI_EXIT_FAILED;
     }
-    answer(work);
+    feature_run_answer(work);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);
     cli_signals_end(&work->signals);
 }
 
-static int work_main(void *argument)
+static int feature_run_work_main(void *argument)
 {
     struct feature_runner *work = argument;
 
@@ -400,7 +402,7 @@ static int work_main(void *argument)
     work->exit_code = CLI_EXIT_FAILED;
     if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->asked, &work->patience,
                         &work->error) == 0) {
-        perform_and_answer(work);
+        feature_run_perform_and_answer(work);
         cli_stream_close(&work->stream);
     }
     bl_stop_hook_remove(&work->stopped);
@@ -410,7 +412,7 @@ static int work_main(void *argument)
     return 0;
 }
 
-static int run_here(const struct feature_options *options)
+static int feature_run_here(const struct feature_options *options)
 {
     struct cli_call *call = options->call;
     struct feature_runner *work = bl_zalloc(sizeof *work);
@@ -418,14 +420,14 @@ static int run_here(const struct feature_options *options)
     work->options = options;
     work->call = call;
     work->lines = true; /* what happens before there is a table */
-    work->listener = (struct bl_feature_listener){.event = take_event, .context = work};
+    work->listener = (struct bl_feature_listener){.event = feature_run_take_event, .context = work};
     bl_arena_init(&work->arena);
     bl_buffer_init(&work->remarks, TEXT_MAX);
     bl_activities_init(&work->activities);
     bl_id_make(work->run_id, "run_");
     cli_signals_block(&work->signals);
     cli_processes_begin();
-    if (cli_loop_run("feature run", work_main, work, &work->error) != 0) {
+    if (cli_loop_run("feature run", feature_run_work_main, work, &work->error) != 0) {
         work->exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
     } else {
         /* Beside JSON only what was not saved, for which that has no place. */
@@ -450,5 +452,5 @@ int feature_run_command(const struct feature_options *options)
         if (live)
             return exit_code;
     }
-    return run_here(options);
+    return feature_run_here(options);
 }

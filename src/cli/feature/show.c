@@ -19,13 +19,13 @@ static void put_safe(struct bl_buffer *out, const char *text)
 }
 
 /* A line of a block: what it is, in a column of its own. */
-static void put_head(struct bl_buffer *out, const char *head)
+static void feature_show_put_head(struct bl_buffer *out, const char *head)
 {
     bl_buffer_printf(out, "%-11s", head);
 }
 
 /* "2400 s", and what is not known. */
-static void put_seconds(struct bl_buffer *out, double seconds)
+static void feature_show_put_seconds(struct bl_buffer *out, double seconds)
 {
     char text[32];
 
@@ -40,10 +40,10 @@ static void put_seconds(struct bl_buffer *out, double seconds)
 /* "2400 s + 120 s coach grace". */
 static void put_deadline(struct bl_buffer *out, const struct bl_task_view *task)
 {
-    put_seconds(out, task->deadline_s);
+    feature_show_put_seconds(out, task->deadline_s);
     if (task->row.grace_s > 0) {
         bl_buffer_append(out, BL_TEXT(" + "));
-        put_seconds(out, task->row.grace_s);
+        feature_show_put_seconds(out, task->row.grace_s);
         bl_buffer_append(out, BL_TEXT(" coach grace"));
     }
 }
@@ -57,7 +57,7 @@ static void put_cost(struct bl_buffer *out, const struct bl_spent *spent, bool k
                          spent->cost_unknown ? "+" : "");
 }
 
-static void put_spent(struct bl_buffer *out, const struct bl_spent *spent, bool known)
+static void feature_show_put_spent(struct bl_buffer *out, const struct bl_spent *spent, bool known)
 {
     if (known)
         bl_buffer_printf(out, "%" PRIu64 " tokens, ", bl_usage_total(&spent->usage));
@@ -122,12 +122,12 @@ static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view
 {
     char span[16];
 
-    put_head(out, "Feature");
+    feature_show_put_head(out, "Feature");
     put_safe(out, view->feature);
     bl_buffer_append(out, BL_TEXT(": "));
     put_safe(out, view->name);
     bl_buffer_append_byte(out, '\n');
-    put_head(out, "State");
+    feature_show_put_head(out, "State");
     put_safe(out, view->state);
     if (view->unverified)
         bl_buffer_append(out, BL_TEXT(", unverified"));
@@ -140,7 +140,7 @@ static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view
         put_safe(out, view->owner);
     }
     bl_buffer_append_byte(out, '\n');
-    put_head(out, "Started");
+    feature_show_put_head(out, "Started");
     if (view->started_wall_ns != 0) {
         char time[32];
         bl_time_format(view->started_wall_ns, time);
@@ -151,20 +151,20 @@ static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view
     }
     if (view->feature_deadline_s >= 0) {
         bl_buffer_append(out, BL_TEXT(", deadline "));
-        put_seconds(out, view->feature_deadline_s);
+        feature_show_put_seconds(out, view->feature_deadline_s);
     }
     bl_buffer_append_byte(out, '\n');
-    put_head(out, "Result");
+    feature_show_put_head(out, "Result");
     put_safe(out, view->result_branch);
     bl_buffer_append(out, BL_TEXT(" at "));
     feature_put_safe(
         out,
         bl_utf8_cut(bl_text_from(view->result_commit != NULL ? view->result_commit : UNKNOWN), 12));
     bl_buffer_append_byte(out, '\n');
-    put_head(out, "Tasks");
+    feature_show_put_head(out, "Tasks");
     put_counts(out, view);
-    put_head(out, "Spent");
-    put_spent(out, &view->spent, view->spent_known);
+    feature_show_put_head(out, "Spent");
+    feature_show_put_spent(out, &view->spent, view->spent_known);
     bl_buffer_append_byte(out, '\n');
 }
 
@@ -223,7 +223,7 @@ static void put_task_line(struct bl_buffer *out, struct bl_arena *arena,
     bl_buffer_append_byte(out, '\n');
 }
 
-static void put_wave(struct bl_buffer *out, const struct bl_wave_view *wave)
+static void feature_show_put_wave(struct bl_buffer *out, const struct bl_wave_view *wave)
 {
     bl_buffer_printf(out, "Wave %" PRIu32 "  ", wave->n);
     put_safe(out, wave->state);
@@ -242,7 +242,7 @@ static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
 
     put_feature_head(out, view);
     if (problem.size > 0) {
-        put_head(out, "Error");
+        feature_show_put_head(out, "Error");
         feature_put_safe(out, problem);
         bl_buffer_append_byte(out, '\n');
     }
@@ -252,7 +252,7 @@ static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
     }
     for (size_t i = 0; i < view->wave_count; i++) {
         bl_buffer_append_byte(out, '\n');
-        put_wave(out, &view->waves[i]);
+        feature_show_put_wave(out, &view->waves[i]);
         for (size_t k = 0; k < view->waves[i].task_count; k++)
             put_task_line(out, arena, &view->tasks[view->waves[i].tasks[k]], width);
     }
@@ -260,23 +260,23 @@ static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
 
 /* ---- A task ---------------------------------------------------------------------------------- */
 
-static void put_row(struct bl_buffer *out, const char *head, const char *text)
+static void feature_show_put_row(struct bl_buffer *out, const char *head, const char *text)
 {
     if (text == NULL || text[0] == '\0')
         return;
-    put_head(out, head);
+    feature_show_put_head(out, head);
     put_safe(out, text);
     bl_buffer_append_byte(out, '\n');
 }
 
-static void put_checkpoint(struct bl_buffer *out, const struct bl_json *checkpoint)
+static void feature_show_put_checkpoint(struct bl_buffer *out, const struct bl_json *checkpoint)
 {
     const struct bl_json *files = bl_json_get(checkpoint, BL_TEXT("dirty_files"));
     int64_t turn = 0, feedback = 0;
     size_t shown = 0;
 
     bl_json_int64(bl_json_get(checkpoint, BL_TEXT("turn")), &turn);
-    put_head(out, "Checkpoint");
+    feature_show_put_head(out, "Checkpoint");
     bl_buffer_printf(out, "turn %" PRId64 ", ", turn);
     feature_put_safe(out, bl_json_text(bl_json_get(checkpoint, BL_TEXT("phase"))));
     bl_buffer_append(out, BL_TEXT(", "));
@@ -288,7 +288,7 @@ static void put_checkpoint(struct bl_buffer *out, const struct bl_json *checkpoi
     bl_buffer_append_byte(out, '\n');
     if (bl_json_size(files) == 0)
         return;
-    put_head(out, "Not saved");
+    feature_show_put_head(out, "Not saved");
     BL_JSON_EACH (file, files) {
         if (shown++ == FILES)
             break;
@@ -304,14 +304,15 @@ static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *
 {
     char span[16];
 
-    put_head(out, "Attempt");
+    feature_show_put_head(out, "Attempt");
     bl_buffer_printf(out, "%" PRIu32 ", turn %" PRIu32 " (%" PRIu32 " of %" PRIu32 " counted)\n",
                      task->row.attempt, task->row.turn, task->row.turns_counted,
                      task->row.turns_max);
     if (is_live(task))
-        put_row(out, "Phase",
-                task->row.phase != BL_PHASE_NONE ? bl_task_phase_name(task->row.phase) : UNKNOWN);
-    put_head(out, "Deadline");
+        feature_show_put_row(out, "Phase",
+                             task->row.phase != BL_PHASE_NONE ? bl_task_phase_name(task->row.phase)
+                                                              : UNKNOWN);
+    feature_show_put_head(out, "Deadline");
     put_deadline(out, task);
     if (task->deadline_source[0] != '\0') {
         bl_buffer_append(out, BL_TEXT(" ("));
@@ -321,7 +322,7 @@ static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *
     if (is_live(task))
         bl_buffer_printf(out, ", %s left", feature_span_text(task->deadline_left_s, span));
     bl_buffer_append_byte(out, '\n');
-    put_head(out, "Elapsed");
+    feature_show_put_head(out, "Elapsed");
     bl_buffer_printf(out, "%s", feature_span_text(task->row.elapsed_s, span));
     if (is_live(task)) {
         bl_buffer_append(out, BL_TEXT(", "));
@@ -330,35 +331,36 @@ static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *
     bl_buffer_append_byte(out, '\n');
 }
 
-static void put_task(struct bl_buffer *out, struct bl_arena *arena,
-                     const struct bl_feature_view *view, const struct bl_task_view *task)
+static void feature_show_put_task(struct bl_buffer *out, struct bl_arena *arena,
+                                  const struct bl_feature_view *view,
+                                  const struct bl_task_view *task)
 {
-    put_head(out, "Task");
+    feature_show_put_head(out, "Task");
     put_safe(out, view->feature);
     bl_buffer_append_byte(out, '/');
     put_safe(out, task->row.id);
     bl_buffer_append(out, BL_TEXT(": "));
     put_safe(out, task->row.name.data);
     bl_buffer_append_byte(out, '\n');
-    put_row(out, "State", bl_task_state_name(task->row.state));
+    feature_show_put_row(out, "State", bl_task_state_name(task->row.state));
     if (task->row.decision != BL_DECISION_NONE) {
-        put_head(out, "Decision");
+        feature_show_put_head(out, "Decision");
         feature_put_safe(out, bl_task_view_text(arena, task));
         bl_buffer_append_byte(out, '\n');
     }
     put_task_progress(out, task);
-    put_row(out, "Verified", bl_verified_name(task->row.verified));
-    put_row(out, "Branch", task->row.branch);
-    put_row(out, "Base", task->row.base_commit);
-    put_row(out, "Head", task->row.head_commit);
-    put_row(out, "Merged", task->row.merged ? "yes" : "no");
-    put_row(out, "Worktree", task->row.worktree.data);
-    put_head(out, "Spent");
-    put_spent(out, &task->row.spent, task->row.spent_known);
+    feature_show_put_row(out, "Verified", bl_verified_name(task->row.verified));
+    feature_show_put_row(out, "Branch", task->row.branch);
+    feature_show_put_row(out, "Base", task->row.base_commit);
+    feature_show_put_row(out, "Head", task->row.head_commit);
+    feature_show_put_row(out, "Merged", task->row.merged ? "yes" : "no");
+    feature_show_put_row(out, "Worktree", task->row.worktree.data);
+    feature_show_put_head(out, "Spent");
+    feature_show_put_spent(out, &task->row.spent, task->row.spent_known);
     bl_buffer_append_byte(out, '\n');
     if (task->row.reason != BL_STOP_NONE) {
         const char *reason = bl_stop_reason_name(task->row.reason);
-        put_head(out, "Stopped");
+        feature_show_put_head(out, "Stopped");
         put_safe(out, reason);
         if (task->row.triggered_by[0] != '\0' && strcmp(task->row.triggered_by, reason) != 0) {
             bl_buffer_append(out, BL_TEXT(", by "));
@@ -366,10 +368,10 @@ static void put_task(struct bl_buffer *out, struct bl_arena *arena,
         }
         bl_buffer_append_byte(out, '\n');
     }
-    put_row(out, "Receipt", task->row.receipt);
-    put_row(out, "Message", task->row.message.data);
+    feature_show_put_row(out, "Receipt", task->row.receipt);
+    feature_show_put_row(out, "Message", task->row.message.data);
     if (task->checkpoint != NULL)
-        put_checkpoint(out, task->checkpoint);
+        feature_show_put_checkpoint(out, task->checkpoint);
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -432,7 +434,7 @@ static int status_main(void *argument)
 }
 
 /* Without what only a resume wants to know. */
-static void write_row(struct bl_json_writer *writer, const struct bl_json *row)
+static void feature_show_write_row(struct bl_json_writer *writer, const struct bl_json *row)
 {
     bl_json_write_object(writer);
     BL_JSON_MEMBERS (key, row) {
@@ -465,7 +467,7 @@ static void status_payload(struct bl_json_writer *writer, const void *context)
         return;
     const struct bl_task_view *task = bl_feature_view_task(work->view, bl_text_from(work->task));
     bl_json_write_key(writer, BL_TEXT("task"));
-    write_row(writer, task != NULL ? task->json : NULL);
+    feature_show_write_row(writer, task != NULL ? task->json : NULL);
     bl_json_write_key(writer, BL_TEXT("checkpoint"));
     bl_json_write_value(writer, task != NULL ? task->checkpoint : NULL);
 }
@@ -480,7 +482,7 @@ static int print_status(struct showing *status)
     if (work->task != NULL)
         task = bl_feature_view_task(work->view, bl_text_from(work->task));
     if (task != NULL)
-        put_task(&out, &work->arena, work->view, task);
+        feature_show_put_task(&out, &work->arena, work->view, task);
     else if (work->view != NULL)
         put_feature(&out, &work->arena, work->view);
     else if (status->count == 0)

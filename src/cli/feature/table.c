@@ -85,12 +85,12 @@ struct layout {
     size_t gap;
 };
 
-static bool at_work(const struct bl_task_view *task)
+static bool feature_table_at_work(const struct bl_task_view *task)
 {
     return task->row.state == BL_TASK_RUNNING || task->row.state == BL_TASK_STOPPING;
 }
 
-static const char *cost_text(const struct bl_spent *spent, bool known, char out[32])
+static const char *feature_table_cost_text(const struct bl_spent *spent, bool known, char out[32])
 {
     if (!known || (spent->cost_unknown && spent->cost_usd <= 0))
         snprintf(out, 32, UNKNOWN);
@@ -100,7 +100,7 @@ static const char *cost_text(const struct bl_spent *spent, bool known, char out[
     return out;
 }
 
-static const char *tokens_text(const struct bl_spent *spent, bool known, char out[32])
+static const char *feature_table_tokens_text(const struct bl_spent *spent, bool known, char out[32])
 {
     if (known)
         return chat_short_count(bl_usage_total(&spent->usage), out);
@@ -146,7 +146,7 @@ static void turn_text(const struct bl_task_view *task, char out[64])
 static const char *cell_text(const struct bl_task_view *task, enum column column, int64_t wall_ns,
                              char out[64])
 {
-    bool works = at_work(task), begun = task->row.attempt > 0;
+    bool works = feature_table_at_work(task), begun = task->row.attempt > 0;
 
     switch (column) {
     case COLUMN_STATE: return bl_task_state_name(task->row.state);
@@ -165,8 +165,9 @@ static const char *cell_text(const struct bl_task_view *task, enum column column
         return out;
     case COLUMN_LEFT: return works ? feature_span_text(task->deadline_left_s, out) : "";
     case COLUMN_TOKENS:
-        return begun ? tokens_text(&task->row.spent, task->row.spent_known, out) : "";
-    case COLUMN_COST: return begun ? cost_text(&task->row.spent, task->row.spent_known, out) : "";
+        return begun ? feature_table_tokens_text(&task->row.spent, task->row.spent_known, out) : "";
+    case COLUMN_COST:
+        return begun ? feature_table_cost_text(&task->row.spent, task->row.spent_known, out) : "";
     case COLUMN_NAME: return task->row.name.size > 0 ? task->row.name.data : "";
     case COLUMNS: break;
     }
@@ -204,7 +205,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t feature_table_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -234,7 +235,7 @@ static enum column next_column(unsigned below)
 }
 
 /* Those that stay, then the others by their weight as long as there is room; a name may be cut. */
-static void fit(struct layout *layout, const size_t wanted[COLUMNS])
+static void feature_table_fit(struct layout *layout, const size_t wanted[COLUMNS])
 {
     size_t most = layout->look->columns;
     unsigned weight = UINT_MAX;
@@ -255,7 +256,7 @@ static void fit(struct layout *layout, const size_t wanted[COLUMNS])
     }
 }
 
-static void measure(const struct bl_feature_view *view, struct layout *layout)
+static void feature_table_measure(const struct bl_feature_view *view, struct layout *layout)
 {
     size_t wanted[COLUMNS] = {0};
     char text[64];
@@ -270,11 +271,11 @@ static void measure(const struct bl_feature_view *view, struct layout *layout)
             wanted[column] = larger(wanted[column], text_width(bl_text_from(columns[column].head)));
     }
     /* Of a long id so much gives way that the phase, at least, stands beside it. */
-    wanted[COLUMN_ID] =
-        smaller(wanted[COLUMN_ID], smaller(ID_WIDTH_MAX, layout->look->columns * 2 / 5));
-    wanted[COLUMN_NAME] = smaller(wanted[COLUMN_NAME], NAME_WIDTH_MAX);
-    wanted[COLUMN_ACTIVITY] = smaller(wanted[COLUMN_ACTIVITY], ACTIVITY_MAX);
-    fit(layout, wanted);
+    wanted[COLUMN_ID] = feature_table_smaller(
+        wanted[COLUMN_ID], feature_table_smaller(ID_WIDTH_MAX, layout->look->columns * 2 / 5));
+    wanted[COLUMN_NAME] = feature_table_smaller(wanted[COLUMN_NAME], NAME_WIDTH_MAX);
+    wanted[COLUMN_ACTIVITY] = feature_table_smaller(wanted[COLUMN_ACTIVITY], ACTIVITY_MAX);
+    feature_table_fit(layout, wanted);
 }
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -286,8 +287,9 @@ static void put_blanks(struct bl_buffer *out, size_t count)
 }
 
 /* One cell, cut to its width and filled up to it unless it is the last. */
-static void put_cell(const struct layout *layout, enum column column, const char *text,
-                     const struct text_style *style, bool last, struct bl_buffer *out)
+static void feature_table_put_cell(const struct layout *layout, enum column column,
+                                   const char *text, const struct text_style *style, bool last,
+                                   struct bl_buffer *out)
 {
     size_t width = layout->widths[column];
     struct bl_buffer cell;
@@ -327,8 +329,8 @@ static void trim_line(struct bl_buffer *out, size_t from)
 }
 
 /* `task` NULL: the heads. */
-static void put_row(const struct layout *layout, const struct bl_task_view *task,
-                    struct bl_buffer *out)
+static void feature_table_put_row(const struct layout *layout, const struct bl_task_view *task,
+                                  struct bl_buffer *out)
 {
     static const struct text_style plain = {0}, dim = {.dim = true};
     enum column last = last_column(layout);
@@ -343,10 +345,10 @@ static void put_row(const struct layout *layout, const struct bl_task_view *task
         const struct text_style *style = task == NULL ? &dim : &plain;
         if (task != NULL && column == COLUMN_STATE)
             style = state_style(task->row.state);
-        put_cell(layout, column,
-                 task == NULL ? columns[column].head
-                              : cell_text(task, column, layout->look->wall_ns, text),
-                 style, column == last, out);
+        feature_table_put_cell(layout, column,
+                               task == NULL ? columns[column].head
+                                            : cell_text(task, column, layout->look->wall_ns, text),
+                               style, column == last, out);
     }
     trim_line(out, from);
 }
@@ -361,9 +363,10 @@ struct head {
     size_t count;
 };
 
-static void add_part(struct head *head, unsigned weight, const char *format, ...) BL_PRINTF(3, 4);
+static void feature_table_add_part(struct head *head, unsigned weight, const char *format, ...)
+    BL_PRINTF(3, 4);
 
-static void add_part(struct head *head, unsigned weight, const char *format, ...)
+static void feature_table_add_part(struct head *head, unsigned weight, const char *format, ...)
 {
     va_list arguments;
 
@@ -391,29 +394,31 @@ static size_t current_wave(const struct bl_feature_view *view)
     return view->wave_count;
 }
 
-static void add_parts(struct head *head, const struct bl_feature_view *view)
+static void feature_table_add_parts(struct head *head, const struct bl_feature_view *view)
 {
     size_t running = view->counts[BL_TASK_RUNNING] + view->counts[BL_TASK_STOPPING];
     size_t wave = current_wave(view);
     const char *wave_state = wave > 0 ? view->waves[wave - 1].state : NULL;
     char text[32];
 
-    add_part(head, 100, "wave %zu/%zu", wave, view->wave_count);
+    feature_table_add_part(head, 100, "wave %zu/%zu", wave, view->wave_count);
     if (view->state != NULL && strcmp(view->state, "running") != 0)
-        add_part(head, 98, "%.20s", view->state);
+        feature_table_add_part(head, 98, "%.20s", view->state);
     else if (wave_state != NULL && strcmp(wave_state, "merging") == 0)
-        add_part(head, 98, "merging");
-    add_part(head, 95, "running %zu/%u", running, (unsigned)view->parallel);
-    add_part(head, 90, "queued %zu", view->counts[BL_TASK_QUEUED]);
-    add_part(head, 70, "done %zu/%zu",
-             view->counts[BL_TASK_COMPLETED] + view->counts[BL_TASK_DEFERRED], view->task_count);
+        feature_table_add_part(head, 98, "merging");
+    feature_table_add_part(head, 95, "running %zu/%u", running, (unsigned)view->parallel);
+    feature_table_add_part(head, 90, "queued %zu", view->counts[BL_TASK_QUEUED]);
+    feature_table_add_part(head, 70, "done %zu/%zu",
+                           view->counts[BL_TASK_COMPLETED] + view->counts[BL_TASK_DEFERRED],
+                           view->task_count);
     if (failures(view) > 0)
-        add_part(head, 85, "failed %zu", failures(view));
+        feature_table_add_part(head, 85, "failed %zu", failures(view));
     if (view->unverified)
-        add_part(head, 60, "unverified");
-    add_part(head, 30, "%s tokens", tokens_text(&view->spent, view->spent_known, text));
-    cost_text(&view->spent, view->spent_known, text);
-    add_part(head, 40, text[0] == '$' ? "%s" : "cost %s", text);
+        feature_table_add_part(head, 60, "unverified");
+    feature_table_add_part(head, 30, "%s tokens",
+                           feature_table_tokens_text(&view->spent, view->spent_known, text));
+    feature_table_cost_text(&view->spent, view->spent_known, text);
+    feature_table_add_part(head, 40, text[0] == '$' ? "%s" : "cost %s", text);
 }
 
 static size_t head_width(const struct head *head)
@@ -427,15 +432,15 @@ static size_t head_width(const struct head *head)
     return width > 0 ? width - 2 : 0;
 }
 
-static void put_head(const struct bl_feature_view *view, const struct feature_table_look *look,
-                     struct bl_buffer *out)
+static void feature_table_put_head(const struct bl_feature_view *view,
+                                   const struct feature_table_look *look, struct bl_buffer *out)
 {
     static const struct text_style bold = {.bold = true};
     struct head *head = bl_zalloc(sizeof *head);
     struct text_line line;
     const char *gap = "";
 
-    add_parts(head, view);
+    feature_table_add_parts(head, view);
     while (head_width(head) > look->columns) {
         size_t lightest = 0;
         for (size_t i = 1; i < head->count; i++) {
@@ -482,7 +487,7 @@ static unsigned rank(enum bl_task_state state)
 }
 
 /* Marks `room` tasks, those that matter most, and of these the first of the plan. */
-static size_t choose(const struct bl_feature_view *view, size_t room, bool *chosen)
+static size_t feature_table_choose(const struct bl_feature_view *view, size_t room, bool *chosen)
 {
     size_t count = 0;
 
@@ -534,7 +539,7 @@ int feature_table_draw(const struct bl_feature_view *view, const struct feature_
     size_t before = out->size;
 
     look.columns = larger(look.columns, COLUMNS_MIN);
-    put_head(view, &look, out);
+    feature_table_put_head(view, &look, out);
     if (view->task_count == 0 || look.rows < 2)
         return out->size > before ? 0 : BL_ELIMIT;
     size_t room = look.rows - 1;
@@ -543,13 +548,13 @@ int feature_table_draw(const struct bl_feature_view *view, const struct feature_
     if (room < view->task_count && room > 1)
         room--;
     bool *chosen = bl_zalloc(view->task_count * sizeof *chosen);
-    size_t shown = choose(view, room, chosen);
-    measure(view, &layout);
+    size_t shown = feature_table_choose(view, room, chosen);
+    feature_table_measure(view, &layout);
     if (heads)
-        put_row(&layout, NULL, out);
+        feature_table_put_row(&layout, NULL, out);
     for (size_t i = 0; i < view->task_count; i++) {
         if (chosen[i])
-            put_row(&layout, &view->tasks[i], out);
+            feature_table_put_row(&layout, &view->tasks[i], out);
     }
     if (shown < view->task_count && look.rows > 2)
         put_rest(view, chosen, &look, out);

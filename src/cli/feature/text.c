@@ -15,7 +15,7 @@ struct names {
     size_t count;
 };
 
-static void add_name(struct names *names, const char *name, const char *note)
+static void feature_text_add_name(struct names *names, const char *name, const char *note)
 {
     if (names->count < NAMES_MAX) {
         bl_buffer_append(names->out, bl_text_from(names->count == 0 ? names->head : ", "));
@@ -33,12 +33,12 @@ static void end_names(const struct names *names)
         bl_buffer_append_byte(names->out, '\n');
 }
 
-static const char *plural(size_t count)
+static const char *feature_text_plural(size_t count)
 {
     return count == 1 ? "" : "s";
 }
 
-static void put_seconds(struct bl_buffer *out, uint64_t ns)
+static void feature_text_put_seconds(struct bl_buffer *out, uint64_t ns)
 {
     char text[32];
     size_t size = bl_json_format_double((double)ns / 1e9, text);
@@ -97,7 +97,7 @@ static void put_deadlines(const struct bl_plan *plan, struct bl_buffer *out)
         bl_plan_deadline_text(&plan->tasks[i], text);
         snprintf(note, sizeof note, ": %s", text);
         if (strcmp(text, usual) != 0)
-            add_name(&names, plan->tasks[i].id, note);
+            feature_text_add_name(&names, plan->tasks[i].id, note);
     }
     if (names.count == 0)
         bl_buffer_append_byte(out, '\n');
@@ -112,7 +112,7 @@ static void put_policy(const struct bl_plan *plan, const struct bl_feature_view 
     bl_buffer_printf(out, "on failure %s", bl_on_failure_name(plan->on_failure));
     if (limits->feature_timeout_ns > 0) {
         bl_buffer_append(out, BL_TEXT(", the whole feature "));
-        put_seconds(out, limits->feature_timeout_ns);
+        feature_text_put_seconds(out, limits->feature_timeout_ns);
     }
     if (limits->max_budget_tokens != BL_UNLIMITED)
         bl_buffer_printf(out, ", at most %llu tokens",
@@ -136,7 +136,8 @@ static void put_taken_over(const struct bl_feature_view *view, struct bl_buffer 
         const struct bl_task_view *task = &view->tasks[i];
         if (task->row.state == BL_TASK_COMPLETED || task->row.state == BL_TASK_APPROVED ||
             task->row.state == BL_TASK_DEFERRED)
-            add_name(&done, task->row.id, task->row.state == BL_TASK_DEFERRED ? " (deferred)" : "");
+            feature_text_add_name(&done, task->row.id,
+                                  task->row.state == BL_TASK_DEFERRED ? " (deferred)" : "");
     }
     end_names(&done);
     for (size_t i = 0; view != NULL && i < view->task_count; i++) {
@@ -146,7 +147,7 @@ static void put_taken_over(const struct bl_feature_view *view, struct bl_buffer 
         if (ended || task->row.turn == 0)
             continue;
         snprintf(note, sizeof note, " after turn %u", (unsigned)task->row.turn);
-        add_name(&begun, task->row.id, note);
+        feature_text_add_name(&begun, task->row.id, note);
     }
     end_names(&begun);
 }
@@ -157,8 +158,9 @@ int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrid
     feature_put_safe(out, bl_text_from(plan->id));
     bl_buffer_append_byte(out, ' ');
     feature_put_safe(out, bl_text_from(plan->name));
-    bl_buffer_printf(out, ": %zu wave%s, %zu task%s, ", plan->wave_count, plural(plan->wave_count),
-                     plan->task_count, plural(plan->task_count));
+    bl_buffer_printf(out, ": %zu wave%s, %zu task%s, ", plan->wave_count,
+                     feature_text_plural(plan->wave_count), plan->task_count,
+                     feature_text_plural(plan->task_count));
     put_parallel(plan, overrides, out);
     bl_buffer_append_byte(out, '\n');
     put_deadlines(plan, out);
@@ -184,7 +186,7 @@ static double feature_seconds(const struct bl_feature_view *view)
     return started < 0 ? -1 : started - (ended > 0 ? ended : 0);
 }
 
-static void put_spent(const struct bl_spent *spent, bool known, struct bl_buffer *out)
+static void feature_text_put_spent(const struct bl_spent *spent, bool known, struct bl_buffer *out)
 {
     char tokens[24];
 
@@ -214,10 +216,10 @@ static void put_sum(const struct bl_feature_view *view, struct bl_buffer *out)
         bl_buffer_append_byte(out, ')');
     }
     bl_buffer_printf(out, ": %zu of %zu task%s done", count_done(view), view->task_count,
-                     plural(view->task_count));
+                     feature_text_plural(view->task_count));
     if (seconds >= 0)
         bl_buffer_printf(out, ", %s", feature_span_text(seconds, span));
-    put_spent(&view->spent, view->spent_known, out);
+    feature_text_put_spent(&view->spent, view->spent_known, out);
     bl_buffer_append_byte(out, '\n');
 }
 
@@ -251,14 +253,16 @@ static void put_padded(struct bl_buffer *out, struct bl_text text, size_t width,
     }
 }
 
-static void put_task(const struct bl_task_view *task, size_t width, struct bl_buffer *out)
+static void feature_text_put_task(const struct bl_task_view *task, size_t width,
+                                  struct bl_buffer *out)
 {
     struct bl_arena arena;
     char turns[32], span[16];
 
     bl_buffer_append(out, BL_TEXT("  "));
     put_padded(out, bl_text_from(task->row.id), width, false);
-    snprintf(turns, sizeof turns, "%u turn%s", (unsigned)task->row.turn, plural(task->row.turn));
+    snprintf(turns, sizeof turns, "%u turn%s", (unsigned)task->row.turn,
+             feature_text_plural(task->row.turn));
     put_padded(out, bl_text_from(task->row.turn > 0 ? turns : "–"), 10, true);
     put_padded(
         out, bl_text_from(task->row.turn > 0 ? feature_span_text(task->row.elapsed_s, span) : "–"),
@@ -281,21 +285,21 @@ static void put_unverified(const struct bl_feature_view *view, struct bl_buffer 
         if (wave->gate == NULL || strcmp(wave->gate, "absent") != 0)
             continue;
         snprintf(name, sizeof name, "wave %u", (unsigned)wave->n);
-        add_name(&waves, name, "");
+        feature_text_add_name(&waves, name, "");
     }
     end_names(&waves);
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
         if ((task->row.state == BL_TASK_COMPLETED || task->row.state == BL_TASK_APPROVED) &&
             task->row.verified == BL_VERIFIED_NONE)
-            add_name(&tasks, task->row.id, "");
+            feature_text_add_name(&tasks, task->row.id, "");
     }
     end_names(&tasks);
 }
 
 /* The receipt of that id, or with NULL that of the run; in the arena. NULL: there is none. */
-static const struct bl_json *find_receipt(const struct bl_feature_view *view, const char *id,
-                                          struct bl_arena *arena)
+static const struct bl_json *feature_text_find_receipt(const struct bl_feature_view *view,
+                                                       const char *id, struct bl_arena *arena)
 {
     struct bl_text wanted = bl_text_from(id != NULL ? id : view->run_id);
     const char *member = id != NULL ? "id" : "scope";
@@ -311,7 +315,8 @@ static const struct bl_json *find_receipt(const struct bl_feature_view *view, co
     return NULL;
 }
 
-static void put_receipt(const char *owner, const struct bl_json *receipt, struct bl_buffer *out)
+static void feature_text_put_receipt(const char *owner, const struct bl_json *receipt,
+                                     struct bl_buffer *out)
 {
     if (receipt == NULL)
         return;
@@ -330,14 +335,15 @@ static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *o
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
         if (task->row.receipt[0] != '\0')
-            put_receipt(task->row.id, find_receipt(view, task->row.receipt, &arena), out);
+            feature_text_put_receipt(
+                task->row.id, feature_text_find_receipt(view, task->row.receipt, &arena), out);
     }
-    put_receipt(view->feature, find_receipt(view, NULL, &arena), out);
+    feature_text_put_receipt(view->feature, feature_text_find_receipt(view, NULL, &arena), out);
     bl_arena_done(&arena);
 }
 
 /* A table does not show them as they come. */
-static void put_warnings(const struct bl_feature_view *view, struct bl_buffer *out)
+static void feature_text_put_warnings(const struct bl_feature_view *view, struct bl_buffer *out)
 {
     const struct bl_json *warning;
     struct bl_arena arena;
@@ -365,7 +371,7 @@ static bool out_of_turns(const struct bl_feature_view *view)
     return false;
 }
 
-static void put_next(const struct bl_feature_view *view, struct bl_buffer *out)
+static void feature_text_put_next(const struct bl_feature_view *view, struct bl_buffer *out)
 {
     if (view->result_commit != NULL && view->result_branch != NULL) {
         bl_buffer_append(out, BL_TEXT("take it over: git merge "));
@@ -385,10 +391,10 @@ int feature_end_text(const struct bl_feature_view *view, struct bl_buffer *out)
 
     put_sum(view, out);
     for (size_t i = 0; i < view->task_count; i++)
-        put_task(&view->tasks[i], width, out);
+        feature_text_put_task(&view->tasks[i], width, out);
     put_unverified(view, out);
-    put_warnings(view, out);
+    feature_text_put_warnings(view, out);
     put_receipts(view, out);
-    put_next(view, out);
+    feature_text_put_next(view, out);
     return out->size < out->maximum ? 0 : BL_ELIMIT;
 }

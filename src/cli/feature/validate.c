@@ -18,7 +18,7 @@ void feature_preparation_free(void *argument)
 }
 
 /* Blocks. */
-static void read_all(void *argument)
+static void validate_read_all(void *argument)
 {
     struct feature_preparation *preparation = argument;
     struct bl_arena *arena = &preparation->arena;
@@ -52,7 +52,7 @@ int feature_prepare(const struct feature_options *options, const char *name,
 {
     struct feature_preparation *preparation = bl_zalloc(sizeof *preparation);
     struct bl_work job = {
-        .run = read_all,
+        .run = validate_read_all,
         .drop = feature_preparation_free,
         .payload = preparation,
         .abandon_on_stop = true,
@@ -150,7 +150,7 @@ static int validate_main(void *argument)
                            &validation->preparation);
 }
 
-static void payload(struct bl_json_writer *writer, const void *context)
+static void validate_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct feature_preparation *preparation = context;
 
@@ -187,7 +187,7 @@ static int print_plan(struct cli_call *call, const struct feature_preparation *p
     return exit_code;
 }
 
-static int answer(struct cli_call *call, const struct feature_preparation *preparation)
+static int validate_answer(struct cli_call *call, const struct feature_preparation *preparation)
 {
     bool invalid = preparation->plan == NULL && !bl_list_empty(&preparation->problems);
     int exit_code = invalid ? CLI_EXIT_USAGE : CLI_EXIT_OK;
@@ -196,7 +196,7 @@ static int answer(struct cli_call *call, const struct feature_preparation *prepa
     if (preparation->code != 0 && !invalid)
         exit_code = cli_error_exit_code(&preparation->error);
     if (call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(call, exit_code, payload, preparation);
+        return cli_envelope_print(call, exit_code, validate_payload, preparation);
     if (preparation->plan != NULL)
         return print_plan(call, preparation);
     if (!invalid)
@@ -217,7 +217,7 @@ int feature_validate_command(const struct feature_options *options)
     if (cli_loop_run("feature validate", validate_main, &validation, &error) != 0)
         exit_code = cli_fail(options->call, &error, cli_error_exit_code(&error));
     else
-        exit_code = answer(options->call, validation.preparation);
+        exit_code = validate_answer(options->call, validation.preparation);
     feature_preparation_free(validation.preparation);
     return exit_code;
 }

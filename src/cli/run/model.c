@@ -4,8 +4,8 @@
 
 /* ---- What is in files ------------------------------------------------------------------------ */
 
-static int refuse(struct run_preparation *preparation, const char *target, const char *message,
-                  const char *hint)
+static int model_refuse(struct run_preparation *preparation, const char *target,
+                        const char *message, const char *hint)
 {
     bl_error_set(&preparation->error, BL_EINVAL, BL_KIND_USAGE, "choose the model", target, "%s",
                  message);
@@ -19,18 +19,18 @@ static int check_choice(struct run_preparation *preparation)
     const struct bl_config_found *found = &preparation->found;
 
     if (found->replay && preparation->cassette_path == NULL)
-        return refuse(preparation, "--cassette", "to replay, a cassette is needed",
-                      "add --cassette FILE, one that --record has written");
+        return model_refuse(preparation, "--cassette", "to replay, a cassette is needed",
+                            "add --cassette FILE, one that --record has written");
     if (!found->replay && preparation->cassette_path != NULL)
-        return refuse(preparation, "--cassette", "a cassette is answered from by replay alone",
-                      "add --provider replay");
+        return model_refuse(preparation, "--cassette",
+                            "a cassette is answered from by replay alone", "add --provider replay");
     if (preparation->recorded && found->provider == NULL)
-        return refuse(preparation, "--record",
-                      "the script model sends nothing that could be recorded",
-                      "leave --record out, or choose another --provider");
+        return model_refuse(preparation, "--record",
+                            "the script model sends nothing that could be recorded",
+                            "leave --record out, or choose another --provider");
     if (preparation->recorded && found->replay)
-        return refuse(preparation, "--record", "what is replayed is on record already",
-                      "leave --record out");
+        return model_refuse(preparation, "--record", "what is replayed is on record already",
+                            "leave --record out");
     if (!preparation->budgeted || found->profile == NULL || found->profile->price.known)
         return 0;
     bl_error_set(

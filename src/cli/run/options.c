@@ -66,7 +66,7 @@ struct bl_permissions *run_options_permissions(const struct run_options *options
 }
 
 /* As they are now, with every link followed. */
-static int find_folders(struct run_options *options, struct bl_error *error)
+static int run_options_find_folders(struct run_options *options, struct bl_error *error)
 {
     for (size_t i = 0; i < options->folder_count; i++) {
         const char *value = options->folders[i];
@@ -103,13 +103,13 @@ static int find_store(struct run_options *options, struct bl_error *error)
     return bl_store_default_path(&options->arena, &options->store, error);
 }
 
-static int settle(struct run_options *options, struct bl_error *error)
+static int run_options_settle(struct run_options *options, struct bl_error *error)
 {
     int code = check_session(options, error);
     if (code == 0)
         code = check_rules(options, error);
     if (code == 0)
-        code = find_folders(options, error);
+        code = run_options_find_folders(options, error);
     if (options->prompt != NULL && strcmp(options->prompt, "-") == 0)
         options->prompt = NULL;
     if (code == 0 && options->prompt != NULL)
@@ -127,19 +127,20 @@ static int settle(struct run_options *options, struct bl_error *error)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int parse(struct cli_call *call, struct run_options *options, struct bl_error *error)
+static int cli_options_parse(struct cli_call *call, struct run_options *options,
+                             struct bl_error *error)
 {
     options->max_turns = MAX_TURNS_DEFAULT;
     bl_arena_init(&options->arena);
     int code = cli_options_read(call, options, &options->arena, error);
-    return code != 0 ? code : settle(options, error);
+    return code != 0 ? code : run_options_settle(options, error);
 }
 
 int run_options_parse(struct cli_call *call, struct run_options *options, struct bl_error *error)
 {
     *options = (struct run_options){.mode = BL_PERMISSION_AUTO};
     bl_turn_limits_init(&options->limits);
-    return parse(call, options, error);
+    return cli_options_parse(call, options, error);
 }
 
 int run_options_parse_chat(struct cli_call *call, struct run_options *options,
@@ -155,7 +156,7 @@ int run_options_parse_serving(struct cli_call *call, bool asks, struct run_optio
                                     .converses = true};
     bl_turn_limits_init(&options->limits);
     options->limits.keep = asks;
-    return parse(call, options, error);
+    return cli_options_parse(call, options, error);
 }
 
 void run_options_done(struct run_options *options)

@@ -8,7 +8,7 @@
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static void write_event(void *context, const struct bl_event *event)
+static void run_output_write_event(void *context, const struct bl_event *event)
 {
     struct run_work *work = context;
     struct bl_json_writer writer;
@@ -23,7 +23,7 @@ static void write_event(void *context, const struct bl_event *event)
 }
 
 /* The answer of a turn, which ends in a newline, its own or ours. */
-static void write_answer(struct run_work *work, struct bl_text output)
+static void run_output_write_answer(struct run_work *work, struct bl_text output)
 {
     cli_stream_say(&work->stream, output);
     if (!bl_text_ends_with(output, BL_TEXT("\n")))
@@ -35,7 +35,7 @@ static void remark_warning(struct run_work *work, struct bl_text text)
     cli_remark(bl_arena_printf(&work->arena, "belay run: " BL_TEXT_FORMAT "\n", BL_TEXT_ARG(text)));
 }
 
-static void write_text(void *context, const struct bl_event *event)
+static void run_output_write_text(void *context, const struct bl_event *event)
 {
     struct bl_json_limits limits = {.size_max = EVENT_MAX, .string_max = EVENT_MAX};
     const struct bl_json *value;
@@ -50,7 +50,7 @@ static void write_text(void *context, const struct bl_event *event)
     if (bl_json_read(&arena, event->json, &limits, &value, NULL) == 0 &&
         bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("stop_reason"))),
                       bl_text_from(bl_turn_end_name(BL_TURN_COMPLETED))))
-        write_answer(context, bl_json_text(bl_json_get(value, BL_TEXT("output"))));
+        run_output_write_answer(context, bl_json_text(bl_json_get(value, BL_TEXT("output"))));
     bl_arena_done(&arena);
 }
 
@@ -65,9 +65,11 @@ static const struct bl_listener *listener(struct run_work *work)
 {
     work->listening.context = work;
     switch (work->call->format) {
-    case CLI_FORMAT_STREAM_JSON: work->listening.event = write_event; return &work->listening;
+    case CLI_FORMAT_STREAM_JSON:
+        work->listening.event = run_output_write_event;
+        return &work->listening;
     case CLI_FORMAT_TEXT:
-        work->listening.event = write_text;
+        work->listening.event = run_output_write_text;
         return answers_at_end(work) ? NULL : &work->listening;
     case CLI_FORMAT_JSON: break;
     }
@@ -76,7 +78,7 @@ static const struct bl_listener *listener(struct run_work *work)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static void run_payload(struct bl_json_writer *writer, const void *context)
+static void output_run_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct run_work *work = context;
 
@@ -98,7 +100,7 @@ static void write_answers(struct run_work *work)
     BL_LIST_EACH (link, &work->result.run.turns) {
         const struct bl_turn_result *turn = BL_CONTAINER(link, struct bl_turn_result, link);
         if (turn->end == BL_TURN_COMPLETED)
-            write_answer(work, turn->output);
+            run_output_write_answer(work, turn->output);
     }
 }
 
@@ -112,7 +114,7 @@ int run_exit_code(const struct run_work *work)
                                                                           : exit_code;
 }
 
-static void report(struct run_work *work)
+static void run_output_report(struct run_work *work)
 {
     bool failed = work->error.code != 0;
 
@@ -120,7 +122,7 @@ static void report(struct run_work *work)
     if (work->call->format != CLI_FORMAT_TEXT && failed)
         run_write_envelope(work, cli_error_payload, &work->error);
     else if (work->call->format != CLI_FORMAT_TEXT)
-        run_write_envelope(work, run_payload, work);
+        run_write_envelope(work, output_run_payload, work);
     else if (!failed && answers_at_end(work))
         write_answers(work);
 }
@@ -213,6 +215,6 @@ void run_remark_end(struct run_work *work)
 const struct run_face run_face = {
     .name = "run",
     .listener = listener,
-    .report = report,
+    .report = run_output_report,
     .remark = run_remark_end,
 };

@@ -10,7 +10,8 @@
 #define READ_SIZE  ((size_t)64 * 1024)
 
 /* Who was left to read reads on when the options are gone; their words stay. */
-static const char *const *copy_list(struct bl_arena *arena, const char *const *words, size_t count)
+static const char *const *prepare_copy_list(struct bl_arena *arena, const char *const *words,
+                                            size_t count)
 {
     const char **copy = bl_arena_zalloc(arena, (count + 1) * sizeof *copy);
 
@@ -39,7 +40,7 @@ struct run_preparation *run_preparation_new(const struct run_options *options)
     preparation->schema_path = options->schema_path;
     preparation->system_path = options->system_path;
     preparation->system_more = options->system_more;
-    preparation->mcp_files = copy_list(arena, options->mcp_files, options->mcp_file_count);
+    preparation->mcp_files = prepare_copy_list(arena, options->mcp_files, options->mcp_file_count);
     preparation->trust_mcp = options->trust_mcp;
     /* The others are words of the command line: they stay. */
     if (options->model != NULL)
@@ -97,8 +98,8 @@ static int fail_reading(const char *what, const char *path, size_t maximum, int 
 }
 
 /* A text file: valid UTF-8. */
-static int read_file(struct run_preparation *preparation, const char *what, const char *path,
-                     size_t maximum, struct bl_text *ret_text)
+static int prepare_read_file(struct run_preparation *preparation, const char *what,
+                             const char *path, size_t maximum, struct bl_text *ret_text)
 {
     struct bl_error *error = &preparation->error;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -170,7 +171,8 @@ static int read_schema(struct run_preparation *preparation)
 
     if (path == NULL)
         return 0;
-    int code = read_file(preparation, operation, path, SCHEMA_MAX, &preparation->schema_text);
+    int code =
+        prepare_read_file(preparation, operation, path, SCHEMA_MAX, &preparation->schema_text);
     if (code != 0)
         return code;
     code = bl_json_read(&preparation->arena, preparation->schema_text, NULL, &value, &fault);
@@ -214,8 +216,8 @@ static int read_system(struct run_preparation *preparation)
     int code = 0;
 
     if (preparation->system_path != NULL)
-        code = read_file(preparation, "read the instructions", preparation->system_path, SYSTEM_MAX,
-                         &own);
+        code = prepare_read_file(preparation, "read the instructions", preparation->system_path,
+                                 SYSTEM_MAX, &own);
     if (code == 0)
         code = bl_instructions_find(arena, directory, &preparation->instructions,
                                     &preparation->notices, &preparation->error);
@@ -238,7 +240,7 @@ static int read_system(struct run_preparation *preparation)
 
 /* ---- MCP servers ----------------------------------------------------------------------------- */
 
-static void take_notice(void *context, struct bl_text text)
+static void prepare_take_notice(void *context, struct bl_text text)
 {
     struct run_preparation *preparation = context;
     struct bl_notice *notice = bl_arena_zalloc(&preparation->arena, sizeof *notice);
@@ -266,13 +268,13 @@ static void list_untrusted(struct run_preparation *preparation)
     preparation->untrusted = list;
 }
 
-static int read_servers(struct run_preparation *preparation)
+static int prepare_read_servers(struct run_preparation *preparation)
 {
     struct bl_mcp_config_options options = {
         .directory = preparation->directory,
         .files = preparation->mcp_files,
         .variable = bl_variable,
-        .notice = take_notice,
+        .notice = prepare_take_notice,
         .context = preparation,
     };
 
@@ -296,7 +298,7 @@ void run_preparation_read(void *argument)
     if (code == 0)
         code = read_system(preparation);
     if (code == 0)
-        code = read_servers(preparation);
+        code = prepare_read_servers(preparation);
     /* Last, because it may take for ever: what is wrong with the rest is said before. */
     if (code == 0)
         code = read_prompt(preparation);

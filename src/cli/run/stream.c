@@ -22,7 +22,7 @@ static size_t pending_size(const struct cli_stream *stream)
     return stream->pending.size - stream->drained;
 }
 
-static void tell_progress(struct cli_stream *stream)
+static void stream_tell_progress(struct cli_stream *stream)
 {
     for (; stream->waiting > 0; stream->waiting--)
         bl_semaphore_give(&stream->progress);
@@ -30,7 +30,7 @@ static void tell_progress(struct cli_stream *stream)
 
 /* A reader that is gone stops the run; so does an output that cannot be written, since nobody would
  * learn what the run comes to. */
-static void fail(struct cli_stream *stream, int failed)
+static void stream_fail(struct cli_stream *stream, int failed)
 {
     if (stream->failed != 0)
         return;
@@ -38,7 +38,7 @@ static void fail(struct cli_stream *stream, int failed)
     bl_buffer_clear(&stream->pending);
     stream->drained = 0;
     bl_scope_stop(stream->run, BL_STOP_CLIENT_GONE, "stdout");
-    tell_progress(stream);
+    stream_tell_progress(stream);
 }
 
 /* What has been written is let go in large pieces, so that a long text is not moved for each. */
@@ -66,7 +66,7 @@ static int write_some(struct cli_stream *stream)
         stream->drained += (size_t)count;
         stream->written += (uint64_t)count;
         forget_drained(stream);
-        tell_progress(stream);
+        stream_tell_progress(stream);
     }
     return 0;
 }
@@ -81,7 +81,7 @@ static int drain_main(void *argument)
         if (failed == EAGAIN)
             code = bl_descriptor_wait(stream->descriptor, BL_WRITABLE, NULL);
         else if (failed != 0)
-            fail(stream, failed);
+            stream_fail(stream, failed);
         stream->idle = failed == 0;
         if (stream->idle)
             code = bl_semaphore_take(&stream->more);
@@ -90,19 +90,19 @@ static int drain_main(void *argument)
 }
 
 /* A socket whose peer only sends no more is no hang-up: it may well go on reading. */
-static bool reader_is_gone(int fd)
+static bool stream_reader_is_gone(int fd)
 {
     struct pollfd poll_fd = {.fd = fd};
     return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-static int watch_main(void *argument)
+static int stream_watch_main(void *argument)
 {
     struct cli_stream *stream = argument;
 
     int code = bl_descriptor_wait(stream->descriptor, BL_HANGUP, NULL);
-    if (code == 0 && reader_is_gone(stream->fd))
-        fail(stream, EPIPE);
+    if (code == 0 && stream_reader_is_gone(stream->fd))
+        stream_fail(stream, EPIPE);
     return code;
 }
 
@@ -120,7 +120,7 @@ static int check_writable(int fd, struct bl_error *error)
 /* Descriptors that are waited for must not block, and that is a property of what they refer to,
  * which we share with the shell: killed with SIGKILL, we could not set it back. So a pipe or
  * terminal is opened anew. -1: that cannot be done (a socket, another user's terminal). */
-static int open_anew(int fd)
+static int stream_open_anew(int fd)
 {
     struct stat status;
     char path[32];
@@ -138,7 +138,7 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
 
     if (code != 0)
         return code;
-    *stream = (struct cli_stream){.fd = open_anew(fd), .run = run, .patience = patience};
+    *stream = (struct cli_stream){.fd = stream_open_anew(fd), .run = run, .patience = patience};
     stream->own = stream->fd >= 0;
     stream->terminal = isatty(fd) == 1;
     if (!stream->own)
@@ -153,7 +153,7 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
     if (code == 0)
         code = bl_nursery_spawn(&stream->nursery, NULL, "output", drain_main, stream, NULL);
     if (code == 0)
-        code = bl_nursery_spawn(&stream->nursery, NULL, "reader", watch_main, stream, NULL);
+        code = bl_nursery_spawn(&stream->nursery, NULL, "reader", stream_watch_main, stream, NULL);
     if (code != 0) {
         cli_stream_close(stream);
         bl_error_set(error, code, BL_KIND_RUNTIME, "write", "standard output",
@@ -163,7 +163,7 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
 }
 
 /* Waits in the running fiber's scope until bytes have gone. */
-static int await_progress(struct cli_stream *stream)
+static int stream_await_progress(struct cli_stream *stream)
 {
     stream->waiting++;
     int code = bl_semaphore_take(&stream->progress);
@@ -180,10 +180,10 @@ struct room_wait {
 static void wake_on_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     (void)scope;
-    tell_progress(BL_CONTAINER(hook, struct room_wait, hook)->stream);
+    stream_tell_progress(BL_CONTAINER(hook, struct room_wait, hook)->stream);
 }
 
-static void await_room(struct cli_stream *stream)
+static void stream_await_room(struct cli_stream *stream)
 {
     struct bl_scope *own = bl_scope_current();
     struct room_wait wait = {.stream = stream};
@@ -193,19 +193,19 @@ static void await_room(struct cli_stream *stream)
     bl_scope_enter(stream->patience);
     while (code == 0 && stream->failed == 0 && !bl_scope_stopped(own) &&
            pending_size(stream) > CLI_STREAM_PENDING_MAX)
-        code = await_progress(stream);
+        code = stream_await_progress(stream);
     bl_scope_enter(own);
     bl_stop_hook_remove(&wait.hook);
 }
 
 /* Takes it, and wakes who drains. */
-static void put(struct cli_stream *stream, struct bl_text text)
+static void stream_put(struct cli_stream *stream, struct bl_text text)
 {
     bl_buffer_append(&stream->pending, text);
     if (stream->descriptor == NULL) {
         int failed = write_some(stream);
         if (failed != 0)
-            fail(stream, failed);
+            stream_fail(stream, failed);
     } else if (stream->idle) {
         stream->idle = false;
         bl_semaphore_give(&stream->more);
@@ -216,9 +216,9 @@ void cli_stream_write(struct cli_stream *stream, struct bl_text text)
 {
     if (stream->failed != 0 || text.size == 0)
         return;
-    put(stream, text);
+    stream_put(stream, text);
     if (stream->descriptor != NULL && pending_size(stream) > CLI_STREAM_PENDING_MAX)
-        await_room(stream);
+        stream_await_room(stream);
 }
 
 void cli_stream_say(struct cli_stream *stream, struct bl_text text)
@@ -240,18 +240,18 @@ bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pen
     if (stream->failed != 0 || pending_size(stream) > pending_max)
         return false;
     if (text.size > 0)
-        put(stream, text);
+        stream_put(stream, text);
     return true;
 }
 
 /* One wait for the reader after a stop. False: it took nothing. */
-static bool linger(struct cli_stream *stream)
+static bool stream_linger(struct cli_stream *stream)
 {
     struct bl_scope patience;
     uint64_t before = stream->written;
 
     bl_limit_begin(&patience, CLI_STREAM_LINGER_NS);
-    while (stream->failed == 0 && stream->written == before && await_progress(stream) == 0)
+    while (stream->failed == 0 && stream->written == before && stream_await_progress(stream) == 0)
         continue;
     bl_limit_end(&patience);
     return stream->written != before;
@@ -263,10 +263,10 @@ bool cli_stream_flush(struct cli_stream *stream)
 
     while (lives && stream->failed == 0 && pending_size(stream) > 0) {
         if (bl_scope_stopped(stream->patience)) {
-            lives = linger(stream);
+            lives = stream_linger(stream);
         } else {
             struct bl_scope *outer = bl_scope_enter(stream->patience);
-            await_progress(stream);
+            stream_await_progress(stream);
             bl_scope_enter(outer);
         }
     }

@@ -24,7 +24,7 @@
 /* ---- Before the session ---------------------------------------------------------------------- */
 
 /* A stop of the run ends the patience with its reader, too. */
-static void end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
+static void run_work_end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_stop stop;
 
@@ -33,13 +33,13 @@ static void end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
                   stop.origin);
 }
 
-static void open_scopes(struct run_work *work)
+static void run_work_open_scopes(struct run_work *work)
 {
     const struct run_options *options = work->options;
 
     bl_scope_init(&work->patience, bl_scope_current());
     bl_scope_init(&work->scope, bl_scope_current());
-    bl_stop_hook_add(&work->stopped, &work->scope, end_patience);
+    bl_stop_hook_add(&work->stopped, &work->scope, run_work_end_patience);
     /* One that has passed at the start is the loop's business: it makes one result of it. */
     if (!options->timed || options->timeout_ns <= 0)
         return;
@@ -48,7 +48,7 @@ static void open_scopes(struct run_work *work)
     bl_scope_set_deadline(&work->scope, deadline_ns);
 }
 
-static void close_scopes(struct run_work *work)
+static void run_work_close_scopes(struct run_work *work)
 {
     bl_stop_hook_remove(&work->stopped);
     bl_scope_done(&work->scope);
@@ -74,7 +74,7 @@ static int prepare_late(struct run_work *work)
 
 /* Waits until standard error takes a few lines: it may be a pipe that is full, the same as standard
  * output, and must not outlast the deadline either. False: after a stop it took none. */
-static bool await_listener(const struct run_work *work)
+static bool run_work_await_listener(const struct run_work *work)
 {
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
     uint64_t waited_ns = 0;
@@ -92,7 +92,7 @@ static bool await_listener(const struct run_work *work)
 /* In text: what the user may not expect. */
 static void say_surprises(struct run_work *work)
 {
-    if (work->call->format != CLI_FORMAT_TEXT || !await_listener(work))
+    if (work->call->format != CLI_FORMAT_TEXT || !run_work_await_listener(work))
         return;
     if (!work->means.preparation->found.chosen)
         cli_remark(
@@ -111,7 +111,7 @@ static void say_surprises(struct run_work *work)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static struct bl_run_options loop_options(const struct run_work *work)
+static struct bl_run_options run_work_loop_options(const struct run_work *work)
 {
     const struct run_options *options = work->options;
 
@@ -131,7 +131,7 @@ static struct bl_run_options loop_options(const struct run_work *work)
 
 /* A run that was stopped before it had a session: the engine makes the result of it, as of any
  * other that is stopped at its entry. */
-static void run_stopped(struct run_work *work)
+static void work_run_stopped(struct run_work *work)
 {
     const struct run_options *options = work->options;
     const char *id = options->session != NULL ? options->session : options->resume;
@@ -141,7 +141,7 @@ static void run_stopped(struct run_work *work)
         .clock = bl_loop_clock(bl_loop_current()),
         .limits = options->limits,
     };
-    struct bl_run_options run = loop_options(work);
+    struct bl_run_options run = run_work_loop_options(work);
     struct bl_session session;
     struct bl_receipt receipt;
 
@@ -188,16 +188,16 @@ struct bl_tools run_tools(const struct run_work *work)
                            &work->means.preparation->personas);
 }
 
-static int run_session(struct run_work *work)
+static int work_run_session(struct run_work *work)
 {
     struct bl_agent_options agent = run_agent_options(work);
-    struct bl_run_options loop = loop_options(work);
+    struct bl_run_options loop = run_work_loop_options(work);
 
     return bl_agent_run(&agent, &loop, &work->scope, &work->arena, &work->result, &work->error);
 }
 
 /* The run with its control socket. One that cannot be made is no reason not to run. */
-static int run_listed(struct run_work *work)
+static int work_run_listed(struct run_work *work)
 {
     struct bl_nursery services;
     struct bl_control *control = NULL;
@@ -212,7 +212,7 @@ static int run_listed(struct run_work *work)
                                        "`belay ps` and `belay cancel` cannot reach this run: %s",
                                        error.message));
     }
-    int code = run_session(work);
+    int code = work_run_session(work);
     if (control != NULL)
         bl_control_stop(control);
     bl_nursery_done(&services);
@@ -231,7 +231,7 @@ int run_begin(struct run_work *work)
     return code;
 }
 
-static int begin(struct run_work *work)
+static int run_work_begin(struct run_work *work)
 {
     struct bl_scope *outer = bl_scope_enter(&work->scope);
 
@@ -247,18 +247,18 @@ static int begin(struct run_work *work)
     return code;
 }
 
-static void perform(struct run_work *work)
+static void run_work_perform(struct run_work *work)
 {
-    int code = begin(work);
+    int code = run_work_begin(work);
 
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
-        code = run_listed(work);
+        code = work_run_listed(work);
     if (code == 0)
         return;
     if (bl_scope_stopped(&work->scope) && (code == BL_ECANCELED || code == BL_ETIMEDOUT))
-        run_stopped(work);
+        work_run_stopped(work);
     else
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run", NULL, "the run cannot begin: %s",
                      bl_error_text(code));
@@ -266,7 +266,7 @@ static void perform(struct run_work *work)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static int stop_exit_code(const struct run_work *work)
+static int run_work_stop_exit_code(const struct run_work *work)
 {
     struct bl_stop stop;
 
@@ -277,14 +277,15 @@ static int stop_exit_code(const struct run_work *work)
 }
 
 /* An answer that did not get out is never taken for success. */
-static void answer_lost(struct run_work *work, bool heard)
+static void run_work_answer_lost(struct run_work *work, bool heard)
 {
     int failed = work->stream.failed;
     struct bl_error error = {0};
 
     if (failed == 0 || failed == EPIPE) {
         if (work->exit_code == CLI_EXIT_OK)
-            work->exit_code = failed == EPIPE ? CLI_EXIT_CLIENT_GONE : stop_exit_code(work);
+            work->exit_code =
+                failed == EPIPE ? CLI_EXIT_CLIENT_GONE : run_work_stop_exit_code(work);
         return;
     }
     work->exit_code = CLI_EXIT_FAILED;
@@ -295,18 +296,18 @@ static void answer_lost(struct run_work *work, bool heard)
     cli_complain(work->call, &error);
 }
 
-static void answer(struct run_work *work)
+static void run_work_answer(struct run_work *work)
 {
     work->face->report(work);
     bool delivered = cli_stream_flush(&work->stream);
-    bool heard = work->call->asked == CLI_FORMAT_TEXT && await_listener(work);
+    bool heard = work->call->asked == CLI_FORMAT_TEXT && run_work_await_listener(work);
     if (work->call->format == CLI_FORMAT_TEXT && heard)
         work->face->remark(work);
     if (!delivered)
-        answer_lost(work, heard);
+        run_work_answer_lost(work, heard);
 }
 
-static void hurry(void *context)
+static void run_work_hurry(void *context)
 {
     struct run_work *work = context;
 
@@ -314,45 +315,45 @@ static void hurry(void *context)
         bl_toolbox_hurry(work->means.toolbox);
 }
 
-static void perform_and_answer(struct run_work *work)
+static void run_work_perform_and_answer(struct run_work *work)
 {
     work->signals.after = &work->patience;
-    int code = cli_signals_start(&work->signals, &work->scope, hurry, work);
+    int code = cli_signals_start(&work->signals, &work->scope, run_work_hurry, work);
 
     if (code == 0)
-        perform(work);
+        run_work_perform(work);
     else
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
     run_model_close(&work->means);
-    answer(work);
+    run_work_answer(work);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);
     cli_signals_end(&work->signals);
 }
 
-static int work_main(void *argument)
+static int run_work_main(void *argument)
 {
     struct run_work *work = argument;
 
     bl_id_make(work->run_id, "run_");
-    open_scopes(work);
+    run_work_open_scopes(work);
     if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->patience,
                         &work->error) == 0) {
-        perform_and_answer(work);
+        run_work_perform_and_answer(work);
         cli_stream_close(&work->stream);
     } else {
         work->exit_code = CLI_EXIT_FAILED;
         if (work->call->asked == CLI_FORMAT_TEXT)
             cli_complain(work->call, &work->error);
     }
-    close_scopes(work);
+    run_work_close_scopes(work);
     return 0;
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-static int run_loop(struct run_work *work)
+static int work_run_loop(struct run_work *work)
 {
     struct bl_loop *loop;
 
@@ -361,7 +362,7 @@ static int run_loop(struct run_work *work)
     int code = bl_loop_new(NULL, &loop, &work->error);
     if (code != 0)
         return code;
-    code = bl_loop_run(loop, work->face->name, work_main, work);
+    code = bl_loop_run(loop, work->face->name, run_work_main, work);
     /* A thread may be stuck in a call that was left behind: then the loop is left as well, and both
      * end with the process. */
     bl_loop_free(loop);
@@ -386,7 +387,7 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
     run_means_init(&work.means, options);
     bl_list_init(&work.result.run.turns);
     cli_signals_block(&work.signals);
-    int code = run_loop(&work);
+    int code = work_run_loop(&work);
     if (code != 0) {
         bl_error_set(&work.error, code, BL_KIND_RUNTIME, face->name, NULL, "cannot run: %s",
                      bl_error_text(code));

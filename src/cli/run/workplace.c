@@ -121,8 +121,8 @@ static void take_folders(struct workplace *place, const char *const *more)
     place->options.folder_count = before + count;
 }
 
-static void take_request(struct workplace *place, const struct workplaces *workplaces,
-                         const struct bl_workplace_request *request)
+static void workplace_take_request(struct workplace *place, const struct workplaces *workplaces,
+                                   const struct bl_workplace_request *request)
 {
     struct run_options *options = &place->options;
 
@@ -222,7 +222,7 @@ static void say_nothing_is_chosen(struct bl_error *error)
     bl_error_hint(error, "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or give --provider or --model");
 }
 
-static int open_model(struct workplace *place, struct bl_error *error)
+static int workplace_open_model(struct workplace *place, struct bl_error *error)
 {
     struct bl_config_found *found = &place->means.preparation->found;
     struct bl_error *why = &place->no_key;
@@ -276,7 +276,7 @@ static const char *const *list_models(struct workplace *place)
     return names;
 }
 
-static void show(struct workplace *place, const struct workplaces *workplaces)
+static void workplace_show(struct workplace *place, const struct workplaces *workplaces)
 {
     struct run_means *means = &place->means;
 
@@ -316,7 +316,7 @@ static int equip(struct workplace *place, const struct bl_workplace_request *req
     if (code == 0)
         code = run_means_equip(&place->means, error);
     if (code == 0)
-        code = open_model(place, error);
+        code = workplace_open_model(place, error);
     return code;
 }
 
@@ -332,7 +332,7 @@ static int open_place(void *context, const struct bl_workplace_request *request,
         return code;
     struct workplace *place = bl_zalloc(sizeof *place);
     bl_arena_init(&place->arena);
-    take_request(place, workplaces, request);
+    workplace_take_request(place, workplaces, request);
     run_means_init(&place->means, &place->options);
     code = equip(place, request, error);
     if (code != 0) {
@@ -341,7 +341,7 @@ static int open_place(void *context, const struct bl_workplace_request *request,
         place_free(place);
         return code;
     }
-    show(place, workplaces);
+    workplace_show(place, workplaces);
     bl_list_push_back(&workplaces->open, &place->link);
     *ret_workplace = &place->view;
     return 0;
@@ -391,8 +391,8 @@ static bool takes_images(const struct run_preparation *preparation)
     return model.takes_images;
 }
 
-static int look_around(struct workplaces *workplaces, const struct run_preparation *preparation,
-                       struct bl_error *error)
+static int workplace_look_around(struct workplaces *workplaces,
+                                 const struct run_preparation *preparation, struct bl_error *error)
 {
     struct bl_workplaces *table = &workplaces->table;
     const struct bl_config_found *found = &preparation->found;
@@ -432,7 +432,7 @@ int workplaces_begin(struct workplaces *workplaces, const struct run_options *op
     run_means_init(&start, options);
     int code = run_means_prepare(&start, error);
     if (code == 0)
-        code = look_around(workplaces, start.preparation, error);
+        code = workplace_look_around(workplaces, start.preparation, error);
     run_means_done(&start);
     return code;
 }
@@ -450,7 +450,7 @@ void workplaces_end(struct workplaces *workplaces)
 
 /* ---- A command that serves ------------------------------------------------------------------- */
 
-static void hurry(void *context)
+static void workplace_hurry(void *context)
 {
     struct serving *serving = context;
 
@@ -468,7 +468,7 @@ static void warn_unreachable(const struct serving *serving, const struct bl_erro
     bl_buffer_done(&line);
 }
 
-static int stop_exit_code(const struct serving *serving)
+static int workplace_stop_exit_code(const struct serving *serving)
 {
     return serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
 }
@@ -490,13 +490,13 @@ static int serve_listed(struct serving *serving)
     int code = serving->serve(serving, &serving->exit_code, &serving->error);
     bl_scope_enter(outer);
     if (code == 0 && serving->signals.first != 0)
-        serving->exit_code = stop_exit_code(serving);
+        serving->exit_code = workplace_stop_exit_code(serving);
     bl_control_stop(control);
     bl_nursery_done(&services);
     return code;
 }
 
-static int begin(struct serving *serving)
+static int workplace_begin(struct serving *serving)
 {
     const struct run_options *options = serving->options;
     struct bl_scope *outer = bl_scope_enter(&serving->scope);
@@ -508,9 +508,9 @@ static int begin(struct serving *serving)
     return code;
 }
 
-static void perform(struct serving *serving)
+static void workplace_perform(struct serving *serving)
 {
-    int code = begin(serving);
+    int code = workplace_begin(serving);
 
     if (code == 0)
         code = serve_listed(serving);
@@ -518,7 +518,7 @@ static void perform(struct serving *serving)
         return;
     if (bl_scope_stopped(&serving->scope) && (code == BL_ECANCELED || code == BL_ETIMEDOUT)) {
         serving->error = (struct bl_error){0};
-        serving->exit_code = stop_exit_code(serving);
+        serving->exit_code = workplace_stop_exit_code(serving);
         return;
     }
     bl_error_set(&serving->error, code, BL_KIND_RUNTIME, serving->name, NULL, "cannot serve: %s",
@@ -533,9 +533,9 @@ static int serving_main(void *argument)
     bl_list_init(&serving->workplaces.open);
     bl_arena_init(&serving->workplaces.arena);
     bl_activities_init(&serving->activities);
-    int code = cli_signals_start(&serving->signals, &serving->scope, hurry, serving);
+    int code = cli_signals_start(&serving->signals, &serving->scope, workplace_hurry, serving);
     if (code == 0)
-        perform(serving);
+        workplace_perform(serving);
     else
         bl_error_set(&serving->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));

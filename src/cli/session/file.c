@@ -24,7 +24,7 @@ struct export
     int failed; /* errno */
 };
 
-static int write_line(void *context, struct bl_text line)
+static int session_file_write_line(void *context, struct bl_text line)
 {
     struct export *export = context;
 
@@ -86,7 +86,8 @@ int session_export(struct session_work *work)
         if (export.fd < 0)
             return fail_file(work, "write", export.path, errno);
     }
-    int code = bl_store_export(work->store, work->id, write_line, &export, &work->error);
+    int code =
+        bl_store_export(work->store, work->id, session_file_write_line, &export, &work->error);
     return export.fd >= 0 ? settle_file(&export, beside, code) : code;
 }
 

@@ -1,6 +1,6 @@
 #include "session.h"
 
-static void write_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns)
+static void session_json_write_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns)
 {
     char text[32];
 
@@ -10,7 +10,8 @@ static void write_time(struct bl_json_writer *writer, const char *key, int64_t w
 }
 
 /* What list and show say of a session, before its turns. */
-static void write_head(struct bl_json_writer *writer, const struct bl_store_summary *summary)
+static void session_json_write_head(struct bl_json_writer *writer,
+                                    const struct bl_store_summary *summary)
 {
     bl_json_put_string(writer, "session_id", summary->id);
     bl_json_put_string(writer, "cwd", summary->directory);
@@ -19,8 +20,8 @@ static void write_head(struct bl_json_writer *writer, const struct bl_store_summ
     bl_json_put_string(writer, "agent_of", summary->agent_of);
     bl_json_put_string(writer, "agent_turn", summary->agent_turn);
     bl_json_put_string(writer, "persona", summary->persona);
-    write_time(writer, "created_at", summary->created_wall_ns);
-    write_time(writer, "updated_at", summary->updated_wall_ns);
+    session_json_write_time(writer, "created_at", summary->created_wall_ns);
+    session_json_write_time(writer, "updated_at", summary->updated_wall_ns);
     bl_json_put_string(writer, "held_by", summary->held_by);
 }
 
@@ -42,7 +43,7 @@ void session_list_payload(struct bl_json_writer *writer, const void *context)
     BL_LIST_EACH (link, &work->summaries) {
         const struct bl_store_summary *summary = BL_CONTAINER(link, struct bl_store_summary, link);
         bl_json_write_object(writer);
-        write_head(writer, summary);
+        session_json_write_head(writer, summary);
         bl_json_put_uint64(writer, "turns", summary->turns);
         bl_json_put_uint64(writer, "attempts", summary->attempts);
         write_tail(writer, summary);
@@ -66,7 +67,7 @@ void session_show_payload(struct bl_json_writer *writer, const void *context)
     const struct session_work *work = context;
     const struct bl_store_session_view *view = &work->view;
 
-    write_head(writer, &view->summary);
+    session_json_write_head(writer, &view->summary);
     write_array(writer, "turns", view->turns, view->turn_count);
     write_array(writer, "attempts", view->attempts, view->attempt_count);
     write_tail(writer, &view->summary);

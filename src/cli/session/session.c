@@ -9,7 +9,7 @@
 
 /* ---- In the fiber: one function a verb ------------------------------------------------------- */
 
-static int list(struct session_work *work)
+static int session_list(struct session_work *work)
 {
     if (work->store == NULL)
         return 0;
@@ -17,7 +17,7 @@ static int list(struct session_work *work)
                          work->all, &work->summaries, &work->error);
 }
 
-static int show(struct session_work *work)
+static int session_show(struct session_work *work)
 {
     work->id = work->source;
     return bl_store_show(work->store, &work->arena, work->id, &work->view, &work->error);
@@ -29,7 +29,7 @@ static int import(struct session_work *work)
                            &work->error);
 }
 
-static int fork_session(struct session_work *work)
+static int cli_fork_session(struct session_work *work)
 {
     return bl_store_fork(work->store, work->source, work->as, &work->arena, &work->id,
                          &work->error);
@@ -71,7 +71,7 @@ static int delete (struct session_work *work)
     return first;
 }
 
-static int move_aside(struct session_work *work)
+static int session_move_aside(struct session_work *work)
 {
     return bl_store_move_aside(&work->arena, work->where, &work->path, &work->error);
 }
@@ -114,13 +114,13 @@ static const struct verb {
     cli_payload *payload;
     void (*text)(struct bl_buffer *out, const struct session_work *work); /* NULL: nothing */
 } verbs[] = {
-    [SESSION_LIST] = {STORE_READ, list, session_list_payload, session_list_text},
-    [SESSION_SHOW] = {STORE_CHANGE, show, session_show_payload, session_show_text},
+    [SESSION_LIST] = {STORE_READ, session_list, session_list_payload, session_list_text},
+    [SESSION_SHOW] = {STORE_CHANGE, session_show, session_show_payload, session_show_text},
     [SESSION_EXPORT] = {STORE_CHANGE, session_export, session_export_payload, NULL},
     [SESSION_IMPORT] = {STORE_MAKE, import, session_id_payload, import_text},
-    [SESSION_FORK] = {STORE_CHANGE, fork_session, session_id_payload, fork_text},
+    [SESSION_FORK] = {STORE_CHANGE, cli_fork_session, session_id_payload, fork_text},
     [SESSION_DELETE] = {STORE_CHANGE, delete, session_delete_payload, delete_text},
-    [SESSION_MOVE_ASIDE] = {STORE_NONE, move_aside, session_move_payload, move_text},
+    [SESSION_MOVE_ASIDE] = {STORE_NONE, session_move_aside, session_move_payload, move_text},
 };
 
 static int check_output(const struct session_work *work, struct bl_error *error)
@@ -133,7 +133,7 @@ static int check_output(const struct session_work *work, struct bl_error *error)
     return BL_EINVAL;
 }
 
-static int settle(struct session_work *work, struct bl_error *error)
+static int session_settle(struct session_work *work, struct bl_error *error)
 {
     char *directory = bl_arena_alloc(&work->arena, PATH_MAX);
 
@@ -152,7 +152,7 @@ struct task {
 };
 
 /* A store that is not there holds no session: only import makes one. */
-static int open_store(struct session_work *work, const struct verb *verb)
+static int session_open_store(struct session_work *work, const struct verb *verb)
 {
     struct bl_error *error = &work->error;
     int code;
@@ -172,7 +172,7 @@ static int open_store(struct session_work *work, const struct verb *verb)
         bl_error_hint(error, "'belay run' makes one; --store names another");
         return code;
     }
-    if (code != 0 || verb->run == show || verb->run == session_export)
+    if (code != 0 || verb->run == session_show || verb->run == session_export)
         return code;
     bl_store_close(work->store);
     work->store = NULL;
@@ -184,7 +184,7 @@ static int task_main(void *argument)
     const struct task *task = argument;
     struct session_work *work = task->work;
 
-    int code = open_store(work, task->verb);
+    int code = session_open_store(work, task->verb);
     if (code == 0)
         code = task->verb->run(work);
     bl_store_close(work->store);
@@ -192,7 +192,7 @@ static int task_main(void *argument)
     return code;
 }
 
-static int print_text(struct session_work *work, const struct verb *verb)
+static int session_print_text(struct session_work *work, const struct verb *verb)
 {
     struct bl_buffer out;
 
@@ -205,7 +205,7 @@ static int print_text(struct session_work *work, const struct verb *verb)
     return exit_code;
 }
 
-static int perform(struct session_work *work, const struct verb *verb)
+static int session_perform(struct session_work *work, const struct verb *verb)
 {
     struct task task = {work, verb};
     const struct cli_call *call = work->call;
@@ -221,11 +221,11 @@ static int perform(struct session_work *work, const struct verb *verb)
     if (verb->run == delete &&code != 0 && call->format != CLI_FORMAT_TEXT)
         return cli_envelope_print(call, cli_error_exit_code(&work->error), verb->payload, work);
     if (verb->run == delete &&code != 0)
-        print_text(work, verb);
+        session_print_text(work, verb);
     if (code != 0)
         return cli_fail(call, &work->error, cli_error_exit_code(&work->error));
     if (call->format == CLI_FORMAT_TEXT)
-        return print_text(work, verb);
+        return session_print_text(work, verb);
     return cli_envelope_print(call, CLI_EXIT_OK, verb->payload, work);
 }
 
@@ -241,13 +241,13 @@ int cli_session_run(struct cli_call *call)
     if (code == 0)
         code = check_output(&work, &error);
     if (code == 0)
-        code = settle(&work, &error);
+        code = session_settle(&work, &error);
     if (code == CLI_OPTION_HELP)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)
         exit_code = cli_fail_early(call, &error);
     else
-        exit_code = perform(&work, &verbs[work.verb]);
+        exit_code = session_perform(&work, &verbs[work.verb]);
     bl_arena_done(&work.arena);
     return exit_code;
 }

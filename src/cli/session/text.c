@@ -5,7 +5,7 @@
 #define TITLE_SIZE 40u
 
 /* One line of a text, without what would move a terminal's cursor. */
-static void append_line(struct bl_buffer *out, struct bl_text text, size_t size_max)
+static void session_text_append_line(struct bl_buffer *out, struct bl_text text, size_t size_max)
 {
     struct bl_text cut = bl_utf8_cut(text, size_max);
 
@@ -49,13 +49,13 @@ void session_list_text(struct bl_buffer *out, const struct session_work *work)
             bl_buffer_printf(out, "[held by %s] ", summary->held_by);
         if (summary->agent_of != NULL)
             bl_buffer_printf(out, "[agent of %s] ", summary->agent_of);
-        append_line(out, bl_text_from(summary->title), TITLE_SIZE);
+        session_text_append_line(out, bl_text_from(summary->title), TITLE_SIZE);
     }
 }
 
 /* ---- One session ----------------------------------------------------------------------------- */
 
-static struct bl_text member(const struct bl_json *object, const char *key)
+static struct bl_text session_text_member(const struct bl_json *object, const char *key)
 {
     return bl_json_text(bl_json_get(object, bl_text_from(key)));
 }
@@ -67,7 +67,7 @@ static void append_indented(struct bl_buffer *out, struct bl_text text, const ch
 
     while (bl_text_split(&text, '\n', &line)) {
         bl_buffer_append(out, bl_text_from(prefix));
-        append_line(out, line, SIZE_MAX);
+        session_text_append_line(out, line, SIZE_MAX);
     }
 }
 
@@ -79,12 +79,13 @@ static void append_turn(struct bl_buffer *out, struct bl_text json)
 
     bl_arena_init(&arena);
     if (bl_json_read(&arena, json, &limits, &turn, NULL) == 0) {
-        struct bl_text id = member(turn, "turn_id"), reason = member(turn, "stop_reason");
+        struct bl_text id = session_text_member(turn, "turn_id"),
+                       reason = session_text_member(turn, "stop_reason");
         bool interrupted = bl_json_boolean(bl_json_get(turn, BL_TEXT("interrupted")), false);
         bl_buffer_printf(out, "\n" BL_TEXT_FORMAT "  " BL_TEXT_FORMAT "%s\n", BL_TEXT_ARG(id),
                          BL_TEXT_ARG(reason), interrupted ? ", interrupted" : "");
-        append_indented(out, member(turn, "prompt"), "  > ");
-        append_indented(out, member(turn, "output"), "    ");
+        append_indented(out, session_text_member(turn, "prompt"), "  > ");
+        append_indented(out, session_text_member(turn, "output"), "    ");
     }
     bl_arena_done(&arena);
 }
@@ -98,13 +99,14 @@ static void append_attempt(struct bl_buffer *out, struct bl_text json)
     bl_arena_init(&arena);
     if (bl_json_read(&arena, json, &limits, &attempt, NULL) == 0) {
         const struct bl_json *result = bl_json_get(attempt, BL_TEXT("result"));
-        struct bl_text id = member(attempt, "turn_id"), state = member(attempt, "state");
-        struct bl_text reason = member(result, "stop_reason");
+        struct bl_text id = session_text_member(attempt, "turn_id"),
+                       state = session_text_member(attempt, "state");
+        struct bl_text reason = session_text_member(result, "stop_reason");
         bl_buffer_printf(out, "\n" BL_TEXT_FORMAT "  " BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT "\n",
                          BL_TEXT_ARG(id), BL_TEXT_ARG(state), reason.size > 0 ? ": " : "",
                          BL_TEXT_ARG(reason));
-        append_indented(out, member(attempt, "prompt"), "  > ");
-        append_indented(out, member(result, "output"), "    ");
+        append_indented(out, session_text_member(attempt, "prompt"), "  > ");
+        append_indented(out, session_text_member(result, "output"), "    ");
     }
     bl_arena_done(&arena);
 }
@@ -115,11 +117,11 @@ static void append_agent(struct bl_buffer *out, const struct bl_store_summary *s
     bl_buffer_printf(out, "Agent of   %s\n", summary->agent_of);
     if (summary->agent_turn != NULL) {
         bl_buffer_append(out, BL_TEXT("In turn    "));
-        append_line(out, bl_text_from(summary->agent_turn), SIZE_MAX);
+        session_text_append_line(out, bl_text_from(summary->agent_turn), SIZE_MAX);
     }
     if (summary->persona != NULL) {
         bl_buffer_append(out, BL_TEXT("Persona    "));
-        append_line(out, bl_text_from(summary->persona), SIZE_MAX);
+        session_text_append_line(out, bl_text_from(summary->persona), SIZE_MAX);
     }
 }
 
@@ -132,9 +134,9 @@ void session_show_text(struct bl_buffer *out, const struct session_work *work)
     format_time(summary->created_wall_ns, created);
     format_time(summary->updated_wall_ns, updated);
     bl_buffer_printf(out, "Session    %s\nTitle      ", summary->id);
-    append_line(out, bl_text_from(summary->title), SIZE_MAX);
+    session_text_append_line(out, bl_text_from(summary->title), SIZE_MAX);
     bl_buffer_append(out, BL_TEXT("Directory  "));
-    append_line(out, bl_text_from(summary->directory), SIZE_MAX);
+    session_text_append_line(out, bl_text_from(summary->directory), SIZE_MAX);
     if (summary->parent != NULL)
         bl_buffer_printf(out, "Fork of    %s\n", summary->parent);
     if (summary->agent_of != NULL)

@@ -6,7 +6,7 @@
 
 /* ---- verify: --------------------------------------------------------------------------------- */
 
-static bool is_blank(const char *text)
+static bool plan_check_is_blank(const char *text)
 {
     return bl_text_trim(bl_text_from(text)).size == 0;
 }
@@ -19,7 +19,7 @@ static void read_commands(struct plan_loader *loader, const struct plan_file *fi
 
     for (size_t i = 0; commands != NULL && commands[i] != NULL; i++) {
         bool list = element->type != BL_JSON_END;
-        if (is_blank(commands[i]))
+        if (plan_check_is_blank(commands[i]))
             plan_fault(loader, file, list ? element : key + 1, "E10", "a verify command is empty");
         if (list)
             element = bl_json_next(element);
@@ -74,7 +74,7 @@ static void read_verify(struct plan_loader *loader, const struct plan_file *file
     } else if (setup != NULL &&
                plan_text(loader, file, setup, "E10", "verify.setup", &verify->setup)) {
         verify->setup_said = true;
-        if (is_blank(verify->setup))
+        if (plan_check_is_blank(verify->setup))
             plan_fault(loader, file, setup, "E10", "verify.setup is empty");
     }
     if (network != NULL)
@@ -101,7 +101,7 @@ const char *plan_oracle_read(struct plan_loader *loader, const struct plan_file 
         key = plan_member(key + 1, "command");
     if (key == NULL || !plan_text(loader, file, key + 1, "E10", "behavioural_oracle", &command))
         return NULL;
-    if (!is_blank(command))
+    if (!plan_check_is_blank(command))
         return command;
     plan_fault(loader, file, key + 1, "E10", "behavioural_oracle is an empty command");
     return NULL;
@@ -165,7 +165,7 @@ static void warn_of_name(struct plan_loader *loader, const struct bl_json *id)
                   plan_show(loader, name));
 }
 
-static void read_names(struct plan_loader *loader, const struct bl_json *root)
+static void plan_check_read_names(struct plan_loader *loader, const struct bl_json *root)
 {
     struct bl_plan *plan = loader->plan;
     const struct plan_file *file = &loader->file;
@@ -185,7 +185,8 @@ static void read_names(struct plan_loader *loader, const struct bl_json *root)
         warn_of_name(loader, id);
     if (name == NULL)
         plan_fault(loader, file, root, "E02", "the feature has no name");
-    else if (plan_text(loader, file, name + 1, "E02", "name", &plan->name) && is_blank(plan->name))
+    else if (plan_text(loader, file, name + 1, "E02", "name", &plan->name) &&
+             plan_check_is_blank(plan->name))
         plan_fault(loader, file, name + 1, "E02", "the feature's name is empty");
     if (description != NULL && plan_scalar(loader, description + 1, &text))
         plan->description = text.data;
@@ -222,7 +223,7 @@ void plan_feature_read(struct plan_loader *loader)
     const struct bl_json *orchestration = plan_member(root, "orchestration");
 
     plan_keys_warn(loader, file, root, names, others);
-    read_names(loader, root);
+    plan_check_read_names(loader, root);
     if (belay != NULL)
         plan_said_read(loader, file, belay + 1, false, &loader->said);
     loader->oracle = plan_oracle_read(loader, file, root);
@@ -325,7 +326,7 @@ void plan_gate_read(struct plan_loader *loader)
     if (command == NULL)
         plan_fault(loader, file, gates, "E10", "the gate has no command");
     else if (plan_text(loader, file, command + 1, "E10", "the gate's command", &gate->command) &&
-             is_blank(gate->command))
+             plan_check_is_blank(gate->command))
         plan_fault(loader, file, command + 1, "E10", "the gate's command is empty");
     if (expected != NULL && plan_integer(loader, expected + 1, &exit_code) && exit_code >= 0 &&
         exit_code <= 255)

@@ -153,7 +153,7 @@ static size_t fence_of(struct bl_text text)
 }
 
 /* "---", "* * *": a line across the page. */
-static bool is_rule(struct bl_text text)
+static bool criteria_is_rule(struct bl_text text)
 {
     size_t marks = 0, at = 0;
 
@@ -193,7 +193,7 @@ static void scan_text(struct scan *scan, struct bl_text line, size_t indent, str
     struct bl_text item = item_of(text);
     bool top = scan->has_base ? indent < scan->base + INDENT_DEEPER : indent < INDENT_CODE;
 
-    if (top && is_rule(text)) {
+    if (top && criteria_is_rule(text)) {
         end_item(scan);
     } else if (item.data != NULL && top) {
         end_item(scan);
@@ -296,7 +296,7 @@ static void read_node(struct scan *scan, const struct bl_json *node)
     end_item(scan);
 }
 
-static void read_members(struct scan *scan, const struct bl_json *value)
+static void criteria_read_members(struct scan *scan, const struct bl_json *value)
 {
     struct bl_text text;
 
@@ -332,5 +332,5 @@ void plan_criteria_read(struct plan_loader *loader, const struct plan_file *file
     const struct bl_json *key = plan_member(file->document.root, "acceptance_criteria");
     struct scan front = {.loader = loader, .file = file, .task = task};
     if (key != NULL)
-        read_members(&front, key + 1);
+        criteria_read_members(&front, key + 1);
 }

@@ -66,12 +66,12 @@ struct ids {
     size_t count;
 };
 
-static int compare_names(const void *a, const void *b)
+static int plan_find_compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void list_folder(struct ids *ids, const char *folder)
+static void plan_find_list_folder(struct ids *ids, const char *folder)
 {
     DIR *stream = opendir(folder);
     const struct dirent *entry;
@@ -95,8 +95,9 @@ static const char *suggest_ids(struct plan_loader *loader, const char *repositor
                       bl_arena_alloc(loader->arena, (ENTRIES_MAX + 1) * sizeof *ids.names), 0};
 
     for (size_t i = 0; repository != NULL && i < BL_COUNT(folders); i++)
-        list_folder(&ids, bl_arena_printf(loader->arena, "%s/%s", repository, folders[i]).data);
-    qsort(ids.names, ids.count, sizeof *ids.names, compare_names);
+        plan_find_list_folder(&ids,
+                              bl_arena_printf(loader->arena, "%s/%s", repository, folders[i]).data);
+    qsort(ids.names, ids.count, sizeof *ids.names, plan_find_compare_names);
     return plan_suggest(loader, name, ids.names, ids.count);
 }
 
@@ -109,7 +110,7 @@ static bool exists(const char *path)
     return stat(path, &status) == 0;
 }
 
-static int find_by_id(struct plan_loader *loader, struct bl_error *error)
+static int plan_find_by_id(struct plan_loader *loader, struct bl_error *error)
 {
     struct bl_plan *plan = loader->plan;
     const char *id = loader->options->name;
@@ -190,7 +191,7 @@ int plan_find(struct plan_loader *loader, struct bl_error *error)
 {
     bool id = plan_id_valid(bl_text_from(loader->options->name));
 
-    return id ? find_by_id(loader, error) : find_by_path(loader, error);
+    return id ? plan_find_by_id(loader, error) : find_by_path(loader, error);
 }
 
 /* ---- Names for the store --------------------------------------------------------------------- */

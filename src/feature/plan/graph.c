@@ -62,7 +62,7 @@ static void fault_unknown(struct plan_loader *loader, const struct bl_json *node
 
 /* ---- Dependencies ---------------------------------------------------------------------------- */
 
-static bool is_listed(const size_t *numbers, size_t count, size_t number)
+static bool graph_is_listed(const size_t *numbers, size_t count, size_t number)
 {
     for (size_t i = 0; i < count; i++) {
         if (numbers[i] == number)
@@ -71,7 +71,7 @@ static bool is_listed(const size_t *numbers, size_t count, size_t number)
     return false;
 }
 
-static void read_dependencies(struct plan_loader *loader, size_t number)
+static void graph_read_dependencies(struct plan_loader *loader, size_t number)
 {
     struct bl_plan_task *task = &loader->plan->tasks[number];
     const struct plan_draft *draft = &loader->drafts[number];
@@ -88,7 +88,7 @@ static void read_dependencies(struct plan_loader *loader, size_t number)
                           bl_arena_printf(loader->arena, "%s depends on", task->id).data, name);
         else if (found == number)
             plan_fault(loader, &loader->file, node, "E05", "%s depends on itself", task->id);
-        else if (!is_listed(task->dependencies, task->dependency_count, found))
+        else if (!graph_is_listed(task->dependencies, task->dependency_count, found))
             task->dependencies[task->dependency_count++] = found;
     }
 }
@@ -345,7 +345,7 @@ void plan_graph_read(struct plan_loader *loader)
         orchestration != NULL ? plan_member(orchestration + 1, "parallel_groups") : NULL;
 
     for (size_t i = 0; i < loader->plan->task_count; i++)
-        read_dependencies(loader, i);
+        graph_read_dependencies(loader, i);
     struct reach reach = find_reach(loader);
     find_cycles(loader);
     bool list = groups != NULL && bl_json_is(groups + 1, BL_JSON_ARRAY);

@@ -193,8 +193,8 @@ static struct layers layers_of(const struct plan_loader *loader, const struct pl
     }};
 }
 
-static const struct plan_limit_value *decide(const struct layers *layers, enum plan_limit limit,
-                                             enum layer *ret_layer)
+static const struct plan_limit_value *limits_decide(const struct layers *layers,
+                                                    enum plan_limit limit, enum layer *ret_layer)
 {
     size_t layer = 0;
 
@@ -205,24 +205,25 @@ static const struct plan_limit_value *decide(const struct layers *layers, enum p
     return &layers->at[layer]->values[limit];
 }
 
-static void fill(const struct layers *layers, struct bl_feature_limits *limits)
+static void limits_fill(const struct layers *layers, struct bl_feature_limits *limits)
 {
-    const struct plan_limit_value *feature_timeout = decide(layers, PLAN_FEATURE_TIMEOUT, NULL);
-    const struct plan_limit_value *tokens = decide(layers, PLAN_MAX_BUDGET_TOKENS, NULL);
-    const struct plan_limit_value *usd = decide(layers, PLAN_MAX_BUDGET_USD, NULL);
+    const struct plan_limit_value *feature_timeout =
+        limits_decide(layers, PLAN_FEATURE_TIMEOUT, NULL);
+    const struct plan_limit_value *tokens = limits_decide(layers, PLAN_MAX_BUDGET_TOKENS, NULL);
+    const struct plan_limit_value *usd = limits_decide(layers, PLAN_MAX_BUDGET_USD, NULL);
 
     *limits = (struct bl_feature_limits){
-        .task_timeout_ns = decide(layers, PLAN_TASK_TIMEOUT, NULL)->amount,
-        .timeout_multiplier = decide(layers, PLAN_TIMEOUT_MULTIPLIER, NULL)->number,
+        .task_timeout_ns = limits_decide(layers, PLAN_TASK_TIMEOUT, NULL)->amount,
+        .timeout_multiplier = limits_decide(layers, PLAN_TIMEOUT_MULTIPLIER, NULL)->number,
         .feature_timeout_ns = feature_timeout->none ? 0 : feature_timeout->amount,
-        .parallel = (uint32_t)decide(layers, PLAN_PARALLEL, NULL)->amount,
-        .turns = (uint32_t)decide(layers, PLAN_TURNS, NULL)->amount,
-        .min_turn_budget_ns = decide(layers, PLAN_MIN_TURN_BUDGET, NULL)->amount,
-        .coach_grace_ns = decide(layers, PLAN_COACH_GRACE, NULL)->amount,
-        .drain_ns = decide(layers, PLAN_DRAIN, NULL)->amount,
-        .merge_turns = (uint32_t)decide(layers, PLAN_MERGE_TURNS, NULL)->amount,
-        .merge_timeout_ns = decide(layers, PLAN_MERGE_TIMEOUT, NULL)->amount,
-        .feedback_issues = (uint32_t)decide(layers, PLAN_FEEDBACK_ISSUES, NULL)->amount,
+        .parallel = (uint32_t)limits_decide(layers, PLAN_PARALLEL, NULL)->amount,
+        .turns = (uint32_t)limits_decide(layers, PLAN_TURNS, NULL)->amount,
+        .min_turn_budget_ns = limits_decide(layers, PLAN_MIN_TURN_BUDGET, NULL)->amount,
+        .coach_grace_ns = limits_decide(layers, PLAN_COACH_GRACE, NULL)->amount,
+        .drain_ns = limits_decide(layers, PLAN_DRAIN, NULL)->amount,
+        .merge_turns = (uint32_t)limits_decide(layers, PLAN_MERGE_TURNS, NULL)->amount,
+        .merge_timeout_ns = limits_decide(layers, PLAN_MERGE_TIMEOUT, NULL)->amount,
+        .feedback_issues = (uint32_t)limits_decide(layers, PLAN_FEEDBACK_ISSUES, NULL)->amount,
         .max_budget_tokens = tokens->none ? BL_UNLIMITED : tokens->amount,
         .max_budget_usd = usd->none ? -1 : usd->number,
     };
@@ -233,7 +234,7 @@ void plan_limits_decide(struct plan_loader *loader)
     struct bl_plan *plan = loader->plan;
     struct layers layers = layers_of(loader, NULL);
 
-    fill(&layers, &plan->limits);
+    limits_fill(&layers, &plan->limits);
     /* A recommendation only lowers, and a person's word is above it. */
     if (!loader->command_line.values[PLAN_PARALLEL].said && plan->recommended_parallel > 0 &&
         plan->recommended_parallel < plan->limits.parallel)
@@ -279,13 +280,13 @@ void plan_task_limits_decide(struct plan_loader *loader, size_t number)
     const struct plan_limit_value *own = draft->said.limits.values;
     enum layer layer;
 
-    fill(&layers, &task->limits);
+    limits_fill(&layers, &task->limits);
     task->limits.parallel = loader->plan->limits.parallel;
     bool tokens = own[PLAN_MAX_BUDGET_TOKENS].said && !own[PLAN_MAX_BUDGET_TOKENS].none;
     bool usd = own[PLAN_MAX_BUDGET_USD].said && !own[PLAN_MAX_BUDGET_USD].none;
     task->limits.max_budget_tokens = tokens ? own[PLAN_MAX_BUDGET_TOKENS].amount : BL_UNLIMITED;
     task->limits.max_budget_usd = usd ? own[PLAN_MAX_BUDGET_USD].number : -1;
-    const struct plan_limit_value *timeout = decide(&layers, PLAN_TASK_TIMEOUT, &layer);
+    const struct plan_limit_value *timeout = limits_decide(&layers, PLAN_TASK_TIMEOUT, &layer);
     task->deadline_ns = deadline_of(&task->limits);
     task->deadline_source = layer_names[layer];
     warn_of_deadline(loader, number, layer, timeout->line);

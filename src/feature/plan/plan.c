@@ -54,7 +54,7 @@ static void decide_verify(struct plan_loader *loader, const struct plan_draft *d
                    "verify is required, and %s has no verify commands", task->id);
 }
 
-static void decide(struct plan_loader *loader)
+static void plan_decide(struct plan_loader *loader)
 {
     struct bl_plan *plan = loader->plan;
     const struct bl_plan_overrides *overrides = loader->options->overrides;
@@ -89,7 +89,7 @@ static void add_to_digest(struct bl_sha256 *hash, const struct plan_file *file)
     bl_sha256_add(hash, file->text);
 }
 
-static void digest(const struct plan_loader *loader)
+static void feature_plan_digest(const struct plan_loader *loader)
 {
     struct bl_plan *plan = loader->plan;
     struct bl_sha256 hash;
@@ -155,7 +155,7 @@ static void sort_problems(const struct plan_loader *loader, struct bl_list *from
     bl_free(all);
 }
 
-static int fail(struct plan_loader *loader, struct bl_list *problems, struct bl_error *error)
+static int plan_fail(struct plan_loader *loader, struct bl_list *problems, struct bl_error *error)
 {
     struct bl_list *before = problems->previous;
     struct bl_buffer text;
@@ -176,7 +176,7 @@ static int fail(struct plan_loader *loader, struct bl_list *problems, struct bl_
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-static void read_all(struct plan_loader *loader)
+static void plan_read_all(struct plan_loader *loader)
 {
     if (!plan_file_load(loader, loader->plan->path, PLAN_SIZE_MAX, &loader->file) ||
         !plan_file_parse(loader, &loader->file, loader->file.text))
@@ -185,8 +185,8 @@ static void read_all(struct plan_loader *loader)
     plan_tasks_read(loader);
     plan_graph_read(loader);
     plan_gate_read(loader);
-    decide(loader);
-    digest(loader);
+    plan_decide(loader);
+    feature_plan_digest(loader);
 }
 
 int bl_plan_load(struct bl_arena *arena, const struct bl_plan_options *options,
@@ -200,9 +200,9 @@ int bl_plan_load(struct bl_arena *arena, const struct bl_plan_options *options,
         plan_limits_overrides(options->overrides, &loader->command_line);
     int code = plan_find(loader, error);
     if (code == 0)
-        read_all(loader);
+        plan_read_all(loader);
     if (!bl_list_empty(&loader->errors))
-        code = fail(loader, problems, error);
+        code = plan_fail(loader, problems, error);
     if (code == 0) {
         bl_list_init(&warnings);
         sort_problems(loader, &loader->plan->warnings, &warnings);

@@ -41,8 +41,8 @@ static const char *escaped(struct bl_arena *arena, struct bl_text text)
     return result;
 }
 
-static void note(struct plan_loader *loader, const char *file, uint32_t line, const char *code,
-                 struct bl_text message)
+static void plan_read_note(struct plan_loader *loader, const char *file, uint32_t line,
+                           const char *code, struct bl_text message)
 {
     bool warning = code[0] == 'W';
     struct bl_arena *arena = warning ? loader->arena : loader->told;
@@ -80,7 +80,7 @@ static BL_PRINTF(5, 0) void note_format(struct plan_loader *loader, const char *
 
     bl_buffer_init(&message, 2 * MESSAGE_MAX);
     bl_buffer_vprintf(&message, format, arguments);
-    note(loader, file, line, code, bl_buffer_text(&message));
+    plan_read_note(loader, file, line, code, bl_buffer_text(&message));
     bl_buffer_done(&message);
 }
 
@@ -189,7 +189,7 @@ const char *plan_show_value(struct plan_loader *loader, const struct bl_json *va
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static uint32_t line_at(struct bl_text text, size_t offset)
+static uint32_t plan_read_line_at(struct bl_text text, size_t offset)
 {
     uint32_t line = 1;
 
@@ -219,7 +219,7 @@ bool plan_file_load(struct plan_loader *loader, const char *path, size_t size_ma
     }
     size_t valid = bl_utf8_valid_prefix(file->text, NULL);
     if (valid < file->text.size) {
-        plan_fault_line(loader, file->name, line_at(file->text, valid), "E01",
+        plan_fault_line(loader, file->name, plan_read_line_at(file->text, valid), "E01",
                         "the file is not UTF-8: byte 0x%02x at offset %zu",
                         (unsigned char)file->text.data[valid], valid);
         return false;
@@ -481,7 +481,7 @@ const char *const *plan_texts(struct plan_loader *loader, const struct plan_file
 
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
-static bool is_named(struct bl_text key, const char *const *names)
+static bool plan_read_is_named(struct bl_text key, const char *const *names)
 {
     for (size_t i = 0; names[i] != NULL; i++) {
         if (bl_text_equal(key, bl_text_from(names[i])))
@@ -500,7 +500,7 @@ bool plan_keys_check(struct plan_loader *loader, const struct plan_file *file,
         return false;
     }
     BL_JSON_MEMBERS (key, mapping) {
-        if (is_named(bl_json_text(key), names))
+        if (plan_read_is_named(bl_json_text(key), names))
             continue;
         const char *near = plan_suggest(loader, key->string, names, count_words(names));
         if (near[0] != '\0')
@@ -519,7 +519,8 @@ void plan_keys_warn(struct plan_loader *loader, const struct plan_file *file,
 {
     BL_JSON_MEMBERS (key, mapping) {
         struct bl_suggestion suggestion;
-        if (is_named(bl_json_text(key), names) || is_named(bl_json_text(key), others))
+        if (plan_read_is_named(bl_json_text(key), names) ||
+            plan_read_is_named(bl_json_text(key), others))
             continue;
         bl_suggestion_init(&suggestion, key->string);
         for (size_t i = 0; names[i] != NULL; i++) {

@@ -102,7 +102,7 @@ static void find_program(struct reading *reading, const char **words)
                    reading->name, words[0]);
 }
 
-static void read_command(struct reading *reading)
+static void plan_seat_read_command(struct reading *reading)
 {
     struct plan_loader *loader = reading->loader;
     const struct bl_json *key = reading->keys[SEAT_COMMAND];
@@ -212,7 +212,7 @@ static void read_max_steps(struct reading *reading)
                plan_show_value(reading->loader, key + 1));
 }
 
-static void read_text(struct reading *reading, enum seat_key which, const char **ret_text)
+static void plan_seat_read_text(struct reading *reading, enum seat_key which, const char **ret_text)
 {
     const struct bl_json *key = reading->keys[which];
     const char *text;
@@ -233,9 +233,9 @@ static void read_agent(struct reading *reading, const struct plan_seat_said *bel
     struct plan_seat_said *said = reading->said;
     size_t index;
 
-    read_text(reading, SEAT_PROVIDER, &said->provider);
-    read_text(reading, SEAT_MODEL, &said->model);
-    read_text(reading, SEAT_PERSONA, &said->persona);
+    plan_seat_read_text(reading, SEAT_PROVIDER, &said->provider);
+    plan_seat_read_text(reading, SEAT_MODEL, &said->model);
+    plan_seat_read_text(reading, SEAT_PERSONA, &said->persona);
     if (reading->keys[SEAT_MAX_STEPS] != NULL)
         read_max_steps(reading);
     if (reading->keys[SEAT_PERMISSION] != NULL &&
@@ -312,7 +312,7 @@ void plan_seat_read(struct plan_loader *loader, const struct plan_file *file,
     if (!check_kind(&reading))
         return;
     if (reading.keys[SEAT_COMMAND] != NULL)
-        read_command(&reading);
+        plan_seat_read_command(&reading);
     else if (has_agent_keys(&reading))
         read_agent(&reading, below);
     else if (said->grace_said && (below == NULL || below->command == NULL))
@@ -320,7 +320,7 @@ void plan_seat_read(struct plan_loader *loader, const struct plan_file *file,
                    "the %s is an agent, and grace is a command's", reading.name);
 }
 
-static void apply(const struct plan_seat_said *said, struct bl_seat *seat)
+static void plan_seat_apply(const struct plan_seat_said *said, struct bl_seat *seat)
 {
     bool agent = said->provider != NULL || said->model != NULL || said->persona != NULL ||
                  said->permission_said || said->max_steps_said;
@@ -357,9 +357,9 @@ static bool changes_kind(const struct plan_seat_said *feature, const struct plan
 {
     struct bl_seat before = {.kind = BL_SEAT_AGENT}, after;
 
-    apply(feature, &before);
+    plan_seat_apply(feature, &before);
     after = before;
-    apply(task, &after);
+    plan_seat_apply(task, &after);
     return before.kind != after.kind;
 }
 
@@ -375,6 +375,6 @@ void plan_seat_decide(enum plan_seat which, const struct plan_seat_said *feature
         .sandbox = BL_SANDBOX_OFF,
     };
     if (!changes_kind(feature, task))
-        apply(feature, seat);
-    apply(task, seat);
+        plan_seat_apply(feature, seat);
+    plan_seat_apply(task, seat);
 }

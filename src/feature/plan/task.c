@@ -58,8 +58,8 @@ static bool stays_in_repository(struct plan_loader *loader, const struct bl_json
 }
 
 /* The path of the task's file; NULL: E02 or E03 was noted. */
-static const char *find_file(struct plan_loader *loader, const struct bl_json *entry,
-                             struct bl_plan_task *task)
+static const char *plan_task_find_file(struct plan_loader *loader, const struct bl_json *entry,
+                                       struct bl_plan_task *task)
 {
     const struct plan_file *file = &loader->file;
     const struct bl_json *key = plan_member(entry, "file_path");
@@ -99,7 +99,7 @@ static const char *find_file(struct plan_loader *loader, const struct bl_json *e
 /* ---- A task file ----------------------------------------------------------------------------- */
 
 /* Takes one line off the front, and says whether it is three dashes. */
-static bool take_dashes(struct bl_text *rest, struct bl_text *ret_line)
+static bool plan_task_take_dashes(struct bl_text *rest, struct bl_text *ret_line)
 {
     if (!bl_text_split(rest, '\n', ret_line))
         return false;
@@ -117,7 +117,7 @@ static bool split_front_matter(struct plan_loader *loader, const struct plan_fil
 
     if (bl_text_starts_with(rest, BL_TEXT("\xEF\xBB\xBF")))
         rest = (struct bl_text){rest.data + 3, rest.size - 3};
-    if (!take_dashes(&rest, &line)) {
+    if (!plan_task_take_dashes(&rest, &line)) {
         plan_fault(loader, file, NULL, "E01",
                    "there is no front matter: a task file begins with a line ---, then id: and "
                    "title:, then a line ---");
@@ -125,7 +125,7 @@ static bool split_front_matter(struct plan_loader *loader, const struct plan_fil
     }
     ret_yaml->data = line.data + line.size;
     while (!closed && rest.size > 0)
-        closed = take_dashes(&rest, &line);
+        closed = plan_task_take_dashes(&rest, &line);
     if (!closed) {
         plan_fault(loader, file, NULL, "E01", "the front matter has no end: a line --- is missing");
         return false;
@@ -211,8 +211,8 @@ static bool is_manual(struct plan_loader *loader, const struct bl_json *mapping)
            says(loader, mapping, "task_type", BL_TEXT("operator_handoff"));
 }
 
-static void read_file(struct plan_loader *loader, struct plan_draft *draft,
-                      struct bl_plan_task *task, const char *path)
+static void plan_task_read_file(struct plan_loader *loader, struct plan_draft *draft,
+                                struct bl_plan_task *task, const char *path)
 {
     struct plan_file *file = &draft->file;
     struct bl_text yaml, body;
@@ -312,8 +312,8 @@ static void read_words(struct plan_loader *loader, const struct bl_json *entry,
     task->manual = is_manual(loader, entry);
 }
 
-static void read_dependencies(struct plan_loader *loader, const struct bl_json *entry,
-                              struct plan_draft *draft, const struct bl_plan_task *task)
+static void plan_task_read_dependencies(struct plan_loader *loader, const struct bl_json *entry,
+                                        struct plan_draft *draft, const struct bl_plan_task *task)
 {
     const struct plan_file *file = &loader->file;
     const struct bl_json *key = plan_member(entry, "dependencies");
@@ -347,7 +347,7 @@ static void read_dependencies(struct plan_loader *loader, const struct bl_json *
     }
 }
 
-static void read_entry(struct plan_loader *loader, const struct bl_json *entry)
+static void plan_task_read_entry(struct plan_loader *loader, const struct bl_json *entry)
 {
     static const char *const names[] = {
         "id",     "name",      "file_path",           "complexity", "dependencies",
@@ -379,11 +379,11 @@ static void read_entry(struct plan_loader *loader, const struct bl_json *entry)
                   "its own file");
     read_numbers(loader, entry, task);
     read_words(loader, entry, task);
-    read_dependencies(loader, entry, draft, task);
+    plan_task_read_dependencies(loader, entry, draft, task);
     draft->oracle = plan_oracle_read(loader, file, entry);
-    const char *path = find_file(loader, entry, task);
+    const char *path = plan_task_find_file(loader, entry, task);
     if (path != NULL)
-        read_file(loader, draft, task, path);
+        plan_task_read_file(loader, draft, task, path);
     if (task->name == NULL)
         task->name = task->id;
 }
@@ -413,6 +413,6 @@ void plan_tasks_read(struct plan_loader *loader)
     BL_JSON_EACH (entry, key + 1) {
         if (loader->plan->task_count == count)
             break;
-        read_entry(loader, entry);
+        plan_task_read_entry(loader, entry);
     }
 }

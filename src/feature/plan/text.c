@@ -10,7 +10,7 @@ void plan_escape(struct bl_buffer *out, struct bl_text text)
     bl_text_show(out, text, BL_SHOW_LINE);
 }
 
-static void put(struct bl_buffer *out, const char *string)
+static void plan_text_put(struct bl_buffer *out, const char *string)
 {
     plan_escape(out, bl_text_from(string));
 }
@@ -20,11 +20,11 @@ int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer
     struct bl_buffer line;
 
     bl_buffer_init(&line, (size_t)512 * 1024);
-    put(&line, problem->file);
+    plan_text_put(&line, problem->file);
     if (problem->line > 0)
         bl_buffer_printf(&line, ":%" PRIu32, problem->line);
     bl_buffer_printf(&line, ": %s ", strcmp(problem->code, "W") == 0 ? "warning:" : problem->code);
-    put(&line, problem->message);
+    plan_text_put(&line, problem->message);
     int code = bl_buffer_append(out, bl_buffer_text(&line));
     bl_buffer_done(&line);
     return code;
@@ -66,20 +66,20 @@ static void put_seat(struct bl_buffer *out, const char *name, const struct bl_se
         bl_buffer_append(out, BL_TEXT("command"));
         for (size_t i = 0; seat->command[i] != NULL; i++) {
             bl_buffer_append_byte(out, ' ');
-            put(out, seat->command[i]);
+            plan_text_put(out, seat->command[i]);
         }
         bl_buffer_printf(out, "; grace %s s, sandbox %s\n", plan_seconds(seat->grace_ns, seconds),
                          bl_sandbox_name(seat->sandbox));
         return;
     }
     bl_buffer_append(out, BL_TEXT("agent "));
-    put(out, seat->provider != NULL ? seat->provider : "(provider as configured)");
+    plan_text_put(out, seat->provider != NULL ? seat->provider : "(provider as configured)");
     if (seat->model != NULL) {
         bl_buffer_append_byte(out, ' ');
-        put(out, seat->model);
+        plan_text_put(out, seat->model);
     }
     bl_buffer_append(out, BL_TEXT(", persona "));
-    put(out, seat->persona);
+    plan_text_put(out, seat->persona);
     bl_buffer_printf(out, ", %s", bl_permission_mode_name(seat->permission));
     if (seat->max_steps != BL_UNLIMITED)
         bl_buffer_printf(out, ", at most %" PRIu64 " steps", seat->max_steps);
@@ -88,7 +88,7 @@ static void put_seat(struct bl_buffer *out, const char *name, const struct bl_se
     bl_buffer_append_byte(out, '\n');
 }
 
-static size_t count_of(const char *const *texts)
+static size_t plan_text_count_of(const char *const *texts)
 {
     size_t count = 0;
 
@@ -97,10 +97,10 @@ static size_t count_of(const char *const *texts)
     return count;
 }
 
-static void put_verify(struct bl_buffer *out, const struct bl_verify_plan *verify)
+static void plan_text_put_verify(struct bl_buffer *out, const struct bl_verify_plan *verify)
 {
     char seconds[32];
-    size_t count = count_of(verify->commands);
+    size_t count = plan_text_count_of(verify->commands);
 
     if (count == 0) {
         bl_buffer_append(out, BL_TEXT("    verify: no commands: the Coach decides alone, and it "
@@ -112,7 +112,7 @@ static void put_verify(struct bl_buffer *out, const struct bl_verify_plan *verif
                      verify->setup != NULL && verify->setup_network ? ", setup with network" : "");
     for (size_t i = 0; i < count; i++) {
         bl_buffer_append(out, i > 0 ? BL_TEXT("; ") : BL_TEXT(" "));
-        put(out, verify->commands[i]);
+        plan_text_put(out, verify->commands[i]);
     }
     bl_buffer_append_byte(out, '\n');
 }
@@ -122,7 +122,7 @@ static bool has_budget(const struct bl_feature_limits *limits)
     return limits->max_budget_tokens != BL_UNLIMITED || limits->max_budget_usd >= 0;
 }
 
-static void put_budget(struct bl_buffer *out, const struct bl_feature_limits *limits)
+static void plan_text_put_budget(struct bl_buffer *out, const struct bl_feature_limits *limits)
 {
     if (limits->max_budget_tokens != BL_UNLIMITED)
         bl_buffer_printf(out, " %" PRIu64 " tokens", limits->max_budget_tokens);
@@ -160,16 +160,16 @@ static const char *idle_of(const struct bl_plan_task *task)
     return NULL;
 }
 
-static void put_task(struct bl_buffer *out, const struct bl_plan *plan,
-                     const struct bl_plan_task *task)
+static void plan_text_put_task(struct bl_buffer *out, const struct bl_plan *plan,
+                               const struct bl_plan_task *task)
 {
     char deadline[96];
     const char *idle = idle_of(task);
 
     bl_buffer_append(out, BL_TEXT("  "));
-    put(out, task->id);
+    plan_text_put(out, task->id);
     bl_buffer_append(out, BL_TEXT("  "));
-    put(out, task->name);
+    plan_text_put(out, task->name);
     bl_buffer_append_byte(out, '\n');
     if (idle != NULL)
         bl_buffer_printf(out, "    %s\n", idle);
@@ -185,32 +185,32 @@ static void put_task(struct bl_buffer *out, const struct bl_plan *plan,
         bl_buffer_append(out, BL_TEXT("    after:"));
     for (size_t i = 0; i < task->dependency_count; i++) {
         bl_buffer_append_byte(out, ' ');
-        put(out, plan->tasks[task->dependencies[i]].id);
+        plan_text_put(out, plan->tasks[task->dependencies[i]].id);
     }
     if (task->dependency_count > 0)
         bl_buffer_append_byte(out, '\n');
     put_seat(out, "player", &task->player);
     put_seat(out, "coach", &task->coach);
-    put_verify(out, &task->verify);
+    plan_text_put_verify(out, &task->verify);
     if (!has_budget(&task->limits))
         return;
     bl_buffer_append(out, BL_TEXT("    budget:"));
-    put_budget(out, &task->limits);
+    plan_text_put_budget(out, &task->limits);
     if (runs_commands(task))
         put_unreported(out, "    ",
                        task->player.kind == BL_SEAT_COMMAND ? "its player" : "its coach");
 }
 
-static void put_head(struct bl_buffer *out, const struct bl_plan *plan)
+static void plan_text_put_head(struct bl_buffer *out, const struct bl_plan *plan)
 {
     char seconds[32];
     size_t unreported = 0;
 
-    put(out, plan->id);
+    plan_text_put(out, plan->id);
     bl_buffer_append(out, BL_TEXT(": "));
-    put(out, plan->name);
+    plan_text_put(out, plan->name);
     bl_buffer_append(out, BL_TEXT("\n  file: "));
-    put(out, plan->path);
+    plan_text_put(out, plan->path);
     bl_buffer_printf(out, "\n  plan: %s\n  tasks: %zu in %zu wave%s, %" PRIu32 " at once",
                      plan->digest, plan->task_count, plan->wave_count,
                      plan->wave_count == 1 ? "" : "s", plan->limits.parallel);
@@ -223,7 +223,7 @@ static void put_head(struct bl_buffer *out, const struct bl_plan *plan)
     else
         bl_buffer_append(out, BL_TEXT("none"));
     bl_buffer_append(out, BL_TEXT("\n  budget:"));
-    put_budget(out, &plan->limits);
+    plan_text_put_budget(out, &plan->limits);
     for (size_t i = 0; i < plan->task_count; i++)
         unreported += runs_commands(&plan->tasks[i]);
     if (has_budget(&plan->limits) && unreported > 0)
@@ -235,7 +235,7 @@ static void put_gate(struct bl_buffer *out, const struct bl_smoke_gate *gate)
     char seconds[32];
 
     bl_buffer_append(out, BL_TEXT("  gate: "));
-    put(out, gate->command);
+    plan_text_put(out, gate->command);
     bl_buffer_printf(out, " (exit %d within %s s)\n", gate->expected_exit,
                      plan_seconds(gate->timeout_ns, seconds));
 }
@@ -245,12 +245,12 @@ int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out)
     struct bl_buffer text;
 
     bl_buffer_init(&text, (size_t)64 << 20);
-    put_head(&text, plan);
+    plan_text_put_head(&text, plan);
     for (size_t i = 0; i < plan->wave_count; i++) {
         const struct bl_plan_wave *wave = &plan->waves[i];
         bl_buffer_printf(&text, "wave %zu\n", i + 1);
         for (size_t j = 0; j < wave->count; j++)
-            put_task(&text, plan, &plan->tasks[wave->tasks[j]]);
+            plan_text_put_task(&text, plan, &plan->tasks[wave->tasks[j]]);
         if (wave->gated && plan->gate.command != NULL)
             put_gate(&text, &plan->gate);
     }

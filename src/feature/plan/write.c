@@ -12,7 +12,7 @@ static void put_double(struct bl_json_writer *writer, const char *key, double va
 }
 
 /* 0: not said. */
-static void put_said(struct bl_json_writer *writer, const char *key, int64_t value)
+static void plan_write_put_said(struct bl_json_writer *writer, const char *key, int64_t value)
 {
     bl_json_write_key(writer, bl_text_from(key));
     if (value > 0)
@@ -21,7 +21,7 @@ static void put_said(struct bl_json_writer *writer, const char *key, int64_t val
         bl_json_write_null(writer);
 }
 
-static void put_limit(struct bl_json_writer *writer, const char *key, uint64_t value)
+static void plan_write_put_limit(struct bl_json_writer *writer, const char *key, uint64_t value)
 {
     if (value != BL_UNLIMITED)
         bl_json_put_uint64(writer, key, value);
@@ -38,16 +38,17 @@ static void put_texts(struct bl_json_writer *writer, const char *key, const char
     bl_json_write_end(writer);
 }
 
-static void put_budget(struct bl_json_writer *writer, const struct bl_feature_limits *limits)
+static void plan_write_put_budget(struct bl_json_writer *writer,
+                                  const struct bl_feature_limits *limits)
 {
-    put_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
+    plan_write_put_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
     if (limits->max_budget_usd >= 0)
         put_double(writer, "max_budget_usd", limits->max_budget_usd);
     else
         bl_json_put_string(writer, "max_budget_usd", NULL);
 }
 
-static void write_limits(struct bl_json_writer *writer, const struct bl_feature_limits *limits)
+static void plan_write_limits(struct bl_json_writer *writer, const struct bl_feature_limits *limits)
 {
     bl_json_write_key(writer, BL_TEXT("limits"));
     bl_json_write_object(writer);
@@ -65,7 +66,7 @@ static void write_limits(struct bl_json_writer *writer, const struct bl_feature_
     bl_json_put_uint64(writer, "merge_turns", limits->merge_turns);
     put_double(writer, "merge_timeout_s", seconds(limits->merge_timeout_ns));
     bl_json_put_uint64(writer, "feedback_issues", limits->feedback_issues);
-    put_budget(writer, limits);
+    plan_write_put_budget(writer, limits);
     bl_json_write_end(writer);
 }
 
@@ -108,7 +109,7 @@ static void write_seat(struct bl_json_writer *writer, const char *key, const str
         bl_json_put_string(writer, "model", seat->model);
         bl_json_put_string(writer, "persona", seat->persona);
         bl_json_put_string(writer, "permission", bl_permission_mode_name(seat->permission));
-        put_limit(writer, "max_steps", seat->max_steps);
+        plan_write_put_limit(writer, "max_steps", seat->max_steps);
         bl_json_put_string(writer, "sandbox",
                            seat->sandbox_chosen ? bl_sandbox_name(seat->sandbox) : NULL);
     }
@@ -129,8 +130,8 @@ static void write_verify(struct bl_json_writer *writer, const struct bl_verify_p
     bl_json_write_end(writer);
 }
 
-static void write_task(struct bl_json_writer *writer, const struct bl_plan *plan,
-                       const struct bl_plan_task *task)
+static void plan_write_task(struct bl_json_writer *writer, const struct bl_plan *plan,
+                            const struct bl_plan_task *task)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "id", task->id);
@@ -145,13 +146,13 @@ static void write_task(struct bl_json_writer *writer, const struct bl_plan *plan
     bl_json_put_string(writer, "status", task->status);
     bl_json_put_boolean(writer, "manual", task->manual);
     bl_json_put_string(writer, "mode", task->mode);
-    put_said(writer, "complexity", task->complexity);
-    put_said(writer, "estimated_minutes", task->estimated_minutes);
+    plan_write_put_said(writer, "complexity", task->complexity);
+    plan_write_put_said(writer, "estimated_minutes", task->estimated_minutes);
     bl_json_put_uint64(writer, "turns", task->limits.turns);
     put_double(writer, "deadline_s", seconds(task->deadline_ns));
     bl_json_put_string(writer, "deadline_source", task->deadline_source);
     put_double(writer, "grace_s", seconds(task->limits.coach_grace_ns));
-    put_budget(writer, &task->limits);
+    plan_write_put_budget(writer, &task->limits);
     write_seat(writer, "player", &task->player);
     write_seat(writer, "coach", &task->coach);
     write_verify(writer, &task->verify);
@@ -176,8 +177,8 @@ void bl_plan_write(const struct bl_plan *plan, struct bl_json_writer *writer)
     bl_json_put_string(writer, "path", plan->path);
     bl_json_put_string(writer, "repository", plan->repository);
     bl_json_put_string(writer, "on_failure", bl_on_failure_name(plan->on_failure));
-    put_said(writer, "recommended_parallel", plan->recommended_parallel);
-    write_limits(writer, &plan->limits);
+    plan_write_put_said(writer, "recommended_parallel", plan->recommended_parallel);
+    plan_write_limits(writer, &plan->limits);
     write_gate(writer, plan);
     bl_json_write_key(writer, BL_TEXT("waves"));
     bl_json_write_array(writer);
@@ -191,6 +192,6 @@ void bl_plan_write(const struct bl_plan *plan, struct bl_json_writer *writer)
     bl_json_write_key(writer, BL_TEXT("tasks"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < plan->task_count; i++)
-        write_task(writer, plan, &plan->tasks[i]);
+        plan_write_task(writer, plan, &plan->tasks[i]);
     bl_json_write_end(writer);
 }

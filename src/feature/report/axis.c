@@ -26,7 +26,7 @@ struct intervals {
     size_t capacity;
 };
 
-static void add(struct intervals *list, int64_t from_ms, int64_t to_ms)
+static void axis_add(struct intervals *list, int64_t from_ms, int64_t to_ms)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity * 2 + 64;
@@ -44,10 +44,10 @@ static void add_view(struct intervals *list, const struct report *report,
     if (!view_time_ms(task->row.ended_wall_ns, &to_ms))
         to_ms = task->row.elapsed_s >= 0 ? from_ms + (int64_t)(task->row.elapsed_s * 1000)
                                          : report->end_ms;
-    add(list, from_ms, to_ms);
+    axis_add(list, from_ms, to_ms);
 }
 
-static void collect(struct intervals *list, const struct report *report)
+static void axis_collect(struct intervals *list, const struct report *report)
 {
     int64_t at_ms;
     for (size_t i = 0; i < report->view->task_count; i++) {
@@ -58,14 +58,14 @@ static void collect(struct intervals *list, const struct report *report)
             const struct report_turn *turn = &task->all_turns[k];
             for (size_t b = 0; b < turn->bar_count; b++)
                 if (turn->bars[b].from_ms >= 0)
-                    add(list, turn->bars[b].from_ms, turn->bars[b].to_ms);
+                    axis_add(list, turn->bars[b].from_ms, turn->bars[b].to_ms);
         }
     }
     for (size_t i = 0; i < report->view->wave_count; i++)
         if (view_time_ms(report->view->waves[i].ended_wall_ns, &at_ms))
-            add(list, at_ms, at_ms);
+            axis_add(list, at_ms, at_ms);
     if (view_time_ms(report->view->started_wall_ns, &at_ms))
-        add(list, at_ms, at_ms);
+        axis_add(list, at_ms, at_ms);
 }
 
 static int compare_intervals(const void *left, const void *right)
@@ -75,7 +75,7 @@ static int compare_intervals(const void *left, const void *right)
 }
 
 /* Those that are no further apart than `gap_ms` become one; the list is sorted. */
-static void join(struct intervals *list, int64_t gap_ms)
+static void axis_join(struct intervals *list, int64_t gap_ms)
 {
     size_t kept = 0;
     for (size_t i = 1; i < list->count; i++) {
@@ -207,7 +207,7 @@ static const char *date_label(struct bl_arena *arena, int64_t wall_ms)
 }
 
 /* What a label needs of the width, and a little room after it. */
-static double label_width(const char *label)
+static double axis_label_width(const char *label)
 {
     return fmax(TICK_GAP * (double)strlen(label) / 8, TICK_GAP / 2);
 }
@@ -223,11 +223,12 @@ static void add_tick(struct report *report, const struct report_stretch *stretch
         .label = first ? clock_label(&report->arena, at_ms, axis->stretches[0].from_ms)
                        : offset_label(&report->arena, at_ms - stretch->from_ms),
     };
-    bool near = last != NULL && tick.at - last->at < label_width(last->label);
+    bool near = last != NULL && tick.at - last->at < axis_label_width(last->label);
     /* Where a stretch begins matters more than how long the one before it was. */
     if (near && first && !last->first)
         axis->tick_count--;
-    else if (near || (!first && tick.at + label_width(tick.label) > stretch->to + TICK_GAP / 3))
+    else if (near ||
+             (!first && tick.at + axis_label_width(tick.label) > stretch->to + TICK_GAP / 3))
         return;
     axis->ticks[axis->tick_count++] = tick;
 }
@@ -267,12 +268,12 @@ static void place_turn(const struct report_axis *axis, struct report_turn *turn)
 void report_place(struct report *report)
 {
     struct intervals list = {0};
-    collect(&list, report);
+    axis_collect(&list, report);
     if (list.count > 0) {
         qsort(list.all, list.count, sizeof *list.all, compare_intervals);
-        join(&list, 0);
+        axis_join(&list, 0);
         int64_t work_ms = sum(&list), gap_ms = (int64_t)((double)work_ms * BREAK_SHARE);
-        join(&list, gap_ms > BREAK_MS_MIN ? gap_ms : BREAK_MS_MIN);
+        axis_join(&list, gap_ms > BREAK_MS_MIN ? gap_ms : BREAK_MS_MIN);
         reach_deadlines(&list.all[list.count - 1], report, sum(&list));
         int64_t total_ms = sum(&list);
         if (total_ms == 0)

@@ -6,12 +6,12 @@
 #define LETTER_WIDTH 0.025 /* narrower bars have no letter, */
 #define NUMBER_WIDTH 0.018 /* and narrower turns no number */
 
-static const struct bl_json *get(const struct bl_json *object, const char *key)
+static const struct bl_json *html_get(const struct bl_json *object, const char *key)
 {
     return bl_json_get(object, bl_text_from(key));
 }
 
-static void put_text(struct page *page, const char *text)
+static void html_put_text(struct page *page, const char *text)
 {
     page_clean(page, text, CLEAN_HTML_LINE);
 }
@@ -38,7 +38,7 @@ static const char *tone(const char *word)
 void report_html_badge(struct page *page, const char *word, const char *shown)
 {
     page_put(page, "<span class=\"badge %s\">", tone(word));
-    put_text(page, shown);
+    html_put_text(page, shown);
     page_put(page, "</span>");
 }
 
@@ -47,9 +47,9 @@ void report_html_badge(struct page *page, const char *word, const char *shown)
 static void put_tile(struct page *page, const char *name, const char *value, const char *more)
 {
     page_put(page, "<li><span>%s</span><b>", name);
-    put_text(page, value);
+    html_put_text(page, value);
     page_put(page, "</b><small>");
-    put_text(page, more);
+    html_put_text(page, more);
     page_put(page, "</small></li>\n");
 }
 
@@ -72,10 +72,10 @@ static void put_tiles(struct page *page, struct report *report)
     page_put(page, "</ul>\n");
 }
 
-static void put_fact(struct page *page, const char *name, const char *value, bool code)
+static void html_put_fact(struct page *page, const char *name, const char *value, bool code)
 {
     page_put(page, "<li><span>%s</span><span%s>", name, code ? " class=\"mono\"" : "");
-    put_text(page, value);
+    html_put_text(page, value);
     page_put(page, "</span></li>\n");
 }
 
@@ -83,14 +83,14 @@ static void put_facts(struct page *page, struct report *report)
 {
     const struct bl_feature_view *view = report->view;
     page_put(page, "<ul class=\"facts card\">\n");
-    put_fact(page, "Started", report_time(&report->arena, view->started_wall_ns), false);
-    put_fact(page, "Ended", report_time(&report->arena, view->ended_wall_ns), false);
-    put_fact(page, "Base", view->base_commit, true);
-    put_fact(page, "Result", view->result_commit, true);
-    put_fact(page, "Branch", view->result_branch, true);
-    put_fact(page, "Run", view->run_id, true);
-    put_fact(page, "Plan", view->plan_digest, true);
-    put_fact(page, "Folder", view->repository, true);
+    html_put_fact(page, "Started", report_time(&report->arena, view->started_wall_ns), false);
+    html_put_fact(page, "Ended", report_time(&report->arena, view->ended_wall_ns), false);
+    html_put_fact(page, "Base", view->base_commit, true);
+    html_put_fact(page, "Result", view->result_commit, true);
+    html_put_fact(page, "Branch", view->result_branch, true);
+    html_put_fact(page, "Run", view->run_id, true);
+    html_put_fact(page, "Plan", view->plan_digest, true);
+    html_put_fact(page, "Folder", view->repository, true);
     page_put(page, "</ul>\n");
 }
 
@@ -99,11 +99,11 @@ static void put_alerts(struct page *page, const struct bl_feature_view *view)
     if (view->error != NULL) {
         const char *hint = report_member(view->error, "hint");
         page_put(page, "<div class=\"card alert\" role=\"note\"><p><b>Error:</b> ");
-        put_text(page, report_member(view->error, "message"));
+        html_put_text(page, report_member(view->error, "message"));
         page_put(page, "</p>");
         if (hint != NULL) {
             page_put(page, "<p class=\"soft\">");
-            put_text(page, hint);
+            html_put_text(page, hint);
             page_put(page, "</p>");
         }
         page_put(page, "</div>\n");
@@ -111,9 +111,9 @@ static void put_alerts(struct page *page, const struct bl_feature_view *view)
     if (view->reason != NULL) {
         page_put(page,
                  "<div class=\"card alert\" role=\"note\"><p><b>The feature was stopped:</b> ");
-        put_text(page, view->reason);
+        html_put_text(page, view->reason);
         page_put(page, ", by ");
-        put_text(page, view->origin);
+        html_put_text(page, view->origin);
         page_put(page, "</p></div>\n");
     }
     if (view->unverified)
@@ -143,22 +143,22 @@ static void put_grid(struct page *page, const struct report_axis *axis)
     page_put(page, "none}\n");
 }
 
-static void put_head(struct page *page, struct report *report)
+static void html_put_head(struct page *page, struct report *report)
 {
     const struct bl_feature_view *view = report->view;
     page_put(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                    "style-src 'unsafe-inline'\">\n<title>");
-    put_text(page, view->feature);
+    html_put_text(page, view->feature);
     page_put(page, ": ");
-    put_text(page, view->name);
+    html_put_text(page, view->name);
     page_put(page, "</title>\n<style>\n%s", report_style);
     put_grid(page, &report->axis);
     page_put(page, "</style>\n</head>\n<body>\n<header>\n<p class=\"soft mono\">");
-    put_text(page, view->feature);
+    html_put_text(page, view->feature);
     page_put(page, "</p>\n<h1>");
-    put_text(page, view->name);
+    html_put_text(page, view->name);
     page_put(page, "</h1>\n<p>");
     report_html_badge(page, view->state, report->state);
     page_put(page, "</p>\n</header>\n<main>\n");
@@ -201,7 +201,7 @@ static void put_bar(struct page *page, const struct report_turn *turn, const str
     put_place(page, bar->from, bar->to);
     page_put(page, " title=\"%s, attempt %u, turn %u: %s, ", name, turn->attempt, turn->turn,
              bar->time);
-    put_text(page, bar->outcome);
+    html_put_text(page, bar->outcome);
     page_put(page, " (%.8s to %.8s UTC)\">%.1s</span>", from + 11, to + 11,
              bar->to - bar->from >= LETTER_WIDTH ? name : "");
 }
@@ -211,7 +211,7 @@ static void put_mark(struct page *page, const struct report_mark *mark)
     static const char *const classes[] = {"deadline", "merge", "stop"};
     page_put(page, "<span class=\"mark %s%s\" style=\"left:%.3f%%\" title=\"", classes[mark->kind],
              mark->beyond ? " beyond" : "", mark->at * 100);
-    put_text(page, mark->what);
+    html_put_text(page, mark->what);
     page_put(page, "\"></span>");
 }
 
@@ -232,20 +232,20 @@ static void put_waits(struct page *page, const struct report *report,
     }
 }
 
-static void put_row(struct page *page, const struct report *report, size_t number)
+static void html_put_row(struct page *page, const struct report *report, size_t number)
 {
     const struct report_task *task = &report->tasks[number];
     page_put(page, "<div class=\"row\"><div class=\"label\" title=\"");
-    put_text(page, task->view->row.name.data);
+    html_put_text(page, task->view->row.name.data);
     page_put(page, "\"><b><a href=\"#%s%zu\">", task->turn_count > 0 ? "turns-" : "task-",
              number + 1);
-    put_text(page, task->view->row.id);
+    html_put_text(page, task->view->row.id);
     page_put(page, "</a></b><span>");
-    put_text(page, task->said);
+    html_put_text(page, task->said);
     page_put(page, "</span></div><div class=\"track\" role=\"img\" aria-label=\"");
-    put_text(page, task->view->row.id);
+    html_put_text(page, task->view->row.id);
     page_put(page, ": %s turns, %s, ", task->turns, task->time);
-    put_text(page, task->said);
+    html_put_text(page, task->said);
     page_put(page, "\">");
     put_waits(page, report, task);
     for (size_t i = 0; i < task->turn_count; i++) {
@@ -271,19 +271,19 @@ static void put_lane(struct page *page, const struct report *report, const struc
              wave->view->n);
     report_html_badge(page, wave->view->state, wave->view->state);
     page_put(page, "<span class=\"soft\">");
-    put_text(page, wave->gate);
+    html_put_text(page, wave->gate);
     page_put(page, "</span><span class=\"soft\">%s</span></h3>\n", wave->time);
     if (wave->view->message != NULL) {
         page_put(page, "<p class=\"small\">");
-        put_text(page, wave->view->message);
+        html_put_text(page, wave->view->message);
         page_put(page, "</p>\n");
     }
     for (size_t i = 0; i < wave->view->task_count; i++)
-        put_row(page, report, wave->view->tasks[i]);
+        html_put_row(page, report, wave->view->tasks[i]);
     page_put(page, "</section>\n");
 }
 
-static void put_timeline(struct page *page, const struct report *report)
+static void html_put_timeline(struct page *page, const struct report *report)
 {
     const struct report_axis *axis = &report->axis;
     page_put(page,
@@ -298,7 +298,7 @@ static void put_timeline(struct page *page, const struct report *report)
              "<li><span class=\"key\"><span class=\"mark deadline\"></span></span>deadline "
              "(\xe2\x80\xba after the end)</li></ul>\n"
              "<div class=\"axis\"><div class=\"soft small\">");
-    put_text(page, report->date);
+    html_put_text(page, report->date);
     page_put(page, "</div><div class=\"ticks\">");
     for (size_t i = 0; i < axis->tick_count; i++)
         page_put(page, "<span style=\"left:%.3f%%\">%s</span>", axis->ticks[i].at * 100,
@@ -311,14 +311,14 @@ static void put_timeline(struct page *page, const struct report *report)
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-static void put_cell(struct page *page, const char *name, const char *value)
+static void html_put_cell(struct page *page, const char *name, const char *value)
 {
     page_put(page, "<td class=\"num\" data-name=\"%s\">", name);
-    put_text(page, value);
+    html_put_text(page, value);
     page_put(page, "</td>");
 }
 
-static void put_tasks(struct page *page, const struct report *report)
+static void html_put_tasks(struct page *page, const struct report *report)
 {
     const struct report_totals *totals = &report->totals;
     page_put(page, "<h2 id=\"tasks\">Tasks</h2>\n<div class=\"card scroll\"><table class=\"wide\">"
@@ -329,35 +329,35 @@ static void put_tasks(struct page *page, const struct report *report)
     for (size_t i = 0; i < report->view->task_count; i++) {
         const struct report_task *task = &report->tasks[i];
         page_put(page, "<tr id=\"task-%zu\"><td><b>", i + 1);
-        put_text(page, task->view->row.id);
+        html_put_text(page, task->view->row.id);
         page_put(page, "</b><small>");
-        put_text(page, task->view->row.name.data);
+        html_put_text(page, task->view->row.name.data);
         page_put(page, "</small></td><td>");
         const char *state = bl_task_state_name(task->view->row.state);
         report_html_badge(page, state, state);
         page_put(page, "<small>");
         if (strcmp(task->said, state) != 0) {
-            put_text(page, task->said);
+            html_put_text(page, task->said);
             page_put(page, "<br>");
         }
         page_put(page, "verification ");
-        put_text(page, task->verified);
+        html_put_text(page, task->verified);
         page_put(page, "; deadline ");
-        put_text(page, task->deadline);
+        html_put_text(page, task->deadline);
         page_put(page, "</small></td>");
-        put_cell(page, "Attempts", task->attempts);
-        put_cell(page, "Turns", task->turns);
-        put_cell(page, "Time", task->time);
-        put_cell(page, "Tokens", task->tokens);
-        put_cell(page, "Cost", task->cost);
+        html_put_cell(page, "Attempts", task->attempts);
+        html_put_cell(page, "Turns", task->turns);
+        html_put_cell(page, "Time", task->time);
+        html_put_cell(page, "Tokens", task->tokens);
+        html_put_cell(page, "Cost", task->cost);
         page_put(page, "</tr>\n");
     }
     page_put(page, "</tbody>\n<tfoot><tr id=\"total\"><td>Total</td><td>%s</td>", totals->done);
-    put_cell(page, "Attempts", totals->attempts);
-    put_cell(page, "Turns", totals->turns);
-    put_cell(page, "Time", totals->work);
-    put_cell(page, "Tokens", totals->tokens);
-    put_cell(page, "Cost", totals->cost);
+    html_put_cell(page, "Attempts", totals->attempts);
+    html_put_cell(page, "Turns", totals->turns);
+    html_put_cell(page, "Time", totals->work);
+    html_put_cell(page, "Tokens", totals->tokens);
+    html_put_cell(page, "Cost", totals->cost);
     page_put(page, "</tr></tfoot></table></div>\n");
 }
 
@@ -370,76 +370,77 @@ static void put_units(struct page *page, struct report *report, const struct bl_
         const char *name = report_member(unit, "name");
         page_put(page, "<tr><td>%.*s%s", (int)depth * 3, "\xe2\x80\xba\xe2\x80\xba\xe2\x80\xba",
                  depth > 0 ? " " : "");
-        put_text(page, report_member(unit, "kind"));
+        html_put_text(page, report_member(unit, "kind"));
         page_put(page, "</td><td class=\"mono\">");
-        put_text(page, name != NULL ? name : report_member(unit, "id"));
+        html_put_text(page, name != NULL ? name : report_member(unit, "id"));
         page_put(page, "</td><td>");
-        put_text(page, report_member(unit, "fate"));
+        html_put_text(page, report_member(unit, "fate"));
         page_put(page, "</td>");
         static const char *const numbers[] = {"ms", "processes", "survivors"};
         for (size_t i = 0; i < BL_COUNT(numbers); i++) {
             page_put(page, "<td class=\"num\">");
-            put_text(page, report_number(&report->arena, unit, numbers[i]));
+            html_put_text(page, report_number(&report->arena, unit, numbers[i]));
             page_put(page, "</td>");
         }
         page_put(page, "<td>");
-        put_text(page, report_member(unit, "signal"));
+        html_put_text(page, report_member(unit, "signal"));
         page_put(page, "</td><td>");
-        put_text(page, report_member(unit, "detail"));
+        html_put_text(page, report_member(unit, "detail"));
         page_put(page, "</td></tr>\n");
         if (depth < 3)
-            put_units(page, report, get(unit, "units"), depth + 1);
+            put_units(page, report, html_get(unit, "units"), depth + 1);
     }
 }
 
-static void put_receipt(struct page *page, struct report *report, const struct report_stop *stop)
+static void html_put_receipt(struct page *page, struct report *report,
+                             const struct report_stop *stop)
 {
     const struct bl_json *receipt = stop->receipt;
     page_put(page, "<ul class=\"facts small\">\n");
-    put_fact(page, "Receipt", stop->receipt_id, true);
-    put_fact(page, "Scope", report_member(receipt, "scope"), true);
-    put_fact(page, "Seen after",
-             bl_arena_printf(&report->arena, "%s ms",
-                             report_number(&report->arena, receipt, "observed_ms"))
-                 .data,
-             false);
-    put_fact(
+    html_put_fact(page, "Receipt", stop->receipt_id, true);
+    html_put_fact(page, "Scope", report_member(receipt, "scope"), true);
+    html_put_fact(page, "Seen after",
+                  bl_arena_printf(&report->arena, "%s ms",
+                                  report_number(&report->arena, receipt, "observed_ms"))
+                      .data,
+                  false);
+    html_put_fact(
         page, "Quiet after",
         bl_arena_printf(&report->arena, "%s ms", report_number(&report->arena, receipt, "quiet_ms"))
             .data,
         false);
-    put_fact(page, "Held by", report_member(receipt, "mechanism"), false);
-    put_fact(page, "Survivors", report_number(&report->arena, receipt, "survivors"), false);
+    html_put_fact(page, "Held by", report_member(receipt, "mechanism"), false);
+    html_put_fact(page, "Survivors", report_number(&report->arena, receipt, "survivors"), false);
     page_put(page, "</ul>\n");
-    if (bl_json_size(get(receipt, "units")) == 0)
+    if (bl_json_size(html_get(receipt, "units")) == 0)
         return;
     page_put(page, "<div class=\"scroll\"><table class=\"inner\"><thead><tr><th>Unit</th>"
                    "<th>Name</th><th>Fate</th><th class=\"num\">ms</th>"
                    "<th class=\"num\">Processes</th><th class=\"num\">Survivors</th>"
                    "<th>Signal</th><th>Detail</th></tr></thead><tbody>\n");
-    put_units(page, report, get(receipt, "units"), 0);
+    put_units(page, report, html_get(receipt, "units"), 0);
     page_put(page, "</tbody></table></div>\n");
 }
 
-static void put_checkpoint(struct page *page, const struct bl_json *checkpoint)
+static void html_put_checkpoint(struct page *page, const struct bl_json *checkpoint)
 {
     page_put(page, "<p class=\"small\"><b>Checkpoint:</b> turn %u, ",
              report_count(checkpoint, "turn"));
-    put_text(page, report_member(checkpoint, "phase"));
+    html_put_text(page, report_member(checkpoint, "phase"));
     page_put(page, ", ");
-    put_text(page, report_member(checkpoint, "marker"));
-    page_put(page, ", %zu uncommitted files", bl_json_size(get(checkpoint, "dirty_files")));
-    if (bl_json_is(get(checkpoint, "late_verdict"), BL_JSON_OBJECT))
+    html_put_text(page, report_member(checkpoint, "marker"));
+    page_put(page, ", %zu uncommitted files", bl_json_size(html_get(checkpoint, "dirty_files")));
+    if (bl_json_is(html_get(checkpoint, "late_verdict"), BL_JSON_OBJECT))
         page_put(page, ", a late verdict");
     page_put(page, "</p>\n");
-    BL_JSON_EACH (file, get(checkpoint, "dirty_files")) {
+    BL_JSON_EACH (file, html_get(checkpoint, "dirty_files")) {
         page_put(page, "<div class=\"mono soft\">");
-        put_text(page, bl_json_text(file).data);
+        html_put_text(page, bl_json_text(file).data);
         page_put(page, "</div>\n");
     }
 }
 
-static void put_stops(struct page *page, struct report *report)
+static void html_put_stops(struct page *page, struct report *report)
 {
     page_put(page, "<h2 id=\"stops\">Stops</h2>\n");
     if (report->stop_count == 0)
@@ -447,28 +448,28 @@ static void put_stops(struct page *page, struct report *report)
     for (size_t i = 0; i < report->stop_count; i++) {
         const struct report_stop *stop = &report->stops[i];
         page_put(page, "<details class=\"stop\"><summary><b>");
-        put_text(page, stop->what);
+        html_put_text(page, stop->what);
         page_put(page, "</b>");
         if (stop->attempt > 0)
             page_put(page, ", attempt %u", stop->attempt);
         page_put(page, ": ");
-        put_text(page, stop->cause);
+        html_put_text(page, stop->cause);
         page_put(page, " <span class=\"soft small\">");
-        put_text(page, stop->at);
+        html_put_text(page, stop->at);
         page_put(page, "</span><br>");
-        put_text(page, stop->sentence);
+        html_put_text(page, stop->sentence);
         page_put(page, "</summary><div class=\"body\">\n");
         if (stop->receipt != NULL)
-            put_receipt(page, report, stop);
+            html_put_receipt(page, report, stop);
         if (stop->checkpoint != NULL)
-            put_checkpoint(page, stop->checkpoint);
+            html_put_checkpoint(page, stop->checkpoint);
         page_put(page, "</div></details>\n");
     }
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static void put_warnings(struct page *page, struct report *report)
+static void html_put_warnings(struct page *page, struct report *report)
 {
     const struct bl_list *warnings = report_list(&report->view->warnings);
     if (bl_list_empty(warnings))
@@ -477,7 +478,8 @@ static void put_warnings(struct page *page, struct report *report)
     BL_LIST_EACH (link, warnings) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         page_put(page, "<p>");
-        put_text(page, report_member(view_record_read(&report->arena, record->json), "message"));
+        html_put_text(page,
+                      report_member(view_record_read(&report->arena, record->json), "message"));
         page_put(page, "</p>\n");
     }
     page_put(page, "</div>\n");
@@ -488,12 +490,12 @@ int bl_feature_report_html(const struct bl_feature_view *view, struct bl_buffer 
     struct report *report = bl_zalloc(sizeof *report);
     struct page page = {.out = out};
     report_make(view, report);
-    put_head(&page, report);
-    put_timeline(&page, report);
-    put_tasks(&page, report);
-    put_stops(&page, report);
+    html_put_head(&page, report);
+    html_put_timeline(&page, report);
+    html_put_tasks(&page, report);
+    html_put_stops(&page, report);
     report_html_turns(&page, report);
-    put_warnings(&page, report);
+    html_put_warnings(&page, report);
     page_put(&page, "</main>\n<footer>Made by belay from what is on record of this feature. "
                     "All times are UTC; " REPORT_UNKNOWN " is not known.</footer>\n"
                     "</body>\n</html>\n");

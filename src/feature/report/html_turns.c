@@ -1,12 +1,12 @@
 /* The turns of each task: what was verified, what the Coach said, and what the Player was told. */
 #include "report.h"
 
-static const struct bl_json *get(const struct bl_json *object, const char *key)
+static const struct bl_json *html_turns_get(const struct bl_json *object, const char *key)
 {
     return bl_json_get(object, bl_text_from(key));
 }
 
-static void put_text(struct page *page, const char *text)
+static void html_turns_put_text(struct page *page, const char *text)
 {
     page_clean(page, text, CLEAN_HTML_LINE);
 }
@@ -38,7 +38,7 @@ static void put_phases(struct page *page, const struct report_turn *turn)
                  report_phase_name(bar->phase), bar->time);
         if (bar->outcome[0] != '\0' && strcmp(bar->outcome, "ended") != 0) {
             page_put(page, " (");
-            put_text(page, bar->outcome);
+            html_turns_put_text(page, bar->outcome);
             page_put(page, ")");
         }
         page_put(page, "</span>");
@@ -49,7 +49,8 @@ static void put_phases(struct page *page, const struct report_turn *turn)
 static void put_verification(struct page *page, struct report *report,
                              const struct report_turn *turn)
 {
-    const struct bl_json *verify = get(turn->row, "verify"), *runs = get(verify, "runs");
+    const struct bl_json *verify = html_turns_get(turn->row, "verify"),
+                         *runs = html_turns_get(verify, "runs");
     const char *why = report_member(verify, "why");
     if (!bl_json_is(verify, BL_JSON_OBJECT))
         return;
@@ -66,9 +67,9 @@ static void put_verification(struct page *page, struct report *report,
                        "\n");
         BL_JSON_EACH (run, runs) {
             page_put(page, "<tr><td class=\"mono\">");
-            put_text(page, report_member(run, "command"));
+            html_turns_put_text(page, report_member(run, "command"));
             page_put(page, "%s</td>",
-                     bl_json_boolean(get(run, "setup"), false)
+                     bl_json_boolean(html_turns_get(run, "setup"), false)
                          ? " <span class=\"soft\">(setup)</span>"
                          : "");
             page_put(page, "<td class=\"num\">%s</td>",
@@ -90,10 +91,10 @@ static void put_criteria(struct page *page, const struct bl_json *criteria)
     BL_JSON_EACH (criterion, criteria) {
         const char *result = report_member(criterion, "result");
         page_put(page, "<tr><td class=\"mono\">");
-        put_text(page, report_member(criterion, "id"));
+        html_turns_put_text(page, report_member(criterion, "id"));
         page_put(page, "</td><td class=\"%s\">",
                  result != NULL && strcmp(result, "verified") == 0 ? "good" : "bad");
-        put_text(page, result);
+        html_turns_put_text(page, result);
         page_put(page, "</td><td>");
         put_lines(page, report_member(criterion, "notes"));
         page_put(page, "</td></tr>\n");
@@ -117,15 +118,15 @@ static void put_issues(struct page *page, const struct bl_json *issues)
         page_put(page, "<li class=\"%s\">", grave ? "critical" : major ? "major" : "lesser");
         report_html_badge(page, severity, severity);
         page_put(page, " <span class=\"soft small\">");
-        put_text(page, source);
+        html_turns_put_text(page, source);
         if (criterion != NULL) {
             page_put(page, ", ");
-            put_text(page, criterion);
+            html_turns_put_text(page, criterion);
         }
         page_put(page, "</span> ");
         if (file != NULL) {
             page_put(page, "<code>");
-            put_text(page, file);
+            html_turns_put_text(page, file);
             if (report_count(issue, "line") > 0)
                 page_put(page, ":%u", report_count(issue, "line"));
             page_put(page, "</code> ");
@@ -141,11 +142,12 @@ static void put_issues(struct page *page, const struct bl_json *issues)
     page_put(page, "</ul>\n");
 }
 
-static void put_turn(struct page *page, struct report *report, const struct report_turn *turn)
+static void html_put_turn(struct page *page, struct report *report, const struct report_turn *turn)
 {
-    const struct bl_json *verdict = get(turn->row, "verdict"), *player = get(turn->row, "player");
+    const struct bl_json *verdict = html_turns_get(turn->row, "verdict"),
+                         *player = html_turns_get(turn->row, "player");
     const char *rationale = report_member(verdict, "rationale");
-    const char *summary = report_member(get(player, "result"), "summary");
+    const char *summary = report_member(html_turns_get(player, "result"), "summary");
     page_put(page, "<article><h4>Attempt %u, turn %u ", turn->attempt, turn->turn);
     report_html_badge(page, turn->decision, turn->decision);
     page_put(page, "<span class=\"soft\">%s%s%s</span></h4>\n", turn->time,
@@ -162,8 +164,8 @@ static void put_turn(struct page *page, struct report *report, const struct repo
         put_lines(page, rationale);
         page_put(page, "</p>\n");
     }
-    put_criteria(page, get(verdict, "criteria"));
-    put_issues(page, get(turn->row, "issues"));
+    put_criteria(page, html_turns_get(verdict, "criteria"));
+    put_issues(page, html_turns_get(turn->row, "issues"));
     put_folded(page, "Feedback to the Player", report_member(turn->row, "feedback"));
     page_put(page, "</article>\n");
 }
@@ -181,7 +183,7 @@ void report_html_turns(struct page *page, struct report *report)
         any = true;
         page_put(page, "<details id=\"turns-%zu\"%s><summary><b>", i + 1,
                  task->view->row.state == BL_TASK_COMPLETED ? "" : " open");
-        put_text(page, task->view->row.id);
+        html_turns_put_text(page, task->view->row.id);
         page_put(page, "</b> ");
         report_html_badge(page, state, state);
         page_put(page,
@@ -189,7 +191,7 @@ void report_html_turns(struct page *page, struct report *report)
                  "<div class=\"body\">\n",
                  task->turn_count, task->turn_count == 1 ? "" : "s", task->time);
         for (size_t k = 0; k < task->turn_count; k++)
-            put_turn(page, report, &task->all_turns[k]);
+            html_put_turn(page, report, &task->all_turns[k]);
         page_put(page, "</div></details>\n");
     }
     if (!any)

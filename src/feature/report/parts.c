@@ -30,21 +30,21 @@ void page_clean(struct page *page, const char *text, enum clean_form form)
 
 /* ---- Numbers in words ------------------------------------------------------------------------ */
 
-static const struct bl_json *get(const struct bl_json *object, const char *key)
+static const struct bl_json *parts_get(const struct bl_json *object, const char *key)
 {
     return bl_json_get(object, bl_text_from(key));
 }
 
 const char *report_member(const struct bl_json *object, const char *key)
 {
-    struct bl_text text = bl_json_text(get(object, key));
+    struct bl_text text = bl_json_text(parts_get(object, key));
     return text.size > 0 ? text.data : NULL;
 }
 
 uint32_t report_count(const struct bl_json *object, const char *key)
 {
     int64_t value;
-    bool known = bl_json_int64(get(object, key), &value) && value > 0 && value <= UINT32_MAX;
+    bool known = bl_json_int64(parts_get(object, key), &value) && value > 0 && value <= UINT32_MAX;
     return known ? (uint32_t)value : 0;
 }
 
@@ -80,7 +80,7 @@ static const char *thousands(struct bl_arena *arena, uint64_t value)
 
 const char *report_number(struct bl_arena *arena, const struct bl_json *object, const char *key)
 {
-    const struct bl_json *value = get(object, key);
+    const struct bl_json *value = parts_get(object, key);
     int64_t integer;
     double number;
     char text[32];
@@ -97,12 +97,13 @@ static const char *count_text(struct bl_arena *arena, uint64_t count)
     return bl_arena_printf(arena, "%" PRIu64, count).data;
 }
 
-static const char *tokens_text(struct bl_arena *arena, const struct bl_spent *spent, bool known)
+static const char *parts_tokens_text(struct bl_arena *arena, const struct bl_spent *spent,
+                                     bool known)
 {
     return known ? thousands(arena, bl_usage_total(&spent->usage)) : REPORT_UNKNOWN;
 }
 
-static const char *cost_text(struct bl_arena *arena, const struct bl_spent *spent, bool known)
+static const char *parts_cost_text(struct bl_arena *arena, const struct bl_spent *spent, bool known)
 {
     if (!known || spent->cost_unknown || !isfinite(spent->cost_usd))
         return REPORT_UNKNOWN;
@@ -117,7 +118,7 @@ const char *report_phase_name(enum report_phase phase)
     return names[phase];
 }
 
-static enum report_phase phase_of(const char *name)
+static enum report_phase parts_phase_of(const char *name)
 {
     if (name != NULL && strncmp(name, "player", 6) == 0)
         return REPORT_PLAYER;
@@ -133,7 +134,7 @@ static void make_bar(struct report *report, const struct bl_json *phase, struct 
 {
     const char *outcome = report_member(phase, "outcome");
     double ms;
-    bar->phase = phase_of(report_member(phase, "phase"));
+    bar->phase = parts_phase_of(report_member(phase, "phase"));
     bar->outcome = outcome != NULL ? outcome : "";
     bar->time = REPORT_UNKNOWN;
     if (strcmp(bar->outcome, "carried") == 0 ||
@@ -142,7 +143,7 @@ static void make_bar(struct report *report, const struct bl_json *phase, struct 
         return;
     }
     if (!view_time_read(report_member(phase, "ended_at"), &bar->to_ms)) {
-        bool told = bl_json_double(get(phase, "ms"), &ms) && ms >= 0 && ms <= 1e12;
+        bool told = bl_json_double(parts_get(phase, "ms"), &ms) && ms >= 0 && ms <= 1e12;
         bar->to_ms = told ? bar->from_ms + (int64_t)ms : report->end_ms;
     }
     if (bar->to_ms < bar->from_ms)
@@ -153,21 +154,21 @@ static void make_bar(struct report *report, const struct bl_json *phase, struct 
 static void make_turn(struct report *report, const struct bl_json *row, struct report_turn *turn)
 {
     const char *decision = report_member(row, "decision");
-    const char *verified = report_member(get(row, "verify"), "value");
-    const struct bl_json *phases = get(row, "phases");
+    const char *verified = report_member(parts_get(row, "verify"), "value");
+    const struct bl_json *phases = parts_get(row, "phases");
     struct bl_spent spent;
     int64_t from_ms, to_ms;
     turn->row = row;
     turn->attempt = report_count(row, "attempt");
     turn->turn = report_count(row, "turn");
-    turn->merge = bl_json_boolean(get(row, "merge"), false);
-    turn->counted = bl_json_boolean(get(row, "counted"), false);
+    turn->merge = bl_json_boolean(parts_get(row, "merge"), false);
+    turn->counted = bl_json_boolean(parts_get(row, "counted"), false);
     turn->decision = decision != NULL ? decision : REPORT_UNKNOWN;
     turn->verified = verified != NULL ? verified : REPORT_UNKNOWN;
-    bl_record_take(NULL, &bl_spent_record, get(row, "spent"), &spent);
+    bl_record_take(NULL, &bl_spent_record, parts_get(row, "spent"), &spent);
     bool known = bl_usage_total(&spent.usage) > 0;
-    turn->tokens = tokens_text(&report->arena, &spent, known);
-    turn->cost = cost_text(&report->arena, &spent, known);
+    turn->tokens = parts_tokens_text(&report->arena, &spent, known);
+    turn->cost = parts_cost_text(&report->arena, &spent, known);
     turn->time = REPORT_UNKNOWN;
     if (view_time_read(report_member(row, "started_at"), &from_ms)) {
         if (!view_time_read(report_member(row, "ended_at"), &to_ms))
@@ -195,10 +196,10 @@ const struct bl_list *report_list(const struct bl_list *list)
 }
 
 /* The task that a record "turn/TASK/…" or "attempt/TASK/…" is of; NULL: none. */
-static struct report_task *task_of(struct report *report, const struct bl_map *numbers,
-                                   const struct bl_json *row, const char *key)
+static struct report_task *parts_task_of(struct report *report, const struct bl_map *numbers,
+                                         const struct bl_json *row, const char *key)
 {
-    struct bl_text id = bl_json_text(get(row, key));
+    struct bl_text id = bl_json_text(parts_get(row, key));
     size_t number = (size_t)(uintptr_t)bl_map_get(numbers, id);
     return number > 0 ? &report->tasks[number - 1] : NULL;
 }
@@ -214,7 +215,7 @@ static void share_turns(struct report *report, const struct bl_map *numbers)
     BL_LIST_EACH (link, report_list(&report->view->turns)) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row = view_record_read(arena, record->json);
-        struct report_task *task = task_of(report, numbers, row, "task");
+        struct report_task *task = parts_task_of(report, numbers, row, "task");
         if (task == NULL)
             continue;
         rows[at++] = row;
@@ -226,7 +227,7 @@ static void share_turns(struct report *report, const struct bl_map *numbers)
         task->turn_count = 0;
     }
     for (size_t i = 0; i < at; i++) {
-        struct report_task *task = task_of(report, numbers, rows[i], "task");
+        struct report_task *task = parts_task_of(report, numbers, rows[i], "task");
         make_turn(report, rows[i], &task->all_turns[task->turn_count++]);
     }
     for (size_t i = 0; i < report->view->task_count; i++)
@@ -247,7 +248,7 @@ static void share_attempts(struct report *report, const struct bl_map *numbers)
     BL_LIST_EACH (link, report_list(&report->view->attempts)) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *row = view_record_read(arena, record->json);
-        struct report_task *task = task_of(report, numbers, row, "id");
+        struct report_task *task = parts_task_of(report, numbers, row, "id");
         if (task == NULL || report_count(row, "attempt") >= task->view->row.attempt)
             continue;
         struct bl_task_view *view = &task->attempt_views[task->attempt_count++];
@@ -266,7 +267,7 @@ static void count_attempts(struct report *report, const struct bl_map *numbers)
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(&report->arena);
         const struct bl_json *row = view_record_read(&report->arena, record->json);
-        struct report_task *task = task_of(report, numbers, row, "id");
+        struct report_task *task = parts_task_of(report, numbers, row, "id");
         if (task != NULL)
             task->attempt_count++;
         bl_arena_rewind(&report->arena, mark);
@@ -342,7 +343,7 @@ static const char *clean_line(struct bl_arena *arena, const char *text)
     return clean;
 }
 
-static void make_task(struct report *report, struct report_task *task)
+static void parts_make_task(struct report *report, struct report_task *task)
 {
     struct bl_arena *arena = &report->arena;
     const struct bl_task_view *view = task->view;
@@ -363,8 +364,8 @@ static void make_task(struct report *report, struct report_task *task)
                          : bl_verified_name(view->row.verified);
     task->time = report_seconds(arena, work_seconds(task));
     task->deadline = deadline_text(arena, view);
-    task->tokens = tokens_text(arena, &view->row.spent, view->row.spent_known);
-    task->cost = cost_text(arena, &view->row.spent, view->row.spent_known);
+    task->tokens = parts_tokens_text(arena, &view->row.spent, view->row.spent_known);
+    task->cost = parts_cost_text(arena, &view->row.spent, view->row.spent_known);
 }
 
 /* ---- Marks ----------------------------------------------------------------------------------- */
@@ -484,8 +485,8 @@ static void make_totals(struct report *report)
         known ? thousands(arena, view->spent.usage.input_tokens) : REPORT_UNKNOWN;
     totals->output_tokens =
         known ? thousands(arena, view->spent.usage.output_tokens) : REPORT_UNKNOWN;
-    totals->tokens = tokens_text(arena, &view->spent, known);
-    totals->cost = cost_text(arena, &view->spent, known);
+    totals->tokens = parts_tokens_text(arena, &view->spent, known);
+    totals->cost = parts_cost_text(arena, &view->spent, known);
     totals->stops = count_text(arena, report->stop_count);
 }
 
@@ -510,7 +511,7 @@ void report_make(const struct bl_feature_view *view, struct report *report)
     report_stops_make(report);
     report_place(report);
     for (size_t i = 0; i < view->task_count; i++) {
-        make_task(report, &report->tasks[i]);
+        parts_make_task(report, &report->tasks[i]);
         make_marks(report, &report->tasks[i]);
     }
     for (size_t i = 0; i < view->wave_count; i++)

@@ -9,7 +9,7 @@
 #define TEXT_MAX   ((size_t)1 << 20)
 #define ISSUES_MAX 10
 
-static const struct bl_json *get(const struct bl_json *object, const char *key)
+static const struct bl_json *report_text_get(const struct bl_json *object, const char *key)
 {
     return bl_json_get(object, bl_text_from(key));
 }
@@ -18,7 +18,7 @@ static const struct bl_json *get(const struct bl_json *object, const char *key)
 
 /* Words of a text, cleaned, in lines that begin `indent` columns in. The first goes on where the
  * line is, at column `at`. */
-static void put_wrapped(struct page *page, const char *text, int at, int indent)
+static void report_text_put_wrapped(struct page *page, const char *text, int at, int indent)
 {
     struct bl_buffer clean;
     struct bl_text rest, line;
@@ -57,7 +57,7 @@ static void put_right(struct page *page, const char *text, int width)
     page_put(page, "%*s%s", size < width ? width - size : 0, "", text);
 }
 
-static void put_title(struct page *page, const char *title)
+static void report_text_put_title(struct page *page, const char *title)
 {
     page_put(page, "\n%s\n", title);
     for (size_t i = 0; i < strlen(title); i++)
@@ -65,15 +65,15 @@ static void put_title(struct page *page, const char *title)
     page_put(page, "\n");
 }
 
-static void put_fact(struct page *page, const char *name, const char *value)
+static void report_text_put_fact(struct page *page, const char *name, const char *value)
 {
     page_put(page, "  %-12s", name);
-    put_wrapped(page, value != NULL ? value : REPORT_UNKNOWN, 14, 14);
+    report_text_put_wrapped(page, value != NULL ? value : REPORT_UNKNOWN, 14, 14);
 }
 
 /* ---- The head -------------------------------------------------------------------------------- */
 
-static void put_head(struct page *page, struct report *report)
+static void report_text_put_head(struct page *page, struct report *report)
 {
     const struct bl_feature_view *view = report->view;
     const struct report_totals *totals = &report->totals;
@@ -83,29 +83,30 @@ static void put_head(struct page *page, struct report *report)
     page_put(page, ": ");
     page_clean(page, view->name, CLEAN_LINE);
     page_put(page, "\n\n");
-    put_fact(page, "State", report->state);
+    report_text_put_fact(page, "State", report->state);
     if (view->reason != NULL)
-        put_fact(page, "Stopped",
-                 bl_arena_printf(arena, "%s, by %s", view->reason,
-                                 view->origin != NULL ? view->origin : REPORT_UNKNOWN)
-                     .data);
-    put_fact(page, "Tasks",
-             bl_arena_printf(arena, "%s done: %s", totals->done, totals->states).data);
-    put_fact(page, "Started", report_time(arena, view->started_wall_ns));
-    put_fact(page, "Ended", report_time(arena, view->ended_wall_ns));
-    put_fact(page, "Time",
-             bl_arena_printf(arena, "%s; all tasks together %s", totals->time, totals->work).data);
-    put_fact(
+        report_text_put_fact(page, "Stopped",
+                             bl_arena_printf(arena, "%s, by %s", view->reason,
+                                             view->origin != NULL ? view->origin : REPORT_UNKNOWN)
+                                 .data);
+    report_text_put_fact(page, "Tasks",
+                         bl_arena_printf(arena, "%s done: %s", totals->done, totals->states).data);
+    report_text_put_fact(page, "Started", report_time(arena, view->started_wall_ns));
+    report_text_put_fact(page, "Ended", report_time(arena, view->ended_wall_ns));
+    report_text_put_fact(
+        page, "Time",
+        bl_arena_printf(arena, "%s; all tasks together %s", totals->time, totals->work).data);
+    report_text_put_fact(
         page, "Turns",
         bl_arena_printf(arena, "%s counted, in %s attempts", totals->turns, totals->attempts).data);
-    put_fact(page, "Tokens",
-             bl_arena_printf(arena, "%s (%s in, %s out)", totals->tokens, totals->input_tokens,
-                             totals->output_tokens)
-                 .data);
-    put_fact(page, "Cost", totals->cost);
-    put_fact(page, "Stops", totals->stops);
-    put_fact(page, "Base", view->base_commit);
-    put_fact(
+    report_text_put_fact(page, "Tokens",
+                         bl_arena_printf(arena, "%s (%s in, %s out)", totals->tokens,
+                                         totals->input_tokens, totals->output_tokens)
+                             .data);
+    report_text_put_fact(page, "Cost", totals->cost);
+    report_text_put_fact(page, "Stops", totals->stops);
+    report_text_put_fact(page, "Base", view->base_commit);
+    report_text_put_fact(
         page, "Result",
         view->result_commit == NULL
             ? NULL
@@ -113,17 +114,17 @@ static void put_head(struct page *page, struct report *report)
                               view->result_branch != NULL ? view->result_branch : REPORT_UNKNOWN,
                               view->result_commit)
                   .data);
-    put_fact(page, "Plan", view->plan_digest);
-    put_fact(page, "Run", view->run_id);
+    report_text_put_fact(page, "Plan", view->plan_digest);
+    report_text_put_fact(page, "Run", view->run_id);
     if (view->unverified)
-        put_fact(page, "Unverified", "the gate of a wave could not be run");
+        report_text_put_fact(page, "Unverified", "the gate of a wave could not be run");
     if (view->error != NULL)
-        put_fact(page, "Error", report_member(view->error, "message"));
+        report_text_put_fact(page, "Error", report_member(view->error, "message"));
 }
 
 /* ---- The timeline ---------------------------------------------------------------------------- */
 
-static int cell_of(double at, int width)
+static int report_text_cell_of(double at, int width)
 {
     int cell = (int)(at * width);
     return cell < width ? cell : width - 1;
@@ -131,7 +132,7 @@ static int cell_of(double at, int width)
 
 static void fill_cells(char *cells, int width, double from, double to, char letter)
 {
-    int first = cell_of(from, width), last = (int)(to * width);
+    int first = report_text_cell_of(from, width), last = (int)(to * width);
     last = last > first ? last : first + 1;
     for (int i = first; i < last && i < width; i++)
         cells[i] = letter;
@@ -166,7 +167,7 @@ static void fill_row(const struct report *report, const struct report_task *task
     for (size_t i = 0; i < task->mark_count; i++) {
         const struct report_mark *mark = &task->marks[i];
         if (mark->kind != REPORT_DEADLINE || !mark->beyond)
-            cells[cell_of(mark->at, width)] = marks[mark->kind];
+            cells[report_text_cell_of(mark->at, width)] = marks[mark->kind];
     }
 }
 
@@ -176,7 +177,7 @@ static void put_ticks(struct page *page, const struct report_axis *axis, int lab
     page_put(page, "%*s", label + 3, "");
     for (size_t i = 0; i < axis->tick_count; i++) {
         const struct report_tick *tick = &axis->ticks[i];
-        int cell = cell_of(tick->at, width), size = (int)strlen(tick->label);
+        int cell = report_text_cell_of(tick->at, width), size = (int)strlen(tick->label);
         if (cell + size > width || (i > 0 && cell < at + 1))
             continue;
         page_put(page, "%*s%s", cell - at, "", tick->label);
@@ -185,7 +186,7 @@ static void put_ticks(struct page *page, const struct report_axis *axis, int lab
     page_put(page, "\n");
 }
 
-static int label_width(const struct report *report)
+static int report_text_label_width(const struct report *report)
 {
     size_t width = 8;
     for (size_t i = 0; i < report->view->task_count; i++)
@@ -206,8 +207,8 @@ static void put_label(struct page *page, const char *id, int width)
                  "");
 }
 
-static void put_wave(struct page *page, const struct report *report, const struct report_wave *wave,
-                     int label)
+static void report_text_put_wave(struct page *page, const struct report *report,
+                                 const struct report_wave *wave, int label)
 {
     char cells[COLUMNS];
     int width = COLUMNS - label - 3;
@@ -228,20 +229,20 @@ static void put_wave(struct page *page, const struct report *report, const struc
     }
     if (wave->view->message != NULL) {
         page_put(page, "  ");
-        put_wrapped(page, wave->view->message, 2, 2);
+        report_text_put_wrapped(page, wave->view->message, 2, 2);
     }
 }
 
-static void put_timeline(struct page *page, const struct report *report)
+static void report_text_put_timeline(struct page *page, const struct report *report)
 {
-    int label = label_width(report);
-    put_title(page, "Timeline");
+    int label = report_text_label_width(report);
+    report_text_put_title(page, "Timeline");
     if (report->date != NULL)
         page_put(page, "From %s\n", report->date);
     page_put(page, "P Player  V verify  C Coach  X stop  M merged  | deadline  ~ break\n\n");
     put_ticks(page, &report->axis, label, COLUMNS - label - 3);
     for (size_t i = 0; i < report->view->wave_count; i++)
-        put_wave(page, report, &report->waves[i], label);
+        report_text_put_wave(page, report, &report->waves[i], label);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -258,10 +259,10 @@ static void put_numbers(struct page *page, const char *state, const char *attemp
     page_put(page, "\n");
 }
 
-static void put_tasks(struct page *page, const struct report *report)
+static void report_text_put_tasks(struct page *page, const struct report *report)
 {
     const struct report_totals *totals = &report->totals;
-    put_title(page, "Tasks");
+    report_text_put_title(page, "Tasks");
     page_put(page, "%*s", 22, "");
     put_numbers(page, "state", "tries", "turns", "time", "tokens", "cost");
     for (size_t i = 0; i < report->view->task_count; i++) {
@@ -271,9 +272,9 @@ static void put_tasks(struct page *page, const struct report *report)
         put_numbers(page, bl_task_state_name(task->view->row.state), task->attempts, task->turns,
                     task->time, task->tokens, task->cost);
         page_put(page, "  ");
-        put_wrapped(page, task->view->row.name.data, 2, 4);
+        report_text_put_wrapped(page, task->view->row.name.data, 2, 4);
         page_put(page, "    ");
-        put_wrapped(page, task->said, 4, 4);
+        report_text_put_wrapped(page, task->said, 4, 4);
         page_put(page, "    deadline %s; verification %s\n", task->deadline, task->verified);
     }
     page_put(page, "%-22s", "Total");
@@ -281,21 +282,23 @@ static void put_tasks(struct page *page, const struct report *report)
                 totals->cost);
 }
 
-static void put_checkpoint(struct page *page, const struct bl_json *checkpoint)
+static void report_text_put_checkpoint(struct page *page, const struct bl_json *checkpoint)
 {
-    size_t files = bl_json_size(get(checkpoint, "dirty_files"));
+    size_t files = bl_json_size(report_text_get(checkpoint, "dirty_files"));
     page_put(page, "    checkpoint: turn %u, ", report_count(checkpoint, "turn"));
     page_clean(page, report_member(checkpoint, "phase"), CLEAN_LINE);
     page_put(page, ", ");
     page_clean(page, report_member(checkpoint, "marker"), CLEAN_LINE);
     page_put(page, ", %zu uncommitted file%s", files, files == 1 ? "" : "s");
     page_put(page, "%s\n",
-             bl_json_is(get(checkpoint, "late_verdict"), BL_JSON_OBJECT) ? ", a late verdict" : "");
+             bl_json_is(report_text_get(checkpoint, "late_verdict"), BL_JSON_OBJECT)
+                 ? ", a late verdict"
+                 : "");
 }
 
-static void put_stops(struct page *page, struct report *report)
+static void report_text_put_stops(struct page *page, struct report *report)
 {
-    put_title(page, "Stops");
+    report_text_put_title(page, "Stops");
     if (report->stop_count == 0)
         page_put(page, "None.\n");
     for (size_t i = 0; i < report->stop_count; i++) {
@@ -308,7 +311,7 @@ static void put_stops(struct page *page, struct report *report)
         page_put(page, "\n    ");
         page_clean(page, stop->cause, CLEAN_LINE);
         page_put(page, "\n    ");
-        put_wrapped(page, stop->sentence, 4, 4);
+        report_text_put_wrapped(page, stop->sentence, 4, 4);
         if (stop->receipt != NULL) {
             page_put(page, "    receipt ");
             page_clean(page, stop->receipt_id, CLEAN_LINE);
@@ -318,13 +321,13 @@ static void put_stops(struct page *page, struct report *report)
                      report_number(&report->arena, stop->receipt, "survivors"));
         }
         if (stop->checkpoint != NULL)
-            put_checkpoint(page, stop->checkpoint);
+            report_text_put_checkpoint(page, stop->checkpoint);
     }
 }
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
-static void put_issue(struct page *page, const struct bl_json *issue)
+static void report_text_put_issue(struct page *page, const struct bl_json *issue)
 {
     const char *file = report_member(issue, "file");
     uint32_t line = report_count(issue, "line");
@@ -338,12 +341,12 @@ static void put_issue(struct page *page, const struct bl_json *issue)
     }
     page_put(page, "\n      ");
     const char *description = report_member(issue, "description");
-    put_wrapped(page, description != NULL ? description : REPORT_UNKNOWN, 6, 6);
+    report_text_put_wrapped(page, description != NULL ? description : REPORT_UNKNOWN, 6, 6);
 }
 
-static void put_turn(struct page *page, const struct report_turn *turn)
+static void report_text_put_turn(struct page *page, const struct report_turn *turn)
 {
-    const char *rationale = report_member(get(turn->row, "verdict"), "rationale");
+    const char *rationale = report_member(report_text_get(turn->row, "verdict"), "rationale");
     size_t count = 0;
     page_put(page, "  attempt %u, turn %u: ", turn->attempt, turn->turn);
     page_clean(page, turn->decision, CLEAN_LINE);
@@ -363,11 +366,11 @@ static void put_turn(struct page *page, const struct report_turn *turn)
     page_put(page, "\n");
     if (rationale != NULL) {
         page_put(page, "    ");
-        put_wrapped(page, rationale, 4, 4);
+        report_text_put_wrapped(page, rationale, 4, 4);
     }
-    BL_JSON_EACH (issue, get(turn->row, "issues")) {
+    BL_JSON_EACH (issue, report_text_get(turn->row, "issues")) {
         if (count++ < ISSUES_MAX)
-            put_issue(page, issue);
+            report_text_put_issue(page, issue);
     }
     if (count > ISSUES_MAX)
         page_put(page, "    … and %zu more issues\n", count - ISSUES_MAX);
@@ -376,7 +379,7 @@ static void put_turn(struct page *page, const struct report_turn *turn)
 static void put_turns(struct page *page, const struct report *report)
 {
     bool any = false;
-    put_title(page, "Turns");
+    report_text_put_title(page, "Turns");
     for (size_t i = 0; i < report->view->task_count; i++) {
         const struct report_task *task = &report->tasks[i];
         if (task->turn_count == 0)
@@ -384,13 +387,13 @@ static void put_turns(struct page *page, const struct report *report)
         any = true;
         page_put(page, "%s\n", task->id);
         for (size_t k = 0; k < task->turn_count; k++)
-            put_turn(page, &task->all_turns[k]);
+            report_text_put_turn(page, &task->all_turns[k]);
     }
     if (!any)
         page_put(page, "None.\n");
 }
 
-static void put_warnings(struct page *page, struct report *report)
+static void report_text_put_warnings(struct page *page, struct report *report)
 {
     bool any = false;
     BL_LIST_EACH (link, report_list(&report->view->warnings)) {
@@ -398,10 +401,10 @@ static void put_warnings(struct page *page, struct report *report)
         const struct bl_json *warning = view_record_read(&report->arena, record->json);
         const char *message = report_member(warning, "message");
         if (!any)
-            put_title(page, "Warnings");
+            report_text_put_title(page, "Warnings");
         any = true;
         page_put(page, "- ");
-        put_wrapped(page, message != NULL ? message : REPORT_UNKNOWN, 2, 2);
+        report_text_put_wrapped(page, message != NULL ? message : REPORT_UNKNOWN, 2, 2);
     }
 }
 
@@ -410,12 +413,12 @@ int bl_feature_report_text(const struct bl_feature_view *view, struct bl_buffer 
     struct report *report = bl_zalloc(sizeof *report);
     struct page page = {.out = out};
     report_make(view, report);
-    put_head(&page, report);
-    put_timeline(&page, report);
-    put_tasks(&page, report);
-    put_stops(&page, report);
+    report_text_put_head(&page, report);
+    report_text_put_timeline(&page, report);
+    report_text_put_tasks(&page, report);
+    report_text_put_stops(&page, report);
     put_turns(&page, report);
-    put_warnings(&page, report);
+    report_text_put_warnings(&page, report);
     report_done(report);
     bl_free(report);
     return page.code;

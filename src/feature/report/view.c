@@ -28,21 +28,22 @@ struct maker {
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static const struct bl_json *get(const struct bl_json *object, const char *key)
+static const struct bl_json *report_view_get(const struct bl_json *object, const char *key)
 {
     return bl_json_get(object, bl_text_from(key));
 }
 
 static const char *get_string(const struct bl_json *object, const char *key)
 {
-    struct bl_text text = bl_json_text(get(object, key));
+    struct bl_text text = bl_json_text(report_view_get(object, key));
     return text.size > 0 ? text.data : NULL;
 }
 
 static uint32_t get_count(const struct bl_json *object, const char *key)
 {
     int64_t value;
-    bool known = bl_json_int64(get(object, key), &value) && value > 0 && value <= UINT32_MAX;
+    bool known =
+        bl_json_int64(report_view_get(object, key), &value) && value > 0 && value <= UINT32_MAX;
     return known ? (uint32_t)value : 0;
 }
 
@@ -50,8 +51,8 @@ static uint32_t get_count(const struct bl_json *object, const char *key)
 static double get_number(const struct bl_json *object, const char *key)
 {
     double value;
-    bool known =
-        bl_json_double(get(object, key), &value) && value >= 0 && value <= FEATURE_SECONDS_MAX;
+    bool known = bl_json_double(report_view_get(object, key), &value) && value >= 0 &&
+                 value <= FEATURE_SECONDS_MAX;
     return known ? value : -1;
 }
 
@@ -105,7 +106,7 @@ void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t 
                     struct bl_task_view *task)
 {
     const struct bl_task_view planned = *task;
-    const struct bl_json *checkpoint = get(json, "checkpoint");
+    const struct bl_json *checkpoint = report_view_get(json, "checkpoint");
     struct bl_task_row *row = &task->row;
     size_t state;
     bl_record_take(arena, &task_view_read_record, json, task);
@@ -119,7 +120,7 @@ void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t 
         row->turns_max = planned.row.turns_max;
     if (get_number(json, "grace_s") < 0)
         row->grace_s = planned.row.grace_s;
-    if (!bl_names_find(&bl_task_states, bl_json_text(get(json, "state")), &state))
+    if (!bl_names_find(&bl_task_states, bl_json_text(report_view_get(json, "state")), &state))
         row->state = bl_task_decision_state(row->decision);
     bool decided = row->deadline_s >= 0;
     task->deadline_s = decided ? row->deadline_s : planned.deadline_s;
@@ -154,20 +155,20 @@ static struct bl_task_view *task_place(struct maker *maker, struct bl_text id)
 static void place_planned(struct maker *maker)
 {
     uint32_t wave = 0;
-    BL_JSON_EACH (planned, get(maker->plan, "tasks")) {
-        struct bl_text id = bl_json_text(get(planned, "id"));
+    BL_JSON_EACH (planned, report_view_get(maker->plan, "tasks")) {
+        struct bl_text id = bl_json_text(report_view_get(planned, "id"));
         if (id.size == 0)
             continue;
         struct bl_task_view *task = task_place(maker, id);
         double grace_s = get_number(planned, "grace_s");
-        task->row.name = bl_json_text(get(planned, "name"));
+        task->row.name = bl_json_text(report_view_get(planned, "name"));
         task->row.turns_max = get_count(planned, "turns");
         task->deadline_s = get_number(planned, "deadline_s");
         bl_text_into(task->deadline_source, sizeof task->deadline_source,
                      get_string(planned, "deadline_source"));
         task->row.grace_s = grace_s >= 0 ? grace_s : 0;
     }
-    BL_JSON_EACH (ids, get(maker->plan, "waves")) {
+    BL_JSON_EACH (ids, report_view_get(maker->plan, "waves")) {
         if (++wave > WAVES_MAX)
             break;
         BL_JSON_EACH (id, ids)
@@ -181,7 +182,7 @@ static uint32_t wave_of(struct maker *maker, const struct bl_task_view *task)
     if (task->row.wave >= 1 && task->row.wave <= WAVES_MAX)
         return task->row.wave;
     for (uint32_t n = 1; n <= WAVES_MAX; n++) {
-        BL_JSON_EACH (named, get(maker->waves[n], "tasks")) {
+        BL_JSON_EACH (named, report_view_get(maker->waves[n], "tasks")) {
             if (bl_text_equal(bl_json_text(named), id))
                 return n;
         }
@@ -212,7 +213,7 @@ static void make_tasks(struct maker *maker)
 
 static uint32_t count_waves(const struct maker *maker)
 {
-    uint32_t count = (uint32_t)bl_json_size(get(maker->plan, "waves"));
+    uint32_t count = (uint32_t)bl_json_size(report_view_get(maker->plan, "waves"));
     count = count <= WAVES_MAX ? count : WAVES_MAX;
     for (uint32_t n = count + 1; n <= WAVES_MAX; n++) {
         if (maker->waves[n] != NULL)
@@ -255,8 +256,8 @@ static void make_waves(struct maker *maker)
 
 /* ---- The feature ----------------------------------------------------------------------------- */
 
-static void add_record(struct maker *maker, struct bl_list *list, const char *name,
-                       struct bl_text json)
+static void report_view_add_record(struct maker *maker, struct bl_list *list, const char *name,
+                                   struct bl_text json)
 {
     struct bl_row *record = bl_arena_zalloc(maker->arena, sizeof *record);
     record->name = bl_arena_text(maker->arena, bl_text_from(name)).data;
@@ -281,14 +282,14 @@ static void add_warning(struct maker *maker, const struct bl_json *value, const 
         bl_json_write_end(&writer);
     }
     if (bl_json_writer_done(&writer) == 0)
-        add_record(maker, &maker->view->warnings, "warning", bl_buffer_text(&buffer));
+        report_view_add_record(maker, &maker->view->warnings, "warning", bl_buffer_text(&buffer));
     bl_buffer_done(&buffer);
 }
 
-static void make_feature(struct maker *maker)
+static void report_view_make_feature(struct maker *maker)
 {
     struct bl_feature_view *view = maker->view;
-    const struct bl_json *row = maker->feature, *error = get(row, "error");
+    const struct bl_json *row = maker->feature, *error = report_view_get(row, "error");
     const char *state = get_string(row, "state");
     int64_t value;
     view->feature = get_string(row, "feature");
@@ -311,16 +312,16 @@ static void make_feature(struct maker *maker)
     view->reason = get_string(row, "reason");
     view->origin = get_string(row, "origin");
     view->exit_code = -1;
-    if (bl_json_int64(get(row, "exit_code"), &value) && value >= 0 && value <= 255)
+    if (bl_json_int64(report_view_get(row, "exit_code"), &value) && value >= 0 && value <= 255)
         view->exit_code = (int)value;
     view->parallel = get_count(row, "parallel");
     view->feature_deadline_s = get_number(row, "feature_deadline_s");
     view->generation = get_count(row, "generation");
     view->owner_pid = get_count(row, "owner_pid");
     view->owner = get_string(row, "owner");
-    view->unverified = bl_json_boolean(get(row, "unverified"), false);
+    view->unverified = bl_json_boolean(report_view_get(row, "unverified"), false);
     view->error = bl_json_is(error, BL_JSON_OBJECT) ? error : NULL;
-    BL_JSON_EACH (warning, get(row, "warnings"))
+    BL_JSON_EACH (warning, report_view_get(row, "warnings"))
         add_warning(maker, warning, NULL);
 }
 
@@ -370,8 +371,8 @@ static void sort_records(struct maker *maker, struct bl_list *list, const char *
 }
 
 /* Of the newest run, or of an attempt that is its task's newest. */
-static bool is_current(const struct bl_feature_view *view, const struct bl_json *feature,
-                       const struct bl_json *receipt)
+static bool report_view_is_current(const struct bl_feature_view *view,
+                                   const struct bl_json *feature, const struct bl_json *receipt)
 {
     const char *id = get_string(receipt, "id"), *own = get_string(feature, "receipt");
     int64_t asked_ns = row_member_time(receipt, "requested_at");
@@ -392,7 +393,7 @@ static void split_receipts(struct maker *maker)
         struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(maker->arena);
         const struct bl_json *receipt = view_record_read(maker->arena, record->json);
-        bool current = is_current(view, maker->feature, receipt);
+        bool current = report_view_is_current(view, maker->feature, receipt);
         bl_arena_rewind(maker->arena, mark);
         if (current)
             continue;
@@ -412,27 +413,29 @@ const struct bl_json *view_record_read(struct bl_arena *arena, struct bl_text js
 }
 
 /* The rest of a name that begins so; NULL: it does not. */
-static const char *after(const char *name, const char *prefix)
+static const char *report_view_after(const char *name, const char *prefix)
 {
     size_t size = strlen(prefix);
     return strncmp(name, prefix, size) == 0 ? name + size : NULL;
 }
 
-static void take_wave(struct maker *maker, const char *number, const struct bl_json *row)
+static void report_view_take_wave(struct maker *maker, const char *number,
+                                  const struct bl_json *row)
 {
     int64_t n;
     if (bl_text_to_int64(bl_text_from(number), &n) == 0 && n >= 1 && n <= WAVES_MAX)
         maker->waves[n] = row;
 }
 
-static void take_record(struct maker *maker, const struct bl_row *record)
+static void report_view_take_record(struct maker *maker, const struct bl_row *record)
 {
     static const char *const kept[] = {"turn/", "attempt/", "receipt/", "warning/"};
     struct bl_feature_view *view = maker->view;
     struct bl_list *const lists[] = {&view->turns, &view->attempts, &view->receipts, NULL};
-    const char *name = record->name, *task = after(name, "task/"), *wave = after(name, "wave/");
+    const char *name = record->name, *task = report_view_after(name, "task/"),
+               *wave = report_view_after(name, "wave/");
     size_t which = 0;
-    while (which < BL_COUNT(kept) && after(name, kept[which]) == NULL)
+    while (which < BL_COUNT(kept) && report_view_after(name, kept[which]) == NULL)
         which++;
     bool known = strcmp(name, "feature") == 0 || strcmp(name, "plan") == 0 || task != NULL ||
                  wave != NULL || which < BL_COUNT(kept);
@@ -451,10 +454,10 @@ static void take_record(struct maker *maker, const struct bl_row *record)
     } else if (task != NULL) {
         bl_map_set(&maker->rows, bl_text_from(task), (void *)(uintptr_t)row, NULL);
     } else if (wave != NULL) {
-        take_wave(maker, wave, row);
+        report_view_take_wave(maker, wave, row);
     } else if (lists[which] != NULL) {
         bl_arena_rewind(maker->arena, mark); /* whoever wants it reads it */
-        add_record(maker, lists[which], name, record->json);
+        report_view_add_record(maker, lists[which], name, record->json);
     } else {
         add_warning(maker, row, NULL);
     }
@@ -478,8 +481,8 @@ int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
     bl_list_init(&view->attempts);
     bl_list_init(&view->earlier_receipts);
     BL_LIST_EACH (link, records)
-        take_record(maker, BL_CONTAINER(link, struct bl_row, link));
-    make_feature(maker);
+        report_view_take_record(maker, BL_CONTAINER(link, struct bl_row, link));
+    report_view_make_feature(maker);
     make_tasks(maker);
     make_waves(maker);
     split_receipts(maker);

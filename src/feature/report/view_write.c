@@ -5,7 +5,8 @@
 
 /* ---- The envelope ---------------------------------------------------------------------------- */
 
-static void put_spent(struct bl_json_writer *writer, const struct bl_spent *spent, bool known)
+static void view_write_put_spent(struct bl_json_writer *writer, const struct bl_spent *spent,
+                                 bool known)
 {
     bl_json_write_key(writer, BL_TEXT("spent"));
     if (known)
@@ -86,7 +87,7 @@ void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_wr
     bl_json_write_end(writer);
     bl_json_put_boolean(writer, "unverified", view->unverified);
     write_usage(writer, view);
-    put_spent(writer, &view->spent, view->spent_known);
+    view_write_put_spent(writer, &view->spent, view->spent_known);
     write_records(writer, "receipts", &view->receipts);
     if (view->error != NULL) {
         bl_json_write_key(writer, BL_TEXT("error"));

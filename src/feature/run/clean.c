@@ -303,7 +303,7 @@ static int clean_result(struct cleaning *cleaning, struct bl_error *error)
     return settle_item(cleaning, item, NULL, ref);
 }
 
-static int look_around(struct cleaning *cleaning, struct bl_error *error)
+static int run_clean_look_around(struct cleaning *cleaning, struct bl_error *error)
 {
     int code =
         git_refs_list(cleaning->git, cleaning->arena, cleaning->prefix, &cleaning->refs, error);
@@ -339,7 +339,7 @@ int bl_feature_clean(struct bl_store *store, struct bl_arena *arena, const char 
         code = git_open(repository, &cleaning->git, error);
     if (code != 0)
         return code;
-    code = look_around(cleaning, error);
+    code = run_clean_look_around(cleaning, error);
     if (code == 0)
         code = clean_tasks(cleaning, error);
     if (code == 0)

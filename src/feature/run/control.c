@@ -48,7 +48,7 @@ static void cancel_pending(struct feature_task *task)
     feature_bell_ring(&task->ended);
 }
 
-static bool at_work(const struct feature_task *task)
+static bool run_control_at_work(const struct feature_task *task)
 {
     return task->ready || task->merge.open;
 }
@@ -61,7 +61,7 @@ int bl_feature_cancel(struct bl_feature *feature, const char *id, const char *or
     struct feature_task *task = feature_task_find(feature, bl_text_from(id));
     if (task == NULL)
         return no_such_task(feature, id, error);
-    if (!at_work(task)) {
+    if (!run_control_at_work(task)) {
         if (feature->running && task->row.state == BL_TASK_PENDING)
             cancel_pending(task);
         return 0;
@@ -72,7 +72,7 @@ int bl_feature_cancel(struct bl_feature *feature, const char *id, const char *or
         if (stages[i]->open)
             bl_scope_stop(&stages[i]->scope, BL_STOP_USER, origin);
     int code = 0;
-    while (code == 0 && at_work(task) && task->row.attempt == attempt)
+    while (code == 0 && run_control_at_work(task) && task->row.attempt == attempt)
         code = feature_bell_wait(&task->ended);
     if (code == 0 && task->row.receipt[0] != '\0' && task->row.attempt == attempt)
         code = bl_buffer_append(ret_receipt, bl_buffer_text(&task->receipt_json));
@@ -81,7 +81,7 @@ int bl_feature_cancel(struct bl_feature *feature, const char *id, const char *or
 
 /* ---- Holding --------------------------------------------------------------------------------- */
 
-static void set_state(struct bl_feature *feature, const char *state, const char *event)
+static void run_control_set_state(struct bl_feature *feature, const char *state, const char *event)
 {
     bl_text_into(feature->row.state, sizeof feature->row.state, state);
     ledger_put_feature(feature);
@@ -94,7 +94,7 @@ bool bl_feature_pause(struct bl_feature *feature)
     if (feature->paused || !feature->running)
         return false;
     feature->paused = true;
-    set_state(feature, "paused", "feature_paused");
+    run_control_set_state(feature, "paused", "feature_paused");
     return true;
 }
 
@@ -104,13 +104,13 @@ bool bl_feature_resume(struct bl_feature *feature)
         return false;
     feature->paused = false;
     feature_bell_ring(&feature->changed);
-    set_state(feature, feature->draining ? "draining" : "running", "feature_resumed");
+    run_control_set_state(feature, feature->draining ? "draining" : "running", "feature_resumed");
     return true;
 }
 
 /* ---- More time ------------------------------------------------------------------------------- */
 
-static int too_late(const struct feature_task *task, struct bl_error *error)
+static int run_control_too_late(const struct feature_task *task, struct bl_error *error)
 {
     bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "extend a task", task->row.id,
                  "%s is %s: its deadline cannot be moved any more", task->row.id,
@@ -128,7 +128,7 @@ int bl_feature_extend(struct bl_feature *feature, const char *id, uint64_t by_ns
     struct task_stage *stage = &task->main;
     if (!stage->open || stage->deadline_ns == BL_NEVER || bl_scope_check(&stage->scope) != 0 ||
         task->row.state != BL_TASK_RUNNING)
-        return too_late(task, error);
+        return run_control_too_late(task, error);
     uint64_t above = bl_scope_deadline_ns(&feature->scope);
     if (bl_time_add(stage->deadline_ns, by_ns) > above) {
         bl_error_set(error, BL_ERANGE, BL_KIND_FEATURE, "extend a task", id,
@@ -201,8 +201,8 @@ int feature_wait_for_stop(struct bl_feature *feature)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static void add_record(struct bl_arena *arena, struct bl_list *records, const char *name,
-                       struct bl_text json)
+static void run_control_add_record(struct bl_arena *arena, struct bl_list *records,
+                                   const char *name, struct bl_text json)
 {
     struct bl_row *record = bl_arena_zalloc(arena, sizeof *record);
     record->name = name;
@@ -251,7 +251,7 @@ int bl_feature_live(struct bl_feature *feature, struct bl_arena *arena,
                 write_live_task(&writer, &feature->tasks[i]);
             }
             if (bl_json_writer_done(&writer) == 0)
-                add_record(arena, &records, name, bl_buffer_text(&json));
+                run_control_add_record(arena, &records, name, bl_buffer_text(&json));
         }
     }
     bl_buffer_done(&json);

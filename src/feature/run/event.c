@@ -40,7 +40,7 @@ void feature_bell_ring(struct feature_bell *bell)
 
 /* ---- Events ---- */
 
-static void put_number(struct bl_json_writer *writer, const char *key, uint32_t number)
+static void run_event_put_number(struct bl_json_writer *writer, const char *key, uint32_t number)
 {
     bl_json_write_key(writer, bl_text_from(key));
     if (number > 0)
@@ -68,8 +68,8 @@ struct bl_json_writer *event_begin(struct event_draft *draft, struct bl_feature 
     bl_json_put_string(writer, "feature", feature->plan->id);
     bl_json_put_string(writer, "task", task != NULL ? task->row.id : NULL);
     if (task != NULL) {
-        put_number(writer, "attempt", task->row.attempt);
-        put_number(writer, "turn", task->row.turn);
+        run_event_put_number(writer, "attempt", task->row.attempt);
+        run_event_put_number(writer, "turn", task->row.turn);
     }
     if (phase != NULL)
         bl_json_put_string(writer, "phase", phase);
@@ -96,7 +96,7 @@ static bool is_promise(const char *type)
     return false;
 }
 
-static void tell(struct bl_feature *feature, const char *type, struct bl_text json)
+static void run_event_tell(struct bl_feature *feature, const char *type, struct bl_text json)
 {
     const struct bl_feature_listener *listener = feature->options.listener;
     if (listener != NULL)
@@ -127,7 +127,7 @@ void events_tell(struct bl_feature *feature, bool all)
         if (!all && event->write > feature->written)
             return;
         bl_list_remove(&event->link);
-        tell(feature, event->type, (struct bl_text){event->json, event->size});
+        run_event_tell(feature, event->type, (struct bl_text){event->json, event->size});
         bl_free(event);
     }
 }
@@ -152,7 +152,7 @@ void event_end(struct event_draft *draft)
         if (!feature->stale)
             put_untold(feature, draft->type, json);
         else if (!needs_record(feature, draft->type))
-            tell(feature, draft->type, json);
+            run_event_tell(feature, draft->type, json);
         events_tell(feature, false);
     }
     bl_buffer_done(&draft->json);

@@ -38,7 +38,7 @@ void feature_budget_check(struct bl_feature *feature)
 
 /* ---- Making one ------------------------------------------------------------------------------ */
 
-static bool is_wanted(const struct bl_feature_options *options, const char *id)
+static bool feature_is_wanted(const struct bl_feature_options *options, const char *id)
 {
     if (options->tasks == NULL || options->tasks[0] == NULL)
         return true;
@@ -48,7 +48,7 @@ static bool is_wanted(const struct bl_feature_options *options, const char *id)
     return false;
 }
 
-static void make_task(struct bl_feature *feature, size_t number)
+static void feature_make_task(struct bl_feature *feature, size_t number)
 {
     struct feature_task *task = &feature->tasks[number];
     task->feature = feature;
@@ -56,7 +56,7 @@ static void make_task(struct bl_feature *feature, size_t number)
     task_row_init(&task->row);
     bl_buffer_init(&task->receipt_json, RECEIPT_MAX);
     feature_bell_init(&task->ended);
-    task->wanted = is_wanted(&feature->options, task->plan->id);
+    task->wanted = feature_is_wanted(&feature->options, task->plan->id);
     snprintf(task->scratch, sizeof task->scratch, "%s/%s", feature->scratch, task->plan->id);
 }
 
@@ -83,7 +83,7 @@ struct bl_feature *feature_new(const struct bl_feature_options *options,
     ledger_init(feature);
     feature->tasks = bl_zalloc((plan->task_count + 1) * sizeof *feature->tasks);
     for (size_t i = 0; i < plan->task_count; i++)
-        make_task(feature, i);
+        feature_make_task(feature, i);
     feature->waves = bl_zalloc((plan->wave_count + 1) * sizeof *feature->waves);
     for (size_t i = 0; i < plan->wave_count; i++) {
         feature->waves[i].n = (uint32_t)i + 1;
@@ -114,7 +114,7 @@ void feature_free(struct bl_feature *feature)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static void tell_start(struct bl_feature *feature)
+static void feature_tell_start(struct bl_feature *feature)
 {
     struct event_draft draft;
     if (feature->plan_changed)
@@ -140,7 +140,7 @@ static void tell_start(struct bl_feature *feature)
 }
 
 /* Where the stop was asked. */
-static void read_stop(const struct bl_feature *feature, struct bl_stop *stop)
+static void feature_read_stop(const struct bl_feature *feature, struct bl_stop *stop)
 {
     bl_scope_stop_read(&feature->scope, stop);
     if (stop->reason == BL_STOP_PARENT)
@@ -159,8 +159,8 @@ static bool all_done(const struct bl_feature *feature, bool wanted)
     return true;
 }
 
-static int exit_code(const struct bl_feature *feature, const struct bl_stop *stop,
-                     const char **ret_state)
+static int feature_exit_code(const struct bl_feature *feature, const struct bl_stop *stop,
+                             const char **ret_state)
 {
     *ret_state = "failed";
     if (feature->error.code != 0)
@@ -186,14 +186,14 @@ static int exit_code(const struct bl_feature *feature, const struct bl_stop *sto
     return 0;
 }
 
-static int put_end(struct bl_feature *feature)
+static int feature_put_end(struct bl_feature *feature)
 {
     struct feature_row *row = &feature->row;
     struct event_draft draft;
     struct bl_stop stop;
     const char *state;
-    read_stop(feature, &stop);
-    row->exit_code = exit_code(feature, &stop, &state);
+    feature_read_stop(feature, &stop);
+    row->exit_code = feature_exit_code(feature, &stop, &state);
     row->ended_wall_ns = bl_clock_wall_ns(feature->clock);
     bl_text_into(row->state, sizeof row->state, state);
     row->reason[0] = row->origin[0] = row->receipt[0] = '\0';
@@ -215,7 +215,7 @@ static int put_end(struct bl_feature *feature)
     return ledger_write(feature, true);
 }
 
-static void hurry(struct bl_activity *activity)
+static void feature_hurry(struct bl_activity *activity)
 {
     struct bl_feature *feature = BL_CONTAINER(activity, struct bl_feature, activity);
     feature->hurried = true;
@@ -225,7 +225,7 @@ static void hurry(struct bl_activity *activity)
 static void begin_activity(struct bl_feature *feature)
 {
     feature->activity =
-        (struct bl_activity){.kind = "feature", .scope = &feature->scope, .hurry = hurry};
+        (struct bl_activity){.kind = "feature", .scope = &feature->scope, .hurry = feature_hurry};
     bl_text_into(feature->activity.id, sizeof feature->activity.id, feature->row.run_id);
     bl_text_into(feature->activity.session, sizeof feature->activity.session, feature->plan->id);
     bl_text_into(feature->activity.phase, sizeof feature->activity.phase, "running");
@@ -262,12 +262,12 @@ int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope)
     if (limit_ns > 0)
         bl_scope_set_deadline(&feature->scope, bl_time_add(bl_now_ns(), limit_ns));
     bl_nursery_spawn(&feature->services, NULL, "ledger", ledger_beat, feature, NULL);
-    tell_start(feature);
+    feature_tell_start(feature);
     waves_run(feature);
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
     /* An end that the store refuses is a failure, too. */
-    if (put_end(feature) != 0 && feature->row.exit_code == 0)
-        put_end(feature);
+    if (feature_put_end(feature) != 0 && feature->row.exit_code == 0)
+        feature_put_end(feature);
     events_tell(feature, true);
     bl_shield_end(&shield);
     feature->running = false;

@@ -94,7 +94,7 @@ static void put_object(struct bl_feature *feature, const char *name,
     bl_buffer_done(&buffer);
 }
 
-static void write_task(struct bl_json_writer *writer, const void *row)
+static void run_ledger_write_task(struct bl_json_writer *writer, const void *row)
 {
     bl_record_write(writer, &task_row_record, row);
 }
@@ -104,7 +104,7 @@ void ledger_put_task(struct feature_task *task)
     char name[96];
     snprintf(name, sizeof name, "task/%s", task->row.id);
     task->active_changed = false;
-    put_object(task->feature, name, write_task, &task->row);
+    put_object(task->feature, name, run_ledger_write_task, &task->row);
 }
 
 void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature *feature)
@@ -183,7 +183,7 @@ void ledger_put_attempt(struct feature_task *task)
 {
     char name[128];
     snprintf(name, sizeof name, "attempt/%s/%03u", task->row.id, task->row.attempt);
-    put_object(task->feature, name, write_task, &task->row);
+    put_object(task->feature, name, run_ledger_write_task, &task->row);
 }
 
 struct wave_context {

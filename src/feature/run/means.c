@@ -28,7 +28,7 @@ int feature_folder_make(const char *path, struct bl_error *error)
 }
 
 /* Of wave 1 what the run starts from; later what was merged by then. */
-static void find_base(struct feature_task *task)
+static void run_means_find_base(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
     struct bl_task_row *row = &task->row;
@@ -39,7 +39,7 @@ static void find_base(struct feature_task *task)
                                                        : feature->row.base_commit);
 }
 
-static int take_up(struct feature_task *task, struct bl_error *error)
+static int run_means_take_up(struct feature_task *task, struct bl_error *error)
 {
     struct bl_task_row *row = &task->row;
     struct git_state state;
@@ -57,7 +57,7 @@ static int take_up(struct feature_task *task, struct bl_error *error)
     return code;
 }
 
-static int prepare(struct feature_task *task, struct bl_error *error)
+static int feature_means_prepare(struct feature_task *task, struct bl_error *error)
 {
     struct bl_feature *feature = task->feature;
     struct bl_task_row *row = &task->row;
@@ -66,7 +66,7 @@ static int prepare(struct feature_task *task, struct bl_error *error)
     int code = feature_folder_make(task->scratch, error);
     if (code != 0)
         return code;
-    find_base(task);
+    run_means_find_base(task);
     bl_text_into(task->compare_base, sizeof task->compare_base, row->base_commit);
     feature_branch(feature, row->id, ref);
     if (row->branch[0] != '\0')
@@ -83,20 +83,20 @@ static int prepare(struct feature_task *task, struct bl_error *error)
     if (code != 0)
         return code;
     if (again)
-        return take_up(task, error);
+        return run_means_take_up(task, error);
     bl_text_into(row->head_commit, sizeof row->head_commit, row->base_commit);
     row->dirty = 0;
     return 0;
 }
 
-static void play(struct feature_task *task, const struct seat_order *order, struct bl_arena *arena,
-                 struct seat_outcome *ret_outcome)
+static void run_means_play(struct feature_task *task, const struct seat_order *order,
+                           struct bl_arena *arena, struct seat_outcome *ret_outcome)
 {
     seat_run(&task->feature->house, order, arena, ret_outcome);
 }
 
-static int commit(struct feature_task *task, struct bl_arena *arena, const char *message,
-                  struct git_commit_result *ret_result, struct bl_error *error)
+static int run_means_commit(struct feature_task *task, struct bl_arena *arena, const char *message,
+                            struct git_commit_result *ret_result, struct bl_error *error)
 {
     char ref[FEATURE_REF_SIZE];
     struct git_commit_order order = {
@@ -115,8 +115,8 @@ static int state(struct feature_task *task, struct bl_arena *arena, struct git_s
     return git_state_read(task->feature->git, arena, task->row.worktree.data, ret_state, error);
 }
 
-static int changed(struct feature_task *task, struct bl_arena *arena, const char *const **ret_paths,
-                   struct bl_error *error)
+static int run_means_changed(struct feature_task *task, struct bl_arena *arena,
+                             const char *const **ret_paths, struct bl_error *error)
 {
     return git_changed_paths(task->feature->git, arena, task->compare_base, task->row.head_commit,
                              ret_paths, error);
@@ -157,11 +157,11 @@ static int write_store(struct bl_feature *feature, const struct bl_store_feature
 }
 
 const struct feature_means feature_means_real = {
-    .prepare = prepare,
-    .play = play,
-    .commit = commit,
+    .prepare = feature_means_prepare,
+    .play = run_means_play,
+    .commit = run_means_commit,
     .state = state,
-    .changed = changed,
+    .changed = run_means_changed,
     .diff = diff,
     .verify = verify,
     .copy_make = copy_make,

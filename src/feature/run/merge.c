@@ -143,7 +143,7 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
 
 /* ---- Merging --------------------------------------------------------------------------------- */
 
-static void take_step(struct merge_run *run, struct feature_task *task, const char *after)
+static void run_merge_take_step(struct merge_run *run, struct feature_task *task, const char *after)
 {
     struct merge_step *step = &run->steps[run->count++];
     step->task = task;
@@ -206,7 +206,7 @@ static int merge_task(struct merge_run *run, struct feature_task *task)
     while (code == 0 && row->state == BL_TASK_APPROVED) {
         const char *head = row->memory->approved_commit;
         if (strcmp(head, row->base_commit) == 0) {
-            take_step(run, task, run->candidate); /* it has changed nothing */
+            run_merge_take_step(run, task, run->candidate); /* it has changed nothing */
             return 0;
         }
         code = git_merge_commits(run->feature->git, &run->arena, run->candidate, head, message,
@@ -214,7 +214,7 @@ static int merge_task(struct merge_run *run, struct feature_task *task)
         if (code != 0)
             return code;
         if (result.clean) {
-            take_step(run, task, result.commit);
+            run_merge_take_step(run, task, result.commit);
             return 0;
         }
         tell_conflict(task, result.conflicts);
@@ -362,7 +362,7 @@ static int pass_gate(struct merge_run *run)
 
 /* ---- The swap -------------------------------------------------------------------------------- */
 
-static void put_intent(struct merge_run *run)
+static void run_merge_put_intent(struct merge_run *run)
 {
     struct bl_buffer json;
     struct bl_json_writer writer;
@@ -383,7 +383,7 @@ static void put_intent(struct merge_run *run)
     bl_buffer_done(&json);
 }
 
-static void complete(struct feature_task *task, const char *commit)
+static void run_merge_complete(struct feature_task *task, const char *commit)
 {
     struct event_draft draft;
     task_row_move(&task->row, BL_TASK_COMPLETED);
@@ -398,10 +398,10 @@ static void complete(struct feature_task *task, const char *commit)
 }
 
 /* The intent, the swap, the rows. Once begun it is finished. */
-static int swap(struct merge_run *run)
+static int run_merge_swap(struct merge_run *run)
 {
     struct bl_feature *feature = run->feature;
-    put_intent(run);
+    run_merge_put_intent(run);
     ledger_put_wave(feature, run->wave); /* what its gate has said counts, whoever finishes this */
     int code = ledger_write(feature, true);
     if (code != 0)
@@ -419,7 +419,7 @@ static int swap(struct merge_run *run)
     }
     bl_text_into(feature->row.result_commit, sizeof feature->row.result_commit, run->candidate);
     for (size_t i = 0; i < run->count; i++)
-        complete(run->steps[i].task, run->steps[i].after);
+        run_merge_complete(run->steps[i].task, run->steps[i].after);
     ledger_put_feature(feature);
     return ledger_write(feature, true);
 }
@@ -455,7 +455,7 @@ int wave_merge(struct bl_feature *feature, struct feature_wave *wave)
         code = bl_scope_check(&feature->scope);
     if (code == 0 && run->count > 0) {
         bl_shield_begin(&shield, FEATURE_SHIELD_NS);
-        code = swap(run);
+        code = run_merge_swap(run);
         bl_shield_end(&shield);
     }
     if (code != 0 && !stopped(code))
@@ -480,7 +480,7 @@ int merge_recover(struct bl_feature *feature, const struct bl_json *intent, stru
     for (size_t i = 0; i < bl_json_size(tasks); i++) {
         struct feature_task *task = feature_task_find(feature, bl_json_text(bl_json_at(tasks, i)));
         if (task != NULL && task->row.state == BL_TASK_APPROVED)
-            complete(task, now);
+            run_merge_complete(task, now);
     }
     return 0;
 }

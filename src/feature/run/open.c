@@ -33,7 +33,8 @@ static const struct bl_json *read_record(struct bl_arena *arena, const struct bl
     return value;
 }
 
-static void take_word(const struct bl_json *object, const char *key, char *out, size_t size)
+static void run_open_take_word(const struct bl_json *object, const char *key, char *out,
+                               size_t size)
 {
     struct bl_text text =
         bl_utf8_cut(bl_json_text(bl_json_get(object, bl_text_from(key))), size - 1);
@@ -43,7 +44,8 @@ static void take_word(const struct bl_json *object, const char *key, char *out, 
 }
 
 /* The turn that came last; the attempts after it have not come to one. */
-static const struct bl_row *last_turn(const struct bl_list *records, const struct bl_task_row *row)
+static const struct bl_row *run_open_last_turn(const struct bl_list *records,
+                                               const struct bl_task_row *row)
 {
     const struct bl_row *turn = NULL;
     for (uint32_t attempt = row->attempt; turn == NULL && attempt > 0 && row->turn > 0; attempt--) {
@@ -79,7 +81,7 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
         task_receipt_settle(task);
     if (settled)
         ledger_put_task(task);
-    const struct bl_row *turn = last_turn(records, row);
+    const struct bl_row *turn = run_open_last_turn(records, row);
     if (turn != NULL)
         row_text_set(&task->carry, turn->json);
     if (settled && row->state == BL_TASK_INTERRUPTED) {
@@ -92,8 +94,8 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
         task_row_move(row, BL_TASK_PENDING);
 }
 
-static void take_wave(struct bl_feature *feature, struct feature_wave *wave, struct bl_arena *arena,
-                      const struct bl_list *records)
+static void run_open_take_wave(struct bl_feature *feature, struct feature_wave *wave,
+                               struct bl_arena *arena, const struct bl_list *records)
 {
     char name[32];
     snprintf(name, sizeof name, "wave/%03u", wave->n);
@@ -120,25 +122,26 @@ void feature_take_records(struct bl_feature *feature, const struct bl_list *reco
     const struct bl_json *row = read_record(&arena, records, "feature");
     if (row != NULL) {
         feature->resumed = true;
-        take_word(row, "base_commit", feature->row.base_commit, sizeof feature->row.base_commit);
-        take_word(row, "result_commit", feature->row.result_commit,
-                  sizeof feature->row.result_commit);
+        run_open_take_word(row, "base_commit", feature->row.base_commit,
+                           sizeof feature->row.base_commit);
+        run_open_take_word(row, "result_commit", feature->row.result_commit,
+                           sizeof feature->row.result_commit);
         feature->row.started_wall_ns = row_member_time(row, "started_at");
         char digest[72];
-        take_word(row, "plan_digest", digest, sizeof digest);
+        run_open_take_word(row, "plan_digest", digest, sizeof digest);
         feature->plan_changed = strcmp(digest, feature->plan->digest) != 0;
     }
     for (size_t i = 0; i < feature->plan->task_count; i++)
         take_task(&feature->tasks[i], &arena, records);
     for (size_t i = 0; i < feature->plan->wave_count; i++)
-        take_wave(feature, &feature->waves[i], &arena, records);
+        run_open_take_wave(feature, &feature->waves[i], &arena, records);
     bl_arena_done(&arena);
 }
 
 /* ---- The lease ------------------------------------------------------------------------------- */
 
 /* Kills the holder; its wardens end with it. */
-static int take_over(const struct bl_store_owner *owner)
+static int run_open_take_over(const struct bl_store_owner *owner)
 {
     uint64_t end_ns = bl_now_ns() + TAKE_OVER_NS;
     int code = 0;
@@ -165,7 +168,7 @@ static int hold_lease(struct bl_feature *feature, struct bl_error *error)
     int code =
         bl_store_feature_hold(feature->options.store, &options, &feature->held, owner, error);
     if (code == BL_EBUSY && feature->options.take_over && owner->life == BL_OWNER_ALIVE) {
-        code = take_over(owner);
+        code = run_open_take_over(owner);
         *error = (struct bl_error){0};
         if (code == 0)
             code = bl_store_feature_hold(feature->options.store, &options, &feature->held, owner,
@@ -271,7 +274,7 @@ static int check_clean(struct bl_feature *feature, struct bl_arena *arena, struc
     return BL_EBUSY;
 }
 
-static int find_base(struct bl_feature *feature, struct bl_error *error)
+static int run_open_find_base(struct bl_feature *feature, struct bl_error *error)
 {
     if (feature->resumed && !feature->options.fresh)
         return 0;
@@ -281,7 +284,7 @@ static int find_base(struct bl_feature *feature, struct bl_error *error)
 }
 
 /* Every task that was asked for by name must be there, and able to run. */
-static int check_tasks(struct bl_feature *feature, struct bl_error *error)
+static int run_open_check_tasks(struct bl_feature *feature, struct bl_error *error)
 {
     const char *const *names = feature->options.tasks;
     for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
@@ -339,7 +342,7 @@ static int recover(struct bl_feature *feature, struct bl_arena *arena,
     return code;
 }
 
-static int begin_anew(struct bl_feature *feature, struct bl_error *error)
+static int run_open_begin_anew(struct bl_feature *feature, struct bl_error *error)
 {
     const struct bl_feature_options *options = &feature->options;
     if (options->fresh)
@@ -368,7 +371,7 @@ static int check_repository(struct bl_feature *feature, struct bl_arena *arena,
     if (code == 0)
         code = check_clean(feature, arena, error);
     if (code == 0)
-        code = find_base(feature, error);
+        code = run_open_find_base(feature, error);
     feature->checked = code == 0;
     return code;
 }
@@ -388,7 +391,7 @@ static int check_unknown(struct bl_feature *feature, struct bl_arena *arena, str
     return unknown ? check_repository(feature, arena, error) : bl_check();
 }
 
-static int load(struct bl_feature *feature, struct bl_arena *arena, struct bl_error *error)
+static int run_open_load(struct bl_feature *feature, struct bl_arena *arena, struct bl_error *error)
 {
     struct bl_list records;
     int code = bl_store_feature_load(feature->options.store, arena, feature->plan->repository,
@@ -405,10 +408,10 @@ static int load(struct bl_feature *feature, struct bl_arena *arena, struct bl_er
     if (code == 0)
         code = check_repository(feature, arena, error);
     if (code == 0)
-        code = begin_anew(feature, error);
+        code = run_open_begin_anew(feature, error);
     for (size_t i = 0; code == 0 && i < feature->plan->task_count; i++)
         row_of_plan(&feature->tasks[i]);
-    return code == 0 ? check_tasks(feature, error) : code;
+    return code == 0 ? run_open_check_tasks(feature, error) : code;
 }
 
 static void put_plan(struct bl_feature *feature)
@@ -517,7 +520,7 @@ int bl_feature_open(const struct bl_feature_options *options, struct bl_feature 
     if (code == 0)
         code = hold_lease(feature, error);
     if (code == 0)
-        code = load(feature, &arena, error);
+        code = run_open_load(feature, &arena, error);
     if (code == 0)
         sweep(feature);
     if (code == 0)

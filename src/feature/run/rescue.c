@@ -21,7 +21,8 @@ struct rescue_item {
 
 /* ---- What is to be done ---------------------------------------------------------------------- */
 
-static const char *place_of(struct bl_feature *feature, struct bl_arena *arena, const char *name)
+static const char *rescue_place_of(struct bl_feature *feature, struct bl_arena *arena,
+                                   const char *name)
 {
     return bl_arena_printf(arena, "%s/.belay/worktrees/%s/%s", feature->plan->repository,
                            feature->plan->id, name)
@@ -45,15 +46,15 @@ static int next_number(struct bl_feature *feature, struct bl_arena *arena, const
         if (number >= *ret_number)
             *ret_number = number + 1;
     }
-    const char *place = place_of(feature, arena, name);
+    const char *place = rescue_place_of(feature, arena, name);
     while (access(bl_arena_printf(arena, "%s.%lu", place, *ret_number).data, F_OK) == 0)
         ++*ret_number;
     return 0;
 }
 
 /* `ref` NULL: only what is in the worktree's place. */
-static int add_item(struct bl_feature *feature, struct bl_arena *arena, const char *name,
-                    const struct git_ref *ref, struct bl_list *items, struct bl_error *error)
+static int rescue_add_item(struct bl_feature *feature, struct bl_arena *arena, const char *name,
+                           const struct git_ref *ref, struct bl_list *items, struct bl_error *error)
 {
     const char *id = feature->plan->id;
     unsigned long number;
@@ -67,13 +68,13 @@ static int add_item(struct bl_feature *feature, struct bl_arena *arena, const ch
         item->commit = bl_arena_text(arena, bl_text_from(ref->id)).data;
         item->ref = bl_arena_printf(arena, "refs/belay/rescue/%s/%s/%lu", id, name, number).data;
     }
-    item->worktree = place_of(feature, arena, name);
+    item->worktree = rescue_place_of(feature, arena, name);
     item->aside = bl_arena_printf(arena, "%s.%lu", item->worktree, number).data;
     bl_list_push_back(items, &item->link);
     return 0;
 }
 
-static bool is_listed(const struct bl_list *items, const char *worktree)
+static bool rescue_is_listed(const struct bl_list *items, const char *worktree)
 {
     BL_LIST_EACH (link, items)
         if (strcmp(BL_CONTAINER(link, struct rescue_item, link)->worktree, worktree) == 0)
@@ -88,10 +89,10 @@ static int list_places(struct bl_feature *feature, struct bl_arena *arena, const
     int code = 0;
     for (size_t i = 0; code == 0 && i < feature->plan->task_count; i++) {
         const char *id = feature->plan->tasks[i].id;
-        const char *place = place_of(feature, arena, id);
+        const char *place = rescue_place_of(feature, arena, id);
         if ((task == NULL || strcmp(task, id) == 0) && access(place, F_OK) == 0 &&
-            !is_listed(items, place))
-            code = add_item(feature, arena, id, NULL, items, error);
+            !rescue_is_listed(items, place))
+            code = rescue_add_item(feature, arena, id, NULL, items, error);
     }
     return code;
 }
@@ -107,12 +108,13 @@ static int list_items(struct bl_feature *feature, struct bl_arena *arena, const 
     BL_LIST_EACH (link, &refs) {
         const struct git_ref *ref = BL_CONTAINER(link, struct git_ref, link);
         if (code == 0 && (task == NULL || strcmp(ref->name + strlen(prefix), task) == 0))
-            code = add_item(feature, arena, ref->name + strlen(prefix), ref, items, error);
+            code = rescue_add_item(feature, arena, ref->name + strlen(prefix), ref, items, error);
     }
     return code == 0 ? list_places(feature, arena, task, items, error) : code;
 }
 
-static void put_intent(struct bl_feature *feature, const char *task, const struct bl_list *items)
+static void rescue_put_intent(struct bl_feature *feature, const char *task,
+                              const struct bl_list *items)
 {
     struct bl_buffer json;
     struct bl_json_writer writer;
@@ -156,7 +158,7 @@ static void read_items(struct bl_arena *arena, const struct bl_json *intent, str
 
 /* ---- Doing it -------------------------------------------------------------------------------- */
 
-static void tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
+static void rescue_tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
 {
     struct event_draft draft;
     struct bl_json_writer *writer = event_begin(&draft, feature, "rescue_made", NULL, NULL);
@@ -169,8 +171,8 @@ static void tell(struct bl_feature *feature, const struct rescue_item *item, boo
 }
 
 /* A worktree, or a folder that git knows nothing of. */
-static int move_aside(struct bl_feature *feature, const struct rescue_item *item,
-                      struct bl_error *error)
+static int rescue_move_aside(struct bl_feature *feature, const struct rescue_item *item,
+                             struct bl_error *error)
 {
     bool here = access(item->worktree, F_OK) == 0;
     bool there = access(item->aside, F_OK) == 0;
@@ -189,7 +191,8 @@ static int move_aside(struct bl_feature *feature, const struct rescue_item *item
 }
 
 /* Each step looks first whether it has been done. */
-static int save(struct bl_feature *feature, const struct rescue_item *item, struct bl_error *error)
+static int rescue_save(struct bl_feature *feature, const struct rescue_item *item,
+                       struct bl_error *error)
 {
     char id[GIT_ID_SIZE];
     bool has_branch = item->branch[0] != '\0';
@@ -197,7 +200,7 @@ static int save(struct bl_feature *feature, const struct rescue_item *item, stru
     if (code == BL_ENOENT)
         code = git_ref_swap(feature->git, item->ref, NULL, item->commit, "belay: rescue", error);
     if (code == 0)
-        code = move_aside(feature, item, error);
+        code = rescue_move_aside(feature, item, error);
     if (code != 0)
         return code;
     code = has_branch ? git_ref_find(feature->git, item->branch, id, error) : BL_ENOENT;
@@ -206,7 +209,7 @@ static int save(struct bl_feature *feature, const struct rescue_item *item, stru
     else if (code == BL_ENOENT)
         code = 0;
     if (code == 0)
-        tell(feature, item, access(item->aside, F_OK) == 0);
+        rescue_tell(feature, item, access(item->aside, F_OK) == 0);
     return code;
 }
 
@@ -244,7 +247,8 @@ static void forget_all(struct bl_feature *feature)
     feature->row.result_commit[0] = '\0';
 }
 
-static int finish(struct bl_feature *feature, struct feature_task *task, struct bl_error *error)
+static int rescue_finish(struct bl_feature *feature, struct feature_task *task,
+                         struct bl_error *error)
 {
     if (task != NULL) {
         forget_task(task);
@@ -265,9 +269,9 @@ static int save_all(struct bl_feature *feature, struct feature_task *task,
     int code = 0;
     BL_LIST_EACH (link, items) {
         if (code == 0)
-            code = save(feature, BL_CONTAINER(link, struct rescue_item, link), error);
+            code = rescue_save(feature, BL_CONTAINER(link, struct rescue_item, link), error);
     }
-    return code == 0 ? finish(feature, task, error) : code;
+    return code == 0 ? rescue_finish(feature, task, error) : code;
 }
 
 int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error)
@@ -278,7 +282,7 @@ int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_
     const char *id = task != NULL ? task->plan->id : NULL;
     int code = list_items(feature, &arena, id, &items, error);
     if (code == 0) {
-        put_intent(feature, id, &items);
+        rescue_put_intent(feature, id, &items);
         code = ledger_write(feature, true);
         if (code != 0)
             *error = feature->error;

@@ -160,7 +160,7 @@ static struct bl_text row_json(struct bl_arena *arena, const struct bl_task_row 
     return text;
 }
 
-static void add(struct settled *settled, const char *name, struct bl_text json)
+static void run_settle_add(struct settled *settled, const char *name, struct bl_text json)
 {
     struct bl_row *record = bl_arena_zalloc(settled->arena, sizeof *record);
     record->name = name;
@@ -177,7 +177,7 @@ static void settle_turn(struct settled *settled, const struct bl_list *records,
     BL_LIST_EACH (link, records) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         if (bl_text_equal(bl_text_from(record->name), wanted))
-            add(settled, record->name, turn_settle(settled->arena, record->json, row));
+            run_settle_add(settled, record->name, turn_settle(settled->arena, record->json, row));
     }
 }
 
@@ -197,9 +197,10 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
                  git_state_read(git, settled->arena, row.worktree.data, &state, error) == 0;
     if (task_row_settle(&row, feature, epoch, known ? &state : NULL)) {
         struct bl_text json = row_json(settled->arena, &row);
-        add(settled, record->name, json);
+        run_settle_add(settled, record->name, json);
         if (row.state == BL_TASK_INTERRUPTED) {
-            add(settled,
+            run_settle_add(
+                settled,
                 bl_arena_printf(settled->arena, "attempt/%s/%03u", row.id, row.attempt).data, json);
             settle_turn(settled, records, &row);
         }
@@ -226,7 +227,7 @@ static void settle_feature(struct settled *settled, const struct bl_row *record)
         copy_member(&writer, key, "state", "interrupted");
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) == 0)
-        add(settled, "feature", bl_arena_text(settled->arena, bl_buffer_text(&json)));
+        run_settle_add(settled, "feature", bl_arena_text(settled->arena, bl_buffer_text(&json)));
     bl_buffer_done(&json);
 }
 
@@ -249,8 +250,8 @@ static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
 }
 
 /* Takes the lease of the dead, and gives it back. Somebody else may be faster: that is fine. */
-static void settle(struct bl_store *store, struct bl_arena *arena, const char *repository,
-                   const char *id, const struct bl_list *records)
+static void run_settle(struct bl_store *store, struct bl_arena *arena, const char *repository,
+                       const char *id, const struct bl_list *records)
 {
     struct bl_store_feature_options options = {
         .repository = repository, .id = id, .run_id = "settle", .must_exist = true};
@@ -279,7 +280,7 @@ int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *
     int code = bl_store_feature_load(store, arena, repository, id, NULL, &records, owner,
                                      &generation, error);
     if (code == 0 && owner->life == BL_OWNER_DEAD) {
-        settle(store, arena, repository, id, &records);
+        run_settle(store, arena, repository, id, &records);
         code = bl_store_feature_load(store, arena, repository, id, NULL, &records, owner,
                                      &generation, error);
     }

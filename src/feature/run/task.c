@@ -33,7 +33,7 @@ struct task_stage *task_stage_now(struct feature_task *task)
 /* ---- Pauses and drains ----------------------------------------------------------------------- */
 
 /* The clock of a task that is held stands still. */
-static void hold(struct feature_task *task, struct task_stage *stage)
+static void run_task_hold(struct feature_task *task, struct task_stage *stage)
 {
     if (task->held_ns != 0 || !task->feature->paused || stage->deadline_ns == BL_NEVER)
         return;
@@ -52,7 +52,7 @@ static void tell_moved(struct feature_task *task, const char *why)
     event_end(&draft);
 }
 
-static void let_go(struct feature_task *task, struct task_stage *stage)
+static void run_task_let_go(struct feature_task *task, struct task_stage *stage)
 {
     if (task->held_ns == 0)
         return;
@@ -78,10 +78,10 @@ int task_gate(struct feature_task *task)
     struct task_stage *stage = task->merge.open ? &task->merge : &task->main;
     int code = bl_check();
     while (code == 0 && (feature->paused || feature->draining)) {
-        hold(task, stage);
+        run_task_hold(task, stage);
         code = feature_bell_wait(&feature->changed);
     }
-    let_go(task, stage);
+    run_task_let_go(task, stage);
     return code != 0 ? code : bl_check();
 }
 
@@ -232,7 +232,7 @@ static void arm(struct feature_task *task)
     event_end(&draft);
 }
 
-static int take_slot(struct feature_task *task)
+static int run_task_take_slot(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
     int code = task_gate(task);
@@ -389,7 +389,7 @@ static bool after_turn(struct feature_task *task, struct task_turn *turn, enum t
     return false;
 }
 
-static void begin_turn(struct feature_task *task, struct task_turn *turn)
+static void run_task_begin_turn(struct feature_task *task, struct task_turn *turn)
 {
     task_turn_init(turn);
     turn->number = ++task->row.turn;
@@ -470,7 +470,7 @@ static void run_turns(struct feature_task *task, struct bl_error *error)
     bool more = true;
     while (more && loop_top(task)) {
         struct task_turn *turn = bl_zalloc(sizeof *turn);
-        begin_turn(task, turn);
+        run_task_begin_turn(task, turn);
         *error = (struct bl_error){0};
         enum turn_end end = task_turn_run(task, turn, (struct bl_text){0}, error);
         more = after_turn(task, turn, end, error);
@@ -498,7 +498,7 @@ static void run_attempt(struct feature_task *task)
 int task_main(void *argument)
 {
     struct feature_task *task = argument;
-    if (take_slot(task) != 0) {
+    if (run_task_take_slot(task) != 0) {
         task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
     } else {
         arm(task);

@@ -17,8 +17,8 @@ struct stop_facts {
     const char *triggered_by;   /* timer, user, SIGINT, feature, or a task */
 };
 
-static void read_stop(const struct feature_task *task, const struct task_stage *stage,
-                      struct stop_facts *facts)
+static void task_end_read_stop(const struct feature_task *task, const struct task_stage *stage,
+                               struct stop_facts *facts)
 {
     const struct bl_feature *feature = task->feature;
     struct bl_stop *stop = &facts->stop;
@@ -324,7 +324,7 @@ static void end_times(struct feature_task *task)
     row->elapsed_s = row->started_wall_ns != 0 ? (double)(bl_now_ns() - task->started_ns) / 1e9 : 0;
 }
 
-static void tell_end(struct feature_task *task)
+static void task_tell_end(struct feature_task *task)
 {
     const struct bl_task_row *row = &task->row;
     struct event_draft draft;
@@ -361,7 +361,7 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
     }
     ledger_put_task(task);
     ledger_put_attempt(task);
-    tell_end(task);
+    task_tell_end(task);
     ledger_write(task->feature, true);
 }
 
@@ -416,7 +416,7 @@ void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
     struct stop_facts facts;
     struct bl_task_row *row = &task->row;
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
-    read_stop(task, stage, &facts);
+    task_end_read_stop(task, stage, &facts);
     /* The timer had fired first: what cut the grace short is why it ended. */
     if (stage == &task->grace && facts.decision == BL_DECISION_TIMEOUT)
         facts.triggered_by = "timer";

@@ -104,7 +104,7 @@ static void active(void *context, const char *what, uint64_t tokens)
         task->activity.tokens = bl_usage_total(&row->spent.usage) + tokens;
 }
 
-static void keep(void *context, struct bl_text bytes)
+static void task_turn_keep(void *context, struct bl_text bytes)
 {
     struct feature_task *task = context;
     if (task->capture != NULL)
@@ -221,7 +221,7 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
         .budget = &task->budget,
         .ledger = purse(task),
         .active = active,
-        .output = keep,
+        .output = task_turn_keep,
         .context = task,
     };
     active(task, coach ? "coach" : "player", 0);
@@ -236,8 +236,8 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
     }
 }
 
-static void take_result(struct feature_task *task, struct task_turn *turn,
-                        const struct seat_outcome *outcome)
+static void task_turn_take_result(struct feature_task *task, struct task_turn *turn,
+                                  const struct seat_outcome *outcome)
 {
     struct bl_arena *arena = &turn->arena;
     struct bl_text problem = {0};
@@ -252,8 +252,8 @@ static void take_result(struct feature_task *task, struct task_turn *turn,
         bl_text_into(task->row.memory->session, sizeof task->row.memory->session, outcome->session);
 }
 
-static void write_message(const struct feature_task *task, const struct task_turn *turn, char *out,
-                          size_t size)
+static void task_turn_write_message(const struct feature_task *task, const struct task_turn *turn,
+                                    char *out, size_t size)
 {
     snprintf(out, size,
              "belay: %s/%s turn %u\n\nBelay-Task: %s\nBelay-Attempt: %u\nBelay-Turn: %u\n",
@@ -263,13 +263,13 @@ static void write_message(const struct feature_task *task, const struct task_tur
 
 /* What the Player left is committed. TURN_FEEDBACK: it could not be, and an issue says why;
  * TURN_APPROVED stands for: go on. */
-static enum turn_end commit(struct feature_task *task, struct task_turn *turn,
-                            struct bl_error *error)
+static enum turn_end task_turn_commit(struct feature_task *task, struct task_turn *turn,
+                                      struct bl_error *error)
 {
     struct bl_task_row *row = &task->row;
     struct git_commit_result result = {0};
     char message[512];
-    write_message(task, turn, message, sizeof message);
+    task_turn_write_message(task, turn, message, sizeof message);
     int code = task->feature->means->commit(task, &turn->arena, message, &result, error);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return TURN_STOPPED;
@@ -294,8 +294,8 @@ static enum turn_end commit(struct feature_task *task, struct task_turn *turn,
 }
 
 /* Where there is no verification, nobody else would notice. */
-static void check_protected(struct feature_task *task, struct task_turn *turn,
-                            const char *const *paths)
+static void task_turn_check_protected(struct feature_task *task, struct task_turn *turn,
+                                      const char *const *paths)
 {
     const struct bl_verify_plan *verify = &task->plan->verify;
     for (size_t i = 0; verify->commands[0] == NULL && paths[i] != NULL; i++)
@@ -318,16 +318,16 @@ static enum turn_end check_claims(struct feature_task *task, struct task_turn *t
     if (code != 0)
         return TURN_ERROR;
     player_claims_check(&turn->arena, &turn->result, paths, &turn->issues);
-    check_protected(task, turn, paths);
+    task_turn_check_protected(task, turn, paths);
     return TURN_APPROVED;
 }
 
 /* After the Player has ended by itself. */
-static enum turn_end take_work(struct feature_task *task, struct task_turn *turn,
-                               const struct seat_outcome *outcome, struct bl_error *error)
+static enum turn_end task_turn_take_work(struct feature_task *task, struct task_turn *turn,
+                                         const struct seat_outcome *outcome, struct bl_error *error)
 {
-    take_result(task, turn, outcome);
-    enum turn_end end = commit(task, turn, error);
+    task_turn_take_result(task, turn, outcome);
+    enum turn_end end = task_turn_commit(task, turn, error);
     if (end != TURN_APPROVED)
         return end;
     row_text_set(&task->row.memory->cut_off, (struct bl_text){0});
@@ -371,7 +371,7 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
         task_over_budget(error);
         end = TURN_BUDGET;
     } else {
-        end = take_work(task, turn, outcome, error);
+        end = task_turn_take_work(task, turn, outcome, error);
     }
     task_phase_end(task, turn, BL_PHASE_PLAYER, &turn->player_phase,
                    end == TURN_STOPPED                       ? TURN_PHASE_STOPPED
@@ -425,7 +425,7 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
         .carry_from = task->row.worktree.data,
         .folder = folder,
         .active = active,
-        .output = keep,
+        .output = task_turn_keep,
         .context = task,
     };
     int code = task->feature->means->verify(task, &order, &turn->arena, &turn->verify);
@@ -439,7 +439,7 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
 /* ---- Judging --------------------------------------------------------------------------------- */
 
 /* Belay's own findings turn an approval into feedback, never the reverse. */
-static enum turn_end judge(struct feature_task *task, struct task_turn *turn)
+static enum turn_end task_turn_judge(struct feature_task *task, struct task_turn *turn)
 {
     bool approve = turn->verdict.approve;
     struct bl_task_row *row = &task->row;
@@ -485,7 +485,7 @@ static enum turn_end verify_and_judge(struct feature_task *task, struct task_tur
     if (end != TURN_APPROVED)
         return end;
     task->row.phase = BL_PHASE_AFTER_TURN;
-    return judge(task, turn);
+    return task_turn_judge(task, turn);
 }
 
 enum turn_end task_turn_run(struct feature_task *task, struct task_turn *turn, struct bl_text merge,

@@ -114,7 +114,7 @@ static bool phase_ended(const struct bl_json *value, const char *name)
 
 /* Only a turn that did not come to its end leaves something: of one that did, the feedback counts.
  */
-static bool cut_off(const struct bl_json *value)
+static bool run_turn_cut_off(const struct bl_json *value)
 {
     struct bl_text decision = bl_json_text(bl_json_get(value, BL_TEXT("decision")));
     return decision.size == 0 || bl_text_equal(decision, BL_TEXT("cancelled")) ||
@@ -127,7 +127,8 @@ void task_turn_carry(struct task_turn *turn, const struct bl_json *value)
     struct bl_arena *arena = &turn->arena;
     const struct bl_json *player = bl_json_get(value, BL_TEXT("player"));
     int64_t exit_code = 0;
-    if (!cut_off(value) || !phase_ended(value, "player") || !bl_json_is(player, BL_JSON_OBJECT))
+    if (!run_turn_cut_off(value) || !phase_ended(value, "player") ||
+        !bl_json_is(player, BL_JSON_OBJECT))
         return;
     turn->player_phase.state = TURN_PHASE_CARRIED;
     turn->player_text = bl_arena_text(arena, bl_json_text(bl_json_get(player, BL_TEXT("text"))));

@@ -24,7 +24,7 @@ static const struct feature_task *blocker(const struct feature_task *task)
 }
 
 /* The one that failed, at the root of a chain of skipped ones. */
-static const struct feature_task *root_of(const struct feature_task *task)
+static const struct feature_task *waves_root_of(const struct feature_task *task)
 {
     const struct feature_task *next;
     while (task->row.state == BL_TASK_SKIPPED && (next = blocker(task)) != NULL)
@@ -32,10 +32,10 @@ static const struct feature_task *root_of(const struct feature_task *task)
     return task;
 }
 
-static void skip(struct feature_task *task, const struct feature_task *because)
+static void waves_skip(struct feature_task *task, const struct feature_task *because)
 {
     char message[256];
-    const struct feature_task *root = root_of(because);
+    const struct feature_task *root = waves_root_of(because);
     task_attempt_begin(task);
     snprintf(message, sizeof message, "it depends on %s, which is %s%s%s", because->row.id,
              bl_task_state_name(because->row.state), root != because ? " because of " : "",
@@ -147,7 +147,7 @@ static size_t prepare_wave(struct bl_feature *feature, const struct bl_plan_wave
             continue;
         const struct feature_task *because = blocker(task);
         if (because != NULL)
-            skip(task, because);
+            waves_skip(task, because);
         else
             count++;
     }

@@ -56,7 +56,7 @@ struct agent_run {
 
 /* ---- What is in files ------------------------------------------------------------------------ */
 
-static void reading_free(void *argument)
+static void seat_agent_reading_free(void *argument)
 {
     struct reading *reading = argument;
 
@@ -67,7 +67,7 @@ static void reading_free(void *argument)
     bl_free(reading);
 }
 
-static int read_script(struct reading *reading)
+static int seat_agent_read_script(struct reading *reading)
 {
     struct bl_error detail = {0};
 
@@ -90,7 +90,7 @@ static void read_files(void *argument)
 
     bl_list_init(&notices);
     if (reading->script_path != NULL)
-        code = read_script(reading);
+        code = seat_agent_read_script(reading);
     else if (reading->builtin)
         reading->script = bl_script_builtin();
     if (code == 0)
@@ -109,7 +109,7 @@ static void read_files(void *argument)
     reading->system = bl_system_prompt(arena, &parts);
 }
 
-static int read_all(struct agent_run *run)
+static int seat_agent_read_all(struct agent_run *run)
 {
     const struct seat_order *order = run->order;
     const struct bl_config_found *found = &run->models.found;
@@ -125,12 +125,14 @@ static int read_all(struct agent_run *run)
     reading->told_from =
         bl_arena_text(arena, bl_text_from(order->coach ? run->house->repository : order->directory))
             .data;
-    struct bl_work work = {
-        .run = read_files, .drop = reading_free, .payload = reading, .abandon_on_stop = true};
+    struct bl_work work = {.run = read_files,
+                           .drop = seat_agent_reading_free,
+                           .payload = reading,
+                           .abandon_on_stop = true};
     int code = bl_work_call(&work, &abandoned);
     if (code != 0) {
         if (!abandoned)
-            reading_free(reading);
+            seat_agent_reading_free(reading);
         return code;
     }
     run->reading = reading;
@@ -198,7 +200,7 @@ static const char *const *readable_folders(const struct agent_run *run)
     return folders;
 }
 
-static int open_tools(struct agent_run *run)
+static int seat_agent_open_tools(struct agent_run *run)
 {
     const struct bl_settings *settings = run->house->settings;
     const struct bl_seat *seat = run->order->seat;
@@ -235,13 +237,13 @@ static void tell_alive(const struct agent_run *run, const char *doing)
         run->order->active(run->order->context, doing, run->tokens);
 }
 
-static void tell_output(const struct agent_run *run, struct bl_text text)
+static void seat_agent_tell_output(const struct agent_run *run, struct bl_text text)
 {
     if (run->order->output != NULL && text.size > 0)
         run->order->output(run->order->context, text);
 }
 
-static void take_call(struct agent_run *run, const struct bl_event *event)
+static void seat_agent_take_call(struct agent_run *run, const struct bl_event *event)
 {
     struct bl_text input = bl_utf8_cut(event->call->input_text, TOOL_INPUT_SHOW);
     bool cut = input.size < event->call->input_text.size;
@@ -252,23 +254,23 @@ static void take_call(struct agent_run *run, const struct bl_event *event)
         run->settled = run->tokens;
     int size = snprintf(line, sizeof line, "\n> %.64s " BL_TEXT_FORMAT "%s\n", event->call->name,
                         BL_TEXT_ARG(input), cut ? "…" : "");
-    tell_output(run, (struct bl_text){line, (size_t)size});
+    seat_agent_tell_output(run, (struct bl_text){line, (size_t)size});
 }
 
 /* Of the agent itself; of those below it only that they are alive, and what they came to. */
-static void follow(struct agent_run *run, const struct bl_event *event)
+static void seat_agent_follow(struct agent_run *run, const struct bl_event *event)
 {
     switch ((int)event->type) {
     case BL_EVENT_TURN_STARTED: bl_text_into(run->doing, sizeof run->doing, "model"); break;
     case BL_EVENT_TEXT_DELTA:
         bl_text_into(run->doing, sizeof run->doing, "model");
         bl_capture_add(&run->said, event->text);
-        tell_output(run, event->text);
+        seat_agent_tell_output(run, event->text);
         break;
     case BL_EVENT_THINKING_DELTA: bl_text_into(run->doing, sizeof run->doing, "model"); break;
     case BL_EVENT_USAGE: run->tokens = run->settled + bl_usage_total(event->usage); break;
-    case BL_EVENT_TOOL_STARTED: take_call(run, event); break;
-    case BL_EVENT_TOOL_OUTPUT: tell_output(run, event->text); break;
+    case BL_EVENT_TOOL_STARTED: seat_agent_take_call(run, event); break;
+    case BL_EVENT_TOOL_OUTPUT: seat_agent_tell_output(run, event->text); break;
     case BL_EVENT_SUBAGENT_ENDED:
         if (event->usage != NULL)
             run->settled += bl_usage_total(event->usage);
@@ -278,12 +280,12 @@ static void follow(struct agent_run *run, const struct bl_event *event)
     }
 }
 
-static void on_event(void *context, const struct bl_event *event)
+static void seat_agent_on_event(void *context, const struct bl_event *event)
 {
     struct agent_run *run = context;
 
     if (event->agent == NULL)
-        follow(run, event);
+        seat_agent_follow(run, event);
     tell_alive(run, run->doing);
 }
 
@@ -324,7 +326,7 @@ static struct bl_agent_options agent_options(struct agent_run *run)
     return options;
 }
 
-static int run_session(struct agent_run *run)
+static int seat_agent_run_session(struct agent_run *run)
 {
     struct bl_agent_options options = agent_options(run);
     struct bl_run_options loop = {
@@ -344,18 +346,18 @@ static int agent_main(void *argument)
     struct agent_run *run = argument;
     struct bl_scope *outer = bl_scope_enter(&run->scope);
 
-    run->code = run_session(run);
+    run->code = seat_agent_run_session(run);
     /* What it remembers is gone; the prompt says all that it has to know. */
     if (run->code == BL_ENOENT && run->session != NULL) {
         run->session = NULL;
         run->outcome->error = (struct bl_error){0};
-        run->code = run_session(run);
+        run->code = seat_agent_run_session(run);
     }
     bl_scope_enter(outer);
     return 0;
 }
 
-static int run_agent(struct agent_run *run)
+static int seat_run_agent(struct agent_run *run)
 {
     struct bl_nursery nursery;
     const struct seat_order *order = run->order;
@@ -376,7 +378,7 @@ static int run_agent(struct agent_run *run)
 
 /* ---- What came of it ------------------------------------------------------------------------- */
 
-static struct bl_text said_text(const struct agent_run *run)
+static struct bl_text seat_agent_said_text(const struct agent_run *run)
 {
     const struct bl_run_result *result = &run->result.run;
     struct bl_text text = {0};
@@ -393,7 +395,7 @@ static struct bl_text said_text(const struct agent_run *run)
     return bl_utf8_cut(seat_valid_text(run->arena, text), SEAT_OUTPUT_MAX);
 }
 
-static void fail(struct agent_run *run, const char *message)
+static void seat_agent_fail(struct agent_run *run, const char *message)
 {
     const struct bl_error *error = run->result.run.error;
 
@@ -407,7 +409,7 @@ static void fail(struct agent_run *run, const char *message)
 }
 
 /* Its own scope may have been stopped without the task's: by its id, or by its persona's limit. */
-static void settle_end(struct agent_run *run)
+static void seat_agent_settle_end(struct agent_run *run)
 {
     struct seat_outcome *outcome = run->outcome;
     bool timed = run->result.run.end == BL_TURN_TIMEOUT;
@@ -420,7 +422,7 @@ static void settle_end(struct agent_run *run)
         return;
     case BL_TURN_MAX_BUDGET:
         outcome->over_budget = true;
-        fail(run, "its budget does not cover more");
+        seat_agent_fail(run, "its budget does not cover more");
         return;
     case BL_TURN_CANCELLED:
     case BL_TURN_TIMEOUT:
@@ -428,36 +430,37 @@ static void settle_end(struct agent_run *run)
         outcome->end = SEAT_STOPPED;
         if (bl_check() != 0)
             return;
-        fail(run, timed ? "the time of its persona was up" : "it alone was stopped, by its id");
+        seat_agent_fail(run, timed ? "the time of its persona was up"
+                                   : "it alone was stopped, by its id");
         return;
-    case BL_TURN_MAX_TURNS: fail(run, "its session takes no more turns"); return;
-    case BL_TURN_ERROR: fail(run, "it failed"); return;
+    case BL_TURN_MAX_TURNS: seat_agent_fail(run, "its session takes no more turns"); return;
+    case BL_TURN_ERROR: seat_agent_fail(run, "it failed"); return;
     }
 }
 
-static void settle(struct agent_run *run)
+static void seat_agent_settle(struct agent_run *run)
 {
     struct seat_outcome *outcome = run->outcome;
 
     bl_text_into(outcome->session, sizeof outcome->session, run->result.session_id);
     outcome->usage_known = true;
     outcome->spent = run->result.run.spent;
-    outcome->text = said_text(run);
-    settle_end(run);
+    outcome->text = seat_agent_said_text(run);
+    seat_agent_settle_end(run);
     if (outcome->end != SEAT_STOPPED)
         outcome->result = bl_arena_text(run->arena, result_find(outcome->text));
 }
 
-static int prepare(struct agent_run *run)
+static int seat_agent_prepare(struct agent_run *run)
 {
     int code = find_persona(run);
 
     if (code == 0)
         code = find_model(run);
     if (code == 0)
-        code = read_all(run);
+        code = seat_agent_read_all(run);
     if (code == 0)
-        code = open_tools(run);
+        code = seat_agent_open_tools(run);
     if (code == 0)
         code = bl_models_open(&run->models, &run->outcome->error);
     return code;
@@ -489,7 +492,7 @@ void seat_agent_run(struct seat_house *house, const struct seat_order *order,
     run->arena = arena;
     run->outcome = outcome;
     run->session = order->session;
-    run->listener = (struct bl_listener){on_event, run};
+    run->listener = (struct bl_listener){seat_agent_on_event, run};
     run->models.config = house->config;
     run->models.ledger = order->ledger;
     run->source = bl_models_source(&run->models);
@@ -498,21 +501,21 @@ void seat_agent_run(struct seat_house *house, const struct seat_order *order,
     bl_id_make(run->run_id, "run_");
     bl_capture_init(&run->said, SEAT_OUTPUT_MAX - 64);
     bl_list_push_back(&house->running, &run->handle.link);
-    int code = prepare(run);
+    int code = seat_agent_prepare(run);
     if (run->persona != NULL)
         run->budget =
             (struct bl_budget){.limit = run->persona->max_budget_tokens, .above = order->budget};
     if (code == 0)
-        code = run_agent(run);
+        code = seat_run_agent(run);
     bl_list_remove(&run->handle.link);
     if (code == 0)
-        settle(run);
+        seat_agent_settle(run);
     else
         settle_unstarted(run, code);
     bl_models_close(&run->models);
     bl_toolbox_free(run->handle.toolbox);
     bl_permissions_free(run->permissions);
-    reading_free(run->reading);
+    seat_agent_reading_free(run->reading);
     bl_capture_done(&run->said);
     bl_free(run);
 }

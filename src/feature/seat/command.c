@@ -40,8 +40,8 @@ struct command_run {
     bool prompted;           /* by an argument */
 };
 
-static int fail(struct command_run *run, int code, enum bl_error_kind kind, const char *target,
-                const char *message, const char *why)
+static int seat_command_fail(struct command_run *run, int code, enum bl_error_kind kind,
+                             const char *target, const char *message, const char *why)
 {
     return bl_error_set(&run->outcome->error, code, kind, OPERATION, target, "%s: %s", message,
                         why);
@@ -50,7 +50,7 @@ static int fail(struct command_run *run, int code, enum bl_error_kind kind, cons
 /* ---- The prompt ------------------------------------------------------------------------------ */
 
 /* All of it; the errno: it could not be. */
-static int write_all(int fd, struct bl_text text)
+static int seat_command_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
         ssize_t size = write(fd, text.data, text.size);
@@ -65,7 +65,7 @@ static int write_all(int fd, struct bl_text text)
 static int open_input(struct command_run *run)
 {
     int fd = memfd_create("prompt", MFD_CLOEXEC);
-    int failed = fd < 0 ? errno : write_all(fd, run->order->prompt);
+    int failed = fd < 0 ? errno : seat_command_write_all(fd, run->order->prompt);
 
     if (failed == 0 && lseek(fd, 0, SEEK_SET) < 0)
         failed = errno;
@@ -75,8 +75,9 @@ static int open_input(struct command_run *run)
     }
     if (fd >= 0)
         close(fd);
-    return fail(run, bl_error_from_errno(failed), BL_KIND_RUNTIME, run->order->seat->command[0],
-                "no file for its input", strerror(failed));
+    return seat_command_fail(run, bl_error_from_errno(failed), BL_KIND_RUNTIME,
+                             run->order->seat->command[0], "no file for its input",
+                             strerror(failed));
 }
 
 /* Beside the result: outside of where it works, and in sight of it in a sandbox, too. */
@@ -88,7 +89,7 @@ static int write_prompt_file(struct command_run *run)
         return 0;
     unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int failed = fd < 0 ? errno : write_all(fd, run->order->prompt);
+    int failed = fd < 0 ? errno : seat_command_write_all(fd, run->order->prompt);
     if (fd >= 0) {
         run->prompt_path = path;
         if (close(fd) != 0 && failed == 0)
@@ -96,8 +97,8 @@ static int write_prompt_file(struct command_run *run)
     }
     if (failed == 0)
         return 0;
-    return fail(run, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, path,
-                "cannot write the prompt", strerror(failed));
+    return seat_command_fail(run, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, path,
+                             "cannot write the prompt", strerror(failed));
 }
 
 static int check_prompt_size(struct command_run *run)
@@ -160,7 +161,7 @@ static const char *program_path(const struct command_run *run, const char *progr
     return bl_arena_printf(run->arena, "%s/%s", run->house->repository, program).data;
 }
 
-static int make_arguments(struct command_run *run, const char *const **ret_arguments)
+static int seat_command_make_arguments(struct command_run *run, const char *const **ret_arguments)
 {
     const char *const *words = run->order->seat->command;
     size_t count = 0;
@@ -204,7 +205,7 @@ static const char *const our_names[] = {
     "BELAY_PHASE",   "BELAY_DEADLINE_MS", "BELAY_RESULT",
 };
 
-static bool is_ours(const char *entry)
+static bool seat_command_is_ours(const char *entry)
 {
     for (size_t i = 0; i < BL_COUNT(our_names); i++) {
         size_t size = strlen(our_names[i]);
@@ -215,7 +216,7 @@ static bool is_ours(const char *entry)
 }
 
 /* Our own, whole, and what the command has to know. */
-static const char *const *make_environment(const struct command_run *run)
+static const char *const *seat_command_make_environment(const struct command_run *run)
 {
     const struct seat_order *order = run->order;
     struct bl_arena *arena = run->arena;
@@ -226,7 +227,7 @@ static const char *const *make_environment(const struct command_run *run)
     const char **entries =
         bl_arena_alloc(arena, (count + BL_COUNT(our_names) + 1) * sizeof *entries);
     for (size_t i = 0; i < count; i++)
-        if (!is_ours(environ[i]))
+        if (!seat_command_is_ours(environ[i]))
             entries[kept++] = environ[i];
     entries[kept++] = bl_arena_printf(arena, "BELAY_FEATURE=%s", order->feature).data;
     entries[kept++] = bl_arena_printf(arena, "BELAY_TASK=%s", order->task).data;
@@ -245,7 +246,7 @@ static const char *const *make_environment(const struct command_run *run)
     return entries;
 }
 
-static void take_output(void *context, struct bl_text bytes)
+static void seat_command_take_output(void *context, struct bl_text bytes)
 {
     struct command_run *run = context;
     const struct seat_order *order = run->order;
@@ -258,7 +259,7 @@ static void take_output(void *context, struct bl_text bytes)
 }
 
 /* Texts that the options point to are the arena's. */
-static int prepare(struct command_run *run)
+static int seat_command_prepare(struct command_run *run)
 {
     const struct seat_order *order = run->order;
     uint64_t grace_ms = order->seat->grace_ns / BL_NS_PER_MS;
@@ -275,18 +276,18 @@ static int prepare(struct command_run *run)
         .name = order->coach ? "coach" : "player",
         .capture = &run->output,
         .error_capture = &run->errors,
-        .on_output = take_output,
+        .on_output = seat_command_take_output,
         .context = run,
         .control = &run->handle.control,
     };
     /* What an earlier one has left there is not this one's word. */
     unlink(order->result_path);
-    int code = make_arguments(run, &arguments);
+    int code = seat_command_make_arguments(run, &arguments);
     if (code == 0)
         code = enter_sandbox(run, arguments);
     if (code == 0 && !run->prompted)
         code = open_input(run);
-    run->command.options.environment = make_environment(run);
+    run->command.options.environment = seat_command_make_environment(run);
     return code;
 }
 
@@ -350,7 +351,7 @@ static struct bl_text find_printed(const struct command_run *run)
     return found;
 }
 
-static void take_result(struct command_run *run, bool stopped)
+static void seat_command_take_result(struct command_run *run, bool stopped)
 {
     struct seat_outcome *outcome = run->outcome;
     struct bl_text result = read_result_file(run);
@@ -363,7 +364,7 @@ static void take_result(struct command_run *run, bool stopped)
 }
 
 /* What it says that it has used. A Coach's verdict has no place for that. */
-static void take_usage(struct command_run *run)
+static void seat_command_take_usage(struct command_run *run)
 {
     struct seat_outcome *outcome = run->outcome;
     struct player_result said;
@@ -377,7 +378,7 @@ static void take_usage(struct command_run *run)
         outcome->spent = said.spent;
 }
 
-static struct bl_text said_text(const struct command_run *run)
+static struct bl_text seat_command_said_text(const struct command_run *run)
 {
     struct bl_buffer text;
 
@@ -388,7 +389,7 @@ static struct bl_text said_text(const struct command_run *run)
     return bl_utf8_cut(seat_valid_text(run->arena, said), SEAT_OUTPUT_MAX);
 }
 
-static int exit_code(const struct bl_warden_end *end)
+static int seat_command_exit_code(const struct bl_warden_end *end)
 {
     switch (end->how) {
     case BL_END_EXITED: return end->status;
@@ -400,7 +401,7 @@ static int exit_code(const struct bl_warden_end *end)
     return 128 + SIGKILL;
 }
 
-static void settle(struct command_run *run, int code)
+static void seat_command_settle(struct command_run *run, int code)
 {
     struct seat_outcome *outcome = run->outcome;
     bool stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
@@ -413,11 +414,11 @@ static void settle(struct command_run *run, int code)
         return;
     }
     outcome->end = stopped ? SEAT_STOPPED : SEAT_ENDED;
-    outcome->exit_code = exit_code(&run->end);
+    outcome->exit_code = seat_command_exit_code(&run->end);
     outcome->error = (struct bl_error){0};
-    outcome->text = said_text(run);
-    take_result(run, stopped);
-    take_usage(run);
+    outcome->text = seat_command_said_text(run);
+    seat_command_take_result(run, stopped);
+    seat_command_take_usage(run);
 }
 
 void seat_command_run(struct seat_house *house, const struct seat_order *order,
@@ -431,13 +432,13 @@ void seat_command_run(struct seat_house *house, const struct seat_order *order,
     bl_capture_init(&run->output, SEAT_OUTPUT_MAX);
     bl_capture_init(&run->errors, 0);
     bl_list_push_back(&house->running, &run->handle.link);
-    int code = prepare(run);
+    int code = seat_command_prepare(run);
     if (code == 0)
         code = bl_command_run(&run->command, &run->end, &outcome->error);
     bl_list_remove(&run->handle.link);
     if (run->command.options.input >= 0)
         close(run->command.options.input);
-    settle(run, code);
+    seat_command_settle(run, code);
     if (run->prompt_path != NULL)
         unlink(run->prompt_path);
     bl_capture_done(&run->said);

@@ -48,7 +48,7 @@ static bool is_json(struct bl_text info)
 
 /* The last block that is fenced as json; one that is not closed goes to the end. A fence of other
  * text that nobody closed does not hide it; one that is longer holds it as its text. */
-static struct bl_text find_block(struct bl_text output)
+static struct bl_text player_result_find_block(struct bl_text output)
 {
     struct bl_text rest = output, line, block = {0};
     struct fence open = {0};
@@ -75,7 +75,7 @@ static struct bl_text find_block(struct bl_text output)
     return bl_text_trim(block);
 }
 
-static bool is_object(struct bl_text text)
+static bool player_result_is_object(struct bl_text text)
 {
     const struct bl_json *value;
     struct bl_arena arena;
@@ -89,11 +89,11 @@ static bool is_object(struct bl_text text)
 
 struct bl_text result_find(struct bl_text output)
 {
-    struct bl_text block = find_block(output);
+    struct bl_text block = player_result_find_block(output);
     if (block.size > 0)
         return block;
     output = bl_text_trim(output);
-    return is_object(output) ? output : (struct bl_text){0};
+    return player_result_is_object(output) ? output : (struct bl_text){0};
 }
 
 /* ---- Reading it ------------------------------------------------------------------------------ */
@@ -126,8 +126,9 @@ static const struct bl_json *given(const struct bl_json *object, const char *key
     return is ? value : NULL;
 }
 
-static const struct bl_json *read_object(struct reader *reader, const struct bl_json *object,
-                                         const char *key)
+static const struct bl_json *player_result_read_object(struct reader *reader,
+                                                       const struct bl_json *object,
+                                                       const char *key)
 {
     const struct bl_json *value = given(object, key);
     if (value == NULL || bl_json_is(value, BL_JSON_OBJECT))
@@ -136,8 +137,8 @@ static const struct bl_json *read_object(struct reader *reader, const struct bl_
     return NULL;
 }
 
-static struct bl_text read_text(struct reader *reader, const struct bl_json *object,
-                                const char *key)
+static struct bl_text player_result_read_text(struct reader *reader, const struct bl_json *object,
+                                              const char *key)
 {
     const struct bl_json *value = given(object, key);
     if (value != NULL && !bl_json_is(value, BL_JSON_STRING))
@@ -145,8 +146,8 @@ static struct bl_text read_text(struct reader *reader, const struct bl_json *obj
     return bl_json_text(value);
 }
 
-static const char *const *read_list(struct reader *reader, const struct bl_json *object,
-                                    const char *key)
+static const char *const *player_result_read_list(struct reader *reader,
+                                                  const struct bl_json *object, const char *key)
 {
     const struct bl_json *list = given(object, key);
     size_t count = 0, size = bl_json_is(list, BL_JSON_ARRAY) ? bl_json_size(list) : 0;
@@ -200,10 +201,10 @@ static bool read_tokens(struct reader *reader, const struct bl_json *usage, cons
     return true;
 }
 
-static void read_usage(struct reader *reader, const struct bl_json *object,
-                       struct player_result *result)
+static void player_result_read_usage(struct reader *reader, const struct bl_json *object,
+                                     struct player_result *result)
 {
-    const struct bl_json *usage = read_object(reader, object, "usage");
+    const struct bl_json *usage = player_result_read_object(reader, object, "usage");
     const struct bl_json *cost = given(usage, "cost_usd");
     struct bl_spent *spent = &result->spent;
     bool input = read_tokens(reader, usage, "input_tokens", &spent->usage.input_tokens);
@@ -218,28 +219,29 @@ static void read_usage(struct reader *reader, const struct bl_json *object,
     result->usage_known = input || output || cost != NULL;
 }
 
-static void read_members(struct reader *reader, const struct bl_json *object,
-                         struct player_result *result)
+static void player_result_read_members(struct reader *reader, const struct bl_json *object,
+                                       struct player_result *result)
 {
-    const struct bl_json *tests = read_object(reader, object, "tests");
-    const struct bl_json *blocked = read_object(reader, object, "blocked");
-    result->summary = read_text(reader, object, "summary");
-    result->done = read_list(reader, object, "done");
-    result->not_done = read_list(reader, object, "not_done");
-    result->files = read_list(reader, object, "files");
+    const struct bl_json *tests = player_result_read_object(reader, object, "tests");
+    const struct bl_json *blocked = player_result_read_object(reader, object, "blocked");
+    result->summary = player_result_read_text(reader, object, "summary");
+    result->done = player_result_read_list(reader, object, "done");
+    result->not_done = player_result_read_list(reader, object, "not_done");
+    result->files = player_result_read_list(reader, object, "files");
     double ran = read_amount(reader, tests, "ran"), passed = read_amount(reader, tests, "passed");
     /* `ran` may be a number where `passed` is only said to be true. */
     bool all = bl_json_is(given(tests, "passed"), BL_JSON_BOOLEAN) || passed >= ran;
     result->tests_claimed = ran > 0 && passed > 0 && all;
     result->blocked = blocked != NULL;
-    result->blocked_reason = read_text(reader, blocked, "reason");
-    result->blocked_needs = read_text(reader, blocked, "needs");
-    read_usage(reader, object, result);
+    result->blocked_reason = player_result_read_text(reader, blocked, "reason");
+    result->blocked_needs = player_result_read_text(reader, blocked, "needs");
+    player_result_read_usage(reader, object, result);
 }
 
 static const char *const no_texts[] = {NULL};
 
-static void read_result(struct reader *reader, struct bl_text text, struct player_result *result)
+static void player_read_result(struct reader *reader, struct bl_text text,
+                               struct player_result *result)
 {
     const struct bl_json_limits limits = {.size_max = VERDICT_SIZE_MAX};
     const struct bl_json *object;
@@ -256,7 +258,7 @@ static void read_result(struct reader *reader, struct bl_text text, struct playe
         reader->problem = bl_arena_printf(reader->arena, "it is not one JSON object, but %s",
                                           bl_value_type(object));
     } else {
-        read_members(reader, object, result);
+        player_result_read_members(reader, object, result);
         result->given = true;
         result->json = bl_json_value_text(reader->arena, object); /* events are lines */
     }
@@ -273,7 +275,7 @@ void player_result_parse(struct bl_arena *arena, struct bl_text text,
     found = bl_text_trim(found.size > 0 ? found : text);
     if (found.size == 0)
         return;
-    read_result(&reader, found, ret_result);
+    player_read_result(&reader, found, ret_result);
     if (!has_problem(&reader))
         return;
     *ret_result = none;

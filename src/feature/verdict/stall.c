@@ -26,12 +26,12 @@ struct alike {
     bool begun;          /* something came out */
 };
 
-static bool is_space(char byte)
+static bool stall_is_space(char byte)
 {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-static bool is_digit(char byte)
+static bool stall_is_digit(char byte)
 {
     return byte >= '0' && byte <= '9';
 }
@@ -41,12 +41,12 @@ static bool is_letter(char byte)
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte & 0x80) != 0;
 }
 
-static bool is_word(char byte)
+static bool stall_is_word(char byte)
 {
-    return is_digit(byte) || is_letter(byte) || byte == '_';
+    return stall_is_digit(byte) || is_letter(byte) || byte == '_';
 }
 
-static char lower(char byte)
+static char stall_lower(char byte)
 {
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
 }
@@ -56,7 +56,7 @@ static char at(struct bl_text text, size_t index)
     return index < text.size ? text.data[index] : '\0';
 }
 
-static void put(struct alike *alike, struct bl_text bytes)
+static void stall_put(struct alike *alike, struct bl_text bytes)
 {
     if (alike->gap && alike->begun)
         bl_sha256_add(alike->hash, BL_TEXT(" "));
@@ -65,7 +65,7 @@ static void put(struct alike *alike, struct bl_text bytes)
     bl_sha256_add(alike->hash, bytes);
 }
 
-static void skip(struct alike *alike, size_t size)
+static void stall_skip(struct alike *alike, size_t size)
 {
     alike->rest.data += size;
     alike->rest.size -= size;
@@ -75,11 +75,11 @@ static void skip(struct alike *alike, size_t size)
 static void put_word(struct alike *alike, struct bl_text word)
 {
     for (size_t i = 0; i < word.size; i++) {
-        char byte = lower(word.data[i]);
-        if (!is_digit(byte))
-            put(alike, (struct bl_text){&byte, 1});
-        else if (i == 0 || !is_digit(word.data[i - 1]))
-            put(alike, BL_TEXT("#"));
+        char byte = stall_lower(word.data[i]);
+        if (!stall_is_digit(byte))
+            stall_put(alike, (struct bl_text){&byte, 1});
+        else if (i == 0 || !stall_is_digit(word.data[i - 1]))
+            stall_put(alike, BL_TEXT("#"));
     }
 }
 
@@ -87,7 +87,7 @@ static void put_word(struct alike *alike, struct bl_text word)
 
 static bool is_path_byte(char byte)
 {
-    return is_word(byte) || (byte != '\0' && strchr("./-+~@%$", byte) != NULL);
+    return stall_is_word(byte) || (byte != '\0' && strchr("./-+~@%$", byte) != NULL);
 }
 
 /* A name with a short ending that begins with a letter: `a.c`, `parser.test.ts`. */
@@ -97,10 +97,11 @@ static bool has_ending(struct bl_text word)
     while (dot > 0 && word.data[dot - 1] != '.')
         dot--;
     size_t size = word.size - dot;
-    if (dot < 2 || size < 1 || size > 4 || is_digit(word.data[dot]) || !is_word(word.data[dot - 2]))
+    if (dot < 2 || size < 1 || size > 4 || stall_is_digit(word.data[dot]) ||
+        !stall_is_word(word.data[dot - 2]))
         return false;
     for (size_t i = dot; i < word.size; i++)
-        if (!is_word(word.data[i]) || (word.data[i] & 0x80) != 0)
+        if (!stall_is_word(word.data[i]) || (word.data[i] & 0x80) != 0)
             return false;
     return true;
 }
@@ -124,8 +125,8 @@ static size_t path_size(struct alike *alike)
         alike->no_path = text.data + run;
         return 0;
     }
-    while (at(text, size) == ':' && is_digit(at(text, size + 1)))
-        for (size++; is_digit(at(text, size));)
+    while (at(text, size) == ':' && stall_is_digit(at(text, size + 1)))
+        for (size++; stall_is_digit(at(text, size));)
             size++;
     return size;
 }
@@ -135,7 +136,7 @@ static size_t path_size(struct alike *alike)
 static size_t word_size(struct bl_text text)
 {
     size_t size = 0;
-    while (is_word(at(text, size)))
+    while (stall_is_word(at(text, size)))
         size++;
     return size;
 }
@@ -143,7 +144,8 @@ static size_t word_size(struct bl_text text)
 static bool is_hexadecimal(struct bl_text word)
 {
     for (size_t i = 0; i < word.size; i++)
-        if (!is_digit(word.data[i]) && (lower(word.data[i]) < 'a' || lower(word.data[i]) > 'f'))
+        if (!stall_is_digit(word.data[i]) &&
+            (stall_lower(word.data[i]) < 'a' || stall_lower(word.data[i]) > 'f'))
             return false;
     return word.size > 0;
 }
@@ -151,10 +153,10 @@ static bool is_hexadecimal(struct bl_text word)
 static bool is_hash(struct bl_text word)
 {
     bool digits = false;
-    if (word.size > 2 && word.data[0] == '0' && lower(word.data[1]) == 'x')
+    if (word.size > 2 && word.data[0] == '0' && stall_lower(word.data[1]) == 'x')
         return is_hexadecimal((struct bl_text){word.data + 2, word.size - 2});
     for (size_t i = 0; i < word.size; i++)
-        digits = digits || is_digit(word.data[i]);
+        digits = digits || stall_is_digit(word.data[i]);
     return digits && word.size >= HASH_SIZE_MIN && is_hexadecimal(word);
 }
 
@@ -168,7 +170,7 @@ static bool is_unit(struct bl_text word)
     if (word.size >= sizeof small)
         return false;
     for (size_t i = 0; i < word.size; i++)
-        small[i] = lower(word.data[i]);
+        small[i] = stall_lower(word.data[i]);
     for (const char *const *unit = units; *unit != NULL; unit++)
         if (bl_text_equal((struct bl_text){small, word.size}, bl_text_from(*unit)))
             return true;
@@ -179,10 +181,10 @@ static bool is_unit(struct bl_text word)
 static size_t number_size(struct bl_text text)
 {
     size_t size = at(text, 0) == '-' || at(text, 0) == '+' ? 1 : 0;
-    if (!is_digit(at(text, size)))
+    if (!stall_is_digit(at(text, size)))
         return 0;
-    while (is_digit(at(text, size)) ||
-           ((at(text, size) == '.' || at(text, size) == ',') && is_digit(at(text, size + 1))))
+    while (stall_is_digit(at(text, size)) ||
+           ((at(text, size) == '.' || at(text, size) == ',') && stall_is_digit(at(text, size + 1))))
         size++;
     return size;
 }
@@ -228,31 +230,31 @@ static void take_next(struct alike *alike)
     size_t size = path_size(alike);
     size_t word = size == 0 ? word_size(rest) : 0;
     if (size > 0) {
-        put(alike, BL_TEXT("@"));
+        stall_put(alike, BL_TEXT("@"));
     } else if ((size = duration_size(rest)) > 0) {
-        put(alike, BL_TEXT("#"));
+        stall_put(alike, BL_TEXT("#"));
     } else if (is_hash((struct bl_text){rest.data, word})) {
-        put(alike, BL_TEXT("#"));
+        stall_put(alike, BL_TEXT("#"));
         size = word;
     } else if ((size = number_size(rest)) > 0) {
-        put(alike, BL_TEXT("#"));
+        stall_put(alike, BL_TEXT("#"));
     } else if (word > 0) {
         put_word(alike, (struct bl_text){rest.data, word});
         size = word;
     } else {
-        put(alike, (struct bl_text){rest.data, 1});
+        stall_put(alike, (struct bl_text){rest.data, 1});
         size = 1;
     }
-    skip(alike, size);
+    stall_skip(alike, size);
 }
 
-static void add_text(struct bl_sha256 *hash, struct bl_text text)
+static void stall_add_text(struct bl_sha256 *hash, struct bl_text text)
 {
     struct alike alike = {.hash = hash, .rest = text, .no_path = text.data};
     while (alike.rest.size > 0) {
-        if (is_space(alike.rest.data[0])) {
+        if (stall_is_space(alike.rest.data[0])) {
             alike.gap = true;
-            skip(&alike, 1);
+            stall_skip(&alike, 1);
         } else {
             take_next(&alike);
         }
@@ -271,8 +273,8 @@ void feedback_digest(const struct bl_list *issues, char out[65])
         bl_sha256_add(&hash, (struct bl_text){"", 1});
         bl_sha256_add(&hash, bl_text_from(issue->criterion));
         bl_sha256_add(&hash, (struct bl_text){"", 1});
-        add_text(&hash, issue->description);
-        add_text(&hash, issue->suggestion);
+        stall_add_text(&hash, issue->description);
+        stall_add_text(&hash, issue->suggestion);
     }
     bl_sha256_end(&hash, digest);
     for (size_t i = 0; i < sizeof digest; i++)

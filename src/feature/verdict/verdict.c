@@ -59,8 +59,8 @@ static void check_keys(struct checker *checker, const struct bl_json *object, co
 }
 
 /* A text that may be missing, or null; empty then. It lives in the arena. */
-static struct bl_text take_text(struct checker *checker, const struct bl_json *object,
-                                const char *place, const char *key)
+static struct bl_text verdict_take_text(struct checker *checker, const struct bl_json *object,
+                                        const char *place, const char *key)
 {
     const struct bl_json *value = bl_json_get(object, bl_text_from(key));
     if (is_absent(value))
@@ -76,7 +76,7 @@ static struct bl_text take_text(struct checker *checker, const struct bl_json *o
 static const char *take_name(struct checker *checker, const struct bl_json *object,
                              const char *place, const char *key)
 {
-    struct bl_text text = take_text(checker, object, place, key);
+    struct bl_text text = verdict_take_text(checker, object, place, key);
     if (memchr(text.data != NULL ? text.data : "", '\0', text.size) != NULL) {
         complain(checker, "'%s' of %s holds a NUL", key, place);
         return NULL;
@@ -85,8 +85,9 @@ static const char *take_name(struct checker *checker, const struct bl_json *obje
 }
 
 /* The index of a word among those that it can be; `count` without one, and a fault. */
-static size_t take_word(struct checker *checker, const struct bl_json *object, const char *place,
-                        const char *key, const char *const *words, size_t count)
+static size_t verdict_take_word(struct checker *checker, const struct bl_json *object,
+                                const char *place, const char *key, const char *const *words,
+                                size_t count)
 {
     char shown[BL_VALUE_SHOWN_SIZE], choice[64] = "";
     const struct bl_json *value = bl_json_get(object, bl_text_from(key));
@@ -150,8 +151,8 @@ static void check_criterion(struct checker *checker, const struct bl_json *value
     check_keys(checker, value, place, keys);
     const char *id = take_name(checker, value, place, "id");
     size_t index = id != NULL ? find_criterion(checker, bl_text_from(id)) : SIZE_MAX;
-    size_t result = take_word(checker, value, place, "result", results, BL_COUNT(results));
-    struct bl_text notes = take_text(checker, value, place, "notes");
+    size_t result = verdict_take_word(checker, value, place, "result", results, BL_COUNT(results));
+    struct bl_text notes = verdict_take_text(checker, value, place, "notes");
     if (id == NULL) {
         complain(checker, "%s has no 'id'", place);
     } else if (index == SIZE_MAX) {
@@ -188,7 +189,8 @@ static void check_criteria(struct checker *checker, const struct bl_json *criter
                      checker->task->criteria[i].id);
 }
 
-static int64_t take_line(struct checker *checker, const struct bl_json *value, const char *place)
+static int64_t verdict_take_line(struct checker *checker, const struct bl_json *value,
+                                 const char *place)
 {
     const struct bl_json *line = bl_json_get(value, BL_TEXT("line"));
     int64_t number = 0;
@@ -214,8 +216,8 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
     }
     check_keys(checker, value, place, keys);
     size_t severity =
-        take_word(checker, value, place, "severity", severities, BL_COUNT(severities));
-    struct bl_text description = take_text(checker, value, place, "description");
+        verdict_take_word(checker, value, place, "severity", severities, BL_COUNT(severities));
+    struct bl_text description = verdict_take_text(checker, value, place, "description");
     if (bl_text_trim(description).size == 0)
         complain(checker, "%s has no 'description'", place);
     const char *criterion = take_name(checker, value, place, "criterion");
@@ -229,8 +231,8 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
                   severity < BL_COUNT(severities) ? (enum issue_severity)severity : ISSUE_NOTE,
                   ISSUE_OF_COACH, file, description);
     issue->criterion = criterion;
-    issue->line = take_line(checker, value, place);
-    issue->suggestion = take_text(checker, value, place, "suggestion");
+    issue->line = verdict_take_line(checker, value, place);
+    issue->suggestion = verdict_take_text(checker, value, place, "suggestion");
 }
 
 static void check_issues(struct checker *checker, const struct bl_json *issues)
@@ -275,17 +277,17 @@ static void check_decision(struct checker *checker, size_t decision)
         complain(checker, "it gives feedback without an issue: say in 'issues' what is to be done");
 }
 
-static void check_object(struct checker *checker, const struct bl_json *object)
+static void verdict_check_object(struct checker *checker, const struct bl_json *object)
 {
     static const char *const keys[] = {"task",     "turn",   "decision", "rationale",
                                        "criteria", "issues", NULL};
     static const char *const decisions[] = {"approve", "feedback"};
     check_keys(checker, object, "the verdict", keys);
     check_subject(checker, object);
-    size_t decision =
-        take_word(checker, object, "the verdict", "decision", decisions, BL_COUNT(decisions));
+    size_t decision = verdict_take_word(checker, object, "the verdict", "decision", decisions,
+                                        BL_COUNT(decisions));
     checker->verdict->approve = decision == 0;
-    checker->verdict->rationale = take_text(checker, object, "the verdict", "rationale");
+    checker->verdict->rationale = verdict_take_text(checker, object, "the verdict", "rationale");
     check_criteria(checker, bl_json_get(object, BL_TEXT("criteria")));
     check_issues(checker, bl_json_get(object, BL_TEXT("issues")));
     check_decision(checker, decision);
@@ -293,23 +295,24 @@ static void check_object(struct checker *checker, const struct bl_json *object)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static int refuse(struct bl_arena *arena, struct bl_text *ret_reason, struct bl_text reason)
+static int verdict_refuse(struct bl_arena *arena, struct bl_text *ret_reason, struct bl_text reason)
 {
     *ret_reason = bl_arena_text(arena, reason);
     return BL_EPARSE;
 }
 
 /* Reads the one object that it must be. */
-static int read_object(struct bl_arena *arena, struct bl_text text,
-                       const struct bl_json **ret_object, struct bl_text *ret_reason)
+static int verdict_read_object(struct bl_arena *arena, struct bl_text text,
+                               const struct bl_json **ret_object, struct bl_text *ret_reason)
 {
     const struct bl_json_limits limits = {.size_max = VERDICT_SIZE_MAX, .refuse_duplicates = true};
     struct bl_json_fault fault;
     char where[320];
     if (text.size == 0)
-        return refuse(arena, ret_reason,
-                      BL_TEXT("there is no verdict: answer with one JSON object, in a block fenced "
-                              "as json"));
+        return verdict_refuse(
+            arena, ret_reason,
+            BL_TEXT("there is no verdict: answer with one JSON object, in a block fenced "
+                    "as json"));
     if (bl_json_read(arena, text, &limits, ret_object, &fault) != 0) {
         bl_json_fault_text(&fault, where, sizeof where);
         *ret_reason = bl_arena_printf(arena, "it is not one JSON object: %s", where);
@@ -336,16 +339,16 @@ int verdict_parse(struct bl_arena *arena, struct bl_text text, const struct bl_p
                                       found.size, VERDICT_SIZE_MAX);
         return BL_EPARSE;
     }
-    int code = read_object(arena, found, &object, ret_reason);
+    int code = verdict_read_object(arena, found, &object, ret_reason);
     if (code != 0)
         return code;
     struct checker checker = {.arena = arena, .task = task, .turn = turn, .verdict = ret_verdict};
     bl_buffer_init(&checker.reason, REASON_MAX);
-    check_object(&checker, object);
+    verdict_check_object(&checker, object);
     if (checker.faults > FAULTS_MAX)
         bl_buffer_printf(&checker.reason, "; and %u more", checker.faults - FAULTS_MAX);
     if (checker.faults > 0)
-        code = refuse(arena, ret_reason, bl_buffer_text(&checker.reason));
+        code = verdict_refuse(arena, ret_reason, bl_buffer_text(&checker.reason));
     bl_buffer_done(&checker.reason);
     if (code != 0) {
         *ret_verdict = (struct verdict){.approve = false};

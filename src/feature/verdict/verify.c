@@ -45,7 +45,7 @@ struct verification {
     struct bl_error error;
 };
 
-static bool is_stop(int code)
+static bool verify_is_stop(int code)
 {
     return code == BL_ECANCELED || code == BL_ETIMEDOUT;
 }
@@ -63,8 +63,8 @@ static const char *unit_name(const struct verify_order *order)
 /* ---- What comes of it ------------------------------------------------------------------------ */
 
 /* The first command that failed decides, else the first reason why it is absent. */
-static void settle(struct verification *work, enum bl_verified value, struct bl_text why,
-                   struct bl_text tail)
+static void verify_settle(struct verification *work, enum bl_verified value, struct bl_text why,
+                          struct bl_text tail)
 {
     struct verify_outcome *outcome = work->outcome;
     bool failed = value == BL_VERIFIED_FAILED;
@@ -86,10 +86,10 @@ static void settle(struct verification *work, enum bl_verified value, struct bl_
 
 static void settle_absent(struct verification *work, const char *what, struct bl_text why)
 {
-    settle(work, BL_VERIFIED_ABSENT,
-           bl_arena_printf(work->arena, "Verification is absent: %s: " BL_TEXT_FORMAT ".", what,
-                           BL_TEXT_ARG(why)),
-           (struct bl_text){0});
+    verify_settle(work, BL_VERIFIED_ABSENT,
+                  bl_arena_printf(work->arena, "Verification is absent: %s: " BL_TEXT_FORMAT ".",
+                                  what, BL_TEXT_ARG(why)),
+                  (struct bl_text){0});
 }
 
 /* A command on one line, as a sentence has it. */
@@ -135,7 +135,7 @@ static struct bl_text make_tail(struct verification *work)
 
 /* ---- One command ----------------------------------------------------------------------------- */
 
-static void take_output(void *context, struct bl_text bytes)
+static void verify_take_output(void *context, struct bl_text bytes)
 {
     const struct verify_order *order = ((struct verification *)context)->order;
     if (order->output != NULL)
@@ -144,7 +144,7 @@ static void take_output(void *context, struct bl_text bytes)
         order->active(order->context, "output", 0);
 }
 
-static int run_command(struct verification *work, const char *text, bool network)
+static int verify_run_command(struct verification *work, const char *text, bool network)
 {
     const char *const arguments[] = {"sh", "-c", text, NULL};
     const char *const readable[] = {work->house->git_folder, NULL};
@@ -165,7 +165,7 @@ static int run_command(struct verification *work, const char *text, bool network
         .id = unit_id(work->order),
         .name = unit_name(work->order),
         .capture = &work->capture,
-        .on_output = take_output,
+        .on_output = verify_take_output,
         .context = work,
         .control = &work->handle.control,
     };
@@ -175,8 +175,8 @@ static int run_command(struct verification *work, const char *text, bool network
 }
 
 /* With its own limit around it, which stops it and nothing else. */
-static int run_timed(struct verification *work, const char *text, uint64_t timeout_ns, bool network,
-                     bool *ret_timed_out)
+static int verify_run_timed(struct verification *work, const char *text, uint64_t timeout_ns,
+                            bool network, bool *ret_timed_out)
 {
     struct bl_scope timed;
     bl_capture_done(&work->capture);
@@ -186,7 +186,7 @@ static int run_timed(struct verification *work, const char *text, uint64_t timeo
     work->handle.control = (struct bl_command_control){.hurry = work->house->hurried};
     bl_list_push_back(&work->house->running, &work->handle.link);
     bl_limit_begin(&timed, timeout_ns > 0 ? timeout_ns : BL_NEVER);
-    int code = run_command(work, text, network);
+    int code = verify_run_command(work, text, network);
     bl_limit_end(&timed);
     bl_list_remove(&work->handle.link);
     *ret_timed_out = code == BL_ETIMEDOUT && bl_check() == 0;
@@ -194,7 +194,7 @@ static int run_timed(struct verification *work, const char *text, uint64_t timeo
 }
 
 /* The exit code, or 128 and the signal; negative: it came to none. */
-static int exit_code_of(const struct verification *work, int code, bool timed_out)
+static int verify_exit_code_of(const struct verification *work, int code, bool timed_out)
 {
     if (code != 0 || timed_out)
         return -1;
@@ -276,10 +276,10 @@ static int run_one(struct verification *work, const char *text, bool setup)
     int expected = gate != NULL ? gate->expected_exit : 0;
     tell_begin(work->order, text);
     bool network = setup && seat_network(work->house, work->order->plan->setup_network);
-    int code = run_timed(work, text, timeout_ns, network, &timed_out);
-    int exit_code = exit_code_of(work, code, timed_out);
+    int code = verify_run_timed(work, text, timeout_ns, network, &timed_out);
+    int exit_code = verify_exit_code_of(work, code, timed_out);
     note_run(work, text, setup, exit_code, started_ns);
-    if (is_stop(code))
+    if (verify_is_stop(code))
         return code;
     const char *shown = show_command(work, text), *what = setup ? "the setup " : "";
     const char *why = absence(work, code, timed_out, exit_code, timeout_ns);
@@ -293,14 +293,15 @@ static int run_one(struct verification *work, const char *text, bool setup)
                               network ? "" : " (without network: see verify.setup_network)")
                   .data;
     if (why != NULL)
-        settle(work, BL_VERIFIED_ABSENT,
-               bl_arena_printf(work->arena, "Verification is absent: %s%s %s.", what, shown, why),
-               make_tail(work));
+        verify_settle(
+            work, BL_VERIFIED_ABSENT,
+            bl_arena_printf(work->arena, "Verification is absent: %s%s %s.", what, shown, why),
+            make_tail(work));
     else
-        settle(work, BL_VERIFIED_FAILED,
-               bl_arena_printf(work->arena, "Verification failed: %s exited with %d.", shown,
-                               exit_code),
-               make_tail(work));
+        verify_settle(work, BL_VERIFIED_FAILED,
+                      bl_arena_printf(work->arena, "Verification failed: %s exited with %d.", shown,
+                                      exit_code),
+                      make_tail(work));
     return bl_check();
 }
 
@@ -317,7 +318,7 @@ static const char *refusal(const struct verification *work, int code)
 }
 
 /* Each protected path that differs from the base is an issue; what is verified is the base's. */
-static int check_protected(struct verification *work, struct git_repository *git)
+static int verify_check_protected(struct verification *work, struct git_repository *git)
 {
     const struct verify_order *order = work->order;
     const char *const *changed;
@@ -345,7 +346,7 @@ static int check_protected(struct verification *work, struct git_repository *git
 }
 
 /* The copy with what belongs into it. 0: it is there, or verification is absent; or stopped. */
-static int make_copy(struct verification *work, struct git_repository *git)
+static int verify_make_copy(struct verification *work, struct git_repository *git)
 {
     const struct verify_order *order = work->order;
     const struct bl_verify_plan *plan = order->plan;
@@ -356,19 +357,19 @@ static int make_copy(struct verification *work, struct git_repository *git)
         code =
             git_copy_protect(git, order->folder, order->base_commit, plan->protect, &work->error);
     if (code == 0 && protects)
-        code = check_protected(work, git);
+        code = verify_check_protected(work, git);
     if (code != 0) {
-        if (!is_stop(code))
+        if (!verify_is_stop(code))
             settle_absent(work, "there is no clean copy", bl_text_from(refusal(work, code)));
-        return is_stop(code) ? code : 0;
+        return verify_is_stop(code) ? code : 0;
     }
     if (plan == NULL || !has_any(plan->carry) || order->carry_from == NULL)
         return 0;
     code = verify_carry(work->arena, unit_id(order), order->carry_from, order->folder, plan->carry,
                         plan->protect, &why);
-    if (code != 0 && !is_stop(code))
+    if (code != 0 && !verify_is_stop(code))
         settle_absent(work, "`carry` cannot be copied", why);
-    return is_stop(code) ? code : 0;
+    return verify_is_stop(code) ? code : 0;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -398,7 +399,7 @@ static bool is_dropped(const char *entry)
     return false;
 }
 
-static const char *const *make_environment(struct verification *work)
+static const char *const *verify_make_environment(struct verification *work)
 {
     const struct verify_order *order = work->order;
     const struct seat_house *house = work->house;
@@ -430,16 +431,16 @@ static void choose_sandbox(struct verification *work)
     work->container = check.available ? bl_sandbox_container(BL_MECHANISM_NONE) : BL_MECHANISM_NONE;
 }
 
-static int run_all(struct verification *work, struct git_repository *git,
-                   const char *const *commands)
+static int verify_run_all(struct verification *work, struct git_repository *git,
+                          const char *const *commands)
 {
     const struct bl_verify_plan *plan = work->order->plan;
     struct verify_outcome *outcome = work->outcome;
-    int code = make_copy(work, git);
+    int code = verify_make_copy(work, git);
     if (code != 0 || outcome->value == BL_VERIFIED_ABSENT)
         return code;
     choose_sandbox(work);
-    work->environment = make_environment(work);
+    work->environment = verify_make_environment(work);
     work->shown = seat_shown(work->house, work->arena);
     if (plan != NULL && plan->setup != NULL)
         code = run_one(work, plan->setup, true);
@@ -474,7 +475,7 @@ int verify_run(struct seat_house *house, struct git_repository *git,
     work->runs = bl_arena_zalloc(arena, (count + 1) * sizeof *work->runs);
     bl_capture_init(&work->capture, CAPTURE_MAX);
     bl_list_init(&work->handle.link);
-    code = run_all(work, git, commands);
+    code = verify_run_all(work, git, commands);
     git_copy_remove(git, order->folder);
     bl_capture_done(&work->capture);
     bl_free(work);
@@ -510,7 +511,7 @@ void verify_write(struct bl_json_writer *writer, const struct verify_outcome *ou
     bl_json_write_end(writer);
 }
 
-static struct verify_run read_run(struct bl_arena *arena, const struct bl_json *value)
+static struct verify_run verify_read_run(struct bl_arena *arena, const struct bl_json *value)
 {
     struct verify_run run = {
         .command = bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("command")))).data,
@@ -542,6 +543,6 @@ void verify_read(struct bl_arena *arena, const struct bl_json *value,
     struct verify_run *read = bl_arena_zalloc(arena, (count + 1) * sizeof *read);
     ret_outcome->runs = read;
     BL_JSON_EACH (run, runs)
-        read[ret_outcome->run_count++] = read_run(arena, run);
+        read[ret_outcome->run_count++] = verify_read_run(arena, run);
     issues_read(arena, bl_json_get(value, BL_TEXT("issues")), &ret_outcome->issues);
 }

@@ -54,7 +54,7 @@ struct carry {
     const char *what; /* was tried */
 };
 
-static void fail(struct carry *carry, const char *what, int failure)
+static void verify_copy_fail(struct carry *carry, const char *what, int failure)
 {
     if (carry->failure != 0)
         return;
@@ -62,7 +62,7 @@ static void fail(struct carry *carry, const char *what, int failure)
     carry->what = what;
 }
 
-static void close_end(int *descriptor)
+static void verify_copy_close_end(int *descriptor)
 {
     if (*descriptor >= 0)
         close(*descriptor);
@@ -126,10 +126,10 @@ static void set_times(int descriptor, const struct stat *status)
 static void finish_file(struct carry *carry)
 {
     if (fchmod(carry->output, carry->status.st_mode & 0777) != 0)
-        fail(carry, "set the mode of", errno);
+        verify_copy_fail(carry, "set the mode of", errno);
     set_times(carry->output, &carry->status);
-    close_end(&carry->input);
-    close_end(&carry->output);
+    verify_copy_close_end(&carry->input);
+    verify_copy_close_end(&carry->output);
 }
 
 static ssize_t copy_by_hand(struct carry *carry)
@@ -157,7 +157,7 @@ static void copy_piece(struct carry *carry)
     if (carry->by_hand)
         size = copy_by_hand(carry);
     if (size < 0 && errno != EINTR)
-        fail(carry, "copy", errno);
+        verify_copy_fail(carry, "copy", errno);
     else if (size == 0)
         finish_file(carry);
 }
@@ -169,17 +169,17 @@ static void begin_file(struct carry *carry, int from, int to, const char *name)
     carry->input = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (carry->input < 0 || fstat(carry->input, &carry->status) != 0) {
         if (errno != ENOENT && errno != ELOOP)
-            fail(carry, "read", errno);
-        close_end(&carry->input);
+            verify_copy_fail(carry, "read", errno);
+        verify_copy_close_end(&carry->input);
         return;
     }
     if (S_ISREG(carry->status.st_mode))
         carry->output =
             openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (S_ISREG(carry->status.st_mode) && carry->output < 0 && errno != EEXIST)
-        fail(carry, "make", errno);
+        verify_copy_fail(carry, "make", errno);
     if (carry->output < 0)
-        close_end(&carry->input);
+        verify_copy_close_end(&carry->input);
     else if (ioctl(carry->output, FICLONE, carry->input) == 0)
         finish_file(carry);
 }
@@ -191,9 +191,9 @@ static void copy_link(struct carry *carry, int from, int to, const char *name)
     if (size >= 0) {
         target[size] = '\0';
         if (symlinkat(target, to, name) != 0 && errno != EEXIST)
-            fail(carry, "make the link", errno);
+            verify_copy_fail(carry, "make the link", errno);
     } else if (errno != ENOENT && errno != EINVAL) {
-        fail(carry, "read the link", errno);
+        verify_copy_fail(carry, "read the link", errno);
     }
 }
 
@@ -209,12 +209,12 @@ static bool is_other_kind(int failure)
 static int enter_copy(struct carry *carry, int to, const char *name)
 {
     if (mkdirat(to, name, 0700) != 0 && errno != EEXIST) {
-        fail(carry, "make", errno);
+        verify_copy_fail(carry, "make", errno);
         return -1;
     }
     int folder = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 && !is_other_kind(errno))
-        fail(carry, "open the copy of", errno);
+        verify_copy_fail(carry, "open the copy of", errno);
     return folder;
 }
 
@@ -222,20 +222,20 @@ static void begin_folder(struct carry *carry, int from, int to, const char *name
 {
     struct level *level = &carry->levels[carry->depth];
     if (carry->depth == DEPTH_MAX) {
-        fail(carry, "go deeper than 128 folders, into", ELOOP);
+        verify_copy_fail(carry, "go deeper than 128 folders, into", ELOOP);
         return;
     }
     int folder = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
         if (!is_other_kind(errno))
-            fail(carry, "open", errno);
+            verify_copy_fail(carry, "open", errno);
         return;
     }
     int copy = fstat(folder, &level->status) == 0 ? enter_copy(carry, to, name) : -1;
     level->from = copy >= 0 ? fdopendir(folder) : NULL;
     if (level->from == NULL) {
-        close_end(&folder);
-        close_end(&copy);
+        verify_copy_close_end(&folder);
+        verify_copy_close_end(&copy);
         return;
     }
     level->to = copy;
@@ -248,7 +248,7 @@ static void end_folder(struct carry *carry)
 {
     struct level *level = &carry->levels[--carry->depth];
     if (fchmod(level->to, (level->status.st_mode & 0777) | 0700) != 0)
-        fail(carry, "set the mode of", errno);
+        verify_copy_fail(carry, "set the mode of", errno);
     set_times(level->to, &level->status);
     closedir(level->from);
     close(level->to);
@@ -264,7 +264,7 @@ static void begin_entry(struct carry *carry, int from, int to, const char *name)
         return;
     if (fstatat(from, name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno != ENOENT)
-            fail(carry, "look at", errno);
+            verify_copy_fail(carry, "look at", errno);
     } else if (S_ISDIR(status.st_mode)) {
         begin_folder(carry, from, to, name);
     } else if (S_ISREG(status.st_mode)) {
@@ -281,7 +281,7 @@ static void step_folder(struct carry *carry)
     const struct dirent *entry = readdir(level->from);
     if (entry == NULL) {
         if (errno != 0)
-            fail(carry, "list", errno);
+            verify_copy_fail(carry, "list", errno);
         end_folder(carry);
         return;
     }
@@ -299,7 +299,7 @@ static int open_parent(struct carry *carry, int top, const char *path, bool make
     struct bl_text rest = bl_text_from(path), part, next;
     int folder = fcntl(top, F_DUPFD_CLOEXEC, 0);
     if (folder < 0)
-        fail(carry, "open the folder of", errno);
+        verify_copy_fail(carry, "open the folder of", errno);
     next_part(&rest, &part);
     *ret_name = bl_arena_text(&carry->arena, part).data;
     while (folder >= 0 && next_part(&rest, &next)) {
@@ -307,7 +307,7 @@ static int open_parent(struct carry *carry, int top, const char *path, bool make
             make ? enter_copy(carry, folder, *ret_name)
                  : openat(folder, *ret_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below < 0 && !make && !is_other_kind(errno))
-            fail(carry, "open the folder of", errno);
+            verify_copy_fail(carry, "open the folder of", errno);
         close(folder);
         folder = below;
         *ret_name = bl_arena_text(&carry->arena, next).data;
@@ -330,11 +330,11 @@ static void step_path(struct carry *carry)
     int to = there ? open_parent(carry, carry->to, path, true, &name) : -1;
     if (to >= 0)
         begin_entry(carry, from, to, name);
-    close_end(&from);
-    close_end(&to);
+    verify_copy_close_end(&from);
+    verify_copy_close_end(&to);
 }
 
-static uint64_t now_ns(void)
+static uint64_t verify_copy_now_ns(void)
 {
     return bl_clock_now_ns(&bl_clock_system);
 }
@@ -342,7 +342,7 @@ static uint64_t now_ns(void)
 static void run_slice(void *payload)
 {
     struct carry *carry = payload;
-    uint64_t end_ns = now_ns() + SLICE_NS;
+    uint64_t end_ns = verify_copy_now_ns() + SLICE_NS;
     do {
         if (carry->input >= 0)
             copy_piece(carry);
@@ -350,7 +350,7 @@ static void run_slice(void *payload)
             step_folder(carry);
         else
             step_path(carry);
-    } while (!carry->done && carry->failure == 0 && now_ns() < end_ns);
+    } while (!carry->done && carry->failure == 0 && verify_copy_now_ns() < end_ns);
 }
 
 static void free_carry(void *payload)
@@ -361,10 +361,10 @@ static void free_carry(void *payload)
         closedir(level->from);
         close(level->to);
     }
-    close_end(&carry->input);
-    close_end(&carry->output);
-    close_end(&carry->from);
-    close_end(&carry->to);
+    verify_copy_close_end(&carry->input);
+    verify_copy_close_end(&carry->output);
+    verify_copy_close_end(&carry->from);
+    verify_copy_close_end(&carry->to);
     bl_buffer_done(&carry->path);
     bl_arena_done(&carry->arena);
     bl_free(carry->piece);
@@ -401,7 +401,7 @@ static int call_slice(struct carry *carry, bool *ret_abandoned)
     return code;
 }
 
-static const char *const *copy_list(struct bl_arena *arena, const char *const *list)
+static const char *const *verify_copy_list(struct bl_arena *arena, const char *const *list)
 {
     size_t count = 0;
     while (list != NULL && list[count] != NULL)
@@ -416,15 +416,15 @@ static struct carry *make_carry(const char *from, const char *to, const char *co
                                 const char *const *protect)
 {
     struct carry *carry = bl_zalloc(sizeof *carry);
-    carry->paths = copy_list(&carry->arena, paths);
-    carry->protect = copy_list(&carry->arena, protect);
+    carry->paths = verify_copy_list(&carry->arena, paths);
+    carry->protect = verify_copy_list(&carry->arena, protect);
     carry->input = carry->output = -1;
     bl_buffer_init(&carry->path, SIZE_MAX);
     set_path(carry, 0, BL_TEXT("."));
     carry->from = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     carry->to = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (carry->from < 0 || carry->to < 0)
-        fail(carry, "open the folder of", errno);
+        verify_copy_fail(carry, "open the folder of", errno);
     return carry;
 }
 

@@ -2,14 +2,14 @@
 
 #include <assert.h>
 
-static bool is_space(char byte)
+static bool document_is_space(char byte)
 {
     return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-static size_t skip_space(struct bl_text input, size_t at)
+static size_t document_skip_space(struct bl_text input, size_t at)
 {
-    while (at < input.size && is_space(input.data[at]))
+    while (at < input.size && document_is_space(input.data[at]))
         at++;
     return at;
 }
@@ -18,7 +18,7 @@ static size_t skip_space(struct bl_text input, size_t at)
  */
 static bool begins_as_json(struct bl_text input)
 {
-    size_t at = skip_space(input, 0);
+    size_t at = document_skip_space(input, 0);
 
     return at < input.size && input.data[at] != '\0' &&
            strchr("{[\"-0123456789tfn", input.data[at]) != NULL;
@@ -28,11 +28,11 @@ static bool begins_as_json(struct bl_text input)
  * quote or a second bracket. */
 static bool meant_as_json(struct bl_text input)
 {
-    size_t at = skip_space(input, 0);
+    size_t at = document_skip_space(input, 0);
 
     if (at == input.size || (input.data[at] != '{' && input.data[at] != '['))
         return false;
-    at = skip_space(input, at + 1);
+    at = document_skip_space(input, at + 1);
     return at == input.size || (input.data[at] != '\0' && strchr("\"{}[]", input.data[at]) != NULL);
 }
 
@@ -53,7 +53,8 @@ static size_t skip_token(struct bl_text input, size_t at, const struct bl_json *
     case BL_JSON_UNSIGNED:
     case BL_JSON_DOUBLE: break;
     }
-    while (at < input.size && !is_space(input.data[at]) && strchr(",]}", input.data[at]) == NULL)
+    while (at < input.size && !document_is_space(input.data[at]) &&
+           strchr(",]}", input.data[at]) == NULL)
         at++;
     return at;
 }
@@ -66,7 +67,8 @@ static void place_json(struct bl_arena *arena, struct bl_text input, struct bl_d
     uint32_t line = 1;
 
     for (size_t i = 0; i < document->count; i++) {
-        for (; is_space(input.data[at]) || input.data[at] == ',' || input.data[at] == ':'; at++) {
+        for (; document_is_space(input.data[at]) || input.data[at] == ',' || input.data[at] == ':';
+             at++) {
             if (input.data[at] == '\n') {
                 line++;
                 line_start = at + 1;
@@ -79,8 +81,8 @@ static void place_json(struct bl_arena *arena, struct bl_text input, struct bl_d
     document->places = places;
 }
 
-static int refuse(struct bl_text input, size_t offset, int code, const char *expected,
-                  struct bl_json_fault *fault)
+static int document_refuse(struct bl_text input, size_t offset, int code, const char *expected,
+                           struct bl_json_fault *fault)
 {
     if (fault != NULL)
         json_fault_fill(fault, input, offset, expected);
@@ -92,11 +94,11 @@ static int check_bytes(struct bl_text input, struct bl_json_fault *fault)
 {
     size_t valid = bl_utf8_valid_prefix(input, NULL);
     if (valid < input.size)
-        return refuse(input, valid, BL_EPARSE, "valid UTF-8", fault);
+        return document_refuse(input, valid, BL_EPARSE, "valid UTF-8", fault);
     const char *nul = input.size > 0 ? memchr(input.data, '\0', input.size) : NULL;
     if (nul != NULL)
-        return refuse(input, (size_t)(nul - input.data), BL_EPARSE, "text without NUL bytes",
-                      fault);
+        return document_refuse(input, (size_t)(nul - input.data), BL_EPARSE,
+                               "text without NUL bytes", fault);
     return 0;
 }
 
@@ -124,7 +126,8 @@ int bl_document_read(struct bl_arena *arena, struct bl_text input,
     struct bl_document document;
 
     if (input.size > all.size_max)
-        return refuse(input, all.size_max, BL_ELIMIT, "the end: more is over the limit", fault);
+        return document_refuse(input, all.size_max, BL_ELIMIT, "the end: more is over the limit",
+                               fault);
     if (begins_as_json(input)) {
         int result = bl_json_read(arena, input, &all, &document.root, &json_fault);
         if (result == 0) {

@@ -10,7 +10,7 @@ enum number_form {
     NOT_FINITE,
 };
 
-static bool is_one_of(struct bl_text text, const char *const *words)
+static bool scalar_is_one_of(struct bl_text text, const char *const *words)
 {
     for (; *words != NULL; words++) {
         if (bl_text_equal(text, bl_text_from(*words)))
@@ -23,7 +23,7 @@ bool document_scalar_is_null(struct bl_text text)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL", NULL};
 
-    return is_one_of(text, words);
+    return scalar_is_one_of(text, words);
 }
 
 static bool is_boolean(struct bl_text text, bool *ret_value)
@@ -31,11 +31,11 @@ static bool is_boolean(struct bl_text text, bool *ret_value)
     static const char *const yes[] = {"true", "True", "TRUE", NULL};
     static const char *const no[] = {"false", "False", "FALSE", NULL};
 
-    *ret_value = is_one_of(text, yes);
-    return *ret_value || is_one_of(text, no);
+    *ret_value = scalar_is_one_of(text, yes);
+    return *ret_value || scalar_is_one_of(text, no);
 }
 
-static bool is_digit(char byte)
+static bool scalar_is_digit(char byte)
 {
     return byte >= '0' && byte <= '9';
 }
@@ -45,7 +45,7 @@ static unsigned digit_value(char byte)
 {
     char letter = (char)(byte | 0x20);
 
-    if (is_digit(byte))
+    if (scalar_is_digit(byte))
         return (unsigned)(byte - '0');
     return letter >= 'a' && letter <= 'f' ? (unsigned)(letter - 'a') + 10 : 16;
 }
@@ -64,7 +64,7 @@ static bool all_digits(struct bl_text text, size_t at, unsigned base)
 
 static size_t skip_digits(struct bl_text text, size_t at)
 {
-    while (at < text.size && is_digit(text.data[at]))
+    while (at < text.size && scalar_is_digit(text.data[at]))
         at++;
     return at;
 }
@@ -111,7 +111,7 @@ static enum number_form classify(struct bl_text text)
         return HEXADECIMAL_INTEGER;
     size_t sign = has_byte(text, 0, "+-") ? 1 : 0;
     struct bl_text unsigned_text = {text.data + sign, text.size - sign};
-    if (is_one_of(unsigned_text, infinities) || is_one_of(text, no_numbers))
+    if (scalar_is_one_of(unsigned_text, infinities) || scalar_is_one_of(text, no_numbers))
         return NOT_FINITE;
     return classify_decimal(text, sign);
 }
@@ -124,11 +124,11 @@ static void spell_as_json(struct bl_text text, char *out)
 
     if (text.data[0] == '-')
         *out++ = '-';
-    while (has_byte(text, at, "0") && at + 1 < text.size && is_digit(text.data[at + 1]))
+    while (has_byte(text, at, "0") && at + 1 < text.size && scalar_is_digit(text.data[at + 1]))
         at++;
-    if (!is_digit(text.data[at]))
+    if (!scalar_is_digit(text.data[at]))
         *out++ = '0';
-    while (at < text.size && is_digit(text.data[at]))
+    while (at < text.size && scalar_is_digit(text.data[at]))
         *out++ = text.data[at++];
     if (has_byte(text, at, ".")) {
         size_t digits = skip_digits(text, at + 1);
@@ -142,7 +142,8 @@ static void spell_as_json(struct bl_text text, char *out)
     out[text.size - at] = '\0';
 }
 
-static const char *read_decimal(struct bl_arena *arena, struct bl_text text, struct bl_json *node)
+static const char *scalar_read_decimal(struct bl_arena *arena, struct bl_text text,
+                                       struct bl_json *node)
 {
     struct bl_arena_mark mark = bl_arena_mark(arena);
     char *spelled = bl_arena_alloc(arena, text.size + 3), *fault;
@@ -163,7 +164,7 @@ static void make_double(struct bl_json *node)
         *node = (struct bl_json){.type = BL_JSON_DOUBLE, .number = number};
 }
 
-static const char *read_digits(struct bl_text text, unsigned base, struct bl_json *node)
+static const char *scalar_read_digits(struct bl_text text, unsigned base, struct bl_json *node)
 {
     uint64_t value = 0;
 
@@ -177,25 +178,25 @@ static const char *read_digits(struct bl_text text, unsigned base, struct bl_jso
     return NULL;
 }
 
-static const char *read_number(struct bl_arena *arena, struct bl_text text, enum number_form form,
-                               struct bl_json *node)
+static const char *scalar_read_number(struct bl_arena *arena, struct bl_text text,
+                                      enum number_form form, struct bl_json *node)
 {
     const char *expected = NULL;
 
     switch (form) {
-    case OCTAL_INTEGER: return read_digits(text, 8, node);
-    case HEXADECIMAL_INTEGER: return read_digits(text, 16, node);
+    case OCTAL_INTEGER: return scalar_read_digits(text, 8, node);
+    case HEXADECIMAL_INTEGER: return scalar_read_digits(text, 16, node);
     case NOT_FINITE: return "a finite number (quotes make it text)";
     case NO_NUMBER:
     case DECIMAL_INTEGER:
-    case DECIMAL_FLOAT: expected = read_decimal(arena, text, node);
+    case DECIMAL_FLOAT: expected = scalar_read_decimal(arena, text, node);
     }
     if (expected == NULL && form == DECIMAL_FLOAT)
         make_double(node);
     return expected;
 }
 
-static void make_string(struct bl_arena *arena, struct bl_text text, struct bl_json *node)
+static void scalar_make_string(struct bl_arena *arena, struct bl_text text, struct bl_json *node)
 {
     struct bl_text copy = bl_arena_text(arena, text);
 
@@ -220,8 +221,8 @@ static const char *read_plain(struct bl_arena *arena, struct bl_text text, struc
     }
     enum number_form form = classify(text);
     if (form != NO_NUMBER)
-        return read_number(arena, text, form, node);
-    make_string(arena, text, node);
+        return scalar_read_number(arena, text, form, node);
+    scalar_make_string(arena, text, node);
     return NULL;
 }
 
@@ -235,7 +236,7 @@ const char *document_scalar_read(struct bl_arena *arena, struct bl_text text, en
     *ret_node = (struct bl_json){.type = BL_JSON_NULL};
     switch (tag) {
     case DOCUMENT_PLAIN: return read_plain(arena, text, ret_node);
-    case DOCUMENT_STRING: make_string(arena, text, ret_node); return NULL;
+    case DOCUMENT_STRING: scalar_make_string(arena, text, ret_node); return NULL;
     case DOCUMENT_NULL: return document_scalar_is_null(text) ? NULL : "null, as its tag says";
     case DOCUMENT_BOOLEAN:
         if (!is_boolean(text, &truth))
@@ -250,7 +251,7 @@ const char *document_scalar_read(struct bl_arena *arena, struct bl_text text, en
     if (form == NO_NUMBER || (tag == DOCUMENT_INTEGER && form == DECIMAL_FLOAT))
         return tag == DOCUMENT_INTEGER ? "an integer, as its tag says"
                                        : "a number, as its tag says";
-    expected = read_number(arena, text, form, ret_node);
+    expected = scalar_read_number(arena, text, form, ret_node);
     if (expected == NULL && tag == DOCUMENT_FLOAT)
         make_double(ret_node);
     return expected;

@@ -164,7 +164,7 @@ static int fail_by_parser(struct yaml_reader *reader)
 
 /* ---- Nodes ---- */
 
-static int reserve(struct yaml_reader *reader, size_t count, struct bl_document_place place)
+static int yaml_reserve(struct yaml_reader *reader, size_t count, struct bl_document_place place)
 {
     if (count > NODES_MAX - reader->count)
         return fail_at(reader, BL_ELIMIT, place, "no more than 1,000,000 values");
@@ -177,9 +177,10 @@ static int reserve(struct yaml_reader *reader, size_t count, struct bl_document_
     return 0;
 }
 
-static int push(struct yaml_reader *reader, struct bl_json node, struct bl_document_place place)
+static int yaml_push(struct yaml_reader *reader, struct bl_json node,
+                     struct bl_document_place place)
 {
-    int result = reserve(reader, 1, place);
+    int result = yaml_reserve(reader, 1, place);
 
     if (result != 0)
         return result;
@@ -278,7 +279,7 @@ static int on_scalar(struct yaml_reader *reader, const yaml_event_t *event)
     if (key)
         node.flags |= JSON_KEY;
     set_anchor(reader, event->data.scalar.anchor, reader->count);
-    result = push(reader, node, place);
+    result = yaml_push(reader, node, place);
     if (result == 0)
         count_child(reader);
     return result;
@@ -305,7 +306,7 @@ static int on_open(struct yaml_reader *reader, const yaml_event_t *event, enum b
     set_anchor(reader,
                object ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
                reader->count);
-    result = push(reader, (struct bl_json){.type = type, .span = reader->open}, place);
+    result = yaml_push(reader, (struct bl_json){.type = type, .span = reader->open}, place);
     if (result != 0)
         return result;
     reader->depth++;
@@ -319,7 +320,7 @@ static int on_close(struct yaml_reader *reader, const yaml_event_t *event)
     uint64_t index = reader->open;
     bool object = reader->nodes[index].type == BL_JSON_OBJECT;
     struct bl_json end = {.type = BL_JSON_END, .flags = object ? JSON_CLOSES_OBJECT : 0};
-    int result = push(reader, end, place);
+    int result = yaml_push(reader, end, place);
 
     if (result != 0)
         return result;
@@ -336,7 +337,7 @@ static int on_close(struct yaml_reader *reader, const yaml_event_t *event)
     return 0;
 }
 
-static bool is_open(const struct yaml_reader *reader, uint64_t index)
+static bool yaml_is_open(const struct yaml_reader *reader, uint64_t index)
 {
     for (uint64_t open = reader->open; open != NO_PARENT; open = reader->nodes[open].span) {
         if (open == index)
@@ -376,14 +377,14 @@ static int on_alias(struct yaml_reader *reader, const yaml_event_t *event)
     if (found == 0)
         return fail_at(reader, BL_EPARSE, place, "an anchor that was set before");
     size_t index = found - 1;
-    if (is_open(reader, index))
+    if (yaml_is_open(reader, index))
         return fail_at(reader, BL_EPARSE, place, "an alias of something that does not hold it");
     if (key && reader->nodes[index].type != BL_JSON_STRING)
         return fail_at(reader, BL_EPARSE, place, key_of_text);
     size_t count = (size_t)(bl_json_next(&reader->nodes[index]) - &reader->nodes[index]);
     if (nests_too_deep(reader, &reader->nodes[index], count))
         return fail_at(reader, BL_ELIMIT, place, "fewer nested containers");
-    int result = reserve(reader, count, place);
+    int result = yaml_reserve(reader, count, place);
     if (result != 0)
         return result;
     struct bl_json *copy = &reader->nodes[reader->count];
@@ -405,7 +406,7 @@ static int on_document(struct yaml_reader *reader, const yaml_event_t *event)
     return 0;
 }
 
-static int on_event(struct yaml_reader *reader, const yaml_event_t *event)
+static int yaml_on_event(struct yaml_reader *reader, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT: return on_document(reader, event);
@@ -448,17 +449,17 @@ static int read_events(struct yaml_reader *reader)
         yaml_event_t event;
         if (!yaml_parser_parse(&reader->parser, &event))
             return fail_by_parser(reader);
-        result = on_event(reader, &event);
+        result = yaml_on_event(reader, &event);
         more = event.type != YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
     }
     if (result == 0 && reader->count == 0)
-        result =
-            push(reader, (struct bl_json){.type = BL_JSON_NULL}, (struct bl_document_place){1, 1});
+        result = yaml_push(reader, (struct bl_json){.type = BL_JSON_NULL},
+                           (struct bl_document_place){1, 1});
     return result;
 }
 
-static void keep(const struct yaml_reader *reader, struct bl_document *ret_document)
+static void yaml_keep(const struct yaml_reader *reader, struct bl_document *ret_document)
 {
     size_t nodes_size = reader->count * sizeof(*reader->nodes);
     size_t places_size = reader->count * sizeof(*reader->places);
@@ -493,7 +494,7 @@ int document_yaml_read(struct bl_arena *arena, struct bl_text input,
     if (result == 0)
         result = read_events(&reader);
     if (result == 0)
-        keep(&reader, ret_document);
+        yaml_keep(&reader, ret_document);
     if (result != 0)
         bl_arena_rewind(arena, mark);
     if (result != 0 && fault != NULL)

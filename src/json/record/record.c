@@ -48,7 +48,8 @@ uint64_t record_text_most(const struct bl_member *member)
 }
 
 /* " of 1 to 64 bytes"; nothing where there is no limit. */
-static void expect_count(struct bl_buffer *out, const struct bl_member *member, const char *unit)
+static void record_expect_count(struct bl_buffer *out, const struct bl_member *member,
+                                const char *unit)
 {
     uint64_t most = record_text_most(member);
 
@@ -60,7 +61,7 @@ static void expect_count(struct bl_buffer *out, const struct bl_member *member, 
         bl_buffer_printf(out, " of at least %" PRId64 " %s", member->least, unit);
 }
 
-static void expect_number(struct bl_buffer *out, const struct bl_member *member)
+static void record_expect_number(struct bl_buffer *out, const struct bl_member *member)
 {
     bl_buffer_printf(out, "%s", member->type == BL_TYPE_INTEGER ? "a whole number" : "a number");
     if (member->most > 0)
@@ -87,7 +88,7 @@ static void expect_text(struct bl_buffer *out, const struct bl_member *member)
         return;
     }
     bl_buffer_printf(out, "%s", member->form != NULL ? member->form->expected : "a string");
-    expect_count(out, member, "bytes");
+    record_expect_count(out, member, "bytes");
 }
 
 void record_expected(struct bl_buffer *out, const struct bl_member *member)
@@ -98,7 +99,7 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
     case BL_TYPE_WORD: expect_text(out, member); break;
     case BL_TYPE_BOOLEAN: bl_buffer_printf(out, "true or false"); break;
     case BL_TYPE_INTEGER:
-    case BL_TYPE_NUMBER: expect_number(out, member); break;
+    case BL_TYPE_NUMBER: record_expect_number(out, member); break;
     case BL_TYPE_ENUM: expect_names(out, member->names); break;
     case BL_TYPE_TIME: bl_buffer_printf(out, "a time such as 2026-11-15T18:50:07.123Z"); break;
     case BL_TYPE_OBJECT:
@@ -106,7 +107,7 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
     case BL_TYPE_LIST:
     case BL_TYPE_ARRAY:
         bl_buffer_printf(out, "a list");
-        expect_count(out, member, "elements");
+        record_expect_count(out, member, "elements");
         break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:

@@ -41,7 +41,7 @@ static int compare_integer_to_double(__int128 integer, double number)
 }
 
 /* Below 0, 0 or above 0 as `a` is less than, equal to or more than `b`; exact. */
-static int compare_numbers(const struct bl_json *a, const struct bl_json *b)
+static int assert_compare_numbers(const struct bl_json *a, const struct bl_json *b)
 {
     bool a_double = a->type == BL_JSON_DOUBLE, b_double = b->type == BL_JSON_DOUBLE;
     if (a_double && b_double)
@@ -191,8 +191,9 @@ static void assert_constant(struct schema_check *check, const struct schema_fram
 }
 
 /* "must be at least 3, is 2": unless `fits`. */
-static void expect_number(struct schema_check *check, const struct schema_frame *frame, bool fits,
-                          const char *keyword, const char *expected, const struct bl_json *limit)
+static void assert_expect_number(struct schema_check *check, const struct schema_frame *frame,
+                                 bool fits, const char *keyword, const char *expected,
+                                 const struct bl_json *limit)
 {
     if (fits)
         return;
@@ -211,25 +212,28 @@ static void assert_number(struct schema_check *check, const struct schema_frame 
     const struct schema_node *node = frame->node;
     const struct bl_json *value = frame->value;
     if (node->minimum != NULL)
-        expect_number(check, frame, compare_numbers(value, node->minimum) >= 0, "minimum",
-                      "at least", node->minimum);
+        assert_expect_number(check, frame, assert_compare_numbers(value, node->minimum) >= 0,
+                             "minimum", "at least", node->minimum);
     if (node->maximum != NULL)
-        expect_number(check, frame, compare_numbers(value, node->maximum) <= 0, "maximum",
-                      "at most", node->maximum);
+        assert_expect_number(check, frame, assert_compare_numbers(value, node->maximum) <= 0,
+                             "maximum", "at most", node->maximum);
     if (node->exclusive_minimum != NULL)
-        expect_number(check, frame, compare_numbers(value, node->exclusive_minimum) > 0,
-                      "exclusiveMinimum", "greater than", node->exclusive_minimum);
+        assert_expect_number(check, frame,
+                             assert_compare_numbers(value, node->exclusive_minimum) > 0,
+                             "exclusiveMinimum", "greater than", node->exclusive_minimum);
     if (node->exclusive_maximum != NULL)
-        expect_number(check, frame, compare_numbers(value, node->exclusive_maximum) < 0,
-                      "exclusiveMaximum", "less than", node->exclusive_maximum);
+        assert_expect_number(check, frame,
+                             assert_compare_numbers(value, node->exclusive_maximum) < 0,
+                             "exclusiveMaximum", "less than", node->exclusive_maximum);
     if (node->multiple_of != NULL)
-        expect_number(check, frame, is_multiple(value, node->multiple_of), "multipleOf",
-                      "a multiple of", node->multiple_of);
+        assert_expect_number(check, frame, is_multiple(value, node->multiple_of), "multipleOf",
+                             "a multiple of", node->multiple_of);
 }
 
 /* "must have at least 3 characters, has 2": unless `count` is within the limits. */
-static void expect_count(struct schema_check *check, const struct schema_frame *frame,
-                         uint64_t count, uint64_t minimum, uint64_t maximum, const char *what)
+static void assert_expect_count(struct schema_check *check, const struct schema_frame *frame,
+                                uint64_t count, uint64_t minimum, uint64_t maximum,
+                                const char *what)
 {
     if (count >= minimum && count <= maximum)
         return;
@@ -254,8 +258,8 @@ static void assert_string(struct schema_check *check, const struct schema_frame 
     if (!schema_spend(check, text.size / 64))
         return;
     if (node->min_length > 0 || node->max_length != UINT64_MAX)
-        expect_count(check, frame, bl_utf8_count(text), node->min_length, node->max_length,
-                     "Length");
+        assert_expect_count(check, frame, bl_utf8_count(text), node->min_length, node->max_length,
+                            "Length");
     if (node->pattern == NULL || schema_search(check, node->pattern, text))
         return;
     struct bl_buffer *out = schema_message(check, frame);
@@ -368,8 +372,8 @@ static void assert_unique(struct schema_check *check, const struct schema_frame 
 static void assert_object(struct schema_check *check, const struct schema_frame *frame)
 {
     const struct schema_node *node = frame->node;
-    expect_count(check, frame, bl_json_size(frame->value), node->min_properties,
-                 node->max_properties, "Properties");
+    assert_expect_count(check, frame, bl_json_size(frame->value), node->min_properties,
+                        node->max_properties, "Properties");
     BL_JSON_EACH (name, node->required) {
         if (!schema_spend(check, bl_json_size(frame->value) / 8 + 1))
             return;
@@ -405,8 +409,8 @@ void schema_assert(struct schema_check *check, const struct schema_frame *frame)
     if (types & SCHEMA_STRING)
         assert_string(check, frame);
     if (types & SCHEMA_ARRAY) {
-        expect_count(check, frame, bl_json_size(frame->value), node->min_items, node->max_items,
-                     "Items");
+        assert_expect_count(check, frame, bl_json_size(frame->value), node->min_items,
+                            node->max_items, "Items");
         if (node->unique)
             assert_unique(check, frame);
     }

@@ -78,8 +78,9 @@ static bool sink_full(const struct schema_check *check, const struct schema_sink
 }
 
 /* Opens a frame. The caller's frame may have moved after this. */
-static struct schema_frame *push(struct schema_check *check, const struct schema_node *node,
-                                 const struct bl_json *value, struct schema_sink *sink)
+static struct schema_frame *schema_check_push(struct schema_check *check,
+                                              const struct schema_node *node,
+                                              const struct bl_json *value, struct schema_sink *sink)
 {
     if (check->frame_count == SCHEMA_LEVELS_MAX) {
         check->exhausted = "nested too deeply to check";
@@ -99,7 +100,7 @@ static void push_same(struct schema_check *check, const struct schema_node *node
                       struct schema_sink *sink)
 {
     struct schema_frame above = check->frames[check->frame_count - 1];
-    struct schema_frame *frame = push(check, node, above.value, sink);
+    struct schema_frame *frame = schema_check_push(check, node, above.value, sink);
     frame->parent = above.parent;
     frame->key = above.key;
     frame->element = above.element;
@@ -112,7 +113,8 @@ static void push_child(struct schema_check *check, const struct schema_node *nod
                        const struct bl_json *value, const struct bl_json *key, uint32_t element)
 {
     uint32_t parent = check->frame_count;
-    struct schema_frame *frame = push(check, node, value, check->frames[parent - 1].sink);
+    struct schema_frame *frame =
+        schema_check_push(check, node, value, check->frames[parent - 1].sink);
     frame->parent = parent;
     frame->key = key;
     frame->element = element;
@@ -354,7 +356,7 @@ static void run_phase(struct schema_check *check, struct schema_frame *frame)
 }
 
 /* Runs until the first frame is done or a limit is reached. */
-static void run(struct schema_check *check)
+static void schema_check_run(struct schema_check *check)
 {
     while (check->frame_count > 0 && check->exhausted == NULL) {
         struct schema_frame *frame = &check->frames[check->frame_count - 1];
@@ -400,8 +402,8 @@ int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_js
     bl_list_init(&check.idle);
     bl_buffer_init(&check.message, 2000); /* more than any message takes */
     struct schema_sink *sink = open_sink(&check, value, false);
-    push(&check, schema->nodes[0], value, sink);
-    run(&check);
+    schema_check_push(&check, schema->nodes[0], value, sink);
+    schema_check_run(&check);
     hand_over(sink, problems);
     int result = sink->failed ? BL_EINVAL : 0;
     if (check.exhausted != NULL) {

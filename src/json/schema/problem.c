@@ -33,8 +33,8 @@ static void append_token(struct bl_buffer *out, struct bl_text token)
 }
 
 /* Pointer into the value. The frames of the values around are collected from the inside out. */
-static struct bl_text path_of(struct schema_check *check, const struct schema_frame *frame,
-                              const struct bl_json *member)
+static struct bl_text problem_path_of(struct schema_check *check, const struct schema_frame *frame,
+                                      const struct bl_json *member)
 {
     struct bl_buffer path;
     bl_buffer_init(&path, SIZE_MAX);
@@ -81,7 +81,7 @@ void schema_problem(struct schema_check *check, const struct schema_frame *frame
         return;
     struct schema_problem *problem = bl_arena_zalloc(check->arena, sizeof *problem);
     problem->value = member != NULL ? member : frame->value;
-    problem->shown.path = path_of(check, frame, member);
+    problem->shown.path = problem_path_of(check, frame, member);
     problem->shown.keyword = schema_pointer(check->arena, frame->node, bl_text_from(keyword));
     problem->shown.message = bl_arena_text(check->arena, bl_buffer_text(&check->message));
     bl_list_push_back(&sink->problems, &problem->shown.link);

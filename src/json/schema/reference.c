@@ -60,7 +60,7 @@ struct bl_text schema_pointer(struct bl_arena *arena, const struct schema_node *
     return pointer;
 }
 
-static int hex_value(char byte)
+static int reference_hex_value(char byte)
 {
     if (byte >= '0' && byte <= '9')
         return byte - '0';
@@ -76,9 +76,11 @@ static struct bl_text percent_decode(struct bl_arena *arena, struct bl_text text
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
         out[size] = text.data[i];
-        if (text.data[i] == '%' && i + 2 < text.size && hex_value(text.data[i + 1]) >= 0 &&
-            hex_value(text.data[i + 2]) >= 0) {
-            out[size] = (char)(hex_value(text.data[i + 1]) << 4 | hex_value(text.data[i + 2]));
+        if (text.data[i] == '%' && i + 2 < text.size &&
+            reference_hex_value(text.data[i + 1]) >= 0 &&
+            reference_hex_value(text.data[i + 2]) >= 0) {
+            out[size] = (char)(reference_hex_value(text.data[i + 1]) << 4 |
+                               reference_hex_value(text.data[i + 2]));
             i += 2;
         }
         size++;
@@ -101,8 +103,8 @@ static const struct schema_node *find_anchor(const struct bl_json_schema *schema
 }
 
 /* Pointer of a schema that was reached by `fragment` alone, from the resource's own place. */
-static struct bl_text place_of(struct bl_json_schema *schema, const struct bl_json *resource,
-                               struct bl_text fragment)
+static struct bl_text reference_place_of(struct bl_json_schema *schema,
+                                         const struct bl_json *resource, struct bl_text fragment)
 {
     const struct schema_node *node = schema->by_source[resource - schema->source];
     struct bl_text base = schema_pointer(&schema->arena, node, BL_TEXT(""));
@@ -148,7 +150,7 @@ int schema_reference_resolve(struct bl_json_schema *schema, struct schema_node *
                              BL_TEXT_ARG(shown));
     struct schema_node place = {.index = -1, .resource = resource};
     if (schema->by_source[target - schema->source] == NULL)
-        place.keyword = place_of(schema, resource, fragment);
+        place.keyword = reference_place_of(schema, resource, fragment);
     return schema_node_find(schema, target, &place, &node->reference, error);
 }
 

@@ -79,19 +79,21 @@ static void *field(struct compiler *compiler, const struct keyword *keyword)
     return (char *)compiler->node + keyword->offset;
 }
 
-static int refuse(struct compiler *compiler, const struct keyword *keyword, const char *expected)
+static int json_schema_refuse(struct compiler *compiler, const struct keyword *keyword,
+                              const char *expected)
 {
     return schema_refuse(compiler->schema, compiler->node, keyword->name, compiler->error,
                          "must be %s", expected);
 }
 
-static int compile_schema(struct compiler *compiler, const struct keyword *keyword,
-                          const struct bl_json *value)
+static int json_compile_schema(struct compiler *compiler, const struct keyword *keyword,
+                               const struct bl_json *value)
 {
     struct schema_node place = {
         .parent = compiler->node, .keyword = bl_text_from(keyword->name), .index = -1};
     if (bl_json_is(value, BL_JSON_ARRAY) && keyword->offset == offsetof(struct schema_node, items))
-        return refuse(compiler, keyword, "one schema; for a list of them use prefixItems");
+        return json_schema_refuse(compiler, keyword,
+                                  "one schema; for a list of them use prefixItems");
     struct schema_node **node = field(compiler, keyword);
     return schema_node_find(compiler->schema, value, &place, node, compiler->error);
 }
@@ -100,7 +102,7 @@ static int compile_list(struct compiler *compiler, const struct keyword *keyword
                         const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_ARRAY) || bl_json_size(value) == 0)
-        return refuse(compiler, keyword, "an array of schemas, at least one");
+        return json_schema_refuse(compiler, keyword, "an array of schemas, at least one");
     struct schema_list list = {0};
     list.items = bl_arena_alloc(&compiler->schema->arena, bl_json_size(value) * sizeof *list.items);
     BL_JSON_EACH (element, value) {
@@ -123,7 +125,7 @@ static int compile_members(struct compiler *compiler, const struct keyword *keyw
     struct bl_arena *arena = &compiler->schema->arena;
     size_t count;
     if (!bl_json_is(value, BL_JSON_OBJECT))
-        return refuse(compiler, keyword, "an object of schemas");
+        return json_schema_refuse(compiler, keyword, "an object of schemas");
     const struct bl_json **keys = json_members_sort(arena, value, &count);
     struct schema_properties all = {0};
     all.items = bl_arena_zalloc(arena, count * sizeof *all.items);
@@ -189,7 +191,7 @@ static int compile_pattern(struct compiler *compiler, const struct keyword *keyw
                            const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_STRING))
-        return refuse(compiler, keyword, "a string");
+        return json_schema_refuse(compiler, keyword, "a string");
     compiler->node->pattern_source = value;
     return compile_expression(compiler, keyword, bl_json_text(value), &compiler->node->pattern);
 }
@@ -212,7 +214,7 @@ static int compile_count(struct compiler *compiler, const struct keyword *keywor
 {
     int64_t count;
     if (!bl_json_int64(value, &count) || count < 0)
-        return refuse(compiler, keyword, "an integer from 0 on");
+        return json_schema_refuse(compiler, keyword, "an integer from 0 on");
     *(uint64_t *)field(compiler, keyword) = (uint64_t)count;
     return 0;
 }
@@ -222,9 +224,9 @@ static int compile_number(struct compiler *compiler, const struct keyword *keywo
 {
     double number;
     if (!bl_json_double(value, &number))
-        return refuse(compiler, keyword, "a number");
+        return json_schema_refuse(compiler, keyword, "a number");
     if (strcmp(keyword->name, "multipleOf") == 0 && !(number > 0))
-        return refuse(compiler, keyword, "a number above 0");
+        return json_schema_refuse(compiler, keyword, "a number above 0");
     *(const struct bl_json **)field(compiler, keyword) = value;
     return 0;
 }
@@ -240,7 +242,7 @@ static int compile_enumeration(struct compiler *compiler, const struct keyword *
                                const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_ARRAY))
-        return refuse(compiler, keyword, "an array of values");
+        return json_schema_refuse(compiler, keyword, "an array of values");
     return compile_value(compiler, keyword, value);
 }
 
@@ -251,7 +253,7 @@ static int compile_required(struct compiler *compiler, const struct keyword *key
     BL_JSON_EACH (element, value)
         good = good && bl_json_is(element, BL_JSON_STRING);
     if (!good)
-        return refuse(compiler, keyword, "an array of property names");
+        return json_schema_refuse(compiler, keyword, "an array of property names");
     return compile_value(compiler, keyword, value);
 }
 
@@ -259,7 +261,7 @@ static int compile_reference(struct compiler *compiler, const struct keyword *ke
                              const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_STRING))
-        return refuse(compiler, keyword, "a string");
+        return json_schema_refuse(compiler, keyword, "a string");
     return compile_value(compiler, keyword, value);
 }
 
@@ -267,7 +269,7 @@ static int compile_unique(struct compiler *compiler, const struct keyword *keywo
                           const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_BOOLEAN))
-        return refuse(compiler, keyword, "true or false");
+        return json_schema_refuse(compiler, keyword, "true or false");
     compiler->node->unique = bl_json_boolean(value, false);
     return 0;
 }
@@ -296,13 +298,14 @@ static int compile_type(struct compiler *compiler, const struct keyword *keyword
                 type = names[j].types;
         }
         if (type == 0)
-            return refuse(compiler, keyword,
-                          "null, boolean, integer, number, string, array or object, or a list of "
-                          "those");
+            return json_schema_refuse(
+                compiler, keyword,
+                "null, boolean, integer, number, string, array or object, or a list of "
+                "those");
         types |= type;
     }
     if (types == 0)
-        return refuse(compiler, keyword, "at least one type");
+        return json_schema_refuse(compiler, keyword, "at least one type");
     compiler->node->types = types;
     return 0;
 }
@@ -324,7 +327,7 @@ static int compile_anchor(struct compiler *compiler, const struct keyword *keywo
                           const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_STRING))
-        return refuse(compiler, keyword, "a string");
+        return json_schema_refuse(compiler, keyword, "a string");
     return add_anchor(compiler, bl_json_text(value), false);
 }
 
@@ -335,7 +338,7 @@ static int compile_identifier(struct compiler *compiler, const struct keyword *k
 {
     struct bl_text name = bl_json_text(value);
     if (!bl_json_is(value, BL_JSON_STRING))
-        return refuse(compiler, keyword, "a string");
+        return json_schema_refuse(compiler, keyword, "a string");
     if (bl_text_starts_with(name, BL_TEXT("#")))
         return add_anchor(compiler, (struct bl_text){name.data + 1, name.size - 1}, false);
     if (bl_text_ends_with(name, BL_TEXT("#")))
@@ -364,9 +367,9 @@ static const struct keyword keywords[] = {
     {"required", compile_required, FIELD(required)},
     {"properties", compile_properties, FIELD(properties)},
     {"patternProperties", compile_pattern_properties, FIELD(pattern_properties)},
-    {"additionalProperties", compile_schema, FIELD(additional)},
-    {"propertyNames", compile_schema, FIELD(names)},
-    {"items", compile_schema, FIELD(items)},
+    {"additionalProperties", json_compile_schema, FIELD(additional)},
+    {"propertyNames", json_compile_schema, FIELD(names)},
+    {"items", json_compile_schema, FIELD(items)},
     {"prefixItems", compile_list, FIELD(prefix_items)},
     {"uniqueItems", compile_unique, 0},
     {"minimum", compile_number, FIELD(minimum)},
@@ -384,7 +387,7 @@ static const struct keyword keywords[] = {
     {"anyOf", compile_list, FIELD(any_of)},
     {"oneOf", compile_list, FIELD(one_of)},
     {"allOf", compile_list, FIELD(all_of)},
-    {"not", compile_schema, FIELD(negated)},
+    {"not", json_compile_schema, FIELD(negated)},
     {"$ref", compile_reference, FIELD(reference_source)},
     {"$defs", compile_definitions, 0},
     {"definitions", compile_definitions, 0},
@@ -462,7 +465,7 @@ static int compare_ignored(const void *left, const void *right)
 
 /* All nodes are compiled before the first $ref is followed, so that a target that has a proper
  * place in the schema is known by that place. */
-static int compile(struct bl_json_schema *schema, struct bl_error *error)
+static int schema_compile(struct bl_json_schema *schema, struct bl_error *error)
 {
     struct schema_node place = {.index = -1, .resource = schema->source}, *root;
     int result = schema_node_find(schema, schema->source, &place, &root, error);
@@ -489,7 +492,7 @@ int bl_json_schema_new(const struct bl_json *source, struct bl_json_schema **ret
     struct bl_json_schema *schema = bl_zalloc(sizeof *schema);
     bl_arena_init(&schema->arena);
     copy_source(schema, source);
-    int result = compile(schema, error);
+    int result = schema_compile(schema, error);
     if (result < 0) {
         bl_json_schema_free(schema);
         return result;

@@ -6,8 +6,8 @@
 #define BUDGET_TOKENS_LEAST 1024u /* less than this is refused */
 #define NAME_SIZE_MAX       64u
 
-static size_t write_headers(const struct bl_provider *provider, struct bl_arena *arena,
-                            struct bl_http_header *out)
+static size_t anthropic_write_headers(const struct bl_provider *provider, struct bl_arena *arena,
+                                      struct bl_http_header *out)
 {
     size_t count = 0;
 
@@ -24,7 +24,7 @@ static size_t write_headers(const struct bl_provider *provider, struct bl_arena 
 
 /* ---- Thinking -------------------------------------------------------------------------------- */
 
-static uint64_t output_limit(const struct model_build *build)
+static uint64_t anthropic_output_limit(const struct model_build *build)
 {
     return build->max_output_tokens > 0 ? build->max_output_tokens : OUTPUT_TOKENS;
 }
@@ -32,7 +32,7 @@ static uint64_t output_limit(const struct model_build *build)
 /* What thinking may take of the answer's tokens; 0: it is not asked for. */
 static uint64_t thinking_budget(const struct model_build *build)
 {
-    uint64_t limit = output_limit(build), budget = build->profile->thinking_tokens;
+    uint64_t limit = anthropic_output_limit(build), budget = build->profile->thinking_tokens;
 
     if (limit <= BUDGET_TOKENS_LEAST)
         return 0;
@@ -182,7 +182,7 @@ static void put_image(struct bl_json_writer *writer, const struct bl_block *bloc
     bl_json_write_end(writer);
 }
 
-static void put_text(struct bl_json_writer *writer, struct bl_text text)
+static void anthropic_put_text(struct bl_json_writer *writer, struct bl_text text)
 {
     bl_json_put_string(writer, "type", "text");
     bl_json_put_text(writer, "text", text);
@@ -204,7 +204,7 @@ static void write_result_content(struct bl_json_writer *writer, const struct bl_
             bl_json_write_array(writer);
             if (bl_text_trim(result->text).size > 0) {
                 bl_json_write_object(writer);
-                put_text(writer, result->text);
+                anthropic_put_text(writer, result->text);
                 bl_json_write_end(writer);
             }
         }
@@ -218,8 +218,9 @@ static void write_result_content(struct bl_json_writer *writer, const struct bl_
         bl_json_put_text(writer, "content", result->text);
 }
 
-static void write_block(const struct model_build *build, struct bl_json_writer *writer,
-                        const struct bl_message *message, const struct bl_block *block, bool marked)
+static void anthropic_write_block(const struct model_build *build, struct bl_json_writer *writer,
+                                  const struct bl_message *message, const struct bl_block *block,
+                                  bool marked)
 {
     if (block->type == BL_BLOCK_THINKING) {
         bl_json_write_raw(writer, block->opaque);
@@ -228,13 +229,13 @@ static void write_block(const struct model_build *build, struct bl_json_writer *
     bl_json_write_object(writer);
     /* An image that cannot stand in its result says whose it is. */
     if (block->type == BL_BLOCK_IMAGE && block->id.size > 0) {
-        put_text(writer,
-                 model_image_owner(build->arena, block, plain_name(build->arena, block->id, true)));
+        anthropic_put_text(writer, model_image_owner(build->arena, block,
+                                                     plain_name(build->arena, block->id, true)));
         bl_json_write_end(writer);
         bl_json_write_object(writer);
     }
     if (block->type == BL_BLOCK_TEXT) {
-        put_text(writer, block->text);
+        anthropic_put_text(writer, block->text);
     } else if (block->type == BL_BLOCK_IMAGE) {
         put_image(writer, block);
     } else if (block->type == BL_BLOCK_CALL) {
@@ -269,7 +270,7 @@ static const struct bl_block *newest_user_block(const struct bl_list *messages)
     return NULL;
 }
 
-static void write_messages(const struct model_build *build, struct bl_json_writer *writer)
+static void anthropic_write_messages(const struct model_build *build, struct bl_json_writer *writer)
 {
     struct bl_list messages;
 
@@ -287,7 +288,7 @@ static void write_messages(const struct model_build *build, struct bl_json_write
         BL_LIST_EACH (part, &message->blocks) {
             const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
             if (result_of(message, block) == NULL)
-                write_block(build, writer, message, block, block == newest);
+                anthropic_write_block(build, writer, message, block, block == newest);
         }
         bl_json_write_end(writer);
         bl_json_write_end(writer);
@@ -303,7 +304,7 @@ static void write_messages(const struct model_build *build, struct bl_json_write
 
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-static void write_system(const struct model_build *build, struct bl_json_writer *writer)
+static void anthropic_write_system(const struct model_build *build, struct bl_json_writer *writer)
 {
     struct bl_text texts[2] = {build->request->system,
                                model_schema_instruction(build->arena, build->request)};
@@ -326,7 +327,7 @@ static void write_system(const struct model_build *build, struct bl_json_writer 
     bl_json_write_end(writer);
 }
 
-static void write_tools(const struct bl_request *request, struct bl_json_writer *writer)
+static void anthropic_write_tools(const struct bl_request *request, struct bl_json_writer *writer)
 {
     if (request->tool_count == 0)
         return;
@@ -350,18 +351,18 @@ static void write_tools(const struct bl_request *request, struct bl_json_writer 
                                               : BL_TEXT("{\"type\":\"auto\"}"));
 }
 
-static int write_body(const struct model_build *build, struct bl_json_writer *writer,
-                      struct bl_error *error BL_UNUSED)
+static int anthropic_write_body(const struct model_build *build, struct bl_json_writer *writer,
+                                struct bl_error *error BL_UNUSED)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "model", build->profile->model);
     if (!build->count_only) {
-        bl_json_put_uint64(writer, "max_tokens", output_limit(build));
+        bl_json_put_uint64(writer, "max_tokens", anthropic_output_limit(build));
         bl_json_put_boolean(writer, "stream", true);
     }
-    write_system(build, writer);
-    write_messages(build, writer);
-    write_tools(build->request, writer);
+    anthropic_write_system(build, writer);
+    anthropic_write_messages(build, writer);
+    anthropic_write_tools(build->request, writer);
     write_thinking(build, writer);
     bl_json_write_end(writer);
     return 0;
@@ -372,8 +373,8 @@ const struct model_api model_api_anthropic = {
     .images = true,
     .path = "/v1/messages",
     .default_max_output_tokens = OUTPUT_TOKENS,
-    .headers = write_headers,
-    .build = write_body,
+    .headers = anthropic_write_headers,
+    .build = anthropic_write_body,
     .feed = anthropic_feed,
     .whole = anthropic_whole,
     .finish = anthropic_finish,

@@ -55,7 +55,7 @@ struct state {
     char reason[40];
 };
 
-static struct state *state_of(struct model_decoder *decoder)
+static struct state *anthropic_decode_state_of(struct model_decoder *decoder)
 {
     if (decoder->state == NULL) {
         struct state *state = bl_arena_zalloc(decoder->arena, sizeof *state);
@@ -66,7 +66,8 @@ static struct state *state_of(struct model_decoder *decoder)
     return decoder->state;
 }
 
-static void append(struct model_decoder *decoder, struct chunks *chunks, struct bl_text text)
+static void anthropic_decode_append(struct model_decoder *decoder, struct chunks *chunks,
+                                    struct bl_text text)
 {
     if (text.size == 0)
         return;
@@ -80,7 +81,7 @@ static void append(struct model_decoder *decoder, struct chunks *chunks, struct 
     chunks->size += text.size;
 }
 
-static struct bl_text join(struct bl_arena *arena, const struct chunks *chunks)
+static struct bl_text anthropic_decode_join(struct bl_arena *arena, const struct chunks *chunks)
 {
     char *data = bl_arena_alloc(arena, chunks->size + 1);
     size_t size = 0;
@@ -104,8 +105,8 @@ static void write_other(struct bl_arena *arena, const struct block *block,
 
     if (bl_json_read(arena, block->start, &limits, &start, NULL) != 0)
         start = NULL;
-    if (block->input.size > 0 &&
-        bl_json_read(arena, join(arena, &block->input), &limits, &input, NULL) != 0)
+    if (block->input.size > 0 && bl_json_read(arena, anthropic_decode_join(arena, &block->input),
+                                              &limits, &input, NULL) != 0)
         input = NULL;
     bl_json_write_object(writer);
     BL_JSON_MEMBERS (key, start) {
@@ -122,12 +123,12 @@ static void write_other(struct bl_arena *arena, const struct block *block,
     }
     if (block->extra_key.size > 0) {
         bl_json_write_key(writer, block->extra_key);
-        bl_json_write_text(writer, join(arena, &block->extra));
+        bl_json_write_text(writer, anthropic_decode_join(arena, &block->extra));
     }
     bl_json_write_end(writer);
 }
 
-static void write_call(const struct block *block, struct bl_json_writer *writer)
+static void anthropic_decode_write_call(const struct block *block, struct bl_json_writer *writer)
 {
     struct bl_arena scratch;
     const struct bl_json *input;
@@ -147,23 +148,23 @@ static void write_call(const struct block *block, struct bl_json_writer *writer)
     bl_arena_done(&scratch);
 }
 
-static void write_block(struct bl_arena *arena, const struct block *block,
-                        struct bl_json_writer *writer)
+static void anthropic_decode_write_block(struct bl_arena *arena, const struct block *block,
+                                         struct bl_json_writer *writer)
 {
     if (block->kind == BLOCK_OTHER) {
         write_other(arena, block, writer);
         return;
     }
     if (block->kind == BLOCK_CALL) {
-        write_call(block, writer);
+        anthropic_decode_write_call(block, writer);
         return;
     }
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", block->kind == BLOCK_TEXT ? "text" : "thinking");
     bl_json_put_text(writer, block->kind == BLOCK_TEXT ? "text" : "thinking",
-                     join(arena, &block->text));
+                     anthropic_decode_join(arena, &block->text));
     if (block->kind == BLOCK_THINKING)
-        bl_json_put_text(writer, "signature", join(arena, &block->signature));
+        bl_json_put_text(writer, "signature", anthropic_decode_join(arena, &block->signature));
     bl_json_write_end(writer);
 }
 
@@ -186,7 +187,7 @@ struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
         const struct block *block = BL_CONTAINER(link, struct block, link);
         if (block->kind == BLOCK_TEXT && block->text.size == 0)
             continue;
-        write_block(&scratch, block, &writer);
+        anthropic_decode_write_block(&scratch, block, &writer);
         count++;
     }
     bl_json_write_end(&writer);
@@ -200,7 +201,8 @@ struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
 /* ---- Blocks as they come --------------------------------------------------------------------- */
 
 /* The block with that index that has not stopped; without an index the newest one. */
-static struct block *find_block(const struct state *state, const struct bl_json *data)
+static struct block *anthropic_decode_find_block(const struct state *state,
+                                                 const struct bl_json *data)
 {
     int64_t index;
     bool given = bl_json_int64(bl_json_get(data, BL_TEXT("index")), &index);
@@ -217,7 +219,7 @@ static struct block *find_block(const struct state *state, const struct bl_json 
  * answer it may have been cut off, and only the reason says that.) */
 static int end_empty_call(struct model_decoder *decoder)
 {
-    struct state *state = state_of(decoder);
+    struct state *state = anthropic_decode_state_of(decoder);
     struct model_call *call = state->empty_call;
 
     state->empty_call = NULL;
@@ -230,7 +232,7 @@ static int stop_call(struct model_decoder *decoder, struct model_call *call)
     if (call->input.size > 0)
         return model_call_end(decoder->assembly, call);
     int result = end_empty_call(decoder);
-    state_of(decoder)->empty_call = call;
+    anthropic_decode_state_of(decoder)->empty_call = call;
     return result;
 }
 
@@ -242,7 +244,7 @@ static int stop_block(struct model_decoder *decoder, struct block *block)
     struct bl_text nothing = {0};
 
     bl_list_remove(&block->open_link);
-    state_of(decoder)->open_count--;
+    anthropic_decode_state_of(decoder)->open_count--;
     assembly->meaningful = true;
     if (block->kind == BLOCK_TEXT)
         return 0;
@@ -253,7 +255,7 @@ static int stop_block(struct model_decoder *decoder, struct block *block)
     bl_buffer_init(&out, JSON_MAX);
     bl_json_writer_init(&writer, &out);
     if (block->kind == BLOCK_THINKING)
-        bl_json_write_text(&writer, join(&scratch, &block->signature));
+        bl_json_write_text(&writer, anthropic_decode_join(&scratch, &block->signature));
     else
         write_other(&scratch, block, &writer);
     struct bl_text opaque = nothing;
@@ -281,19 +283,19 @@ static int start_call(struct model_decoder *decoder, struct block *block,
 
 static int tell_block_text(struct model_decoder *decoder, struct block *block, struct bl_text text)
 {
-    append(decoder, &block->text, text);
+    anthropic_decode_append(decoder, &block->text, text);
     if (block->kind == BLOCK_TEXT)
         return model_tell_text(decoder->assembly, text);
     return model_tell_thinking(decoder->assembly, text, (struct bl_text){0});
 }
 
 /* A new block, after whatever has that index has stopped. */
-static int add_block(struct model_decoder *decoder, const struct bl_json *data,
-                     struct block **ret_block)
+static int anthropic_decode_add_block(struct model_decoder *decoder, const struct bl_json *data,
+                                      struct block **ret_block)
 {
-    struct state *state = state_of(decoder);
+    struct state *state = anthropic_decode_state_of(decoder);
     const struct bl_json *index = bl_json_get(data, BL_TEXT("index"));
-    struct block *block = index != NULL ? find_block(state, data) : NULL;
+    struct block *block = index != NULL ? anthropic_decode_find_block(state, data) : NULL;
 
     int result = block != NULL ? stop_block(decoder, block) : 0;
     if (result == 0)
@@ -323,7 +325,7 @@ static int start_block(struct model_decoder *decoder, const struct bl_json *data
 
     if (type.size == 0)
         return 0;
-    int result = add_block(decoder, data, &block);
+    int result = anthropic_decode_add_block(decoder, data, &block);
     if (result != 0)
         return result;
     if (bl_text_equal(type, BL_TEXT("text"))) {
@@ -332,7 +334,7 @@ static int start_block(struct model_decoder *decoder, const struct bl_json *data
     }
     if (bl_text_equal(type, BL_TEXT("thinking"))) {
         block->kind = BLOCK_THINKING;
-        append(decoder, &block->signature, model_member(content, "signature"));
+        anthropic_decode_append(decoder, &block->signature, model_member(content, "signature"));
         return tell_block_text(decoder, block, model_member(content, "thinking"));
     }
     /* Before the call exists a block of one would have nothing to stop. */
@@ -357,20 +359,20 @@ static void add_to_other(struct model_decoder *decoder, struct block *block,
             continue;
         decoder->assembly->meaningful = true;
         if (bl_text_equal(name, BL_TEXT("partial_json"))) {
-            append(decoder, &block->input, text);
+            anthropic_decode_append(decoder, &block->input, text);
             continue;
         }
         if (block->extra_key.size == 0)
             block->extra_key = bl_arena_text(decoder->arena, name);
         if (bl_text_equal(name, block->extra_key))
-            append(decoder, &block->extra, text);
+            anthropic_decode_append(decoder, &block->extra, text);
     }
 }
 
 static int take_delta(struct model_decoder *decoder, const struct bl_json *data)
 {
     const struct bl_json *delta = bl_json_get(data, BL_TEXT("delta"));
-    struct block *block = find_block(state_of(decoder), data);
+    struct block *block = anthropic_decode_find_block(anthropic_decode_state_of(decoder), data);
     struct bl_text type = model_member(delta, "type");
 
     if (block == NULL)
@@ -384,7 +386,7 @@ static int take_delta(struct model_decoder *decoder, const struct bl_json *data)
         if (bl_text_equal(type, BL_TEXT("thinking_delta")))
             return tell_block_text(decoder, block, model_member(delta, "thinking"));
         if (bl_text_equal(type, BL_TEXT("signature_delta"))) {
-            append(decoder, &block->signature, model_member(delta, "signature"));
+            anthropic_decode_append(decoder, &block->signature, model_member(delta, "signature"));
             decoder->assembly->meaningful = true;
         }
         return 0;
@@ -401,8 +403,8 @@ static int take_delta(struct model_decoder *decoder, const struct bl_json *data)
 /* ---- Usage, reason and end ------------------------------------------------------------------- */
 
 /* A field that is there overwrites; one that is absent stays. */
-static void take_count(const struct bl_json *usage, const char *key, uint64_t *count,
-                       bool *ret_found)
+static void anthropic_decode_take_count(const struct bl_json *usage, const char *key,
+                                        uint64_t *count, bool *ret_found)
 {
     int64_t value;
 
@@ -412,17 +414,19 @@ static void take_count(const struct bl_json *usage, const char *key, uint64_t *c
     }
 }
 
-static int take_usage(struct model_decoder *decoder, const struct bl_json *usage)
+static int anthropic_decode_take_usage(struct model_decoder *decoder, const struct bl_json *usage)
 {
-    struct state *state = state_of(decoder);
+    struct state *state = anthropic_decode_state_of(decoder);
     bool found = false;
 
-    take_count(usage, "input_tokens", &state->usage.input_tokens, &found);
-    take_count(usage, "output_tokens", &state->usage.output_tokens, &found);
-    take_count(usage, "cache_read_input_tokens", &state->detail.cache_read_tokens, &found);
-    take_count(usage, "cache_creation_input_tokens", &state->detail.cache_write_tokens, &found);
-    take_count(bl_json_get(usage, BL_TEXT("output_tokens_details")), "thinking_tokens",
-               &state->detail.reasoning_tokens, &found);
+    anthropic_decode_take_count(usage, "input_tokens", &state->usage.input_tokens, &found);
+    anthropic_decode_take_count(usage, "output_tokens", &state->usage.output_tokens, &found);
+    anthropic_decode_take_count(usage, "cache_read_input_tokens", &state->detail.cache_read_tokens,
+                                &found);
+    anthropic_decode_take_count(usage, "cache_creation_input_tokens",
+                                &state->detail.cache_write_tokens, &found);
+    anthropic_decode_take_count(bl_json_get(usage, BL_TEXT("output_tokens_details")),
+                                "thinking_tokens", &state->detail.reasoning_tokens, &found);
     if (!found)
         return 0;
     struct bl_usage all = state->usage;
@@ -433,7 +437,7 @@ static int take_usage(struct model_decoder *decoder, const struct bl_json *usage
 
 static void take_reason(struct model_decoder *decoder, const struct bl_json *reason)
 {
-    struct state *state = state_of(decoder);
+    struct state *state = anthropic_decode_state_of(decoder);
 
     if (!bl_json_is(reason, BL_JSON_STRING))
         return;
@@ -452,7 +456,7 @@ static int finish_answer(struct model_decoder *decoder)
         {"stop_sequence", BL_ANSWER_STOP_SEQUENCE},
         {"refusal", BL_ANSWER_REFUSAL},
     };
-    struct state *state = state_of(decoder);
+    struct state *state = anthropic_decode_state_of(decoder);
     enum bl_answer_end end = BL_ANSWER_END;
 
     if (strcmp(state->reason, "model_context_window_exceeded") == 0)
@@ -476,7 +480,7 @@ static int finish_answer(struct model_decoder *decoder)
 /* A message begins, the first one or the one that goes on after a pause. */
 static int start_message(struct model_decoder *decoder, const struct bl_json *message)
 {
-    struct state *state = state_of(decoder);
+    struct state *state = anthropic_decode_state_of(decoder);
     int result = 0;
 
     while (result == 0 && !bl_list_empty(&state->open))
@@ -489,13 +493,13 @@ static int start_message(struct model_decoder *decoder, const struct bl_json *me
     state->detail = (struct bl_usage_detail){0};
     state->reason_known = false;
     state->reason[0] = '\0';
-    return take_usage(decoder, bl_json_get(message, BL_TEXT("usage")));
+    return anthropic_decode_take_usage(decoder, bl_json_get(message, BL_TEXT("usage")));
 }
 
 static int take_message_delta(struct model_decoder *decoder, const struct bl_json *data)
 {
     take_reason(decoder, bl_json_pointer(data, BL_TEXT("/delta/stop_reason")));
-    return take_usage(decoder, bl_json_get(data, BL_TEXT("usage")));
+    return anthropic_decode_take_usage(decoder, bl_json_get(data, BL_TEXT("usage")));
 }
 
 int anthropic_feed(struct model_decoder *decoder, struct bl_text event_name,
@@ -516,7 +520,7 @@ int anthropic_feed(struct model_decoder *decoder, struct bl_text event_name,
     if (bl_text_equal(type, BL_TEXT("content_block_delta")))
         return take_delta(decoder, data);
     if (bl_text_equal(type, BL_TEXT("content_block_stop"))) {
-        struct block *block = find_block(state_of(decoder), data);
+        struct block *block = anthropic_decode_find_block(anthropic_decode_state_of(decoder), data);
         return block != NULL ? stop_block(decoder, block) : 0;
     }
     if (bl_text_equal(type, BL_TEXT("message_delta")))
@@ -539,13 +543,13 @@ int anthropic_whole(struct model_decoder *decoder, const struct bl_json *answer)
     BL_JSON_EACH (part, content) {
         if (result == 0)
             result = start_block(decoder, NULL, part);
-        struct block *block = find_block(state_of(decoder), NULL);
+        struct block *block = anthropic_decode_find_block(anthropic_decode_state_of(decoder), NULL);
         if (result == 0 && block != NULL)
             result = stop_block(decoder, block);
     }
     take_reason(decoder, bl_json_get(answer, BL_TEXT("stop_reason")));
     if (result == 0)
-        result = take_usage(decoder, bl_json_get(answer, BL_TEXT("usage")));
+        result = anthropic_decode_take_usage(decoder, bl_json_get(answer, BL_TEXT("usage")));
     return result == 0 ? finish_answer(decoder) : result;
 }
 
@@ -556,7 +560,7 @@ int anthropic_finish(struct model_decoder *decoder)
     if (decoder->assembly->failure.code != NULL)
         return BL_EIO;
     /* The reason is the last thing that says something. */
-    if (state_of(decoder)->reason_known)
+    if (anthropic_decode_state_of(decoder)->reason_known)
         return finish_answer(decoder);
     return model_fail(decoder->assembly, "stream_cut", 0,
                       BL_TEXT("the stream ended before the answer did"));

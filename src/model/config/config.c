@@ -175,8 +175,8 @@ static int read_environment(struct bl_config *config, struct bl_error *error)
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 /* The whole of a file, in the arena. BL_ENOENT without an error: it is not there. */
-static int read_file(struct bl_arena *arena, const char *path, struct bl_text *ret_text,
-                     struct bl_error *error)
+static int config_read_file(struct bl_arena *arena, const char *path, struct bl_text *ret_text,
+                            struct bl_error *error)
 {
     struct bl_buffer source;
     const char *why;
@@ -198,12 +198,12 @@ static int read_users(struct bl_config *config, struct bl_error *error)
 
     if (config->user_file == NULL)
         return 0;
-    code = read_file(&config->arena, config->user_file, &source, error);
+    code = config_read_file(&config->arena, config->user_file, &source, error);
     if (code == 0)
         code = config_read_settings(config, config->user_file, false, source, error);
     if (code != 0 && code != BL_ENOENT)
         return code;
-    code = read_file(&config->arena, config->prices_file, &source, error);
+    code = config_read_file(&config->arena, config->prices_file, &source, error);
     if (code == 0)
         code = config_read_prices(config, config->prices_file, source, error);
     return code == BL_ENOENT ? 0 : code;
@@ -223,7 +223,7 @@ static int read_project(struct bl_config *config, const char *directory, struct 
             continue;
         const char *path =
             bl_arena_printf(&config->arena, "%.*s/.belay/config.yaml", (int)end, directory).data;
-        code = read_file(&config->arena, path, &source, error);
+        code = config_read_file(&config->arena, path, &source, error);
         if (code == 0)
             code = config_read_settings(config, path, true, source, error);
     }
@@ -311,7 +311,7 @@ static void add_variable(struct bl_config *config, const char *name)
         config_secret_add(config, bl_text_trim(bl_text_from(value)));
 }
 
-static void finish(struct bl_config *config)
+static void config_finish(struct bl_config *config)
 {
     /* Also those that the file has taken another place for. */
     add_variable(config, "ANTHROPIC_API_KEY");
@@ -358,7 +358,7 @@ int bl_config_read(const struct bl_config_options *options, struct bl_config **r
         bl_config_free(config);
         return code;
     }
-    finish(config);
+    config_finish(config);
     bl_environment_hide_named(config->variables);
     *ret_config = config;
     return 0;

@@ -63,8 +63,8 @@ static int read_base_url(struct bl_value_reader *reader, const struct bl_json *k
 }
 
 /* One text for the shell, or a list of words. */
-static int read_command(struct bl_value_reader *reader, const struct bl_json *key,
-                        struct config_provider *entry)
+static int config_file_read_command(struct bl_value_reader *reader, const struct bl_json *key,
+                                    struct config_provider *entry)
 {
     const struct bl_json *value = key + 1;
     size_t count = bl_json_is(value, BL_JSON_ARRAY) ? bl_json_size(value) : 3;
@@ -88,7 +88,7 @@ static int read_command(struct bl_value_reader *reader, const struct bl_json *ke
     return 0;
 }
 
-static bool is_token(struct bl_text text)
+static bool config_file_is_token(struct bl_text text)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
 
@@ -114,8 +114,8 @@ static bool is_reserved_header(const char *name)
     return false;
 }
 
-static int read_headers(struct bl_value_reader *reader, const struct bl_json *value,
-                        struct config_provider *entry)
+static int config_file_read_headers(struct bl_value_reader *reader, const struct bl_json *value,
+                                    struct config_provider *entry)
 {
     if (!bl_json_is(value, BL_JSON_OBJECT))
         return bl_value_fail_at(reader, value, "headers must be a mapping, is %s",
@@ -125,7 +125,7 @@ static int read_headers(struct bl_value_reader *reader, const struct bl_json *va
     size_t count = 0;
     BL_JSON_MEMBERS (key, value) {
         const char *text = NULL;
-        if (!is_token(bl_json_text(key)))
+        if (!config_file_is_token(bl_json_text(key)))
             return bl_value_fail_at(reader, key, "that is no name of a header");
         if (is_reserved_header(key->string))
             return bl_value_fail_at(reader, key, "the header %s is not to be set", key->string);
@@ -230,8 +230,8 @@ static int read_provider_member(struct bl_value_reader *reader, size_t which,
         entry->key_env_chosen = true;
         return config_read_text(reader, key, &entry->key_env);
     case PROVIDER_KEY_FILE: return read_path(reader, key, &entry->key_file);
-    case PROVIDER_KEY_COMMAND: return read_command(reader, key, entry);
-    case PROVIDER_HEADERS: return read_headers(reader, key + 1, entry);
+    case PROVIDER_KEY_COMMAND: return config_file_read_command(reader, key, entry);
+    case PROVIDER_HEADERS: return config_file_read_headers(reader, key + 1, entry);
     case PROVIDER_TIMERS:
         return bl_value_read_members(reader, key + 1, "timers", timers, read_timer, provider);
     case PROVIDER_HTTP2: return bl_value_read_boolean(reader, key, &provider->client.http2);
@@ -347,8 +347,8 @@ static int read_thinking(struct bl_value_reader *reader, const struct bl_json *k
     return code;
 }
 
-static int read_price_member(struct bl_value_reader *reader, size_t which,
-                             const struct bl_json *key, void *out)
+static int config_file_read_price_member(struct bl_value_reader *reader, size_t which,
+                                         const struct bl_json *key, void *out)
 {
     struct config_rates *rates = out;
     double *const fields[] = {&rates->input, &rates->output, &rates->cache_read,
@@ -406,7 +406,7 @@ static int read_model_member(struct bl_value_reader *reader, size_t which,
     case MODEL_KEEP_ALIVE: return config_read_text(reader, key, &profile->keep_alive);
     case MODEL_FREE: return bl_value_read_boolean(reader, key, &model->free);
     case MODEL_PRICE:
-        return bl_value_read_members(reader, key + 1, "price", rates, read_price_member,
+        return bl_value_read_members(reader, key + 1, "price", rates, config_file_read_price_member,
                                      &model->rates);
     case MODEL_OVERHEAD_TOKENS: return config_read_tokens(reader, key, &profile->overhead_tokens);
     case MODEL_IMAGES:
@@ -524,8 +524,8 @@ static const char *const top_keys[] = {
     NULL,
 };
 
-static int read_top_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                           void *out)
+static int config_file_read_top_member(struct bl_value_reader *reader, size_t which,
+                                       const struct bl_json *key, void *out)
 {
     struct config_said *said = out;
 
@@ -578,7 +578,7 @@ int config_read_settings(struct bl_config *config, const char *file, bool projec
     if (code != 0)
         return code;
     code = bl_value_read_members(&in.reader, in.reader.document.root, "the configuration", top_keys,
-                                 read_top_member, said);
+                                 config_file_read_top_member, said);
     config->kept[project].reader = in.reader;
     config->kept[project].reader.error = NULL;
     return code;

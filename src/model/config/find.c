@@ -32,12 +32,14 @@ struct search {
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static int refuse(struct search *search, enum bl_error_kind kind, const struct config_place *place,
-                  const char *target, const char *format, ...) BL_PRINTF(5, 6);
+static int config_find_refuse(struct search *search, enum bl_error_kind kind,
+                              const struct config_place *place, const char *target,
+                              const char *format, ...) BL_PRINTF(5, 6);
 
 /* In a file its place stands before it. */
-static int refuse(struct search *search, enum bl_error_kind kind, const struct config_place *place,
-                  const char *target, const char *format, ...)
+static int config_find_refuse(struct search *search, enum bl_error_kind kind,
+                              const struct config_place *place, const char *target,
+                              const char *format, ...)
 {
     struct bl_buffer text;
     va_list arguments;
@@ -118,22 +120,23 @@ static int take_provider(struct search *search, enum config_source source)
         search->script = (struct bl_text){name.data + 7, name.size - 7};
         name.size = 6;
         if (search->script.size == 0) {
-            int code = refuse(search, BL_KIND_USAGE, &said->provider_place, said->provider,
-                              "'script:' names no file");
+            int code = config_find_refuse(search, BL_KIND_USAGE, &said->provider_place,
+                                          said->provider, "'script:' names no file");
             bl_error_hint(search->error, "write script:FILE");
             return code;
         }
     }
     if (!is_provider(search->config, name)) {
-        int code = refuse(search, BL_KIND_USAGE, &said->provider_place, said->provider,
-                          "unknown provider '%.100s'", said->provider);
+        int code = config_find_refuse(search, BL_KIND_USAGE, &said->provider_place, said->provider,
+                                      "unknown provider '%.100s'", said->provider);
         hint_providers(search, said->provider);
         return code;
     }
     /* A script calls tools as a model does, and no project is to say which ones. */
     if (source == CONFIG_PROJECT && config_provider_find(search->config, name) == NULL) {
-        int code = refuse(search, BL_KIND_POLICY, &said->provider_place, said->provider_place.file,
-                          "a project's file does not choose a script");
+        int code = config_find_refuse(search, BL_KIND_POLICY, &said->provider_place,
+                                      said->provider_place.file,
+                                      "a project's file does not choose a script");
         bl_error_hint(search->error, "give --provider script:FILE, if you trust it");
         return code;
     }
@@ -152,8 +155,9 @@ static int choose_provider(struct search *search)
         if (strcmp(said->provider, "replay") != 0)
             return take_provider(search, source);
         if (source == CONFIG_PROJECT)
-            return refuse(search, BL_KIND_POLICY, &said->provider_place, said->provider_place.file,
-                          "a project's file does not choose a cassette");
+            return config_find_refuse(search, BL_KIND_POLICY, &said->provider_place,
+                                      said->provider_place.file,
+                                      "a project's file does not choose a cassette");
         search->replay = true;
         said->provider = NULL;
     }
@@ -168,8 +172,9 @@ static int take_model(struct search *search, enum config_source source, const ch
     const struct config_said *said = &search->said[source];
 
     if (source == CONFIG_PROJECT && alias == NULL) {
-        int code = refuse(search, BL_KIND_POLICY, &said->model_place, said->model_place.file,
-                          "the project's model is none that the user has defined");
+        int code =
+            config_find_refuse(search, BL_KIND_POLICY, &said->model_place, said->model_place.file,
+                               "the project's model is none that the user has defined");
         bl_error_hint(search->error, "define it under 'models' in %s, or give --model",
                       search->config->user_file != NULL ? search->config->user_file
                                                         : "the user's file");
@@ -199,10 +204,10 @@ static int take_own_model(struct search *search, enum config_source source)
         return take_model(search, source, model, alias);
     }
     if (alias != NULL && !bl_text_equal(implied, search->provider)) {
-        int code =
-            refuse(search, BL_KIND_USAGE, &said->model_place, said->model,
-                   "'%.100s' is a model of the provider '%s', and not of '" BL_TEXT_FORMAT "'",
-                   said->model, alias->provider, BL_TEXT_ARG(search->provider));
+        int code = config_find_refuse(
+            search, BL_KIND_USAGE, &said->model_place, said->model,
+            "'%.100s' is a model of the provider '%s', and not of '" BL_TEXT_FORMAT "'",
+            said->model, alias->provider, BL_TEXT_ARG(search->provider));
         bl_error_hint(search->error, "name the model as its provider calls it, or leave the "
                                      "provider out");
         return code;
@@ -226,7 +231,7 @@ static int take_lower_model(struct search *search, enum config_source source, bo
     return *ret_taken ? take_model(search, source, model, alias) : 0;
 }
 
-static int choose_model(struct search *search)
+static int config_find_choose_model(struct search *search)
 {
     bool taken = false;
     int code = 0;
@@ -245,7 +250,7 @@ static int choose_model(struct search *search)
 
 /* ---- What nobody says ------------------------------------------------------------------------ */
 
-static bool has_key(const struct search *search, const char *name)
+static bool config_find_has_key(const struct search *search, const char *name)
 {
     const struct config_provider *entry = config_provider_find(search->config, bl_text_from(name));
     const char *(*variable)(const char *) = search->config->variable;
@@ -258,7 +263,8 @@ static bool has_key(const struct search *search, const char *name)
 /* Without a provider the one whose key is here is meant, if it is one. */
 static int guess_provider(struct search *search)
 {
-    bool anthropic = has_key(search, "anthropic"), openai = has_key(search, "openai");
+    bool anthropic = config_find_has_key(search, "anthropic"),
+         openai = config_find_has_key(search, "openai");
     int code;
 
     if (anthropic && openai && search->model == NULL)
@@ -268,13 +274,14 @@ static int guess_provider(struct search *search)
         return 0;
     }
     if (search->model != NULL)
-        code = refuse(search, BL_KIND_USAGE, &search->said[search->model_source].model_place,
-                      search->model, "no provider is chosen for the model '%.100s'", search->model);
+        code = config_find_refuse(search, BL_KIND_USAGE,
+                                  &search->said[search->model_source].model_place, search->model,
+                                  "no provider is chosen for the model '%.100s'", search->model);
     else if (anthropic)
-        code = refuse(search, BL_KIND_USAGE, NULL, NULL,
-                      "there are keys of anthropic and of openai, and none is chosen");
+        code = config_find_refuse(search, BL_KIND_USAGE, NULL, NULL,
+                                  "there are keys of anthropic and of openai, and none is chosen");
     else
-        code = refuse(search, BL_KIND_USAGE, NULL, NULL, "no model is chosen");
+        code = config_find_refuse(search, BL_KIND_USAGE, NULL, NULL, "no model is chosen");
     bl_error_hint(search->error, "give --model PROVIDER/MODEL, or --provider and --model, or set "
                                  "BELAY_PROVIDER and BELAY_MODEL");
     return code;
@@ -283,9 +290,9 @@ static int guess_provider(struct search *search)
 static int refuse_without_model(struct search *search)
 {
     bool anthropic = bl_text_equal(search->provider, BL_TEXT("anthropic"));
-    int code = refuse(search, BL_KIND_USAGE, NULL, "--model",
-                      "no model is chosen for the provider '" BL_TEXT_FORMAT "'",
-                      BL_TEXT_ARG(search->provider));
+    int code = config_find_refuse(search, BL_KIND_USAGE, NULL, "--model",
+                                  "no model is chosen for the provider '" BL_TEXT_FORMAT "'",
+                                  BL_TEXT_ARG(search->provider));
 
     bl_error_hint(search->error, "give --model, or set BELAY_MODEL%s, or 'model' in %s",
                   anthropic ? " or ANTHROPIC_MODEL" : "",
@@ -297,7 +304,8 @@ static int refuse_without_model(struct search *search)
 static bool nothing_is_said(const struct search *search)
 {
     return search->provider.size == 0 && search->model == NULL && !search->replay &&
-           !search->config->defined && !has_key(search, "anthropic") && !has_key(search, "openai");
+           !search->config->defined && !config_find_has_key(search, "anthropic") &&
+           !config_find_has_key(search, "openai");
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -306,8 +314,8 @@ static int fill_script(struct search *search, struct bl_config_found *found)
 {
     found->chosen = true;
     if (search->replay) {
-        int code =
-            refuse(search, BL_KIND_USAGE, NULL, "replay", "there is nothing to replay of a script");
+        int code = config_find_refuse(search, BL_KIND_USAGE, NULL, "replay",
+                                      "there is nothing to replay of a script");
         bl_error_hint(search->error, "name the model that the cassette was recorded with: "
                                      "--model PROVIDER/MODEL");
         return code;
@@ -358,7 +366,7 @@ int bl_config_find(struct bl_config *config, const struct bl_config_choice *choi
         (struct config_said){.provider = choice->provider, .model = choice->model};
     int code = choose_provider(&search);
     if (code == 0 && search.script.size == 0)
-        code = choose_model(&search);
+        code = config_find_choose_model(&search);
     if (code != 0)
         return code;
     if (nothing_is_said(&search)) {

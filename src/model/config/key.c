@@ -36,8 +36,8 @@ static int fail_key(const struct config_provider *entry, struct bl_error *error,
 }
 
 /* Takes the first line as the key; `source` is what it came from. */
-static int take_key(struct bl_config *config, struct config_provider *entry, struct bl_text text,
-                    const char *source, struct bl_error *error)
+static int config_take_key(struct bl_config *config, struct config_provider *entry,
+                           struct bl_text text, const char *source, struct bl_error *error)
 {
     struct bl_text line = {0};
 
@@ -71,9 +71,10 @@ void config_key_look(struct bl_config *config, struct config_provider *entry)
     if (entry->provider.key != NULL)
         return;
     /* What is wrong with it is said by bl_config_key. */
-    if (key != NULL && take_key(config, entry, bl_text_from(key), entry->key_env, NULL) == 0)
+    if (key != NULL && config_take_key(config, entry, bl_text_from(key), entry->key_env, NULL) == 0)
         return;
-    if (token != NULL && take_key(config, entry, bl_text_from(token), entry->token_env, NULL) == 0)
+    if (token != NULL &&
+        config_take_key(config, entry, bl_text_from(token), entry->token_env, NULL) == 0)
         entry->provider.key_is_token = true;
 }
 
@@ -140,7 +141,7 @@ static int judge_key_file(struct bl_config *config, struct config_provider *entr
         bl_error_hint(error, "make it yours alone: chmod 600 %s", path);
         return code;
     }
-    return take_key(config, entry, (struct bl_text){file->data, file->size}, path, error);
+    return config_take_key(config, entry, (struct bl_text){file->data, file->size}, path, error);
 }
 
 static int fetch_from_file(struct bl_config *config, struct config_provider *entry,
@@ -198,7 +199,7 @@ static int judge_command(struct bl_config *config, struct config_provider *entry
         code = fail_key(entry, error, "the key_command of '%s' prints more than %zu bytes",
                         entry->provider.name, OUTPUT_MAX);
     else
-        code = take_key(config, entry, bl_buffer_text(&output), "key_command", error);
+        code = config_take_key(config, entry, bl_buffer_text(&output), "key_command", error);
     if (output.data != NULL)
         explicit_bzero(output.data, output.size);
     bl_buffer_done(&output);
@@ -303,7 +304,7 @@ int bl_config_key(struct bl_config *config, const struct bl_provider *provider,
         value = config->variable(entry->key_env);
     /* It was looked at before, and is none: now it is said why. */
     if (value != NULL)
-        return take_key(config, entry, bl_text_from(value), entry->key_env, error);
+        return config_take_key(config, entry, bl_text_from(value), entry->key_env, error);
     return refuse_without_key(entry, error);
 }
 

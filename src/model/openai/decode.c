@@ -58,7 +58,7 @@ struct openai_state {
     enum bl_answer_end end;
 };
 
-static struct openai_state *state_of(struct model_decoder *decoder)
+static struct openai_state *openai_decode_state_of(struct model_decoder *decoder)
 {
     if (decoder->state == NULL) {
         struct openai_state *state = bl_arena_zalloc(decoder->arena, sizeof *state);
@@ -127,7 +127,7 @@ static void grow(struct bl_arena *arena, struct growing *text, struct bl_text mo
 /* The thinking that is open has come to its end: something else follows. */
 static int close_thinking(struct model_decoder *decoder)
 {
-    struct openai_state *state = state_of(decoder);
+    struct openai_state *state = openai_decode_state_of(decoder);
     char quoted[32];
 
     if (state->field == NULL)
@@ -155,7 +155,7 @@ static const char *text_key_of(const struct bl_json *piece)
 /* The detail that this is a piece of; a new one when it is none. */
 static struct detail *detail_of(struct model_decoder *decoder, const struct bl_json *piece)
 {
-    struct bl_list *details = &state_of(decoder)->details;
+    struct bl_list *details = &openai_decode_state_of(decoder)->details;
     struct bl_text type = model_member(piece, "type");
     bool is_signature = model_member(piece, "signature").size > 0;
     const char *text_key = text_key_of(piece);
@@ -200,7 +200,7 @@ static int take_detail(struct model_decoder *decoder, const struct bl_json *piec
 /* All details of the answer, as one array that goes back as it is. */
 static int tell_details(struct model_decoder *decoder)
 {
-    struct openai_state *state = state_of(decoder);
+    struct openai_state *state = openai_decode_state_of(decoder);
     struct bl_buffer out;
     struct bl_json_writer writer;
     int result = 0;
@@ -229,11 +229,11 @@ static int tell_details(struct model_decoder *decoder)
     return result;
 }
 
-static int take_thinking(struct model_decoder *decoder, const struct bl_json *delta)
+static int openai_decode_take_thinking(struct model_decoder *decoder, const struct bl_json *delta)
 {
     static const char *const fields[] = {"reasoning_content", "reasoning", "reasoning_text"};
     const struct bl_json *details = bl_json_get(delta, BL_TEXT("reasoning_details"));
-    struct openai_state *state = state_of(decoder);
+    struct openai_state *state = openai_decode_state_of(decoder);
     const char *field = NULL;
     int result = 0;
 
@@ -256,7 +256,7 @@ static int take_thinking(struct model_decoder *decoder, const struct bl_json *de
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static int take_text(struct model_decoder *decoder, struct bl_text text)
+static int openai_decode_take_text(struct model_decoder *decoder, struct bl_text text)
 {
     if (text.size == 0)
         return 0;
@@ -267,14 +267,14 @@ static int take_text(struct model_decoder *decoder, struct bl_text text)
 static int take_refusal(struct model_decoder *decoder, struct bl_text text)
 {
     if (text.size > 0)
-        state_of(decoder)->refused = true;
-    return take_text(decoder, text);
+        openai_decode_state_of(decoder)->refused = true;
+    return openai_decode_take_text(decoder, text);
 }
 
 /* Content is a text, or parts of one: text, thinking, a refusal. */
 static int take_content(struct model_decoder *decoder, const struct bl_json *content)
 {
-    int result = take_text(decoder, bl_json_text(content));
+    int result = openai_decode_take_text(decoder, bl_json_text(content));
 
     BL_JSON_EACH (part, content) {
         const struct bl_json *thinking = bl_json_get(part, BL_TEXT("thinking"));
@@ -287,7 +287,7 @@ static int take_content(struct model_decoder *decoder, const struct bl_json *con
                                              (struct bl_text){0});
         }
         if (result == 0)
-            result = take_text(decoder, model_member(part, "text"));
+            result = openai_decode_take_text(decoder, model_member(part, "text"));
         if (result == 0)
             result = take_refusal(decoder, model_member(part, "refusal"));
     }
@@ -323,12 +323,12 @@ static struct call_state *call_state_of(struct model_decoder *decoder,
 
     while (at > 0 && assembly->calls[at] != call)
         at--;
-    return &state_of(decoder)->calls[at];
+    return &openai_decode_state_of(decoder)->calls[at];
 }
 
 /* The newest call with that key, or NULL; of an id when that is not empty. */
-static struct model_call *find_call(const struct model_assembly *assembly, struct bl_text id,
-                                    const int64_t *key)
+static struct model_call *openai_decode_find_call(const struct model_assembly *assembly,
+                                                  struct bl_text id, const int64_t *key)
 {
     for (uint32_t i = assembly->call_count; i-- > 0;) {
         struct model_call *call = assembly->calls[i];
@@ -361,17 +361,17 @@ static struct model_call *match_call(struct model_decoder *decoder, const struct
     struct model_call *call;
 
     if (id.size > 0) {
-        call = find_call(assembly, id, has_index ? &index : NULL);
+        call = openai_decode_find_call(assembly, id, has_index ? &index : NULL);
         if (call != NULL || !has_index || name.size > 0)
             return call;
         /* An id that comes late, for a call that has none. */
-        call = find_call(assembly, (struct bl_text){0}, &index);
+        call = openai_decode_find_call(assembly, (struct bl_text){0}, &index);
         return call != NULL && call->server_id.size == 0 ? call : NULL;
     }
     if (has_index)
-        call = find_call(assembly, (struct bl_text){0}, &index);
+        call = openai_decode_find_call(assembly, (struct bl_text){0}, &index);
     else
-        call = find_call(assembly, (struct bl_text){0}, count > 1 ? &position : NULL);
+        call = openai_decode_find_call(assembly, (struct bl_text){0}, count > 1 ? &position : NULL);
     return call != NULL && !starts_anew(decoder, call, name) ? call : NULL;
 }
 
@@ -395,8 +395,8 @@ static void keep_extra(struct model_decoder *decoder, struct call_state *state,
     }
 }
 
-static int take_call(struct model_decoder *decoder, const struct bl_json *entry, int64_t position,
-                     size_t count)
+static int openai_decode_take_call(struct model_decoder *decoder, const struct bl_json *entry,
+                                   int64_t position, size_t count)
 {
     struct model_assembly *assembly = decoder->assembly;
     const struct bl_json *function = bl_json_get(entry, BL_TEXT("function"));
@@ -437,7 +437,7 @@ static int take_calls(struct model_decoder *decoder, const struct bl_json *entri
         result = close_thinking(decoder);
     BL_JSON_EACH (entry, entries) {
         if (result == 0 && bl_json_is(entry, BL_JSON_OBJECT))
-            result = take_call(decoder, entry, position, bl_json_size(entries));
+            result = openai_decode_take_call(decoder, entry, position, bl_json_size(entries));
         position++;
     }
     return result;
@@ -471,9 +471,9 @@ static void seal_call(struct model_decoder *decoder, struct model_call *call)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static int take_message(struct model_decoder *decoder, const struct bl_json *message)
+static int openai_decode_take_message(struct model_decoder *decoder, const struct bl_json *message)
 {
-    int result = take_thinking(decoder, message);
+    int result = openai_decode_take_thinking(decoder, message);
 
     if (result == 0)
         result = take_content(decoder, bl_json_get(message, BL_TEXT("content")));
@@ -508,7 +508,7 @@ static int take_finish(struct model_decoder *decoder, struct bl_text reason)
         {"insufficient_system_resource", BL_ANSWER_END, "overloaded"},
         {"model_context_window_exceeded", BL_ANSWER_END, "context_overflow"},
     };
-    struct openai_state *state = state_of(decoder);
+    struct openai_state *state = openai_decode_state_of(decoder);
 
     if (reason.size == 0)
         return 0;
@@ -537,7 +537,7 @@ static int take_chunk(struct model_decoder *decoder, const struct bl_json *data,
         return model_fail_body(assembly, data);
     if (openai_is_error(choice))
         return model_fail_body(assembly, choice);
-    int result = take_message(decoder, bl_json_get(choice, bl_text_from(key)));
+    int result = openai_decode_take_message(decoder, bl_json_get(choice, bl_text_from(key)));
     if (result == 0)
         result = take_finish(decoder, model_member(choice, "finish_reason"));
     if (result == 0)
@@ -555,10 +555,10 @@ int openai_feed(struct model_decoder *decoder, struct bl_text event_name,
     return take_chunk(decoder, data, "delta");
 }
 
-static int end_answer(struct model_decoder *decoder)
+static int openai_decode_end_answer(struct model_decoder *decoder)
 {
     struct model_assembly *assembly = decoder->assembly;
-    struct openai_state *state = state_of(decoder);
+    struct openai_state *state = openai_decode_state_of(decoder);
     int result = close_thinking(decoder);
 
     if (result == 0)
@@ -582,7 +582,7 @@ int openai_whole(struct model_decoder *decoder, const struct bl_json *answer)
         !bl_json_is(bl_json_pointer(answer, BL_TEXT("/choices/0/message")), BL_JSON_OBJECT))
         result = model_fail(decoder->assembly, "bad_response", 0,
                             BL_TEXT("the answer has no choices[0].message"));
-    return result == 0 ? end_answer(decoder) : result;
+    return result == 0 ? openai_decode_end_answer(decoder) : result;
 }
 
 int openai_finish(struct model_decoder *decoder)
@@ -591,8 +591,8 @@ int openai_finish(struct model_decoder *decoder)
         return 0;
     if (decoder->assembly->failure.code != NULL)
         return BL_EIO;
-    if (!state_of(decoder)->ended)
+    if (!openai_decode_state_of(decoder)->ended)
         return model_fail(decoder->assembly, "stream_cut", 0,
                           BL_TEXT("the stream ended before its finish_reason"));
-    return end_answer(decoder);
+    return openai_decode_end_answer(decoder);
 }

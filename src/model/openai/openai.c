@@ -66,8 +66,8 @@ static void put_extra(struct bl_json_writer *writer, const struct bl_json *extra
     }
 }
 
-static void write_call(const struct model_build *build, struct bl_json_writer *writer,
-                       const struct bl_block *block)
+static void openai_write_call(const struct model_build *build, struct bl_json_writer *writer,
+                              const struct bl_block *block)
 {
     static const char *const of_call[] = {"id", "index", "type", "function", NULL};
     static const char *const of_function[] = {"name", "arguments", NULL};
@@ -87,15 +87,15 @@ static void write_call(const struct model_build *build, struct bl_json_writer *w
     bl_json_write_end(writer);
 }
 
-static void write_calls(const struct model_build *build, struct bl_json_writer *writer,
-                        const struct bl_message *message)
+static void openai_write_calls(const struct model_build *build, struct bl_json_writer *writer,
+                               const struct bl_message *message)
 {
     bl_json_write_key(writer, BL_TEXT("tool_calls"));
     bl_json_write_array(writer);
     BL_LIST_EACH (link, &message->blocks) {
         const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
         if (block->type == BL_BLOCK_CALL)
-            write_call(build, writer, block);
+            openai_write_call(build, writer, block);
     }
     bl_json_write_end(writer);
 }
@@ -159,8 +159,8 @@ static bool write_field(const struct model_build *build, struct bl_json_writer *
  * newer servers refuse a tool loop without it. With any other answer it is ignored at best, and
  * older servers refuse it there. Who refuses it even so, or wants it with every answer, is learned
  * from the refusal. */
-static void write_reasoning(const struct model_build *build, struct bl_json_writer *writer,
-                            const struct bl_message *message)
+static void openai_write_reasoning(const struct model_build *build, struct bl_json_writer *writer,
+                                   const struct bl_message *message)
 {
     bool required = build->compat->reasoning_required;
     bool written = false;
@@ -191,9 +191,9 @@ static void write_assistant(const struct model_build *build, struct bl_json_writ
         bl_json_write_text(writer, content);
     else
         bl_json_write_null(writer);
-    write_reasoning(build, writer, message);
+    openai_write_reasoning(build, writer, message);
     if (calls)
-        write_calls(build, writer, message);
+        openai_write_calls(build, writer, message);
     bl_json_write_end(writer);
 }
 
@@ -242,8 +242,8 @@ void openai_write_parts(const struct model_build *build, struct bl_json_writer *
     bl_json_write_end(writer);
 }
 
-static void write_user(const struct model_build *build, struct bl_json_writer *writer,
-                       const struct bl_message *message)
+static void openai_write_user(const struct model_build *build, struct bl_json_writer *writer,
+                              const struct bl_message *message)
 {
     struct bl_text content = model_join_texts(build->arena, message, BL_BLOCK_TEXT);
     bool images = model_has_block(message, BL_BLOCK_IMAGE);
@@ -271,7 +271,7 @@ static void write_user(const struct model_build *build, struct bl_json_writer *w
     bl_json_write_end(writer);
 }
 
-static void write_messages(const struct model_build *build, struct bl_json_writer *writer)
+static void openai_write_messages(const struct model_build *build, struct bl_json_writer *writer)
 {
     struct bl_list messages;
 
@@ -289,14 +289,15 @@ static void write_messages(const struct model_build *build, struct bl_json_write
         if (message->role == BL_ROLE_ASSISTANT)
             write_assistant(build, writer, message);
         else
-            write_user(build, writer, message);
+            openai_write_user(build, writer, message);
     }
     bl_json_write_end(writer);
 }
 
 /* ---- The request ----------------------------------------------------------------------------- */
 
-static void write_tool(struct bl_json_writer *writer, const struct bl_tool_offer *tool, bool nested)
+static void openai_write_tool(struct bl_json_writer *writer, const struct bl_tool_offer *tool,
+                              bool nested)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "function");
@@ -326,7 +327,7 @@ void openai_write_tools(const struct model_build *build, struct bl_json_writer *
     bl_json_write_key(writer, BL_TEXT("tools"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < request->tool_count; i++)
-        write_tool(writer, &request->tools[i], nested);
+        openai_write_tool(writer, &request->tools[i], nested);
     bl_json_write_end(writer);
     /* "auto" is what every server does by itself, and some refuse to be told so. */
     if (request->tools_forbidden && !build->compat->no_tool_choice)
@@ -356,15 +357,15 @@ void openai_write_format(const struct model_build *build, struct bl_json_writer 
     bl_json_write_end(writer);
 }
 
-static int build_request(const struct model_build *build, struct bl_json_writer *writer,
-                         struct bl_error *error BL_UNUSED)
+static int openai_build_request(const struct model_build *build, struct bl_json_writer *writer,
+                                struct bl_error *error BL_UNUSED)
 {
     const struct bl_compat *compat = build->compat;
     const char *effort = openai_effort(build->profile->thinking);
 
     bl_json_write_object(writer);
     bl_json_put_string(writer, "model", build->profile->model);
-    write_messages(build, writer);
+    openai_write_messages(build, writer);
     bl_json_put_boolean(writer, "stream", true);
     if (!compat->no_stream_options)
         bl_json_put_json(writer, "stream_options", BL_TEXT("{\"include_usage\":true}"));
@@ -382,7 +383,7 @@ static int build_request(const struct model_build *build, struct bl_json_writer 
 
 /* ---- What a refusal teaches ------------------------------------------------------------------ */
 
-static bool is_word_byte(char byte)
+static bool openai_is_word_byte(char byte)
 {
     return isalnum((unsigned char)byte) != 0 || byte == '_';
 }
@@ -396,8 +397,8 @@ static bool names(struct bl_text message, const char *word)
         size_t i = 0;
         while (i < size && tolower((unsigned char)message.data[at + i]) == word[i])
             i++;
-        if (i == size && (at == 0 || !is_word_byte(message.data[at - 1])) &&
-            (at + size == message.size || !is_word_byte(message.data[at + size])))
+        if (i == size && (at == 0 || !openai_is_word_byte(message.data[at - 1])) &&
+            (at + size == message.size || !openai_is_word_byte(message.data[at + size])))
             return true;
     }
     return false;
@@ -516,7 +517,7 @@ bool openai_is_error(const struct bl_json *value)
            bl_text_equal(model_member(value, "object"), BL_TEXT("error"));
 }
 
-static uint64_t count_of(const struct bl_json *object, const char *key)
+static uint64_t openai_count_of(const struct bl_json *object, const char *key)
 {
     int64_t count;
 
@@ -528,9 +529,9 @@ static uint64_t count_of(const struct bl_json *object, const char *key)
 /* The first of the two that is there: the formats have different words for one thing. */
 static uint64_t count_either(const struct bl_json *object, const char *key, const char *other)
 {
-    uint64_t count = count_of(object, key);
+    uint64_t count = openai_count_of(object, key);
 
-    return count > 0 ? count : count_of(object, other);
+    return count > 0 ? count : openai_count_of(object, other);
 }
 
 int openai_usage(struct model_assembly *assembly, const struct bl_json *value)
@@ -550,15 +551,15 @@ int openai_usage(struct model_assembly *assembly, const struct bl_json *value)
     if (usage.input_tokens == 0 && usage.output_tokens == 0)
         return 0;
     struct bl_usage_detail detail = {
-        .cache_read_tokens = count_of(input, "cached_tokens"),
+        .cache_read_tokens = openai_count_of(input, "cached_tokens"),
         .cache_write_tokens = count_either(input, "cache_write_tokens", "cache_creation_tokens"),
-        .reasoning_tokens = count_of(output, "reasoning_tokens"),
+        .reasoning_tokens = openai_count_of(output, "reasoning_tokens"),
     };
     if (detail.cache_read_tokens == 0)
         detail.cache_read_tokens = count_either(value, "prompt_cache_hit_tokens", "cached_tokens");
     /* Some count reasoning beside the output: then the sum of all three is the total. */
     if (detail.reasoning_tokens > 0 &&
-        count_of(value, "total_tokens") ==
+        openai_count_of(value, "total_tokens") ==
             usage.input_tokens + usage.output_tokens + detail.reasoning_tokens)
         usage.output_tokens += detail.reasoning_tokens;
     return model_tell_usage(assembly, &usage, &detail);
@@ -571,7 +572,7 @@ const struct model_api model_api_openai = {
     .images = true,
     .path = "/chat/completions",
     .headers = openai_headers,
-    .build = build_request,
+    .build = openai_build_request,
     .feed = openai_feed,
     .whole = openai_whole,
     .finish = openai_finish,

@@ -5,7 +5,8 @@
 
 /* ---- Input ----------------------------------------------------------------------------------- */
 
-static void write_message(struct bl_json_writer *writer, const char *role, struct bl_text text)
+static void openai_responses_write_message(struct bl_json_writer *writer, const char *role,
+                                           struct bl_text text)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "message");
@@ -14,8 +15,8 @@ static void write_message(struct bl_json_writer *writer, const char *role, struc
     bl_json_write_end(writer);
 }
 
-static void write_call(const struct model_build *build, struct bl_json_writer *writer,
-                       const struct bl_block *block)
+static void openai_responses_write_call(const struct model_build *build,
+                                        struct bl_json_writer *writer, const struct bl_block *block)
 {
     /* Without the id of its item: with it the server would look for what it has not kept. */
     bl_json_write_object(writer);
@@ -26,8 +27,9 @@ static void write_call(const struct model_build *build, struct bl_json_writer *w
     bl_json_write_end(writer);
 }
 
-static void write_result(const struct model_build *build, struct bl_json_writer *writer,
-                         const struct bl_block *block)
+static void openai_responses_write_result(const struct model_build *build,
+                                          struct bl_json_writer *writer,
+                                          const struct bl_block *block)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "function_call_output");
@@ -51,8 +53,9 @@ static bool is_followed(const struct bl_message *message, const struct bl_block 
 /* Goes back as it came: its id too, which the encrypted content is bound to. Only what is not
  * allowed in an input is left out: its status, and nulls. An item with nothing in it but the id
  * would have to be looked up, and nobody kept it. */
-static void write_reasoning(const struct model_build *build, struct bl_json_writer *writer,
-                            const struct bl_block *block)
+static void openai_responses_write_reasoning(const struct model_build *build,
+                                             struct bl_json_writer *writer,
+                                             const struct bl_block *block)
 {
     const struct bl_json *item =
         model_opaque_find(build->arena, block->opaque, build->provider, build->profile, "item");
@@ -75,19 +78,22 @@ static void write_reasoning(const struct model_build *build, struct bl_json_writ
     bl_json_write_end(writer);
 }
 
-static void write_block(const struct model_build *build, struct bl_json_writer *writer,
-                        const struct bl_message *message, const struct bl_block *block)
+static void openai_responses_write_block(const struct model_build *build,
+                                         struct bl_json_writer *writer,
+                                         const struct bl_message *message,
+                                         const struct bl_block *block)
 {
     switch (block->type) {
     case BL_BLOCK_TEXT:
-        write_message(writer, message->role == BL_ROLE_USER ? "user" : "assistant", block->text);
+        openai_responses_write_message(writer, message->role == BL_ROLE_USER ? "user" : "assistant",
+                                       block->text);
         break;
     case BL_BLOCK_THINKING:
         if (!build->compat->no_reasoning_back && is_followed(message, block))
-            write_reasoning(build, writer, block);
+            openai_responses_write_reasoning(build, writer, block);
         break;
-    case BL_BLOCK_CALL: write_call(build, writer, block); break;
-    case BL_BLOCK_RESULT: write_result(build, writer, block); break;
+    case BL_BLOCK_CALL: openai_responses_write_call(build, writer, block); break;
+    case BL_BLOCK_RESULT: openai_responses_write_result(build, writer, block); break;
     case BL_BLOCK_IMAGE: break; /* with the texts that it stands among */
     }
 }
@@ -99,7 +105,7 @@ static void write_illustrated(const struct model_build *build, struct bl_json_wr
     BL_LIST_EACH (link, &message->blocks) {
         const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
         if (block->type == BL_BLOCK_RESULT)
-            write_result(build, writer, block);
+            openai_responses_write_result(build, writer, block);
     }
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "message");
@@ -109,7 +115,8 @@ static void write_illustrated(const struct model_build *build, struct bl_json_wr
     bl_json_write_end(writer);
 }
 
-static void write_input(const struct model_build *build, struct bl_json_writer *writer)
+static void openai_responses_write_input(const struct model_build *build,
+                                         struct bl_json_writer *writer)
 {
     struct bl_list messages;
 
@@ -123,7 +130,8 @@ static void write_input(const struct model_build *build, struct bl_json_writer *
             continue;
         }
         BL_LIST_EACH (part, &message->blocks)
-            write_block(build, writer, message, BL_CONTAINER(part, struct bl_block, link));
+            openai_responses_write_block(build, writer, message,
+                                         BL_CONTAINER(part, struct bl_block, link));
     }
     bl_json_write_end(writer);
 }
@@ -144,8 +152,9 @@ static void write_effort(const struct model_build *build, struct bl_json_writer 
     bl_json_write_end(writer);
 }
 
-static int build_request(const struct model_build *build, struct bl_json_writer *writer,
-                         struct bl_error *error BL_UNUSED)
+static int openai_responses_build_request(const struct model_build *build,
+                                          struct bl_json_writer *writer,
+                                          struct bl_error *error BL_UNUSED)
 {
     const struct bl_request *request = build->request;
     const struct bl_compat *compat = build->compat;
@@ -154,7 +163,7 @@ static int build_request(const struct model_build *build, struct bl_json_writer 
     bl_json_put_string(writer, "model", build->profile->model);
     if (request->system.size > 0)
         bl_json_put_text(writer, "instructions", request->system);
-    write_input(build, writer);
+    openai_responses_write_input(build, writer);
     bl_json_put_boolean(writer, "stream", true);
     bl_json_put_boolean(writer, "store", false);
     if (!compat->no_include)
@@ -175,7 +184,7 @@ const struct model_api model_api_openai_responses = {
     .images = true,
     .path = "/responses",
     .headers = openai_headers,
-    .build = build_request,
+    .build = openai_responses_build_request,
     .feed = responses_feed,
     .whole = responses_whole,
     .finish = responses_finish,

@@ -26,7 +26,7 @@ struct responses_state {
     bool cut; /* an item came to no end of its own */
 };
 
-static struct responses_state *state_of(struct model_decoder *decoder)
+static struct responses_state *responses_decode_state_of(struct model_decoder *decoder)
 {
     if (decoder->state == NULL) {
         struct responses_state *state = bl_arena_zalloc(decoder->arena, sizeof *state);
@@ -38,7 +38,8 @@ static struct responses_state *state_of(struct model_decoder *decoder)
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-static struct item *find_by_id(const struct responses_state *state, struct bl_text id)
+static struct item *responses_decode_find_by_id(const struct responses_state *state,
+                                                struct bl_text id)
 {
     BL_LIST_EACH (link, &state->items) {
         struct item *item = BL_CONTAINER(link, struct item, link);
@@ -60,10 +61,10 @@ static struct item *find_by_index(const struct responses_state *state, int64_t i
     return NULL;
 }
 
-static int add_item(struct model_decoder *decoder, struct bl_text id, int64_t index,
-                    struct item **ret_item)
+static int responses_decode_add_item(struct model_decoder *decoder, struct bl_text id,
+                                     int64_t index, struct item **ret_item)
 {
-    struct responses_state *state = state_of(decoder);
+    struct responses_state *state = responses_decode_state_of(decoder);
 
     if (state->item_count == ITEMS_MAX)
         return model_fail(decoder->assembly, "limit", 0,
@@ -92,12 +93,12 @@ static struct item *find_open(const struct responses_state *state)
 static int get_item(struct model_decoder *decoder, struct bl_text id, int64_t index,
                     struct item **ret_item)
 {
-    const struct responses_state *state = state_of(decoder);
+    const struct responses_state *state = responses_decode_state_of(decoder);
 
-    *ret_item = find_by_id(state, id);
+    *ret_item = responses_decode_find_by_id(state, id);
     if (*ret_item == NULL)
         *ret_item = id.size == 0 && index < 0 ? find_open(state) : find_by_index(state, index);
-    return *ret_item != NULL ? 0 : add_item(decoder, id, index, ret_item);
+    return *ret_item != NULL ? 0 : responses_decode_add_item(decoder, id, index, ret_item);
 }
 
 static int64_t index_of(const struct bl_json *data)
@@ -118,7 +119,8 @@ static int tell_text(struct model_decoder *decoder, struct item *item, struct bl
 
 static int tell_refusal(struct model_decoder *decoder, struct item *item, struct bl_text text)
 {
-    state_of(decoder)->refused = state_of(decoder)->refused || text.size > 0;
+    responses_decode_state_of(decoder)->refused =
+        responses_decode_state_of(decoder)->refused || text.size > 0;
     return tell_text(decoder, item, text);
 }
 
@@ -154,8 +156,8 @@ static int take_thinking_delta(struct model_decoder *decoder, struct item *item,
     return tell_thinking(decoder, item, model_member(data, "delta"));
 }
 
-static int take_part(struct model_decoder *decoder BL_UNUSED, struct item *item,
-                     const struct bl_json *data BL_UNUSED)
+static int responses_decode_take_part(struct model_decoder *decoder BL_UNUSED, struct item *item,
+                                      const struct bl_json *data BL_UNUSED)
 {
     item->divide = true;
     return 0;
@@ -172,7 +174,8 @@ static int take_arguments_delta(struct model_decoder *decoder, struct item *item
 
 /* ---- Items that are announced, and done ------------------------------------------------------ */
 
-static int begin_call(struct model_decoder *decoder, struct item *item, const struct bl_json *value)
+static int responses_decode_begin_call(struct model_decoder *decoder, struct item *item,
+                                       const struct bl_json *value)
 {
     struct bl_text id = model_member(value, "call_id");
 
@@ -186,16 +189,16 @@ static int take_added(struct model_decoder *decoder, const struct bl_json *data)
 {
     const struct bl_json *value = bl_json_get(data, BL_TEXT("item"));
     struct bl_text id = model_member(value, "id");
-    struct item *item = find_by_id(state_of(decoder), id);
+    struct item *item = responses_decode_find_by_id(responses_decode_state_of(decoder), id);
 
     if (item == NULL) {
-        int result = add_item(decoder, id, index_of(data), &item);
+        int result = responses_decode_add_item(decoder, id, index_of(data), &item);
         if (result != 0)
             return result;
     }
     if (!bl_text_equal(model_member(value, "type"), BL_TEXT("function_call")))
         return 0;
-    int result = begin_call(decoder, item, value);
+    int result = responses_decode_begin_call(decoder, item, value);
     return result == 0
                ? model_call_input(decoder->assembly, item->call, model_member(value, "arguments"))
                : result;
@@ -206,7 +209,7 @@ static int take_added(struct model_decoder *decoder, const struct bl_json *data)
 static int finish_call(struct model_decoder *decoder, struct item *item,
                        const struct bl_json *value)
 {
-    int result = begin_call(decoder, item, value);
+    int result = responses_decode_begin_call(decoder, item, value);
 
     if (result == 0)
         result = model_call_whole(decoder->assembly, item->call,
@@ -214,14 +217,14 @@ static int finish_call(struct model_decoder *decoder, struct item *item,
     if (result != 0)
         return result;
     if (bl_text_equal(model_member(value, "status"), BL_TEXT("incomplete"))) {
-        state_of(decoder)->cut = true;
+        responses_decode_state_of(decoder)->cut = true;
         return 0;
     }
     return model_call_end(decoder->assembly, item->call);
 }
 
-static int finish_message(struct model_decoder *decoder, struct item *item,
-                          const struct bl_json *value)
+static int responses_decode_finish_message(struct model_decoder *decoder, struct item *item,
+                                           const struct bl_json *value)
 {
     bool told = item->told;
     int result = 0;
@@ -229,7 +232,7 @@ static int finish_message(struct model_decoder *decoder, struct item *item,
     BL_JSON_EACH (part, bl_json_get(value, BL_TEXT("content"))) {
         struct bl_text refusal = model_member(part, "refusal");
         if (refusal.size > 0)
-            state_of(decoder)->refused = true;
+            responses_decode_state_of(decoder)->refused = true;
         if (!told && result == 0)
             result = tell_text(decoder, item, model_member(part, "text"));
         if (!told && result == 0)
@@ -274,7 +277,7 @@ static int finish_item(struct model_decoder *decoder, const struct bl_json *valu
     if (bl_text_equal(type, BL_TEXT("function_call")))
         return finish_call(decoder, item, value);
     if (bl_text_equal(type, BL_TEXT("message")))
-        return finish_message(decoder, item, value);
+        return responses_decode_finish_message(decoder, item, value);
     return bl_text_equal(type, BL_TEXT("reasoning")) ? finish_reasoning(decoder, item, value) : 0;
 }
 
@@ -287,8 +290,8 @@ static int take_done(struct model_decoder *decoder, const struct bl_json *data)
 
 /* Takes what the last event says of the whole answer: items that were never said to be done, the
  * usage, and how it ended. */
-static int end_answer(struct model_decoder *decoder, const struct bl_json *response,
-                      enum bl_answer_end end)
+static int responses_decode_end_answer(struct model_decoder *decoder,
+                                       const struct bl_json *response, enum bl_answer_end end)
 {
     int64_t index = 0;
     int result = 0;
@@ -302,9 +305,10 @@ static int end_answer(struct model_decoder *decoder, const struct bl_json *respo
         result = openai_usage(decoder->assembly, bl_json_get(response, BL_TEXT("usage")));
     if (result != 0)
         return result;
-    if (end == BL_ANSWER_END && state_of(decoder)->cut)
+    if (end == BL_ANSWER_END && responses_decode_state_of(decoder)->cut)
         end = BL_ANSWER_MAX_TOKENS;
-    return model_finish(decoder->assembly, state_of(decoder)->refused ? BL_ANSWER_REFUSAL : end);
+    return model_finish(decoder->assembly,
+                        responses_decode_state_of(decoder)->refused ? BL_ANSWER_REFUSAL : end);
 }
 
 static int take_incomplete(struct model_decoder *decoder, const struct bl_json *response)
@@ -312,9 +316,10 @@ static int take_incomplete(struct model_decoder *decoder, const struct bl_json *
     struct bl_text reason =
         bl_json_text(bl_json_pointer(response, BL_TEXT("/incomplete_details/reason")));
 
-    return end_answer(decoder, response,
-                      bl_text_equal(reason, BL_TEXT("content_filter")) ? BL_ANSWER_REFUSAL
-                                                                       : BL_ANSWER_MAX_TOKENS);
+    return responses_decode_end_answer(decoder, response,
+                                       bl_text_equal(reason, BL_TEXT("content_filter"))
+                                           ? BL_ANSWER_REFUSAL
+                                           : BL_ANSWER_MAX_TOKENS);
 }
 
 static int take_failed(struct model_decoder *decoder, const struct bl_json *response)
@@ -326,7 +331,8 @@ static int take_failed(struct model_decoder *decoder, const struct bl_json *resp
 }
 
 /* Some servers end every answer with this event: how it went is then in the status alone. */
-static int take_completed(struct model_decoder *decoder, const struct bl_json *response)
+static int responses_decode_take_completed(struct model_decoder *decoder,
+                                           const struct bl_json *response)
 {
     struct bl_text status = model_member(response, "status");
 
@@ -334,7 +340,7 @@ static int take_completed(struct model_decoder *decoder, const struct bl_json *r
         return take_incomplete(decoder, response);
     if (bl_text_equal(status, BL_TEXT("failed")) || bl_text_equal(status, BL_TEXT("cancelled")))
         return take_failed(decoder, response);
-    return end_answer(decoder, response, BL_ANSWER_END);
+    return responses_decode_end_answer(decoder, response, BL_ANSWER_END);
 }
 
 /* ---- The format ------------------------------------------------------------------------------ */
@@ -348,7 +354,7 @@ static const struct {
     {"response.refusal.delta", take_refusal_delta},
     {"response.reasoning_summary_text.delta", take_thinking_delta},
     {"response.reasoning_text.delta", take_thinking_delta},
-    {"response.reasoning_summary_part.added", take_part},
+    {"response.reasoning_summary_part.added", responses_decode_take_part},
     {"response.function_call_arguments.delta", take_arguments_delta},
 };
 
@@ -360,7 +366,7 @@ static const struct {
 } events[] = {
     {"response.output_item.added", take_added, false},
     {"response.output_item.done", take_done, false},
-    {"response.completed", take_completed, true},
+    {"response.completed", responses_decode_take_completed, true},
     {"response.incomplete", take_incomplete, true},
     {"response.failed", take_failed, true},
     {"response.cancelled", take_failed, true},
@@ -402,7 +408,7 @@ int responses_whole(struct model_decoder *decoder, const struct bl_json *answer)
     if (bl_text_equal(status, BL_TEXT("incomplete")))
         return take_incomplete(decoder, answer);
     if (status.size == 0 || bl_text_equal(status, BL_TEXT("completed")))
-        return take_completed(decoder, answer);
+        return responses_decode_take_completed(decoder, answer);
     return take_failed(decoder, answer);
 }
 

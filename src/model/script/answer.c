@@ -40,7 +40,7 @@ static bool streams(const struct script_answer *answer)
     return answer->request->stream;
 }
 
-static void close_block(struct script_answer *answer)
+static void script_answer_close_block(struct script_answer *answer)
 {
     const struct script_block *block = answer->open;
 
@@ -49,12 +49,12 @@ static void close_block(struct script_answer *answer)
         answer->format->close(answer, block);
 }
 
-static void open_block(struct script_answer *answer, enum bl_block_type type,
-                       const struct bl_piece *piece)
+static void script_answer_open_block(struct script_answer *answer, enum bl_block_type type,
+                                     const struct bl_piece *piece)
 {
     if (type != BL_BLOCK_CALL && answer->open != NULL && answer->open->type == type)
         return;
-    close_block(answer);
+    script_answer_close_block(answer);
     struct script_block *block = bl_arena_zalloc(answer->arena, sizeof *block);
     block->type = type;
     block->index = answer->block_count++;
@@ -80,7 +80,7 @@ static void add_delta(struct script_answer *answer, struct bl_text text)
 
 /* ---- The limit of tokens --------------------------------------------------------------------- */
 
-static bool is_space(char byte)
+static bool script_answer_is_space(char byte)
 {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
@@ -90,7 +90,7 @@ static bool is_space(char byte)
 static struct bl_text within_limit(struct script_answer *answer, struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
-        bool space = is_space(text.data[i]);
+        bool space = script_answer_is_space(text.data[i]);
         if (!space && !answer->in_word) {
             if (answer->words >= answer->request->max_tokens) {
                 answer->truncated = true;
@@ -106,7 +106,7 @@ static struct bl_text within_limit(struct script_answer *answer, struct bl_text 
 /* ---- The sink -------------------------------------------------------------------------------- */
 
 /* Everything that is written goes out, unless the answer is to be one object. */
-static int flush(struct script_answer *answer)
+static int script_answer_flush(struct script_answer *answer)
 {
     if (answer->out.size >= ANSWER_SIZE_MAX)
         return BL_ELIMIT;
@@ -117,7 +117,7 @@ static int flush(struct script_answer *answer)
     return result;
 }
 
-static int begin(struct script_answer *answer)
+static int script_answer_begin(struct script_answer *answer)
 {
     if (answer->begun || !streams(answer))
         return 0;
@@ -128,9 +128,9 @@ static int begin(struct script_answer *answer)
     return result;
 }
 
-static void end_answer(struct script_answer *answer, enum bl_answer_end end)
+static void script_end_answer(struct script_answer *answer, enum bl_answer_end end)
 {
-    close_block(answer);
+    script_answer_close_block(answer);
     answer->end = end;
     answer->ended = true;
     if (streams(answer)) {
@@ -141,50 +141,50 @@ static void end_answer(struct script_answer *answer, enum bl_answer_end end)
     answer->format->whole(answer);
 }
 
-static int take(struct bl_sink *sink, const struct bl_piece *piece)
+static int script_answer_take(struct bl_sink *sink, const struct bl_piece *piece)
 {
     struct script_answer *answer = BL_CONTAINER(sink, struct script_answer, sink);
     struct bl_text text;
 
-    int result = begin(answer);
+    int result = script_answer_begin(answer);
     if (result != 0)
         return result;
     switch (piece->type) {
     case BL_PIECE_TEXT:
         text = within_limit(answer, piece->text);
         if (text.size > 0)
-            open_block(answer, BL_BLOCK_TEXT, piece);
+            script_answer_open_block(answer, BL_BLOCK_TEXT, piece);
         add_delta(answer, text);
         if (answer->truncated)
             return BL_ELIMIT;
         break;
     case BL_PIECE_THINKING:
-        open_block(answer, BL_BLOCK_THINKING, piece);
+        script_answer_open_block(answer, BL_BLOCK_THINKING, piece);
         add_delta(answer, piece->text);
         break;
-    case BL_PIECE_CALL_BEGIN: open_block(answer, BL_BLOCK_CALL, piece); break;
+    case BL_PIECE_CALL_BEGIN: script_answer_open_block(answer, BL_BLOCK_CALL, piece); break;
     case BL_PIECE_CALL_DELTA: add_delta(answer, piece->text); break;
     case BL_PIECE_CALL_END:
         if (answer->open != NULL)
             answer->open->invalid = piece->invalid.size > 0;
-        close_block(answer);
+        script_answer_close_block(answer);
         break;
     case BL_PIECE_USAGE: answer->usage = piece->usage; break;
     case BL_PIECE_RETRY: break;
-    case BL_PIECE_END: end_answer(answer, piece->end); break;
+    case BL_PIECE_END: script_end_answer(answer, piece->end); break;
     }
-    return flush(answer);
+    return script_answer_flush(answer);
 }
 
 int script_answer_finish(struct script_answer *answer, const struct bl_usage *usage,
                          enum bl_answer_end end)
 {
-    int result = begin(answer);
+    int result = script_answer_begin(answer);
     if (result != 0)
         return result;
     answer->usage = *usage;
-    end_answer(answer, end);
-    return flush(answer);
+    script_end_answer(answer, end);
+    return script_answer_flush(answer);
 }
 
 void script_answer_init(struct script_answer *answer, const struct script_request *request,
@@ -198,7 +198,7 @@ void script_answer_init(struct script_answer *answer, const struct script_reques
     };
 
     *answer = (struct script_answer){
-        .sink = {.take = take},
+        .sink = {.take = script_answer_take},
         .request = request,
         .format = formats[request->api],
         .arena = arena,
@@ -251,7 +251,7 @@ static const struct problem_class problem_classes[] = {
     {"redirect", 307, 307, "api_error", "server_error", NULL, "It is elsewhere"},
 };
 
-static const struct problem_class *class_of(const struct script_problem *problem)
+static const struct problem_class *script_answer_class_of(const struct script_problem *problem)
 {
     const char *code =
         problem->code != NULL ? problem->code : bl_model_status_code(problem->status);
@@ -270,7 +270,7 @@ static bool is_openai(enum bl_api api)
 
 int script_problem_status(const struct script_problem *problem, enum bl_api api)
 {
-    const struct problem_class *class = class_of(problem);
+    const struct problem_class *class = script_answer_class_of(problem);
 
     if (problem->status != 0)
         return problem->status;
@@ -288,7 +288,7 @@ static const char *anthropic_type(const struct problem_class *class, int status)
 void script_problem_write(struct bl_json_writer *writer, const struct script_problem *problem,
                           enum bl_api api, struct bl_text request_id)
 {
-    const struct problem_class *class = class_of(problem);
+    const struct problem_class *class = script_answer_class_of(problem);
     const char *message = problem->message[0] != '\0' ? problem->message : class->message;
 
     bl_json_write_object(writer);

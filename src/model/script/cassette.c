@@ -70,7 +70,7 @@ static int need(struct loading *loading, const struct bl_json *object, const cha
     return 0;
 }
 
-static int read_first(struct loading *loading, const struct bl_json *line)
+static int cassette_read_first(struct loading *loading, const struct bl_json *line)
 {
     int64_t version;
 
@@ -147,7 +147,7 @@ static int read_exchange(struct loading *loading, const struct bl_json *line,
 }
 
 /* One line; `last`: it has no line end, so that it may be torn. */
-static int read_line(struct loading *loading, struct bl_text text, bool last)
+static int cassette_read_line(struct loading *loading, struct bl_text text, bool last)
 {
     struct bl_cassette *cassette = loading->cassette;
     struct bl_json_limits limits = {
@@ -169,11 +169,11 @@ static int read_line(struct loading *loading, struct bl_text text, bool last)
         return fail_line(loading, "it must be a JSON object, is %s",
                          bl_json_type_name(bl_json_type(line)));
     if (loading->line == 1)
-        return read_first(loading, line);
+        return cassette_read_first(loading, line);
     return read_exchange(loading, line, &cassette->exchanges[cassette->exchange_count++]);
 }
 
-static size_t count_lines(struct bl_text source)
+static size_t cassette_count_lines(struct bl_text source)
 {
     struct bl_text line;
     size_t count = 0;
@@ -183,19 +183,19 @@ static size_t count_lines(struct bl_text source)
     return count;
 }
 
-static int read_lines(struct loading *loading, struct bl_text source)
+static int cassette_read_lines(struct loading *loading, struct bl_text source)
 {
     struct bl_cassette *cassette = loading->cassette;
     bool whole = bl_text_ends_with(source, BL_TEXT("\n"));
     struct bl_text line;
 
-    cassette->exchanges =
-        bl_arena_zalloc(&cassette->arena, (count_lines(source) + 1) * sizeof(*cassette->exchanges));
+    cassette->exchanges = bl_arena_zalloc(&cassette->arena, (cassette_count_lines(source) + 1) *
+                                                                sizeof(*cassette->exchanges));
     while (bl_text_split(&source, '\n', &line)) {
         loading->line++;
         if (loading->line > 1 && bl_text_trim(line).size == 0)
             continue;
-        int result = read_line(loading, line, source.size == 0 && !whole);
+        int result = cassette_read_line(loading, line, source.size == 0 && !whole);
         if (result != 0)
             return result;
     }
@@ -211,7 +211,7 @@ int cassette_parse(const char *path, struct bl_text source, struct bl_cassette *
     struct bl_cassette *cassette = cassette_new(path);
     struct loading loading = {.cassette = cassette, .error = error};
 
-    int result = read_lines(&loading, source);
+    int result = cassette_read_lines(&loading, source);
     if (result != 0) {
         cassette_free(cassette);
         return result;

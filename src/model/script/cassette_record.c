@@ -33,7 +33,7 @@ struct cassette_take {
     bool too_large;
 };
 
-static uint64_t now_ns(void)
+static uint64_t cassette_record_now_ns(void)
 {
     struct bl_loop *loop = bl_loop_current();
 
@@ -43,7 +43,7 @@ static uint64_t now_ns(void)
 /* ---- The file -------------------------------------------------------------------------------- */
 
 /* A line, all of it or nothing: what a full disk cuts off is taken back. */
-static void write_line(struct bl_cassette *cassette, struct bl_text line)
+static void cassette_record_write_line(struct bl_cassette *cassette, struct bl_text line)
 {
     off_t before = lseek(cassette->fd, 0, SEEK_END);
 
@@ -76,7 +76,7 @@ static void write_first(struct bl_cassette *cassette)
     bl_json_put_string(&writer, "created", now);
     bl_json_write_end(&writer);
     bl_buffer_append_byte(&line, '\n');
-    write_line(cassette, bl_buffer_text(&line));
+    cassette_record_write_line(cassette, bl_buffer_text(&line));
     bl_buffer_done(&line);
 }
 
@@ -112,7 +112,7 @@ struct cassette_take *cassette_take_begin(struct bl_cassette *cassette, const ch
     take->method = bl_arena_text(&take->arena, bl_text_from(method));
     take->path = bl_arena_text(&take->arena, bl_text_from(path));
     take->body = bl_arena_text(&take->arena, body);
-    take->begun_ns = now_ns();
+    take->begun_ns = cassette_record_now_ns();
     bl_buffer_init(&take->bytes, CASSETTE_SIZE_MAX);
     bl_buffer_init(&take->pieces, CASSETTE_SIZE_MAX);
     return take;
@@ -145,7 +145,7 @@ void cassette_take_bytes(struct cassette_take *take, struct bl_text bytes)
 {
     struct piece piece = {.start = take->bytes.size,
                           .size = bytes.size,
-                          .ms = (now_ns() - take->begun_ns) / BL_NS_PER_MS};
+                          .ms = (cassette_record_now_ns() - take->begun_ns) / BL_NS_PER_MS};
 
     if (bytes.size == 0 || take->too_large)
         return;
@@ -288,8 +288,8 @@ static void put_pieces(struct cassette_take *take, struct bl_json_writer *writer
     bl_buffer_done(&ranges);
 }
 
-static void put_end(struct cassette_take *take, struct bl_json_writer *writer,
-                    const struct bl_wire_failure *failure, bool cut)
+static void cassette_record_put_end(struct cassette_take *take, struct bl_json_writer *writer,
+                                    const struct bl_wire_failure *failure, bool cut)
 {
     bl_json_write_key(writer, BL_TEXT("end"));
     if (failure == NULL || failure->code == NULL) {
@@ -321,14 +321,14 @@ void cassette_take_end(struct cassette_take *take, const struct bl_wire_failure 
     bl_json_write_int64(&writer, take->status);
     put_headers(take, &writer);
     put_pieces(take, &writer);
-    put_end(take, &writer, failure, cut);
+    cassette_record_put_end(take, &writer, failure, cut);
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) != 0 || bl_buffer_append_byte(&line, '\n') != 0 ||
         take->too_large) {
         if (take->cassette->failed == 0)
             take->cassette->failed = EFBIG;
     } else {
-        write_line(take->cassette, bl_buffer_text(&line));
+        cassette_record_write_line(take->cassette, bl_buffer_text(&line));
     }
     bl_buffer_done(&line);
     bl_buffer_done(&take->bytes);

@@ -70,7 +70,7 @@ static bool ids_match(struct comparing *comparing, struct bl_text recorded, stru
     return true;
 }
 
-static bool is_one_of(struct bl_text key, const char *const *names)
+static bool cassette_replay_is_one_of(struct bl_text key, const char *const *names)
 {
     for (; *names != NULL; names++) {
         if (bl_text_equal(key, bl_text_from(*names)))
@@ -79,11 +79,11 @@ static bool is_one_of(struct bl_text key, const char *const *names)
     return false;
 }
 
-static bool is_id(struct bl_text key)
+static bool cassette_replay_is_id(struct bl_text key)
 {
     static const char *const names[] = {"id",          "call_id", "tool_call_id",
                                         "tool_use_id", "item_id", NULL};
-    return is_one_of(key, names);
+    return cassette_replay_is_one_of(key, names);
 }
 
 /* Members of a request that have nothing to do with the answer. */
@@ -91,22 +91,22 @@ static bool is_aside(struct bl_text key)
 {
     static const char *const names[] = {"prompt_cache_key", "safety_identifier", "user", "metadata",
                                         NULL};
-    return is_one_of(key, names);
+    return cassette_replay_is_one_of(key, names);
 }
 
 /* What a model asked a tool for, and what a tool takes: ids in these are not ours. */
 static bool is_literal(struct bl_text key, const struct bl_json *value)
 {
     static const char *const names[] = {"input", "arguments", "input_schema", "parameters", NULL};
-    return bl_json_is(value, BL_JSON_OBJECT) && is_one_of(key, names);
+    return bl_json_is(value, BL_JSON_OBJECT) && cassette_replay_is_one_of(key, names);
 }
 
 /* ---- Trees ----------------------------------------------------------------------------------- */
 
-static bool compare(struct comparing *comparing, const struct bl_json *recorded,
-                    const struct bl_json *asked, struct bl_text key, bool literal);
+static bool cassette_replay_compare(struct comparing *comparing, const struct bl_json *recorded,
+                                    const struct bl_json *asked, struct bl_text key, bool literal);
 
-static void push(struct comparing *comparing, struct bl_text name)
+static void cassette_replay_push(struct comparing *comparing, struct bl_text name)
 {
     bl_buffer_append_byte(&comparing->path, '/');
     for (size_t i = 0; i < name.size; i++) {
@@ -135,10 +135,11 @@ static bool compare_objects(struct comparing *comparing, const struct bl_json *r
         const struct bl_json *other = bl_json_get(asked, name);
         if (above == 0 && is_aside(name))
             continue;
-        push(comparing, name);
+        cassette_replay_push(comparing, name);
         if (other == NULL)
             return differ(comparing, key + 1);
-        if (!compare(comparing, key + 1, other, name, literal || is_literal(name, key + 1)))
+        if (!cassette_replay_compare(comparing, key + 1, other, name,
+                                     literal || is_literal(name, key + 1)))
             return false;
         comparing->path.size = above;
     }
@@ -146,7 +147,7 @@ static bool compare_objects(struct comparing *comparing, const struct bl_json *r
         struct bl_text name = bl_json_text(key);
         if ((above == 0 && is_aside(name)) || bl_json_get(recorded, name) != NULL)
             continue;
-        push(comparing, name);
+        cassette_replay_push(comparing, name);
         return differ(comparing, NULL);
     }
     return true;
@@ -162,7 +163,7 @@ static bool compare_arrays(struct comparing *comparing, const struct bl_json *re
         bl_buffer_printf(&comparing->path, "/%zu", index++);
         if (other->type == BL_JSON_END)
             return differ(comparing, element);
-        if (!compare(comparing, element, other, BL_TEXT(""), literal))
+        if (!cassette_replay_compare(comparing, element, other, BL_TEXT(""), literal))
             return false;
         other = bl_json_next(other);
         comparing->path.size = above;
@@ -180,15 +181,15 @@ static bool compare_strings(struct comparing *comparing, const struct bl_json *r
 
     if (!bl_json_is(asked, BL_JSON_STRING))
         return bl_text_equal(text, BL_TEXT(CASSETTE_REMOVED)) && bl_json_size(asked) == 0;
-    if (!literal && is_id(key))
+    if (!literal && cassette_replay_is_id(key))
         return ids_match(comparing, text, bl_json_text(asked));
     return text_matches(text, bl_json_text(asked));
 }
 
 /* Equal, but for what may differ; else `differing` and the path say where. Recurses as deep as the
  * JSON is, which is read with a limit. */
-static bool compare(struct comparing *comparing, const struct bl_json *recorded,
-                    const struct bl_json *asked, struct bl_text key, bool literal)
+static bool cassette_replay_compare(struct comparing *comparing, const struct bl_json *recorded,
+                                    const struct bl_json *asked, struct bl_text key, bool literal)
 {
     bool same;
 
@@ -217,7 +218,7 @@ struct nearest {
 };
 
 /* What stands on record there, in short: it holds no secret, unlike what is asked. */
-static void show(const struct bl_json *value, char out[EXCERPT_SIZE + 8])
+static void cassette_replay_show(const struct bl_json *value, char out[EXCERPT_SIZE + 8])
 {
     struct bl_json_writer writer;
     struct bl_buffer text;
@@ -244,7 +245,7 @@ static bool fits_body(const struct cassette_exchange *exchange, const struct bl_
     bl_map_init(&comparing.recorded_ids);
     bl_map_init(&comparing.asked_ids);
     if (body != NULL && exchange->body != NULL)
-        fits = compare(&comparing, exchange->body, body, BL_TEXT(""), false);
+        fits = cassette_replay_compare(&comparing, exchange->body, body, BL_TEXT(""), false);
     else
         fits = body == NULL && exchange->body == NULL && text_matches(exchange->body_text, text);
     if (!fits && (nearest->exchange == NULL || comparing.equal > nearest->equal)) {
@@ -254,7 +255,7 @@ static bool fits_body(const struct cassette_exchange *exchange, const struct bl_
             comparing.path.size--;
         bl_buffer_append_byte(&comparing.path, '\0');
         bl_text_into(nearest->path, sizeof nearest->path, comparing.path.data);
-        show(comparing.differing, nearest->recorded);
+        cassette_replay_show(comparing.differing, nearest->recorded);
     }
     bl_map_done(&comparing.recorded_ids);
     bl_map_done(&comparing.asked_ids);
@@ -263,10 +264,11 @@ static bool fits_body(const struct cassette_exchange *exchange, const struct bl_
     return fits;
 }
 
-static struct cassette_exchange *find(struct bl_cassette *cassette, const char *method,
-                                      const char *path, const struct bl_json *body,
-                                      struct bl_text text, struct nearest *nearest,
-                                      size_t *ret_left)
+static struct cassette_exchange *cassette_replay_find(struct bl_cassette *cassette,
+                                                      const char *method, const char *path,
+                                                      const struct bl_json *body,
+                                                      struct bl_text text, struct nearest *nearest,
+                                                      size_t *ret_left)
 {
     for (size_t i = 0; i < cassette->exchange_count; i++) {
         struct cassette_exchange *exchange = &cassette->exchanges[i];
@@ -327,7 +329,8 @@ int cassette_play_find(struct bl_cassette *cassette, const char *method, const c
     bl_arena_init(&arena);
     if (bl_json_read(&arena, body, NULL, &value, NULL) != 0)
         value = NULL;
-    struct cassette_exchange *exchange = find(cassette, method, path, value, body, &nearest, &left);
+    struct cassette_exchange *exchange =
+        cassette_replay_find(cassette, method, path, value, body, &nearest, &left);
     bl_arena_done(&arena);
     if (exchange == NULL)
         return fail_no_match(cassette, method, path, &nearest, left, error);
@@ -355,7 +358,7 @@ struct bl_text cassette_play_header(const struct cassette_play *play, const char
 }
 
 /* Codes are constants: the failure outlives the cassette. */
-static const char *code_of(struct bl_text end)
+static const char *cassette_replay_code_of(struct bl_text end)
 {
     for (size_t i = 0; model_failure_code(i) != NULL; i++) {
         if (bl_text_equal(end, bl_text_from(model_failure_code(i))))
@@ -377,7 +380,7 @@ bool cassette_play_next(struct cassette_play *play, struct bl_text *ret_bytes,
     *ret_failure = (struct bl_wire_failure){0};
     if (bl_text_equal(exchange->end, BL_TEXT("end")))
         return false;
-    ret_failure->code = code_of(exchange->end);
+    ret_failure->code = cassette_replay_code_of(exchange->end);
     ret_failure->timed_out = exchange->timed_out;
     bl_text_into(ret_failure->message, sizeof ret_failure->message,
                  bl_text_equal(exchange->end, BL_TEXT("cut")) ? "the recording was cut off here"

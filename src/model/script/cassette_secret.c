@@ -14,7 +14,7 @@
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static struct bl_text copy(struct bl_text text)
+static struct bl_text cassette_secret_copy(struct bl_text text)
 {
     char *data = bl_alloc(text.size + 1);
 
@@ -24,14 +24,14 @@ static struct bl_text copy(struct bl_text text)
     return (struct bl_text){data, text.size};
 }
 
-static void add(struct bl_text **list, size_t *count, struct bl_text text)
+static void cassette_secret_add(struct bl_text **list, size_t *count, struct bl_text text)
 {
     for (size_t i = 0; i < *count; i++) {
         if (bl_text_equal((*list)[i], text))
             return;
     }
     *list = bl_realloc(*list, (*count + 1) * sizeof(**list));
-    (*list)[(*count)++] = copy(text);
+    (*list)[(*count)++] = cassette_secret_copy(text);
 }
 
 /* The base64 of the secret after `before` other bytes, without the characters at both ends that
@@ -56,8 +56,8 @@ static void add_encoded(struct bl_cassette *cassette, struct bl_text secret, uns
     size_t tail = bytes.size % 3;
     size_t end = encoded.size - (tail == 0 ? 0 : 4 - tail);
     if (end >= mixed[before] + ENCODED_MIN)
-        add(&cassette->encoded, &cassette->encoded_count,
-            (struct bl_text){encoded.data + mixed[before], end - mixed[before]});
+        cassette_secret_add(&cassette->encoded, &cassette->encoded_count,
+                            (struct bl_text){encoded.data + mixed[before], end - mixed[before]});
     bl_buffer_done(&bytes);
     bl_buffer_done(&encoded);
 }
@@ -66,7 +66,7 @@ static void add_secret(struct bl_cassette *cassette, struct bl_text secret)
 {
     if (secret.size < CASSETTE_SECRET_MIN)
         return;
-    add(&cassette->secrets, &cassette->secret_count, secret);
+    cassette_secret_add(&cassette->secrets, &cassette->secret_count, secret);
     for (unsigned before = 0; before < 3; before++) {
         add_encoded(cassette, secret, before, false);
         add_encoded(cassette, secret, before, true);
@@ -99,7 +99,7 @@ void cassette_secrets_free(struct bl_cassette *cassette)
 
 /* ---- Matching -------------------------------------------------------------------------------- */
 
-static int hex_value(char byte)
+static int cassette_secret_hex_value(char byte)
 {
     if (byte >= '0' && byte <= '9')
         return byte - '0';
@@ -115,7 +115,7 @@ static int32_t hex_number(struct bl_text text, size_t at, size_t digits)
     if (text.size < digits || at > text.size - digits)
         return -1;
     for (size_t i = 0; i < digits; i++) {
-        int value = hex_value(text.data[at + i]);
+        int value = cassette_secret_hex_value(text.data[at + i]);
         if (value < 0)
             return -1;
         number = number * 16 + value;
@@ -244,7 +244,8 @@ static size_t before_escape(struct bl_text text, size_t start)
     return text.data[start] != '\\' && backslashes % 2 == 1 ? start - 1 : start;
 }
 
-static void add_range(struct bl_buffer *ranges, size_t start, size_t end, bool marked)
+static void cassette_secret_add_range(struct bl_buffer *ranges, size_t start, size_t end,
+                                      bool marked)
 {
     struct cassette_range range = {start, end, marked};
 
@@ -265,7 +266,7 @@ static void find_plain(const struct bl_cassette *cassette, struct bl_text text,
         size_t end = find_at(cassette, text, at);
         if (end == 0)
             continue;
-        add_range(ranges, before_escape(text, at), end, true);
+        cassette_secret_add_range(ranges, before_escape(text, at), end, true);
         at = end - 1;
     }
 }
@@ -328,8 +329,8 @@ static void add_joined(struct bl_buffer *ranges, const struct bl_buffer *segment
             continue;
         size_t from = start > list[i].joined ? start : list[i].joined;
         size_t to = end < stop ? end : stop;
-        add_range(ranges, list[i].start + (from - list[i].joined),
-                  list[i].start + (to - list[i].joined), marked);
+        cassette_secret_add_range(ranges, list[i].start + (from - list[i].joined),
+                                  list[i].start + (to - list[i].joined), marked);
         marked = false;
     }
 }
@@ -360,7 +361,7 @@ static void find_joined(const struct bl_cassette *cassette, struct bl_text text,
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static int compare_ranges(const void *a, const void *b)
+static int cassette_secret_compare_ranges(const void *a, const void *b)
 {
     const struct cassette_range *first = a, *second = b;
 
@@ -375,7 +376,7 @@ static void merge_ranges(struct bl_buffer *ranges)
 
     if (count == 0)
         return;
-    qsort(list, count, sizeof(*list), compare_ranges);
+    qsort(list, count, sizeof(*list), cassette_secret_compare_ranges);
     for (size_t i = 1; i < count; i++) {
         if (list[i].start < list[kept].end) {
             if (list[i].end > list[kept].end)

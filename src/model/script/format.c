@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* The text of that type; none is an empty text. */
-static struct bl_text text_of(const struct script_answer *answer, enum bl_block_type type)
+static struct bl_text format_text_of(const struct script_answer *answer, enum bl_block_type type)
 {
     BL_LIST_EACH (link, &answer->blocks) {
         const struct script_block *block = BL_CONTAINER(link, struct script_block, link);
@@ -15,7 +15,7 @@ static struct bl_text text_of(const struct script_answer *answer, enum bl_block_
 }
 
 /* The input of a call as a value; what is no object goes as the text that it is. */
-static void write_input(struct bl_json_writer *writer, const struct script_block *block)
+static void format_write_input(struct bl_json_writer *writer, const struct script_block *block)
 {
     if (block->invalid)
         bl_json_write_text(writer, script_block_text(block));
@@ -23,8 +23,8 @@ static void write_input(struct bl_json_writer *writer, const struct script_block
         bl_json_write_raw(writer, script_block_text(block));
 }
 
-static void put_id(struct bl_json_writer *writer, const struct script_answer *answer,
-                   const char *prefix)
+static void format_put_id(struct bl_json_writer *writer, const struct script_answer *answer,
+                          const char *prefix)
 {
     char id[48];
 
@@ -84,7 +84,7 @@ static void write_anthropic_block(struct bl_json_writer *writer, const struct sc
         if (empty)
             bl_json_write_raw(writer, BL_TEXT("{}"));
         else
-            write_input(writer, block);
+            format_write_input(writer, block);
     } else {
         bl_json_put_string(writer, "type", "text");
         bl_json_put_text(writer, "text", text);
@@ -95,7 +95,7 @@ static void write_anthropic_block(struct bl_json_writer *writer, const struct sc
 static void write_anthropic_message(struct script_answer *answer, struct bl_json_writer *writer)
 {
     bl_json_write_object(writer);
-    put_id(writer, answer, "msg_");
+    format_put_id(writer, answer, "msg_");
     bl_json_put_string(writer, "type", "message");
     bl_json_put_string(writer, "role", "assistant");
     bl_json_put_text(writer, "model", answer->request->model);
@@ -225,7 +225,7 @@ static const char *openai_stop(enum bl_answer_end end)
 static void put_openai_head(struct script_answer *answer, struct bl_json_writer *writer,
                             const char *object)
 {
-    put_id(writer, answer, "chatcmpl-");
+    format_put_id(writer, answer, "chatcmpl-");
     bl_json_put_string(writer, "object", object);
     bl_json_put_uint64(writer, "created", begun_s(answer));
     bl_json_put_text(writer, "model", answer->request->model);
@@ -263,7 +263,7 @@ static struct bl_json_writer *chunk_begin(struct script_answer *answer)
     return writer;
 }
 
-static void chunk_end(struct script_answer *answer, const char *finish_reason)
+static void format_chunk_end(struct script_answer *answer, const char *finish_reason)
 {
     struct bl_json_writer *writer = &answer->writer;
 
@@ -284,7 +284,7 @@ static void openai_begin(struct script_answer *answer)
     bl_json_put_string(writer, "role", "assistant");
     bl_json_put_string(writer, "content", "");
     bl_json_put_string(writer, "refusal", NULL);
-    chunk_end(answer, NULL);
+    format_chunk_end(answer, NULL);
 }
 
 static void write_openai_call(struct bl_json_writer *writer, const struct script_block *block,
@@ -315,7 +315,7 @@ static void write_openai_call_chunk(struct script_answer *answer, const struct s
     bl_json_write_array(writer);
     write_openai_call(writer, block, true, named, arguments);
     bl_json_write_end(writer);
-    chunk_end(answer, NULL);
+    format_chunk_end(answer, NULL);
 }
 
 static void openai_open(struct script_answer *answer, const struct script_block *block)
@@ -333,7 +333,7 @@ static void openai_delta(struct script_answer *answer, const struct script_block
     }
     bl_json_put_text(chunk_begin(answer),
                      block->type == BL_BLOCK_THINKING ? "reasoning_content" : "content", piece);
-    chunk_end(answer, NULL);
+    format_chunk_end(answer, NULL);
 }
 
 static void close_silently(struct script_answer *answer BL_UNUSED,
@@ -344,7 +344,7 @@ static void close_silently(struct script_answer *answer BL_UNUSED,
 static void openai_finish(struct script_answer *answer)
 {
     chunk_begin(answer);
-    chunk_end(answer, openai_stop(answer->end));
+    format_chunk_end(answer, openai_stop(answer->end));
     if (answer->request->stream_usage) {
         struct bl_json_writer *writer = script_event_begin(answer, NULL);
         put_openai_head(answer, writer, "chat.completion.chunk");
@@ -358,8 +358,8 @@ static void openai_finish(struct script_answer *answer)
 static void openai_whole(struct script_answer *answer)
 {
     struct bl_json_writer *writer = &answer->writer;
-    struct bl_text said = text_of(answer, BL_BLOCK_TEXT);
-    struct bl_text thinking = text_of(answer, BL_BLOCK_THINKING);
+    struct bl_text said = format_text_of(answer, BL_BLOCK_TEXT);
+    struct bl_text thinking = format_text_of(answer, BL_BLOCK_THINKING);
 
     bl_json_write_object(writer);
     put_openai_head(answer, writer, "chat.completion");
@@ -424,7 +424,7 @@ static struct bl_json_writer *line_begin(struct script_answer *answer, struct bl
     return ollama_begin_object(answer, content);
 }
 
-static void line_end(struct script_answer *answer)
+static void format_line_end(struct script_answer *answer)
 {
     bl_json_write_end(&answer->writer);
     bl_json_put_boolean(&answer->writer, "done", false);
@@ -439,7 +439,7 @@ static void write_ollama_call(struct bl_json_writer *writer, const struct script
     bl_json_write_object(writer);
     bl_json_put_text(writer, "name", block->name);
     bl_json_write_key(writer, BL_TEXT("arguments"));
-    write_input(writer, block);
+    format_write_input(writer, block);
     bl_json_write_end(writer);
     bl_json_write_end(writer);
 }
@@ -460,7 +460,7 @@ static void ollama_delta(struct script_answer *answer, const struct script_block
     struct bl_json_writer *writer = line_begin(answer, thinking ? BL_TEXT("") : piece);
     if (thinking)
         bl_json_put_text(writer, "thinking", piece);
-    line_end(answer);
+    format_line_end(answer);
 }
 
 /* A call comes whole. */
@@ -473,7 +473,7 @@ static void ollama_close(struct script_answer *answer, const struct script_block
     bl_json_write_array(writer);
     write_ollama_call(writer, block);
     bl_json_write_end(writer);
-    line_end(answer);
+    format_line_end(answer);
 }
 
 /* Closes the message, and says how it ended. */
@@ -504,8 +504,9 @@ static void ollama_finish(struct script_answer *answer)
 
 static void ollama_whole(struct script_answer *answer)
 {
-    struct bl_text thinking = text_of(answer, BL_BLOCK_THINKING);
-    struct bl_json_writer *writer = ollama_begin_object(answer, text_of(answer, BL_BLOCK_TEXT));
+    struct bl_text thinking = format_text_of(answer, BL_BLOCK_THINKING);
+    struct bl_json_writer *writer =
+        ollama_begin_object(answer, format_text_of(answer, BL_BLOCK_TEXT));
 
     if (thinking.size > 0)
         bl_json_put_text(writer, "thinking", thinking);

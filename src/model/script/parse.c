@@ -52,8 +52,8 @@ static int read_usage_member(struct bl_value_reader *reader, size_t which,
     return read_count(reader, key, 0, INT64_MAX, &reply->usage.output_tokens);
 }
 
-static int read_usage(struct bl_value_reader *reader, const struct bl_json *value,
-                      struct script_reply *reply)
+static int parse_read_usage(struct bl_value_reader *reader, const struct bl_json *value,
+                            struct script_reply *reply)
 {
     static const char *const names[] = {"input", "output", NULL};
 
@@ -135,8 +135,8 @@ static int read_error_member(struct bl_value_reader *reader, size_t which,
     return result;
 }
 
-static int read_error(struct bl_value_reader *reader, const struct bl_json *value,
-                      struct script_reply *reply)
+static int parse_read_error(struct bl_value_reader *reader, const struct bl_json *value,
+                            struct script_reply *reply)
 {
     reply->failures = 1;
     reply->failure.retry_after_ms = -1;
@@ -329,8 +329,8 @@ static int read_wedge(struct bl_value_reader *reader, const struct bl_json *key,
     return result;
 }
 
-static int read_stop(struct bl_value_reader *reader, const struct bl_json *key,
-                     struct script_reply *reply)
+static int parse_read_stop(struct bl_value_reader *reader, const struct bl_json *key,
+                           struct script_reply *reply)
 {
     static const char *const words[] = {"end", "max_tokens", "refusal", NULL};
     static const enum bl_answer_end ends[] = {BL_ANSWER_END, BL_ANSWER_MAX_TOKENS,
@@ -355,11 +355,11 @@ static int read_reply_member(struct bl_value_reader *reader, size_t which,
     case REPLY_DELAY: return bl_value_read_duration(reader, key, 0, &reply->delay_ns);
     case REPLY_SAY: return bl_value_read_text(reader, key, &reply->say);
     case REPLY_TOOLS: return read_calls(reader, key + 1, reply);
-    case REPLY_USAGE: return read_usage(reader, key + 1, reply);
+    case REPLY_USAGE: return parse_read_usage(reader, key + 1, reply);
     case REPLY_WEDGE: return read_wedge(reader, key, reply);
-    case REPLY_ERROR: return read_error(reader, key + 1, reply);
+    case REPLY_ERROR: return parse_read_error(reader, key + 1, reply);
     case REPLY_THINKING: return bl_value_read_text(reader, key, &reply->thinking);
-    case REPLY_STOP: return read_stop(reader, key, reply);
+    case REPLY_STOP: return parse_read_stop(reader, key, reply);
     case REPLY_PIECE_DELAY: return bl_value_read_duration(reader, key, 0, &reply->piece_delay_ns);
     case REPLY_IMAGES:
         reply->images_given = true;
@@ -373,7 +373,7 @@ static int read_reply_member(struct bl_value_reader *reader, size_t which,
     return 0;
 }
 
-static bool has_key(const struct bl_json *reply, enum reply_key which)
+static bool parse_has_key(const struct bl_json *reply, enum reply_key which)
 {
     return bl_json_get(reply, bl_text_from(reply_keys[which])) != NULL;
 }
@@ -384,7 +384,7 @@ static int check_reply(struct bl_value_reader *reader, const struct bl_json *val
     static const enum reply_key answers[] = {REPLY_SAY, REPLY_THINKING, REPLY_TOOLS, REPLY_WEDGE};
     int result;
 
-    if (has_key(value, REPLY_ERROR)) {
+    if (parse_has_key(value, REPLY_ERROR)) {
         BL_JSON_MEMBERS (key, value) {
             struct bl_text name = bl_json_text(key);
             if (bl_text_equal(name, BL_TEXT("error")) || bl_text_equal(name, BL_TEXT("when")) ||
@@ -398,7 +398,7 @@ static int check_reply(struct bl_value_reader *reader, const struct bl_json *val
         return 0;
     }
     for (size_t i = 0; i < BL_COUNT(answers); i++) {
-        if (has_key(value, answers[i]))
+        if (parse_has_key(value, answers[i]))
             return 0;
     }
     result = bl_value_fail_at(reader, value, "a reply needs say, thinking, tools, wedge or error");
@@ -432,8 +432,8 @@ static int read_replies(struct bl_value_reader *reader, const struct bl_json *va
 
 /* ---- Scripts ---- */
 
-static int read_top_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                           void *out BL_UNUSED)
+static int parse_read_top_member(struct bl_value_reader *reader, size_t which,
+                                 const struct bl_json *key, void *out BL_UNUSED)
 {
     struct bl_text name;
     int result;
@@ -453,7 +453,7 @@ static int read_top_member(struct bl_value_reader *reader, size_t which, const s
     return read_count(reader, key, 1, TOKENS_MAX, &parser_of(reader)->script->context_window);
 }
 
-static int read_script(struct bl_value_reader *reader, struct bl_text source)
+static int parse_read_script(struct bl_value_reader *reader, struct bl_text source)
 {
     static const char *const names[] = {"name",           "replies", "repeat",
                                         "context_window", "images",  NULL};
@@ -461,7 +461,7 @@ static int read_script(struct bl_value_reader *reader, struct bl_text source)
 
     if (result == 0)
         result = bl_value_read_members(reader, reader->document.root, "a script", names,
-                                       read_top_member, NULL);
+                                       parse_read_top_member, NULL);
     if (result == 0 && parser_of(reader)->script->reply_count == 0)
         result = bl_value_fail_at(reader, reader->document.root, "a script needs replies");
     if (result != 0)
@@ -481,7 +481,7 @@ int bl_script_parse(struct bl_text source, const char *name, struct bl_script **
     parser.script = bl_zalloc(sizeof *parser.script);
     bl_arena_init(&parser.script->arena);
     parser.script->name = bl_arena_text(&parser.script->arena, bl_text_from(name)).data;
-    int result = read_script(&parser.reader, source);
+    int result = parse_read_script(&parser.reader, source);
     if (result != 0) {
         bl_script_free(parser.script);
         return result;

@@ -18,10 +18,10 @@ struct reader {
     struct bl_map pending; /* ids of calls without a result */
 };
 
-static int refuse(struct reader *reader, const char *param, const char *format, ...)
+static int script_request_refuse(struct reader *reader, const char *param, const char *format, ...)
     BL_PRINTF(3, 4);
 
-static int refuse(struct reader *reader, const char *param, const char *format, ...)
+static int script_request_refuse(struct reader *reader, const char *param, const char *format, ...)
 {
     struct script_problem *problem = reader->problem;
     va_list arguments;
@@ -50,7 +50,7 @@ static void set_place(char out[PLACE_SIZE], const char *format, ...)
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static const struct bl_json *member(const struct bl_json *object, const char *key)
+static const struct bl_json *script_request_member(const struct bl_json *object, const char *key)
 {
     const struct bl_json *value = bl_json_get(object, bl_text_from(key));
 
@@ -60,15 +60,15 @@ static const struct bl_json *member(const struct bl_json *object, const char *ke
 static int need_text(struct reader *reader, const struct bl_json *object, const char *key,
                      const char *where, struct bl_text *ret_text)
 {
-    const struct bl_json *value = member(object, key);
+    const struct bl_json *value = script_request_member(object, key);
     char param[PLACE_SIZE];
 
     set_place(param, "%s%s%s", where, where[0] != '\0' ? "." : "", key);
     if (value == NULL)
-        return refuse(reader, param, "it is missing");
+        return script_request_refuse(reader, param, "it is missing");
     if (!bl_json_is(value, BL_JSON_STRING))
-        return refuse(reader, param, "it must be a string, is %s",
-                      bl_json_type_name(bl_json_type(value)));
+        return script_request_refuse(reader, param, "it must be a string, is %s",
+                                     bl_json_type_name(bl_json_type(value)));
     *ret_text = bl_json_text(value);
     return 0;
 }
@@ -76,13 +76,13 @@ static int need_text(struct reader *reader, const struct bl_json *object, const 
 static int take_boolean(struct reader *reader, const struct bl_json *object, const char *key,
                         bool *out)
 {
-    const struct bl_json *value = member(object, key);
+    const struct bl_json *value = script_request_member(object, key);
 
     if (value == NULL)
         return 0;
     if (!bl_json_is(value, BL_JSON_BOOLEAN))
-        return refuse(reader, key, "it must be a boolean, is %s",
-                      bl_json_type_name(bl_json_type(value)));
+        return script_request_refuse(reader, key, "it must be a boolean, is %s",
+                                     bl_json_type_name(bl_json_type(value)));
     *out = value->boolean;
     return 0;
 }
@@ -91,13 +91,13 @@ static int take_boolean(struct reader *reader, const struct bl_json *object, con
 static int take_limit(struct reader *reader, const struct bl_json *object, const char *key,
                       const char *param, bool negative_is_none)
 {
-    const struct bl_json *value = member(object, key);
+    const struct bl_json *value = script_request_member(object, key);
     int64_t limit;
 
     if (value == NULL)
         return 0;
     if (!bl_json_int64(value, &limit) || limit > TOKENS_MAX || (limit < 1 && !negative_is_none))
-        return refuse(reader, param, "it must be an integer of 1 or more");
+        return script_request_refuse(reader, param, "it must be an integer of 1 or more");
     if (limit >= 0)
         reader->request->max_tokens = (uint64_t)limit;
     return 0;
@@ -105,11 +105,11 @@ static int take_limit(struct reader *reader, const struct bl_json *object, const
 
 static int check_list(struct reader *reader, const char *key)
 {
-    const struct bl_json *value = member(reader->request->body, key);
+    const struct bl_json *value = script_request_member(reader->request->body, key);
 
     if (value != NULL && !bl_json_is(value, BL_JSON_ARRAY))
-        return refuse(reader, key, "it must be an array, is %s",
-                      bl_json_type_name(bl_json_type(value)));
+        return script_request_refuse(reader, key, "it must be an array, is %s",
+                                     bl_json_type_name(bl_json_type(value)));
     return 0;
 }
 
@@ -120,8 +120,9 @@ static int check_list(struct reader *reader, const char *key)
 typedef int take_part(struct reader *reader, const struct bl_json *part, struct bl_text type,
                       const char *where);
 
-static int read_parts(struct reader *reader, const struct bl_json *content, const char *where,
-                      const char *text_type, struct bl_text *newest, take_part *take)
+static int script_request_read_parts(struct reader *reader, const struct bl_json *content,
+                                     const char *where, const char *text_type,
+                                     struct bl_text *newest, take_part *take)
 {
     char place[PLACE_SIZE];
     unsigned index = 0;
@@ -132,12 +133,12 @@ static int read_parts(struct reader *reader, const struct bl_json *content, cons
         return 0;
     }
     if (!bl_json_is(content, BL_JSON_ARRAY))
-        return refuse(reader, where, "it must be a string or an array");
+        return script_request_refuse(reader, where, "it must be a string or an array");
     BL_JSON_EACH (part, content) {
         struct bl_text type, text;
         set_place(place, "%s.%u", where, index++);
         if (!bl_json_is(part, BL_JSON_OBJECT))
-            return refuse(reader, place, "it must be an object");
+            return script_request_refuse(reader, place, "it must be an object");
         int result = need_text(reader, part, "type", place, &type);
         if (result == 0 && bl_text_equal(type, bl_text_from(text_type))) {
             result = need_text(reader, part, "text", place, &text);
@@ -155,8 +156,8 @@ static int read_parts(struct reader *reader, const struct bl_json *content, cons
 static int call_made(struct reader *reader, struct bl_text id, const char *where)
 {
     if (bl_map_has(&reader->pending, id))
-        return refuse(reader, where, "the id '" BL_TEXT_FORMAT "' is that of another call",
-                      BL_TEXT_ARG(id));
+        return script_request_refuse(
+            reader, where, "the id '" BL_TEXT_FORMAT "' is that of another call", BL_TEXT_ARG(id));
     bl_map_set(&reader->pending, id, reader, NULL);
     return 0;
 }
@@ -164,8 +165,9 @@ static int call_made(struct reader *reader, struct bl_text id, const char *where
 static int call_answered(struct reader *reader, struct bl_text id, const char *where)
 {
     if (bl_map_remove(&reader->pending, id) == NULL)
-        return refuse(reader, where, "there is no open call with the id '" BL_TEXT_FORMAT "'",
-                      BL_TEXT_ARG(id));
+        return script_request_refuse(reader, where,
+                                     "there is no open call with the id '" BL_TEXT_FORMAT "'",
+                                     BL_TEXT_ARG(id));
     return 0;
 }
 
@@ -177,8 +179,9 @@ static int check_answered(struct reader *reader, const char *where)
 
     if (entry == NULL)
         return 0;
-    return refuse(reader, where, "the call '" BL_TEXT_FORMAT "' has no result before it",
-                  BL_TEXT_ARG(entry->key));
+    return script_request_refuse(reader, where,
+                                 "the call '" BL_TEXT_FORMAT "' has no result before it",
+                                 BL_TEXT_ARG(entry->key));
 }
 
 void script_signature(struct bl_text thinking, char out[SCRIPT_SIGNATURE_SIZE])
@@ -198,9 +201,9 @@ static int check_signature(struct reader *reader, struct bl_text thinking, struc
     script_signature(thinking, right);
     if (bl_text_equal(signature, bl_text_from(right)))
         return 0;
-    return refuse(reader, where,
-                  "the signature is not that of this thinking: it must come back "
-                  "as it was sent");
+    return script_request_refuse(reader, where,
+                                 "the signature is not that of this thinking: it must come back "
+                                 "as it was sent");
 }
 
 /* ---- anthropic ------------------------------------------------------------------------------- */
@@ -215,8 +218,8 @@ static int take_anthropic_answer(struct reader *reader, const struct bl_json *pa
         result = need_text(reader, part, "id", where, &id);
         if (result == 0)
             result = need_text(reader, part, "name", where, &name);
-        if (result == 0 && !bl_json_is(member(part, "input"), BL_JSON_OBJECT))
-            result = refuse(reader, where, "input must be an object");
+        if (result == 0 && !bl_json_is(script_request_member(part, "input"), BL_JSON_OBJECT))
+            result = script_request_refuse(reader, where, "input must be an object");
         if (result == 0)
             result = call_made(reader, id, where);
     } else if (bl_text_equal(type, BL_TEXT("thinking"))) {
@@ -230,8 +233,8 @@ static int take_anthropic_answer(struct reader *reader, const struct bl_json *pa
 }
 
 /* Beside texts, of a message of the user in any format: images are counted. */
-static int take_image(struct reader *reader, const struct bl_json *part BL_UNUSED,
-                      struct bl_text type, const char *where BL_UNUSED)
+static int script_request_take_image(struct reader *reader, const struct bl_json *part BL_UNUSED,
+                                     struct bl_text type, const char *where BL_UNUSED)
 {
     reader->request->images += bl_text_equal(type, BL_TEXT("image")) ||
                                bl_text_equal(type, BL_TEXT("image_url")) ||
@@ -245,32 +248,34 @@ static int take_anthropic_question(struct reader *reader, const struct bl_json *
     struct bl_text id;
 
     if (!bl_text_equal(type, BL_TEXT("tool_result")))
-        return take_image(reader, part, type, where);
+        return script_request_take_image(reader, part, type, where);
     int result = need_text(reader, part, "tool_use_id", where, &id);
-    if (result == 0 && bl_json_is(member(part, "content"), BL_JSON_ARRAY))
-        result = read_parts(reader, member(part, "content"), where, "text", NULL, take_image);
+    if (result == 0 && bl_json_is(script_request_member(part, "content"), BL_JSON_ARRAY))
+        result = script_request_read_parts(reader, script_request_member(part, "content"), where,
+                                           "text", NULL, script_request_take_image);
     return result == 0 ? call_answered(reader, id, where) : result;
 }
 
 static int read_anthropic_message(struct reader *reader, const struct bl_json *message,
                                   struct bl_text role, const char *where)
 {
-    const struct bl_json *content = member(message, "content");
+    const struct bl_json *content = script_request_member(message, "content");
     char place[PLACE_SIZE];
 
     set_place(place, "%s.content", where);
     if (content == NULL)
-        return refuse(reader, place, "it is missing");
+        return script_request_refuse(reader, place, "it is missing");
     if (bl_text_equal(role, BL_TEXT("assistant"))) {
         int result = check_answered(reader, where);
-        return result == 0 ? read_parts(reader, content, place, "text", NULL, take_anthropic_answer)
+        return result == 0 ? script_request_read_parts(reader, content, place, "text", NULL,
+                                                       take_anthropic_answer)
                            : result;
     }
     if (!bl_text_equal(role, BL_TEXT("user")))
-        return refuse(reader, where, "role must be user or assistant");
+        return script_request_refuse(reader, where, "role must be user or assistant");
     reader->request->images = 0;
-    int result = read_parts(reader, content, place, "text", &reader->request->newest,
-                            take_anthropic_question);
+    int result = script_request_read_parts(reader, content, place, "text", &reader->request->newest,
+                                           take_anthropic_question);
     /* The results of calls stand all in the message that follows them. */
     return result == 0 ? check_answered(reader, where) : result;
 }
@@ -283,13 +288,13 @@ static int read_openai_calls(struct reader *reader, const struct bl_json *calls,
     unsigned index = 0;
 
     if (!bl_json_is(calls, BL_JSON_ARRAY))
-        return refuse(reader, where, "tool_calls must be an array");
+        return script_request_refuse(reader, where, "tool_calls must be an array");
     BL_JSON_EACH (call, calls) {
-        const struct bl_json *function = member(call, "function");
+        const struct bl_json *function = script_request_member(call, "function");
         struct bl_text text, id;
         set_place(place, "%s.tool_calls.%u", where, index++);
         if (!bl_json_is(function, BL_JSON_OBJECT))
-            return refuse(reader, place, "function must be an object");
+            return script_request_refuse(reader, place, "function must be an object");
         int result = need_text(reader, call, "id", place, &id);
         if (result == 0)
             result = need_text(reader, function, "name", place, &text);
@@ -306,8 +311,8 @@ static int read_openai_calls(struct reader *reader, const struct bl_json *calls,
 static int read_openai_message(struct reader *reader, const struct bl_json *message,
                                struct bl_text role, const char *where)
 {
-    const struct bl_json *content = member(message, "content");
-    const struct bl_json *calls = member(message, "tool_calls");
+    const struct bl_json *content = script_request_member(message, "content");
+    const struct bl_json *calls = script_request_member(message, "tool_calls");
     bool answer = bl_text_equal(role, BL_TEXT("assistant"));
     bool user = bl_text_equal(role, BL_TEXT("user"));
     char place[PLACE_SIZE];
@@ -324,14 +329,16 @@ static int read_openai_message(struct reader *reader, const struct bl_json *mess
                bl_text_equal(role, BL_TEXT("developer"))) {
         result = check_answered(reader, where);
     } else {
-        return refuse(reader, where, "role must be system, developer, user, assistant or tool");
+        return script_request_refuse(reader, where,
+                                     "role must be system, developer, user, assistant or tool");
     }
     if (result == 0 && content == NULL && !(answer && calls != NULL))
-        result = refuse(reader, place, "it is missing");
+        result = script_request_refuse(reader, place, "it is missing");
     reader->request->images = user ? 0 : reader->request->images;
     if (result == 0 && content != NULL)
-        result = read_parts(reader, content, place, "text", user ? &reader->request->newest : NULL,
-                            user ? take_image : NULL);
+        result = script_request_read_parts(reader, content, place, "text",
+                                           user ? &reader->request->newest : NULL,
+                                           user ? script_request_take_image : NULL);
     if (result == 0 && answer && calls != NULL)
         result = read_openai_calls(reader, calls, where);
     return result;
@@ -348,8 +355,8 @@ static int read_ollama_message(struct reader *reader, const struct bl_json *mess
 
     if (!answer && !user && !bl_text_equal(role, BL_TEXT("system")) &&
         !bl_text_equal(role, BL_TEXT("tool")))
-        return refuse(reader, where, "role must be system, user, assistant or tool");
-    if (member(message, "content") != NULL || !answer) {
+        return script_request_refuse(reader, where, "role must be system, user, assistant or tool");
+    if (script_request_member(message, "content") != NULL || !answer) {
         int result = need_text(reader, message, "content", where, &text);
         if (result != 0)
             return result;
@@ -357,12 +364,12 @@ static int read_ollama_message(struct reader *reader, const struct bl_json *mess
     if (user)
         reader->request->newest = text;
     if (!answer)
-        reader->request->images = bl_json_size(member(message, "images"));
-    BL_JSON_EACH (call, member(message, "tool_calls")) {
+        reader->request->images = bl_json_size(script_request_member(message, "images"));
+    BL_JSON_EACH (call, script_request_member(message, "tool_calls")) {
         set_place(place, "%s.tool_calls.%u", where, index++);
         if (!bl_json_is(bl_json_get(bl_json_get(call, BL_TEXT("function")), BL_TEXT("arguments")),
                         BL_JSON_OBJECT))
-            return refuse(reader, place, "function.arguments must be an object");
+            return script_request_refuse(reader, place, "function.arguments must be an object");
     }
     return 0;
 }
@@ -371,10 +378,10 @@ static int read_ollama_message(struct reader *reader, const struct bl_json *mess
 
 static int read_reasoning(struct reader *reader, const struct bl_json *item, const char *where)
 {
-    const struct bl_json *encrypted = member(item, "encrypted_content");
+    const struct bl_json *encrypted = script_request_member(item, "encrypted_content");
 
-    if (!bl_json_is(member(item, "summary"), BL_JSON_ARRAY))
-        return refuse(reader, where, "summary must be an array");
+    if (!bl_json_is(script_request_member(item, "summary"), BL_JSON_ARRAY))
+        return script_request_refuse(reader, where, "summary must be an array");
     if (encrypted == NULL)
         return 0;
     struct bl_text summary = bl_json_text(bl_json_pointer(item, BL_TEXT("/summary/0/text")));
@@ -383,12 +390,12 @@ static int read_reasoning(struct reader *reader, const struct bl_json *item, con
 
 static int read_responses_item(struct reader *reader, const struct bl_json *item, const char *where)
 {
-    const struct bl_json *content = member(item, "content");
+    const struct bl_json *content = script_request_member(item, "content");
     struct bl_text type = BL_TEXT("message"), role, id, text;
     char place[PLACE_SIZE];
     int result;
 
-    if (member(item, "type") != NULL) {
+    if (script_request_member(item, "type") != NULL) {
         result = need_text(reader, item, "type", where, &type);
         if (result != 0)
             return result;
@@ -416,15 +423,16 @@ static int read_responses_item(struct reader *reader, const struct bl_json *item
     bool user = bl_text_equal(role, BL_TEXT("user"));
     reader->request->images = user ? 0 : reader->request->images;
     set_place(place, "%s.content", where);
-    return read_parts(reader, content, place,
-                      bl_text_equal(role, BL_TEXT("assistant")) ? "output_text" : "input_text",
-                      user ? &reader->request->newest : NULL, user ? take_image : NULL);
+    return script_request_read_parts(
+        reader, content, place,
+        bl_text_equal(role, BL_TEXT("assistant")) ? "output_text" : "input_text",
+        user ? &reader->request->newest : NULL, user ? script_request_take_image : NULL);
 }
 
 static int read_responses(struct reader *reader)
 {
     struct script_request *request = reader->request;
-    const struct bl_json *input = member(request->body, "input");
+    const struct bl_json *input = script_request_member(request->body, "input");
     unsigned index = 0;
     char where[PLACE_SIZE];
 
@@ -435,22 +443,23 @@ static int read_responses(struct reader *reader)
         result = check_list(reader, "include");
     if (result != 0)
         return result;
-    BL_JSON_EACH (name, member(request->body, "include")) {
+    BL_JSON_EACH (name, script_request_member(request->body, "include")) {
         if (bl_text_equal(bl_json_text(name), BL_TEXT("reasoning.encrypted_content")))
             request->encrypted = true;
     }
     if (input == NULL)
-        return refuse(reader, "input", "it is missing");
+        return script_request_refuse(reader, "input", "it is missing");
     if (bl_json_is(input, BL_JSON_STRING)) {
         request->newest = bl_json_text(input);
         return 0;
     }
     if (!bl_json_is(input, BL_JSON_ARRAY) || bl_json_size(input) == 0)
-        return refuse(reader, "input", "it must be a string, or an array of one item or more");
+        return script_request_refuse(reader, "input",
+                                     "it must be a string, or an array of one item or more");
     BL_JSON_EACH (item, input) {
         set_place(where, "input.%u", index++);
         if (!bl_json_is(item, BL_JSON_OBJECT))
-            return refuse(reader, where, "it must be an object");
+            return script_request_refuse(reader, where, "it must be an object");
         result = read_responses_item(reader, item, where);
         if (result != 0)
             return result;
@@ -462,24 +471,24 @@ static int read_responses(struct reader *reader)
 
 static int read_messages(struct reader *reader)
 {
-    const struct bl_json *messages = member(reader->request->body, "messages");
+    const struct bl_json *messages = script_request_member(reader->request->body, "messages");
     enum bl_api api = reader->request->api;
     unsigned index = 0;
     char where[PLACE_SIZE];
 
     if (messages == NULL)
-        return refuse(reader, "messages", "it is missing");
+        return script_request_refuse(reader, "messages", "it is missing");
     if (!bl_json_is(messages, BL_JSON_ARRAY))
-        return refuse(reader, "messages", "it must be an array, is %s",
-                      bl_json_type_name(bl_json_type(messages)));
+        return script_request_refuse(reader, "messages", "it must be an array, is %s",
+                                     bl_json_type_name(bl_json_type(messages)));
     /* To ollama, none means that the model is to be loaded. */
     if (bl_json_size(messages) == 0 && api != BL_API_OLLAMA)
-        return refuse(reader, "messages", "at least one message is needed");
+        return script_request_refuse(reader, "messages", "at least one message is needed");
     BL_JSON_EACH (message, messages) {
         struct bl_text role;
         set_place(where, "messages.%u", index++);
         if (!bl_json_is(message, BL_JSON_OBJECT))
-            return refuse(reader, where, "it must be an object");
+            return script_request_refuse(reader, where, "it must be an object");
         int result = need_text(reader, message, "role", where, &role);
         if (result == 0 && api == BL_API_ANTHROPIC)
             result = read_anthropic_message(reader, message, role, where);
@@ -498,8 +507,8 @@ static int read_anthropic(struct reader *reader, bool count_only)
     const struct bl_json *body = reader->request->body;
 
     int result = take_boolean(reader, body, "stream", &reader->request->stream);
-    if (result == 0 && !count_only && member(body, "max_tokens") == NULL)
-        result = refuse(reader, "max_tokens", "it is missing");
+    if (result == 0 && !count_only && script_request_member(body, "max_tokens") == NULL)
+        result = script_request_refuse(reader, "max_tokens", "it is missing");
     if (result == 0)
         result = take_limit(reader, body, "max_tokens", "max_tokens", false);
     return result == 0 ? read_messages(reader) : result;
@@ -508,11 +517,12 @@ static int read_anthropic(struct reader *reader, bool count_only)
 static int read_openai(struct reader *reader)
 {
     struct script_request *request = reader->request;
-    const struct bl_json *options = member(request->body, "stream_options");
+    const struct bl_json *options = script_request_member(request->body, "stream_options");
 
     int result = take_boolean(reader, request->body, "stream", &request->stream);
     if (result == 0 && options != NULL && !request->stream)
-        result = refuse(reader, "stream_options", "it is allowed only where stream is true");
+        result = script_request_refuse(reader, "stream_options",
+                                       "it is allowed only where stream is true");
     if (result == 0)
         result = take_boolean(reader, options, "include_usage", &request->stream_usage);
     if (result == 0)
@@ -526,19 +536,19 @@ static int read_openai(struct reader *reader)
 static int read_ollama(struct reader *reader)
 {
     struct script_request *request = reader->request;
-    const struct bl_json *options = member(request->body, "options");
+    const struct bl_json *options = script_request_member(request->body, "options");
 
     request->stream = true;
     int result = take_boolean(reader, request->body, "stream", &request->stream);
     if (result == 0 && options != NULL && !bl_json_is(options, BL_JSON_OBJECT))
-        result = refuse(reader, "options", "it must be an object");
+        result = script_request_refuse(reader, "options", "it must be an object");
     if (result == 0)
         result = take_limit(reader, options, "num_predict", "options.num_predict", true);
     return result == 0 ? read_messages(reader) : result;
 }
 
-static int read_body(struct reader *reader, struct bl_arena *arena, bool count_only,
-                     struct bl_text body)
+static int script_request_read_body(struct reader *reader, struct bl_arena *arena, bool count_only,
+                                    struct bl_text body)
 {
     struct script_request *request = reader->request;
     struct bl_json_fault fault;
@@ -546,14 +556,14 @@ static int read_body(struct reader *reader, struct bl_arena *arena, bool count_o
 
     if (bl_json_read(arena, body, NULL, &request->body, &fault) != 0) {
         bl_json_fault_text(&fault, where, sizeof where);
-        return refuse(reader, "", "the body is not JSON: %s", where);
+        return script_request_refuse(reader, "", "the body is not JSON: %s", where);
     }
     if (!bl_json_is(request->body, BL_JSON_OBJECT))
-        return refuse(reader, "", "the body must be a JSON object, is %s",
-                      bl_json_type_name(bl_json_type(request->body)));
+        return script_request_refuse(reader, "", "the body must be a JSON object, is %s",
+                                     bl_json_type_name(bl_json_type(request->body)));
     int result = need_text(reader, request->body, "model", "", &request->model);
     if (result == 0 && request->model.size == 0)
-        result = refuse(reader, "model", "it must not be empty");
+        result = script_request_refuse(reader, "model", "it must not be empty");
     if (result == 0)
         result = check_list(reader, "tools");
     if (result != 0)
@@ -577,7 +587,7 @@ int script_request_read(struct bl_arena *arena, enum bl_api api, bool count_only
         (struct script_request){.api = api, .newest = BL_TEXT(""), .max_tokens = BL_UNLIMITED};
     *problem = (struct script_problem){0};
     bl_map_init(&reader.pending);
-    int result = read_body(&reader, arena, count_only, body);
+    int result = script_request_read_body(&reader, arena, count_only, body);
     bl_map_done(&reader.pending);
     return result;
 }

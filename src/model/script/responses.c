@@ -47,8 +47,9 @@ static void put_parts(struct bl_json_writer *writer, const char *key,
     bl_json_write_end(writer);
 }
 
-static void write_item(const struct script_answer *answer, struct bl_json_writer *writer,
-                       const struct script_block *block, bool done)
+static void script_responses_write_item(const struct script_answer *answer,
+                                        struct bl_json_writer *writer,
+                                        const struct script_block *block, bool done)
 {
     /* The block that the limit of tokens has cut is not complete. */
     bool cut = answer->truncated && block->link.next == &answer->blocks;
@@ -101,7 +102,8 @@ static void put_echo(const struct script_answer *answer, struct bl_json_writer *
         bl_json_write_raw(writer, bl_text_from(fallback));
 }
 
-static void put_usage(const struct script_answer *answer, struct bl_json_writer *writer)
+static void script_responses_put_usage(const struct script_answer *answer,
+                                       struct bl_json_writer *writer)
 {
     bl_json_write_key(writer, BL_TEXT("usage"));
     if (!answer->ended) {
@@ -152,7 +154,8 @@ static void write_response(const struct script_answer *answer, struct bl_json_wr
     bl_json_write_array(writer);
     BL_LIST_EACH (link, &answer->blocks) {
         if (answer->ended)
-            write_item(answer, writer, BL_CONTAINER(link, struct script_block, link), true);
+            script_responses_write_item(answer, writer,
+                                        BL_CONTAINER(link, struct script_block, link), true);
     }
     bl_json_write_end(writer);
     put_echo(answer, writer, "parallel_tool_calls", "true");
@@ -165,7 +168,7 @@ static void write_response(const struct script_answer *answer, struct bl_json_wr
     put_echo(answer, writer, "tools", "[]");
     put_echo(answer, writer, "top_p", "1");
     put_echo(answer, writer, "truncation", "\"disabled\"");
-    put_usage(answer, writer);
+    script_responses_put_usage(answer, writer);
     put_echo(answer, writer, "metadata", "{}");
     bl_json_write_end(writer);
 }
@@ -198,7 +201,7 @@ static void write_item_event(struct script_answer *answer, const char *type,
 
     bl_json_put_uint64(writer, "output_index", block->index);
     bl_json_write_key(writer, BL_TEXT("item"));
-    write_item(answer, writer, block, done);
+    script_responses_write_item(answer, writer, block, done);
     script_event_end(answer);
 }
 

@@ -71,7 +71,7 @@ const char *bl_script_name(const struct bl_script *script)
 
 /* ---- Words ---- */
 
-static bool is_space(char byte)
+static bool script_is_space(char byte)
 {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
@@ -81,12 +81,12 @@ uint64_t script_count_words(struct bl_text text)
     uint64_t count = 0;
 
     for (size_t i = 0; i < text.size; i++)
-        count += !is_space(text.data[i]) && (i == 0 || is_space(text.data[i - 1]));
+        count += !script_is_space(text.data[i]) && (i == 0 || script_is_space(text.data[i - 1]));
     return count;
 }
 
 /* Never without data, which patterns do not care for. */
-static struct bl_text newest_text(const struct bl_request *request)
+static struct bl_text script_newest_text(const struct bl_request *request)
 {
     struct bl_text text = bl_request_newest_text(request);
 
@@ -109,8 +109,8 @@ static uint64_t newest_images(const struct bl_list *messages)
 }
 
 /* What a reply says to `newest`. In `arena` when it is made up. */
-static struct bl_text said(struct bl_arena *arena, const struct script_reply *reply,
-                           struct bl_text newest)
+static struct bl_text script_said(struct bl_arena *arena, const struct script_reply *reply,
+                                  struct bl_text newest)
 {
     if (!reply->quotes_user)
         return reply->say;
@@ -130,7 +130,7 @@ static struct bl_text said(struct bl_arena *arena, const struct script_reply *re
 
 /* ---- Telling ---- */
 
-static int tell(struct playing *playing, const struct bl_piece *piece)
+static int script_tell(struct playing *playing, const struct bl_piece *piece)
 {
     playing->begun = true;
     playing->bytes += piece->text.size;
@@ -175,7 +175,7 @@ static int stream_text(struct playing *playing, int type, struct bl_text text, b
         if (result != 0)
             return result;
         struct bl_piece piece = {.type = type, .text = next_piece(text, &at, i, count)};
-        result = tell(playing, &piece);
+        result = script_tell(playing, &piece);
         if (result != 0 || only_first)
             return result;
     }
@@ -195,7 +195,7 @@ static bool id_is_given(const struct bl_script *script, struct bl_text id)
     return false;
 }
 
-static struct bl_text make_id(struct bl_script_player *player, char out[32])
+static struct bl_text script_make_id(struct bl_script_player *player, char out[32])
 {
     struct bl_text id;
 
@@ -210,14 +210,14 @@ static int stream_call(struct bl_script_player *player, struct playing *playing,
 {
     const struct script_call *call = &playing->reply->calls[index];
     char made[32];
-    struct bl_text id = call->id.size > 0 ? call->id : make_id(player, made);
+    struct bl_text id = call->id.size > 0 ? call->id : script_make_id(player, made);
     struct bl_piece piece = {
         .type = BL_PIECE_CALL_BEGIN, .index = index, .id = id, .name = call->name};
     size_t at = 0;
 
     int result = pause_between(playing);
     if (result == 0)
-        result = tell(playing, &piece);
+        result = script_tell(playing, &piece);
     for (uint32_t i = 0; result == 0 && i < INPUT_PIECES && at < call->input.size; i++) {
         result = pause_between(playing);
         if (result != 0)
@@ -225,7 +225,7 @@ static int stream_call(struct bl_script_player *player, struct playing *playing,
         piece = (struct bl_piece){.type = BL_PIECE_CALL_DELTA,
                                   .index = index,
                                   .text = next_piece(call->input, &at, i, INPUT_PIECES)};
-        result = tell(playing, &piece);
+        result = script_tell(playing, &piece);
     }
     if (result != 0)
         return result;
@@ -237,7 +237,7 @@ static int stream_call(struct bl_script_player *player, struct playing *playing,
 
 /* ---- One answer ---- */
 
-static int hold(void)
+static int script_hold(void)
 {
     return bl_sleep(BL_NEVER);
 }
@@ -254,49 +254,50 @@ struct bl_usage script_usage(const struct script_reply *reply, struct bl_text ne
     return usage;
 }
 
-static int end_answer(struct playing *playing, struct bl_text newest, struct bl_text say)
+static int model_script_end_answer(struct playing *playing, struct bl_text newest,
+                                   struct bl_text say)
 {
     const struct script_reply *reply = playing->reply;
     struct bl_piece piece = {.type = BL_PIECE_USAGE,
                              .usage = script_usage(reply, newest, script_count_words(say))};
 
-    int result = tell(playing, &piece);
+    int result = script_tell(playing, &piece);
     if (result != 0)
         return result;
     piece = (struct bl_piece){.type = BL_PIECE_END, .end = reply->end};
     if (!reply->end_given)
         piece.end = reply->call_count > 0 ? BL_ANSWER_TOOL_CALLS : BL_ANSWER_END;
-    return tell(playing, &piece);
+    return script_tell(playing, &piece);
 }
 
-static int play(struct bl_script_player *player, struct playing *playing, struct bl_text newest,
-                struct bl_text say)
+static int script_play(struct bl_script_player *player, struct playing *playing,
+                       struct bl_text newest, struct bl_text say)
 {
     const struct script_reply *reply = playing->reply;
 
     if (reply->wedge == SCRIPT_WEDGE_BEFORE)
-        return hold();
+        return script_hold();
     int result = stream_text(playing, BL_PIECE_THINKING, reply->thinking, false);
     if (result == 0 && reply->wedge == SCRIPT_WEDGE_AFTER) {
         result =
             stream_text(playing, BL_PIECE_TEXT, say.size > 0 ? say : BL_TEXT(WEDGED_TOKEN), true);
-        return result == 0 ? hold() : result;
+        return result == 0 ? script_hold() : result;
     }
     if (result == 0)
         result = stream_text(playing, BL_PIECE_TEXT, say, false);
     for (uint32_t i = 0; result == 0 && i < reply->call_count; i++)
         result = stream_call(player, playing, i);
-    return result == 0 ? end_answer(playing, newest, say) : result;
+    return result == 0 ? model_script_end_answer(playing, newest, say) : result;
 }
 
-static int answer(struct bl_script_player *player, const struct script_reply *reply,
-                  struct bl_text newest, struct bl_sink *sink)
+static int model_script_answer(struct bl_script_player *player, const struct script_reply *reply,
+                               struct bl_text newest, struct bl_sink *sink)
 {
     struct playing playing = {.reply = reply, .sink = sink};
     struct bl_arena arena;
 
     bl_arena_init(&arena);
-    int result = play(player, &playing, newest, said(&arena, reply, newest));
+    int result = script_play(player, &playing, newest, script_said(&arena, reply, newest));
     bl_arena_done(&arena);
     if (result == 0)
         sink->detail[0] = '\0';
@@ -372,14 +373,14 @@ int script_attempt(struct bl_script_player *player, struct bl_text newest, uint6
     result = (*reply)->delay_ns > 0 ? bl_sleep((*reply)->delay_ns) : 0;
     if (result != 0)
         return result;
-    return (*reply)->failures == 0 ? answer(player, *reply, newest, sink) : BL_EIO;
+    return (*reply)->failures == 0 ? model_script_answer(player, *reply, newest, sink) : BL_EIO;
 }
 
 static int script_call(void *context, const struct bl_request *request, struct bl_sink *sink,
                        struct bl_error *error)
 {
     struct bl_script_player *player = context;
-    struct bl_text newest = newest_text(request);
+    struct bl_text newest = script_newest_text(request);
     uint64_t images = newest_images(request->messages);
     struct bl_model_retries retries = {0};
 
@@ -396,7 +397,7 @@ static int script_call(void *context, const struct bl_request *request, struct b
 
 static uint64_t script_estimate(void *context BL_UNUSED, const struct bl_request *request)
 {
-    return script_count_words(newest_text(request));
+    return script_count_words(script_newest_text(request));
 }
 
 static double script_cost_usd(void *context BL_UNUSED, const struct bl_usage *usage BL_UNUSED)

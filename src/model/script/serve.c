@@ -113,8 +113,9 @@ static size_t common_headers(const struct serving *serving, const char *type,
     return count;
 }
 
-static void answer_whole(struct serving *serving, int status, const struct bl_http_header *headers,
-                         size_t header_count, struct bl_text body)
+static void script_serve_answer_whole(struct serving *serving, int status,
+                                      const struct bl_http_header *headers, size_t header_count,
+                                      struct bl_text body)
 {
     serving->status = status;
     if (bl_http_call_answer(serving->call, status, headers, header_count, body) != 0)
@@ -126,7 +127,7 @@ static void answer_json(struct serving *serving, struct bl_text body)
     struct bl_http_header headers[HEADERS_MAX];
     size_t count = common_headers(serving, "application/json", headers);
 
-    answer_whole(serving, 200, headers, count, body);
+    script_serve_answer_whole(serving, 200, headers, count, body);
 }
 
 static void cut(struct serving *serving)
@@ -160,7 +161,7 @@ static void answer_problem(struct serving *serving, const struct script_problem 
     bl_buffer_init(&body, JOURNAL_MAX);
     bl_json_writer_init(&writer, &body);
     script_problem_write(&writer, problem, serving->api, request_id(serving));
-    answer_whole(serving, status, headers, count, bl_buffer_text(&body));
+    script_serve_answer_whole(serving, status, headers, count, bl_buffer_text(&body));
     bl_buffer_done(&body);
 }
 
@@ -182,13 +183,13 @@ static int start_stream(void *context)
     return bl_http_call_begin(serving->call, 200, headers, count);
 }
 
-static int write_stream(void *context, struct bl_text bytes)
+static int script_serve_write_stream(void *context, struct bl_text bytes)
 {
     struct serving *serving = context;
     return bl_http_call_write(serving->call, bytes);
 }
 
-static void end_answer(struct serving *serving)
+static void script_serve_end_answer(struct serving *serving)
 {
     serving->usage = serving->answer.usage;
     if (!serving->request.stream)
@@ -200,7 +201,8 @@ static void end_answer(struct serving *serving)
 /* ---- Failures of the script ------------------------------------------------------------------ */
 
 /* Begins an answer that is never to end. */
-static int begin_answer(struct serving *serving, const struct bl_model_failure *failure)
+static int script_serve_begin_answer(struct serving *serving,
+                                     const struct bl_model_failure *failure)
 {
     struct bl_http_header headers[HEADERS_MAX];
     struct bl_text said = bl_text_from(failure->message);
@@ -227,8 +229,9 @@ static void answer_html(struct serving *serving)
     struct bl_http_header headers[HEADERS_MAX];
     size_t count = common_headers(serving, "text/html", headers);
 
-    answer_whole(serving, 200, headers, count,
-                 BL_TEXT("<!doctype html><title>script</title><p>This is no model's answer.\n"));
+    script_serve_answer_whole(
+        serving, 200, headers, count,
+        BL_TEXT("<!doctype html><title>script</title><p>This is no model's answer.\n"));
 }
 
 static void answer_huge_header(struct serving *serving)
@@ -239,7 +242,7 @@ static void answer_huge_header(struct serving *serving)
 
     memset(value, 'x', HUGE_HEADER_SIZE);
     headers[count++] = header("x-huge", (struct bl_text){value, HUGE_HEADER_SIZE});
-    answer_whole(serving, 200, headers, count, BL_TEXT("{}"));
+    script_serve_answer_whole(serving, 200, headers, count, BL_TEXT("{}"));
 }
 
 /* An answer that says nothing but that it is refused. */
@@ -248,7 +251,7 @@ static void refuse_answer(struct serving *serving)
     struct bl_usage usage = {.input_tokens = script_count_words(serving->request.newest)};
 
     if (script_answer_finish(&serving->answer, &usage, BL_ANSWER_REFUSAL) == 0)
-        end_answer(serving);
+        script_serve_end_answer(serving);
     else
         cut(serving);
 }
@@ -268,11 +271,11 @@ static void play_failure(struct serving *serving, const struct bl_model_failure 
         cut(serving);
     } else if (strcmp(code, "stream_cut") == 0) {
         /* A reset overtakes what was sent: the client is to have seen the beginning. */
-        if (begin_answer(serving, failure) == 0)
+        if (script_serve_begin_answer(serving, failure) == 0)
             (void)bl_sleep(CUT_DELAY_NS);
         cut(serving);
     } else if (strcmp(code, "stall") == 0) {
-        if (begin_answer(serving, failure) != 0)
+        if (script_serve_begin_answer(serving, failure) != 0)
             cut(serving);
         else
             stay_silent(serving);
@@ -292,7 +295,7 @@ static void play_failure(struct serving *serving, const struct bl_model_failure 
 
 /* ---- One request of a model ------------------------------------------------------------------ */
 
-static void play(struct serving *serving)
+static void script_serve_play(struct serving *serving)
 {
     struct script_answer *answer = &serving->answer;
     struct bl_text newest = serving->request.newest;
@@ -317,7 +320,7 @@ static void play(struct serving *serving)
     if (answer->truncated)
         result = script_answer_finish(answer, &serving->usage, BL_ANSWER_MAX_TOKENS);
     if (result == 0)
-        end_answer(serving);
+        script_serve_end_answer(serving);
     else
         cut(serving);
 }
@@ -335,9 +338,9 @@ static void serve_model(struct serving *serving)
     script_answer_init(&serving->answer, &serving->request, arena, serving->server->clock,
                        serving->number);
     serving->answer.start = start_stream;
-    serving->answer.write = write_stream;
+    serving->answer.write = script_serve_write_stream;
     serving->answer.context = serving;
-    play(serving);
+    script_serve_play(serving);
     script_answer_done(&serving->answer);
 }
 
@@ -443,7 +446,7 @@ static enum bl_api guess_api(const struct bl_http_call *call, struct bl_text pat
     return anthropic ? BL_API_ANTHROPIC : BL_API_OPENAI;
 }
 
-static void route(struct serving *serving)
+static void script_serve_route(struct serving *serving)
 {
     struct bl_text rest = bl_http_call_path(serving->call), path = rest;
     struct script_problem problem = {.status = 404, .code = "not_found"};
@@ -471,7 +474,7 @@ static void route(struct serving *serving)
     answer_problem(serving, &problem, NULL);
 }
 
-static void serve(void *context, struct bl_http_call *call)
+static void script_serve(void *context, struct bl_http_call *call)
 {
     struct bl_script_server *server = context;
     /* Too large for the stack of a fiber, with what is called from here. */
@@ -480,7 +483,7 @@ static void serve(void *context, struct bl_http_call *call)
     serving->server = server;
     serving->call = call;
     serving->number = ++server->requests;
-    route(serving);
+    script_serve_route(serving);
     write_journal(serving);
 }
 
@@ -494,7 +497,7 @@ int bl_script_server_start(struct bl_nursery *nursery,
     struct bl_http_server_options http = {
         .address = "127.0.0.1",
         .port = options->port,
-        .serve = serve,
+        .serve = script_serve,
         .context = server,
     };
 

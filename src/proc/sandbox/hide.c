@@ -172,7 +172,7 @@ static bool is_in_git(const char *root, const char *path)
     return false;
 }
 
-static bool is_listed(const char *const *list, const char *path)
+static bool hide_is_listed(const char *const *list, const char *path)
 {
     for (; list != NULL && *list != NULL; list++)
         if (strcmp(*list, path) == 0)
@@ -182,7 +182,7 @@ static bool is_listed(const char *const *list, const char *path)
 
 const char *bl_sandbox_guarded(struct bl_arena *arena, const char *root, const char *path)
 {
-    if (is_in_git(root, path) || is_listed(sandbox_git_configs(arena), path))
+    if (is_in_git(root, path) || hide_is_listed(sandbox_git_configs(arena), path))
         return "Git may run what is written there";
     if (is_private(sandbox_own_folders(arena), root, path))
         return "it is one of belay's own files";
@@ -199,7 +199,7 @@ static void hide_path(struct mounts *mounts, const char *path, const char *const
     if (path == NULL || path[0] != '/' || stat(path, &status) != 0)
         return;
     char *real = realpath(path, NULL);
-    if (real != NULL && !is_listed(shown, real))
+    if (real != NULL && !hide_is_listed(shown, real))
         mounts_add(mounts, real, S_ISDIR(status.st_mode) ? MOUNT_EMPTY : MOUNT_NULL, false);
     free(real);
 }

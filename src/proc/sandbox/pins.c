@@ -52,7 +52,7 @@ static const struct {
     {REDIRECTION, MOUNT_WRITE}, {"modules", MOUNT_WRITE}, {"worktrees", MOUNT_WRITE},
 };
 
-static bool is_folder(const char *path)
+static bool pins_is_folder(const char *path)
 {
     struct stat status;
 
@@ -123,8 +123,8 @@ static void pin_git_parts(struct bl_sandbox_pins *pins, const char *folder)
 static bool is_git_folder(struct bl_arena *arena, const char *folder)
 {
     return access(bl_arena_printf(arena, "%s/HEAD", folder).data, F_OK) == 0 &&
-           is_folder(bl_arena_printf(arena, "%s/objects", folder).data) &&
-           is_folder(bl_arena_printf(arena, "%s/refs", folder).data);
+           pins_is_folder(bl_arena_printf(arena, "%s/objects", folder).data) &&
+           pins_is_folder(bl_arena_printf(arena, "%s/refs", folder).data);
 }
 
 static void pin_git(struct bl_sandbox_pins *pins, const char *root)
@@ -158,7 +158,7 @@ static void pin_between(struct bl_sandbox_pins *pins, const char *root, const ch
         if (path[end] != '/')
             continue;
         const char *folder = bl_arena_text(&pins->arena, (struct bl_text){path, end}).data;
-        if (!is_folder(folder))
+        if (!pins_is_folder(folder))
             return;
         pins_add(pins, folder, MOUNT_WRITE, MOUNT_WRITE);
     }
@@ -280,7 +280,7 @@ static bool has_parent(struct bl_arena *arena, const char *path)
 {
     struct bl_text parent = {path, (size_t)(strrchr(path, '/') - path)};
 
-    return is_folder(bl_arena_text(arena, parent).data);
+    return pins_is_folder(bl_arena_text(arena, parent).data);
 }
 
 /* What took the place of a folder must not be bound: a command could have put a link there. */

@@ -43,8 +43,8 @@ static void find_version(struct bl_container_check *check, const char *path)
     bl_buffer_done(&output);
 }
 
-static void explain(struct bl_container_check *check, const char *path, int result,
-                    const struct proc_child_end *end, struct bl_buffer *output)
+static void probe_explain(struct bl_container_check *check, const char *path, int result,
+                          const struct proc_child_end *end, struct bl_buffer *output)
 {
     char line[160];
 
@@ -95,7 +95,7 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
     memcpy(arguments + 2, wrapped + 1, count * sizeof *arguments);
     bl_buffer_init(&output, OUTPUT_MAX);
     int result = proc_program_run(arguments, proc_probe_limit_ms, &output, &end);
-    explain(check, path, result, &end, &output);
+    probe_explain(check, path, result, &end, &output);
     bl_buffer_done(&output);
     bl_arena_done(&arena);
 }

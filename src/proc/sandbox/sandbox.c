@@ -59,7 +59,7 @@ struct words {
     size_t count;
 };
 
-static void add(struct words *words, const char *word)
+static void sandbox_add(struct words *words, const char *word)
 {
     words->items[words->count++] = bl_arena_text(words->arena, bl_text_from(word)).data;
 }
@@ -67,15 +67,15 @@ static void add(struct words *words, const char *word)
 static void add_all(struct words *words, const char *const *list)
 {
     for (; *list != NULL; list++)
-        add(words, *list);
+        sandbox_add(words, *list);
 }
 
 static void add_option(struct words *words, const char *option, const char *from, const char *to)
 {
-    add(words, option);
-    add(words, from);
+    sandbox_add(words, option);
+    sandbox_add(words, from);
     if (to != NULL)
-        add(words, to);
+        sandbox_add(words, to);
 }
 
 size_t sandbox_list_count(const char *const *list)
@@ -147,12 +147,12 @@ const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char 
 {
     struct words words = words_for(arena, mounts->count, arguments);
 
-    add(&words, path);
+    sandbox_add(&words, path);
     add_all(&words, base_view);
     for (size_t i = 0; i < BL_COUNT(dropped_variables); i++)
         add_option(&words, "--unsetenv", dropped_variables[i], NULL);
     if (!view->network)
-        add(&words, "--unshare-net");
+        sandbox_add(&words, "--unshare-net");
     if (getuid() == 0) {
         add_all(&words, root_capabilities);
         for (size_t i = 0; i < BL_COUNT(kernel_settings); i++)
@@ -163,7 +163,7 @@ const char *const *proc_bubblewrap_arguments(struct bl_arena *arena, const char 
         add_mount(&words, &mounts->items[i]);
     if (view->workspace != NULL)
         add_option(&words, "--chdir", view->workspace, NULL);
-    add(&words, "--");
+    sandbox_add(&words, "--");
     add_all(&words, arguments);
     return words.items;
 }
@@ -274,7 +274,7 @@ static int canonical_view(struct bl_arena *arena, struct bl_sandbox_view *view,
     return code;
 }
 
-static int refuse(const struct bl_container_check *check, struct bl_error *error)
+static int sandbox_refuse(const struct bl_container_check *check, struct bl_error *error)
 {
     bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "enter the sandbox", "bwrap",
                  "the sandbox is not available: %s", check->detail);
@@ -309,10 +309,10 @@ int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *v
         return code;
     char *path = bl_arena_alloc(arena, PATH_MAX);
     if (!proc_bubblewrap_find(path, PATH_MAX, &check))
-        return refuse(&check, error);
+        return sandbox_refuse(&check, error);
     bl_sandbox_check(&check);
     if (!check.available)
-        return refuse(&check, error);
+        return sandbox_refuse(&check, error);
     struct mounts mounts = {.arena = arena};
     code = proc_bubblewrap_mounts(&canonical, &mounts, error);
     if (code == 0)

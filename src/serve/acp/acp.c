@@ -180,7 +180,7 @@ static void answer_authenticate(struct acp *acp, struct bl_rpc_call *call)
                     (struct bl_text){0});
 }
 
-static void answer_ps(struct acp *acp, struct bl_rpc_call *call)
+static void acp_answer_ps(struct acp *acp, struct bl_rpc_call *call)
 {
     struct bl_json_writer writer;
     struct bl_buffer out;
@@ -215,10 +215,10 @@ static const struct {
     {"session/set_config_option", NULL, acp_set_config_option},
     {"_belay/inject", acp_inject, NULL},
     {"_belay/cancel", NULL, acp_cancel_work},
-    {"_belay/ps", answer_ps, NULL},
+    {"_belay/ps", acp_answer_ps, NULL},
 };
 
-static void on_request(void *context, struct bl_rpc_call *call)
+static void acp_on_request(void *context, struct bl_rpc_call *call)
 {
     struct acp *acp = context;
     struct bl_text name = bl_rpc_call_method(call);
@@ -243,7 +243,7 @@ static void on_request(void *context, struct bl_rpc_call *call)
     }
 }
 
-static void on_notification(void *context, struct bl_text method, const struct bl_json *params)
+static void acp_on_notification(void *context, struct bl_text method, const struct bl_json *params)
 {
     struct acp *acp = context;
 
@@ -270,7 +270,7 @@ static void stop_all(struct acp *acp, enum bl_stop_reason reason, const char *or
     }
 }
 
-static void on_gone(void *context, const char *why)
+static void acp_on_gone(void *context, const char *why)
 {
     struct acp *acp = context;
     char origin[sizeof((struct bl_stop *)NULL)->origin];
@@ -291,7 +291,7 @@ static void end_sessions(struct acp *acp, enum bl_stop_reason reason, const char
     }
 }
 
-static int exit_code_of(const struct acp *acp, const struct bl_stop *stop)
+static int acp_exit_code_of(const struct acp *acp, const struct bl_stop *stop)
 {
     if (stop->reason == BL_STOP_NONE)
         return acp->was_busy ? 130 : 0;
@@ -305,9 +305,9 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
         .in = options->in,
         .out = options->out,
         .cancel_method = "$/cancel_request",
-        .request = on_request,
-        .notification = on_notification,
-        .gone = on_gone,
+        .request = acp_on_request,
+        .notification = acp_on_notification,
+        .gone = acp_on_gone,
         .context = acp,
         .origin = ACP_ORIGIN,
     };
@@ -328,7 +328,7 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
             bl_scope_stop_read(bl_scope_current(), &stop);
             stop_all(acp, stop.reason, stop.origin);
         }
-        *ret_exit_code = exit_code_of(acp, &stop);
+        *ret_exit_code = acp_exit_code_of(acp, &stop);
         bl_scope_enter(&shield);
         bl_rpc_close(acp->rpc, LINGER_NS);
         end_sessions(acp, stop.reason == BL_STOP_NONE ? BL_STOP_CLIENT_GONE : stop.reason,

@@ -167,7 +167,8 @@ static void write_timeout_option(const struct acp_session *session, struct bl_js
     end_option(writer);
 }
 
-static void write_options(const struct acp_session *session, struct bl_json_writer *writer)
+static void acp_config_write_options(const struct acp_session *session,
+                                     struct bl_json_writer *writer)
 {
     bl_json_write_key(writer, BL_TEXT("configOptions"));
     bl_json_write_array(writer);
@@ -182,7 +183,7 @@ static void write_options(const struct acp_session *session, struct bl_json_writ
 void acp_config_write(const struct acp_session *session, struct bl_json_writer *writer)
 {
     write_modes(session, writer);
-    write_options(session, writer);
+    acp_config_write_options(session, writer);
 }
 
 /* ---- What is changed ------------------------------------------------------------------------- */
@@ -203,7 +204,7 @@ static void tell_options(struct acp_session *session)
     if (session->acp->options->minimal)
         return;
     acp_update_begin(&update, session, "config_option_update");
-    write_options(session, &update.writer);
+    acp_config_write_options(session, &update.writer);
     acp_update_send(&update, session);
 }
 
@@ -261,7 +262,8 @@ static bool choose_timeout(struct acp_session *session, struct bl_text value)
     return true;
 }
 
-static bool choose_model(struct acp_session *session, struct bl_text value, struct bl_error *error)
+static bool acp_config_choose_model(struct acp_session *session, struct bl_text value,
+                                    struct bl_error *error)
 {
     struct bl_text name = bl_arena_text(&session->arena, value);
     struct bl_scope *outer = bl_scope_enter(&session->acp->home);
@@ -284,7 +286,7 @@ static void set_option(struct acp_session *session, struct bl_rpc_call *call, st
     if (bl_text_equal(id, BL_TEXT("mode"))) {
         good = choose_mode(session, value);
     } else if (bl_text_equal(id, BL_TEXT("model"))) {
-        good = choose_model(session, value, error);
+        good = acp_config_choose_model(session, value, error);
     } else if (bl_text_equal(id, BL_TEXT("thought_level")) && has_thought_level(session)) {
         good = choose_effort(session, value);
     } else if (bl_text_equal(id, BL_TEXT("_belay_timeout"))) {
@@ -303,7 +305,7 @@ static void set_option(struct acp_session *session, struct bl_rpc_call *call, st
     bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
-    write_options(session, &writer);
+    acp_config_write_options(session, &writer);
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
     bl_buffer_done(&out);

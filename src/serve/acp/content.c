@@ -17,7 +17,7 @@ struct reading {
     const char *why;
 };
 
-static bool refuse(struct reading *reading, const char *member, const char *why)
+static bool content_refuse(struct reading *reading, const char *member, const char *why)
 {
     reading->member = member;
     reading->why = why;
@@ -28,27 +28,27 @@ static bool add_image(struct reading *reading, struct bl_text data, struct bl_te
                       const char *member)
 {
     if (!reading->takes_images)
-        return refuse(reading, "", "the model takes no images");
+        return content_refuse(reading, "", "the model takes no images");
     struct bl_block *block = bl_arena_zalloc(reading->arena, sizeof *block);
     block->type = BL_BLOCK_IMAGE;
     block->text = data;
     block->name = type;
     if (bl_image_problem(block) != NULL)
-        return refuse(reading, member,
-                      "it must be a png, jpeg, gif or webp image in base64, 5 MiB at most");
+        return content_refuse(reading, member,
+                              "it must be a png, jpeg, gif or webp image in base64, 5 MiB at most");
     bl_list_push_back(reading->images, &block->link);
     return true;
 }
 
-static bool read_text(struct reading *reading, const struct bl_json *block)
+static bool content_read_text(struct reading *reading, const struct bl_json *block)
 {
     const struct bl_json *value = bl_json_get(block, BL_TEXT("text"));
     struct bl_text text = bl_json_text(value);
 
     if (!bl_json_is(value, BL_JSON_STRING))
-        return refuse(reading, "/text", "it must be a text");
+        return content_refuse(reading, "/text", "it must be a text");
     if (memchr(text.data, '\0', text.size) != NULL)
-        return refuse(reading, "/text", "it holds a NUL");
+        return content_refuse(reading, "/text", "it holds a NUL");
     if (reading->after_text && reading->text.size > 0)
         bl_buffer_append_byte(&reading->text, '\n');
     bl_buffer_append(&reading->text, text);
@@ -69,13 +69,13 @@ static bool read_link(struct reading *reading, const struct bl_json *block)
     struct bl_text name = bl_json_text(bl_json_get(block, BL_TEXT("name")));
 
     if (uri.size == 0)
-        return refuse(reading, "/uri", "it must be a text");
+        return content_refuse(reading, "/uri", "it must be a text");
     append_link(reading, name.size > 0 ? name : uri, uri);
     return true;
 }
 
 /* The last part of an address. */
-static struct bl_text name_of(struct bl_text uri)
+static struct bl_text content_name_of(struct bl_text uri)
 {
     struct bl_text name = uri;
 
@@ -95,8 +95,8 @@ static bool read_resource(struct reading *reading, const struct bl_json *block)
     struct bl_text uri = bl_json_text(bl_json_get(resource, BL_TEXT("uri")));
 
     if (uri.size == 0)
-        return refuse(reading, "/resource/uri", "it must be a text");
-    append_link(reading, name_of(uri), uri);
+        return content_refuse(reading, "/resource/uri", "it must be a text");
+    append_link(reading, content_name_of(uri), uri);
     if (bl_json_is(text, BL_JSON_STRING)) {
         bl_buffer_printf(&reading->context, "\n\n<resource uri=\"" BL_TEXT_FORMAT "\">\n",
                          BL_TEXT_ARG(uri));
@@ -105,7 +105,7 @@ static bool read_resource(struct reading *reading, const struct bl_json *block)
         return true;
     }
     if (blob.size == 0)
-        return refuse(reading, "/resource", "it must hold \"text\" or \"blob\"");
+        return content_refuse(reading, "/resource", "it must hold \"text\" or \"blob\"");
     if (bl_text_starts_with(type, BL_TEXT("image/")) && reading->takes_images)
         return add_image(reading, blob, type, "/resource/blob");
     bl_buffer_printf(&reading->context,
@@ -116,12 +116,12 @@ static bool read_resource(struct reading *reading, const struct bl_json *block)
     return true;
 }
 
-static bool read_block(struct reading *reading, const struct bl_json *block)
+static bool content_read_block(struct reading *reading, const struct bl_json *block)
 {
     struct bl_text type = bl_json_text(bl_json_get(block, BL_TEXT("type")));
 
     if (bl_text_equal(type, BL_TEXT("text")))
-        return read_text(reading, block);
+        return content_read_text(reading, block);
     if (bl_text_equal(type, BL_TEXT("resource_link")))
         return read_link(reading, block);
     if (bl_text_equal(type, BL_TEXT("resource")))
@@ -129,7 +129,7 @@ static bool read_block(struct reading *reading, const struct bl_json *block)
     if (bl_text_equal(type, BL_TEXT("image")))
         return add_image(reading, bl_json_text(bl_json_get(block, BL_TEXT("data"))),
                          bl_json_text(bl_json_get(block, BL_TEXT("mimeType"))), "/data");
-    return refuse(reading, "/type", "it must be text, resource_link, resource or image");
+    return content_refuse(reading, "/type", "it must be text, resource_link, resource or image");
 }
 
 static bool read_blocks(struct reading *reading, const struct bl_json *prompt, char *ret_path,
@@ -139,9 +139,9 @@ static bool read_blocks(struct reading *reading, const struct bl_json *prompt, c
 
     snprintf(ret_path, path_size, "/prompt");
     if (!bl_json_is(prompt, BL_JSON_ARRAY) || bl_json_size(prompt) > BLOCKS_MAX)
-        return refuse(reading, "", "it must be a list of up to 1,000 content blocks");
+        return content_refuse(reading, "", "it must be a list of up to 1,000 content blocks");
     BL_JSON_EACH (block, prompt) {
-        if (!read_block(reading, block)) {
+        if (!content_read_block(reading, block)) {
             snprintf(ret_path, path_size, "/prompt/%zu%s", index, reading->member);
             return false;
         }
@@ -149,7 +149,7 @@ static bool read_blocks(struct reading *reading, const struct bl_json *prompt, c
     }
     bl_buffer_append(&reading->text, bl_buffer_text(&reading->context));
     if (bl_text_trim(bl_buffer_text(&reading->text)).size == 0 && bl_list_empty(reading->images))
-        return refuse(reading, "", "the prompt is empty");
+        return content_refuse(reading, "", "the prompt is empty");
     return true;
 }
 

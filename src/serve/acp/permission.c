@@ -12,8 +12,9 @@ static const struct {
     {"reject_always", "Reject always", true},
 };
 
-static void write_question(struct bl_json_writer *writer, struct acp_session *session,
-                           const struct bl_question *question)
+static void acp_permission_write_question(struct bl_json_writer *writer,
+                                          struct acp_session *session,
+                                          const struct bl_question *question)
 {
     struct acp_call *call = NULL;
 
@@ -51,8 +52,9 @@ static void write_question(struct bl_json_writer *writer, struct acp_session *se
 }
 
 /* Anything but a yes is a no. */
-static enum bl_reply read_reply(struct acp_session *session, const struct bl_question *question,
-                                const struct bl_json *result)
+static enum bl_reply acp_permission_read_reply(struct acp_session *session,
+                                               const struct bl_question *question,
+                                               const struct bl_json *result)
 {
     struct bl_text outcome = bl_json_text(bl_json_pointer(result, BL_TEXT("/outcome/outcome")));
     struct bl_text choice = bl_json_text(bl_json_pointer(result, BL_TEXT("/outcome/optionId")));
@@ -80,10 +82,10 @@ int acp_ask(void *context, const struct bl_question *question, enum bl_reply *re
     bl_arena_init(&arena);
     bl_buffer_init(&params, SIZE_MAX);
     bl_json_writer_init(&writer, &params);
-    write_question(&writer, session, question);
+    acp_permission_write_question(&writer, session, question);
     int code = bl_rpc_ask(session->acp->rpc, "session/request_permission", bl_buffer_text(&params),
                           &arena, &result, NULL, NULL);
-    *ret_reply = code == 0 ? read_reply(session, question, result) : BL_REPLY_NO;
+    *ret_reply = code == 0 ? acp_permission_read_reply(session, question, result) : BL_REPLY_NO;
     bl_buffer_done(&params);
     bl_arena_done(&arena);
     return code == BL_ECANCELED || code == BL_ETIMEDOUT ? code : 0;

@@ -101,7 +101,7 @@ void acp_cancel_work(void *context, struct bl_rpc_call *call)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-static const struct bl_turn_result *last_turn(const struct bl_run_result *result)
+static const struct bl_turn_result *acp_prompt_last_turn(const struct bl_run_result *result)
 {
     if (bl_list_empty(&result->turns))
         return NULL;
@@ -111,7 +111,7 @@ static const struct bl_turn_result *last_turn(const struct bl_run_result *result
 /* What came of it, in the words of the protocol; NULL: it is an error. */
 static const char *stop_reason(const struct acp_prompt *prompt, const struct bl_run_result *result)
 {
-    const struct bl_turn_result *turn = last_turn(result);
+    const struct bl_turn_result *turn = acp_prompt_last_turn(result);
 
     switch (result->end) {
     case BL_TURN_COMPLETED: return turn != NULL && turn->truncated ? "max_tokens" : "end_turn";
@@ -128,7 +128,8 @@ static const char *stop_reason(const struct acp_prompt *prompt, const struct bl_
 }
 
 /* What runs on, on purpose. */
-static void write_background(struct bl_json_writer *writer, const struct acp_session *session)
+static void acp_prompt_write_background(struct bl_json_writer *writer,
+                                        const struct acp_session *session)
 {
     bl_json_write_key(writer, BL_TEXT("belay/background"));
     bl_json_write_array(writer);
@@ -139,7 +140,7 @@ static void write_background(struct bl_json_writer *writer, const struct acp_ses
 static void write_meta(struct bl_json_writer *writer, const struct acp_prompt *prompt,
                        const struct bl_run_result *result)
 {
-    const struct bl_turn_result *turn = last_turn(result);
+    const struct bl_turn_result *turn = acp_prompt_last_turn(result);
 
     bl_json_write_key(writer, BL_TEXT("_meta"));
     bl_json_write_object(writer);
@@ -147,7 +148,7 @@ static void write_meta(struct bl_json_writer *writer, const struct acp_prompt *p
     bl_json_put_string(writer, "belay/turn", turn != NULL ? turn->turn_id : NULL);
     bl_json_write_key(writer, BL_TEXT("belay/usage"));
     bl_record_write(writer, &bl_usage_record, &result->usage);
-    write_background(writer, prompt->session);
+    acp_prompt_write_background(writer, prompt->session);
     if (result->receipt.size > 0)
         bl_json_put_json(writer, "belay/receipt", result->receipt);
     if (prompt->cancelled && result->end == BL_TURN_COMPLETED)
@@ -186,7 +187,7 @@ static void answer_timeout(struct acp_prompt *prompt, const struct bl_run_result
     bl_buffer_done(&data);
 }
 
-static void answer(struct acp_prompt *prompt, const struct bl_run_result *result)
+static void acp_prompt_answer(struct acp_prompt *prompt, const struct bl_run_result *result)
 {
     static const struct bl_error nothing = {.code = BL_EUNKNOWN,
                                             .message = "the turn failed without an error"};
@@ -231,8 +232,8 @@ static void tell_title(struct acp_session *session, struct bl_text prompt)
     acp_update_send(&update, session);
 }
 
-static void run_turn(struct acp_prompt *prompt, const struct acp_content *content,
-                     struct bl_arena *arena, struct bl_run_result *ret_result)
+static void acp_prompt_run_turn(struct acp_prompt *prompt, const struct acp_content *content,
+                                struct bl_arena *arena, struct bl_run_result *ret_result)
 {
     struct acp_session *session = prompt->session;
     const struct bl_workplace *workplace = session->workplace;
@@ -269,7 +270,7 @@ static void run_turn(struct acp_prompt *prompt, const struct acp_content *conten
 
 /* One after the other, and not more at once than there are places; a stop does not end the wait for
  * the turn before it, which is being stopped itself. */
-static void take_turn(struct acp_prompt *prompt, const struct acp_content *content)
+static void acp_prompt_take_turn(struct acp_prompt *prompt, const struct acp_content *content)
 {
     struct acp_session *session = prompt->session;
     struct bl_arena *arena = bl_rpc_call_arena(prompt->call);
@@ -287,17 +288,17 @@ static void take_turn(struct acp_prompt *prompt, const struct acp_content *conte
     bl_scope_enter(&prompt->scope);
     bool placed = bl_semaphore_take(&session->acp->slots) == 0;
     bl_scope_enter(outer);
-    run_turn(prompt, content, arena, result);
+    acp_prompt_run_turn(prompt, content, arena, result);
     if (placed)
         bl_semaphore_give(&session->acp->slots);
     /* Whoever waits for the answer may ask again at once: by then there is no turn any more. */
     bl_list_remove(&prompt->link);
     bl_list_init(&prompt->link);
-    answer(prompt, result);
+    acp_prompt_answer(prompt, result);
     bl_lock_give(&session->turn);
 }
 
-static void prompt_main(void *context, struct bl_rpc_call *call)
+static void acp_prompt_main(void *context, struct bl_rpc_call *call)
 {
     struct acp_prompt *prompt = context;
     struct acp_session *session = prompt->session;
@@ -309,7 +310,7 @@ static void prompt_main(void *context, struct bl_rpc_call *call)
     if (acp_content_read(bl_rpc_call_arena(call), blocks,
                          bl_agent_model(session->agent)->takes_images, content, path, sizeof path,
                          &why))
-        take_turn(prompt, content);
+        acp_prompt_take_turn(prompt, content);
     else
         acp_refuse_params(call, path, "%s", why);
     bl_list_remove(&prompt->link);
@@ -345,7 +346,7 @@ void acp_prompt_take(struct acp *acp, struct bl_rpc_call *call)
     prompt->call = call;
     bl_scope_init(&prompt->scope, bl_rpc_call_scope(call));
     bl_list_push_back(&session->prompts, &prompt->link);
-    bl_rpc_call_start(call, prompt_main, prompt);
+    bl_rpc_call_start(call, acp_prompt_main, prompt);
 }
 
 void acp_inject(struct acp *acp, struct bl_rpc_call *call)

@@ -62,7 +62,8 @@ struct wish {
 };
 
 /* A folder that is there, links followed. */
-static const char *read_folder(struct bl_rpc_call *call, const char *path, struct bl_text given)
+static const char *acp_session_read_folder(struct bl_rpc_call *call, const char *path,
+                                           struct bl_text given)
 {
     struct stat facts;
 
@@ -101,7 +102,7 @@ static bool read_folders(struct bl_rpc_call *call, struct wish *wish)
         bl_arena_zalloc(bl_rpc_call_arena(call), (FOLDERS_MAX + 1) * sizeof *wish->folders);
     BL_JSON_EACH (folder, given) {
         snprintf(path, sizeof path, "/additionalDirectories/%zu", count);
-        wish->folders[count] = read_folder(call, path, bl_json_text(folder));
+        wish->folders[count] = acp_session_read_folder(call, path, bl_json_text(folder));
         if (wish->folders[count++] == NULL)
             return false;
     }
@@ -117,7 +118,7 @@ static bool read_wish(struct bl_rpc_call *call, bool existing, struct wish *ret_
         return false;
     if (!acp_param_text(call, "cwd", &directory))
         return false;
-    ret_wish->directory = read_folder(call, "/cwd", directory);
+    ret_wish->directory = acp_session_read_folder(call, "/cwd", directory);
     if (ret_wish->directory == NULL || !read_folders(call, ret_wish))
         return false;
     ret_wish->id = existing ? id.data : NULL;
@@ -130,7 +131,7 @@ static bool read_wish(struct bl_rpc_call *call, bool existing, struct wish *ret_
     return true;
 }
 
-static void refuse_unknown(struct bl_rpc_call *call, const char *id)
+static void acp_session_refuse_unknown(struct bl_rpc_call *call, const char *id)
 {
     char message[160];
 
@@ -151,12 +152,12 @@ static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const stru
         return false;
     }
     if (bl_session_id_check(wish->id, error) != 0) {
-        refuse_unknown(call, wish->id);
+        acp_session_refuse_unknown(call, wish->id);
         return false;
     }
     int code = bl_store_summary(acp->options->workplaces->store, arena, wish->id, &summary, error);
     if (code == BL_ENOENT)
-        refuse_unknown(call, wish->id);
+        acp_session_refuse_unknown(call, wish->id);
     else if (code != 0)
         acp_fail(call, 0, error);
     else if (strcmp(summary.directory, wish->directory) != 0)
@@ -167,7 +168,7 @@ static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const stru
     return false;
 }
 
-static void free_session(struct acp_session *session)
+static void acp_free_session(struct acp_session *session)
 {
     const struct bl_workplaces *workplaces = session->acp->options->workplaces;
 
@@ -180,7 +181,8 @@ static void free_session(struct acp_session *session)
     bl_free(session);
 }
 
-static int open_agent(struct acp_session *session, const char *id, struct bl_error *error)
+static int acp_session_open_agent(struct acp_session *session, const char *id,
+                                  struct bl_error *error)
 {
     struct acp *acp = session->acp;
     struct bl_agent_options options = session->workplace->agent;
@@ -197,8 +199,8 @@ static int open_agent(struct acp_session *session, const char *id, struct bl_err
 }
 
 /* Without a place in the list yet. */
-static int make_session(struct acp *acp, const struct wish *wish, struct acp_session **ret_session,
-                        struct bl_error *error)
+static int acp_make_session(struct acp *acp, const struct wish *wish,
+                            struct acp_session **ret_session, struct bl_error *error)
 {
     const struct bl_workplaces *workplaces = acp->options->workplaces;
     struct acp_session *session = bl_zalloc(sizeof *session);
@@ -227,10 +229,10 @@ static int make_session(struct acp *acp, const struct wish *wish, struct acp_ses
     struct bl_scope *outer = bl_scope_enter(&acp->home);
     int code = workplaces->open(workplaces->context, &request, &session->workplace, error);
     if (code == 0)
-        code = open_agent(session, wish->id, error);
+        code = acp_session_open_agent(session, wish->id, error);
     bl_scope_enter(outer);
     if (code != 0) {
-        free_session(session);
+        acp_free_session(session);
         return code;
     }
     bl_text_into(session->id, sizeof session->id, bl_agent_session(session->agent)->id);
@@ -261,7 +263,8 @@ static void refuse_session(struct bl_rpc_call *call, int code, const struct bl_e
         acp_fail(call, 0, error);
 }
 
-static struct acp_session *open_session(struct acp *acp, struct bl_rpc_call *call, bool existing)
+static struct acp_session *acp_open_session(struct acp *acp, struct bl_rpc_call *call,
+                                            bool existing)
 {
     struct bl_error *error = bl_arena_zalloc(bl_rpc_call_arena(call), sizeof *error);
     struct acp_session *session = NULL;
@@ -269,7 +272,7 @@ static struct acp_session *open_session(struct acp *acp, struct bl_rpc_call *cal
 
     if (!read_wish(call, existing, &wish) || (existing && !check_existing(acp, call, &wish)))
         return NULL;
-    int code = make_session(acp, &wish, &session, error);
+    int code = acp_make_session(acp, &wish, &session, error);
     if (code != 0) {
         bl_error_set(error, code, BL_KIND_RUNTIME, "open a session", NULL, "%s",
                      bl_error_text(code));
@@ -300,7 +303,7 @@ static void answer_session(struct acp_session *session, struct bl_rpc_call *call
 
 void acp_session_new(void *context, struct bl_rpc_call *call)
 {
-    struct acp_session *session = open_session(context, call, false);
+    struct acp_session *session = acp_open_session(context, call, false);
 
     if (session != NULL)
         answer_session(session, call, true);
@@ -308,7 +311,7 @@ void acp_session_new(void *context, struct bl_rpc_call *call)
 
 void acp_session_load(void *context, struct bl_rpc_call *call)
 {
-    struct acp_session *session = open_session(context, call, true);
+    struct acp_session *session = acp_open_session(context, call, true);
     struct bl_error *error = bl_arena_zalloc(bl_rpc_call_arena(call), sizeof *error);
 
     if (session == NULL)
@@ -324,7 +327,7 @@ void acp_session_load(void *context, struct bl_rpc_call *call)
 
 void acp_session_resume(void *context, struct bl_rpc_call *call)
 {
-    struct acp_session *session = open_session(context, call, true);
+    struct acp_session *session = acp_open_session(context, call, true);
 
     if (session != NULL)
         answer_session(session, call, false);
@@ -452,7 +455,7 @@ void acp_session_end(struct acp_session *session, enum bl_stop_reason reason, co
     bl_agent_close(session->agent);
     bl_scope_enter(outer);
     bl_list_remove(&session->link);
-    free_session(session);
+    acp_free_session(session);
 }
 
 static void answer_close(struct bl_rpc_call *call, struct bl_text receipt)
@@ -503,14 +506,14 @@ void acp_session_delete(void *context, struct bl_rpc_call *call)
         return;
     }
     if (bl_session_id_check(id.data, error) != 0) {
-        refuse_unknown(call, id.data);
+        acp_session_refuse_unknown(call, id.data);
         return;
     }
     int code = bl_store_delete(acp->options->workplaces->store, id.data, error);
     if (code == 0)
         bl_rpc_answer(call, BL_TEXT("{}"));
     else if (code == BL_ENOENT)
-        refuse_unknown(call, id.data);
+        acp_session_refuse_unknown(call, id.data);
     else
         refuse_session(call, code, error);
 }

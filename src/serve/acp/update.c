@@ -123,8 +123,8 @@ static void write_title(struct bl_json_writer *writer, struct bl_arena *arena, s
 }
 
 /* Absolute, as clients want it. */
-static struct bl_text path_of(struct bl_arena *arena, const struct acp_session *session,
-                              const struct bl_json *input)
+static struct bl_text update_path_of(struct bl_arena *arena, const struct acp_session *session,
+                                     const struct bl_json *input)
 {
     struct bl_text path = bl_json_text(bl_json_get(input, BL_TEXT("path")));
 
@@ -173,7 +173,7 @@ void acp_call_write(struct bl_json_writer *writer, const struct acp_session *ses
         bl_json_write_value(writer, input);
     else
         bl_json_write_text(writer, input_text);
-    struct bl_text path = path_of(&arena, session, input);
+    struct bl_text path = update_path_of(&arena, session, input);
     if (path.size > 0) {
         bl_json_write_key(writer, BL_TEXT("locations"));
         bl_json_write_array(writer);
@@ -215,7 +215,7 @@ struct acp_call *acp_call_find(struct acp_session *session, struct bl_text id)
     return NULL;
 }
 
-static struct acp_call *find_call(struct acp_session *session, const struct bl_event *event)
+static struct acp_call *update_find_call(struct acp_session *session, const struct bl_event *event)
 {
     struct bl_text agent = bl_text_from(event->agent);
 
@@ -275,7 +275,7 @@ static void begin_call_update(struct acp_update *update, const struct acp_sessio
     bl_json_put_string(&update->writer, "status", status);
 }
 
-static void tell_started(struct acp_session *session, const struct acp_call *call)
+static void update_tell_started(struct acp_session *session, const struct acp_call *call)
 {
     struct acp_update update;
 
@@ -283,7 +283,7 @@ static void tell_started(struct acp_session *session, const struct acp_call *cal
     acp_update_send(&update, session);
 }
 
-static void tell_output(struct acp_session *session, struct acp_call *call)
+static void update_tell_output(struct acp_session *session, struct acp_call *call)
 {
     struct acp_update update;
 
@@ -294,7 +294,8 @@ static void tell_output(struct acp_session *session, struct acp_call *call)
     acp_update_send(&update, session);
 }
 
-static void take_output(struct acp_session *session, struct acp_call *call, struct bl_text text)
+static void update_take_output(struct acp_session *session, struct acp_call *call,
+                               struct bl_text text)
 {
     bl_buffer_append(&call->output, text);
     if (call->output.size > 2 * ACP_OUTPUT_MAX) {
@@ -305,7 +306,7 @@ static void take_output(struct acp_session *session, struct acp_call *call, stru
     }
     call->dirty = true;
     if (bl_now_ns() - call->told_ns >= TELL_NS)
-        tell_output(session, call);
+        update_tell_output(session, call);
 }
 
 void acp_flush_output(struct acp_session *session)
@@ -313,15 +314,15 @@ void acp_flush_output(struct acp_session *session)
     BL_LIST_EACH (link, &session->calls) {
         struct acp_call *call = BL_CONTAINER(link, struct acp_call, link);
         if (call->dirty && !call->stopped && bl_now_ns() - call->told_ns >= TELL_NS) {
-            tell_output(session, call);
+            update_tell_output(session, call);
             return; /* it may have waited, and the list have changed */
         }
     }
 }
 
 /* The last word. `fate` NULL: not known, or it was not stopped. */
-static void tell_ended(struct acp_session *session, struct acp_call *call, bool good,
-                       struct bl_text fate)
+static void update_tell_ended(struct acp_session *session, struct acp_call *call, bool good,
+                              struct bl_text fate)
 {
     struct bl_text text = bl_utf8_cut(bl_buffer_text(&call->result), RESULT_MAX);
     struct acp_update update;
@@ -366,8 +367,8 @@ static void tell_plan(struct acp_session *session, struct bl_text input_text)
     bl_arena_done(&arena);
 }
 
-static void take_end(struct acp_session *session, struct acp_call *call,
-                     const struct bl_event *event)
+static void update_take_end(struct acp_session *session, struct acp_call *call,
+                            const struct bl_event *event)
 {
     bool good = strcmp(event->status, "ok") == 0;
 
@@ -378,16 +379,16 @@ static void take_end(struct acp_session *session, struct acp_call *call,
     }
     if (good && event->agent == NULL && bl_text_equal(call->name, BL_TEXT("todo")))
         tell_plan(session, bl_buffer_text(&call->input));
-    tell_ended(session, call, good, bl_text_from(call->fate));
+    update_tell_ended(session, call, good, bl_text_from(call->fate));
 }
 
 /* What became of a call that was stopped, by its receipt. */
-static struct bl_text fate_of(const struct bl_json *units, const struct acp_call *call)
+static struct bl_text update_fate_of(const struct bl_json *units, const struct acp_call *call)
 {
     BL_JSON_EACH (unit, units) {
         if (bl_text_equal(bl_json_text(bl_json_get(unit, BL_TEXT("id"))), bl_text_from(call->call)))
             return bl_json_text(bl_json_get(unit, BL_TEXT("fate")));
-        struct bl_text below = fate_of(bl_json_get(unit, BL_TEXT("units")), call);
+        struct bl_text below = update_fate_of(bl_json_get(unit, BL_TEXT("units")), call);
         if (below.size > 0)
             return below;
     }
@@ -405,7 +406,7 @@ static struct acp_call *find_stopped(const struct acp_session *session)
 }
 
 /* That of one call alone comes before its end, that of the turn after the ends of all. */
-static void take_receipt(struct acp_session *session, const struct bl_event *event)
+static void update_take_receipt(struct acp_session *session, const struct bl_event *event)
 {
     const struct bl_json *receipt = NULL;
     struct acp_call *call;
@@ -416,12 +417,12 @@ static void take_receipt(struct acp_session *session, const struct bl_event *eve
         receipt = NULL;
     const struct bl_json *units = bl_json_get(receipt, BL_TEXT("units"));
     if (event->id.size > 0) {
-        call = find_call(session, event);
+        call = update_find_call(session, event);
         if (call != NULL)
-            bl_text_into(call->fate, sizeof call->fate, fate_of(units, call).data);
+            bl_text_into(call->fate, sizeof call->fate, update_fate_of(units, call).data);
     } else {
         while ((call = find_stopped(session)) != NULL)
-            tell_ended(session, call, false, fate_of(units, call));
+            update_tell_ended(session, call, false, update_fate_of(units, call));
     }
     bl_arena_done(&arena);
 }
@@ -430,7 +431,7 @@ void acp_end_calls(struct acp_session *session)
 {
     while (!bl_list_empty(&session->calls)) {
         struct acp_call *call = BL_CONTAINER(session->calls.next, struct acp_call, link);
-        tell_ended(session, call, false, (struct bl_text){0});
+        update_tell_ended(session, call, false, (struct bl_text){0});
     }
 }
 
@@ -445,7 +446,7 @@ static const char *message_id(struct acp_session *session)
 }
 
 /* Of the window that the model has; while that is not known there is nothing to show. */
-static void tell_usage(struct acp_session *session, const struct bl_event *event)
+static void update_tell_usage(struct acp_session *session, const struct bl_event *event)
 {
     const struct bl_model *model = bl_agent_model(session->agent);
     const struct bl_spent *spent = bl_agent_spent(session->agent);
@@ -470,8 +471,8 @@ static void tell_usage(struct acp_session *session, const struct bl_event *event
 }
 
 /* Only for clients that have said that they show them: the protocol wants it so. */
-static void tell_notice(struct acp_session *session, const struct bl_event *event,
-                        const char *severity, struct bl_text title)
+static void update_tell_notice(struct acp_session *session, const struct bl_event *event,
+                               const char *severity, struct bl_text title)
 {
     struct acp_update update;
 
@@ -510,7 +511,7 @@ static void tell_retry(struct acp_session *session, const struct bl_event *event
         snprintf(title, sizeof title, "The model is asked again (%u of %u), in %llu ms: %s",
                  event->piece->retry.attempt, event->piece->retry.of,
                  (unsigned long long)event->piece->retry.wait_ms, event->piece->retry.code);
-    tell_notice(session, event, "warning", bl_text_from(title));
+    update_tell_notice(session, event, "warning", bl_text_from(title));
 }
 
 static void on_call_event(struct acp_session *session, const struct bl_event *event)
@@ -522,15 +523,15 @@ static void on_call_event(struct acp_session *session, const struct bl_event *ev
         announce(session, event);
         return;
     }
-    call = find_call(session, event);
+    call = update_find_call(session, event);
     if (call == NULL)
         return;
     if (event->type == BL_EVENT_TOOL_STARTED)
-        tell_started(session, call);
+        update_tell_started(session, call);
     else if (event->type == BL_EVENT_TOOL_OUTPUT)
-        take_output(session, call, event->text);
+        update_take_output(session, call, event->text);
     else
-        take_end(session, call, event);
+        update_take_end(session, call, event);
 }
 
 void acp_on_event(void *context, const struct bl_event *event)
@@ -562,20 +563,20 @@ void acp_on_event(void *context, const struct bl_event *event)
     case BL_EVENT_TOOL_STARTED:
     case BL_EVENT_TOOL_OUTPUT:
     case BL_EVENT_TOOL_ENDED: on_call_event(session, event); break;
-    case BL_EVENT_USAGE: tell_usage(session, event); break;
+    case BL_EVENT_USAGE: update_tell_usage(session, event); break;
     case BL_EVENT_COMPACTED:
         if (root)
             tell_compacted(session);
         break;
     case BL_EVENT_RETRY: tell_retry(session, event); break;
     case BL_EVENT_RECEIPT:
-        take_receipt(session, event);
-        tell_notice(session, event, "info", BL_TEXT("Stopped"));
+        update_take_receipt(session, event);
+        update_tell_notice(session, event, "info", BL_TEXT("Stopped"));
         break;
-    case BL_EVENT_WARNING: tell_notice(session, event, "warning", event->text); break;
+    case BL_EVENT_WARNING: update_tell_notice(session, event, "warning", event->text); break;
     case BL_EVENT_ERROR:
-        tell_notice(session, event, "error",
-                    bl_text_from(event->error != NULL ? event->error->message : NULL));
+        update_tell_notice(session, event, "error",
+                           bl_text_from(event->error != NULL ? event->error->message : NULL));
         break;
     default: break;
     }

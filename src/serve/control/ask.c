@@ -46,7 +46,7 @@ static const struct bl_json *trace_of(const struct question *question, struct bl
 }
 
 /* What it was; the file goes with the socket. */
-static void bury(struct question *question)
+static void control_ask_bury(struct question *question)
 {
     char name[SERVE_NAME_SIZE];
     question->dead = true;
@@ -79,7 +79,7 @@ int ask_connect(struct question *question, uint64_t deadline_ns, int *ret_fd)
             question->pid = listener_pid(*ret_fd);
         if (code == BL_ENOENT && access(path, F_OK) == 0) {
             bl_local_remove(path, &(struct bl_local_file){status.st_dev, status.st_ino});
-            bury(question);
+            control_ask_bury(question);
         }
         if (code != BL_EAGAIN || bl_now_ns() >= deadline_ns)
             return code;
@@ -139,7 +139,7 @@ static int ask_within(struct question *question)
     return code;
 }
 
-static int ask_main(void *argument)
+static int control_ask_main(void *argument)
 {
     struct question *question = argument;
     question->code = ask_within(question);
@@ -214,7 +214,7 @@ static int ask_all(struct asking *asking)
     bl_nursery_init(&nursery, bl_scope_current());
     BL_LIST_EACH (link, &asking->questions) {
         struct question *question = BL_CONTAINER(link, struct question, link);
-        question->code = bl_nursery_spawn(&nursery, NULL, "ask", ask_main, question, NULL);
+        question->code = bl_nursery_spawn(&nursery, NULL, "ask", control_ask_main, question, NULL);
     }
     int code = bl_nursery_join(&nursery);
     bl_nursery_done(&nursery);

@@ -20,7 +20,8 @@ struct attachment {
 
 /* ---- What comes ------------------------------------------------------------------------------ */
 
-static void on_notification(void *context, struct bl_text method, const struct bl_json *params)
+static void attach_on_notification(void *context, struct bl_text method,
+                                   const struct bl_json *params)
 {
     struct attachment *attachment = context;
     const struct bl_control_watch *watch = attachment->watch;
@@ -36,7 +37,7 @@ static void on_notification(void *context, struct bl_text method, const struct b
     }
 }
 
-static void on_gone(void *context, const char *why)
+static void attach_on_gone(void *context, const char *why)
 {
     struct attachment *attachment = context;
     (void)why;
@@ -75,7 +76,7 @@ static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
     return code;
 }
 
-static int follow(struct attachment *attachment, struct bl_rpc *rpc)
+static int attach_follow(struct attachment *attachment, struct bl_rpc *rpc)
 {
     int code = ask_to_be_told(attachment, rpc);
     if (code != 0)
@@ -91,7 +92,7 @@ static int follow(struct attachment *attachment, struct bl_rpc *rpc)
     return code;
 }
 
-static int attach(struct attachment *attachment)
+static int control_attach(struct attachment *attachment)
 {
     int fd;
     struct bl_nursery nursery;
@@ -104,15 +105,15 @@ static int attach(struct attachment *attachment)
         .out = fd,
         .line_max = 2 * SERVE_ANSWER_MAX,
         .take_ns = serve_patience_ns,
-        .notification = on_notification,
-        .gone = on_gone,
+        .notification = attach_on_notification,
+        .gone = attach_on_gone,
         .context = attachment,
     };
     bl_semaphore_init(&attachment->over, 0);
     bl_nursery_init(&nursery, bl_scope_current());
     code = bl_rpc_open(&nursery, &options, &rpc, NULL);
     if (code == 0)
-        code = follow(attachment, rpc);
+        code = attach_follow(attachment, rpc);
     bl_rpc_close(rpc, 0);
     bl_nursery_done(&nursery);
     close(fd);
@@ -122,7 +123,7 @@ static int attach(struct attachment *attachment)
 static int attach_main(void *argument)
 {
     struct attachment *attachment = argument;
-    attachment->code = attach(attachment);
+    attachment->code = control_attach(attachment);
     return 0;
 }
 
@@ -167,7 +168,7 @@ static int watch_one(struct asking *asking, struct question *question,
         return BL_ENOTSUP;
     }
     struct attachment *attachment = attachment_new(question, watch);
-    int code = attach(attachment), stopped = bl_check();
+    int code = control_attach(attachment), stopped = bl_check();
     if (stopped != 0)
         return stopped;
     if (code == BL_EBUSY)

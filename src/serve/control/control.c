@@ -66,7 +66,7 @@ static bool is_idle(const struct client *client)
 }
 
 /* Until it goes, or has nothing to ask. */
-static void look_after(struct client *client, struct bl_rpc *rpc)
+static void control_look_after(struct client *client, struct bl_rpc *rpc)
 {
     struct bl_scope *outer = bl_scope_current();
     while (!bl_scope_stopped(outer) && !bl_rpc_gone(rpc) && !is_idle(client)) {
@@ -119,7 +119,7 @@ static int client_main(void *argument)
     };
     bl_nursery_init(&nursery, bl_scope_current());
     if (bl_rpc_open(&nursery, &options, &rpc, NULL) == 0) {
-        look_after(client, rpc);
+        control_look_after(client, rpc);
         bl_rpc_close(rpc, let_finish(client, rpc));
     }
     bl_nursery_done(&nursery);
@@ -143,7 +143,7 @@ static void turn_away(int fd)
     close(fd);
 }
 
-static void let_in(struct bl_control *control, int fd)
+static void control_let_in(struct bl_control *control, int fd)
 {
     if (!bl_local_peer_is_ours(fd)) {
         close(fd);
@@ -176,7 +176,7 @@ static int control_main(void *argument)
     while (code == 0) {
         int fd = accept4(control->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            let_in(control, fd);
+            control_let_in(control, fd);
         else if (errno == EAGAIN)
             code = bl_descriptor_wait(control->descriptor, BL_READABLE, NULL);
         else if (errno != EINTR && errno != ECONNABORTED)
@@ -255,7 +255,7 @@ static void on_change(void *context, const struct bl_activity *activity)
     serve_watchers_follow(&control->requests.watchers, &control->requests.activities->list);
 }
 
-static void on_event(void *context, const struct bl_event *event)
+static void control_on_event(void *context, const struct bl_event *event)
 {
     const struct bl_control *control = context;
     if (!bl_list_empty(&control->requests.watchers))
@@ -265,7 +265,7 @@ static void on_event(void *context, const struct bl_event *event)
 /* ---- The socket ------------------------------------------------------------------------------ */
 
 /* By a random name: numbers of processes repeat between PID namespaces. */
-static int open_socket(struct bl_control *control, struct bl_error *error)
+static int control_open_socket(struct bl_control *control, struct bl_error *error)
 {
     char id[BL_ID_SIZE];
     int code = serve_folder_open(true, &control->folder, error);
@@ -304,7 +304,7 @@ static void control_free(struct bl_control *control)
 static void watch_activities(struct bl_control *control)
 {
     struct bl_activities *activities = control->requests.activities;
-    activities->told = on_event;
+    activities->told = control_on_event;
     activities->changed = on_change;
     activities->context = control;
     leave_trace(control);
@@ -320,7 +320,7 @@ int bl_control_start(struct bl_nursery *nursery, struct bl_activities *activitie
     bl_list_init(&control->requests.watchers);
     bl_semaphore_init(&control->requests.quiet, 0);
     bl_scope_init(&control->scope, &nursery->scope);
-    int code = open_socket(control, error);
+    int code = control_open_socket(control, error);
     if (code == 0)
         code = bl_nursery_spawn(nursery, &control->scope, "control", control_main, control,
                                 &control->fiber);

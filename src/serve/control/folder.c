@@ -8,7 +8,7 @@
 
 #define FOLDER "control"
 
-static int refuse(int code, const char *why, struct bl_error *error)
+static int folder_refuse(int code, const char *why, struct bl_error *error)
 {
     char path[SERVE_PATH_SIZE];
     if (serve_path("", path, sizeof path) != 0)
@@ -20,15 +20,15 @@ static int refuse(int code, const char *why, struct bl_error *error)
 }
 
 /* It must be ours alone, like the one around it. */
-static int check(int fd, struct bl_error *error)
+static int control_folder_check(int fd, struct bl_error *error)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
-        return refuse(bl_error_from_errno(errno), strerror(errno), error);
+        return folder_refuse(bl_error_from_errno(errno), strerror(errno), error);
     if (status.st_uid != geteuid())
-        return refuse(BL_EACCES, "it belongs to another user", error);
+        return folder_refuse(BL_EACCES, "it belongs to another user", error);
     if ((status.st_mode & 077) != 0)
-        return refuse(BL_EACCES, "others may look into it (its mode must be 0700)", error);
+        return folder_refuse(BL_EACCES, "others may look into it (its mode must be 0700)", error);
     return 0;
 }
 
@@ -39,7 +39,7 @@ int serve_folder_open(bool create, int *ret_fd, struct bl_error *error)
     if (code != 0)
         return code;
     if (create && mkdirat(outer, FOLDER, 0700) != 0 && errno != EEXIST)
-        code = refuse(bl_error_from_errno(errno), strerror(errno), error);
+        code = folder_refuse(bl_error_from_errno(errno), strerror(errno), error);
     int fd =
         code != 0 ? -1 : openat(outer, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int why = errno;
@@ -49,9 +49,9 @@ int serve_folder_open(bool create, int *ret_fd, struct bl_error *error)
     if (fd < 0 && why == ENOENT)
         return BL_ENOENT;
     if (fd < 0)
-        return refuse(why == ELOOP || why == ENOTDIR ? BL_EACCES : bl_error_from_errno(why),
-                      why == ELOOP ? "it is a symbolic link" : strerror(why), error);
-    code = check(fd, error);
+        return folder_refuse(why == ELOOP || why == ENOTDIR ? BL_EACCES : bl_error_from_errno(why),
+                             why == ELOOP ? "it is a symbolic link" : strerror(why), error);
+    code = control_folder_check(fd, error);
     if (code != 0) {
         close(fd);
         return code;

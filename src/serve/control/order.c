@@ -70,7 +70,7 @@ int ask_not_found(const struct asking *asking, const char *operation, const char
     return BL_ENOENT;
 }
 
-static int lost(const struct question *question, const char *id, struct bl_error *error)
+static int order_lost(const struct question *question, const char *id, struct bl_error *error)
 {
     bl_error_set(error, BL_EUNKNOWN, BL_KIND_DELIVERY, "cancel", id,
                  "process %lld, where %s ran, has gone without an answer", (long long)question->pid,
@@ -130,7 +130,7 @@ static int cancel_there(struct question *question, const char *id, const char *o
     if (stopped != 0)
         return stopped;
     if (question->code != 0)
-        return lost(question, id, error);
+        return order_lost(question, id, error);
     if (question->failed && question->failure.code == BL_RPC_NOT_FOUND)
         return ask_not_found(asking, "cancel", id, error);
     if (question->failed)
@@ -185,7 +185,7 @@ int bl_control_describe(struct bl_arena *arena, const char *id,
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
-static int code_of(int64_t number)
+static int order_code_of(int64_t number)
 {
     switch (number) {
     case BL_RPC_INVALID_PARAMS: return BL_EINVAL;
@@ -205,7 +205,7 @@ static int take_error(const struct question *question, const char *method, struc
     const struct bl_json *data = question->failure.data;
     struct bl_text kind = bl_json_text(bl_json_get(data, BL_TEXT("kind")));
     struct bl_text message = question->failure.message;
-    int code = code_of(question->failure.code);
+    int code = order_code_of(question->failure.code);
     if (error == NULL)
         return code;
     *error = (struct bl_error){0};

@@ -35,33 +35,34 @@ static void answer_end(struct answer *answer, struct bl_rpc_call *call, const ch
 }
 
 /* What is wrong with which of the parameters. */
-static void refuse(struct bl_rpc_call *call, const char *path, const char *message)
+static void control_request_refuse(struct bl_rpc_call *call, const char *path, const char *message)
 {
     char data[64];
     int size = snprintf(data, sizeof data, "{\"path\":\"%s\"}", path);
     bl_rpc_fail(call, BL_RPC_INVALID_PARAMS, message, (struct bl_text){data, (size_t)size});
 }
 
-static void refuse_unknown(struct bl_rpc_call *call)
+static void control_request_refuse_unknown(struct bl_rpc_call *call)
 {
     bl_rpc_fail(call, BL_RPC_NOT_FOUND, "nothing of that id runs", (struct bl_text){0});
 }
 
 /* A text that must be there, and not be empty; NULL: it was refused. */
-static const char *text_of(struct bl_rpc_call *call, const char *key, const char *usage)
+static const char *control_request_text_of(struct bl_rpc_call *call, const char *key,
+                                           const char *usage)
 {
     char path[32];
     struct bl_text text = bl_json_text(bl_json_get(bl_rpc_call_params(call), bl_text_from(key)));
     if (text.size > 0)
         return text.data;
     snprintf(path, sizeof path, "/%s", key);
-    refuse(call, path, usage);
+    control_request_refuse(call, path, usage);
     return NULL;
 }
 
 /* ---- What is answered at once ---------------------------------------------------------------- */
 
-static void answer_ps(struct serve_client *client, struct bl_rpc_call *call)
+static void control_request_answer_ps(struct serve_client *client, struct bl_rpc_call *call)
 {
     struct answer answer;
     char time[32];
@@ -77,7 +78,7 @@ static void answer_ps(struct serve_client *client, struct bl_rpc_call *call)
 
 static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
 {
-    const char *id = text_of(call, "id", "status takes {\"id\": text}");
+    const char *id = control_request_text_of(call, "id", "status takes {\"id\": text}");
     struct answer answer;
     size_t count = 0;
     if (id == NULL)
@@ -85,7 +86,7 @@ static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
     BL_LIST_EACH (link, &client->requests->activities->list)
         count += serve_is_meant(BL_CONTAINER(link, struct bl_activity, link), id);
     if (count == 0) {
-        refuse_unknown(call);
+        control_request_refuse_unknown(call);
         return;
     }
     answer_begin(&answer);
@@ -104,8 +105,8 @@ static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
 static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
 {
     static const char usage[] = "inject takes {\"session\": text, \"text\": text}";
-    const char *id = text_of(call, "session", usage);
-    const char *text = id != NULL ? text_of(call, "text", usage) : NULL;
+    const char *id = control_request_text_of(call, "session", usage);
+    const char *text = id != NULL ? control_request_text_of(call, "text", usage) : NULL;
     struct bl_activity *found = NULL;
     char message[BL_ID_SIZE] = "";
     struct answer answer;
@@ -117,7 +118,7 @@ static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
             found = activity;
     }
     if (found == NULL) {
-        refuse_unknown(call);
+        control_request_refuse_unknown(call);
         return;
     }
     int code = found->inject(found, bl_text_from(text), message);
@@ -135,7 +136,7 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
 {
     const struct bl_json *id = bl_json_get(bl_rpc_call_params(call), BL_TEXT("id"));
     if (id != NULL && !bl_json_is(id, BL_JSON_STRING)) {
-        refuse(call, "/id", "watch takes {\"id\": text (optional)}");
+        control_request_refuse(call, "/id", "watch takes {\"id\": text (optional)}");
         return;
     }
     size_t count = 0;
@@ -192,7 +193,8 @@ static void work_end(struct serve_client *client)
 }
 
 /* Several that have the same id: then none of them is meant. */
-static bool is_ambiguous(struct serve_client *client, struct bl_rpc_call *call, const char *id)
+static bool control_request_is_ambiguous(struct serve_client *client, struct bl_rpc_call *call,
+                                         const char *id)
 {
     struct serve_names names = {0};
     char message[600];
@@ -207,7 +209,7 @@ static bool is_ambiguous(struct serve_client *client, struct bl_rpc_call *call, 
         return false;
     size_t size = (size_t)snprintf(message, sizeof message, "several have that id: ");
     serve_names_text(&names, message + size, sizeof message - size);
-    refuse(call, "/id", message);
+    control_request_refuse(call, "/id", message);
     return true;
 }
 
@@ -231,7 +233,7 @@ static void answer_receipt(struct bl_rpc_call *call, struct bl_text receipt)
     answer_end(&answer, call, "stopped; the receipt is longer than an answer");
 }
 
-static void cancel_main(void *context, struct bl_rpc_call *call)
+static void control_request_cancel_main(void *context, struct bl_rpc_call *call)
 {
     struct serve_client *client = context;
     struct bl_activities *activities = client->requests->activities;
@@ -247,7 +249,7 @@ static void cancel_main(void *context, struct bl_rpc_call *call)
     if (code == 0)
         answer_receipt(call, bl_buffer_text(&receipt));
     else if (code == BL_ENOENT)
-        refuse_unknown(call);
+        control_request_refuse_unknown(call);
     else if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         bl_rpc_drop(call);
     else
@@ -267,18 +269,18 @@ static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
                                 "\"reason\": text (optional), \"now\": boolean (optional)}";
     const struct bl_json *params = bl_rpc_call_params(call);
     const struct bl_json *now = bl_json_get(params, BL_TEXT("now"));
-    const char *id = text_of(call, "id", usage);
+    const char *id = control_request_text_of(call, "id", usage);
     if (id == NULL)
         return;
     if (!is_text_or_none(bl_json_get(params, BL_TEXT("origin")))) {
-        refuse(call, "/origin", usage);
+        control_request_refuse(call, "/origin", usage);
     } else if (!is_text_or_none(bl_json_get(params, BL_TEXT("reason")))) {
-        refuse(call, "/reason", usage);
+        control_request_refuse(call, "/reason", usage);
     } else if (now != NULL && !bl_json_is(now, BL_JSON_BOOLEAN)) {
-        refuse(call, "/now", usage);
-    } else if (!is_ambiguous(client, call, id)) {
+        control_request_refuse(call, "/now", usage);
+    } else if (!control_request_is_ambiguous(client, call, id)) {
         work_begin(client);
-        bl_rpc_call_start(call, cancel_main, client);
+        bl_rpc_call_start(call, control_request_cancel_main, client);
         if (bl_rpc_answered(call))
             work_end(client);
     }
@@ -342,10 +344,12 @@ static void call_offer(struct serve_client *client, struct bl_rpc_call *call,
 static const struct {
     const char *name;
     void (*answer)(struct serve_client *client, struct bl_rpc_call *call);
-} methods[] = {{"ps", answer_ps},         {"cancel", answer_cancel}, {"status", answer_status},
-               {"inject", answer_inject}, {"watch", answer_watch},   {"debug", answer_debug}};
+} methods[] = {{"ps", control_request_answer_ps}, {"cancel", answer_cancel},
+               {"status", answer_status},         {"inject", answer_inject},
+               {"watch", answer_watch},           {"debug", answer_debug}};
 
-static void refuse_method(const struct serve_client *client, struct bl_rpc_call *call)
+static void control_request_refuse_method(const struct serve_client *client,
+                                          struct bl_rpc_call *call)
 {
     const struct serve_offers *offers = &client->requests->offers;
     size_t count = BL_COUNT(methods) + offers->count;
@@ -383,5 +387,5 @@ void serve_request(void *context, struct bl_rpc_call *call)
             return;
         }
     }
-    refuse_method(client, call);
+    control_request_refuse_method(client, call);
 }

@@ -12,7 +12,7 @@
 /* What waits for one who watches, at most. */
 #define WAITING_MAX ((size_t)1 << 20)
 
-static bool is_one_of(const char *first, const char *second, struct bl_text id)
+static bool control_watch_is_one_of(const char *first, const char *second, struct bl_text id)
 {
     return (first != NULL && bl_text_equal(bl_text_from(first), id)) ||
            (second != NULL && bl_text_equal(bl_text_from(second), id));
@@ -21,19 +21,21 @@ static bool is_one_of(const char *first, const char *second, struct bl_text id)
 /* What is in a run or a session. */
 static bool is_part(const struct bl_event *event, struct bl_text id)
 {
-    return is_one_of(event->agent, event->cell, id) || bl_text_equal(event->id, id);
+    return control_watch_is_one_of(event->agent, event->cell, id) || bl_text_equal(event->id, id);
 }
 
-static bool is_wanted(const struct serve_watcher *watcher, const struct bl_event *event)
+static bool control_watch_is_wanted(const struct serve_watcher *watcher,
+                                    const struct bl_event *event)
 {
     struct bl_text id = bl_text_from(watcher->id);
-    if (id.size == 0 || is_one_of(event->run, event->session, id) || is_part(event, id))
+    if (id.size == 0 || control_watch_is_one_of(event->run, event->session, id) ||
+        is_part(event, id))
         return true;
     /* A name in full: RUN/AGENT, RUN/CALL, SESSION/CELL. */
     const char *slash = strrchr(watcher->id, '/');
     return slash != NULL && is_part(event, bl_text_from(slash + 1)) &&
-           is_one_of(event->run, event->session,
-                     (struct bl_text){id.data, (size_t)(slash - watcher->id)});
+           control_watch_is_one_of(event->run, event->session,
+                                   (struct bl_text){id.data, (size_t)(slash - watcher->id)});
 }
 
 static void tell_missed(struct serve_watcher *watcher)
@@ -51,7 +53,7 @@ static void tell_missed(struct serve_watcher *watcher)
 }
 
 /* After all that was told of it. */
-static void tell_ended(struct serve_watcher *watcher)
+static void control_watch_tell_ended(struct serve_watcher *watcher)
 {
     struct bl_buffer text;
     struct bl_json_writer writer;
@@ -83,14 +85,14 @@ void serve_watchers_follow(const struct bl_list *watchers, const struct bl_list 
         watcher->ended = (watcher->ended || watcher->running) && !running && watcher->id[0] != '\0';
         watcher->running = running;
         if (watcher->ended && bl_rpc_queued(watcher->rpc) <= WAITING_MAX)
-            tell_ended(watcher);
+            control_watch_tell_ended(watcher);
     }
 }
 
 void serve_watcher_settle(struct serve_watcher *watcher)
 {
     if (watcher->ended && !bl_list_empty(&watcher->link))
-        tell_ended(watcher);
+        control_watch_tell_ended(watcher);
 }
 
 void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *event)
@@ -99,7 +101,7 @@ void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *
     bl_buffer_init(&text, EVENT_MAX);
     BL_LIST_EACH (link, watchers) {
         struct serve_watcher *watcher = BL_CONTAINER(link, struct serve_watcher, link);
-        if (!is_wanted(watcher, event))
+        if (!control_watch_is_wanted(watcher, event))
             continue;
         if (text.size == 0) {
             struct bl_json_writer writer;

@@ -16,7 +16,7 @@ struct mcp_memory {
     struct bl_buffer json;
 };
 
-static void forget(struct mcp_server *server, struct mcp_memory *memory)
+static void mcp_cancel_forget(struct mcp_server *server, struct mcp_memory *memory)
 {
     bl_list_remove(&memory->link);
     server->remembered_count--;
@@ -27,7 +27,7 @@ static void forget(struct mcp_server *server, struct mcp_memory *memory)
 void mcp_forget_all(struct mcp_server *server)
 {
     while (!bl_list_empty(&server->remembered))
-        forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
+        mcp_cancel_forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
 }
 
 static struct mcp_memory *recall(const struct mcp_server *server, struct bl_text id)
@@ -47,9 +47,9 @@ void mcp_remember(struct mcp_server *server, const char *id, struct bl_text json
     if (json.size == 0)
         return;
     if (memory != NULL) /* an id that comes again, as those of calls do */
-        forget(server, memory);
+        mcp_cancel_forget(server, memory);
     if (server->remembered_count == MCP_REMEMBERED)
-        forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
+        mcp_cancel_forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
     memory = bl_zalloc(sizeof *memory);
     bl_text_into(memory->id, sizeof memory->id, id);
     bl_buffer_init(&memory->json, MCP_ANSWER_MAX);
@@ -60,8 +60,8 @@ void mcp_remember(struct mcp_server *server, const char *id, struct bl_text json
 
 /* ---- What is known of it --------------------------------------------------------------------- */
 
-static int look_up(struct mcp_request *request, const char *id, struct bl_text *ret_json,
-                   struct bl_error *error)
+static int mcp_cancel_look_up(struct mcp_request *request, const char *id, struct bl_text *ret_json,
+                              struct bl_error *error)
 {
     struct bl_store *store = request->peer->server->options.workplaces->store;
     struct bl_store_work work;
@@ -85,8 +85,8 @@ static int look_up(struct mcp_request *request, const char *id, struct bl_text *
 }
 
 /* In the store: of our own cells first, since others may have the same ids. */
-static int find_kept(struct mcp_request *request, const char *id, struct bl_text *ret_json,
-                     struct bl_error *error)
+static int mcp_cancel_find_kept(struct mcp_request *request, const char *id,
+                                struct bl_text *ret_json, struct bl_error *error)
 {
     const struct mcp_cells *cells = &request->peer->server->cells;
     struct bl_scope shield;
@@ -95,11 +95,11 @@ static int find_kept(struct mcp_request *request, const char *id, struct bl_text
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
     if (cells->session != NULL && strchr(id, '/') == NULL) {
         struct bl_text full = bl_arena_printf(request->arena, "%s/%s", cells->session_id, id);
-        code = look_up(request, full.data, ret_json, error);
+        code = mcp_cancel_look_up(request, full.data, ret_json, error);
     }
     if (code != 0) {
         *error = (struct bl_error){0};
-        code = look_up(request, id, ret_json, error);
+        code = mcp_cancel_look_up(request, id, ret_json, error);
     }
     bl_shield_end(&shield);
     return code;
@@ -109,7 +109,8 @@ static int find_kept(struct mcp_request *request, const char *id, struct bl_text
 
 /* An id that several have that run means none of them: ids of calls and cells are unique only in
  * what holds them. */
-static bool is_ambiguous(struct mcp_request *request, const char *id, struct bl_error *error)
+static bool mcp_cancel_is_ambiguous(struct mcp_request *request, const char *id,
+                                    struct bl_error *error)
 {
     const struct bl_activities *activities = request->peer->server->options.activities;
     struct serve_names names = {.count = 0};
@@ -169,8 +170,8 @@ static bool is_known_elsewhere(struct mcp_request *request, const char *id)
 
 /* In another process of this user. What came of it is in the store a moment later. `code` and
  * `error` say what was known of it before; they stay, where nobody who answers has it. */
-static int cancel_elsewhere(struct mcp_request *request, const char *id, const char *origin,
-                            struct bl_text *ret_json, int code, struct bl_error *error)
+static int mcp_cancel_elsewhere(struct mcp_request *request, const char *id, const char *origin,
+                                struct bl_text *ret_json, int code, struct bl_error *error)
 {
     uint64_t until_ns;
     struct bl_text receipt = {0};
@@ -188,7 +189,7 @@ static int cancel_elsewhere(struct mcp_request *request, const char *id, const c
     mcp_remember(request->peer->server, id, receipt);
     until_ns = bl_time_add(bl_now_ns(), ELSEWHERE_NS_MAX);
     do {
-        code = find_kept(request, id, ret_json, error);
+        code = mcp_cancel_find_kept(request, id, ret_json, error);
     } while (code == BL_EBUSY && receipt.size == 0 && bl_now_ns() < until_ns &&
              bl_sleep(LOOK_NS) == 0);
     return code;
@@ -210,17 +211,17 @@ static struct bl_stop stop_of(const struct bl_json *arguments)
 }
 
 /* What is known of it, once it is quiet. */
-static int cancel(struct mcp_request *request, const char *id, const struct bl_stop *stop,
-                  struct bl_text *ret_json, struct bl_error *error)
+static int serve_cancel(struct mcp_request *request, const char *id, const struct bl_stop *stop,
+                        struct bl_text *ret_json, struct bl_error *error)
 {
     struct mcp_server *server = request->peer->server;
     const struct mcp_memory *memory;
     bool stopped = stop_it(request, id, stop);
-    int code = find_kept(request, id, ret_json, error);
+    int code = mcp_cancel_find_kept(request, id, ret_json, error);
 
     if (code != 0 && !stopped && recall(server, bl_text_from(id)) == NULL &&
         is_known_elsewhere(request, id))
-        code = cancel_elsewhere(request, id, stop->origin, ret_json, code, error);
+        code = mcp_cancel_elsewhere(request, id, stop->origin, ret_json, code, error);
     memory = recall(server, bl_text_from(id));
     if ((code != 0 || ret_json->size == 0) && memory != NULL) {
         *ret_json = bl_arena_text(request->arena, bl_buffer_text(&memory->json));
@@ -237,12 +238,12 @@ void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *argument
     struct bl_stop stop = stop_of(arguments);
     struct mcp_outcome outcome = {0};
 
-    if (is_ambiguous(request, id, error)) {
+    if (mcp_cancel_is_ambiguous(request, id, error)) {
         mcp_outcome_error(request->arena, error, &outcome);
         mcp_answer_outcome(request, &outcome, ret_reply);
         return;
     }
-    int code = cancel(request, id, &stop, &outcome.json, error);
+    int code = serve_cancel(request, id, &stop, &outcome.json, error);
     if (bl_scope_stopped(request->scope) && code == BL_ECANCELED) {
         ret_reply->dropped = true;
         return;

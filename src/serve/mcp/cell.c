@@ -37,8 +37,8 @@ struct yield {
 
 /* ---- Outcomes -------------------------------------------------------------------------------- */
 
-static void take_fault(struct bl_arena *arena, const struct bl_cell_fault *fault,
-                       struct mcp_outcome *ret_outcome)
+static void mcp_cell_take_fault(struct bl_arena *arena, const struct bl_cell_fault *fault,
+                                struct mcp_outcome *ret_outcome)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);
 
@@ -51,8 +51,8 @@ static void take_fault(struct bl_arena *arena, const struct bl_cell_fault *fault
 }
 
 /* A deadline of its own is an end like any other; whatever else stopped it did so from outside. */
-static void take_receipt(struct bl_arena *arena, const struct bl_json *receipt,
-                         struct mcp_outcome *outcome)
+static void mcp_cell_take_receipt(struct bl_arena *arena, const struct bl_json *receipt,
+                                  struct mcp_outcome *outcome)
 {
     struct bl_text reason = bl_json_text(bl_json_get(receipt, BL_TEXT("reason")));
 
@@ -68,20 +68,21 @@ static void take_observed(struct bl_arena *arena, const struct bl_cell_observe_o
     case BL_CELL_OBSERVE_YIELDED: ret_outcome->is_error = false; break;
     case BL_CELL_OBSERVE_COMPLETED: ret_outcome->is_error = seen->completed.error != NULL; break;
     case BL_CELL_OBSERVE_TERMINATED:
-        take_receipt(arena, seen->terminated.receipt, ret_outcome);
+        mcp_cell_take_receipt(arena, seen->terminated.receipt, ret_outcome);
         break;
     case BL_CELL_OBSERVE_MISSING: break;
     }
 }
 
-static void take_terminated(struct bl_arena *arena, const struct bl_cell_terminate_outcome *ended,
-                            struct mcp_outcome *ret_outcome)
+static void mcp_cell_take_terminated(struct bl_arena *arena,
+                                     const struct bl_cell_terminate_outcome *ended,
+                                     struct mcp_outcome *ret_outcome)
 {
     *ret_outcome = (struct mcp_outcome){.json = ended->json};
     switch (ended->type) {
     case BL_CELL_TERMINATE_COMPLETED: ret_outcome->is_error = ended->completed.error != NULL; break;
     case BL_CELL_TERMINATE_TERMINATED:
-        take_receipt(arena, ended->terminated.receipt, ret_outcome);
+        mcp_cell_take_receipt(arena, ended->terminated.receipt, ret_outcome);
         break;
     case BL_CELL_TERMINATE_MISSING: ret_outcome->is_error = true; break;
     }
@@ -89,7 +90,7 @@ static void take_terminated(struct bl_arena *arena, const struct bl_cell_termina
 
 /* ---- exec ------------------------------------------------------------------------------------ */
 
-static int create(struct mcp_exec *exec)
+static int mcp_cell_create(struct mcp_exec *exec)
 {
     struct mcp_cells *cells = &exec->work.server->cells;
     int code = mcp_cells_open(exec->work.server, &exec->fault);
@@ -131,9 +132,9 @@ static void stop_cell(struct mcp_exec *exec)
     if (work->ready)
         return;
     if (code == 0)
-        take_terminated(&work->arena, &exec->ended, &work->outcome);
+        mcp_cell_take_terminated(&work->arena, &exec->ended, &work->outcome);
     else
-        take_fault(&work->arena, &exec->fault, &work->outcome);
+        mcp_cell_take_fault(&work->arena, &exec->fault, &work->outcome);
 }
 
 /* What a task's cell has yielded stands in front of what it ends with. */
@@ -204,7 +205,7 @@ static void keep_yield(struct mcp_exec *exec)
 }
 
 /* Until there is an answer; true: its cell runs on. */
-static bool observe(struct mcp_exec *exec)
+static bool mcp_cell_observe(struct mcp_exec *exec)
 {
     struct mcp_work *work = &exec->work;
     struct bl_cell_observe wish = {
@@ -220,7 +221,7 @@ static bool observe(struct mcp_exec *exec)
             return false;
         }
         if (code != 0) {
-            take_fault(&work->arena, &exec->fault, &work->outcome);
+            mcp_cell_take_fault(&work->arena, &exec->fault, &work->outcome);
             return false;
         }
         take_observed(&work->arena, &exec->seen, &work->outcome);
@@ -235,10 +236,10 @@ static bool observe(struct mcp_exec *exec)
 static void exec_main(struct mcp_work *work)
 {
     struct mcp_exec *exec = BL_CONTAINER(work, struct mcp_exec, work);
-    int code = create(exec);
+    int code = mcp_cell_create(exec);
 
     if (code != 0 && (bl_check() == 0 || work->server->cells.session == NULL)) {
-        take_fault(&work->arena, &exec->fault, &work->outcome);
+        mcp_cell_take_fault(&work->arena, &exec->fault, &work->outcome);
         return;
     }
     if (code != 0) {
@@ -247,7 +248,7 @@ static void exec_main(struct mcp_work *work)
     }
     work->begun_ns = bl_now_ns();
     mcp_work_ring(work);
-    if (observe(exec)) {
+    if (mcp_cell_observe(exec)) {
         while (bl_sleep(BL_CELL_DEADLINE_MS_MAX * BL_NS_PER_MS) == 0)
             continue;
         stop_cell(exec);
@@ -280,8 +281,8 @@ static void yield_now(struct mcp_exec *exec, struct bl_arena *arena)
 }
 
 /* It has outlived its yield time. False: it has not, after all. */
-static bool make_task(struct mcp_request *request, struct mcp_exec *exec,
-                      struct mcp_reply *ret_reply)
+static bool mcp_cell_make_task(struct mcp_request *request, struct mcp_exec *exec,
+                               struct mcp_reply *ret_reply)
 {
     struct mcp_work *work = &exec->work;
     struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
@@ -322,7 +323,7 @@ static void serve_exec(struct mcp_request *request, struct mcp_exec *exec,
         return;
     }
     if (!mcp_work_attend(request, work, patience_ns)) {
-        if (work->ready || !make_task(request, exec, ret_reply)) {
+        if (work->ready || !mcp_cell_make_task(request, exec, ret_reply)) {
             mcp_answer_outcome(request, &work->outcome, ret_reply);
             return;
         }
@@ -386,7 +387,7 @@ static void wait_main(struct mcp_work *work)
     if (code == 0)
         take_observed(&work->arena, &exec->seen, &work->outcome);
     else
-        take_fault(&work->arena, &exec->fault, &work->outcome);
+        mcp_cell_take_fault(&work->arena, &exec->fault, &work->outcome);
 }
 
 void mcp_tool_wait(struct mcp_request *request, const struct bl_json *arguments,
@@ -419,8 +420,8 @@ void mcp_tool_terminate(struct mcp_request *request, const struct bl_json *argum
         code = bl_cell_terminate(server->cells.session, &terminate, request->arena, ended, fault);
     bl_shield_end(&shield);
     if (code == 0)
-        take_terminated(request->arena, ended, &outcome);
+        mcp_cell_take_terminated(request->arena, ended, &outcome);
     else
-        take_fault(request->arena, fault, &outcome);
+        mcp_cell_take_fault(request->arena, fault, &outcome);
     mcp_answer_outcome(request, &outcome, ret_reply);
 }

@@ -15,7 +15,7 @@ static void on_call(void *context, const struct bl_cell_call *call,
 }
 
 /* Those that its workplace has now: later ones would make another cell of the same call. */
-static void take_tools(struct mcp_cells *cells)
+static void mcp_cells_take_tools(struct mcp_cells *cells)
 {
     const struct bl_tools *all = bl_toolbox_tools(cells->workplace->toolbox);
     struct bl_tool_offer *offers =
@@ -54,7 +54,7 @@ int mcp_cells_offer(struct mcp_server *server)
         code = bl_check();
     }
     if (code == 0 && !cells->offered) {
-        take_tools(cells);
+        mcp_cells_take_tools(cells);
         cells->offered = true;
     }
     bl_lock_give(&cells->offering);
@@ -62,7 +62,7 @@ int mcp_cells_offer(struct mcp_server *server)
 }
 
 /* Cells without tools are of use as well: a workplace that cannot be had is no reason. */
-static void open_tools(struct mcp_server *server)
+static void mcp_cells_open_tools(struct mcp_server *server)
 {
     const struct bl_workplaces *workplaces = server->options.workplaces;
     struct bl_workplace_request request = {.directory = workplaces->directory,
@@ -103,7 +103,7 @@ void mcp_cells_init(struct mcp_server *server)
 }
 
 /* From the host; must not wait. Whoever watches a cell wants to know of its end. */
-static void on_event(void *context, const struct bl_cell_event *event)
+static void mcp_cells_on_event(void *context, const struct bl_cell_event *event)
 {
     const struct mcp_server *server = context;
 
@@ -116,14 +116,14 @@ static void on_event(void *context, const struct bl_cell_event *event)
     }
 }
 
-static int open_host(struct mcp_server *server, struct bl_cell_fault *fault)
+static int mcp_cells_open_host(struct mcp_server *server, struct bl_cell_fault *fault)
 {
     struct mcp_cells *cells = &server->cells;
     struct bl_cell_host_options options = {.store = server->options.workplaces->store};
     struct bl_cell_session_options session = {
         .id = cells->session_id,
         .directory = server->options.workplaces->directory,
-        .port = {.context = server, .call = on_call, .event = on_event},
+        .port = {.context = server, .call = on_call, .event = mcp_cells_on_event},
         .activities = server->options.activities,
     };
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -139,7 +139,7 @@ static int open_host(struct mcp_server *server, struct bl_cell_fault *fault)
     bl_free(error);
     if (code != 0)
         return code;
-    open_tools(server);
+    mcp_cells_open_tools(server);
     if (cells->workplace == NULL || cells->workplace->toolbox == NULL)
         session.port.call = NULL;
     return bl_cell_session_open(cells->host, &session, &cells->session, fault);
@@ -159,7 +159,7 @@ int mcp_cells_open(struct mcp_server *server, struct bl_cell_fault *fault)
         *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
                                         .message = "the host of cells does not answer"};
     if (code == 0 && cells->session == NULL)
-        code = open_host(server, fault);
+        code = mcp_cells_open_host(server, fault);
     if (cells->opening.owner == bl_fiber_current())
         bl_lock_give(&cells->opening);
     bl_shield_end(&shield);

@@ -26,8 +26,8 @@ static const struct bl_http_header json_header = {BL_TEXT("Content-Type"),
                                                   BL_TEXT("application/json")};
 
 /* `id` NULL: null. */
-static void fail(struct bl_http_call *call, int status, const struct bl_json *id, int code,
-                 const char *message, struct bl_text data)
+static void mcp_http_fail(struct bl_http_call *call, int status, const struct bl_json *id, int code,
+                          const char *message, struct bl_text data)
 {
     struct bl_buffer out;
 
@@ -46,8 +46,8 @@ static bool knows_host(void *context, struct bl_text host)
     return http_host_listed(carrier->options->origins, host);
 }
 
-static bool refuse(struct bl_http_call *call, int status, const char *header, const char *value,
-                   const char *message)
+static bool mcp_http_refuse(struct bl_http_call *call, int status, const char *header,
+                            const char *value, const char *message)
 {
     struct bl_http_header headers[] = {json_header, {bl_text_from(header), bl_text_from(value)}};
     struct bl_buffer out;
@@ -79,31 +79,31 @@ static bool admit_content(struct bl_http_call *call)
     if (is_method(call, "DELETE"))
         return true;
     if (is_method(call, "POST") && !http_is_json(bl_http_call_header(call, "content-type")))
-        return refuse(call, 415, NULL, NULL, "Content-Type must be application/json");
+        return mcp_http_refuse(call, 415, NULL, NULL, "Content-Type must be application/json");
     if (!http_accepts(accept, "text/event-stream") ||
         (is_method(call, "POST") && !http_accepts(accept, "application/json")))
-        return refuse(call, 406, NULL, NULL,
-                      "Accept must have text/event-stream, and application/json for POST");
+        return mcp_http_refuse(call, 406, NULL, NULL,
+                               "Accept must have text/event-stream, and application/json for POST");
     return true;
 }
 
-static bool admit(void *context, struct bl_http_call *call)
+static bool mcp_http_admit(void *context, struct bl_http_call *call)
 {
     const struct http_carrier *carrier = context;
     const struct bl_mcp_server_options *options = carrier->options;
     struct bl_text origin = bl_http_call_header(call, "origin");
 
     if (origin.size > 0 && !http_origin_known(options->origins, origin))
-        return refuse(call, 403, NULL, NULL,
-                      "this Origin may not ask here; belay mcp --origin HOST lets it");
+        return mcp_http_refuse(call, 403, NULL, NULL,
+                               "this Origin may not ask here; belay mcp --origin HOST lets it");
     if (!is_our_path(bl_http_call_path(call)))
-        return refuse(call, 404, NULL, NULL, "only /mcp is served here");
+        return mcp_http_refuse(call, 404, NULL, NULL, "only /mcp is served here");
     if (options->token != NULL &&
         !http_token_right(bl_http_call_header(call, "authorization"), options->token))
-        return refuse(call, 401, "WWW-Authenticate", "Bearer realm=\"belay\"",
-                      "send the token as Authorization: Bearer TOKEN");
+        return mcp_http_refuse(call, 401, "WWW-Authenticate", "Bearer realm=\"belay\"",
+                               "send the token as Authorization: Bearer TOKEN");
     if (!is_method(call, "POST") && !is_method(call, "GET") && !is_method(call, "DELETE"))
-        return refuse(call, 405, "Allow", "POST, GET, DELETE", "use POST, GET or DELETE");
+        return mcp_http_refuse(call, 405, "Allow", "POST, GET, DELETE", "use POST, GET or DELETE");
     return admit_content(call);
 }
 
@@ -128,8 +128,8 @@ static void fail_version(struct bl_http_call *call, const struct bl_json *id,
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) != 0)
         bl_buffer_clear(&data);
-    fail(call, 400, id, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version",
-         bl_buffer_text(&data));
+    mcp_http_fail(call, 400, id, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version",
+                  bl_buffer_text(&data));
     bl_buffer_done(&data);
 }
 
@@ -141,7 +141,7 @@ static const struct bl_json *version_of(const struct bl_rpc_message *message)
 }
 
 /* Where the value stands that Mcp-Name repeats. */
-static const struct bl_json *name_of(const struct bl_rpc_message *message)
+static const struct bl_json *mcp_http_name_of(const struct bl_rpc_message *message)
 {
     static const struct {
         const char *method;
@@ -176,10 +176,10 @@ static bool arguments_agree(const struct http_carrier *carrier, struct bl_http_c
 {
     if (!bl_text_equal(message->method, BL_TEXT("tools/call")))
         return true;
-    return http_arguments_agree(
-        call,
-        mcp_tool_schema(carrier->server, bl_http_call_arena(call), bl_json_text(name_of(message))),
-        bl_json_get(message->params, BL_TEXT("arguments")));
+    return http_arguments_agree(call,
+                                mcp_tool_schema(carrier->server, bl_http_call_arena(call),
+                                                bl_json_text(mcp_http_name_of(message))),
+                                bl_json_get(message->params, BL_TEXT("arguments")));
 }
 
 /* What of a header does not agree with the body; NULL: all do. */
@@ -202,8 +202,8 @@ static const char *find_mismatch(const struct http_carrier *carrier, struct bl_h
         return "Mcp-Method is missing";
     if (method.size > 0 && !bl_text_equal(method, message->method))
         return "Mcp-Method and the body's method differ";
-    if (!agrees(bl_http_call_arena(call), bl_http_call_header(call, "mcp-name"), name_of(message),
-                needed))
+    if (!agrees(bl_http_call_arena(call), bl_http_call_header(call, "mcp-name"),
+                mcp_http_name_of(message), needed))
         return "Mcp-Name does not agree with the body";
     if (needed && !arguments_agree(carrier, call, message))
         return "a header Mcp-Param-… does not agree with the arguments";
@@ -219,7 +219,7 @@ static bool fail_headers(const struct http_carrier *carrier, struct bl_http_call
     const char *mismatch = find_mismatch(carrier, call, message);
 
     if (mismatch != NULL) {
-        fail(call, 400, id, MCP_HEADER_MISMATCH, mismatch, NOTHING);
+        mcp_http_fail(call, 400, id, MCP_HEADER_MISMATCH, mismatch, NOTHING);
         return true;
     }
     if (version.size > 0 && mcp_version_parse(version) == MCP_UNKNOWN_VERSION) {
@@ -237,18 +237,20 @@ static struct bl_text session_of(const struct bl_http_call *call)
 }
 
 /* The session that the call names, held; NULL: it is answered. */
-static struct http_session *hold_session(struct http_carrier *carrier, struct bl_http_call *call,
-                                         const struct bl_json *id)
+static struct http_session *mcp_http_hold_session(struct http_carrier *carrier,
+                                                  struct bl_http_call *call,
+                                                  const struct bl_json *id)
 {
     if (session_of(call).size == 0) {
-        fail(call, 400, id, BL_RPC_INVALID_REQUEST,
-             SESSION_HEADER " is missing: begin with initialize, or speak 2026-07-28 with _meta",
-             NOTHING);
+        mcp_http_fail(call, 400, id, BL_RPC_INVALID_REQUEST,
+                      SESSION_HEADER
+                      " is missing: begin with initialize, or speak 2026-07-28 with _meta",
+                      NOTHING);
         return NULL;
     }
     struct http_session *session = http_session_hold(carrier, session_of(call));
     if (session == NULL)
-        fail(call, 404, id, NO_SESSION, "no such session: begin with initialize", NOTHING);
+        mcp_http_fail(call, 404, id, NO_SESSION, "no such session: begin with initialize", NOTHING);
     return session;
 }
 
@@ -278,7 +280,8 @@ static void serve_work(struct http_work *work, struct bl_http_call *call, bool e
         return;
     }
     if (http_work_start(work, &stream) != 0) {
-        fail(call, 503, id, BL_RPC_INTERNAL, "too much is under way: try again later", NOTHING);
+        mcp_http_fail(call, 503, id, BL_RPC_INTERNAL, "too much is under way: try again later",
+                      NOTHING);
         http_work_free(work);
         return;
     }
@@ -294,10 +297,12 @@ static void serve_of_session(struct http_session *session, struct http_work *wor
     const struct bl_json *id = work->request.message.id;
 
     if (http_session_find(session, id) != NULL) {
-        fail(call, 400, id, BL_RPC_INVALID_REQUEST, "a request with this id is under way", NOTHING);
+        mcp_http_fail(call, 400, id, BL_RPC_INVALID_REQUEST, "a request with this id is under way",
+                      NOTHING);
         http_work_free(work);
     } else if (session->work_count >= HTTP_WORKS_MAX) {
-        fail(call, 429, id, TOO_MUCH, "too many requests of this session are under way", NOTHING);
+        mcp_http_fail(call, 429, id, TOO_MUCH, "too many requests of this session are under way",
+                      NOTHING);
         http_work_free(work);
     } else {
         http_work_join(work, session);
@@ -314,8 +319,8 @@ static void serve_initialize(struct http_carrier *carrier, struct http_work *wor
     struct bl_buffer out;
 
     if (http_session_open(carrier, &session) != 0) {
-        fail(call, 503, work->request.message.id, TOO_MUCH,
-             "too many sessions: end one, or try again in a minute", NOTHING);
+        mcp_http_fail(call, 503, work->request.message.id, TOO_MUCH,
+                      "too many sessions: end one, or try again in a minute", NOTHING);
         return;
     }
     http_work_join(work, session);
@@ -338,8 +343,8 @@ static void serve_initialize(struct http_carrier *carrier, struct http_work *wor
 }
 
 /* Takes the work. */
-static void serve_request(struct http_carrier *carrier, struct http_work *work,
-                          struct bl_http_call *call)
+static void mcp_http_serve_request(struct http_carrier *carrier, struct http_work *work,
+                                   struct bl_http_call *call)
 {
     const struct bl_rpc_message *message = &work->request.message;
     bool has_version = bl_json_is(version_of(message), BL_JSON_STRING);
@@ -352,15 +357,15 @@ static void serve_request(struct http_carrier *carrier, struct http_work *work,
         return;
     }
     if (has_version) {
-        fail(call, 404, message->id, BL_RPC_NO_METHOD,
-             "a version with _meta has no initialize: begin with any request", NOTHING);
+        mcp_http_fail(call, 404, message->id, BL_RPC_NO_METHOD,
+                      "a version with _meta has no initialize: begin with any request", NOTHING);
     } else if (mcp_version_parse(header) == MCP_2026_07_28) {
-        fail(call, 400, message->id, BL_RPC_INVALID_PARAMS,
-             "params._meta must have the protocol version", VERSION_PATH);
+        mcp_http_fail(call, 400, message->id, BL_RPC_INVALID_PARAMS,
+                      "params._meta must have the protocol version", VERSION_PATH);
     } else if (opens) {
         serve_initialize(carrier, work, call);
     } else {
-        struct http_session *session = hold_session(carrier, call, message->id);
+        struct http_session *session = mcp_http_hold_session(carrier, call, message->id);
         if (session != NULL) {
             serve_of_session(session, work, call);
             http_session_let_go(session);
@@ -370,7 +375,8 @@ static void serve_request(struct http_carrier *carrier, struct http_work *work,
     http_work_free(work);
 }
 
-static void take_notification(struct http_session *session, const struct bl_rpc_message *message)
+static void mcp_http_take_notification(struct http_session *session,
+                                       const struct bl_rpc_message *message)
 {
     if (!bl_text_equal(message->method, BL_TEXT("notifications/cancelled"))) {
         mcp_notification(&session->peer, message->method, message->params);
@@ -394,11 +400,11 @@ static void serve_unanswered(struct http_carrier *carrier, const struct bl_rpc_m
         bl_http_call_answer(call, 202, NULL, 0, NOTHING);
         return;
     }
-    struct http_session *session = hold_session(carrier, call, NULL);
+    struct http_session *session = mcp_http_hold_session(carrier, call, NULL);
     if (session == NULL)
         return;
     if (notification)
-        take_notification(session, message);
+        mcp_http_take_notification(session, message);
     bl_http_call_answer(call, 202, NULL, 0, NOTHING);
     http_session_let_go(session);
 }
@@ -410,10 +416,10 @@ static void serve_post(struct http_carrier *carrier, struct bl_http_call *call)
     struct bl_rpc_fault fault;
 
     if (bl_rpc_message_read(&work->arena, bl_http_call_body(call), message, &fault) != 0) {
-        fail(call, 400, fault.id, fault.code, fault.message, NOTHING);
+        mcp_http_fail(call, 400, fault.id, fault.code, fault.message, NOTHING);
     } else if (!fail_headers(carrier, call, message)) {
         if (message->type == BL_RPC_REQUEST) {
-            serve_request(carrier, work, call);
+            mcp_http_serve_request(carrier, work, call);
             return;
         }
         serve_unanswered(carrier, message, call);
@@ -432,8 +438,8 @@ static void serve_stream(struct http_session *session, struct bl_http_call *call
 
     if (last.size == 0) {
         if (stream->reader != NULL)
-            fail(call, 409, NULL, BL_RPC_INVALID_REQUEST, "another connection listens already",
-                 NOTHING);
+            mcp_http_fail(call, 409, NULL, BL_RPC_INVALID_REQUEST,
+                          "another connection listens already", NOTHING);
         else
             http_stream_read(stream, call, 0, true);
         return;
@@ -441,8 +447,8 @@ static void serve_stream(struct http_session *session, struct bl_http_call *call
     stream =
         http_event_id_parse(last, &number, &after) ? http_session_stream(session, number) : NULL;
     if (stream == NULL)
-        fail(call, 400, NULL, BL_RPC_INVALID_REQUEST,
-             "Last-Event-ID is of no stream that is kept here", NOTHING);
+        mcp_http_fail(call, 400, NULL, BL_RPC_INVALID_REQUEST,
+                      "Last-Event-ID is of no stream that is kept here", NOTHING);
     else if (stream->ended && !http_stream_has_after(stream, after))
         bl_http_call_answer(call, 204, NULL, 0, NOTHING); /* do not ask again, it says */
     else
@@ -464,7 +470,7 @@ static void serve_session(struct http_carrier *carrier, struct bl_http_call *cal
         bl_http_call_answer(call, 405, &allow, 1, NOTHING);
         return;
     }
-    struct http_session *session = hold_session(carrier, call, NULL);
+    struct http_session *session = mcp_http_hold_session(carrier, call, NULL);
     if (session == NULL)
         return;
     if (is_method(call, "GET")) {
@@ -478,13 +484,13 @@ static void serve_session(struct http_carrier *carrier, struct bl_http_call *cal
     http_session_let_go(session);
 }
 
-static void serve(void *context, struct bl_http_call *call)
+static void http_serve(void *context, struct bl_http_call *call)
 {
     struct http_carrier *carrier = context;
 
     carrier->readers++;
     if (carrier->closing)
-        fail(call, 503, NULL, BL_RPC_INTERNAL, "this server is about to end", NOTHING);
+        mcp_http_fail(call, 503, NULL, BL_RPC_INTERNAL, "this server is about to end", NOTHING);
     else if (is_method(call, "POST"))
         serve_post(carrier, call);
     else
@@ -526,8 +532,9 @@ static void close_carrier(struct http_carrier *carrier, const struct bl_stop *st
         continue;
 }
 
-static int check_options(const struct mcp_server *server,
-                         const struct bl_mcp_server_options *options, struct bl_error *error)
+static int mcp_http_check_options(const struct mcp_server *server,
+                                  const struct bl_mcp_server_options *options,
+                                  struct bl_error *error)
 {
     /* Only the tools of a test may be served to every client. */
     if (!server->own || (options->token != NULL && options->token[0] != '\0'))
@@ -538,8 +545,8 @@ static int check_options(const struct mcp_server *server,
     return BL_EINVAL;
 }
 
-static int serve_until_stopped(struct http_carrier *carrier, struct bl_scope *outer,
-                               struct bl_error *error)
+static int mcp_http_serve_until_stopped(struct http_carrier *carrier, struct bl_scope *outer,
+                                        struct bl_error *error)
 {
     const struct bl_mcp_server_options *options = carrier->options;
     struct bl_http_server_options http = {
@@ -547,8 +554,8 @@ static int serve_until_stopped(struct http_carrier *carrier, struct bl_scope *ou
         .port = options->port,
         .body_max = HTTP_BODY_MAX,
         .knows_host = knows_host,
-        .admit = admit,
-        .serve = serve,
+        .admit = mcp_http_admit,
+        .serve = http_serve,
         .context = carrier,
     };
     struct bl_http_server *server;
@@ -576,7 +583,7 @@ int mcp_http_serve(struct mcp_server *server, const struct bl_mcp_server_options
     struct http_carrier carrier = {.server = server, .options = options};
     struct bl_scope *outer = bl_scope_current();
     struct bl_scope shield;
-    int code = check_options(server, options, error);
+    int code = mcp_http_check_options(server, options, error);
 
     if (code != 0)
         return code;
@@ -586,7 +593,7 @@ int mcp_http_serve(struct mcp_server *server, const struct bl_mcp_server_options
     /* A stop is handed on by name, with its reason. */
     bl_shield_begin(&shield, BL_NEVER);
     bl_nursery_init(&carrier.nursery, bl_scope_current());
-    code = serve_until_stopped(&carrier, outer, error);
+    code = mcp_http_serve_until_stopped(&carrier, outer, error);
     bl_nursery_done(&carrier.nursery);
     bl_shield_end(&shield);
     bl_map_done(&carrier.sessions);

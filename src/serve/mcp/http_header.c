@@ -43,7 +43,7 @@ bool http_host_listed(const char *const *more, struct bl_text host)
     return false;
 }
 
-static bool names_loopback(struct bl_text host)
+static bool http_header_names_loopback(struct bl_text host)
 {
     host = without_port(host);
     if (host.size > 1 && host.data[0] == '[' && host.data[host.size - 1] == ']')
@@ -66,7 +66,7 @@ bool http_origin_known(const char *const *more, struct bl_text origin)
     }
     return (equal_caseless(scheme, BL_TEXT("http://")) ||
             equal_caseless(scheme, BL_TEXT("https://"))) &&
-           names_loopback(host);
+           http_header_names_loopback(host);
 }
 
 /* The time depends on the length of what was sent, and on nothing else. */

@@ -15,7 +15,8 @@ uint64_t mcp_http_alone_ns = 60 * BL_NS_PER_S;
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-static void notify(struct mcp_request *request, const char *method, struct bl_text params)
+static void http_session_notify(struct mcp_request *request, const char *method,
+                                struct bl_text params)
 {
     struct http_work *work = request->carrier;
     struct bl_buffer out;
@@ -39,7 +40,7 @@ struct http_work *http_work_new(struct http_carrier *carrier)
     work->request.peer = &work->peer;
     work->request.arena = &work->arena;
     work->request.version = MCP_UNKNOWN_VERSION;
-    work->request.notify = notify;
+    work->request.notify = http_session_notify;
     work->request.carrier = work;
     return work;
 }
@@ -97,7 +98,7 @@ static void put_reply(struct http_work *work, const struct mcp_reply *reply)
     http_stream_end(work->stream, true, http_reply_status(work, reply));
 }
 
-static bool has_gone(const struct http_stream *stream)
+static bool http_session_has_gone(const struct http_stream *stream)
 {
     return stream->ended && stream->reader == NULL;
 }
@@ -108,12 +109,12 @@ static void forget_streams(struct http_session *session)
     unsigned count = 0;
 
     BL_LIST_EACH (link, &session->streams)
-        count += has_gone(BL_CONTAINER(link, struct http_stream, link));
+        count += http_session_has_gone(BL_CONTAINER(link, struct http_stream, link));
     BL_LIST_EACH_SAFE (link, &session->streams) {
         struct http_stream *stream = BL_CONTAINER(link, struct http_stream, link);
         if (count <= HTTP_STREAMS_KEPT_MAX)
             return;
-        if (!has_gone(stream))
+        if (!http_session_has_gone(stream))
             continue;
         count--;
         bl_list_remove(link);
@@ -121,7 +122,7 @@ static void forget_streams(struct http_session *session)
     }
 }
 
-static void end_work(struct http_work *work)
+static void http_session_end_work(struct http_work *work)
 {
     struct http_carrier *carrier = work->carrier;
     struct http_session *session = work->session;
@@ -139,7 +140,7 @@ static void end_work(struct http_work *work)
     http_carrier_changed(carrier);
 }
 
-static int work_main(void *argument)
+static int http_session_work_main(void *argument)
 {
     struct http_work *work = argument;
     struct mcp_reply reply = {.code = 0};
@@ -150,7 +151,7 @@ static int work_main(void *argument)
     if (work->session == NULL)
         mcp_peer_end(&work->peer, BL_STOP_CLIENT_GONE, "mcp: the request has ended");
     put_reply(work, &reply);
-    end_work(work);
+    http_session_end_work(work);
     return 0;
 }
 
@@ -163,7 +164,8 @@ int http_work_start(struct http_work *work, struct http_stream **ret_stream)
     bl_scope_init(&work->scope, &carrier->nursery.scope);
     work->request.scope = &work->scope;
     work->stream = stream;
-    int code = bl_nursery_spawn(&carrier->nursery, NULL, "mcp request", work_main, work, NULL);
+    int code = bl_nursery_spawn(&carrier->nursery, NULL, "mcp request", http_session_work_main,
+                                work, NULL);
     if (code != 0) {
         bl_scope_done(&work->scope);
         work->stream = NULL;
@@ -202,7 +204,7 @@ static void stop_works(struct http_session *session)
                       session->origin);
 }
 
-static void close_session(struct http_session *session)
+static void http_close_session(struct http_session *session)
 {
     struct bl_scope shield;
 
@@ -233,7 +235,7 @@ static int session_main(void *argument)
         else if (code != 0 && code != BL_EAGAIN)
             http_session_end(session, BL_STOP_SHUTDOWN, "mcp");
     }
-    close_session(session);
+    http_close_session(session);
     session->ended = true;
     carrier->session_count--;
     bl_semaphore_give(&session->end);
@@ -242,7 +244,7 @@ static int session_main(void *argument)
     return 0;
 }
 
-static void make_id(char out[HTTP_SESSION_ID_SIZE])
+static void http_session_make_id(char out[HTTP_SESSION_ID_SIZE])
 {
     uint8_t bytes[(HTTP_SESSION_ID_SIZE - 1) / 2];
 
@@ -257,7 +259,7 @@ int http_session_open(struct http_carrier *carrier, struct http_session **ret_se
         return BL_ELIMIT;
     struct http_session *session = bl_zalloc(sizeof *session);
     session->carrier = carrier;
-    make_id(session->id);
+    http_session_make_id(session->id);
     mcp_peer_init(&session->peer, carrier->server);
     bl_list_init(&session->works);
     bl_list_init(&session->streams);

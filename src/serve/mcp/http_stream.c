@@ -112,7 +112,7 @@ bool http_stream_has_after(const struct http_stream *stream, uint64_t number)
     return stream->event_count > 0 && stream->next > number + 1;
 }
 
-static bool read_number(struct bl_text text, uint64_t *ret_number)
+static bool http_stream_read_number(struct bl_text text, uint64_t *ret_number)
 {
     int64_t number = 0;
 
@@ -127,9 +127,10 @@ bool http_event_id_parse(struct bl_text id, uint32_t *ret_stream, uint64_t *ret_
     ptrdiff_t dash = bl_text_find(id, BL_TEXT("-"));
     uint64_t stream = 0;
 
-    if (dash < 0 || !read_number((struct bl_text){id.data, (size_t)dash}, &stream) ||
+    if (dash < 0 || !http_stream_read_number((struct bl_text){id.data, (size_t)dash}, &stream) ||
         stream > UINT32_MAX ||
-        !read_number((struct bl_text){id.data + dash + 1, id.size - (size_t)dash - 1}, ret_event))
+        !http_stream_read_number((struct bl_text){id.data + dash + 1, id.size - (size_t)dash - 1},
+                                 ret_event))
         return false;
     *ret_stream = (uint32_t)stream;
     return true;
@@ -155,8 +156,8 @@ static int write_in_time(struct bl_http_call *call, struct bl_text bytes)
     return code;
 }
 
-static void write_event(const struct http_stream *stream, const struct event *event,
-                        struct bl_buffer *out)
+static void http_stream_write_event(const struct http_stream *stream, const struct event *event,
+                                    struct bl_buffer *out)
 {
     if (stream->has_ids)
         bl_buffer_printf(out, "id: %" PRIu32 "-%" PRIu64 "\n", stream->number, event->number);
@@ -167,7 +168,8 @@ static void write_event(const struct http_stream *stream, const struct event *ev
 
 /* Some of the events after that one. They are copied: who waits for the connection may find them
  * gone. */
-static void take_events(const struct http_stream *stream, uint64_t *after, struct bl_buffer *out)
+static void http_stream_take_events(const struct http_stream *stream, uint64_t *after,
+                                    struct bl_buffer *out)
 {
     BL_LIST_EACH (link, &stream->events) {
         const struct event *event = BL_CONTAINER(link, struct event, link);
@@ -175,7 +177,7 @@ static void take_events(const struct http_stream *stream, uint64_t *after, struc
             return;
         if (event->number <= *after)
             continue;
-        write_event(stream, event, out);
+        http_stream_write_event(stream, event, out);
         *after = event->number;
     }
 }
@@ -191,16 +193,16 @@ static void write_opening(const struct http_stream *stream, struct bl_buffer *ou
     bl_buffer_append(out, BL_TEXT("\n"));
 }
 
-static int write_stream(struct http_stream *stream, struct http_reader *reader,
-                        struct bl_http_call *call, uint64_t after, bool resumed,
-                        struct bl_buffer *out)
+static int http_write_stream(struct http_stream *stream, struct http_reader *reader,
+                             struct bl_http_call *call, uint64_t after, bool resumed,
+                             struct bl_buffer *out)
 {
     int code = 0;
 
     if (!resumed)
         write_opening(stream, out);
     while (code == 0) {
-        take_events(stream, &after, out);
+        http_stream_take_events(stream, &after, out);
         if (out->size > 0) {
             code = write_in_time(call, bl_buffer_text(out));
             bl_buffer_clear(out);
@@ -230,12 +232,12 @@ static int answer_stream(struct http_stream *stream, struct http_reader *reader,
     if (code != 0)
         return code;
     bl_buffer_init(&out, PIECE_MAX);
-    code = write_stream(stream, reader, call, after, resumed, &out);
+    code = http_write_stream(stream, reader, call, after, resumed, &out);
     bl_buffer_done(&out);
     return code;
 }
 
-static int answer_whole(const struct http_stream *stream, struct bl_http_call *call)
+static int http_stream_answer_whole(const struct http_stream *stream, struct bl_http_call *call)
 {
     static const struct bl_http_header json = {BL_TEXT("Content-Type"),
                                                BL_TEXT("application/json")};
@@ -276,7 +278,7 @@ int http_stream_read(struct http_stream *stream, struct bl_http_call *call, uint
     if (!resumed)
         code = await_first(stream, &reader);
     if (code == 0 && !resumed && stream->ended && stream->answered && stream->next == 2)
-        code = answer_whole(stream, call);
+        code = http_stream_answer_whole(stream, call);
     else if (code == 0)
         code = answer_stream(stream, &reader, call, after, resumed);
     if (stream->reader == &reader)

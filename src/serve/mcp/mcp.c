@@ -97,7 +97,7 @@ void mcp_work_join(struct mcp_work *work)
 }
 
 /* Only now is it known what it was, and to all at once. */
-static void end_work(struct mcp_work *work)
+static void mcp_end_work(struct mcp_work *work)
 {
     struct bl_scope shield;
 
@@ -113,14 +113,14 @@ static void end_work(struct mcp_work *work)
     mcp_work_ring(work);
 }
 
-static int work_main(void *argument)
+static int mcp_work_main(void *argument)
 {
     struct mcp_work *work = argument;
     struct bl_scope *outer = bl_scope_enter(&work->scope);
 
     work->main(work);
     bl_scope_enter(outer);
-    end_work(work);
+    mcp_end_work(work);
     mcp_work_unref(work);
     return 0;
 }
@@ -132,7 +132,7 @@ int mcp_work_start(struct mcp_work *work, struct mcp_peer *peer)
     if (server->closing)
         return BL_ECLOSED;
     mcp_work_ref(work);
-    int code = bl_nursery_spawn(&server->nursery, NULL, work->kind, work_main, work, NULL);
+    int code = bl_nursery_spawn(&server->nursery, NULL, work->kind, mcp_work_main, work, NULL);
     if (code != 0) {
         mcp_work_unref(work);
         return code;
@@ -185,7 +185,7 @@ static void hand_down(struct bl_stop_hook *hook, struct bl_scope *scope)
 }
 
 /* What it is at, for people; in the request's arena. */
-static struct bl_text phase_of(struct mcp_request *request, const struct mcp_work *work)
+static struct bl_text mcp_phase_of(struct mcp_request *request, const struct mcp_work *work)
 {
     const struct bl_activities *activities = work->server->options.activities;
 
@@ -197,8 +197,8 @@ static struct bl_text phase_of(struct mcp_request *request, const struct mcp_wor
     return BL_TEXT("starting");
 }
 
-static void tell_progress(struct mcp_request *request, const struct mcp_work *work,
-                          const struct bl_json *token, uint64_t count)
+static void mcp_tell_progress(struct mcp_request *request, const struct mcp_work *work,
+                              const struct bl_json *token, uint64_t count)
 {
     struct bl_arena_mark mark = bl_arena_mark(request->arena);
     struct bl_json_writer writer;
@@ -210,7 +210,7 @@ static void tell_progress(struct mcp_request *request, const struct mcp_work *wo
     bl_json_write_key(&writer, BL_TEXT("progressToken"));
     bl_json_write_value(&writer, token);
     bl_json_put_uint64(&writer, "progress", count);
-    struct bl_text phase = phase_of(request, work);
+    struct bl_text phase = mcp_phase_of(request, work);
     bl_json_put_text(
         &writer, "message",
         bl_arena_printf(request->arena, "%s: " BL_TEXT_FORMAT, work->id, BL_TEXT_ARG(phase)));
@@ -240,7 +240,7 @@ bool mcp_work_attend(struct mcp_request *request, struct mcp_work *work, uint64_
             break;
         if (now_ns >= tell_ns) {
             tell_ns = now_ns + MCP_PROGRESS_NS;
-            tell_progress(request, work, token, ++count);
+            mcp_tell_progress(request, work, token, ++count);
         } else {
             mcp_work_wait(work, tell_ns < until_ns ? tell_ns : until_ns);
         }

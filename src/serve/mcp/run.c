@@ -73,8 +73,8 @@ static bool read_mode(struct mcp_request *request, struct mcp_run *run, const ch
 }
 
 /* All of it is copied: the work may outlive its request. */
-static bool read_arguments(struct mcp_request *request, struct mcp_run *run,
-                           const struct bl_json *arguments, struct mcp_reply *ret_reply)
+static bool mcp_run_read_arguments(struct mcp_request *request, struct mcp_run *run,
+                                   const struct bl_json *arguments, struct mcp_reply *ret_reply)
 {
     const struct bl_json *budget = bl_json_get(arguments, BL_TEXT("max_budget_usd"));
 
@@ -127,7 +127,7 @@ static void narrow_limits(struct mcp_run *run)
         run->max_turns = workplace->max_turns > 0 ? workplace->max_turns : 1;
 }
 
-static struct bl_run_options loop_options(const struct mcp_run *run)
+static struct bl_run_options mcp_run_loop_options(const struct mcp_run *run)
 {
     return (struct bl_run_options){
         .run_id = run->work.id,
@@ -141,10 +141,10 @@ static struct bl_run_options loop_options(const struct mcp_run *run)
     };
 }
 
-static int run_agent(struct mcp_run *run)
+static int mcp_run_agent(struct mcp_run *run)
 {
     struct bl_agent_options agent = run->workplace->agent;
-    struct bl_run_options loop = loop_options(run);
+    struct bl_run_options loop = mcp_run_loop_options(run);
 
     agent.session.id = run->session;
     agent.session.run_id = run->work.id;
@@ -159,11 +159,11 @@ static int run_agent(struct mcp_run *run)
 
 /* Stopped before it had a session: the engine makes the result of it, as of any other that is
  * stopped at its entry. No store has it. */
-static void run_stopped(struct mcp_run *run)
+static void mcp_run_stopped(struct mcp_run *run)
 {
     static const struct bl_model nobody = {.provider = "none", .name = "none"};
     struct bl_engine engine = {.model = &nobody, .clock = bl_loop_clock(bl_loop_current())};
-    struct bl_run_options loop = loop_options(run);
+    struct bl_run_options loop = mcp_run_loop_options(run);
     struct bl_session session;
     struct bl_receipt receipt;
 
@@ -215,11 +215,11 @@ static void run_main(struct mcp_work *work)
 
     if (code == 0) {
         narrow_limits(run);
-        code = run_agent(run);
+        code = mcp_run_agent(run);
     }
     if (code != 0 && run->workplace == NULL && bl_scope_check(&work->scope) != 0) {
         run->max_turns = run->max_turns > 0 ? run->max_turns : 1;
-        run_stopped(run);
+        mcp_run_stopped(run);
         code = 0;
     }
     if (code != 0) {
@@ -282,7 +282,7 @@ void mcp_tool_run(struct mcp_request *request, const struct bl_json *arguments,
 
     run->from_ns = bl_now_ns();
     mcp_id_make(work->id, "run_");
-    if (!read_arguments(request, run, arguments, ret_reply)) {
+    if (!mcp_run_read_arguments(request, run, arguments, ret_reply)) {
         mcp_work_unref(work);
         return;
     }

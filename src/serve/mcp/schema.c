@@ -131,7 +131,8 @@ void mcp_schemas_close(struct mcp_server *server)
     bl_free(server->inputs);
 }
 
-static const struct mcp_tool *find_tool(const struct mcp_server *server, struct bl_text name)
+static const struct mcp_tool *mcp_schema_find_tool(const struct mcp_server *server,
+                                                   struct bl_text name)
 {
     for (size_t i = 0; i < server->tool_count; i++)
         if (bl_text_equal(name, bl_text_from(server->tools[i].name)))
@@ -142,7 +143,7 @@ static const struct mcp_tool *find_tool(const struct mcp_server *server, struct 
 const struct bl_json *mcp_tool_schema(const struct mcp_server *server, struct bl_arena *arena,
                                       struct bl_text name)
 {
-    const struct mcp_tool *tool = find_tool(server, name);
+    const struct mcp_tool *tool = mcp_schema_find_tool(server, name);
     const struct bl_json *schema;
 
     if (tool == NULL || bl_json_read(arena, bl_text_from(tool->input), NULL, &schema, NULL) != 0)
@@ -152,7 +153,7 @@ const struct bl_json *mcp_tool_schema(const struct mcp_server *server, struct bl
 
 /* ---- Listing --------------------------------------------------------------------------------- */
 
-static void write_tool(struct bl_json_writer *writer, const struct mcp_tool *tool)
+static void mcp_schema_write_tool(struct bl_json_writer *writer, const struct mcp_tool *tool)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "name", tool->name);
@@ -184,7 +185,7 @@ void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply)
     bl_json_write_key(&writer, BL_TEXT("tools"));
     bl_json_write_array(&writer);
     for (size_t i = 0; i < server->tool_count; i++)
-        write_tool(&writer, &server->tools[i]);
+        mcp_schema_write_tool(&writer, &server->tools[i]);
     bl_json_write_end(&writer);
     if (request->version == MCP_2026_07_28) {
         bl_json_put_uint64(&writer, "ttlMs", MCP_CACHE_MS);
@@ -231,7 +232,7 @@ void mcp_call_tool(struct mcp_request *request, struct mcp_reply *ret_reply)
     }
     if (arguments == NULL)
         bl_json_read(request->arena, BL_TEXT("{}"), NULL, &arguments, NULL);
-    const struct mcp_tool *tool = find_tool(server, bl_json_text(name));
+    const struct mcp_tool *tool = mcp_schema_find_tool(server, bl_json_text(name));
     if (tool == NULL) {
         struct bl_text cut = bl_utf8_cut(bl_json_text(name), 100);
         mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/name",

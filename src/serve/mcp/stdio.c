@@ -11,12 +11,12 @@ struct stdio {
     const char *gone; /* why; NULL: it is there */
 };
 
-static void notify(struct mcp_request *request, const char *method, struct bl_text params)
+static void mcp_stdio_notify(struct mcp_request *request, const char *method, struct bl_text params)
 {
     bl_rpc_notify(bl_rpc_call_rpc(request->carrier), method, params);
 }
 
-static void answer(struct bl_rpc_call *call, const struct mcp_reply *reply)
+static void mcp_stdio_answer(struct bl_rpc_call *call, const struct mcp_reply *reply)
 {
     /* A client that has cancelled a request expects no answer, even if there is one. */
     if (reply->dropped || bl_scope_stopped(bl_rpc_call_scope(call)))
@@ -27,7 +27,7 @@ static void answer(struct bl_rpc_call *call, const struct mcp_reply *reply)
         bl_rpc_answer(call, reply->result);
 }
 
-static void serve_call(void *context, struct bl_rpc_call *call)
+static void mcp_stdio_serve_call(void *context, struct bl_rpc_call *call)
 {
     struct stdio *stdio = context;
     struct mcp_request request = {
@@ -41,22 +41,23 @@ static void serve_call(void *context, struct bl_rpc_call *call)
             },
         .arena = bl_rpc_call_arena(call),
         .scope = bl_rpc_call_scope(call),
-        .notify = notify,
+        .notify = mcp_stdio_notify,
         .carrier = call,
     };
     struct mcp_reply reply;
 
     if (mcp_request_check(&request, &reply))
         mcp_request_serve(&request, &reply);
-    answer(call, &reply);
+    mcp_stdio_answer(call, &reply);
 }
 
-static void on_request(void *context, struct bl_rpc_call *call)
+static void mcp_stdio_on_request(void *context, struct bl_rpc_call *call)
 {
-    bl_rpc_call_start(call, serve_call, context);
+    bl_rpc_call_start(call, mcp_stdio_serve_call, context);
 }
 
-static void on_notification(void *context, struct bl_text method, const struct bl_json *params)
+static void mcp_stdio_on_notification(void *context, struct bl_text method,
+                                      const struct bl_json *params)
 {
     struct stdio *stdio = context;
 
@@ -71,7 +72,7 @@ static void on_notification(void *context, struct bl_text method, const struct b
 }
 
 /* All of it is stopped at once, before the requests are: with one reason, and one grace. */
-static void on_gone(void *context, const char *why)
+static void mcp_stdio_on_gone(void *context, const char *why)
 {
     struct stdio *stdio = context;
 
@@ -86,9 +87,9 @@ int mcp_stdio_serve(struct mcp_server *server, const struct bl_mcp_server_option
     struct bl_rpc_options rpc = {
         .in = options->in,
         .out = options->out,
-        .request = on_request,
-        .notification = on_notification,
-        .gone = on_gone,
+        .request = mcp_stdio_on_request,
+        .notification = mcp_stdio_on_notification,
+        .gone = mcp_stdio_on_gone,
         .context = stdio,
         .origin = ORIGIN,
     };

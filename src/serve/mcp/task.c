@@ -17,7 +17,7 @@ static struct bl_store *store_of(const struct mcp_server *server)
     return server->options.workplaces->store;
 }
 
-static int64_t wall_ns(void)
+static int64_t mcp_task_wall_ns(void)
 {
     return bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
 }
@@ -43,7 +43,7 @@ int mcp_task_begin(struct mcp_work *work, const char *session, struct bl_error *
 }
 
 /* A JSON-RPC error, as the plain call would have been answered with. */
-static struct bl_text failure_of(struct mcp_work *work)
+static struct bl_text mcp_task_failure_of(struct mcp_work *work)
 {
     struct bl_json_writer writer;
     struct bl_buffer out;
@@ -69,13 +69,13 @@ void mcp_task_end(struct mcp_work *work)
                   : failed           ? "failed"
                                      : "completed",
         .receipt = outcome->receipt,
-        .ended_wall_ns = wall_ns(),
+        .ended_wall_ns = mcp_task_wall_ns(),
     };
     int code = BL_EAGAIN;
 
     task.expires_wall_ns = task.ended_wall_ns + (int64_t)MCP_TASK_KEPT_NS;
     if (failed)
-        task.result = failure_of(work);
+        task.result = mcp_task_failure_of(work);
     else if (!outcome->cancelled)
         task.result = mcp_call_result(&work->arena, work->server, MCP_2026_07_28, outcome);
     /* What the store never takes is failed once this process is gone. */
@@ -92,7 +92,7 @@ void mcp_task_end(struct mcp_work *work)
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
-static void put_time(struct bl_json_writer *writer, const char *key, int64_t time_ns)
+static void mcp_task_put_time(struct bl_json_writer *writer, const char *key, int64_t time_ns)
 {
     char text[32];
 
@@ -111,8 +111,8 @@ static void put_ttl(struct bl_json_writer *writer, const struct bl_store_task *t
         bl_json_write_null(writer);
 }
 
-static struct bl_text write_task(struct mcp_request *request, const struct bl_store_task *task,
-                                 const char *type)
+static struct bl_text mcp_write_task(struct mcp_request *request, const struct bl_store_task *task,
+                                     const char *type)
 {
     bool ended = strcmp(task->status, "working") != 0;
     bool cancelled = strcmp(task->status, "cancelled") == 0;
@@ -125,9 +125,10 @@ static struct bl_text write_task(struct mcp_request *request, const struct bl_st
                           cancelled ? task->receipt : (struct bl_text){0});
     bl_json_put_string(&writer, "taskId", task->id);
     bl_json_put_string(&writer, "status", task->status);
-    put_time(&writer, "createdAt", task->created_wall_ns);
-    put_time(&writer, "lastUpdatedAt",
-             ended && task->ended_wall_ns != 0 ? task->ended_wall_ns : task->created_wall_ns);
+    mcp_task_put_time(&writer, "createdAt", task->created_wall_ns);
+    mcp_task_put_time(&writer, "lastUpdatedAt",
+                      ended && task->ended_wall_ns != 0 ? task->ended_wall_ns
+                                                        : task->created_wall_ns);
     put_ttl(&writer, task);
     bl_json_put_uint64(&writer, "pollIntervalMs", MCP_TASK_POLL_MS);
     if (strcmp(task->status, "completed") == 0)
@@ -148,14 +149,14 @@ void mcp_task_answer(struct mcp_request *request, const struct mcp_work *work,
     struct bl_store_task task = {
         .id = work->id, .status = "working", .created_wall_ns = work->created_wall_ns};
 
-    *ret_reply = (struct mcp_reply){.result = write_task(request, &task, "task")};
+    *ret_reply = (struct mcp_reply){.result = mcp_write_task(request, &task, "task")};
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* The task that is meant. False: it is answered. */
-static bool find_task(struct mcp_request *request, struct bl_store_task *ret_task,
-                      struct mcp_reply *ret_reply)
+static bool mcp_find_task(struct mcp_request *request, struct bl_store_task *ret_task,
+                          struct mcp_reply *ret_reply)
 {
     const struct bl_json *id = bl_json_get(request->message.params, BL_TEXT("taskId"));
     struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
@@ -188,8 +189,8 @@ void mcp_task_get(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
     struct bl_store_task task;
 
-    if (find_task(request, &task, ret_reply))
-        ret_reply->result = write_task(request, &task, "complete");
+    if (mcp_find_task(request, &task, ret_reply))
+        ret_reply->result = mcp_write_task(request, &task, "complete");
 }
 
 /* Ours never ask for anything. */
@@ -197,7 +198,7 @@ void mcp_task_update(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
     struct bl_store_task task;
 
-    if (find_task(request, &task, ret_reply))
+    if (mcp_find_task(request, &task, ret_reply))
         mcp_answer_empty(request, ret_reply);
 }
 
@@ -208,8 +209,8 @@ static bool is_working(const struct bl_store_task *task)
 
 /* Another process of this user works on it: that is asked, and when all is quiet there it writes
  * down what came of it. False: it is answered. */
-static bool cancel_elsewhere(struct mcp_request *request, struct bl_store_task *task,
-                             struct mcp_reply *ret_reply)
+static bool mcp_task_cancel_elsewhere(struct mcp_request *request, struct bl_store_task *task,
+                                      struct mcp_reply *ret_reply)
 {
     bool cell = strcmp(task->kind, "exec") == 0 && task->session != NULL;
     struct bl_text name = cell ? bl_arena_printf(request->arena, "%s/%s", task->session, task->id)
@@ -231,7 +232,7 @@ static bool cancel_elsewhere(struct mcp_request *request, struct bl_store_task *
             ret_reply->dropped = true;
             return false;
         }
-        if (!find_task(request, task, ret_reply))
+        if (!mcp_find_task(request, task, ret_reply))
             return false;
     }
     if (!is_working(task))
@@ -248,13 +249,13 @@ void mcp_task_cancel(struct mcp_request *request, struct mcp_reply *ret_reply)
     static const struct bl_stop stop = {.reason = BL_STOP_USER, .origin = TASK_ORIGIN};
     struct bl_store_task task;
 
-    if (!find_task(request, &task, ret_reply))
+    if (!mcp_find_task(request, &task, ret_reply))
         return;
     /* One that has just ended is looked at once more. */
     bool stopped = mcp_work_stop_all(request->peer->server, bl_text_from(task.id), &stop);
     bool working = !stopped && is_working(&task);
-    if (working && !find_task(request, &task, ret_reply))
+    if (working && !mcp_find_task(request, &task, ret_reply))
         return;
-    if (!working || cancel_elsewhere(request, &task, ret_reply))
+    if (!working || mcp_task_cancel_elsewhere(request, &task, ret_reply))
         mcp_answer_empty(request, ret_reply);
 }

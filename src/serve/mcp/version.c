@@ -201,7 +201,7 @@ bool mcp_request_check(struct mcp_request *request, struct mcp_reply *ret_reply)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-static void write_server(struct bl_json_writer *writer, const struct mcp_server *server)
+static void version_write_server(struct bl_json_writer *writer, const struct mcp_server *server)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "name", "belay");
@@ -225,7 +225,7 @@ void mcp_result_begin_with(struct bl_json_writer *writer, const struct mcp_serve
     bl_json_write_object(writer);
     if (current) {
         bl_json_write_key(writer, META_SERVER);
-        write_server(writer, server);
+        version_write_server(writer, server);
     }
     if (json.size > 0)
         bl_json_put_json(writer, key, json);
@@ -324,7 +324,7 @@ void mcp_initialize(struct mcp_request *request, struct mcp_reply *ret_reply)
     bl_json_put_string(&writer, "protocolVersion", mcp_version_name(version));
     bl_json_put_json(&writer, "capabilities", BL_TEXT("{\"tools\":{\"listChanged\":false}}"));
     bl_json_write_key(&writer, BL_TEXT("serverInfo"));
-    write_server(&writer, server);
+    version_write_server(&writer, server);
     bl_json_put_string(&writer, "instructions", INSTRUCTIONS);
     bl_json_write_end(&writer);
     *ret_reply = (struct mcp_reply){.result = mcp_take(request->arena, &out)};

@@ -38,7 +38,8 @@ static int refuse_used(struct sqlite_link *link, const struct store_write *write
                         BL_TEXT_ARG(cell->id), write->id, same ? "" : ", with other content");
 }
 
-static int admit(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+static int sqlite_cell_admit(struct sqlite_link *link, const struct store_write *write,
+                             struct bl_error *error)
 {
     const struct bl_store_cell *cell = &write->cell.record;
     int changed = sqlite_change(
@@ -65,7 +66,8 @@ static int withdraw(struct sqlite_link *link, const struct store_write *write,
 
 /* ---- While it runs ---- */
 
-static int start(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+static int sqlite_cell_start(struct sqlite_link *link, const struct store_write *write,
+                             struct bl_error *error)
 {
     const struct bl_store_cell *cell = &write->cell.record;
     int changed =
@@ -130,7 +132,8 @@ int sqlite_cell_value_put(struct sqlite_link *link, int64_t session,
     return code < 0 ? code : 0;
 }
 
-static int end(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+static int sqlite_cell_end(struct sqlite_link *link, const struct store_write *write,
+                           struct bl_error *error)
 {
     const struct bl_store_cell *cell = &write->cell.record;
     int changed = sqlite_change(
@@ -199,7 +202,8 @@ static int refuse_burial(struct sqlite_link *link, const struct store_write *wri
                         BL_TEXT_ARG(write->cell.record.id), write->id);
 }
 
-static int bury(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
+static int sqlite_cell_bury(struct sqlite_link *link, const struct store_write *write,
+                            struct bl_error *error)
 {
     int64_t session = write->grip.session, count = 0;
     struct bl_text id = write->cell.record.id;
@@ -248,15 +252,15 @@ int sqlite_cell_write(struct sqlite_link *link, struct store_write *write, struc
 {
     enum store_operation operation = write->job.operation;
     if (operation == STORE_CELL_ADMIT)
-        return admit(link, write, error);
+        return sqlite_cell_admit(link, write, error);
     if (operation == STORE_CELL_STARTED)
-        return start(link, write, error);
+        return sqlite_cell_start(link, write, error);
     if (operation == STORE_CELL_YIELD)
         return yield(link, write, error);
     if (operation == STORE_CELL_END)
-        return end(link, write, error);
+        return sqlite_cell_end(link, write, error);
     if (operation == STORE_CELL_BURY)
-        return bury(link, write, error);
+        return sqlite_cell_bury(link, write, error);
     if (operation == STORE_CELL_WITHDRAW)
         return withdraw(link, write, error);
     return sqlite_cells_delete(link, write->grip.session, error);

@@ -40,7 +40,7 @@ struct store_cursor {
 
 /* ---- Pieces of a line ---- */
 
-static void put_text(struct store_cursor *cursor, const char *key, struct bl_text text)
+static void export_put_text(struct store_cursor *cursor, const char *key, struct bl_text text)
 {
     bl_json_write_key(&cursor->writer, bl_text_from(key));
     bl_json_write_text(&cursor->writer, text);
@@ -61,7 +61,7 @@ static void put_count(struct store_cursor *cursor, const char *key, uint64_t cou
     bl_json_write_uint64(&cursor->writer, count);
 }
 
-static void put_time(struct store_cursor *cursor, const char *key, int column)
+static void export_put_time(struct store_cursor *cursor, const char *key, int column)
 {
     char time[32];
     bl_json_write_key(&cursor->writer, bl_text_from(key));
@@ -73,7 +73,7 @@ static void put_time(struct store_cursor *cursor, const char *key, int column)
     bl_json_write_string(&cursor->writer, time);
 }
 
-static void put_usage(struct store_cursor *cursor, int column)
+static void export_put_usage(struct store_cursor *cursor, int column)
 {
     bl_json_write_key(&cursor->writer, BL_TEXT("usage"));
     bl_record_write(&cursor->writer, &bl_usage_record,
@@ -81,7 +81,7 @@ static void put_usage(struct store_cursor *cursor, int column)
                                        sqlite_count(cursor->row, column + 1)});
 }
 
-static void put_spent(struct store_cursor *cursor, int column)
+static void export_put_spent(struct store_cursor *cursor, int column)
 {
     struct bl_spent spent;
     sqlite_spent(cursor->row, column, &spent);
@@ -90,7 +90,7 @@ static void put_spent(struct store_cursor *cursor, int column)
 }
 
 /* `what` it is, for the error. */
-static void put_value(struct store_cursor *cursor, const char *what, struct bl_text json)
+static void export_put_value(struct store_cursor *cursor, const char *what, struct bl_text json)
 {
     /* What cells say and store may hold halves of pairs: no text, and no reason to keep all the
      * rest from whoever wants it. */
@@ -111,7 +111,7 @@ static void put_value(struct store_cursor *cursor, const char *what, struct bl_t
 static void put_json(struct store_cursor *cursor, const char *key, struct bl_text json)
 {
     bl_json_write_key(&cursor->writer, bl_text_from(key));
-    put_value(cursor, key, json);
+    export_put_value(cursor, key, json);
 }
 
 static void put_json_column(struct store_cursor *cursor, const char *key, int column)
@@ -128,10 +128,10 @@ static void begin_line(struct store_cursor *cursor, const char *type)
 {
     bl_json_writer_init(&cursor->writer, cursor->out);
     bl_json_write_object(&cursor->writer);
-    put_text(cursor, "type", bl_text_from(type));
+    export_put_text(cursor, "type", bl_text_from(type));
 }
 
-static void end_line(struct store_cursor *cursor)
+static void export_end_line(struct store_cursor *cursor)
 {
     bl_json_write_end(&cursor->writer);
     int code = bl_json_writer_done(&cursor->writer);
@@ -145,25 +145,25 @@ static void end_line(struct store_cursor *cursor)
 
 /* ---- Lines ---- */
 
-static void put_turn(struct store_cursor *cursor)
+static void export_put_turn(struct store_cursor *cursor)
 {
     begin_line(cursor, "turn");
     put_count(cursor, "number", sqlite_count(cursor->row, 0));
     put_column(cursor, "id", 1);
     put_column(cursor, "run", 2);
     bl_json_put_boolean(&cursor->writer, "interrupted", sqlite3_column_int(cursor->row, 3) != 0);
-    put_time(cursor, "ended_at", 4);
-    put_usage(cursor, 5);
-    put_spent(cursor, 7);
+    export_put_time(cursor, "ended_at", 4);
+    export_put_usage(cursor, 5);
+    export_put_spent(cursor, 7);
     put_json_column(cursor, "result", 12);
     put_json_column(cursor, "messages", 13);
     bl_json_write_key(&cursor->writer, BL_TEXT("events"));
     bl_json_write_array(&cursor->writer);
     struct bl_text rest = sqlite_text(cursor->row, 14), line;
     while (cursor->code == 0 && bl_text_split(&rest, '\n', &line))
-        put_value(cursor, "event", line);
+        export_put_value(cursor, "event", line);
     bl_json_write_end(&cursor->writer);
-    end_line(cursor);
+    export_end_line(cursor);
 }
 
 static void put_attempt(struct store_cursor *cursor)
@@ -172,13 +172,13 @@ static void put_attempt(struct store_cursor *cursor)
     put_column(cursor, "id", 0);
     put_column(cursor, "run", 1);
     put_column(cursor, "state", 2);
-    put_time(cursor, "started_at", 3);
-    put_time(cursor, "ended_at", 4);
-    put_spent(cursor, 5);
+    export_put_time(cursor, "started_at", 3);
+    export_put_time(cursor, "ended_at", 4);
+    export_put_spent(cursor, 5);
     put_column(cursor, "receipt", 10);
     put_column(cursor, "prompt", 11);
     put_json_column(cursor, "result", 12);
-    end_line(cursor);
+    export_end_line(cursor);
 }
 
 static void put_events(struct store_cursor *cursor)
@@ -188,40 +188,40 @@ static void put_events(struct store_cursor *cursor)
         begin_line(cursor, "event");
         put_column(cursor, "run", 0);
         put_json(cursor, "event", line);
-        end_line(cursor);
+        export_end_line(cursor);
     }
 }
 
-static void put_receipt(struct store_cursor *cursor)
+static void export_put_receipt(struct store_cursor *cursor)
 {
     begin_line(cursor, "receipt");
     put_column(cursor, "id", 0);
     put_json_column(cursor, "receipt", 1);
-    end_line(cursor);
+    export_end_line(cursor);
 }
 
-static void put_checkpoint(struct store_cursor *cursor)
+static void export_put_checkpoint(struct store_cursor *cursor)
 {
     begin_line(cursor, "checkpoint");
     put_column(cursor, "name", 0);
     put_json_column(cursor, "checkpoint", 1);
-    end_line(cursor);
+    export_end_line(cursor);
 }
 
-static void put_cell(struct store_cursor *cursor)
+static void export_put_cell(struct store_cursor *cursor)
 {
     begin_line(cursor, "cell");
     put_column(cursor, "id", 0);
     put_column(cursor, "digest", 1);
-    put_time(cursor, "created_at", 2);
-    put_time(cursor, "ended_at", 3);
+    export_put_time(cursor, "created_at", 2);
+    export_put_time(cursor, "ended_at", 3);
     put_count(cursor, "deadline_ms", sqlite_count(cursor->row, 4));
     put_count(cursor, "generation", sqlite_count(cursor->row, 5));
     bl_json_put_boolean(&cursor->writer, "completed", sqlite3_column_int(cursor->row, 6) != 0);
     put_json_column(cursor, "outcome", 7);
     put_count(cursor, "yielded_generation", sqlite_count(cursor->row, 8));
     put_json_column(cursor, "yielded", 9);
-    end_line(cursor);
+    export_end_line(cursor);
 }
 
 static void put_cell_value(struct store_cursor *cursor)
@@ -229,7 +229,7 @@ static void put_cell_value(struct store_cursor *cursor)
     begin_line(cursor, "cell_value");
     put_column(cursor, "key", 0);
     put_json_column(cursor, "value", 1);
-    end_line(cursor);
+    export_end_line(cursor);
 }
 
 static void put_tombstone(struct store_cursor *cursor)
@@ -237,8 +237,8 @@ static void put_tombstone(struct store_cursor *cursor)
     begin_line(cursor, "cell_tombstone");
     put_column(cursor, "id", 0);
     put_column(cursor, "digest", 1);
-    put_time(cursor, "buried_at", 2);
-    end_line(cursor);
+    export_put_time(cursor, "buried_at", 2);
+    export_end_line(cursor);
 }
 
 static int put_header(struct store_cursor *cursor)
@@ -255,21 +255,21 @@ static int put_header(struct store_cursor *cursor)
         return code == 0 ? BL_ENOENT : code;
     begin_line(cursor, "session");
     put_count(cursor, "schema", 1);
-    put_text(cursor, "id", bl_text_from(cursor->id));
+    export_put_text(cursor, "id", bl_text_from(cursor->id));
     put_column(cursor, "directory", 0);
     put_column(cursor, "title", 1);
     put_column(cursor, "parent", 2);
-    put_time(cursor, "created_at", 3);
-    put_time(cursor, "updated_at", 4);
+    export_put_time(cursor, "created_at", 3);
+    export_put_time(cursor, "updated_at", 4);
     put_count(cursor, "turns", sqlite_count(cursor->row, 5));
     put_count(cursor, "context_from", sqlite_count(cursor->row, 6));
-    put_usage(cursor, 7);
-    put_spent(cursor, 9);
+    export_put_usage(cursor, 7);
+    export_put_spent(cursor, 9);
     put_column(cursor, "agent_of", 14);
     put_column(cursor, "agent_turn", 15);
     put_column(cursor, "persona", 16);
     put_json_column(cursor, "summary", 17);
-    end_line(cursor);
+    export_end_line(cursor);
     sqlite_free(cursor->row);
     cursor->row = NULL;
     return cursor->code;
@@ -282,22 +282,23 @@ static const struct {
     [STAGE_TURNS] = {"SELECT number, id, run, interrupted, ended, input, output, spent_input,"
                      " spent_output, cost, cost_max, cost_unknown, result, messages, events"
                      " FROM turn WHERE session = ? ORDER BY number",
-                     put_turn},
+                     export_put_turn},
     [STAGE_ATTEMPTS] = {"SELECT id, run, state, started, ended, spent_input, spent_output, cost,"
                         " cost_max, cost_unknown, receipt, prompt, result FROM attempt"
                         " WHERE session = ? ORDER BY key",
                         put_attempt},
     [STAGE_EVENTS] = {"SELECT run, lines FROM journal WHERE session = ? ORDER BY key", put_events},
-    [STAGE_RECEIPTS] = {"SELECT id, body FROM receipt WHERE session = ? ORDER BY key", put_receipt},
+    [STAGE_RECEIPTS] = {"SELECT id, body FROM receipt WHERE session = ? ORDER BY key",
+                        export_put_receipt},
     [STAGE_CHECKPOINTS] = {"SELECT name, body FROM checkpoint WHERE session = ? ORDER BY name",
-                           put_checkpoint},
+                           export_put_checkpoint},
     /* One that has not ended is no history yet, as a turn that is under way. */
     [STAGE_CELLS] =
         {"SELECT id, lower(hex(digest)), created, ended, deadline_ms, generation, completed,"
          " terminal, yielded_generation, yielded FROM cell WHERE key IN"
          " (SELECT key FROM cell WHERE session = ? AND terminal IS NOT NULL)"
          " ORDER BY key",
-         put_cell},
+         export_put_cell},
     [STAGE_VALUES] = {"SELECT name, body FROM cell_value WHERE key IN"
                       " (SELECT key FROM cell_value WHERE session = ?) ORDER BY key",
                       put_cell_value},
@@ -308,13 +309,13 @@ static const struct {
 };
 
 /* One row, or the step to the next stage. */
-static int put_next(struct store_cursor *cursor)
+static int export_put_next(struct store_cursor *cursor)
 {
     if (cursor->stage == STAGE_END) {
         uint64_t lines = cursor->lines;
         begin_line(cursor, "end");
         put_count(cursor, "lines", lines);
-        end_line(cursor);
+        export_end_line(cursor);
         cursor->stage = STAGE_OVER;
         return cursor->code;
     }
@@ -351,7 +352,7 @@ int sqlite_export_next(struct store_cursor *cursor, struct bl_buffer *out, struc
     if (cursor->lines == 0)
         code = begin_walk(cursor);
     while (code == 0 && cursor->stage != STAGE_OVER && out->size < STEP_BYTES)
-        code = put_next(cursor);
+        code = export_put_next(cursor);
     return code;
 }
 

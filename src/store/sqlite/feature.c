@@ -4,8 +4,8 @@
 
 /* ---- Hold ---- */
 
-static int make_feature(struct sqlite_link *link, struct store_feature_hold *hold,
-                        struct bl_error *error)
+static int sqlite_make_feature(struct sqlite_link *link, struct store_feature_hold *hold,
+                               struct bl_error *error)
 {
     const struct bl_store_feature_options *options = &hold->options;
     int code = sqlite_change(link, error,
@@ -20,21 +20,21 @@ static int make_feature(struct sqlite_link *link, struct store_feature_hold *hol
     return 0;
 }
 
-static int find_or_make(struct sqlite_link *link, struct store_feature_hold *hold,
-                        struct bl_error *error)
+static int sqlite_feature_find_or_make(struct sqlite_link *link, struct store_feature_hold *hold,
+                                       struct bl_error *error)
 {
     const struct bl_store_feature_options *options = &hold->options;
     struct bl_error missing = {0};
     int code = sqlite_find_feature(link, options->repository, options->id, &hold->grip.feature,
                                    &hold->generation, &missing);
     if (code == BL_ENOENT && !options->must_exist)
-        return make_feature(link, hold, error);
+        return sqlite_make_feature(link, hold, error);
     if (code != 0)
         *error = missing;
     return code;
 }
 
-static int refuse_held(const struct store_feature_hold *hold, struct bl_error *error)
+static int sqlite_feature_refuse_held(const struct store_feature_hold *hold, struct bl_error *error)
 {
     const struct store_identity *self = &hold->claimant.self;
     const struct bl_store_owner *owner = &hold->owner;
@@ -62,13 +62,13 @@ int sqlite_feature_hold(struct sqlite_link *link, struct store_feature_hold *hol
 {
     struct sqlite_lease before;
     hold->owner = (struct bl_store_owner){.life = BL_OWNER_NONE};
-    int code = find_or_make(link, hold, error);
+    int code = sqlite_feature_find_or_make(link, hold, error);
     if (code != 0)
         return code;
     int taken = sqlite_lease_take(link, &sqlite_leased_feature, hold->grip.feature, &hold->claimant,
                                   &before, &hold->owner, error);
     if (taken <= 0)
-        return taken < 0 ? taken : refuse_held(hold, error);
+        return taken < 0 ? taken : sqlite_feature_refuse_held(hold, error);
     if (hold->owner.life == BL_OWNER_DEAD)
         store_identity_settle(&hold->claimant.self, &before.holder, &hold->owner.left);
     hold->grip.epoch = before.epoch + 1;
@@ -87,8 +87,9 @@ int sqlite_feature_release(struct sqlite_link *link, struct store_feature_write 
 
 /* ---- Write ---- */
 
-static int refuse_stale(struct sqlite_link *link, const struct store_feature_write *write,
-                        struct bl_error *error)
+static int sqlite_feature_refuse_stale(struct sqlite_link *link,
+                                       const struct store_feature_write *write,
+                                       struct bl_error *error)
 {
     int code = sqlite_lease_refuse(link, &sqlite_leased_feature, write->grip.feature, write->id,
                                    BL_EBUSY, error);
@@ -164,7 +165,7 @@ int sqlite_feature_write(struct sqlite_link *link, struct store_feature_write *w
     int renewed = sqlite_lease_renew(link, &sqlite_leased_feature, write->grip.feature,
                                      write->grip.epoch, write->wall_ns, error);
     if (renewed <= 0)
-        return renewed < 0 ? renewed : refuse_stale(link, write, error);
+        return renewed < 0 ? renewed : sqlite_feature_refuse_stale(link, write, error);
     int code = touch(link, write, error);
     BL_LIST_EACH (each, &write->records) {
         if (code == 0)

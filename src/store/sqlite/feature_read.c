@@ -30,8 +30,9 @@ int sqlite_find_feature(struct sqlite_link *link, const char *repository, const 
     return BL_ENOENT;
 }
 
-static int read_owner(struct sqlite_link *link, const struct store_feature_look *look,
-                      int64_t feature, struct bl_store_owner *ret_owner, struct bl_error *error)
+static int feature_read_owner(struct sqlite_link *link, const struct store_feature_look *look,
+                              int64_t feature, struct bl_store_owner *ret_owner,
+                              struct bl_error *error)
 {
     struct sqlite_lease lease;
     int code = sqlite_lease_read(link, &sqlite_leased_feature, feature, &lease, error);
@@ -41,8 +42,8 @@ static int read_owner(struct sqlite_link *link, const struct store_feature_look 
     return 0;
 }
 
-static void add_record(struct store_feature_look *look, const char *name, sqlite3_stmt *row,
-                       int column)
+static void feature_read_add_record(struct store_feature_look *look, const char *name,
+                                    sqlite3_stmt *row, int column)
 {
     struct bl_row *record = bl_arena_alloc(&look->job.output, sizeof *record);
     record->name = name;
@@ -72,7 +73,7 @@ int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *loo
     int code =
         sqlite_find_feature(link, look->repository, look->id, &feature, &look->generation, error);
     if (code == 0)
-        code = read_owner(link, look, feature, &look->owner, error);
+        code = feature_read_owner(link, look, feature, &look->owner, error);
     if (code != 0)
         return code;
     sqlite3_stmt *row = sqlite_query(
@@ -81,7 +82,7 @@ int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *loo
         " AND name >= ? AND name < ? ORDER BY name",
         "iuss", feature, look->generation, look->prefix, end_of_prefix(arena, look->prefix));
     while ((code = sqlite_next(link, row, error)) == 1)
-        add_record(look, sqlite_string(arena, row, 0), row, 1);
+        feature_read_add_record(look, sqlite_string(arena, row, 0), row, 1);
     return code;
 }
 
@@ -103,7 +104,8 @@ int sqlite_feature_events(struct sqlite_link *link, struct store_feature_look *l
     while ((code = sqlite_next(link, row, error)) == 1) {
         char number[24];
         snprintf(number, sizeof number, "%lld", (long long)sqlite3_column_int64(row, 0));
-        add_record(look, bl_arena_text(&look->job.output, bl_text_from(number)).data, row, 1);
+        feature_read_add_record(look, bl_arena_text(&look->job.output, bl_text_from(number)).data,
+                                row, 1);
     }
     return code;
 }
@@ -133,7 +135,7 @@ int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *loo
             .record = sqlite_copy(arena, row, 6),
         };
         bl_list_push_back(&look->summaries, &summary->link);
-        code = read_owner(link, look, sqlite3_column_int64(row, 0), &summary->owner, error);
+        code = feature_read_owner(link, look, sqlite3_column_int64(row, 0), &summary->owner, error);
         if (code != 0) {
             sqlite_free(row);
             return code;

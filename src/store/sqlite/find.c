@@ -10,8 +10,8 @@
 
 /* ---- Pieces of an answer ---- */
 
-static int take_receipt(struct sqlite_link *link, struct store_find *find, int64_t session,
-                        const char *id, struct bl_error *error)
+static int sqlite_find_take_receipt(struct sqlite_link *link, struct store_find *find,
+                                    int64_t session, const char *id, struct bl_error *error)
 {
     if (id == NULL)
         return 0;
@@ -27,13 +27,13 @@ static int take_receipt(struct sqlite_link *link, struct store_find *find, int64
 }
 
 /* Result, and id of the receipt, in these columns of the row, which is free after. */
-static int take_end(struct sqlite_link *link, struct store_find *find, int64_t session,
-                    sqlite3_stmt *row, int column, struct bl_error *error)
+static int sqlite_find_take_end(struct sqlite_link *link, struct store_find *find, int64_t session,
+                                sqlite3_stmt *row, int column, struct bl_error *error)
 {
     find->work.result = sqlite_copy(&find->job.output, row, column);
     const char *receipt = sqlite_string(&find->job.output, row, column + 1);
     sqlite_free(row);
-    return take_receipt(link, find, session, receipt, error);
+    return sqlite_find_take_receipt(link, find, session, receipt, error);
 }
 
 #define RECEIPT_ID(json)                                                                           \
@@ -55,7 +55,7 @@ static int take_newest(struct sqlite_link *link, struct store_find *find, int64_
                       " ORDER BY ended DESC, committed DESC LIMIT 1",
         "is", session, run);
     int code = sqlite_next(link, row, error);
-    return code == 1 ? take_end(link, find, session, row, 0, error) : code;
+    return code == 1 ? sqlite_find_take_end(link, find, session, row, 0, error) : code;
 }
 
 /* A turn of the run, or an attempt, has that receipt: 1. */
@@ -111,8 +111,8 @@ static int is_running(struct sqlite_link *link, int64_t session, const char *run
 }
 
 /* Somebody alive holds the session: 1. */
-static int is_held(struct sqlite_link *link, const struct store_find *find, int64_t session,
-                   struct bl_error *error)
+static int sqlite_find_is_held(struct sqlite_link *link, const struct store_find *find,
+                               int64_t session, struct bl_error *error)
 {
     struct sqlite_lease lease;
     int code = sqlite_lease_read(link, &sqlite_leased_session, session, &lease, error);
@@ -140,7 +140,7 @@ static int find_run(struct sqlite_link *link, struct store_find *find, struct bl
     sqlite_free(row);
     int busy = is_running(link, session, find->id, error);
     if (busy == 0 && latest)
-        busy = is_held(link, find, session, error);
+        busy = sqlite_find_is_held(link, find, session, error);
     if (busy < 0)
         return busy;
     find->work.ended = busy == 0;
@@ -161,7 +161,7 @@ static int find_session(struct sqlite_link *link, struct store_find *find, struc
     sqlite_free(row);
     int busy = is_running(link, session, NULL, error);
     if (busy == 0)
-        busy = is_held(link, find, session, error);
+        busy = sqlite_find_is_held(link, find, session, error);
     if (busy < 0)
         return busy;
     find->work = (struct bl_store_work){
@@ -171,7 +171,8 @@ static int find_session(struct sqlite_link *link, struct store_find *find, struc
 }
 
 /* An import under another name has the same receipts: that of the first session is as good. */
-static int find_receipt(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
+static int sqlite_find_receipt(struct sqlite_link *link, struct store_find *find,
+                               struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
     sqlite3_stmt *row = sqlite_query(link, error,
@@ -203,8 +204,9 @@ static int find_receipt(struct sqlite_link *link, struct store_find *find, struc
 /* ---- Features and their tasks ---- */
 
 /* A record of that generation: the task or the feature, and the receipt that it names. */
-static int take_record(struct sqlite_link *link, struct store_find *find, int64_t feature,
-                       int64_t generation, const char *name, struct bl_error *error)
+static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *find,
+                                   int64_t feature, int64_t generation, const char *name,
+                                   struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
     /* States of a task that change no more are all but these; a feature says when it ended. */
@@ -245,7 +247,7 @@ static int find_feature_run(struct sqlite_link *link, struct store_find *find,
     int64_t feature = sqlite3_column_int64(row, 0), generation = sqlite3_column_int64(row, 1);
     sqlite_free(row);
     find->work = (struct bl_store_work){.kind = "run", .id = find->id};
-    return take_record(link, find, feature, generation, "feature", error);
+    return sqlite_find_take_record(link, find, feature, generation, "feature", error);
 }
 
 /* ---- What is unique in its holder ---- */
@@ -345,8 +347,8 @@ static int refuse_ambiguous(const struct store_find *find, const struct candidat
     return BL_EEXIST;
 }
 
-static int take_cell(struct sqlite_link *link, struct store_find *find, int64_t session,
-                     struct bl_error *error)
+static int sqlite_find_take_cell(struct sqlite_link *link, struct store_find *find, int64_t session,
+                                 struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
     sqlite3_stmt *row = sqlite_query(
@@ -362,7 +364,7 @@ static int take_cell(struct sqlite_link *link, struct store_find *find, int64_t 
     if (code == 0)
         return 1;
     struct bl_text yielded = sqlite_copy(arena, row, 3);
-    code = take_end(link, find, session, row, 0, error);
+    code = sqlite_find_take_end(link, find, session, row, 0, error);
     if (find->work.result.size == 0)
         find->work.result = yielded;
     return code < 0 ? code : 1;
@@ -385,12 +387,12 @@ static int find_held(struct sqlite_link *link, struct store_find *find, struct b
         size_t size = strlen(only->name) - strlen(find->last) - 1;
         find->work.session =
             bl_arena_text(&find->job.output, (struct bl_text){only->name, size}).data;
-        return take_cell(link, find, only->holder, error);
+        return sqlite_find_take_cell(link, find, only->holder, error);
     }
     const char *record = "feature";
     if (strcmp(only->kind, "task") == 0)
         record = bl_arena_printf(&find->job.output, "task/%s", find->last).data;
-    return take_record(link, find, only->holder, only->generation, record, error);
+    return sqlite_find_take_record(link, find, only->holder, only->generation, record, error);
 }
 
 /* ---- Turns ---- */
@@ -416,14 +418,14 @@ static int find_turn(struct sqlite_link *link, struct store_find *find, struct b
         .session = sqlite_string(&find->job.output, row, 1),
         .ended = sqlite3_column_int64(row, 4) != 0,
     };
-    code = take_end(link, find, sqlite3_column_int64(row, 0), row, 2, error);
+    code = sqlite_find_take_end(link, find, sqlite3_column_int64(row, 0), row, 2, error);
     return code < 0 ? code : 1;
 }
 
 int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
 {
     static int (*const finders[])(struct sqlite_link *, struct store_find *, struct bl_error *) = {
-        find_run, find_session, find_receipt, find_feature_run, find_held, find_turn};
+        find_run, find_session, sqlite_find_receipt, find_feature_run, find_held, find_turn};
     for (size_t i = 0; i < BL_COUNT(finders); i++) {
         int code = finders[i](link, find, error);
         if (code != 0)

@@ -47,7 +47,8 @@ int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_s
 
 /* ---- Which session ---- */
 
-static int make_session(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+static int sqlite_hold_make_session(struct sqlite_link *link, struct store_hold *hold,
+                                    struct bl_error *error)
 {
     const struct bl_store_hold_options *options = &hold->options;
     if (options->id != NULL)
@@ -121,7 +122,8 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
     return 0;
 }
 
-static int find_or_make(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
+static int sqlite_hold_find_or_make(struct sqlite_link *link, struct store_hold *hold,
+                                    struct bl_error *error)
 {
     const struct bl_store_hold_options *options = &hold->options;
     struct bl_error missing = {0};
@@ -129,11 +131,12 @@ static int find_or_make(struct sqlite_link *link, struct store_hold *hold, struc
     if (code != 0)
         return code == 1 ? 0 : code;
     if (options->id == NULL)
-        return options->newest ? find_newest(link, hold, error) : make_session(link, hold, error);
+        return options->newest ? find_newest(link, hold, error)
+                               : sqlite_hold_make_session(link, hold, error);
     bl_text_into(hold->id, sizeof hold->id, options->id);
     code = sqlite_find_session(link, options->id, &hold->grip.session, &missing);
     if (code == BL_ENOENT && !options->must_exist)
-        return make_session(link, hold, error);
+        return sqlite_hold_make_session(link, hold, error);
     if (code != 0)
         *error = missing;
     return code;
@@ -312,8 +315,8 @@ static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct 
 
 /* ---- What a dead holder left ---- */
 
-static void write_unit(struct bl_json_writer *writer, const char *turn,
-                       const struct bl_wardens_end *end)
+static void sqlite_hold_write_unit(struct bl_json_writer *writer, const char *turn,
+                                   const struct bl_wardens_end *end)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
@@ -327,8 +330,8 @@ static void write_unit(struct bl_json_writer *writer, const char *turn,
 
 /* The receipt of a stop that nobody could write down: its owner was gone. It says what the wardens
  * of that have left on record, and what was seen now. */
-static void write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
-                          const char *run, const char *turn)
+static void sqlite_hold_write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
+                                      const char *run, const char *turn)
 {
     const struct bl_wardens_end *end = &hold->recovery.left;
     static const char *const zeros[] = {"observed_ms", "quiet_ms"};
@@ -352,7 +355,7 @@ static void write_receipt(struct bl_json_writer *writer, const struct store_hold
     bl_json_write_end(writer);
     bl_json_write_key(writer, BL_TEXT("units"));
     bl_json_write_array(writer);
-    write_unit(writer, turn, end);
+    sqlite_hold_write_unit(writer, turn, end);
     bl_json_write_end(writer);
     bl_json_write_end(writer);
 }
@@ -392,8 +395,8 @@ static int last_event(struct sqlite_link *link, struct store_hold *hold, const c
     return code;
 }
 
-static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char *turn,
-                   const char *run, struct bl_error *error)
+static int sqlite_hold_cut_off(struct sqlite_link *link, struct store_hold *hold, const char *turn,
+                               const char *run, struct bl_error *error)
 {
     struct bl_buffer receipt, events;
     struct bl_json_writer writer;
@@ -408,7 +411,7 @@ static int cut_off(struct sqlite_link *link, struct store_hold *hold, const char
     bl_buffer_init(&receipt, 65536);
     bl_buffer_init(&events, 65536);
     bl_json_writer_init(&writer, &receipt);
-    write_receipt(&writer, hold, run, turn);
+    sqlite_hold_write_receipt(&writer, hold, run, turn);
     bl_json_writer_init(&writer, &events);
     bl_event_write(&writer, &(struct bl_event){
                                 .type = BL_EVENT_RECEIPT,
@@ -447,7 +450,7 @@ static int settle_left(struct sqlite_link *link, struct store_hold *hold, struct
     const char *turn = sqlite_string(&hold->job.output, row, 0);
     const char *run = sqlite_string(&hold->job.output, row, 1);
     sqlite_free(row);
-    return cut_off(link, hold, turn, run, error);
+    return sqlite_hold_cut_off(link, hold, turn, run, error);
 }
 
 /* ---- The run, and what it starts from ---- */
@@ -581,7 +584,7 @@ int sqlite_hold(struct sqlite_link *link, struct store_hold *hold, struct bl_err
 {
     int64_t from = 1;
     forget_answer(hold);
-    int code = find_or_make(link, hold, error);
+    int code = sqlite_hold_find_or_make(link, hold, error);
     if (code == 0)
         code = take_lease(link, hold, error);
     if (code == 0)

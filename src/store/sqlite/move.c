@@ -80,8 +80,8 @@ static int find_doomed(struct sqlite_link *link, struct store_look *look, int64_
     return code;
 }
 
-static int refuse_held(struct sqlite_link *link, const struct store_look *look,
-                       const struct doomed *doomed, struct bl_error *error)
+static int move_refuse_held(struct sqlite_link *link, const struct store_look *look,
+                            const struct doomed *doomed, struct bl_error *error)
 {
     struct sqlite_lease lease;
     char holder[160];
@@ -134,7 +134,7 @@ int sqlite_delete(struct sqlite_link *link, struct store_look *look, struct bl_e
         code = find_doomed(link, look, session, &doomed, error);
     BL_LIST_EACH (each, &doomed) {
         if (code == 0)
-            code = refuse_held(link, look, BL_CONTAINER(each, struct doomed, link), error);
+            code = move_refuse_held(link, look, BL_CONTAINER(each, struct doomed, link), error);
     }
     BL_LIST_EACH (each, &doomed) {
         if (code == 0)

@@ -23,7 +23,7 @@
 
 static const char operation[] = "open the store";
 
-static int refuse(const char *path, int code, const char *what, struct bl_error *error)
+static int sqlite_open_refuse(const char *path, int code, const char *what, struct bl_error *error)
 {
     bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path, "%s: %s", path, what);
     bl_error_hint(error, "it was not touched; set it aside with `belay session move-aside --store "
@@ -51,11 +51,13 @@ static int judge_header(const char *path, const unsigned char *header, int64_t s
                         struct bl_error *error)
 {
     if (size < HEADER_SIZE || memcmp(header, "SQLite format 3", 16) != 0)
-        return refuse(path, BL_EPARSE, "the file is no store: it was not made by belay", error);
+        return sqlite_open_refuse(path, BL_EPARSE, "the file is no store: it was not made by belay",
+                                  error);
     if (big_endian(header + 68) != SQLITE_APPLICATION_ID)
-        return refuse(path, BL_EPARSE, "the file is a database of another program", error);
+        return sqlite_open_refuse(path, BL_EPARSE, "the file is a database of another program",
+                                  error);
     if (big_endian(header + 60) > sqlite_migration_count)
-        return refuse(path, BL_ENOTSUP, "the store was made by a newer belay", error);
+        return sqlite_open_refuse(path, BL_ENOTSUP, "the store was made by a newer belay", error);
     return 0;
 }
 
@@ -99,7 +101,7 @@ static int check_pages(struct sqlite_link *link, struct bl_error *error)
         return code;
     bool well = bl_text_equal(sqlite_text(statement, 0), BL_TEXT("ok"));
     sqlite_free(statement);
-    return well ? 0 : refuse(link->path, BL_EIO, "the store is damaged", error);
+    return well ? 0 : sqlite_open_refuse(link->path, BL_EIO, "the store is damaged", error);
 }
 
 static int look_in_transaction(struct sqlite_link *link, int64_t *ret_version,
@@ -116,15 +118,18 @@ static int look_in_transaction(struct sqlite_link *link, int64_t *ret_version,
     if (application == 0 && *ret_version == 0 && objects == 0)
         return 0;
     if (application != SQLITE_APPLICATION_ID || *ret_version <= 0)
-        return refuse(link->path, BL_EPARSE, "the file is a database of another program", error);
+        return sqlite_open_refuse(link->path, BL_EPARSE,
+                                  "the file is a database of another program", error);
     if ((uint64_t)*ret_version > sqlite_migration_count)
-        return refuse(link->path, BL_ENOTSUP, "the store was made by a newer belay", error);
+        return sqlite_open_refuse(link->path, BL_ENOTSUP, "the store was made by a newer belay",
+                                  error);
     return check_pages(link, error);
 }
 
 /* The second look, at one moment: another process may be making the file. `*ret_version` 0: it is
  * empty. */
-static int look_inside(struct sqlite_link *link, int64_t *ret_version, struct bl_error *error)
+static int sqlite_open_look_inside(struct sqlite_link *link, int64_t *ret_version,
+                                   struct bl_error *error)
 {
     int code = sqlite_execute(link, "BEGIN", error);
     if (code != 0)
@@ -167,7 +172,7 @@ static int open_writer(struct sqlite_store *store, struct bl_error *error)
     if (code == 0 && sqlite3_db_readonly(link->db, "main") == 1)
         code = sqlite_fail(link, SQLITE_READONLY, operation, error);
     if (code == 0)
-        code = look_inside(link, &version, error);
+        code = sqlite_open_look_inside(link, &version, error);
     if (code == 0 && (uint64_t)version < sqlite_migration_count)
         code = sqlite_migrate(link, sqlite_migrations, sqlite_migration_count, error);
     if (code == 0)
@@ -187,7 +192,7 @@ static int look_as_reader(struct sqlite_store *store, int64_t *ret_version, stru
     *ret_version = 0;
     int code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READONLY, false, &own);
     if (code == 0)
-        code = look_inside(&store->reader, ret_version, &own);
+        code = sqlite_open_look_inside(&store->reader, ret_version, &own);
     const char *log = bl_arena_printf(&arena, "%s-wal", store->path).data;
     if (code == BL_EACCES && (stat(log, &status) != 0 || status.st_size == 0)) {
         own = (struct bl_error){0};
@@ -195,7 +200,7 @@ static int look_as_reader(struct sqlite_store *store, int64_t *ret_version, stru
         sqlite_link_close(&store->reader);
         code = sqlite_link_open(&store->reader, store->path, SQLITE_OPEN_READONLY, true, &own);
         if (code == 0)
-            code = look_inside(&store->reader, ret_version, &own);
+            code = sqlite_open_look_inside(&store->reader, ret_version, &own);
     }
     bl_arena_done(&arena);
     if (code != 0)
@@ -248,7 +253,7 @@ int sqlite_reader(struct sqlite_store *store, struct bl_error *error)
 }
 
 /* There is a file, if need be a new and empty one. */
-static int find_file(const char *path, bool reading, struct bl_error *error)
+static int sqlite_open_find_file(const char *path, bool reading, struct bl_error *error)
 {
     struct stat status;
     if (stat(path, &status) == 0) {
@@ -278,7 +283,7 @@ static int find_file(const char *path, bool reading, struct bl_error *error)
 
 int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_error *error)
 {
-    int code = find_file(where, reading, error);
+    int code = sqlite_open_find_file(where, reading, error);
     if (code != 0)
         return code;
     struct sqlite_store *store = bl_zalloc(sizeof *store);

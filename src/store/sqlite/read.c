@@ -99,7 +99,7 @@ struct texts {
     size_t capacity;
 };
 
-static void add_text(struct texts *texts, struct bl_arena *arena, struct bl_text text)
+static void sqlite_read_add_text(struct texts *texts, struct bl_arena *arena, struct bl_text text)
 {
     if (texts->count == texts->capacity) {
         size_t size = texts->capacity * sizeof *texts->items;
@@ -117,12 +117,12 @@ static int read_turns(struct sqlite_link *link, int64_t session, struct bl_arena
     sqlite3_stmt *row = sqlite_query(
         link, error, "SELECT result FROM turn WHERE session = ? ORDER BY number", "i", session);
     while ((code = sqlite_next(link, row, error)) == 1)
-        add_text(turns, arena, sqlite_copy(arena, row, 0));
+        sqlite_read_add_text(turns, arena, sqlite_copy(arena, row, 0));
     return code;
 }
 
-static void write_time(struct bl_json_writer *writer, const char *key, sqlite3_stmt *row,
-                       int column)
+static void sqlite_read_write_time(struct bl_json_writer *writer, const char *key,
+                                   sqlite3_stmt *row, int column)
 {
     char time[32];
     bl_json_write_key(writer, bl_text_from(key));
@@ -140,8 +140,8 @@ static void write_attempt(struct bl_json_writer *writer, sqlite3_stmt *row)
     bl_json_put_text(writer, "turn_id", sqlite_text(row, 0));
     bl_json_put_text(writer, "state", sqlite_text(row, 1));
     bl_json_put_text(writer, "prompt", sqlite_text(row, 2));
-    write_time(writer, "started_at", row, 3);
-    write_time(writer, "ended_at", row, 4);
+    sqlite_read_write_time(writer, "started_at", row, 3);
+    sqlite_read_write_time(writer, "ended_at", row, 4);
     bl_json_put_json(writer, "result", sqlite_text(row, 5));
     bl_json_put_json(writer, "receipt", sqlite_text(row, 6));
     bl_json_write_end(writer);
@@ -167,7 +167,7 @@ static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_ar
         bl_buffer_clear(&buffer);
         bl_json_writer_init(&writer, &buffer);
         write_attempt(&writer, row);
-        add_text(attempts, arena, bl_arena_text(arena, bl_buffer_text(&buffer)));
+        sqlite_read_add_text(attempts, arena, bl_arena_text(arena, bl_buffer_text(&buffer)));
     }
     bl_buffer_done(&buffer);
     return code;

@@ -74,7 +74,7 @@ static bool is_orphan(const struct store_task *task, const struct store_identity
     return task->wall_ns - task->task.created_wall_ns > STORE_TASK_OUT_OF_SIGHT_NS;
 }
 
-static void read_owner(sqlite3_stmt *row, int column, struct store_identity *ret_owner)
+static void sqlite_task_read_owner(sqlite3_stmt *row, int column, struct store_identity *ret_owner)
 {
     *ret_owner = (struct store_identity){
         .pid = sqlite3_column_int64(row, column),
@@ -112,7 +112,7 @@ static int read_task(struct sqlite_link *link, struct store_task *task, struct b
         .receipt = sqlite_copy(arena, row, 11),
         .result = sqlite_copy(arena, row, 12),
     };
-    read_owner(row, 6, &owner);
+    sqlite_task_read_owner(row, 6, &owner);
     sqlite_free(row);
     if (task->task.ended_wall_ns == 0)
         task->task.owner_alive = !is_orphan(task, &owner);

@@ -7,8 +7,8 @@
     (s).usage.input_tokens, (s).usage.output_tokens, (s).cost_usd, (s).cost_usd_max,               \
         (int64_t)(s).cost_unknown
 
-static int refuse_stale(struct sqlite_link *link, const struct store_write *write,
-                        struct bl_error *error)
+static int sqlite_turn_refuse_stale(struct sqlite_link *link, const struct store_write *write,
+                                    struct bl_error *error)
 {
     int code = write->job.operation == STORE_RENEW ? BL_EBUSY : BL_ECLOSED;
     int refused = sqlite_lease_refuse(link, &sqlite_leased_session, write->grip.session, write->id,
@@ -27,7 +27,7 @@ static int check_epoch(struct sqlite_link *link, const struct store_write *write
     int found = sqlite_next(link, row, error);
     if (found == 1)
         sqlite_free(row);
-    return found == 1 ? 0 : found < 0 ? found : refuse_stale(link, write, error);
+    return found == 1 ? 0 : found < 0 ? found : sqlite_turn_refuse_stale(link, write, error);
 }
 
 static int renew(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
@@ -62,8 +62,8 @@ int sqlite_end_running(struct sqlite_link *link, int64_t session, struct bl_text
                          session, turn_id);
 }
 
-static int begin_turn(struct sqlite_link *link, const struct store_write *write,
-                      struct bl_error *error)
+static int sqlite_begin_turn(struct sqlite_link *link, const struct store_write *write,
+                             struct bl_error *error)
 {
     const struct bl_attempt *attempt = &write->attempt;
     int changed =
@@ -72,7 +72,7 @@ static int begin_turn(struct sqlite_link *link, const struct store_write *write,
                       " SELECT session, ?, ?, ?, ? FROM lease WHERE session = ? AND epoch = ?",
                       "tsitiu", attempt->turn_id, write->run, attempt->started_wall_ns,
                       attempt->prompt, write->grip.session, write->grip.epoch);
-    return changed < 0 ? changed : changed == 0 ? refuse_stale(link, write, error) : 0;
+    return changed < 0 ? changed : changed == 0 ? sqlite_turn_refuse_stale(link, write, error) : 0;
 }
 
 /* Under another epoch, or of an attempt that is not under way. */
@@ -117,8 +117,8 @@ static int count_commit(struct sqlite_link *link, const struct store_write *writ
     return changed < 0 ? changed : 0;
 }
 
-static int commit_turn(struct sqlite_link *link, const struct store_write *write,
-                       struct bl_error *error)
+static int sqlite_commit_turn(struct sqlite_link *link, const struct store_write *write,
+                              struct bl_error *error)
 {
     const struct bl_settlement *settlement = &write->settlement;
     int changed = sqlite_change(link, error,
@@ -147,8 +147,8 @@ static int commit_turn(struct sqlite_link *link, const struct store_write *write
 }
 
 /* Under the epoch, which has been looked at. */
-static int compact(struct sqlite_link *link, const struct store_write *write,
-                   struct bl_error *error)
+static int sqlite_turn_compact(struct sqlite_link *link, const struct store_write *write,
+                               struct bl_error *error)
 {
     const struct bl_settlement *settlement = &write->settlement;
     int code = count_commit(link, write, 0, error);
@@ -159,8 +159,8 @@ static int compact(struct sqlite_link *link, const struct store_write *write,
 }
 
 /* One that was never begun is on record from here on; one that was made void gets its result. */
-static int reject_turn(struct sqlite_link *link, const struct store_write *write,
-                       struct bl_error *error)
+static int sqlite_reject_turn(struct sqlite_link *link, const struct store_write *write,
+                              struct bl_error *error)
 {
     const struct bl_settlement *settlement = &write->settlement;
     int code = sqlite_change(
@@ -202,8 +202,8 @@ int sqlite_commit_void(struct sqlite_link *link, const struct store_write *write
     return changed < 0 ? changed : 0;
 }
 
-static int put_checkpoint(struct sqlite_link *link, const struct store_write *write,
-                          struct bl_error *error)
+static int sqlite_turn_put_checkpoint(struct sqlite_link *link, const struct store_write *write,
+                                      struct bl_error *error)
 {
     int code =
         sqlite_change(link, error,
@@ -221,19 +221,19 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
                                     write->grip.epoch, error);
     /* These two are each turn's: they look at the lease in the statement that writes. */
     if (write->job.operation == STORE_BEGIN)
-        return begin_turn(link, write, error);
+        return sqlite_begin_turn(link, write, error);
     if (write->job.operation == STORE_COMMIT)
-        return commit_turn(link, write, error);
+        return sqlite_commit_turn(link, write, error);
     int code = check_epoch(link, write, error);
     if (code != 0)
         return code;
     switch (write->job.operation) {
-    case STORE_REJECT: return reject_turn(link, write, error);
+    case STORE_REJECT: return sqlite_reject_turn(link, write, error);
     case STORE_NOTE:
         return sqlite_add_beside(link, write->grip.session, write->run, write->settlement.events,
                                  write->settlement.receipt_id, write->settlement.receipt, error);
-    case STORE_COMPACT: return compact(link, write, error);
-    case STORE_CHECKPOINT_PUT: return put_checkpoint(link, write, error);
+    case STORE_COMPACT: return sqlite_turn_compact(link, write, error);
+    case STORE_CHECKPOINT_PUT: return sqlite_turn_put_checkpoint(link, write, error);
     case STORE_RENEW: return renew(link, write, error);
     case STORE_CELL_ADMIT:
     case STORE_CELL_STARTED:

@@ -23,8 +23,8 @@
 
 #define CHECKPOINT_PAGES 1000
 
-static int begin(struct sqlite_link *link, enum sqlite_synchronous synchronous,
-                 struct bl_error *error)
+static int sqlite_write_begin(struct sqlite_link *link, enum sqlite_synchronous synchronous,
+                              struct bl_error *error)
 {
     static const char *const pragmas[] = {"PRAGMA synchronous = OFF", "PRAGMA synchronous = NORMAL",
                                           "PRAGMA synchronous = FULL"};
@@ -105,7 +105,7 @@ static bool run_job(struct sqlite_link *link, struct store_job *job, bool alone)
     return sqlite_change(link, NULL, "RELEASE job", "") >= 0;
 }
 
-static void refuse(struct store_job *job, int code, const struct bl_error *error)
+static void sqlite_write_refuse(struct store_job *job, int code, const struct bl_error *error)
 {
     job->code = code;
     job->error = *error;
@@ -117,7 +117,7 @@ static void refuse_all(struct bl_list *jobs, int code, const struct bl_error *er
     BL_LIST_EACH (each, jobs) {
         struct store_job *job = BL_CONTAINER(each, struct store_job, link);
         if (!job->settled)
-            refuse(job, code, error);
+            sqlite_write_refuse(job, code, error);
     }
 }
 
@@ -126,7 +126,7 @@ static int write_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
                       struct bl_error *error)
 {
     link->untrusted = true;
-    int code = begin(link, SQLITE_SYNCHRONOUS_OFF, error);
+    int code = sqlite_write_begin(link, SQLITE_SYNCHRONOUS_OFF, error);
     if (code == 0)
         code = sqlite_change(link, error, "UPDATE store SET voids = voids + 1", "");
     BL_LIST_EACH (each, jobs) {
@@ -159,7 +159,7 @@ static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
     BL_LIST_EACH (each, jobs) {
         struct store_job *job = BL_CONTAINER(each, struct store_job, link);
         if (!job->settled && (only == NULL || job == only) && job->code == 0)
-            refuse(job, error.code, &error);
+            sqlite_write_refuse(job, error.code, &error);
     }
 }
 
@@ -186,7 +186,8 @@ static enum group_end run_group(struct sqlite_link *link, struct bl_list *jobs,
 {
     bool durable = only != NULL ? only->durable : any_durable(jobs);
     enum group_end end = GROUP_WELL;
-    if (begin(link, durable ? SQLITE_SYNCHRONOUS_FULL : SQLITE_SYNCHRONOUS_NORMAL, error) != 0)
+    if (sqlite_write_begin(link, durable ? SQLITE_SYNCHRONOUS_FULL : SQLITE_SYNCHRONOUS_NORMAL,
+                           error) != 0)
         end = GROUP_FAILED;
     BL_LIST_EACH (each, jobs) {
         struct store_job *job = BL_CONTAINER(each, struct store_job, link);
@@ -239,13 +240,13 @@ static void run_one_by_one(struct sqlite_link *link, struct bl_list *jobs)
             continue;
         /* The sync of one before it may have failed. */
         if (link->untrusted && job->durable && restore_trust(link, &error) != 0) {
-            refuse(job, error.code, &error);
+            sqlite_write_refuse(job, error.code, &error);
             continue;
         }
         switch (run_group(link, jobs, job, false, &error)) {
         case GROUP_WELL:
         case GROUP_REFUSED: break;
-        case GROUP_FAILED: refuse(job, error.code, &error); break;
+        case GROUP_FAILED: sqlite_write_refuse(job, error.code, &error); break;
         case GROUP_SYNC_FAILED: make_void(link, jobs, job, &error); break;
         }
     }
@@ -256,7 +257,7 @@ static void refuse_durable(struct bl_list *jobs, const struct bl_error *error)
     BL_LIST_EACH (each, jobs) {
         struct store_job *job = BL_CONTAINER(each, struct store_job, link);
         if (job->durable)
-            refuse(job, error->code, error);
+            sqlite_write_refuse(job, error->code, error);
     }
 }
 

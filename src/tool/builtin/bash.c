@@ -63,10 +63,10 @@ static const char *bash_describe(const struct bl_toolbox *toolbox)
 
 /* ---- Notes below the output ------------------------------------------------------------------ */
 
-static size_t note(char *out, size_t size, const char *format, ...) BL_PRINTF(3, 4);
+static size_t bash_note(char *out, size_t size, const char *format, ...) BL_PRINTF(3, 4);
 
 /* One line more; returns its length. */
-static size_t note(char *out, size_t size, const char *format, ...)
+static size_t bash_note(char *out, size_t size, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -75,7 +75,7 @@ static size_t note(char *out, size_t size, const char *format, ...)
     return length < 0 || size == 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1;
 }
 
-static const char *plural(uint64_t count)
+static const char *bash_plural(uint64_t count)
 {
     return count == 1 ? "process" : "processes";
 }
@@ -86,9 +86,9 @@ size_t tool_stop_note(const struct bl_scope *scope, uint64_t started_ns, char *o
     char duration[32];
     bl_duration_format((int64_t)(bl_now_ns() - started_ns), duration);
     bl_scope_stop_read(scope, &stop);
-    return note(out, size, "stopped after %s: %s%s%s%s\n", duration,
-                bl_stop_reason_name(stop.reason), stop.origin[0] != '\0' ? " (" : "", stop.origin,
-                stop.origin[0] != '\0' ? ")" : "");
+    return bash_note(out, size, "stopped after %s: %s%s%s%s\n", duration,
+                     bl_stop_reason_name(stop.reason), stop.origin[0] != '\0' ? " (" : "",
+                     stop.origin, stop.origin[0] != '\0' ? ")" : "");
 }
 
 size_t tool_command_note(const struct bl_warden_end *end, char *out, size_t size)
@@ -96,14 +96,14 @@ size_t tool_command_note(const struct bl_warden_end *end, char *out, size_t size
     const char *core = end->core_dumped ? " (core dumped)" : "", *name;
     switch (end->how) {
     case BL_END_EXITED:
-        return end->status == 0 ? 0 : note(out, size, "exit code %d\n", end->status);
+        return end->status == 0 ? 0 : bash_note(out, size, "exit code %d\n", end->status);
     case BL_END_SIGNALED:
         name = sigabbrev_np(end->status);
-        return name != NULL ? note(out, size, "killed by SIG%s%s\n", name, core)
-                            : note(out, size, "killed by signal %d%s\n", end->status, core);
+        return name != NULL ? bash_note(out, size, "killed by SIG%s%s\n", name, core)
+                            : bash_note(out, size, "killed by signal %d%s\n", end->status, core);
     case BL_END_STOPPED: return 0;
-    case BL_END_LIMIT: return note(out, size, "stopped: too many processes\n");
-    case BL_END_LOST: return note(out, size, "cut off: the process that held it was killed\n");
+    case BL_END_LIMIT: return bash_note(out, size, "stopped: too many processes\n");
+    case BL_END_LOST: return bash_note(out, size, "cut off: the process that held it was killed\n");
     }
     return 0;
 }
@@ -113,31 +113,33 @@ static size_t note_end(const struct bash_run *run, char *out, size_t size)
     if (run->end.how != BL_END_STOPPED)
         return tool_command_note(&run->end, out, size);
     if (run->timed_out)
-        return note(out, size, "timed out after %" PRId64 " ms\n", run->timeout_ms);
+        return bash_note(out, size, "timed out after %" PRId64 " ms\n", run->timeout_ms);
     return tool_stop_note(run->call->scope, run->started_ns, out, size);
 }
 
 /* Output, then a line for each thing that is not as it should be. */
-static void fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
+static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
 {
     const struct bl_warden_end *end = &run->end;
     struct bl_buffer text;
     char notes[NOTE_MAX];
     size_t size = note_end(run, notes, sizeof notes);
     if (end->left_behind > 0)
-        size += note(notes + size, sizeof notes - size, "left behind and stopped: %" PRIu32 " %s\n",
-                     end->left_behind, plural(end->left_behind));
+        size += bash_note(notes + size, sizeof notes - size,
+                          "left behind and stopped: %" PRIu32 " %s\n", end->left_behind,
+                          bash_plural(end->left_behind));
     if (end->survivors == BL_SURVIVORS_UNKNOWN)
-        size += note(notes + size, sizeof notes - size,
-                     "could not verify that nothing is left running: %s\n", end->unverified);
+        size += bash_note(notes + size, sizeof notes - size,
+                          "could not verify that nothing is left running: %s\n", end->unverified);
     else if (end->survivors > 0)
-        size += note(notes + size, sizeof notes - size, "could not be stopped: %" PRIu32 " %s\n",
-                     end->survivors, plural(end->survivors));
+        size +=
+            bash_note(notes + size, sizeof notes - size, "could not be stopped: %" PRIu32 " %s\n",
+                      end->survivors, bash_plural(end->survivors));
     const char *planted = tool_sandbox_sweep(run->toolbox);
     if (planted != NULL)
-        size += note(notes + size, sizeof notes - size,
-                     "removed commondir from %.120s: Git would obey it outside of the sandbox\n",
-                     planted);
+        size += bash_note(
+            notes + size, sizeof notes - size,
+            "removed commondir from %.120s: Git would obey it outside of the sandbox\n", planted);
     bl_buffer_init(&text, SIZE_MAX);
     output_text_write(&run->output, &text);
     if (size > 0 && text.size > 0 && text.data[text.size - 1] != '\n')
@@ -174,20 +176,20 @@ bool tool_command_refused(int code, const struct bl_error *error)
            (error->kind == BL_KIND_TOOL || error->kind == BL_KIND_FILESYSTEM);
 }
 
-static void tell(struct bash_run *run, struct bl_text text)
+static void bash_tell(struct bash_run *run, struct bl_text text)
 {
     if (text.size > 0)
         run->call->output(run->call, text);
 }
 
-static void take_output(void *context, struct bl_text bytes)
+static void bash_take_output(void *context, struct bl_text bytes)
 {
     struct bash_run *run = context;
-    tell(run, output_text_add(&run->output, bytes));
+    bash_tell(run, output_text_add(&run->output, bytes));
 }
 
 /* The command with its sandbox, in a warden, in the running fiber's scope. */
-static int run_command(struct bash_run *run, struct bl_error *error)
+static int bash_run_command(struct bash_run *run, struct bl_error *error)
 {
     const struct bl_tool_call *call = run->call;
     struct bl_text text = bl_json_text(bl_json_get(call->input, BL_TEXT("command")));
@@ -196,33 +198,33 @@ static int run_command(struct bash_run *run, struct bl_error *error)
     command.id = call->id;
     command.name = call->name;
     command.capture = &run->counted;
-    command.on_output = take_output;
+    command.on_output = bash_take_output;
     command.context = run;
     command.control = &run->running.control;
     if (code == 0)
         code = bl_command_run(&command, &run->end, error);
-    tell(run, output_text_end(&run->output));
+    bash_tell(run, output_text_end(&run->output));
     return code;
 }
 
 /* The same with the time limit of the call's own input around it. */
-static int run_timed(struct bash_run *run, struct bl_error *error)
+static int bash_run_timed(struct bash_run *run, struct bl_error *error)
 {
     struct bl_scope timed, *outer;
     if (run->timeout_ms == 0)
-        return run_command(run, error);
+        return bash_run_command(run, error);
     bl_scope_init(&timed, run->call->scope);
     bl_scope_set_deadline(&timed, tool_deadline_ns(run->timeout_ms));
     outer = bl_scope_enter(&timed);
-    int code = run_command(run, error);
+    int code = bash_run_command(run, error);
     bl_scope_enter(outer);
     bl_scope_done(&timed);
     run->timed_out = code == BL_ETIMEDOUT && bl_scope_check(run->call->scope) == 0;
     return run->timed_out ? 0 : code;
 }
 
-static int run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-                    struct bl_tool_result *ret_result, struct bl_error *error)
+static int bash_run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                         struct bl_tool_result *ret_result, struct bl_error *error)
 {
     struct bash_run *run = bl_zalloc(sizeof *run);
     run->toolbox = toolbox;
@@ -233,7 +235,7 @@ static int run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
     bl_capture_init(&run->counted, 0);
     output_text_init(&run->output, toolbox->output_max);
     bl_list_push_back(&toolbox->running, &run->running.link);
-    int code = run_timed(run, error);
+    int code = bash_run_timed(run, error);
     bl_list_remove(&run->running.link);
     *ret_result = (struct bl_tool_result){.is_error = true};
     if (tool_command_refused(code, error)) {
@@ -241,7 +243,7 @@ static int run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
         *error = (struct bl_error){0};
         code = 0;
     } else {
-        fill_result(run, ret_result);
+        bash_fill_result(run, ret_result);
     }
     output_text_done(&run->output);
     bl_capture_done(&run->counted);
@@ -256,7 +258,7 @@ static int bash_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call
         return job_call(toolbox, call, ret_result, error);
     if (bl_json_boolean(bl_json_get(call->input, BL_TEXT("background")), false))
         return job_begin(toolbox, call, ret_result, error);
-    return run_here(toolbox, call, ret_result, error);
+    return bash_run_here(toolbox, call, ret_result, error);
 }
 
 uint64_t tool_deadline_ns(int64_t timeout_ms)

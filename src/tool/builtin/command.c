@@ -240,7 +240,7 @@ static bool command_is_cautious(struct bl_text word)
 }
 
 /* A word that means itself: no quotes, no expansion, nothing that a star of ours could be. */
-static bool is_plain(struct bl_text word)
+static bool builtin_command_is_plain(struct bl_text word)
 {
     for (size_t i = 0; i < word.size; i++)
         if (!shell_is_name(word.data[i]) && memchr("./-+:@,%", word.data[i], 8) == NULL)
@@ -261,7 +261,7 @@ static bool is_exact(struct bl_text text)
 static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text part, bool alone)
 {
     struct bl_text word = shell_first_word(part), program = shell_without_path(word), second = {0};
-    if (!is_plain(word) || word.data[0] == '-')
+    if (!builtin_command_is_plain(word) || word.data[0] == '-')
         return (struct bl_text){0};
     if (part.size > word.size)
         second = shell_first_word(
@@ -271,7 +271,7 @@ static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text par
     if (command_guard(arena, part, alone) != COMMAND_GUARD_NONE || command_is_cautious(program) ||
         (option && bl_text_equal(program, BL_TEXT("git"))))
         return is_exact(part) ? part : (struct bl_text){0};
-    size_t size = word.size + (is_plain(second) && !option ? 1 + second.size : 0);
+    size_t size = word.size + (builtin_command_is_plain(second) && !option ? 1 + second.size : 0);
     return bl_arena_printf(arena, BL_TEXT_FORMAT " *", (int)size, part.data);
 }
 

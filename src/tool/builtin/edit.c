@@ -73,7 +73,7 @@ const char *edit_line_show(struct bl_arena *arena, struct bl_text line)
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-static const char *find(struct bl_text content, size_t from, struct bl_text needle)
+static const char *edit_find(struct bl_text content, size_t from, struct bl_text needle)
 {
     return from <= content.size
                ? memmem(content.data + from, content.size - from, needle.data, needle.size)
@@ -86,7 +86,7 @@ static void find_places(struct edit_job *job, const atomic_bool *stopped)
     const char *at;
     job->count = 0;
     for (size_t from = 0;
-         !atomic_load(stopped) && (at = find(job->content, from, job->old)) != NULL;) {
+         !atomic_load(stopped) && (at = edit_find(job->content, from, job->old)) != NULL;) {
         size_t place = (size_t)(at - job->content.data);
         if (job->count < PLACES_MAX)
             job->places[job->count] = place;
@@ -95,7 +95,7 @@ static void find_places(struct edit_job *job, const atomic_bool *stopped)
     }
     /* One that overlaps with the only one would do as well: it is not clear which is meant. */
     if (job->count == 1 && !job->all &&
-        (at = find(job->content, job->places[0] + 1, job->old)) != NULL)
+        (at = edit_find(job->content, job->places[0] + 1, job->old)) != NULL)
         job->places[job->count++] = (size_t)(at - job->content.data);
 }
 
@@ -242,8 +242,8 @@ static void trim_hunk(const struct edit_job *job, struct hunk *hunk)
 }
 
 /* At most so many lines of [from, to), each with that mark; the rest is counted. */
-static void add_lines(struct edit_job *job, char mark, struct bl_text content, size_t from,
-                      size_t to, size_t most)
+static void edit_add_lines(struct edit_job *job, char mark, struct bl_text content, size_t from,
+                           size_t to, size_t most)
 {
     struct bl_buffer *out = &job->file.out;
     size_t lines = 0;
@@ -267,10 +267,10 @@ static void add_hunk(struct edit_job *job, struct hunk hunk)
         to = edit_line_end(old, to);
     bl_buffer_printf(&job->file.out, "@@ line %" PRIu64 " @@\n",
                      edit_line_at(job->result, hunk.new_from));
-    add_lines(job, ' ', old, from, hunk.old_from, CONTEXT_LINES);
-    add_lines(job, '-', old, hunk.old_from, hunk.old_to, HUNK_LINES_MAX);
-    add_lines(job, '+', job->result, hunk.new_from, hunk.new_to, HUNK_LINES_MAX);
-    add_lines(job, ' ', old, hunk.old_to, to, CONTEXT_LINES);
+    edit_add_lines(job, ' ', old, from, hunk.old_from, CONTEXT_LINES);
+    edit_add_lines(job, '-', old, hunk.old_from, hunk.old_to, HUNK_LINES_MAX);
+    edit_add_lines(job, '+', job->result, hunk.new_from, hunk.new_to, HUNK_LINES_MAX);
+    edit_add_lines(job, ' ', old, hunk.old_to, to, CONTEXT_LINES);
 }
 
 static void add_hunks(struct edit_job *job)

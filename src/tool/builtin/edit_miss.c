@@ -180,7 +180,7 @@ static struct bl_text longest_line(struct bl_text text, size_t *ret_index)
 }
 
 /* Goes back so many lines; false: there are not so many. */
-static bool go_back(struct bl_text content, size_t *offset, size_t lines)
+static bool edit_miss_go_back(struct bl_text content, size_t *offset, size_t lines)
 {
     for (; lines > 0 && *offset > 0; lines--)
         *offset = edit_line_start(content, *offset - 1);
@@ -217,7 +217,7 @@ static bool explain_line(struct file_job *job, struct bl_text content, struct bl
     size_t from = edit_line_start(content, (size_t)at);
     bl_buffer_printf(&job->out, " A part of it does: line %" PRIu64 " holds '%s'.\n",
                      edit_line_at(content, from), edit_line_show(&job->arena, probe));
-    if (go_back(content, &from, index))
+    if (edit_miss_go_back(content, &from, index))
         compare_lines(job, content, from, old);
     bl_buffer_printf(&job->out, "The file has:\n");
     show_lines(job, content, from, (size_t)at + old.size);

@@ -47,7 +47,7 @@ static void glob_take(void *context, const struct walk_file *file)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-static void print_found(struct glob_job *job, const struct walk *walk)
+static void builtin_find_print_found(struct glob_job *job, const struct walk *walk)
 {
     struct bl_buffer *out = &job->file.out;
     uint64_t found = atomic_load(&job->found), shown = 0;
@@ -67,7 +67,7 @@ static void print_found(struct glob_job *job, const struct walk *walk)
 /* ---- The call -------------------------------------------------------------------------------- */
 
 /* What of an absolute pattern is below the folder; NULL: it is not below it. */
-static const char *below(struct bl_text pattern, struct bl_text folder)
+static const char *builtin_find_below(struct bl_text pattern, struct bl_text folder)
 {
     bool is_below = bl_text_starts_with(pattern, folder) && pattern.size > folder.size &&
                     pattern.data[folder.size] == '/';
@@ -76,14 +76,14 @@ static const char *below(struct bl_text pattern, struct bl_text folder)
 
 /* An absolute pattern must begin with the folder to look in, or with the workspace as it was named,
  * which may be through a link. */
-static bool read_pattern(struct glob_job *job)
+static bool builtin_find_read_pattern(struct glob_job *job)
 {
     struct bl_text pattern = job->pattern;
     const char *wrong = NULL;
     if (pattern.data[0] == '/') {
-        const char *rest = below(pattern, job->path.absolute);
+        const char *rest = builtin_find_below(pattern, job->path.absolute);
         if (rest == NULL && bl_text_equal(job->file.given, BL_TEXT(".")))
-            rest = below(pattern, bl_text_from(job->file.roots.workspace.path));
+            rest = builtin_find_below(pattern, bl_text_from(job->file.roots.workspace.path));
         if (rest == NULL) {
             file_job_fail(&job->file,
                           "The pattern is absolute, and not below '%s': make it relative, and give "
@@ -106,7 +106,7 @@ static bool read_pattern(struct glob_job *job)
 static int glob_run(void *payload, const atomic_bool *stopped)
 {
     struct glob_job *job = payload;
-    if (!file_job_resolve(&job->file, PATH_READ, &job->path) || !read_pattern(job))
+    if (!file_job_resolve(&job->file, PATH_READ, &job->path) || !builtin_find_read_pattern(job))
         return 0;
     int fd = tool_path_open(&job->path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
@@ -128,7 +128,7 @@ static int glob_run(void *payload, const atomic_bool *stopped)
     close(fd);
     bool whole = !atomic_load(stopped);
     if (whole)
-        print_found(job, &walk);
+        builtin_find_print_found(job, &walk);
     shelf_done(&job->shelf);
     return whole ? 0 : BL_ECANCELED;
 }

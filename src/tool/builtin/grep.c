@@ -30,7 +30,7 @@ struct grep_job {
     atomic_ullong long_lines;
 };
 
-static void count(atomic_ullong *counter, uint64_t more)
+static void grep_count(atomic_ullong *counter, uint64_t more)
 {
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
@@ -44,16 +44,16 @@ static void search_file(struct grep_job *job, unsigned worker, int fd, struct bl
         job->searchers[worker] = grep_searcher_new(&job->request);
     bool tells = job->request.output == GREP_CONTENT && shelf_wants(&job->shelf, 0, path);
     switch (grep_search(job->searchers[worker], fd, tells, &found)) {
-    case GREP_BINARY: count(&job->binary, 1); return;
-    case GREP_UNREADABLE: count(&job->unreadable, 1); return;
+    case GREP_BINARY: grep_count(&job->binary, 1); return;
+    case GREP_UNREADABLE: grep_count(&job->unreadable, 1); return;
     case GREP_SEARCHED: break;
     }
-    count(&job->searched, 1);
-    count(&job->long_lines, found.long_lines);
+    grep_count(&job->searched, 1);
+    grep_count(&job->long_lines, found.long_lines);
     if (found.matches == 0)
         return;
-    count(&job->files, 1);
-    count(&job->matches, found.matches);
+    grep_count(&job->files, 1);
+    grep_count(&job->matches, found.matches);
     bool content = job->request.output == GREP_CONTENT;
     if (!content || found.lines > 0)
         shelf_add(&job->shelf, &(struct shelf_item){.weight = content ? found.lines : 1,
@@ -71,7 +71,7 @@ static void grep_take(void *context, const struct walk_file *file)
         search_file(job, file->worker, fd, file->path);
         close(fd);
     } else if (errno != ENOENT && errno != ELOOP) {
-        count(&job->unreadable, 1);
+        grep_count(&job->unreadable, 1);
     }
 }
 
@@ -154,7 +154,7 @@ static void print_left_out(struct grep_job *job, struct shown shown)
                               : BL_TEXT(": narrow pattern, path or glob, or raise head_limit]\n"));
 }
 
-static void print_found(struct grep_job *job, const struct walk *walk)
+static void grep_print_found(struct grep_job *job, const struct walk *walk)
 {
     struct bl_buffer *out = &job->file.out;
     uint64_t searched = atomic_load(&job->searched), binary = atomic_load(&job->binary);
@@ -177,7 +177,7 @@ static void print_found(struct grep_job *job, const struct walk *walk)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static bool compile(struct grep_job *job)
+static bool grep_compile(struct grep_job *job)
 {
     struct bl_error *error = bl_arena_zalloc(&job->file.arena, sizeof *error);
     struct bl_text source = job->source;
@@ -247,14 +247,14 @@ static int search_all(struct grep_job *job, const atomic_bool *stopped)
     if (atomic_load(stopped))
         return BL_ECANCELED;
     if (!job->file.is_error)
-        print_found(job, &walk);
+        grep_print_found(job, &walk);
     return 0;
 }
 
 static int grep_run(void *payload, const atomic_bool *stopped)
 {
     struct grep_job *job = payload;
-    if (!file_job_resolve(&job->file, PATH_READ, &job->path) || !compile(job))
+    if (!file_job_resolve(&job->file, PATH_READ, &job->path) || !grep_compile(job))
         return 0;
     int code = 0;
     if (read_glob(job)) {

@@ -86,7 +86,7 @@ static uint64_t line_number(struct grep_searcher *searcher, size_t offset)
     return searcher->line;
 }
 
-static void append_line(struct bl_buffer *out, struct bl_text line)
+static void grep_append_line(struct bl_buffer *out, struct bl_text line)
 {
     struct output_filter filter = {0};
     struct bl_text shown = line.size > LINE_SHOWN_MAX ? bl_utf8_cut(line, LINE_SHOWN_MAX) : line;
@@ -103,8 +103,8 @@ static void append_line(struct bl_buffer *out, struct bl_text line)
 
 /* Where the line that begins at `offset` ends, without its LF or CR LF; `*ret_next` is where the
  * next one begins. */
-static struct bl_text line_at(const struct grep_searcher *searcher, size_t offset, size_t limit,
-                              size_t *ret_next)
+static struct bl_text grep_line_at(const struct grep_searcher *searcher, size_t offset,
+                                   size_t limit, size_t *ret_next)
 {
     const char *start = searcher->data + offset;
     const char *end = memchr(start, '\n', limit - offset);
@@ -119,7 +119,7 @@ static struct bl_text line_at(const struct grep_searcher *searcher, size_t offse
 static void tell_line(struct grep_searcher *searcher, size_t offset, struct bl_text line, char mark)
 {
     bl_buffer_printf(&searcher->text, "%" PRIu64 "%c", line_number(searcher, offset), mark);
-    append_line(&searcher->text, line);
+    grep_append_line(&searcher->text, line);
     searcher->told_any = true;
 }
 
@@ -128,7 +128,7 @@ static void tell_trailing(struct grep_searcher *searcher, size_t limit)
 {
     while (searcher->trailing > 0 && searcher->told < limit) {
         size_t next;
-        struct bl_text line = line_at(searcher, searcher->told, limit, &next);
+        struct bl_text line = grep_line_at(searcher, searcher->told, limit, &next);
         tell_line(searcher, searcher->told, line, '-');
         searcher->told = next;
         searcher->trailing--;
@@ -157,7 +157,7 @@ static void tell_match(struct grep_searcher *searcher, struct bl_text line, size
         if (searcher->told_any && (searcher->gap || start > searcher->told))
             bl_buffer_append(&searcher->text, BL_TEXT("--\n"));
         for (; start < offset; start = after) {
-            struct bl_text before = line_at(searcher, start, offset, &after);
+            struct bl_text before = grep_line_at(searcher, start, offset, &after);
             tell_line(searcher, start, before, '-');
         }
     }
@@ -198,7 +198,7 @@ static bool search_lines(struct grep_searcher *searcher, size_t limit)
 }
 
 /* Lets go of what is searched, save for the context that what comes may want. */
-static void let_go(struct grep_searcher *searcher, size_t limit)
+static void grep_line_let_go(struct grep_searcher *searcher, size_t limit)
 {
     size_t keep = limit;
     if (searcher->tells && searcher->request->context > 0) {
@@ -264,7 +264,7 @@ static bool search_buffer(struct grep_searcher *searcher, bool at_end)
             line_number(searcher, limit);
         searcher->line++;
     }
-    let_go(searcher, limit);
+    grep_line_let_go(searcher, limit);
     make_room(searcher, BUFFER_LARGE);
     return false;
 }

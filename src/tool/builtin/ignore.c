@@ -39,7 +39,7 @@ struct ignore {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static bool is_special(char byte)
+static bool ignore_is_special(char byte)
 {
     return byte == '*' || byte == '?' || byte == '[' || byte == '\\';
 }
@@ -47,7 +47,7 @@ static bool is_special(char byte)
 static size_t literal_size(struct bl_text text)
 {
     size_t size = 0;
-    while (size < text.size && !is_special(text.data[size]))
+    while (size < text.size && !ignore_is_special(text.data[size]))
         size++;
     return size;
 }
@@ -66,7 +66,7 @@ static struct bl_text trim_spaces(struct bl_text line)
     return (struct bl_text){line.data, kept};
 }
 
-static void add_rule(struct rules *rules, struct bl_text line)
+static void ignore_add_rule(struct rules *rules, struct bl_text line)
 {
     struct rule rule = {0};
     if (line.data[0] == '!') {
@@ -104,13 +104,14 @@ static void parse_rules(struct rules *rules, char *bytes, size_t size)
         line.size = strnlen(line.data, line.size);
         line = trim_spaces(line);
         if (line.size > 0)
-            add_rule(rules, line);
+            ignore_add_rule(rules, line);
     }
 }
 
 /* All of a small regular file. -1: there is none, or it cannot be read; errno is ENOENT if it is
  * not there. */
-static ssize_t load(int folder, const char *path, int flags, size_t size_max, char **ret_bytes)
+static ssize_t ignore_load(int folder, const char *path, int flags, size_t size_max,
+                           char **ret_bytes)
 {
     struct stat status;
     size_t size = 0;
@@ -142,7 +143,7 @@ static void load_rules(struct rules *rules, int folder, const char *path, int fl
                        uint64_t *unread)
 {
     char *bytes;
-    ssize_t size = load(folder, path, flags, RULES_SIZE_MAX, &bytes);
+    ssize_t size = ignore_load(folder, path, flags, RULES_SIZE_MAX, &bytes);
     if (size >= 0)
         parse_rules(rules, bytes, (size_t)size);
     else if (errno != ENOENT && errno != ENOTDIR)
@@ -155,7 +156,7 @@ static struct bl_text load_line(struct bl_arena *arena, int folder, const char *
 {
     char *bytes;
     struct bl_text start = bl_text_from(prefix), line = {0};
-    ssize_t size = load(folder, path, 0, PATH_SIZE, &bytes);
+    ssize_t size = ignore_load(folder, path, 0, PATH_SIZE, &bytes);
     if (size < 0)
         return line;
     struct bl_text text = {bytes, strcspn(bytes, "\r\n")};
@@ -267,7 +268,7 @@ static bool match_name(const struct rule *rule, struct bl_text name)
 
 /* Of a path below the folder of the rule. What has no wildcard is compared first, and the rest is
  * then a pattern of its own, so that two stars behind it count as a whole part: git does it so. */
-static bool match_path(const struct rule *rule, struct bl_text path)
+static bool ignore_match_path(const struct rule *rule, struct bl_text path)
 {
     struct bl_text pattern = rule->pattern;
     size_t literal = rule->literal;
@@ -289,8 +290,8 @@ enum verdict {
 };
 
 /* The last rule that fits decides. */
-static enum verdict decide(const struct rules *rules, size_t base, struct bl_text path, size_t name,
-                           bool is_folder)
+static enum verdict ignore_decide(const struct rules *rules, size_t base, struct bl_text path,
+                                  size_t name, bool is_folder)
 {
     struct bl_text below = {path.data + base, path.size - base};
     struct bl_text last = {path.data + name, path.size - name};
@@ -298,7 +299,7 @@ static enum verdict decide(const struct rules *rules, size_t base, struct bl_tex
         const struct rule *rule = &rules->list[i];
         if (rule->folders && !is_folder)
             continue;
-        if (rule->by_name ? match_name(rule, last) : match_path(rule, below))
+        if (rule->by_name ? match_name(rule, last) : ignore_match_path(rule, below))
             return rule->negated ? KEPT : LEFT_OUT;
     }
     return UNDECIDED;
@@ -308,11 +309,11 @@ bool ignore_has(const struct ignore *ignore, struct bl_text path, size_t name, b
 {
     enum verdict verdict = UNDECIDED;
     for (const struct ignore *at = ignore; at != NULL && verdict == UNDECIDED; at = at->above)
-        verdict = decide(&at->ignore, at->base, path, name, is_folder);
+        verdict = ignore_decide(&at->ignore, at->base, path, name, is_folder);
     for (const struct ignore *at = ignore; at != NULL && verdict == UNDECIDED; at = at->above) {
-        verdict = decide(&at->gitignore, at->base, path, name, is_folder);
+        verdict = ignore_decide(&at->gitignore, at->base, path, name, is_folder);
         if (verdict == UNDECIDED && at->is_repository) {
-            verdict = decide(&at->exclude, at->base, path, name, is_folder);
+            verdict = ignore_decide(&at->exclude, at->base, path, name, is_folder);
             /* What stands above another repository is not about this one. */
             break;
         }

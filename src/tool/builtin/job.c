@@ -57,7 +57,7 @@ struct job {
 
 /* ---- Its life -------------------------------------------------------------------------------- */
 
-static void take_output(void *context, struct bl_text bytes)
+static void job_take_output(void *context, struct bl_text bytes)
 {
     struct job *job = context;
     output_text_add(&job->output, bytes);
@@ -98,7 +98,7 @@ static struct bl_text describe_end(struct job *job)
 }
 
 /* The proof of its stop, while the scope is there. */
-static void keep_receipt(struct job *job)
+static void job_keep_receipt(struct job *job)
 {
     struct bl_scope shield;
     struct bl_buffer text;
@@ -130,7 +130,7 @@ static int job_main(void *argument)
     output_text_end(&job->output);
     bl_buffer_done(&job->output.piece);
     job->ending = describe_end(job);
-    keep_receipt(job);
+    job_keep_receipt(job);
     bl_receipt_close(&job->receipt);
     bl_scope_done(&job->scope);
     bl_list_remove(&job->running.link);
@@ -144,7 +144,7 @@ static int job_main(void *argument)
 }
 
 /* Waits in the running fiber's scope; whoever has waited lets the next one go on. */
-static int await(struct bl_semaphore *moment)
+static int job_await(struct bl_semaphore *moment)
 {
     int code = bl_semaphore_take(moment);
     if (code == 0)
@@ -211,7 +211,7 @@ static void name_phase(struct job *job)
             *byte = ' ';
 }
 
-static void hurry(struct bl_activity *activity)
+static void job_hurry(struct bl_activity *activity)
 {
     bl_command_hurry(&BL_CONTAINER(activity, struct job, activity)->running.control);
 }
@@ -224,7 +224,7 @@ static int start_job(struct job *job)
     job->run.id = job->id;
     job->run.name = tool_bash.name;
     job->run.capture = &job->counted;
-    job->run.on_output = take_output;
+    job->run.on_output = job_take_output;
     job->run.on_started = has_started;
     job->run.on_left = has_left;
     job->run.context = job;
@@ -240,7 +240,7 @@ static int start_job(struct job *job)
         return code;
     }
     job->activity.kind = "job";
-    job->activity.hurry = hurry;
+    job->activity.hurry = job_hurry;
     job->activity.scope = &job->scope;
     bl_text_into(job->activity.id, sizeof job->activity.id, job->id);
     bl_text_into(job->activity.session, sizeof job->activity.session, toolbox->session);
@@ -260,12 +260,12 @@ static void await_start(struct job *job)
 {
     struct bl_scope shield;
     bl_shield_begin(&shield, START_NS_MAX);
-    await(&job->started);
+    job_await(&job->started);
     bl_shield_end(&shield);
 }
 
-static int refuse(struct job *job, int code, const struct bl_tool_call *call,
-                  struct bl_tool_result *ret_result, struct bl_error *error)
+static int job_refuse(struct job *job, int code, const struct bl_tool_call *call,
+                      struct bl_tool_result *ret_result, struct bl_error *error)
 {
     if (tool_command_refused(code, &job->error)) {
         ret_result->text = bl_arena_printf(call->arena, "cannot start: %s", job->error.message);
@@ -307,7 +307,7 @@ int job_begin(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
         code = job->has_ended && job->error.code != 0 ? job->code : 0;
     }
     if (code != 0)
-        return refuse(job, code, call, ret_result, error);
+        return job_refuse(job, code, call, ret_result, error);
     ret_result->is_error = false;
     ret_result->text = bl_arena_printf(
         call->arena,
@@ -370,7 +370,7 @@ static void write_state(const struct job *job, struct bl_buffer *out)
 }
 
 /* What it has printed since the last time, then a line on how it is. */
-static struct bl_text report(struct job *job, struct bl_arena *arena)
+static struct bl_text job_report(struct job *job, struct bl_arena *arena)
 {
     struct bl_buffer text;
     bl_buffer_init(&text, SIZE_MAX);
@@ -390,7 +390,7 @@ static struct bl_text report(struct job *job, struct bl_arena *arena)
 static int stop_job(struct job *job, const struct bl_tool_call *call)
 {
     bool ours = !job->has_ended && bl_scope_stop(&job->scope, BL_STOP_USER, tool_bash.name);
-    int code = await(&job->ended);
+    int code = job_await(&job->ended);
     if (code == 0 && ours && job->receipt_json.size > 0) {
         struct bl_event event = {.type = BL_EVENT_RECEIPT,
                                  .id = bl_text_from(call->id),
@@ -415,7 +415,7 @@ int job_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
     job->users++;
     if (bl_json_boolean(bl_json_get(call->input, BL_TEXT("stop")), false))
         code = stop_job(job, call);
-    ret_result->text = report(job, call->arena);
+    ret_result->text = job_report(job, call->arena);
     ret_result->is_error = code != 0 || (job->has_ended && job->failed);
     job->users--;
     return code;
@@ -451,7 +451,7 @@ void bl_toolbox_end(struct bl_toolbox *toolbox)
     BL_LIST_EACH_SAFE (link, &toolbox->jobs) {
         struct job *job = BL_CONTAINER(link, struct job, link);
         /* One that does not end by then is the nursery's, which waits on for it. */
-        if (await(&job->ended) == 0)
+        if (job_await(&job->ended) == 0)
             free_job(job);
     }
     bl_shield_end(&shield);

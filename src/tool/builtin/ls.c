@@ -45,7 +45,7 @@ struct ls_step {
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static struct ls_entry *new_entry(struct ls_job *job, struct ls_entry *above, const char *name)
+static struct ls_entry *ls_new_entry(struct ls_job *job, struct ls_entry *above, const char *name)
 {
     struct ls_entry *entry = bl_arena_zalloc(&job->file.arena, sizeof *entry);
     entry->above = above;
@@ -56,7 +56,7 @@ static struct ls_entry *new_entry(struct ls_job *job, struct ls_entry *above, co
 }
 
 /* What is known of one that is in the folder `fd`. */
-static void look_at(struct ls_job *job, struct ls_entry *entry, int fd)
+static void ls_look_at(struct ls_job *job, struct ls_entry *entry, int fd)
 {
     char target[PATH_MAX];
     struct stat status;
@@ -116,8 +116,8 @@ static void plan_opening(struct ls_job *job, struct ls_entry *entry)
 }
 
 /* Lists an open folder, as far as there is room. Takes the stream over. */
-static void list_folder(struct ls_job *job, struct ls_entry *folder, DIR *stream,
-                        const atomic_bool *stopped)
+static void ls_list_folder(struct ls_job *job, struct ls_entry *folder, DIR *stream,
+                           const atomic_bool *stopped)
 {
     const char **names;
     size_t count = take_names(job, stream, stopped, &names, &folder->left_out);
@@ -126,8 +126,8 @@ static void list_folder(struct ls_job *job, struct ls_entry *folder, DIR *stream
             folder->left_out += count - i;
             break;
         }
-        struct ls_entry *entry = new_entry(job, folder, names[i]);
-        look_at(job, entry, dirfd(stream));
+        struct ls_entry *entry = ls_new_entry(job, folder, names[i]);
+        ls_look_at(job, entry, dirfd(stream));
         bl_list_push_back(&folder->entries, &entry->link);
         job->count++;
         if (!goes_deeper(job, entry))
@@ -141,26 +141,26 @@ static void list_folder(struct ls_job *job, struct ls_entry *folder, DIR *stream
     closedir(stream);
 }
 
-static struct bl_text path_of(struct ls_job *job, const struct ls_entry *entry)
+static struct bl_text ls_path_of(struct ls_job *job, const struct ls_entry *entry)
 {
     if (entry->above == NULL)
         return job->path.absolute;
-    struct bl_text above = path_of(job, entry->above);
+    struct bl_text above = ls_path_of(job, entry->above);
     return bl_arena_printf(&job->file.arena, BL_TEXT_FORMAT "%s%s", BL_TEXT_ARG(above),
                            above.size == 1 ? "" : "/", entry->name);
 }
 
-static void open_folder(struct ls_job *job, struct ls_entry *folder, const atomic_bool *stopped)
+static void ls_open_folder(struct ls_job *job, struct ls_entry *folder, const atomic_bool *stopped)
 {
     if (job->count == ENTRIES_MAX) {
         folder->unlisted = "not listed: too much";
         return;
     }
-    struct tool_path path = {.absolute = path_of(job, folder), .root = job->path.root};
+    struct tool_path path = {.absolute = ls_path_of(job, folder), .root = job->path.root};
     int fd = tool_path_open(&path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (stream != NULL) {
-        list_folder(job, folder, stream, stopped);
+        ls_list_folder(job, folder, stream, stopped);
         return;
     }
     int code = fd < 0 ? -fd : errno;
@@ -249,7 +249,7 @@ static int ls_run(void *payload, const atomic_bool *stopped)
     struct stat status;
     if (!file_job_resolve(&job->file, PATH_READ, &job->path))
         return 0;
-    struct ls_entry *top = new_entry(job, NULL, "");
+    struct ls_entry *top = ls_new_entry(job, NULL, "");
     const char *shown = tool_path_show(&job->file.arena, job->path.shown);
     int fd = tool_path_open(&job->path, O_PATH);
     if (fd >= 0 && fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode)) {
@@ -264,7 +264,7 @@ static int ls_run(void *payload, const atomic_bool *stopped)
     bl_list_init(&job->opening);
     plan_opening(job, top);
     while (!atomic_load(stopped) && (link = bl_list_pop_front(&job->opening)) != NULL)
-        open_folder(job, BL_CONTAINER(link, struct ls_step, link)->entry, stopped);
+        ls_open_folder(job, BL_CONTAINER(link, struct ls_step, link)->entry, stopped);
     if (atomic_load(stopped))
         return BL_ECANCELED;
     if (top->unlisted != NULL)

@@ -37,7 +37,7 @@ struct read_job {
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* So much of a line as may be shown. */
-static struct bl_text cut_line(const struct read_job *job, struct bl_text line)
+static struct bl_text builtin_read_cut_line(const struct read_job *job, struct bl_text line)
 {
     size_t bytes = 0, most = job->file.output_max / 2;
     for (size_t i = 0; i < LINE_CHARACTERS && bytes < line.size; i++) {
@@ -77,7 +77,7 @@ static void show_line(struct read_job *job)
         line.size--;
     }
     struct bl_buffer *out = &job->file.out;
-    struct bl_text shown = line.size > 0 ? cut_line(job, line) : line;
+    struct bl_text shown = line.size > 0 ? builtin_read_cut_line(job, line) : line;
     if (out->size > 0 && out->size + shown.size + NOTES_MAX > job->file.output_max) {
         job->next = job->number;
         return;
@@ -98,7 +98,7 @@ static bool on_page(const struct read_job *job)
     return job->number >= job->offset && job->next == 0;
 }
 
-static void end_line(struct read_job *job)
+static void builtin_read_end_line(struct read_job *job)
 {
     if (on_page(job))
         show_line(job);
@@ -118,7 +118,7 @@ static void take_bytes(struct read_job *job, struct bl_text bytes)
         }
         job->line_size += size;
         if (end != NULL)
-            end_line(job);
+            builtin_read_end_line(job);
         size += end != NULL;
         bytes = (struct bl_text){bytes.data + size, bytes.size - size};
     }
@@ -148,8 +148,8 @@ static int fail_read(struct read_job *job, const struct tool_path *path)
 }
 
 /* The first piece. True: there is more to do. */
-static bool begin(struct read_job *job, const struct tool_path *path, struct bl_text bytes,
-                  uint64_t size)
+static bool builtin_read_begin(struct read_job *job, const struct tool_path *path,
+                               struct bl_text bytes, uint64_t size)
 {
     const char *shown = tool_path_show(&job->file.arena, path->shown);
     const char *wrong =
@@ -185,7 +185,7 @@ static int stream(struct read_job *job, int fd, const struct tool_path *path, ui
         if (count < 0)
             return fail_read(job, path);
         struct bl_text bytes = {job->piece, (size_t)count};
-        if (first && !begin(job, path, bytes, size))
+        if (first && !builtin_read_begin(job, path, bytes, size))
             return 0;
         if (first && job->marked)
             bytes = (struct bl_text){bytes.data + 3, bytes.size - 3};
@@ -198,7 +198,7 @@ static int stream(struct read_job *job, int fd, const struct tool_path *path, ui
     }
     job->unfinished = job->line_size > 0 && !job->beyond_count;
     if (job->line_size > 0)
-        end_line(job);
+        builtin_read_end_line(job);
     if (job->beyond_count && job->next == 0)
         job->next = job->number;
     return 0;
@@ -240,7 +240,7 @@ static void add_notes(struct read_job *job, uint64_t size)
         bl_buffer_printf(out, "[bytes that are no text are shown as \xEF\xBF\xBD]\n");
 }
 
-static int read_run(void *payload, const atomic_bool *stopped)
+static int builtin_read_run(void *payload, const atomic_bool *stopped)
 {
     struct read_job *job = payload;
     struct tool_path path;
@@ -267,15 +267,15 @@ static int read_run(void *payload, const atomic_bool *stopped)
     return 0;
 }
 
-static int read_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-                     struct bl_tool_result *ret_result, struct bl_error *error)
+static int builtin_read_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                             struct bl_tool_result *ret_result, struct bl_error *error)
 {
     struct read_job *job = file_job_new(sizeof *job, toolbox, call);
     job->offset = 1;
     job->limit = LINES_DEFAULT;
     bl_json_int64(bl_json_get(call->input, BL_TEXT("offset")), &job->offset);
     bl_json_int64(bl_json_get(call->input, BL_TEXT("limit")), &job->limit);
-    return file_job_call(&job->file, read_run, "nothing was read", call, ret_result, error);
+    return file_job_call(&job->file, builtin_read_run, "nothing was read", call, ret_result, error);
 }
 
 const struct tool_entry tool_read = {
@@ -297,5 +297,5 @@ const struct tool_entry tool_read = {
         "are not part of the file. Shows 2000 lines at most unless 'limit' says otherwise, and "
         "less when they are long; notes in brackets at the end say which lines were left out and "
         "with which 'offset' to go on. Binary files are not shown. To list a folder use ls.",
-    .call = read_call,
+    .call = builtin_read_call,
 };

@@ -20,14 +20,14 @@ void shelf_done(struct shelf *shelf)
 }
 
 /* Negative: `a` comes first. */
-static int compare(const struct shelf_item *a, const struct shelf_item *b)
+static int shelf_compare(const struct shelf_item *a, const struct shelf_item *b)
 {
     if (a->rank != b->rank)
         return a->rank > b->rank ? -1 : 1;
     return bl_text_compare(a->path, b->path);
 }
 
-static void swap(struct shelf_item **a, struct shelf_item **b)
+static void shelf_swap(struct shelf_item **a, struct shelf_item **b)
 {
     struct shelf_item *kept = *a;
     *a = *b;
@@ -39,16 +39,16 @@ static void sink(struct shelf *shelf, size_t at)
     for (;;) {
         size_t last = at;
         for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < shelf->count; child++)
-            if (compare(shelf->items[child], shelf->items[last]) > 0)
+            if (shelf_compare(shelf->items[child], shelf->items[last]) > 0)
                 last = child;
         if (last == at)
             return;
-        swap(&shelf->items[at], &shelf->items[last]);
+        shelf_swap(&shelf->items[at], &shelf->items[last]);
         at = last;
     }
 }
 
-static size_t size_of(const struct shelf_item *item)
+static size_t shelf_size_of(const struct shelf_item *item)
 {
     return item->path.size + item->text.size + 1;
 }
@@ -58,13 +58,13 @@ static bool last_is_needless(const struct shelf *shelf)
 {
     const struct shelf_item *last = shelf->items[0];
     return shelf->weight - last->weight >= shelf->weight_max ||
-           shelf->bytes - size_of(last) >= shelf->bytes_max;
+           shelf->bytes - shelf_size_of(last) >= shelf->bytes_max;
 }
 
 static bool wants(const struct shelf *shelf, const struct shelf_item *item)
 {
     bool full = shelf->weight >= shelf->weight_max || shelf->bytes >= shelf->bytes_max;
-    return !full || (shelf->count > 0 && compare(item, shelf->items[0]) < 0);
+    return !full || (shelf->count > 0 && shelf_compare(item, shelf->items[0]) < 0);
 }
 
 bool shelf_wants(struct shelf *shelf, int64_t rank, struct bl_text path)
@@ -75,7 +75,7 @@ bool shelf_wants(struct shelf *shelf, int64_t rank, struct bl_text path)
     return wanted;
 }
 
-static struct shelf_item *copy(const struct shelf_item *item)
+static struct shelf_item *shelf_copy(const struct shelf_item *item)
 {
     struct shelf_item *copied = bl_alloc(sizeof *copied + item->path.size + item->text.size);
     char *bytes = (char *)(copied + 1);
@@ -88,7 +88,7 @@ static struct shelf_item *copy(const struct shelf_item *item)
     return copied;
 }
 
-static void push(struct shelf *shelf, struct shelf_item *item)
+static void shelf_push(struct shelf *shelf, struct shelf_item *item)
 {
     if (shelf->count == shelf->capacity) {
         shelf->capacity = shelf->capacity == 0 ? 64 : 2 * shelf->capacity;
@@ -96,17 +96,18 @@ static void push(struct shelf *shelf, struct shelf_item *item)
     }
     size_t at = shelf->count++;
     shelf->items[at] = item;
-    for (; at > 0 && compare(shelf->items[at], shelf->items[(at - 1) / 2]) > 0; at = (at - 1) / 2)
-        swap(&shelf->items[at], &shelf->items[(at - 1) / 2]);
+    for (; at > 0 && shelf_compare(shelf->items[at], shelf->items[(at - 1) / 2]) > 0;
+         at = (at - 1) / 2)
+        shelf_swap(&shelf->items[at], &shelf->items[(at - 1) / 2]);
     shelf->weight += item->weight;
-    shelf->bytes += size_of(item);
+    shelf->bytes += shelf_size_of(item);
 }
 
 static void drop_last(struct shelf *shelf)
 {
     struct shelf_item *last = shelf->items[0];
     shelf->weight -= last->weight;
-    shelf->bytes -= size_of(last);
+    shelf->bytes -= shelf_size_of(last);
     shelf->items[0] = shelf->items[--shelf->count];
     sink(shelf, 0);
     bl_free(last);
@@ -116,7 +117,7 @@ void shelf_add(struct shelf *shelf, const struct shelf_item *item)
 {
     pthread_mutex_lock(&shelf->lock);
     if (wants(shelf, item)) {
-        push(shelf, copy(item));
+        shelf_push(shelf, shelf_copy(item));
         while (last_is_needless(shelf))
             drop_last(shelf);
     }
@@ -125,7 +126,7 @@ void shelf_add(struct shelf *shelf, const struct shelf_item *item)
 
 static int compare_items(const void *left, const void *right)
 {
-    return compare(*(struct shelf_item *const *)left, *(struct shelf_item *const *)right);
+    return shelf_compare(*(struct shelf_item *const *)left, *(struct shelf_item *const *)right);
 }
 
 void shelf_sort(struct shelf *shelf)

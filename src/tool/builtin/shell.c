@@ -54,14 +54,14 @@ static char peek(const struct splitter *splitter, size_t ahead)
     return ahead < splitter->rest.size ? splitter->rest.data[ahead] : '\0';
 }
 
-static void skip(struct splitter *splitter, size_t count)
+static void shell_skip(struct splitter *splitter, size_t count)
 {
     splitter->rest.data += count;
     splitter->rest.size -= count;
 }
 
 /* The next `count` bytes belong to the word. */
-static void keep(struct splitter *splitter, size_t count)
+static void shell_keep(struct splitter *splitter, size_t count)
 {
     if (!splitter->in_word) {
         if (splitter->gap && splitter->size > splitter->part_start)
@@ -71,7 +71,7 @@ static void keep(struct splitter *splitter, size_t count)
     }
     memcpy(splitter->out + splitter->size, splitter->rest.data, count);
     splitter->size += count;
-    skip(splitter, count);
+    shell_skip(splitter, count);
 }
 
 /* Takes the last word back, and the blank before it. */
@@ -198,7 +198,7 @@ static void take_dollar(struct splitter *splitter, bool quoted)
     } else if (!quoted && (next == '\'' || next == '"')) {
         shell_mark_opaque(splitter, "$'…' quoting");
     }
-    keep(splitter, 1);
+    shell_keep(splitter, 1);
 }
 
 static void take_single_quotes(struct splitter *splitter)
@@ -206,19 +206,19 @@ static void take_single_quotes(struct splitter *splitter)
     const char *end = memchr(splitter->rest.data + 1, '\'', splitter->rest.size - 1);
     if (end == NULL) {
         shell_mark_opaque(splitter, "a quote that does not end");
-        keep(splitter, splitter->rest.size);
+        shell_keep(splitter, splitter->rest.size);
     } else {
-        keep(splitter, (size_t)(end + 1 - splitter->rest.data));
+        shell_keep(splitter, (size_t)(end + 1 - splitter->rest.data));
     }
 }
 
 static void take_double_quotes(struct splitter *splitter)
 {
-    keep(splitter, 1);
+    shell_keep(splitter, 1);
     while (splitter->rest.size > 0) {
         char byte = peek(splitter, 0);
         if (byte == '"') {
-            keep(splitter, 1);
+            shell_keep(splitter, 1);
             return;
         }
         if (byte == '`')
@@ -226,22 +226,22 @@ static void take_double_quotes(struct splitter *splitter)
         if (byte == '$')
             take_dollar(splitter, true);
         else
-            keep(splitter, byte == '\\' && splitter->rest.size > 1 ? 2 : 1);
+            shell_keep(splitter, byte == '\\' && splitter->rest.size > 1 ? 2 : 1);
     }
     shell_mark_opaque(splitter, "a quote that does not end");
 }
 
-static void take_escape(struct splitter *splitter)
+static void shell_take_escape(struct splitter *splitter)
 {
     if (splitter->rest.size == 1) {
         mark_complex(splitter, "an escape that does not end");
-        keep(splitter, 1);
+        shell_keep(splitter, 1);
     } else {
-        keep(splitter, 2);
+        shell_keep(splitter, 2);
     }
 }
 
-static bool is_number(struct bl_text text)
+static bool shell_is_number(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++)
         if (!isdigit((unsigned char)text.data[i]))
@@ -255,9 +255,9 @@ static void shell_take_descriptor(struct splitter *splitter)
 {
     struct bl_text word = {splitter->out + splitter->word_start,
                            splitter->size - splitter->word_start};
-    bool number = splitter->in_word && is_number(word) && word.size <= DESCRIPTOR_DIGITS;
+    bool number = splitter->in_word && shell_is_number(word) && word.size <= DESCRIPTOR_DIGITS;
     bool named = splitter->in_word && word.data[0] == '{';
-    if (named || (splitter->in_word && is_number(word) && !number))
+    if (named || (splitter->in_word && shell_is_number(word) && !number))
         mark_complex(splitter, redirection);
     if (named || number)
         shell_drop_word(splitter);
@@ -303,18 +303,18 @@ static void take_redirection(struct splitter *splitter)
     struct bl_text target = plain_target(splitter, size);
     bool harmless =
         bl_text_equal(target, BL_TEXT("/dev/null")) ||
-        (number && (is_number(target) || bl_text_equal(target, BL_TEXT("-")))) ||
+        (number && (shell_is_number(target) || bl_text_equal(target, BL_TEXT("-")))) ||
         (input && !number && target.size > 0 && !bl_text_starts_with(target, BL_TEXT("/dev/")));
     if (!harmless)
         mark_complex(splitter, input ? "a redirection" : redirection);
     splitter->drop = !harmless && next != '(';
-    skip(splitter, harmless ? size + target.size : size);
+    shell_skip(splitter, harmless ? size + target.size : size);
 }
 
 static void skip_comment(struct splitter *splitter)
 {
     const char *end = memchr(splitter->rest.data, '\n', splitter->rest.size);
-    skip(splitter, end == NULL ? splitter->rest.size : (size_t)(end - splitter->rest.data));
+    shell_skip(splitter, end == NULL ? splitter->rest.size : (size_t)(end - splitter->rest.data));
 }
 
 static void take_separator(struct splitter *splitter)
@@ -323,29 +323,29 @@ static void take_separator(struct splitter *splitter)
     if (byte == ';' && (next == ';' || next == '&'))
         mark_complex(splitter, "a control structure");
     end_part(splitter);
-    skip(splitter, 1);
+    shell_skip(splitter, 1);
 }
 
-static void take_byte(struct splitter *splitter)
+static void shell_take_byte(struct splitter *splitter)
 {
     switch (peek(splitter, 0)) {
     case ' ':
     case '\t':
         end_word(splitter);
-        skip(splitter, 1);
+        shell_skip(splitter, 1);
         break;
-    case '\\': take_escape(splitter); break;
+    case '\\': shell_take_escape(splitter); break;
     case '\'': take_single_quotes(splitter); break;
     case '"': take_double_quotes(splitter); break;
     case '$': take_dollar(splitter, false); break;
     case '`':
         shell_mark_opaque(splitter, substitution);
-        keep(splitter, 1);
+        shell_keep(splitter, 1);
         break;
     case '(':
     case ')':
         shell_mark_opaque(splitter, "a subshell or a function");
-        keep(splitter, 1);
+        shell_keep(splitter, 1);
         break;
     case '<':
     case '>': take_redirection(splitter); break;
@@ -360,11 +360,11 @@ static void take_byte(struct splitter *splitter)
     case '\n': take_separator(splitter); break;
     case '#':
         if (splitter->in_word)
-            keep(splitter, 1);
+            shell_keep(splitter, 1);
         else
             skip_comment(splitter);
         break;
-    default: keep(splitter, 1); break;
+    default: shell_keep(splitter, 1); break;
     }
 }
 
@@ -438,6 +438,6 @@ void command_split(struct bl_arena *arena, struct bl_text command, struct comman
     if (shell_has_control_bytes(command))
         mark_complex(&splitter, "a control character");
     while (splitter.rest.size > 0)
-        take_byte(&splitter);
+        shell_take_byte(&splitter);
     end_part(&splitter);
 }

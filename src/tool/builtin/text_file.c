@@ -325,7 +325,7 @@ static int fail_replacement(struct replacement *replacement, int code)
 }
 
 /* Opens the folder of the file, and makes what is missing of it. */
-static bool open_folder(struct replacement *replacement)
+static bool text_file_open_folder(struct replacement *replacement)
 {
     const struct tool_path *path = replacement->path;
     struct bl_text rest = path->absolute, part, next;
@@ -511,7 +511,7 @@ int file_replace(struct file_job *job, const struct tool_path *path, struct bl_t
     replacement->job = job;
     replacement->path = path;
     int code = 0;
-    if (open_folder(replacement) && look_at_place(replacement, expected))
+    if (text_file_open_folder(replacement) && look_at_place(replacement, expected))
         code = write_and_rename(replacement, content, expected, stopped);
     if (replacement->folder >= 0)
         close(replacement->folder);

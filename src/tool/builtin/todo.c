@@ -13,7 +13,7 @@ static const struct mark marks[] = {
     {"completed", "[x]"},
 };
 
-static size_t status_of(const struct bl_json *item)
+static size_t todo_status_of(const struct bl_json *item)
 {
     struct bl_text status = bl_json_text(bl_json_get(item, BL_TEXT("status")));
     size_t i = 0;
@@ -28,7 +28,7 @@ static const char *todo_check(const struct bl_json *input)
     BL_JSON_EACH (item, bl_json_get(input, BL_TEXT("todos"))) {
         if (bl_text_trim(bl_json_text(bl_json_get(item, BL_TEXT("content")))).size == 0)
             return "an item has no content (say what is to be done)";
-        in_progress += status_of(item) == 1;
+        in_progress += todo_status_of(item) == 1;
     }
     return in_progress > 1 ? "more than one item is in_progress (do one thing at a time, and leave "
                              "the others pending)"
@@ -55,13 +55,13 @@ static int todo_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call
     (void)toolbox, (void)error;
     bl_buffer_init(&out, SIZE_MAX);
     BL_JSON_EACH (item, todos)
-        done += status_of(item) == 2;
+        done += todo_status_of(item) == 2;
     if (count == 0)
         bl_buffer_printf(&out, "The list is empty.");
     else
         bl_buffer_printf(&out, "%zu of %zu done", done, count);
     BL_JSON_EACH (item, todos) {
-        bl_buffer_printf(&out, "\n%s ", marks[status_of(item)].mark);
+        bl_buffer_printf(&out, "\n%s ", marks[todo_status_of(item)].mark);
         add_content(&out, bl_json_text(bl_json_get(item, BL_TEXT("content"))));
     }
     *ret_result = (struct bl_tool_result){.text = bl_arena_text(call->arena, bl_buffer_text(&out))};

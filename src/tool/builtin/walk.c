@@ -85,7 +85,7 @@ struct walk_run {
     struct worker *workers[WALK_THREADS_MAX];
 };
 
-static bool is_stopped(const struct walk_run *run)
+static bool walk_is_stopped(const struct walk_run *run)
 {
     return atomic_load_explicit(run->walk->stopped, memory_order_relaxed);
 }
@@ -113,7 +113,7 @@ static void folder_unref(struct folder *folder)
     bl_free(folder);
 }
 
-static int open_below(int top, const char *path)
+static int walk_open_below(int top, const char *path)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
     const struct open_how how = {.flags = (uint64_t)(unsigned)flags,
@@ -138,7 +138,7 @@ static bool folder_open(struct worker *worker, struct folder *folder)
 {
     if (folder->descriptor >= 0)
         return true;
-    int fd = open_below(worker->run->walk->descriptor, folder->path + worker->run->prefix);
+    int fd = walk_open_below(worker->run->walk->descriptor, folder->path + worker->run->prefix);
     if (fd < 0 && !has_vanished(fd))
         worker->folders_unreadable++;
     folder->descriptor = fd < 0 ? -1 : fd;
@@ -162,7 +162,7 @@ static void piece_free(struct piece *piece)
     bl_free(piece);
 }
 
-static void *worker_main(void *argument);
+static void *walk_worker_main(void *argument);
 
 /* Under the lock. Signals stay with the threads of the program. */
 static void start_worker(struct walk_run *run)
@@ -179,7 +179,7 @@ static void start_worker(struct walk_run *run)
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&worker->thread, &attributes, worker_main, worker);
+    int status = pthread_create(&worker->thread, &attributes, walk_worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (status == 0) {
@@ -192,7 +192,7 @@ static void start_worker(struct walk_run *run)
 }
 
 /* Takes the pieces over; the last becomes the newest. */
-static void push(struct walk_run *run, struct bl_list *pieces)
+static void walk_push(struct walk_run *run, struct bl_list *pieces)
 {
     struct bl_list *link;
     pthread_mutex_lock(&run->lock);
@@ -213,10 +213,10 @@ static void push_one(struct walk_run *run, struct piece *piece)
     struct bl_list pieces;
     bl_list_init(&pieces);
     bl_list_push_back(&pieces, &piece->link);
-    push(run, &pieces);
+    walk_push(run, &pieces);
 }
 
-static bool has_room(struct walk_run *run)
+static bool walk_has_room(struct walk_run *run)
 {
     pthread_mutex_lock(&run->lock);
     bool room = run->waiting < PACKS_MAX;
@@ -227,7 +227,8 @@ static bool has_room(struct walk_run *run)
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 /* The path of a name in that folder, from the root of the rules; in the worker. Empty: too long. */
-static struct bl_text join(struct worker *worker, const struct folder *folder, const char *name)
+static struct bl_text walk_join(struct worker *worker, const struct folder *folder,
+                                const char *name)
 {
     size_t size = strlen(name);
     if (folder->path_size + size + 1 > PATH_SIZE)
@@ -240,7 +241,7 @@ static struct bl_text join(struct worker *worker, const struct folder *folder, c
 static void take_file(struct worker *worker, const struct folder *folder, const char *name)
 {
     const struct walk *walk = worker->run->walk;
-    struct bl_text path = join(worker, folder, name);
+    struct bl_text path = walk_join(worker, folder, name);
     size_t prefix = worker->run->prefix;
     walk->take(walk->context, &(struct walk_file){.folder = folder->descriptor,
                                                   .name = path.data + folder->path_size,
@@ -251,7 +252,7 @@ static void take_file(struct worker *worker, const struct folder *folder, const 
 
 static void take_pack(struct worker *worker, const struct piece *pack)
 {
-    for (size_t at = 0; at < pack->names_size && !is_stopped(worker->run);
+    for (size_t at = 0; at < pack->names_size && !walk_is_stopped(worker->run);
          at += strlen(pack->names + at) + 1)
         take_file(worker, pack->folder, pack->names + at);
 }
@@ -262,7 +263,7 @@ static void add_to_pack(struct worker *worker, struct folder *folder, const char
     size_t size = strlen(name) + 1;
     struct piece *pack = worker->pack;
     if (pack != NULL && (pack->names_count == PACK_NAMES || pack->names_size + size > PACK_SIZE)) {
-        if (has_room(worker->run)) {
+        if (walk_has_room(worker->run)) {
             push_one(worker->run, pack);
         } else {
             take_pack(worker, pack);
@@ -355,7 +356,7 @@ static void meet(struct worker *worker, struct folder *folder, const struct entr
     unsigned type = type_of(folder, entry);
     if (type != DT_DIR && type != DT_REG)
         return;
-    struct bl_text path = join(worker, folder, name);
+    struct bl_text path = walk_join(worker, folder, name);
     if (path.size == 0)
         worker->folders_unreadable += type == DT_DIR;
     else if (type == DT_DIR)
@@ -392,7 +393,7 @@ static const struct entry *entry_at(const struct worker *worker, size_t offset)
 }
 
 /* Its own rules, before anything in it is looked at. */
-static void enter(struct worker *worker, struct folder *folder, size_t size, bool all)
+static void walk_enter(struct worker *worker, struct folder *folder, size_t size, bool all)
 {
     unsigned kinds = all ? 0 : IGNORE_ALL;
     for (size_t at = 0; at < size && all; at += entry_at(worker, at)->size)
@@ -404,22 +405,23 @@ static void enter(struct worker *worker, struct folder *folder, size_t size, boo
     folder->entered = true;
 }
 
-static void read_folder(struct worker *worker, struct folder *folder)
+static void walk_read_folder(struct worker *worker, struct folder *folder)
 {
     bool all;
     if (!folder_open(worker, folder))
         return;
     size_t size = read_entries(worker, folder, &all);
     if (!folder->entered)
-        enter(worker, folder, size, all);
+        walk_enter(worker, folder, size, all);
     if (!all) {
         atomic_fetch_add(&folder->references, 1);
         push_one(worker->run, piece_new(folder, 0));
     }
-    for (size_t at = 0; at < size && !is_stopped(worker->run); at += entry_at(worker, at)->size)
+    for (size_t at = 0; at < size && !walk_is_stopped(worker->run);
+         at += entry_at(worker, at)->size)
         meet(worker, folder, entry_at(worker, at));
     if (!bl_list_empty(&worker->found))
-        push(worker->run, &worker->found);
+        walk_push(worker->run, &worker->found);
     if (worker->pack != NULL) {
         take_pack(worker, worker->pack);
         piece_free(worker->pack);
@@ -431,16 +433,16 @@ static void read_folder(struct worker *worker, struct folder *folder)
 
 static void work_on(struct worker *worker, struct piece *piece)
 {
-    if (is_stopped(worker->run))
+    if (walk_is_stopped(worker->run))
         return;
     if (piece->names_size > 0)
         take_pack(worker, piece);
     else
-        read_folder(worker, piece->folder);
+        walk_read_folder(worker, piece->folder);
 }
 
 /* Until nothing waits and nobody works. After a stop what waits is thrown away. */
-static void *worker_main(void *argument)
+static void *walk_worker_main(void *argument)
 {
     struct worker *worker = argument;
     struct walk_run *run = worker->run;
@@ -500,7 +502,7 @@ static struct ignore *rules_above(struct walk_run *run, struct bl_text top, size
 }
 
 /* The first piece of work: the top itself. */
-static struct piece *begin(struct walk_run *run)
+static struct piece *walk_begin(struct walk_run *run)
 {
     struct bl_arena arena = {0};
     struct bl_text top = bl_text_from(run->walk->top), home = bl_text_from(run->walk->home);
@@ -538,8 +540,8 @@ void walk_run(struct walk *walk)
     bl_list_init(&first->found);
     run.workers[0] = first;
     walk->folders_unreadable = walk->rules_unreadable = 0;
-    push_one(&run, begin(&run));
-    worker_main(first);
+    push_one(&run, walk_begin(&run));
+    walk_worker_main(first);
     /* None starts another when the first has found nothing more to do. */
     for (unsigned i = 0; i < run.worker_count; i++) {
         struct worker *worker = run.workers[i];

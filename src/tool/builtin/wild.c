@@ -49,7 +49,7 @@ struct class_reader {
 };
 
 /* One member of a class. False: the class is broken. */
-static bool read_member(struct class_reader *reader)
+static bool wild_read_member(struct class_reader *reader)
 {
     const char *at = reader->at, *end = reader->end;
     unsigned char first = (unsigned char)*at;
@@ -93,7 +93,7 @@ static const char *match_class(const char *at, const char *end, unsigned char by
     reader.at += negated;
     /* A bracket that comes first is a member. */
     do {
-        if (reader.at == end || !read_member(&reader))
+        if (reader.at == end || !wild_read_member(&reader))
             return NULL;
     } while (reader.at < end && *reader.at != ']');
     if (reader.at == end)
@@ -170,7 +170,7 @@ static bool go_deeper(struct matcher *matcher)
     return true;
 }
 
-static bool go_back(struct matcher *matcher)
+static bool wild_go_back(struct matcher *matcher)
 {
     if (matcher->star != NULL && matcher->star_text < matcher->text_end &&
         (*matcher->star_text != '/' || !(matcher->flags & WILD_PATH))) {
@@ -231,7 +231,7 @@ bool wild_match(struct bl_text pattern, struct bl_text text, unsigned flags)
         int taken = star ? take_stars(&matcher) : match_one(&matcher);
         if (taken == 2)
             return true;
-        if (taken == 0 && !go_back(&matcher))
+        if (taken == 0 && !wild_go_back(&matcher))
             return false;
     }
     return true;
@@ -299,7 +299,7 @@ static bool find_braces(struct expansion *expansion, struct bl_text source, stru
 }
 
 /* Writes out all alternatives of the source; the first braces first. */
-static void expand(struct expansion *expansion, struct bl_text source, unsigned depth)
+static void wild_expand(struct expansion *expansion, struct bl_text source, unsigned depth)
 {
     if (depth > DEPTH_MAX)
         expansion->wrong = "it has too many braces";
@@ -320,12 +320,12 @@ static void expand(struct expansion *expansion, struct bl_text source, unsigned 
             expansion->arena, BL_TEXT_FORMAT BL_TEXT_FORMAT BL_TEXT_FORMAT, (int)braces->open,
             source.data, (int)(to - from), source.data + from,
             (int)(source.size - braces->close - 1), source.data + braces->close + 1);
-        expand(expansion, one, depth + 1);
+        wild_expand(expansion, one, depth + 1);
         from = to + 1;
     }
 }
 
-static bool is_special(char byte)
+static bool wild_is_special(char byte)
 {
     return byte == '*' || byte == '?' || byte == '[' || byte == '\\';
 }
@@ -341,7 +341,7 @@ static void fill_pattern(struct wild_pattern *pattern, struct bl_text text)
     *pattern = (struct wild_pattern){.text = text, .folder = {text.data, 0}};
     pattern->by_name = !anchored && memchr(text.data, '/', text.size) == NULL;
     pattern->depth_max = pattern->by_name ? SIZE_MAX : 0;
-    for (size_t i = 0; i < text.size && !is_special(text.data[i]); i++)
+    for (size_t i = 0; i < text.size && !wild_is_special(text.data[i]); i++)
         if (text.data[i] == '/')
             pattern->folder.size = i + 1;
     for (size_t i = 0; i < text.size; i++)
@@ -356,7 +356,7 @@ bool wild_set_read(struct bl_arena *arena, struct bl_text source, unsigned flags
 {
     struct expansion expansion = {.arena = arena};
     expansion.texts = bl_arena_alloc(arena, ALTERNATIVES_MAX * sizeof *expansion.texts);
-    expand(&expansion, source, 0);
+    wild_expand(&expansion, source, 0);
     *ret_wrong = expansion.wrong;
     if (expansion.wrong != NULL)
         return false;

@@ -26,8 +26,8 @@ static int write_run(void *payload, const atomic_bool *stopped)
     return 0;
 }
 
-static int write_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-                      struct bl_tool_result *ret_result, struct bl_error *error)
+static int builtin_write_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                              struct bl_tool_result *ret_result, struct bl_error *error)
 {
     struct write_job *job = file_job_new(sizeof *job, toolbox, call);
     job->content = file_job_text(&job->file, call, "content");
@@ -47,5 +47,5 @@ const struct tool_entry tool_write = {
     .description =
         "Writes a whole file of the workspace: makes it, with the folders that are missing, or "
         "replaces all that is in it, in one step. To change a part of a file use edit.",
-    .call = write_call,
+    .call = builtin_write_call,
 };

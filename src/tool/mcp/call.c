@@ -9,7 +9,7 @@
 /* ---- Progress -------------------------------------------------------------------------------- */
 
 /* Tells the newest, for whoever listens may be slow. */
-static int tell_main(void *argument)
+static int mcp_call_tell_main(void *argument)
 {
     struct mcp_call *own = argument;
     char text[sizeof own->progress];
@@ -35,8 +35,8 @@ void mcp_call_alive(struct mcp_call *own, struct bl_text message)
     own->progress[size++] = '\n';
     own->progress[size] = '\0';
     if (!own->tells)
-        own->tells =
-            bl_nursery_spawn(&own->telling, NULL, "mcp progress", tell_main, own, NULL) == 0;
+        own->tells = bl_nursery_spawn(&own->telling, NULL, "mcp progress", mcp_call_tell_main, own,
+                                      NULL) == 0;
     bl_semaphore_give(&own->progressed);
 }
 
@@ -128,7 +128,7 @@ static void fill_answer(struct mcp_call *own, const struct bl_json *result,
 }
 
 /* Its server has gone: how, as soon as that is known. */
-static struct bl_text describe_death(struct mcp_call *own)
+static struct bl_text mcp_call_describe_death(struct mcp_call *own)
 {
     struct bl_arena *arena = own->call->arena;
     struct bl_scope limited;
@@ -155,7 +155,7 @@ static void fill_failure(struct mcp_call *own, int code, struct bl_tool_result *
             arena, "The MCP server %s answered with an error: " BL_TEXT_FORMAT " (%lld)", name,
             BL_TEXT_ARG(bl_utf8_cut(own->failure.message, 4000)), (long long)own->failure.code);
     else if (code == BL_EPIPE && own->process != NULL)
-        ret_result->text = describe_death(own);
+        ret_result->text = mcp_call_describe_death(own);
     else if (code == BL_EIO && strcmp(own->error.name, "unsent") != 0)
         ret_result->text = bl_arena_printf(
             arena,
@@ -194,7 +194,7 @@ static int end_stopped(struct mcp_call *own, struct bl_tool_result *ret_result)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static bool is_stop(int code)
+static bool mcp_call_is_stop(int code)
 {
     return code == BL_ECANCELED || code == BL_ETIMEDOUT;
 }
@@ -211,7 +211,7 @@ static void enter_server(struct mcp_call *own)
     bl_list_push_back(&own->server->calls, &own->link);
 }
 
-static int run(struct mcp_call *own, const struct bl_json **ret_result)
+static int tool_call_run(struct mcp_call *own, const struct bl_json **ret_result)
 {
     int code = mcp_server_ensure(own->server);
     if (code == BL_EREFUSED)
@@ -252,9 +252,9 @@ int mcp_call_run(struct bl_toolbox *toolbox, const struct mcp_tool *tool,
     bl_nursery_init(&own->telling, call->scope);
     *ret_result = (struct bl_tool_result){.is_error = true};
     struct bl_scope *outer = bl_scope_enter(&own->timed);
-    int code = run(own, &result);
+    int code = tool_call_run(own, &result);
     bl_scope_enter(outer);
-    if (is_stop(code)) {
+    if (mcp_call_is_stop(code)) {
         code = end_stopped(own, ret_result);
     } else {
         if (code == 0)

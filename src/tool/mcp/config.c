@@ -56,8 +56,8 @@ static int expand_one(struct file *file, const struct bl_json *value, struct bl_
 }
 
 /* Text of the file with its variables in place; no control characters. */
-static int read_line(struct file *file, const struct bl_json *value, const char *what,
-                     const char **ret_text)
+static int mcp_config_read_line(struct file *file, const struct bl_json *value, const char *what,
+                                const char **ret_text)
 {
     struct bl_text rest = bl_json_text(value);
     struct bl_buffer out;
@@ -89,8 +89,8 @@ static int read_line(struct file *file, const struct bl_json *value, const char 
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-static int read_list(struct file *file, const struct bl_json *value, const char *what,
-                     const char *const **ret_list)
+static int mcp_config_read_list(struct file *file, const struct bl_json *value, const char *what,
+                                const char *const **ret_list)
 {
     const char **list = bl_arena_zalloc(file->arena, (bl_json_size(value) + 1) * sizeof *list);
     size_t count = 0;
@@ -99,7 +99,7 @@ static int read_list(struct file *file, const struct bl_json *value, const char 
         return bl_value_fail_at(&file->reader, value, "%s must be a list, is %s", what,
                                 bl_value_type(value));
     BL_JSON_EACH (element, value) {
-        code = read_line(file, element, what, &list[count++]);
+        code = mcp_config_read_line(file, element, what, &list[count++]);
         if (code != 0)
             return code;
     }
@@ -126,7 +126,7 @@ static int read_pairs(struct file *file, const struct bl_json *value, const char
         const char *text;
         if (!(headers ? mcp_header_name_fits(bl_json_text(key)) : is_variable(bl_json_text(key))))
             return bl_value_fail_at(&file->reader, key, "this cannot be a name in %s", what);
-        int code = read_line(file, key + 1, what, &text);
+        int code = mcp_config_read_line(file, key + 1, what, &text);
         if (code != 0)
             return code;
         if (headers && strchr(text, '\n') != NULL)
@@ -155,7 +155,7 @@ static int read_type(struct file *file, const struct bl_json *key)
 static int read_url(struct file *file, const struct bl_json *value, struct bl_mcp_entry *entry)
 {
     struct bl_url url;
-    int code = read_line(file, value, "url", &entry->url);
+    int code = mcp_config_read_line(file, value, "url", &entry->url);
     if (code == 0 && bl_url_parse(file->arena, entry->url, &url, NULL) != 0)
         code = bl_value_fail_at(&file->reader, value, "url must be http://… or https://…");
     return code;
@@ -165,7 +165,7 @@ static int read_directory(struct file *file, const struct bl_json *value,
                           struct bl_mcp_entry *entry)
 {
     const char *text = "";
-    int code = read_line(file, value, "cwd", &text);
+    int code = mcp_config_read_line(file, value, "cwd", &text);
     if (code != 0)
         return code;
     if (text[0] == '\0')
@@ -177,7 +177,8 @@ static int read_directory(struct file *file, const struct bl_json *value,
 }
 
 /* Keys of other programs stand in these files as well: what is not known is no error. */
-static int read_member(struct file *file, const struct bl_json *key, struct bl_mcp_entry *entry)
+static int mcp_config_read_member(struct file *file, const struct bl_json *key,
+                                  struct bl_mcp_entry *entry)
 {
     static const char *const cancels[] = {"kill", "trust", NULL};
     static const char *const names[] = {
@@ -190,8 +191,8 @@ static int read_member(struct file *file, const struct bl_json *key, struct bl_m
         which++;
     switch (which) {
     case 0: return read_type(file, key);
-    case 1: return read_line(file, key + 1, "command", &entry->command);
-    case 2: return read_list(file, key + 1, "args", &entry->arguments);
+    case 1: return mcp_config_read_line(file, key + 1, "command", &entry->command);
+    case 2: return mcp_config_read_list(file, key + 1, "args", &entry->arguments);
     case 3: return read_pairs(file, key + 1, "env", false, &entry->variables);
     case 4: return read_directory(file, key + 1, entry);
     case 5: return read_url(file, key + 1, entry);
@@ -202,7 +203,7 @@ static int read_member(struct file *file, const struct bl_json *key, struct bl_m
         code = bl_value_read_choice(reader, key, cancels, &choice);
         entry->trust = choice == 1;
         return code;
-    case 10: return read_list(file, key + 1, "enabled_tools", &entry->enabled_tools);
+    case 10: return mcp_config_read_list(file, key + 1, "enabled_tools", &entry->enabled_tools);
     default: return 0;
     }
 }
@@ -221,8 +222,8 @@ static const char *const *no_texts(void)
     return none;
 }
 
-static struct bl_mcp_entry *new_entry(struct bl_arena *arena, struct bl_text name,
-                                      enum bl_mcp_source source, const char *path)
+static struct bl_mcp_entry *mcp_config_new_entry(struct bl_arena *arena, struct bl_text name,
+                                                 enum bl_mcp_source source, const char *path)
 {
     struct bl_mcp_entry *entry = bl_arena_zalloc(arena, sizeof *entry);
     entry->name = bl_arena_text(arena, name).data;
@@ -232,7 +233,8 @@ static struct bl_mcp_entry *new_entry(struct bl_arena *arena, struct bl_text nam
     return entry;
 }
 
-static int read_entry(struct file *file, const struct bl_json *key, struct bl_mcp_entry **ret_entry)
+static int mcp_config_read_entry(struct file *file, const struct bl_json *key,
+                                 struct bl_mcp_entry **ret_entry)
 {
     struct bl_value_reader *reader = &file->reader;
     if (!is_server_name(bl_json_text(key)))
@@ -242,9 +244,9 @@ static int read_entry(struct file *file, const struct bl_json *key, struct bl_mc
         return bl_value_fail_at(reader, key + 1, "a server must be a mapping, is %s",
                                 bl_value_type(key + 1));
     struct bl_mcp_entry *entry =
-        new_entry(file->arena, bl_json_text(key), file->source, file->path);
+        mcp_config_new_entry(file->arena, bl_json_text(key), file->source, file->path);
     BL_JSON_MEMBERS (member, key + 1) {
-        int code = read_member(file, member, entry);
+        int code = mcp_config_read_member(file, member, entry);
         if (code != 0)
             return code;
     }
@@ -274,7 +276,7 @@ static void put_entry(struct bl_list *entries, struct bl_mcp_entry *entry)
     bl_list_push_back(entries, &entry->link);
 }
 
-static void tell(const struct file *file, const struct bl_error *error, const char *what)
+static void mcp_config_tell(const struct file *file, const struct bl_error *error, const char *what)
 {
     const struct bl_mcp_config_options *options = file->options;
     if (options->notice != NULL)
@@ -285,7 +287,7 @@ static void tell(const struct file *file, const struct bl_error *error, const ch
 }
 
 /* The servers of a document; what is wrong with one of them is told. */
-static int read_servers(struct file *file, struct bl_list *entries)
+static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
 {
     struct bl_value_reader *reader = &file->reader;
     const struct bl_json *root = reader->document.root;
@@ -300,19 +302,19 @@ static int read_servers(struct file *file, struct bl_list *entries)
         char what[BL_VALUE_SHOWN_SIZE + 32], shown[BL_VALUE_SHOWN_SIZE];
         if (++count > SERVERS_MAX)
             return bl_value_fail_at(reader, key, "more than %u servers", SERVERS_MAX);
-        if (read_entry(file, key, &entry) == 0) {
+        if (mcp_config_read_entry(file, key, &entry) == 0) {
             put_entry(entries, entry);
             continue;
         }
         snprintf(what, sizeof what, "the server '%s' is left out",
                  bl_value_show(bl_json_text(key), shown));
-        tell(file, error, what);
+        mcp_config_tell(file, error, what);
         *error = (struct bl_error){0};
     }
     return 0;
 }
 
-static int read_file(struct file *file, struct bl_list *entries, struct bl_error *error)
+static int mcp_config_read_file(struct file *file, struct bl_list *entries, struct bl_error *error)
 {
     struct bl_buffer source;
     const char *why = "";
@@ -332,10 +334,10 @@ static int read_file(struct file *file, struct bl_list *entries, struct bl_error
             bl_value_read_document(&file->reader, file->arena, bl_buffer_text(&source), FILE_MAX);
     bl_buffer_done(&source);
     if (code == 0)
-        code = read_servers(file, entries);
+        code = mcp_config_read_servers(file, entries);
     if (code == 0 || given)
         return code;
-    tell(file, error, "the file is left out");
+    mcp_config_tell(file, error, "the file is left out");
     *error = (struct bl_error){0};
     return 0;
 }
@@ -350,24 +352,25 @@ int bl_mcp_config_read(struct bl_arena *arena, const struct bl_mcp_config_option
     const char *folder = bl_user_folder(arena, BL_USER_CONFIG, NULL);
     if (folder != NULL) {
         file.path = bl_arena_printf(arena, "%s/mcp.json", folder).data;
-        code = read_file(&file, ret_entries, told);
+        code = mcp_config_read_file(&file, ret_entries, told);
     }
     if (code == 0) {
         file.path = bl_arena_printf(arena, "%s/.mcp.json", options->directory).data;
         file.source = BL_MCP_OF_WORKSPACE;
-        code = read_file(&file, ret_entries, told);
+        code = mcp_config_read_file(&file, ret_entries, told);
     }
     file.source = BL_MCP_OF_OPTION;
     for (size_t i = 0; code == 0 && options->files != NULL && options->files[i] != NULL; i++) {
         file.path = options->files[i];
-        code = read_file(&file, ret_entries, told);
+        code = mcp_config_read_file(&file, ret_entries, told);
     }
     return code;
 }
 
 /* ---- What an editor sends -------------------------------------------------------------------- */
 
-static int refuse(struct bl_error *error, size_t index, const char *member, const char *what)
+static int mcp_config_refuse(struct bl_error *error, size_t index, const char *member,
+                             const char *what)
 {
     char target[96];
     snprintf(target, sizeof target, "/%zu%s%s", index, member[0] != '\0' ? "/" : "", member);
@@ -393,14 +396,15 @@ static int read_sent_pairs(struct bl_arena *arena, const struct bl_json *pairs, 
     if (pairs == NULL)
         return 0;
     if (!bl_json_is(pairs, BL_JSON_ARRAY))
-        return refuse(error, index, member, "must be a list of {\"name\",\"value\"}");
+        return mcp_config_refuse(error, index, member, "must be a list of {\"name\",\"value\"}");
     BL_JSON_EACH (pair, pairs) {
         const struct bl_json *name = bl_json_get(pair, BL_TEXT("name"));
         const struct bl_json *value = bl_json_get(pair, BL_TEXT("value"));
         bool fits =
             headers ? mcp_header_name_fits(bl_json_text(name)) : is_variable(bl_json_text(name));
         if (!fits || !is_line(value) || (headers && strchr(value->string, '\n') != NULL))
-            return refuse(error, index, member, "must be a list of {\"name\",\"value\"}");
+            return mcp_config_refuse(error, index, member,
+                                     "must be a list of {\"name\",\"value\"}");
         list[count++] =
             bl_arena_printf(arena, "%s%s%s", name->string, headers ? ": " : "=", value->string)
                 .data;
@@ -416,14 +420,14 @@ static int read_sent_command(struct bl_arena *arena, const struct bl_json *serve
     const struct bl_json *arguments = bl_json_get(server, BL_TEXT("args"));
     size_t count = 0;
     if (!is_line(command) || command->size == 0)
-        return refuse(error, index, "command", "must be the program to start");
+        return mcp_config_refuse(error, index, "command", "must be the program to start");
     entry->command = bl_arena_text(arena, bl_json_text(command)).data;
     const char **list = bl_arena_zalloc(arena, (bl_json_size(arguments) + 1) * sizeof *list);
     if (arguments != NULL && !bl_json_is(arguments, BL_JSON_ARRAY))
-        return refuse(error, index, "args", "must be a list of texts");
+        return mcp_config_refuse(error, index, "args", "must be a list of texts");
     BL_JSON_EACH (argument, arguments) {
         if (!is_line(argument))
-            return refuse(error, index, "args", "must be a list of texts");
+            return mcp_config_refuse(error, index, "args", "must be a list of texts");
         list[count++] = bl_arena_text(arena, bl_json_text(argument)).data;
     }
     entry->arguments = list;
@@ -437,7 +441,7 @@ static int read_sent_address(struct bl_arena *arena, const struct bl_json *serve
     const struct bl_json *url = bl_json_get(server, BL_TEXT("url"));
     struct bl_url parts;
     if (!is_line(url) || bl_url_parse(arena, url->string, &parts, NULL) != 0)
-        return refuse(error, index, "url", "must be http://… or https://…");
+        return mcp_config_refuse(error, index, "url", "must be http://… or https://…");
     entry->url = bl_arena_text(arena, bl_json_text(url)).data;
     return read_sent_pairs(arena, bl_json_get(server, BL_TEXT("headers")), index, "headers", true,
                            &entry->headers, error);
@@ -449,16 +453,20 @@ static int read_sent(struct bl_arena *arena, const struct bl_json *server, size_
     const struct bl_json *name = bl_json_get(server, BL_TEXT("name"));
     const struct bl_json *type = bl_json_get(server, BL_TEXT("type"));
     if (!bl_json_is(server, BL_JSON_OBJECT))
-        return refuse(error, index, "", "must be an object");
+        return mcp_config_refuse(error, index, "", "must be an object");
     if (!is_server_name(bl_json_text(name)))
-        return refuse(error, index, "name", "must be a name of 1 to 200 bytes on one line");
+        return mcp_config_refuse(error, index, "name",
+                                 "must be a name of 1 to 200 bytes on one line");
     BL_LIST_EACH (link, entries)
         if (strcmp(BL_CONTAINER(link, struct bl_mcp_entry, link)->name, name->string) == 0)
-            return refuse(error, index, "name", "is the name of another server before it");
+            return mcp_config_refuse(error, index, "name",
+                                     "is the name of another server before it");
     bool http = bl_text_equal(bl_json_text(type), BL_TEXT("http"));
     if (type != NULL && !http && !bl_text_equal(bl_json_text(type), BL_TEXT("stdio")))
-        return refuse(error, index, "type", "must be stdio or http: nothing else is spoken here");
-    struct bl_mcp_entry *entry = new_entry(arena, bl_json_text(name), BL_MCP_OF_CLIENT, NULL);
+        return mcp_config_refuse(error, index, "type",
+                                 "must be stdio or http: nothing else is spoken here");
+    struct bl_mcp_entry *entry =
+        mcp_config_new_entry(arena, bl_json_text(name), BL_MCP_OF_CLIENT, NULL);
     int code = http ? read_sent_address(arena, server, index, entry, error)
                     : read_sent_command(arena, server, index, entry, error);
     if (code != 0)
@@ -481,7 +489,7 @@ int bl_mcp_entries_read(struct bl_arena *arena, const struct bl_json *servers,
                             "the servers must be a list");
     BL_JSON_EACH (server, servers) {
         if (index >= SERVERS_MAX)
-            return refuse(error, index, "", "is one server too many");
+            return mcp_config_refuse(error, index, "", "is one server too many");
         code = read_sent(arena, server, index++, ret_entries, error);
         if (code != 0)
             return code;

@@ -104,7 +104,7 @@ struct header_list {
     size_t count;
 };
 
-static void add(struct header_list *list, struct bl_text name, struct bl_text value)
+static void mcp_http_add(struct header_list *list, struct bl_text name, struct bl_text value)
 {
     list->items[list->count++] = (struct bl_http_header){name, value};
 }
@@ -114,7 +114,7 @@ static void add_entry_headers(struct header_list *list, const struct bl_mcp_entr
     for (size_t i = 0; entry->headers[i] != NULL; i++) {
         struct bl_text rest = bl_text_from(entry->headers[i]), name;
         bl_text_split(&rest, ':', &name);
-        add(list, name, bl_text_trim(rest));
+        mcp_http_add(list, name, bl_text_trim(rest));
     }
 }
 
@@ -123,12 +123,12 @@ static void add_request_headers(struct header_list *list, struct talk *talk)
 {
     const struct mcp_request *request = talk->request;
     struct bl_text value;
-    add(list, BL_TEXT("Mcp-Method"), bl_text_from(request->method));
+    mcp_http_add(list, BL_TEXT("Mcp-Method"), bl_text_from(request->method));
     if (request->name.size > 0)
-        add(list, BL_TEXT("Mcp-Name"), mcp_header_value(&talk->scratch, request->name));
+        mcp_http_add(list, BL_TEXT("Mcp-Name"), mcp_header_value(&talk->scratch, request->name));
     for (size_t i = 0; request->tool != NULL && i < request->tool->header_count; i++)
         if (mcp_header_find(&talk->scratch, &request->tool->headers[i], request->arguments, &value))
-            add(list, bl_text_from(request->tool->headers[i].name), value);
+            mcp_http_add(list, bl_text_from(request->tool->headers[i].name), value);
 }
 
 /* `body` empty: a GET of the stream, or a DELETE. */
@@ -146,18 +146,18 @@ static int open_exchange(struct talk *talk, const char *method, struct bl_text b
         count++;
     list.items = bl_arena_alloc(&talk->scratch, count * sizeof *list.items);
     if (body.size > 0)
-        add(&list, BL_TEXT("Content-Type"), BL_TEXT("application/json"));
-    add(&list, BL_TEXT("Accept"),
-        body.size > 0 ? BL_TEXT("application/json, text/event-stream")
-                      : BL_TEXT("text/event-stream"));
+        mcp_http_add(&list, BL_TEXT("Content-Type"), BL_TEXT("application/json"));
+    mcp_http_add(&list, BL_TEXT("Accept"),
+                 body.size > 0 ? BL_TEXT("application/json, text/event-stream")
+                               : BL_TEXT("text/event-stream"));
     if (server->modern)
-        add(&list, BL_TEXT("MCP-Protocol-Version"), BL_TEXT(MCP_MODERN));
+        mcp_http_add(&list, BL_TEXT("MCP-Protocol-Version"), BL_TEXT(MCP_MODERN));
     else if (server->protocol != NULL)
-        add(&list, BL_TEXT("MCP-Protocol-Version"), bl_text_from(server->protocol));
+        mcp_http_add(&list, BL_TEXT("MCP-Protocol-Version"), bl_text_from(server->protocol));
     if (!server->modern && session.size > 0 && !opening)
-        add(&list, BL_TEXT("Mcp-Session-Id"), bl_arena_text(&talk->scratch, session));
+        mcp_http_add(&list, BL_TEXT("Mcp-Session-Id"), bl_arena_text(&talk->scratch, session));
     if (talk->last_id.size > 0)
-        add(&list, BL_TEXT("Last-Event-ID"), bl_buffer_text(&talk->last_id));
+        mcp_http_add(&list, BL_TEXT("Last-Event-ID"), bl_buffer_text(&talk->last_id));
     if (server->modern && talk->request != NULL)
         add_request_headers(&list, talk);
     add_entry_headers(&list, server->entry);
@@ -173,7 +173,7 @@ static int open_exchange(struct talk *talk, const char *method, struct bl_text b
     return bl_exchange_new(server->http->client, request, ret_exchange, talk->error);
 }
 
-static int lost(struct talk *talk, const struct bl_exchange *exchange)
+static int mcp_http_lost(struct talk *talk, const struct bl_exchange *exchange)
 {
     const struct bl_wire_failure *failure = bl_exchange_failure(exchange);
     const char *why = failure->message[0] != '\0' ? failure->message : "the connection was lost";
@@ -201,14 +201,14 @@ static void talk_done(struct talk *talk)
 }
 
 /* Sends what wants no answer. */
-static int post(struct talk *talk, struct bl_text body)
+static int mcp_http_post(struct talk *talk, struct bl_text body)
 {
     struct bl_exchange *exchange = NULL;
     int code = open_exchange(talk, "POST", body, &exchange);
     if (code == 0)
         code = bl_exchange_headers(exchange);
     if (code == BL_EIO)
-        code = lost(talk, exchange);
+        code = mcp_http_lost(talk, exchange);
     if (code == 0) {
         int status = bl_exchange_status(exchange);
         bl_exchange_drain(exchange, DRAIN_NS);
@@ -234,7 +234,7 @@ static void answer_request(struct talk *talk, const struct bl_rpc_message *messa
     else
         bl_rpc_write_error(&body, message->id, BL_RPC_NO_METHOD, "there is no such method here",
                            (struct bl_text){0});
-    post(side, bl_buffer_text(&body));
+    mcp_http_post(side, bl_buffer_text(&body));
     bl_buffer_done(&body);
     talk_done(side);
     bl_free(error);
@@ -242,7 +242,7 @@ static void answer_request(struct talk *talk, const struct bl_rpc_message *messa
 }
 
 /* One message of the server's. Without `talk->request` no answer is waited for. */
-static void take_message(struct talk *talk, struct bl_text text, bool whole)
+static void mcp_http_take_message(struct talk *talk, struct bl_text text, bool whole)
 {
     struct bl_arena *arena = talk->arena != NULL ? talk->arena : &talk->scratch;
     struct bl_arena_mark mark = bl_arena_mark(arena);
@@ -277,12 +277,12 @@ static bool is_answered(const struct talk *talk)
     return talk->result != NULL || talk->failed;
 }
 
-static int take_event(void *context, const struct bl_sse_event *event)
+static int mcp_http_take_event(void *context, const struct bl_sse_event *event)
 {
     struct talk *talk = context;
     talk->heard = true;
     if (event->data.size > 0)
-        take_message(talk, event->data, false);
+        mcp_http_take_message(talk, event->data, false);
     return is_answered(talk) ? BL_ECLOSED : bl_check();
 }
 
@@ -295,12 +295,12 @@ static int read_stream(struct talk *talk, struct bl_exchange *exchange)
     int code;
     bl_sse_init(&sse, BL_RPC_LINE_MAX, BL_RPC_LINE_MAX);
     while ((code = bl_exchange_read(exchange, &bytes)) == 0 && bytes.size > 0) {
-        code = bl_sse_feed(&sse, bytes, take_event, talk);
+        code = bl_sse_feed(&sse, bytes, mcp_http_take_event, talk);
         if (code != 0)
             break;
     }
     if (code == 0)
-        code = bl_sse_end(&sse, take_event, talk);
+        code = bl_sse_end(&sse, mcp_http_take_event, talk);
     if (sse.id.size > 0 && !talk->server->modern) {
         bl_buffer_clear(&talk->last_id);
         bl_buffer_append(&talk->last_id, bl_buffer_text(&sse.id));
@@ -313,15 +313,15 @@ static int read_stream(struct talk *talk, struct bl_exchange *exchange)
         return 0;
     }
     if (code == BL_EIO)
-        lost(talk, exchange);
+        mcp_http_lost(talk, exchange);
     if (code == BL_ELIMIT)
         bl_error_set(talk->error, code, BL_KIND_MCP, OPERATION, talk->server->entry->name,
                      "it sent more than 16 MiB in one message");
     return code;
 }
 
-static int read_body(struct talk *talk, struct bl_exchange *exchange, size_t maximum,
-                     struct bl_buffer *out)
+static int mcp_http_read_body(struct talk *talk, struct bl_exchange *exchange, size_t maximum,
+                              struct bl_buffer *out)
 {
     struct bl_text bytes;
     int code;
@@ -332,10 +332,10 @@ static int read_body(struct talk *talk, struct bl_exchange *exchange, size_t max
             return bl_error_set(talk->error, code, BL_KIND_MCP, OPERATION,
                                 talk->server->entry->name, "its answer is too large");
     }
-    return code == BL_EIO ? lost(talk, exchange) : code;
+    return code == BL_EIO ? mcp_http_lost(talk, exchange) : code;
 }
 
-static int take_status(struct talk *talk, int status)
+static int mcp_http_take_status(struct talk *talk, int status)
 {
     const char *name = talk->server->entry->name;
     bool session = talk->server->http->session.size > 0 && !talk->server->modern;
@@ -350,7 +350,7 @@ static int take_status(struct talk *talk, int status)
 }
 
 /* The answer, whatever form it has. 0 also when a stream has ended without one. */
-static int read_answer(struct talk *talk, struct bl_exchange *exchange)
+static int mcp_http_read_answer(struct talk *talk, struct bl_exchange *exchange)
 {
     int status = bl_exchange_status(exchange);
     bool good = status >= 200 && status <= 299;
@@ -359,20 +359,20 @@ static int read_answer(struct talk *talk, struct bl_exchange *exchange)
     if (good && bl_text_starts_with(type, BL_TEXT("text/event-stream")))
         return read_stream(talk, exchange);
     if (status == 404 && talk->server->http->session.size > 0 && !talk->server->modern)
-        return take_status(talk, status);
-    int code = read_body(talk, exchange, good ? BL_RPC_LINE_MAX : FAILED_BODY_MAX, &body);
+        return mcp_http_take_status(talk, status);
+    int code = mcp_http_read_body(talk, exchange, good ? BL_RPC_LINE_MAX : FAILED_BODY_MAX, &body);
     if (code == 0)
-        take_message(talk, bl_buffer_text(&body), true);
+        mcp_http_take_message(talk, bl_buffer_text(&body), true);
     bl_buffer_done(&body);
     if (is_answered(talk) || (code != 0 && good))
         return code;
     if (!good)
-        return bl_scope_check(bl_scope_current()) != 0 ? code : take_status(talk, status);
+        return bl_scope_check(bl_scope_current()) != 0 ? code : mcp_http_take_status(talk, status);
     return bl_error_set(talk->error, BL_EPARSE, BL_KIND_MCP, OPERATION, talk->server->entry->name,
                         "its answer is no message of the protocol");
 }
 
-static void take_session(struct talk *talk, const struct bl_exchange *exchange)
+static void mcp_http_take_session(struct talk *talk, const struct bl_exchange *exchange)
 {
     struct bl_buffer *session = &talk->server->http->session;
     if (talk->request == NULL || strcmp(talk->request->method, "initialize") != 0)
@@ -388,19 +388,19 @@ static int exchange_once(struct talk *talk, const char *method, struct bl_text b
     if (code == 0)
         code = bl_exchange_headers(exchange);
     if (code == BL_EIO)
-        code = lost(talk, exchange);
+        code = mcp_http_lost(talk, exchange);
     else if (exchange != NULL)
         talk->sent = talk->sent || !bl_exchange_unsent(exchange);
     if (code == 0) {
-        take_session(talk, exchange);
-        code = read_answer(talk, exchange);
+        mcp_http_take_session(talk, exchange);
+        code = mcp_http_read_answer(talk, exchange);
     }
     bl_exchange_free(exchange);
     return code;
 }
 
 /* A stream that ended without the answer goes on elsewhere, where its events have ids. */
-static int resume(struct talk *talk, int code)
+static int mcp_http_resume(struct talk *talk, int code)
 {
     unsigned silent = 0;
     while (!is_answered(talk) && (code == 0 || code == BL_EIO) && talk->last_id.size > 0 &&
@@ -448,7 +448,7 @@ int mcp_http_notify(struct mcp_server *server, const char *method, struct bl_tex
     talk_init(talk, server, NULL, error);
     bl_buffer_init(&body, SIZE_MAX);
     bl_rpc_write_notification(&body, method, params);
-    int code = post(talk, bl_buffer_text(&body));
+    int code = mcp_http_post(talk, bl_buffer_text(&body));
     bl_buffer_done(&body);
     talk_done(talk);
     bl_free(talk);
@@ -482,7 +482,7 @@ int mcp_http_ask(struct mcp_server *server, const struct mcp_request *request,
     bl_rpc_write_request(&body, &talk->id, request->method, request->params);
     int code = exchange_once(talk, "POST", bl_buffer_text(&body));
     if (!is_answered(talk) && (code == 0 || code == BL_EIO))
-        code = resume(talk, code);
+        code = mcp_http_resume(talk, code);
     if (is_answered(talk))
         code = 0;
     if (code == 0 && talk->failed) {

@@ -41,16 +41,16 @@ static void look_at_keyword(struct found *found, const struct bl_json *key)
 }
 
 /* `named`: its keys are names of properties, and not keywords. As deep as a message may be. */
-static void look(struct found *found, const struct bl_json *value, bool named)
+static void mcp_list_look(struct found *found, const struct bl_json *value, bool named)
 {
     BL_JSON_EACH (element, value)
-        look(found, element, false);
+        mcp_list_look(found, element, false);
     BL_JSON_MEMBERS (key, value) {
         struct bl_text name = bl_json_text(key);
         if (!named)
             look_at_keyword(found, key);
         if (named || !is_value_keyword(name))
-            look(found, key + 1, !named && bl_text_equal(name, BL_TEXT("properties")));
+            mcp_list_look(found, key + 1, !named && bl_text_equal(name, BL_TEXT("properties")));
     }
 }
 
@@ -71,8 +71,8 @@ static bool is_carried(const struct bl_json *type)
            bl_text_equal(name, BL_TEXT("boolean"));
 }
 
-static void add_header(struct collector *collector, const struct bl_json *property,
-                       struct bl_text name, size_t depth)
+static void mcp_list_add_header(struct collector *collector, const struct bl_json *property,
+                                struct bl_text name, size_t depth)
 {
     const char *whole =
         bl_arena_printf(collector->arena, "Mcp-Param-" BL_TEXT_FORMAT, BL_TEXT_ARG(name)).data;
@@ -89,7 +89,8 @@ static void add_header(struct collector *collector, const struct bl_json *proper
 }
 
 /* Those that are reached by `properties` alone. */
-static void collect(struct collector *collector, const struct bl_json *schema, size_t depth)
+static void mcp_list_collect(struct collector *collector, const struct bl_json *schema,
+                             size_t depth)
 {
     const struct bl_json *properties = bl_json_get(schema, BL_TEXT("properties"));
     if (depth == DEPTH_MAX)
@@ -98,8 +99,8 @@ static void collect(struct collector *collector, const struct bl_json *schema, s
         const struct bl_json *name = bl_json_get(key + 1, BL_TEXT("x-mcp-header"));
         collector->path[depth] = bl_arena_text(collector->arena, bl_json_text(key));
         if (name != NULL)
-            add_header(collector, key + 1, bl_json_text(name), depth + 1);
-        collect(collector, key + 1, depth + 1);
+            mcp_list_add_header(collector, key + 1, bl_json_text(name), depth + 1);
+        mcp_list_collect(collector, key + 1, depth + 1);
     }
 }
 
@@ -113,7 +114,7 @@ static const char *take_headers(struct bl_arena *arena, const struct bl_json *sc
         return "an x-mcp-header is no name of a header";
     struct collector *collector = bl_zalloc(sizeof *collector);
     collector->arena = arena;
-    collect(collector, schema, 0);
+    mcp_list_collect(collector, schema, 0);
     if (collector->bad)
         wrong = "an x-mcp-header stands twice, or at what is neither text, integer nor boolean";
     else if (collector->count != found->headers)
@@ -144,7 +145,7 @@ const char *mcp_tool_check(struct bl_arena *arena, const struct bl_json *schema,
     bl_buffer_done(&text);
     if (code != 0)
         return "its inputSchema is larger than 64 KiB";
-    look(&found, schema, false);
+    mcp_list_look(&found, schema, false);
     if (found.remote)
         return "its inputSchema refers to what is elsewhere, and nothing is fetched for it";
     const char *wrong = take_headers(arena, schema, &found, tool);
@@ -177,7 +178,7 @@ void mcp_listing_unref(struct mcp_listing *listing)
     bl_free(listing);
 }
 
-static void leave_out(struct lister *lister, struct bl_text name, const char *why)
+static void mcp_list_leave_out(struct lister *lister, struct bl_text name, const char *why)
 {
     char shown[80];
     size_t size = 0;
@@ -200,7 +201,7 @@ static bool is_enabled(const struct bl_mcp_entry *entry, const char *name)
     return false;
 }
 
-static const char *describe(struct bl_arena *arena, const struct bl_json *tool)
+static const char *mcp_list_describe(struct bl_arena *arena, const struct bl_json *tool)
 {
     struct bl_text text = bl_json_text(bl_json_get(tool, BL_TEXT("description")));
     if (text.size == 0)
@@ -208,20 +209,20 @@ static const char *describe(struct bl_arena *arena, const struct bl_json *tool)
     return bl_arena_text(arena, bl_utf8_cut(text, DESCRIPTION_MAX)).data;
 }
 
-static void take_tool(struct lister *lister, const struct bl_json *value)
+static void mcp_list_take_tool(struct lister *lister, const struct bl_json *value)
 {
     struct mcp_listing *listing = lister->listing;
     struct bl_text name = bl_json_text(bl_json_get(value, BL_TEXT("name")));
     struct mcp_tool tool = {.server = lister->server};
     if (name.size == 0 || name.size > TOOL_NAME_MAX) {
-        leave_out(lister, name, "it has no name, or one of more than 1,024 bytes");
+        mcp_list_leave_out(lister, name, "it has no name, or one of more than 1,024 bytes");
         return;
     }
     tool.own_name = bl_arena_text(&listing->arena, name);
     if (!is_enabled(lister->server->entry, tool.own_name.data))
         return;
     if (bl_map_has(&lister->seen, name)) {
-        leave_out(lister, name, "there is another one of that name");
+        mcp_list_leave_out(lister, name, "there is another one of that name");
         return;
     }
     if (listing->count == MCP_TOOLS_MAX) {
@@ -232,10 +233,10 @@ static void take_tool(struct lister *lister, const struct bl_json *value)
     const char *wrong =
         mcp_tool_check(&listing->arena, bl_json_get(value, BL_TEXT("inputSchema")), &tool);
     if (wrong != NULL) {
-        leave_out(lister, name, wrong);
+        mcp_list_leave_out(lister, name, wrong);
         return;
     }
-    tool.description = describe(&listing->arena, value);
+    tool.description = mcp_list_describe(&listing->arena, value);
     tool.reads =
         bl_json_boolean(bl_json_pointer(value, BL_TEXT("/annotations/readOnlyHint")), false);
     listing->tools[listing->count++] = tool;
@@ -300,7 +301,7 @@ static int read_pages(struct lister *lister, struct bl_error *error)
                                 lister->server->entry->name,
                                 "its answer to tools/list holds no list of tools");
         BL_JSON_EACH (tool, tools)
-            take_tool(lister, tool);
+            mcp_list_take_tool(lister, tool);
         cursor = next_cursor(lister, page, number);
         bl_arena_reset(&lister->arena);
         if (cursor.size == 0)

@@ -13,7 +13,7 @@ struct notice {
 /* ---- Notices --------------------------------------------------------------------------------- */
 
 /* Servers have a say in it: on one line, valid, and without what a terminal would obey. */
-static struct bl_text clean(struct bl_text text, char *out)
+static struct bl_text mcp_clean(struct bl_text text, char *out)
 {
     size_t size = 0;
     while (text.size > 0) {
@@ -44,7 +44,7 @@ void mcp_notice(struct bl_toolbox *toolbox, const char *format, ...)
     bl_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
     struct notice *notice = bl_alloc(sizeof *notice + text.size);
-    notice->text = clean(bl_buffer_text(&text), (char *)(notice + 1));
+    notice->text = mcp_clean(bl_buffer_text(&text), (char *)(notice + 1));
     bl_list_push_back(&box->notices, &notice->link);
     box->notice_count++;
     bl_buffer_done(&text);
@@ -130,7 +130,7 @@ static const char *choose_name(struct bl_arena *arena, const struct mcp_tool *to
     return bl_arena_text(arena, bl_text_from(name)).data;
 }
 
-static void count_names(const struct mcp_box *box, struct bl_map *plain)
+static void mcp_count_names(const struct mcp_box *box, struct bl_map *plain)
 {
     char name[MCP_NAME_SIZE];
     for (size_t i = 0; i < box->count; i++) {
@@ -163,7 +163,7 @@ static void add_listing(struct bl_toolbox_held *held, struct mcp_listing *listin
 }
 
 /* Makes the offers anew, of what all servers have listed. */
-static void rebuild(struct bl_toolbox *toolbox)
+static void mcp_rebuild(struct bl_toolbox *toolbox)
 {
     struct mcp_box *box = toolbox->mcp;
     struct bl_toolbox_held *held = bl_zalloc(sizeof *held);
@@ -177,7 +177,7 @@ static void rebuild(struct bl_toolbox *toolbox)
     held->count = TOOL_COUNT;
     bl_map_init(&plain);
     bl_map_init(&taken);
-    count_names(box, &plain);
+    mcp_count_names(box, &plain);
     for (size_t i = 0; i < box->count; i++)
         if (is_offered(&box->servers[i]))
             add_listing(held, box->servers[i].listing, &plain, &taken);
@@ -190,7 +190,7 @@ static void rebuild(struct bl_toolbox *toolbox)
 }
 
 /* The offers are those of the listings there are. */
-static bool is_current(const struct mcp_box *box)
+static bool mcp_is_current(const struct mcp_box *box)
 {
     size_t number = 0;
     for (size_t i = 0; i < box->count; i++) {
@@ -308,8 +308,8 @@ void bl_toolbox_refresh(struct bl_toolbox *toolbox)
         if (server->stale && server->state == MCP_READY && bl_check() == 0)
             list_again(server);
     }
-    if (!is_current(box))
-        rebuild(toolbox);
+    if (!mcp_is_current(box))
+        mcp_rebuild(toolbox);
     notice_untrusted(toolbox);
     mcp_notices_tell(toolbox);
 }
@@ -409,7 +409,7 @@ void mcp_box_retire(struct bl_toolbox *toolbox)
     }
 }
 
-static int end_main(void *argument)
+static int mcp_end_main(void *argument)
 {
     mcp_server_end(argument);
     return 0;
@@ -423,7 +423,7 @@ void mcp_box_end(struct bl_toolbox *toolbox)
     bl_nursery_init(&all, bl_scope_current());
     for (size_t i = 0; i < toolbox->mcp->count; i++) {
         struct mcp_server *server = &toolbox->mcp->servers[i];
-        if (bl_nursery_spawn(&all, NULL, "mcp end", end_main, server, NULL) != 0)
+        if (bl_nursery_spawn(&all, NULL, "mcp end", mcp_end_main, server, NULL) != 0)
             mcp_server_end(server);
     }
     bl_nursery_join(&all);

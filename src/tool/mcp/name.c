@@ -6,27 +6,27 @@
 #define BETWEEN   "__"
 #define HASH_SIZE 8u
 
-static bool is_plain(char byte)
+static bool mcp_name_is_plain(char byte)
 {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
            (byte >= '0' && byte <= '9') || byte == '_' || byte == '-';
 }
 
 /* As much of `text` as fits; one '_' for each byte that models do not take. */
-static size_t put(char out[MCP_NAME_SIZE], size_t size, struct bl_text text)
+static size_t mcp_name_put(char out[MCP_NAME_SIZE], size_t size, struct bl_text text)
 {
     for (size_t i = 0; i < text.size && size < MCP_NAME_SIZE - 1; i++)
-        out[size++] = is_plain(text.data[i]) ? text.data[i] : '_';
+        out[size++] = mcp_name_is_plain(text.data[i]) ? text.data[i] : '_';
     out[size] = '\0';
     return size;
 }
 
 static size_t put_all(char out[MCP_NAME_SIZE], const char *server, struct bl_text tool)
 {
-    size_t size = put(out, 0, BL_TEXT(PREFIX));
-    size = put(out, size, bl_text_from(server));
-    size = put(out, size, BL_TEXT(BETWEEN));
-    return put(out, size, tool);
+    size_t size = mcp_name_put(out, 0, BL_TEXT(PREFIX));
+    size = mcp_name_put(out, size, bl_text_from(server));
+    size = mcp_name_put(out, size, BL_TEXT(BETWEEN));
+    return mcp_name_put(out, size, tool);
 }
 
 bool mcp_name_is_possible(struct bl_text pattern)

@@ -17,9 +17,9 @@ static void begin_part(struct reader *reader)
         bl_buffer_append_byte(&reader->text, '\n');
 }
 
-static void note(struct reader *reader, const char *format, ...) BL_PRINTF(2, 3);
+static void mcp_result_note(struct reader *reader, const char *format, ...) BL_PRINTF(2, 3);
 
-static void note(struct reader *reader, const char *format, ...)
+static void mcp_result_note(struct reader *reader, const char *format, ...)
 {
     va_list arguments;
     begin_part(reader);
@@ -38,7 +38,7 @@ static const char *shown(struct reader *reader, struct bl_text text)
     return copy;
 }
 
-static void take_image(struct reader *reader, struct bl_text type, struct bl_text data)
+static void mcp_result_take_image(struct reader *reader, struct bl_text type, struct bl_text data)
 {
     struct bl_block *block = bl_arena_zalloc(reader->arena, sizeof *block);
     block->type = BL_BLOCK_IMAGE;
@@ -65,18 +65,18 @@ static void take_resource(struct reader *reader, const struct bl_json *resource)
     const struct bl_json *text = bl_json_get(resource, BL_TEXT("text"));
     struct bl_text blob = bl_json_text(bl_json_get(resource, BL_TEXT("blob")));
     if (bl_text_starts_with(type, BL_TEXT("image/")) && blob.size > 0) {
-        take_image(reader, type, blob);
+        mcp_result_take_image(reader, type, blob);
         return;
     }
-    note(reader, "[resource: %s%s%s%s]", shown(reader, uri), type.size > 0 ? ", " : "",
-         shown(reader, type), text == NULL ? "; left out" : "");
+    mcp_result_note(reader, "[resource: %s%s%s%s]", shown(reader, uri), type.size > 0 ? ", " : "",
+                    shown(reader, type), text == NULL ? "; left out" : "");
     if (text != NULL) {
         begin_part(reader);
         bl_buffer_append(&reader->text, bl_json_text(text));
     }
 }
 
-static void take_part(struct reader *reader, const struct bl_json *part)
+static void mcp_result_take_part(struct reader *reader, const struct bl_json *part)
 {
     struct bl_text type = bl_json_text(bl_json_get(part, BL_TEXT("type")));
     struct bl_text media = bl_json_text(bl_json_get(part, BL_TEXT("mimeType")));
@@ -85,21 +85,23 @@ static void take_part(struct reader *reader, const struct bl_json *part)
         begin_part(reader);
         bl_buffer_append(&reader->text, bl_json_text(bl_json_get(part, BL_TEXT("text"))));
     } else if (bl_text_equal(type, BL_TEXT("image"))) {
-        take_image(reader, media, data);
+        mcp_result_take_image(reader, media, data);
     } else if (bl_text_equal(type, BL_TEXT("resource"))) {
         take_resource(reader, bl_json_get(part, BL_TEXT("resource")));
     } else if (bl_text_equal(type, BL_TEXT("resource_link"))) {
         struct bl_text name = bl_json_text(bl_json_get(part, BL_TEXT("name")));
         struct bl_text uri = bl_json_text(bl_json_get(part, BL_TEXT("uri")));
-        note(reader, "[link: %s, %s]", shown(reader, name), shown(reader, uri));
+        mcp_result_note(reader, "[link: %s, %s]", shown(reader, name), shown(reader, uri));
     } else {
-        note(reader, "[%s%s%s; left out]", shown(reader, type.size > 0 ? type : BL_TEXT("part")),
-             media.size > 0 ? ": " : "", shown(reader, media));
+        mcp_result_note(reader, "[%s%s%s; left out]",
+                        shown(reader, type.size > 0 ? type : BL_TEXT("part")),
+                        media.size > 0 ? ": " : "", shown(reader, media));
     }
 }
 
 /* Head and tail of what is longer. */
-static struct bl_text bounded(struct bl_arena *arena, struct bl_text text, size_t maximum)
+static struct bl_text mcp_result_bounded(struct bl_arena *arena, struct bl_text text,
+                                         size_t maximum)
 {
     struct output_text output;
     struct bl_buffer kept;
@@ -136,11 +138,11 @@ void mcp_result_fill(struct bl_arena *arena, const struct bl_json *result, size_
     }
     bl_buffer_init(&reader.text, SIZE_MAX);
     BL_JSON_EACH (part, content)
-        take_part(&reader, part);
+        mcp_result_take_part(&reader, part);
     if (reader.text.size == 0 && structured != NULL)
         take_structured(&reader, structured);
     ret_result->text = reader.text.size > 0
-                           ? bounded(arena, bl_buffer_text(&reader.text), output_max)
+                           ? mcp_result_bounded(arena, bl_buffer_text(&reader.text), output_max)
                            : BL_TEXT("(It answered with nothing.)");
     ret_result->images = reader.images;
     ret_result->is_error = bl_json_boolean(bl_json_get(result, BL_TEXT("isError")), false);

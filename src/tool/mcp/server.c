@@ -40,7 +40,7 @@ int mcp_server_wait(struct mcp_server *server)
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
-static void set_state(struct mcp_server *server, enum mcp_state state, const char *why)
+static void mcp_server_set_state(struct mcp_server *server, enum mcp_state state, const char *why)
 {
     server->state = state;
     bl_text_into(server->why, sizeof server->why, why);
@@ -87,8 +87,8 @@ struct bl_text mcp_server_last_words(const struct mcp_server *server, struct bl_
 }
 
 /* What a person is told of an end that nobody wanted. */
-static void describe_death(struct mcp_server *server, const struct mcp_process *process, char *out,
-                           size_t size)
+static void mcp_server_describe_death(struct mcp_server *server, const struct mcp_process *process,
+                                      char *out, size_t size)
 {
     struct bl_arena arena;
     bl_arena_init(&arena);
@@ -113,18 +113,18 @@ void mcp_server_ended(struct mcp_server *server, const struct mcp_process *proce
     if (server->process == process)
         server->process = NULL;
     if (died)
-        describe_death(server, process, why, sizeof why);
+        mcp_server_describe_death(server, process, why, sizeof why);
     if (died && count_death(server)) {
         mcp_notice(server->toolbox,
                    "MCP server %s: %s; it died %u times in a minute and is out of service for "
                    "this session",
                    server->entry->name, why, MCP_RESTARTS_MAX + 1);
-        set_state(server, MCP_OUT_OF_SERVICE, why);
+        mcp_server_set_state(server, MCP_OUT_OF_SERVICE, why);
     } else if (server->state == MCP_READY) {
         if (died)
             mcp_notice(server->toolbox, "MCP server %s: %s; it is started again on next use",
                        server->entry->name, why);
-        set_state(server, MCP_IDLE, "");
+        mcp_server_set_state(server, MCP_IDLE, "");
     } else {
         /* Its start has yet to find out. */
         bl_text_into(server->why, sizeof server->why, why);
@@ -160,7 +160,7 @@ static void fail_start(struct mcp_server *server, int code, const struct bl_erro
     if (server->state == MCP_OUT_OF_SERVICE)
         return;
     if (stop.reason != BL_STOP_NONE && stop.reason != BL_STOP_TIMEOUT) {
-        set_state(server, MCP_IDLE, "");
+        mcp_server_set_state(server, MCP_IDLE, "");
         return;
     }
     bl_duration_format((int64_t)limit_ns, duration);
@@ -173,11 +173,11 @@ static void fail_start(struct mcp_server *server, int code, const struct bl_erro
                                             : bl_error_text(code));
     server->failed_ns = bl_now_ns();
     mcp_notice(server->toolbox, "MCP server %s: it cannot be used: %s", server->entry->name, why);
-    set_state(server, MCP_FAILED, why);
+    mcp_server_set_state(server, MCP_FAILED, why);
 }
 
 /* Modern servers tell of changes only who has asked for it; this is never answered. */
-static int listen_main(void *argument)
+static int mcp_server_listen_main(void *argument)
 {
     struct mcp_server *server = argument;
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -219,7 +219,7 @@ static void listen_for_changes(struct mcp_server *server)
         nursery = &process->nursery;
     /* Those of before tell by themselves on standard output. */
     if (nursery != NULL && server->lists_changes && (server->modern || server->http != NULL))
-        bl_nursery_spawn(nursery, NULL, "mcp listen", listen_main, server, NULL);
+        bl_nursery_spawn(nursery, NULL, "mcp listen", mcp_server_listen_main, server, NULL);
 }
 
 static int start_main(void *argument)
@@ -244,7 +244,7 @@ static int start_main(void *argument)
         server->failed_ns = 0;
         listen_for_changes(server);
         bl_scope_done(&server->starting);
-        set_state(server, MCP_READY, "");
+        mcp_server_set_state(server, MCP_READY, "");
     } else {
         mcp_listing_unref(listing);
         fail_start(server, code, error);
@@ -272,12 +272,12 @@ void mcp_server_begin(struct mcp_server *server)
         return;
     bl_scope_init(&server->starting, &nursery->scope);
     bl_scope_set_deadline(&server->starting, bl_time_add(bl_now_ns(), limit_ns));
-    set_state(server, MCP_STARTING, "");
+    mcp_server_set_state(server, MCP_STARTING, "");
     if (bl_nursery_spawn(nursery, NULL, "mcp start", start_main, server, NULL) == 0)
         return;
     bl_scope_done(&server->starting);
     server->failed_ns = bl_now_ns();
-    set_state(server, MCP_FAILED, "there is no stack to be had for its start");
+    mcp_server_set_state(server, MCP_FAILED, "there is no stack to be had for its start");
 }
 
 int mcp_server_settle(struct mcp_server *server)
@@ -299,7 +299,7 @@ int mcp_server_settle(struct mcp_server *server)
 }
 
 /* Calls can be made of it. */
-static bool is_usable(const struct mcp_server *server)
+static bool mcp_server_is_usable(const struct mcp_server *server)
 {
     const struct mcp_process *process = server->process;
     return server->state == MCP_READY &&
@@ -310,7 +310,7 @@ static bool is_usable(const struct mcp_server *server)
 int mcp_server_ensure(struct mcp_server *server)
 {
     int code = bl_check();
-    while (code == 0 && !is_usable(server)) {
+    while (code == 0 && !mcp_server_is_usable(server)) {
         if (is_due(server))
             mcp_server_begin(server);
         if (server->state == MCP_STARTING)
@@ -341,7 +341,7 @@ void mcp_server_end(struct mcp_server *server)
     mcp_http_close(server);
     memset(server->deaths_ns, 0, sizeof server->deaths_ns);
     if (server->state != MCP_UNTRUSTED)
-        set_state(server, MCP_IDLE, "");
+        mcp_server_set_state(server, MCP_IDLE, "");
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */

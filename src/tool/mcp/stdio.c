@@ -38,7 +38,7 @@ static int errors_main(void *argument)
 
 /* ---- What it says and asks ------------------------------------------------------------------- */
 
-static void take_request(void *context, struct bl_rpc_call *call)
+static void mcp_stdio_take_request(void *context, struct bl_rpc_call *call)
 {
     const struct mcp_process *process = context;
     struct bl_text answer =
@@ -47,14 +47,15 @@ static void take_request(void *context, struct bl_rpc_call *call)
         bl_rpc_answer(call, answer);
 }
 
-static void take_notification(void *context, struct bl_text method, const struct bl_json *params)
+static void mcp_stdio_take_notification(void *context, struct bl_text method,
+                                        const struct bl_json *params)
 {
     const struct mcp_process *process = context;
     mcp_server_told(process->server, method, params);
 }
 
 /* Who does not speak any more is of no use, and may not even have ended. */
-static void has_gone(void *context, const char *why)
+static void mcp_stdio_has_gone(void *context, const char *why)
 {
     struct mcp_process *process = context;
     bl_scope_stop(&process->scope, BL_STOP_OWNER_DIED, why);
@@ -72,7 +73,7 @@ static bool sets(const char *const *variables, const char *pair)
 }
 
 /* Ours without its secrets, and what the entry sets. */
-static const char *const *make_environment(struct mcp_process *process)
+static const char *const *mcp_stdio_make_environment(struct mcp_process *process)
 {
     const struct bl_toolbox *toolbox = process->server->toolbox;
     const char *const *own = process->server->entry->variables;
@@ -93,8 +94,8 @@ static const char *const *make_environment(struct mcp_process *process)
     return all;
 }
 
-static int make_arguments(struct mcp_process *process, const char *const **ret_arguments,
-                          struct bl_error *error)
+static int mcp_stdio_make_arguments(struct mcp_process *process, const char *const **ret_arguments,
+                                    struct bl_error *error)
 {
     const struct bl_toolbox *toolbox = process->server->toolbox;
     const struct bl_mcp_entry *entry = process->server->entry;
@@ -110,12 +111,12 @@ static int make_arguments(struct mcp_process *process, const char *const **ret_a
     return tool_sandbox_wrap(toolbox, &process->arena, all, ret_arguments, error);
 }
 
-static int start_warden(struct mcp_process *process, struct bl_error *error)
+static int mcp_stdio_start_warden(struct mcp_process *process, struct bl_error *error)
 {
     const struct bl_toolbox *toolbox = process->server->toolbox;
     const struct bl_mcp_entry *entry = process->server->entry;
     struct bl_warden_options options = {
-        .environment = make_environment(process),
+        .environment = mcp_stdio_make_environment(process),
         .directory = entry->directory != NULL ? entry->directory : toolbox->workspace,
         .input = process->to[0],
         .output = process->from[1],
@@ -124,7 +125,7 @@ static int start_warden(struct mcp_process *process, struct bl_error *error)
         .grace_ms = toolbox->mcp_grace_ms,
     };
     struct bl_scope shield;
-    int code = make_arguments(process, &options.arguments, error);
+    int code = mcp_stdio_make_arguments(process, &options.arguments, error);
     if (code == 0)
         code = bl_scope_check(&process->scope);
     if (code != 0)
@@ -136,7 +137,7 @@ static int start_warden(struct mcp_process *process, struct bl_error *error)
     return code;
 }
 
-static void close_end(int *fd)
+static void mcp_stdio_close_end(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -158,16 +159,16 @@ static int open_connection(struct mcp_process *process, struct bl_error *error)
         .in = process->from[0],
         .out = process->to[1],
         .cancel_method = "notifications/cancelled",
-        .request = take_request,
-        .notification = take_notification,
-        .gone = has_gone,
+        .request = mcp_stdio_take_request,
+        .notification = mcp_stdio_take_notification,
+        .gone = mcp_stdio_has_gone,
         .context = process,
         .origin = "mcp",
     };
     /* Theirs are the last, so that their end is the end of file. */
-    close_end(&process->to[0]);
-    close_end(&process->from[1]);
-    close_end(&process->errors_fd[1]);
+    mcp_stdio_close_end(&process->to[0]);
+    mcp_stdio_close_end(&process->from[1]);
+    mcp_stdio_close_end(&process->errors_fd[1]);
     int code = bl_nursery_spawn(&process->nursery, NULL, "mcp errors", errors_main, process, NULL);
     if (code == 0)
         code = bl_rpc_open(&process->nursery, &options, &process->rpc, error);
@@ -182,7 +183,7 @@ static void tell_to_end(struct mcp_process *process)
     struct bl_rpc *rpc = process->rpc;
     process->rpc = NULL;
     bl_rpc_close(rpc, 0);
-    close_end(&process->to[1]);
+    mcp_stdio_close_end(&process->to[1]);
     bl_warden_signal(process->warden, SIGTERM);
 }
 
@@ -230,9 +231,9 @@ static void close_process(struct mcp_process *process)
     bl_descriptor_free(process->errors);
     process->errors = NULL;
     for (int i = 0; i < 2; i++) {
-        close_end(&process->to[i]);
-        close_end(&process->from[i]);
-        close_end(&process->errors_fd[i]);
+        mcp_stdio_close_end(&process->to[i]);
+        mcp_stdio_close_end(&process->from[i]);
+        mcp_stdio_close_end(&process->errors_fd[i]);
     }
     bl_warden_free(process->warden);
     process->warden = NULL;
@@ -246,7 +247,7 @@ static int keeper_main(void *argument)
     bl_nursery_init(&process->nursery, outer);
     process->code = open_pipes(process, &process->error);
     if (process->code == 0)
-        process->code = start_warden(process, &process->error);
+        process->code = mcp_stdio_start_warden(process, &process->error);
     process->running = process->code == 0;
     if (process->running)
         process->code = open_connection(process, &process->error);

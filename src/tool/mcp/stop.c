@@ -23,10 +23,10 @@ static bool has_others(const struct mcp_call *own)
     return false;
 }
 
-static void describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
+static void stop_describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
     BL_PRINTF(3, 4);
 
-static void describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
+static void stop_describe(struct mcp_call *own, struct bl_text *ret_words, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -36,7 +36,7 @@ static void describe(struct mcp_call *own, struct bl_text *ret_words, const char
 }
 
 /* Of a tree that has ended; its processes are counted once, though several calls were in it. */
-static enum bl_fate take_end(struct bl_unit *unit, const struct bl_warden_end *end, bool first)
+static enum bl_fate stop_take_end(struct bl_unit *unit, const struct bl_warden_end *end, bool first)
 {
     unit->mechanism = end->mechanism;
     if (first) {
@@ -64,15 +64,16 @@ static enum bl_fate kill_server(struct mcp_call *own, uint64_t from_ns, struct b
     int code = mcp_process_await(process);
     bl_shield_end(&shield);
     if (code != 0) {
-        describe(own, ret_words, "the MCP server %s could not be stopped", name);
+        stop_describe(own, ret_words, "the MCP server %s could not be stopped", name);
         return BL_FATE_UNKNOWN;
     }
-    enum bl_fate fate = take_end(&own->unit, &process->end, !process->told);
+    enum bl_fate fate = stop_take_end(&own->unit, &process->end, !process->told);
     process->told = true;
-    describe(own, ret_words,
-             fate == BL_FATE_KILLED ? "the MCP server %s was killed with all that it had started"
-                                    : "the MCP server %s has ended with all that it had started",
-             name);
+    stop_describe(own, ret_words,
+                  fate == BL_FATE_KILLED
+                      ? "the MCP server %s was killed with all that it had started"
+                      : "the MCP server %s has ended with all that it had started",
+                  name);
     return fate;
 }
 
@@ -82,8 +83,8 @@ static enum bl_fate never_entered(struct mcp_call *own, struct bl_text *ret_word
     const char *name = own->server->entry->name;
     /* Its start was stopped with us. */
     if (own->server->ends != own->ends)
-        take_end(&own->unit, &own->server->last_end, true);
-    describe(own, ret_words, "the MCP server %s was not ready; the tool was not run", name);
+        stop_take_end(&own->unit, &own->server->last_end, true);
+    stop_describe(own, ret_words, "the MCP server %s was not ready; the tool was not run", name);
     return BL_FATE_NEVER_STARTED;
 }
 
@@ -97,25 +98,26 @@ enum bl_fate mcp_call_climb(struct mcp_call *own, struct bl_text *ret_words)
         mcp_call_cancel_task(own);
     bool trusted = own->process != NULL && own->server->entry->trust;
     if (own->task_stopped && (own->process == NULL || trusted)) {
-        describe(own, ret_words, "stopped by the word of the MCP server %s", name);
+        stop_describe(own, ret_words, "stopped by the word of the MCP server %s", name);
         return BL_FATE_ABORTED;
     }
     if (own->process == NULL) {
-        describe(own, ret_words,
-                 "the MCP server %s is elsewhere, and nobody can say whether it "
-                 "has stopped",
-                 name);
+        stop_describe(own, ret_words,
+                      "the MCP server %s is elsewhere, and nobody can say whether it "
+                      "has stopped",
+                      name);
         return BL_FATE_UNKNOWN;
     }
     if (trusted) {
-        describe(own, ret_words, "the MCP server %s was told, and is trusted to have stopped",
-                 name);
+        stop_describe(own, ret_words, "the MCP server %s was told, and is trusted to have stopped",
+                      name);
         return BL_FATE_UNKNOWN;
     }
     if (has_others(own)) {
         own->process->doomed = true;
-        describe(own, ret_words,
-                 "other calls run in the MCP server %s: it is killed when they have ended", name);
+        stop_describe(own, ret_words,
+                      "other calls run in the MCP server %s: it is killed when they have ended",
+                      name);
         return BL_FATE_UNKNOWN;
     }
     return kill_server(own, from_ns, ret_words);

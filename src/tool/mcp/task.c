@@ -16,8 +16,8 @@ static uint64_t poll_ns(const struct bl_json *task)
 }
 
 /* Asks the server something about the task that the call is. */
-static int ask(struct mcp_call *own, const char *method, const struct bl_json **ret_result,
-               struct bl_rpc_failure *ret_failure, struct bl_error *error)
+static int mcp_task_ask(struct mcp_call *own, const char *method, const struct bl_json **ret_result,
+                        struct bl_rpc_failure *ret_failure, struct bl_error *error)
 {
     struct bl_json_writer writer;
     struct bl_buffer params;
@@ -37,7 +37,7 @@ static int poll(struct mcp_call *own, const struct bl_json **ret_task)
 {
     bl_arena_reset(&own->arena);
     own->error = (struct bl_error){0};
-    return ask(own, "tasks/get", ret_task, &own->failure, &own->error);
+    return mcp_task_ask(own, "tasks/get", ret_task, &own->failure, &own->error);
 }
 
 void mcp_call_cancel_task(struct mcp_call *own)
@@ -46,27 +46,27 @@ void mcp_call_cancel_task(struct mcp_call *own)
     const struct bl_json *result;
     struct bl_scope shield;
     bl_shield_begin(&shield, own->server->toolbox->mcp_grace_ms * BL_NS_PER_MS);
-    own->task_stopped = ask(own, "tasks/cancel", &result, NULL, error) == 0;
+    own->task_stopped = mcp_task_ask(own, "tasks/cancel", &result, NULL, error) == 0;
     bl_shield_end(&shield);
     bl_free(error);
 }
 
-static int fail(struct mcp_call *own, const char *what)
+static int mcp_task_fail(struct mcp_call *own, const char *what)
 {
     return bl_error_set(&own->error, BL_EPARSE, BL_KIND_MCP, "follow a task",
                         own->server->entry->name, "%s", what);
 }
 
 /* A status that ends it. */
-static int take_end(struct mcp_call *own, const struct bl_json *task, struct bl_text status,
-                    const struct bl_json **ret_result)
+static int mcp_task_take_end(struct mcp_call *own, const struct bl_json *task,
+                             struct bl_text status, const struct bl_json **ret_result)
 {
     const struct bl_json *error = bl_json_get(task, BL_TEXT("error"));
     *ret_result = bl_json_get(task, BL_TEXT("result"));
     if (bl_text_equal(status, BL_TEXT("completed")))
         return bl_json_is(*ret_result, BL_JSON_OBJECT)
                    ? 0
-                   : fail(own, "its task is completed, and has no result");
+                   : mcp_task_fail(own, "its task is completed, and has no result");
     if (bl_text_equal(status, BL_TEXT("failed"))) {
         bl_json_int64(bl_json_get(error, BL_TEXT("code")), &own->failure.code);
         own->failure.message = bl_json_text(bl_json_get(error, BL_TEXT("message")));
@@ -74,12 +74,13 @@ static int take_end(struct mcp_call *own, const struct bl_json *task, struct bl_
                             own->server->entry->name, "its task has failed");
     }
     if (bl_text_equal(status, BL_TEXT("cancelled")))
-        return fail(own, "its task was cancelled, and not by us");
+        return mcp_task_fail(own, "its task was cancelled, and not by us");
     mcp_call_cancel_task(own);
     if (bl_text_equal(status, BL_TEXT("input_required")))
-        return fail(own, "its task wants to be given something (input_required), and that is not "
-                         "offered here");
-    return fail(own, "its task has a status that is not known here");
+        return mcp_task_fail(
+            own, "its task wants to be given something (input_required), and that is not "
+                 "offered here");
+    return mcp_task_fail(own, "its task has a status that is not known here");
 }
 
 int mcp_call_follow(struct mcp_call *own, const struct bl_json *created,
@@ -91,7 +92,7 @@ int mcp_call_follow(struct mcp_call *own, const struct bl_json *created,
     own->task =
         bl_arena_text(own->call->arena, bl_json_text(bl_json_get(created, BL_TEXT("taskId"))));
     if (own->task.size == 0)
-        return fail(own, "it made a task without an id");
+        return mcp_task_fail(own, "it made a task without an id");
     for (;;) {
         const struct bl_json *task = NULL;
         int code = bl_sleep(pause_ns);
@@ -104,7 +105,7 @@ int mcp_call_follow(struct mcp_call *own, const struct bl_json *created,
         lost = 0;
         struct bl_text status = bl_json_text(bl_json_get(task, BL_TEXT("status")));
         if (!bl_text_equal(status, BL_TEXT("working")))
-            return take_end(own, task, status, ret_result);
+            return mcp_task_take_end(own, task, status, ret_result);
         struct bl_text updated = bl_json_text(bl_json_get(task, BL_TEXT("lastUpdatedAt")));
         if (!bl_text_equal(updated, seen)) {
             mcp_call_alive(own, bl_json_text(bl_json_get(task, BL_TEXT("statusMessage"))));

@@ -12,7 +12,7 @@
 /* ---- What an entry is ------------------------------------------------------------------------ */
 
 /* With its length, so that no two entries are the same bytes. */
-static void add(struct bl_sha256 *hash, const char *text)
+static void trust_add(struct bl_sha256 *hash, const char *text)
 {
     char size[32];
     int length = snprintf(size, sizeof size, "%zu:", text != NULL ? strlen(text) : 0);
@@ -20,16 +20,16 @@ static void add(struct bl_sha256 *hash, const char *text)
     bl_sha256_add(hash, text != NULL ? bl_text_from(text) : BL_TEXT("-"));
 }
 
-static void add_list(struct bl_sha256 *hash, const char *const *list)
+static void trust_add_list(struct bl_sha256 *hash, const char *const *list)
 {
     size_t count = 0;
     char number[32];
     while (list != NULL && list[count] != NULL)
         count++;
     snprintf(number, sizeof number, "%zu", count);
-    add(hash, number);
+    trust_add(hash, number);
     for (size_t i = 0; i < count; i++)
-        add(hash, list[i]);
+        trust_add(hash, list[i]);
 }
 
 void mcp_entry_seal(struct bl_mcp_entry *entry)
@@ -37,17 +37,17 @@ void mcp_entry_seal(struct bl_mcp_entry *entry)
     struct bl_sha256 hash;
     uint8_t bytes[32];
     bl_sha256_init(&hash);
-    add(&hash, entry->name);
+    trust_add(&hash, entry->name);
     /* The same words in another workspace start another program. */
-    add(&hash, entry->source == BL_MCP_OF_WORKSPACE ? entry->path : NULL);
-    add(&hash, entry->command);
-    add_list(&hash, entry->arguments);
-    add_list(&hash, entry->variables);
-    add(&hash, entry->directory);
-    add(&hash, entry->url);
-    add_list(&hash, entry->headers);
-    add(&hash, entry->trust ? "trust" : "kill");
-    add_list(&hash, entry->enabled_tools);
+    trust_add(&hash, entry->source == BL_MCP_OF_WORKSPACE ? entry->path : NULL);
+    trust_add(&hash, entry->command);
+    trust_add_list(&hash, entry->arguments);
+    trust_add_list(&hash, entry->variables);
+    trust_add(&hash, entry->directory);
+    trust_add(&hash, entry->url);
+    trust_add_list(&hash, entry->headers);
+    trust_add(&hash, entry->trust ? "trust" : "kill");
+    trust_add_list(&hash, entry->enabled_tools);
     bl_sha256_end(&hash, bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(entry->digest + 2 * i, 3, "%02x", bytes[i]);
@@ -55,7 +55,7 @@ void mcp_entry_seal(struct bl_mcp_entry *entry)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static bool has_line(struct bl_text rest, const char *digest)
+static bool trust_has_line(struct bl_text rest, const char *digest)
 {
     struct bl_text line;
     while (bl_text_split(&rest, '\n', &line))
@@ -76,7 +76,7 @@ bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
     if (folder != NULL) {
         const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
         found = bl_file_load(path, FILE_MAX, &text, &why) == 0 &&
-                has_line(bl_buffer_text(&text), entry->digest);
+                trust_has_line(bl_buffer_text(&text), entry->digest);
         bl_buffer_done(&text);
     }
     bl_arena_done(&arena);
@@ -84,7 +84,7 @@ bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
 }
 
 /* One line at the end, in one write: others may be adding theirs. */
-static int add_line(const char *path, struct bl_text line)
+static int trust_add_line(const char *path, struct bl_text line)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
@@ -110,7 +110,8 @@ int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error)
     } else {
         const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
         bl_folder_make(folder, 0700); /* what cannot be made the file will say */
-        int failed = add_line(path, bl_arena_printf(&arena, "%s %s\n", entry->digest, entry->name));
+        int failed =
+            trust_add_line(path, bl_arena_printf(&arena, "%s %s\n", entry->digest, entry->name));
         if (failed != 0)
             code = bl_error_set(error, bl_error_from_errno(-failed), BL_KIND_FILESYSTEM,
                                 "remember an MCP server", path, "cannot write it: %s",

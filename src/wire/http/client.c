@@ -94,7 +94,7 @@ static struct bl_exchange *client_exchange_of(CURL *easy)
 }
 
 /* Ends what curl has ended. */
-static void collect(struct bl_client *client)
+static void http_client_collect(struct bl_client *client)
 {
     int left;
     CURLMsg *message;
@@ -111,10 +111,10 @@ static void act(struct bl_client *client, curl_socket_t socket, int events)
     int running;
 
     curl_multi_socket_action(client->multi, socket, events, &running);
-    collect(client);
+    http_client_collect(client);
 }
 
-static void socket_ready(uv_poll_t *poll, int status, int events)
+static void http_client_socket_ready(uv_poll_t *poll, int status, int events)
 {
     const struct client_watch *watch = poll->data;
     int flags = 0;
@@ -148,7 +148,7 @@ static int watch_socket(CURL *easy, curl_socket_t socket, int what, void *contex
         curl_multi_assign(client->multi, socket, watch);
     }
     int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
-    client_watch_set(watch, events, socket_ready);
+    client_watch_set(watch, events, http_client_socket_ready);
     return 0;
 }
 

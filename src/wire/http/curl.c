@@ -12,14 +12,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char fault[256];
 
 /* A pointer to an object becomes one to a function; POSIX says that it may. */
-static void find(void *library, const char *name, void **ret_function)
+static void curl_find(void *library, const char *name, void **ret_function)
 {
     *ret_function = dlsym(library, name);
     if (*ret_function == NULL)
         snprintf(fault, sizeof fault, "%s has no %s", LIBRARY, name);
 }
 
-static void load(void)
+static void http_curl_load(void)
 {
     void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
 
@@ -27,7 +27,7 @@ static void load(void)
         bl_text_into(fault, sizeof fault, dlerror());
         return;
     }
-#define CURL_FUNCTION(name) find(library, "curl_" #name, (void **)(void *)&curl_table.name);
+#define CURL_FUNCTION(name) curl_find(library, "curl_" #name, (void **)(void *)&curl_table.name);
     CURL_FUNCTION_TABLE(CURL_FUNCTION)
 #undef CURL_FUNCTION
     if (fault[0] == '\0')
@@ -36,6 +36,6 @@ static void load(void)
 
 const char *curl_load(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, http_curl_load);
     return fault;
 }

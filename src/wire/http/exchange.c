@@ -88,7 +88,7 @@ static void cut_by_stop(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNU
     transfer_cut(BL_CONTAINER(hook, struct bl_exchange, cut));
 }
 
-static struct curl_slist *append(struct curl_slist *list, struct bl_text line)
+static struct curl_slist *exchange_append(struct curl_slist *list, struct bl_text line)
 {
     struct curl_slist *longer = curl_slist_append(list, line.data);
 
@@ -108,15 +108,15 @@ static bool header_fits(const struct bl_http_header *header)
 }
 
 /* Puts the headers together; curl's own wishes (Expect, Accept) are taken back. */
-static int write_headers(struct bl_exchange *exchange, struct bl_error *error)
+static int exchange_write_headers(struct bl_exchange *exchange, struct bl_error *error)
 {
     const struct bl_http_request *request = &exchange->request;
     struct curl_slist *list = NULL;
 
-    list = append(list, BL_TEXT("Accept-Encoding: identity"));
-    list = append(list, BL_TEXT("Expect:"));
+    list = exchange_append(list, BL_TEXT("Accept-Encoding: identity"));
+    list = exchange_append(list, BL_TEXT("Expect:"));
     if (request->body.size == 0)
-        list = append(list, BL_TEXT("Content-Type:"));
+        list = exchange_append(list, BL_TEXT("Content-Type:"));
     for (size_t i = 0; i < request->header_count; i++) {
         const struct bl_http_header *header = &request->headers[i];
         if (!header_fits(header)) {
@@ -129,9 +129,9 @@ static int write_headers(struct bl_exchange *exchange, struct bl_error *error)
         }
         /* To curl a name with nothing behind its colon is one that is not to be sent. */
         const char *between = header->value.size > 0 ? ": " : ";";
-        list = append(list, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT,
-                                            BL_TEXT_ARG(header->name), between,
-                                            BL_TEXT_ARG(header->value)));
+        list = exchange_append(
+            list, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT,
+                                  BL_TEXT_ARG(header->name), between, BL_TEXT_ARG(header->value)));
     }
     exchange->headers_sent = list;
     return 0;
@@ -157,7 +157,7 @@ int bl_exchange_new(struct bl_client *client, const struct bl_http_request *requ
         code = bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "send a request", request->url,
                             "the request has more than %zu MiB", BL_WIRE_REQUEST_MAX >> 20);
     if (code == 0)
-        code = write_headers(exchange, error);
+        code = exchange_write_headers(exchange, error);
     if (code != 0) {
         bl_arena_done(&exchange->arena);
         bl_free(exchange);
@@ -247,7 +247,7 @@ static int find_addresses(struct bl_exchange *exchange)
     if (code != 0)
         return stopped_or_late(exchange, code);
     if (answer.addresses.size > 0)
-        exchange->addresses = append(
+        exchange->addresses = exchange_append(
             NULL, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT ":%u:" BL_TEXT_FORMAT,
                                   BL_TEXT_ARG(url.host), url.port, BL_TEXT_ARG(answer.addresses)));
     return 0;

@@ -85,7 +85,7 @@ static bool name_covers(struct bl_text pattern, struct bl_text host)
 }
 
 /* Takes ":port" off the end of an entry. False: that is not a port at all. */
-static bool take_port(struct bl_text *entry, int64_t *ret_port)
+static bool proxy_take_port(struct bl_text *entry, int64_t *ret_port)
 {
     *ret_port = 0;
     if (entry->size == 0 || entry->data == NULL)
@@ -125,7 +125,7 @@ static bool entry_covers(struct bl_text entry, const struct bl_url *url, const s
         return true;
     if (memchr(entry.data, '/', entry.size) != NULL)
         return host->size > 0 && network_covers(entry, host);
-    if (!take_port(&entry, &port) || (port != 0 && port != url->port))
+    if (!proxy_take_port(&entry, &port) || (port != 0 && port != url->port))
         return false;
     if (entry.size >= 2 && entry.data[0] == '[' && entry.data[entry.size - 1] == ']')
         entry = (struct bl_text){entry.data + 1, entry.size - 2};

@@ -50,7 +50,7 @@ void resolver_forget(struct bl_client *client)
         free_name(BL_CONTAINER(link, struct resolved_name, link));
 }
 
-static char *copy_text(struct bl_text text)
+static char *resolver_copy_text(struct bl_text text)
 {
     char *copy = bl_alloc(text.size + 1);
 
@@ -65,8 +65,8 @@ static void keep_name(struct bl_client *client, struct bl_text host, struct bl_t
     struct resolved_name *name = bl_zalloc(sizeof *name);
     unsigned count = 0;
 
-    name->host = copy_text(host);
-    name->addresses = copy_text(addresses);
+    name->host = resolver_copy_text(host);
+    name->addresses = resolver_copy_text(addresses);
     name->until_ns = bl_now_ns() + KEEP_NS;
     bl_list_push_front(&client->names, &name->link);
     BL_LIST_EACH_SAFE (link, &client->names) {
@@ -75,8 +75,8 @@ static void keep_name(struct bl_client *client, struct bl_text host, struct bl_t
     }
 }
 
-static bool find_kept(struct bl_client *client, struct bl_arena *arena, struct bl_text host,
-                      struct bl_text *ret_addresses)
+static bool resolver_find_kept(struct bl_client *client, struct bl_arena *arena,
+                               struct bl_text host, struct bl_text *ret_addresses)
 {
     uint64_t now_ns = bl_now_ns();
 
@@ -240,8 +240,8 @@ static void cut_lookup(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNUS
     end_lookup(BL_CONTAINER(hook, struct lookup_cut, hook)->lookup);
 }
 
-static int look_up(struct bl_client *client, struct bl_arena *arena, struct bl_text host,
-                   struct resolver_answer *answer)
+static int resolver_look_up(struct bl_client *client, struct bl_arena *arena, struct bl_text host,
+                            struct resolver_answer *answer)
 {
     struct lookup lookup = {.client = client, .host = bl_arena_text(arena, host)};
     struct lookup_cut cut = {.lookup = &lookup};
@@ -303,7 +303,7 @@ static int ask_system(struct bl_arena *arena, struct bl_text host, struct resolv
                            .abandon_on_stop = true};
     struct bl_buffer addresses;
 
-    lookup->host = copy_text(host);
+    lookup->host = resolver_copy_text(host);
     int code = bl_work_call(&work, &answer->abandoned);
     if (code != 0) {
         if (!answer->abandoned)
@@ -343,10 +343,10 @@ int resolver_find(struct bl_client *client, struct bl_arena *arena, struct bl_te
         ret_answer->addresses = BL_TEXT("127.0.0.1,[::1]");
         return 0;
     }
-    if (find_kept(client, arena, host, &ret_answer->addresses))
+    if (resolver_find_kept(client, arena, host, &ret_answer->addresses))
         return 0;
     int code = client->options.system_resolver ? ask_system(arena, host, ret_answer)
-                                               : look_up(client, arena, host, ret_answer);
+                                               : resolver_look_up(client, arena, host, ret_answer);
     if (code == 0)
         keep_name(client, host, ret_answer->addresses);
     return code;

@@ -46,8 +46,8 @@ struct connection {
 
 /* More bytes into `out`, until `until_ns`. 0; BL_ECLOSED: the peer has ended; BL_EAGAIN: the time
  * is over; else a stop or a failure. */
-static int read_more(struct connection *connection, struct bl_buffer *out, size_t size,
-                     uint64_t until_ns)
+static int http_server_read_more(struct connection *connection, struct bl_buffer *out, size_t size,
+                                 uint64_t until_ns)
 {
     struct bl_scope scope;
     size_t count = 0;
@@ -99,7 +99,7 @@ static void skip_blank_lines(struct bl_buffer *input)
 }
 
 /* 0; a status to refuse it with; or negative: nothing to answer. */
-static int read_head(struct connection *connection, size_t *ret_size)
+static int http_server_read_head(struct connection *connection, size_t *ret_size)
 {
     struct bl_buffer *input = &connection->input;
     uint64_t until_ns = 0;
@@ -119,7 +119,7 @@ static int read_head(struct connection *connection, size_t *ret_size)
             until_ns = bl_time_add(bl_now_ns(), IDLE_NS);
         else if (line == 0 && until_ns == 0)
             until_ns = bl_time_add(bl_now_ns(), HEAD_NS);
-        int code = read_more(connection, input, READ_SIZE, until_ns);
+        int code = http_server_read_more(connection, input, READ_SIZE, until_ns);
         if (code == BL_EAGAIN && !idle)
             return 408;
         if (code != 0)
@@ -145,7 +145,7 @@ static int read_body_bytes(struct connection *connection, uint64_t length)
     }
     while (body->size < end) {
         size_t size = end - body->size < BODY_READ_SIZE ? end - body->size : BODY_READ_SIZE;
-        int code = read_more(connection, body, size, bl_time_add(bl_now_ns(), BODY_NS));
+        int code = http_server_read_more(connection, body, size, bl_time_add(bl_now_ns(), BODY_NS));
         if (code != 0)
             return code == BL_EAGAIN ? 408 : code == BL_ELIMIT ? 413 : code;
     }
@@ -171,7 +171,8 @@ static int read_chunk_line(struct connection *connection, struct bl_text *ret_li
         }
         if (input->size > CHUNK_LINE_MAX)
             return 400;
-        int code = read_more(connection, input, READ_SIZE, bl_time_add(bl_now_ns(), BODY_NS));
+        int code =
+            http_server_read_more(connection, input, READ_SIZE, bl_time_add(bl_now_ns(), BODY_NS));
         if (code != 0)
             return code == BL_EAGAIN ? 408 : code;
     }
@@ -238,7 +239,7 @@ static int read_chunks(struct connection *connection, size_t body_max)
     }
 }
 
-static int read_body(struct connection *connection)
+static int http_server_read_body(struct connection *connection)
 {
     struct bl_http_call *call = &connection->call;
     size_t body_max = connection->server->options.body_max;
@@ -261,7 +262,7 @@ static int read_body(struct connection *connection)
 
 /* ---- A connection ---------------------------------------------------------------------------- */
 
-static void serve_call(struct connection *connection)
+static void http_server_serve_call(struct connection *connection)
 {
     struct bl_http_call *call = &connection->call;
     const struct bl_http_server_options *options = &connection->server->options;
@@ -283,7 +284,7 @@ static void serve_call(struct connection *connection)
 
 /* After a refusal the peer may still be sending; a close at once would be a reset, and could take
  * the answer from under its eyes. */
-static void linger(struct connection *connection)
+static void http_server_linger(struct connection *connection)
 {
     uint64_t until_ns = bl_time_add(bl_now_ns(), LINGER_NS);
     struct bl_buffer *input = &connection->input;
@@ -291,7 +292,7 @@ static void linger(struct connection *connection)
     shutdown(connection->socket->fd, SHUT_WR);
     for (size_t total = 0; total < LINGER_MAX; total += input->size) {
         bl_buffer_clear(input);
-        if (read_more(connection, input, BODY_READ_SIZE, until_ns) != 0)
+        if (http_server_read_more(connection, input, BODY_READ_SIZE, until_ns) != 0)
             return;
     }
 }
@@ -315,11 +316,11 @@ static bool admit_call(struct connection *connection)
 }
 
 /* One request. False: the connection is over. */
-static bool serve_request(struct connection *connection)
+static bool http_server_serve_request(struct connection *connection)
 {
     struct bl_http_call *call = &connection->call;
     size_t head_size = 0;
-    int code = read_head(connection, &head_size);
+    int code = http_server_read_head(connection, &head_size);
 
     if (code < 0)
         return false;
@@ -331,18 +332,18 @@ static bool serve_request(struct connection *connection)
     }
     bool admitted = code == 0 && admit_call(connection);
     if (admitted)
-        code = read_body(connection);
+        code = http_server_read_body(connection);
     /* An open stream may last for hours: it holds no memory that it does not need. */
     if (connection->input.size == 0)
         bl_buffer_done(&connection->input);
     if (admitted && code == 0)
-        serve_call(connection);
+        http_server_serve_call(connection);
     else if (code > 0)
         call_refuse(call, code);
     bool goes_on = admitted && code == 0 && call->keeps && call->state == CALL_ENDED;
     connection->socket = call->socket;
     if (call->refused && connection->socket != NULL)
-        linger(connection);
+        http_server_linger(connection);
     call_done(call);
     return goes_on;
 }
@@ -352,7 +353,7 @@ static int serve_connection(void *argument)
     struct connection *connection = argument;
     struct bl_http_server *server = connection->server;
 
-    while (serve_request(connection))
+    while (http_server_serve_request(connection))
         ;
     server_socket_free(connection->socket, false);
     bl_buffer_done(&connection->input);
@@ -382,7 +383,7 @@ static void take_connection(struct bl_http_server *server, int fd)
     bl_semaphore_give(&server->connections);
 }
 
-static void accept_until_stopped(struct bl_http_server *server)
+static void http_server_accept_until_stopped(struct bl_http_server *server)
 {
     int code = bl_semaphore_take(&server->connections);
 
@@ -405,7 +406,7 @@ static int run_server(void *argument)
     struct bl_http_server *server = argument;
     struct bl_scope *before = bl_scope_enter(&server->nursery.scope);
 
-    accept_until_stopped(server);
+    http_server_accept_until_stopped(server);
     bl_scope_enter(before);
     server_socket_free(server->listener, false);
     bl_nursery_done(&server->nursery);

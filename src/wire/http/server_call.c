@@ -15,7 +15,7 @@ static bool is_token_byte(char byte)
            (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
 }
 
-static bool is_token(struct bl_text text)
+static bool server_call_is_token(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
         if (!is_token_byte(text.data[i]))
@@ -35,13 +35,13 @@ static bool is_value(struct bl_text text)
     return true;
 }
 
-static bool is_word(struct bl_text text, const char *word)
+static bool server_call_is_word(struct bl_text text, const char *word)
 {
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
 /* The next line, without its LF or CRLF. A CR elsewhere is refused as no part of any value. */
-static struct bl_text take_line(struct bl_text *rest)
+static struct bl_text server_call_take_line(struct bl_text *rest)
 {
     struct bl_text line;
 
@@ -77,7 +77,7 @@ static bool read_target(struct bl_http_call *call, struct bl_text target, struct
             target = BL_TEXT("/");
     }
     call->path = target;
-    bool all = bl_text_equal(target, BL_TEXT("*")) && is_word(call->method, "OPTIONS");
+    bool all = bl_text_equal(target, BL_TEXT("*")) && server_call_is_word(call->method, "OPTIONS");
     return all || (target.size > 0 && target.data[0] == '/');
 }
 
@@ -91,7 +91,7 @@ static int read_request_line(struct bl_http_call *call, struct bl_text line,
         return 400;
     struct bl_text version = {last + 1, line.size - (size_t)(last - line.data) - 1};
     call->method = (struct bl_text){line.data, (size_t)(first - line.data)};
-    if (!is_token(call->method))
+    if (!server_call_is_token(call->method))
         return 400;
     if (bl_text_equal(version, BL_TEXT("HTTP/1.1")))
         call->minor = 1;
@@ -102,7 +102,7 @@ static int read_request_line(struct bl_http_call *call, struct bl_text line,
                : 400;
 }
 
-static int read_header(struct bl_http_header *header, struct bl_text line)
+static int server_call_read_header(struct bl_http_header *header, struct bl_text line)
 {
     const char *colon = memchr(line.data, ':', line.size);
 
@@ -110,20 +110,20 @@ static int read_header(struct bl_http_header *header, struct bl_text line)
         return 400;
     header->name = (struct bl_text){line.data, (size_t)(colon - line.data)};
     header->value = bl_text_trim((struct bl_text){colon + 1, line.size - header->name.size - 1});
-    return is_token(header->name) && is_value(header->value) ? 0 : 400;
+    return server_call_is_token(header->name) && is_value(header->value) ? 0 : 400;
 }
 
-static int read_headers(struct bl_http_call *call, struct bl_text rest)
+static int server_call_read_headers(struct bl_http_call *call, struct bl_text rest)
 {
     size_t count = 0;
 
-    for (struct bl_text lines = rest, line; (line = take_line(&lines)).size > 0;)
+    for (struct bl_text lines = rest, line; (line = server_call_take_line(&lines)).size > 0;)
         count++;
     if (count > BL_WIRE_HEADER_COUNT_MAX)
         return 431;
     call->headers = bl_arena_alloc(&call->arena, count * sizeof *call->headers);
-    for (struct bl_text line; (line = take_line(&rest)).size > 0;) {
-        int code = read_header(&call->headers[call->header_count], line);
+    for (struct bl_text line; (line = server_call_take_line(&rest)).size > 0;) {
+        int code = server_call_read_header(&call->headers[call->header_count], line);
         if (code != 0)
             return code;
         call->header_count++;
@@ -138,13 +138,13 @@ static unsigned find_header(const struct bl_http_call *call, const char *name,
     unsigned count = 0;
 
     for (size_t i = 0; i < call->header_count; i++) {
-        if (is_word(call->headers[i].name, name) && count++ == 0)
+        if (server_call_is_word(call->headers[i].name, name) && count++ == 0)
             *ret_value = call->headers[i].value;
     }
     return count;
 }
 
-static bool names_loopback(struct bl_text host)
+static bool server_call_names_loopback(struct bl_text host)
 {
     const char *end;
 
@@ -168,12 +168,12 @@ static bool names_loopback(struct bl_text host)
  * served here for its own: but it says that name. */
 static bool is_ours_or_known(struct bl_text host, const struct bl_http_server_options *options)
 {
-    return names_loopback(host) ||
+    return server_call_names_loopback(host) ||
            (options->knows_host != NULL && options->knows_host(options->context, host));
 }
 
-static int check_host(const struct bl_http_call *call, struct bl_text from_target,
-                      const struct bl_http_server_options *options)
+static int server_call_check_host(const struct bl_http_call *call, struct bl_text from_target,
+                                  const struct bl_http_server_options *options)
 {
     struct bl_text host = {NULL, 0};
     unsigned count = find_header(call, "host", &host);
@@ -190,8 +190,9 @@ static int read_framing(struct bl_http_call *call)
     struct bl_text coding = {NULL, 0}, length = {NULL, 0};
     unsigned codings = find_header(call, "transfer-encoding", &coding);
     unsigned lengths = find_header(call, "content-length", &length);
-    bool sends = is_word(call->method, "POST") || is_word(call->method, "PUT") ||
-                 is_word(call->method, "PATCH");
+    bool sends = server_call_is_word(call->method, "POST") ||
+                 server_call_is_word(call->method, "PUT") ||
+                 server_call_is_word(call->method, "PATCH");
     int64_t value = 0;
 
     if (codings > 0) {
@@ -200,7 +201,7 @@ static int read_framing(struct bl_http_call *call)
         /* Two ways to measure one body: whoever stands between may have used the other. */
         if (lengths > 0)
             return 400;
-        if (codings > 1 || !is_word(coding, "chunked"))
+        if (codings > 1 || !server_call_is_word(coding, "chunked"))
             return 501;
         call->chunked = true;
         return 0;
@@ -215,12 +216,12 @@ static int read_framing(struct bl_http_call *call)
 }
 
 /* A list of words: "keep-alive, Upgrade". */
-static bool has_word(struct bl_text list, const char *word)
+static bool server_call_has_word(struct bl_text list, const char *word)
 {
     struct bl_text part;
 
     while (bl_text_split(&list, ',', &part)) {
-        if (is_word(bl_text_trim(part), word))
+        if (server_call_is_word(bl_text_trim(part), word))
             return true;
     }
     return false;
@@ -231,23 +232,24 @@ int call_read_head(struct bl_http_call *call, struct bl_text head,
 {
     struct bl_text rest = bl_arena_text(&call->arena, head);
     struct bl_text host = {NULL, 0}, value = {NULL, 0};
-    struct bl_text line = take_line(&rest);
+    struct bl_text line = server_call_take_line(&rest);
     int code = read_request_line(call, line, &host);
 
     if (code == 0)
-        code = read_headers(call, rest);
+        code = server_call_read_headers(call, rest);
     if (code == 0)
-        code = check_host(call, host, options);
+        code = server_call_check_host(call, host, options);
     if (code == 0)
         code = read_framing(call);
     if (code != 0)
         return code;
     if (find_header(call, "connection", &value) > 0)
-        call->keeps = call->minor > 0 ? !has_word(value, "close") : has_word(value, "keep-alive");
+        call->keeps = call->minor > 0 ? !server_call_has_word(value, "close")
+                                      : server_call_has_word(value, "keep-alive");
     else
         call->keeps = call->minor > 0;
     if (call->minor > 0 && find_header(call, "expect", &value) > 0) {
-        if (!is_word(value, "100-continue"))
+        if (!server_call_is_word(value, "100-continue"))
             return 417;
         call->continues = true;
     }
@@ -359,21 +361,22 @@ static void write_date(struct bl_buffer *out)
 }
 
 /* Those that say how the answer is framed are ours. */
-static bool is_ours(struct bl_text name)
+static bool server_call_is_ours(struct bl_text name)
 {
-    return is_word(name, "content-length") || is_word(name, "transfer-encoding") ||
-           is_word(name, "connection") || is_word(name, "date");
+    return server_call_is_word(name, "content-length") ||
+           server_call_is_word(name, "transfer-encoding") ||
+           server_call_is_word(name, "connection") || server_call_is_word(name, "date");
 }
 
-static int write_head(struct bl_http_call *call, struct bl_buffer *out, int status,
-                      const struct bl_http_header *headers, size_t header_count)
+static int server_call_write_head(struct bl_http_call *call, struct bl_buffer *out, int status,
+                                  const struct bl_http_header *headers, size_t header_count)
 {
     int code = bl_buffer_printf(out, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
 
     for (size_t i = 0; code == 0 && i < header_count; i++) {
-        if (!is_token(headers[i].name) || !is_value(headers[i].value))
+        if (!server_call_is_token(headers[i].name) || !is_value(headers[i].value))
             return BL_EINVAL;
-        if (is_ours(headers[i].name))
+        if (server_call_is_ours(headers[i].name))
             continue;
         if (bl_buffer_append(out, headers[i].name) != 0 || bl_buffer_append(out, BL_TEXT(": ")) ||
             bl_buffer_append(out, headers[i].value) != 0 || bl_buffer_append(out, BL_TEXT("\r\n")))
@@ -389,7 +392,7 @@ static int write_head(struct bl_http_call *call, struct bl_buffer *out, int stat
 
 static bool has_body(const struct bl_http_call *call, int status)
 {
-    return !is_word(call->method, "HEAD") && status != 204 && status != 304;
+    return !server_call_is_word(call->method, "HEAD") && status != 204 && status != 304;
 }
 
 /* What was begun and did not go out whole cannot be mended. */
@@ -403,7 +406,7 @@ static int send_parts(struct bl_http_call *call, struct iovec *parts, int count)
     return code;
 }
 
-static struct iovec part_of(struct bl_text text)
+static struct iovec server_call_part_of(struct bl_text text)
 {
     return (struct iovec){(void *)(uintptr_t)text.data, text.size};
 }
@@ -424,13 +427,14 @@ int bl_http_call_answer(struct bl_http_call *call, int status, const struct bl_h
     if (code != 0)
         return code;
     bl_buffer_init(&head, HEAD_MAX);
-    code = write_head(call, &head, status, headers, header_count);
+    code = server_call_write_head(call, &head, status, headers, header_count);
     if (code == 0 && status != 204 && status != 304)
         code = bl_buffer_printf(&head, "Content-Length: %zu\r\n", body.size);
     if (code == 0)
         code = bl_buffer_append(&head, BL_TEXT("\r\n"));
     if (code == 0) {
-        struct iovec parts[] = {part_of(bl_buffer_text(&head)), part_of(body)};
+        struct iovec parts[] = {server_call_part_of(bl_buffer_text(&head)),
+                                server_call_part_of(body)};
         code = send_parts(call, parts, has_body(call, status) ? 2 : 1);
     }
     bl_buffer_done(&head);
@@ -452,7 +456,7 @@ int bl_http_call_begin(struct bl_http_call *call, int status, const struct bl_ht
     /* An older client knows no pieces: the end of the connection is the end of the answer. */
     if (call->minor == 0)
         call->keeps = false;
-    code = write_head(call, &head, status, headers, header_count);
+    code = server_call_write_head(call, &head, status, headers, header_count);
     if (code == 0 && call->minor > 0 && status != 204 && status != 304)
         code = bl_buffer_append(&head, BL_TEXT("Transfer-Encoding: chunked\r\n"));
     if (code == 0)
@@ -477,7 +481,8 @@ int bl_http_call_write(struct bl_http_call *call, struct bl_text bytes)
     if (call->minor == 0)
         return send_parts(call, &(struct iovec){(void *)(uintptr_t)bytes.data, bytes.size}, 1);
     int length = snprintf(size, sizeof size, "%zx\r\n", bytes.size);
-    struct iovec parts[] = {{size, (size_t)length}, part_of(bytes), part_of(BL_TEXT("\r\n"))};
+    struct iovec parts[] = {
+        {size, (size_t)length}, server_call_part_of(bytes), server_call_part_of(BL_TEXT("\r\n"))};
     return send_parts(call, parts, 3);
 }
 
@@ -488,7 +493,7 @@ int bl_http_call_end(struct bl_http_call *call)
     if (call->state != CALL_STREAMING)
         return call->state == CALL_CUT ? BL_EPIPE : BL_EINVAL;
     if (!call->silent && call->minor > 0) {
-        struct iovec part = part_of(BL_TEXT("0\r\n\r\n"));
+        struct iovec part = server_call_part_of(BL_TEXT("0\r\n\r\n"));
         code = send_parts(call, &part, 1);
     }
     if (code == 0)

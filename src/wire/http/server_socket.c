@@ -4,7 +4,7 @@
 
 #include "server.h"
 
-static void watch(struct server_socket *socket, int events);
+static void server_socket_watch(struct server_socket *socket, int events);
 
 static void hang_up(struct server_socket *socket)
 {
@@ -12,7 +12,7 @@ static void hang_up(struct server_socket *socket)
         bl_scope_stop(socket->served, BL_STOP_CLIENT_GONE, "connection");
 }
 
-static void wake(struct server_socket *socket)
+static void server_socket_wake(struct server_socket *socket)
 {
     if (socket->wanted == 0)
         return;
@@ -22,7 +22,7 @@ static void wake(struct server_socket *socket)
 
 /* Events are level-triggered: what came and is not waited for is turned off, or it would come at
  * every turn. */
-static void socket_ready(uv_poll_t *poll, int status, int events)
+static void server_socket_ready(uv_poll_t *poll, int status, int events)
 {
     struct server_socket *socket = poll->data;
 
@@ -30,18 +30,18 @@ static void socket_ready(uv_poll_t *poll, int status, int events)
         /* libuv has turned it off. The next system call says why. */
         socket->watched = 0;
         hang_up(socket);
-        wake(socket);
+        server_socket_wake(socket);
         return;
     }
     if ((events & UV_DISCONNECT) != 0)
         hang_up(socket);
     int waited_for = socket->wanted;
     if ((events & waited_for) != 0)
-        wake(socket);
-    watch(socket, socket->watched & ~(events & ~(waited_for & UV_READABLE)));
+        server_socket_wake(socket);
+    server_socket_watch(socket, socket->watched & ~(events & ~(waited_for & UV_READABLE)));
 }
 
-static void watch(struct server_socket *socket, int events)
+static void server_socket_watch(struct server_socket *socket, int events)
 {
     if (events == socket->watched)
         return;
@@ -49,7 +49,7 @@ static void watch(struct server_socket *socket, int events)
     if (events == 0)
         uv_poll_stop(&socket->poll);
     else
-        uv_poll_start(&socket->poll, events, socket_ready);
+        uv_poll_start(&socket->poll, events, server_socket_ready);
 }
 
 int server_socket_new(int fd, struct server_socket **ret_socket)
@@ -69,7 +69,7 @@ int server_socket_new(int fd, struct server_socket **ret_socket)
     return 0;
 }
 
-static void free_closed(uv_handle_t *handle)
+static void server_socket_free_closed(uv_handle_t *handle)
 {
     bl_free(handle->data);
 }
@@ -78,7 +78,7 @@ void server_socket_free(struct server_socket *socket, bool reset)
 {
     if (socket == NULL)
         return;
-    uv_close((uv_handle_t *)&socket->poll, free_closed);
+    uv_close((uv_handle_t *)&socket->poll, server_socket_free_closed);
     if (reset) {
         struct linger linger = {.l_onoff = 1, .l_linger = 0};
         setsockopt(socket->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
@@ -91,10 +91,10 @@ void server_socket_serve(struct server_socket *socket, struct bl_scope *scope)
     socket->served = scope;
     if (scope == NULL)
         return;
-    watch(socket, socket->watched | UV_DISCONNECT);
+    server_socket_watch(socket, socket->watched | UV_DISCONNECT);
 }
 
-static int wait_for(struct server_socket *socket, int event)
+static int server_socket_wait_for(struct server_socket *socket, int event)
 {
     int code = bl_check();
     if (code != 0)
@@ -103,7 +103,7 @@ static int wait_for(struct server_socket *socket, int event)
     bl_semaphore_init(&socket->ready, 0);
     socket->wanted = event;
     int hang_ups = socket->served != NULL ? UV_DISCONNECT : 0;
-    watch(socket, (socket->watched & ~UV_WRITABLE) | event | hang_ups);
+    server_socket_watch(socket, (socket->watched & ~UV_WRITABLE) | event | hang_ups);
     code = bl_semaphore_take(&socket->ready);
     socket->wanted = 0;
     return code;
@@ -111,7 +111,7 @@ static int wait_for(struct server_socket *socket, int event)
 
 int server_socket_wait(struct server_socket *socket)
 {
-    return wait_for(socket, UV_READABLE);
+    return server_socket_wait_for(socket, UV_READABLE);
 }
 
 int server_socket_read(struct server_socket *socket, void *data, size_t size, size_t *ret_size)
@@ -125,7 +125,7 @@ int server_socket_read(struct server_socket *socket, void *data, size_t size, si
             return 0;
         }
         if (errno == EAGAIN)
-            code = wait_for(socket, UV_READABLE);
+            code = server_socket_wait_for(socket, UV_READABLE);
         else if (errno != EINTR)
             code = bl_error_from_errno(errno);
     }
@@ -160,7 +160,7 @@ int server_socket_write(struct server_socket *socket, struct iovec *parts, int c
             if (ret_begun != NULL && sent > 0)
                 *ret_begun = true;
         } else if (errno == EAGAIN) {
-            code = wait_for(socket, UV_WRITABLE);
+            code = server_socket_wait_for(socket, UV_WRITABLE);
         } else if (errno != EINTR) {
             hang_up(socket);
             code = BL_EPIPE;

@@ -80,7 +80,7 @@ static int append_valid(struct bl_buffer *out, struct bl_text text)
 }
 
 /* Makes both texts of an event valid, in `cleaned` where one is not. */
-static int clean(struct bl_sse *sse, struct bl_sse_event *event)
+static int sse_clean(struct bl_sse *sse, struct bl_sse_event *event)
 {
     if (bl_utf8_valid(event->data) && bl_utf8_valid(event->name))
         return 0;
@@ -101,7 +101,7 @@ static int clean(struct bl_sse *sse, struct bl_sse_event *event)
 
 /* Name, id and data have one limit together, so that an event has one whatever it is made of. Each
  * data line counts with its LF, held or not: the pieces must not matter. */
-static bool fits(const struct feeding *feeding, size_t more)
+static bool sse_fits(const struct feeding *feeding, size_t more)
 {
     const struct bl_sse *sse = feeding->sse;
     size_t held = feeding->held.data != NULL ? feeding->held.size + 1 : 0;
@@ -135,7 +135,7 @@ static int take_data(struct feeding *feeding, struct bl_text value)
 {
     struct bl_sse *sse = feeding->sse;
 
-    if (!fits(feeding, value.size + 1))
+    if (!sse_fits(feeding, value.size + 1))
         return BL_ELIMIT;
     if (sse->data.size == 0 && feeding->held.data == NULL && in_piece(feeding, value)) {
         feeding->held = value;
@@ -148,12 +148,12 @@ static int take_data(struct feeding *feeding, struct bl_text value)
 static int replace(struct feeding *feeding, struct bl_buffer *field, struct bl_text value)
 {
     bl_buffer_clear(field);
-    if (!fits(feeding, value.size))
+    if (!sse_fits(feeding, value.size))
         return BL_ELIMIT;
     return bl_buffer_append(field, value);
 }
 
-static void take_retry(struct bl_sse *sse, struct bl_text value)
+static void sse_take_retry(struct bl_sse *sse, struct bl_text value)
 {
     int64_t retry_ms;
 
@@ -183,7 +183,7 @@ static int take_field(struct feeding *feeding, struct bl_text line)
         (value.size == 0 || memchr(value.data, '\0', value.size) == NULL))
         return replace(feeding, &sse->id, value);
     if (bl_text_equal(name, BL_TEXT("retry")))
-        take_retry(sse, value);
+        sse_take_retry(sse, value);
     return 0;
 }
 
@@ -203,7 +203,7 @@ static int read_event(struct feeding *feeding, struct bl_sse_event *ret_event)
     ret_event->data = feeding->held;
     if (feeding->held.data == NULL)
         ret_event->data = (struct bl_text){sse->data.data, sse->data.size - 1};
-    return clean(sse, ret_event);
+    return sse_clean(sse, ret_event);
 }
 
 static void forget_event(struct feeding *feeding)
@@ -230,7 +230,7 @@ static int dispatch(struct feeding *feeding)
     return code;
 }
 
-static int take_line(void *context, struct bl_text line)
+static int sse_take_line(void *context, struct bl_text line)
 {
     struct feeding *feeding = context;
 
@@ -252,7 +252,7 @@ static int skip_byte_order_mark(struct feeding *feeding, struct bl_text *bytes)
         if (bytes->data[0] != byte_order_mark[sse->bom_seen]) {
             struct bl_text begun = {byte_order_mark, sse->bom_seen};
             sse->bom_seen = 3;
-            return bl_lines_feed(&sse->lines, begun, take_line, feeding);
+            return bl_lines_feed(&sse->lines, begun, sse_take_line, feeding);
         }
         sse->bom_seen++;
         bytes->data++;
@@ -270,14 +270,14 @@ int bl_sse_feed(struct bl_sse *sse, struct bl_text bytes, bl_sse_take *take, voi
         code = skip_byte_order_mark(&feeding, &bytes);
     feeding.piece = bytes;
     if (code == 0)
-        code = bl_lines_feed(&sse->lines, bytes, take_line, &feeding);
+        code = bl_lines_feed(&sse->lines, bytes, sse_take_line, &feeding);
     if (code == 0)
         code = release_held(&feeding);
     return code;
 }
 
 /* A number that stands at the very end may have been cut: 12 of 123. */
-static bool complete(struct bl_text data, bool line_ended)
+static bool sse_complete(struct bl_text data, bool line_ended)
 {
     struct bl_arena arena;
     const struct bl_json *value;
@@ -299,11 +299,11 @@ int bl_sse_end(struct bl_sse *sse, bl_sse_take *take, void *context)
     struct feeding feeding = {.sse = sse, .take = take, .context = context};
     struct bl_sse_event event;
     bool line_ended = sse->lines.pending.size == 0;
-    int code = bl_lines_end(&sse->lines, take_line, &feeding);
+    int code = bl_lines_end(&sse->lines, sse_take_line, &feeding);
 
     if (code == 0 && has_event(&feeding)) {
         code = read_event(&feeding, &event);
-        if (code == 0 && complete(event.data, line_ended))
+        if (code == 0 && sse_complete(event.data, line_ended))
             code = take(context, &event);
     }
     forget_event(&feeding);

@@ -115,14 +115,14 @@ const char *transfer_place(const struct bl_exchange *exchange)
 
 /* ---- Its end --------------------------------------------------------------------------------- */
 
-static void wake(struct bl_exchange *exchange)
+static void transfer_wake(struct bl_exchange *exchange)
 {
     if (exchange->changed.count == 0)
         bl_semaphore_give(&exchange->changed);
 }
 
 /* The handle leaves curl: a connection that is not at a proper end is closed with it. */
-static void release(struct bl_exchange *exchange)
+static void transfer_release(struct bl_exchange *exchange)
 {
     if (exchange->easy == NULL)
         return;
@@ -162,15 +162,15 @@ void transfer_cut(void *argument)
     drop_unsent(exchange);
     /* HTTP/2 would keep the connection, and say nothing to the server. */
     curl_easy_setopt(exchange->easy, CURLOPT_FORBID_REUSE, 1l);
-    release(exchange);
+    transfer_release(exchange);
 }
 
 void exchange_ended(struct bl_exchange *exchange, CURLcode result)
 {
     if (result != CURLE_OK)
         describe_failure(exchange, result);
-    release(exchange);
-    wake(exchange);
+    transfer_release(exchange);
+    transfer_wake(exchange);
 }
 
 void exchange_unwatched(struct bl_exchange *exchange)
@@ -179,7 +179,7 @@ void exchange_unwatched(struct bl_exchange *exchange)
         return;
     exchange_fail(exchange, failure_code(exchange, CURLE_FAILED_INIT, 0), false,
                   "cannot watch the socket");
-    wake(exchange);
+    transfer_wake(exchange);
 }
 
 static int note_socket(void *context, curl_socket_t socket, curlsocktype purpose BL_UNUSED)
@@ -216,7 +216,7 @@ static int uploading(void *context, curl_off_t download_total BL_UNUSED,
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
-static void begin_answer(struct bl_exchange *exchange, struct bl_text line)
+static void transfer_begin_answer(struct bl_exchange *exchange, struct bl_text line)
 {
     struct bl_text rest = line, word;
     int64_t status = 0;
@@ -249,7 +249,7 @@ static void keep_header(struct bl_exchange *exchange, struct bl_text line)
     bl_list_push_back(&exchange->headers, &header->link);
 }
 
-static size_t take_header(char *data, size_t size, size_t count, void *context)
+static size_t transfer_take_header(char *data, size_t size, size_t count, void *context)
 {
     struct bl_exchange *exchange = context;
     size_t bytes = size * count;
@@ -265,14 +265,14 @@ static size_t take_header(char *data, size_t size, size_t count, void *context)
     if (exchange->headers_complete) /* a trailer */
         return bytes;
     if (bl_text_starts_with(line, BL_TEXT("HTTP/"))) {
-        begin_answer(exchange, line);
+        transfer_begin_answer(exchange, line);
     } else if (line.size > 0) {
         keep_header(exchange, line);
     } else if (exchange->status >= 200) {
         exchange->headers_complete = true;
         exchange->stall_left_ns = exchange->request.stall_ns;
         bl_scope_set_deadline(&exchange->timing, BL_NEVER);
-        wake(exchange);
+        transfer_wake(exchange);
     }
     return bytes;
 }
@@ -288,7 +288,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
     }
     bl_buffer_append(&exchange->received, (struct bl_text){data, bytes});
     exchange->body_bytes += bytes;
-    wake(exchange);
+    transfer_wake(exchange);
     return bytes;
 }
 
@@ -365,7 +365,7 @@ static void set_callbacks(struct bl_exchange *exchange)
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, exchange);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, about_to_send);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, transfer_take_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
@@ -403,7 +403,7 @@ void transfer_begin(void *argument)
     if (code == CURLM_OK)
         return;
     exchange_fail(exchange, "connect", false, curl_multi_strerror(code));
-    release(exchange);
+    transfer_release(exchange);
 }
 
 void transfer_resume(void *argument)

@@ -6,7 +6,7 @@
 #define HOST_MAX  ((size_t)253)
 #define SHOWN_MAX ((size_t)200)
 
-static int fail(struct bl_error *error, const char *text, const char *what)
+static int url_fail(struct bl_error *error, const char *text, const char *what)
 {
     char shown[SHOWN_MAX];
 
@@ -42,7 +42,7 @@ static bool ends_in_number(struct bl_text host)
 }
 
 /* NULL: it is fine. */
-static const char *check_host(struct bl_text host, bool bracketed)
+static const char *url_check_host(struct bl_text host, bool bracketed)
 {
     struct in6_addr address;
 
@@ -99,10 +99,10 @@ static const char *take_host(struct bl_arena *arena, struct bl_text *rest, struc
     if (host.size > 0 && memchr(host.data, '\0', host.size) != NULL)
         return "it has a NUL";
     url->host = copy_host(arena, host);
-    return check_host(url->host, bracketed);
+    return url_check_host(url->host, bracketed);
 }
 
-static const char *take_port(struct bl_text rest, struct bl_url *url)
+static const char *url_take_port(struct bl_text rest, struct bl_url *url)
 {
     int64_t port = 0;
 
@@ -140,11 +140,11 @@ int bl_url_parse(struct bl_arena *arena, const char *text, struct bl_url *ret_ur
     const char *wrong;
 
     if (rest.size == 0)
-        return fail(error, "", "it is empty");
+        return url_fail(error, "", "it is empty");
     if (strncasecmp(text, "https://", 8) == 0)
         url.secure = true;
     else if (strncasecmp(text, "http://", 7) != 0)
-        return fail(error, text, "it does not begin with http:// or https://");
+        return url_fail(error, text, "it does not begin with http:// or https://");
     size_t scheme = url.secure ? 8 : 7;
     rest = (struct bl_text){rest.data + scheme, rest.size - scheme};
     size_t authority = strcspn(rest.data, "/?#");
@@ -153,16 +153,16 @@ int bl_url_parse(struct bl_arena *arena, const char *text, struct bl_url *ret_ur
 
     if (place.size > 0 && memchr(place.data, '@', place.size) != NULL) {
         /* Not shown: it may well be a password. */
-        return fail(error, url.secure ? "https://…@…" : "http://…@…",
-                    "it has a user name or password before its host");
+        return url_fail(error, url.secure ? "https://…@…" : "http://…@…",
+                        "it has a user name or password before its host");
     }
     wrong = take_host(arena, &place, &url);
     if (wrong == NULL)
-        wrong = take_port(place, &url);
+        wrong = url_take_port(place, &url);
     if (wrong == NULL)
         wrong = check_path(path);
     if (wrong != NULL)
-        return fail(error, text, wrong);
+        return url_fail(error, text, wrong);
     bool slash = path.size > 0 && path.data[0] == '/';
     url.path = slash ? bl_arena_text(arena, path)
                      : bl_arena_printf(arena, "/" BL_TEXT_FORMAT, BL_TEXT_ARG(path));

@@ -86,7 +86,7 @@ static void call_free(struct bl_rpc_call *call)
     rpc_event_tell(&rpc->progress);
 }
 
-static int call_main(void *argument)
+static int rpc_call_main(void *argument)
 {
     struct bl_rpc_call *call = argument;
     struct bl_scope *outer = bl_scope_enter(&call->scope);
@@ -107,13 +107,13 @@ void bl_rpc_call_start(struct bl_rpc_call *call,
     call->main = main;
     call->context = context;
     snprintf(name, sizeof name, "%.31s", call->message.method.data);
-    int code = bl_nursery_spawn(call->rpc->nursery, NULL, name, call_main, call, NULL);
+    int code = bl_nursery_spawn(call->rpc->nursery, NULL, name, rpc_call_main, call, NULL);
     call->started = code == 0;
     if (code != 0)
         bl_rpc_fail(call, BL_RPC_INTERNAL, bl_error_text(code), (struct bl_text){0});
 }
 
-static void refuse_method(struct bl_rpc_call *call)
+static void rpc_call_refuse_method(struct bl_rpc_call *call)
 {
     char message[160];
     struct bl_text method = bl_utf8_cut(call->message.method, 80);
@@ -141,7 +141,7 @@ void rpc_call_begin(struct bl_rpc *rpc, const struct bl_rpc_message *message)
     if (rpc->options.request != NULL)
         rpc->options.request(rpc->options.context, call);
     if (!call->started && !call->answered)
-        refuse_method(call);
+        rpc_call_refuse_method(call);
     if (!call->started)
         call_free(call);
 }
@@ -156,7 +156,7 @@ void rpc_calls_stop(struct bl_rpc *rpc, enum bl_stop_reason reason)
 /* ---- What the peer is told ------------------------------------------------------------------- */
 
 /* Waits while the queue is full, unless that is of no use. */
-static void await_room(struct bl_rpc *rpc, size_t size)
+static void rpc_call_await_room(struct bl_rpc *rpc, size_t size)
 {
     int code = bl_check();
     rpc->users++;
@@ -172,7 +172,7 @@ static void await_room(struct bl_rpc *rpc, size_t size)
 
 int bl_rpc_notify(struct bl_rpc *rpc, const char *method, struct bl_text params)
 {
-    await_room(rpc, params.size);
+    rpc_call_await_room(rpc, params.size);
     if (rpc->gone_why != NULL)
         return BL_EPIPE;
     bl_rpc_write_notification(&rpc->message, method, params);
@@ -214,7 +214,7 @@ static void send_piece(struct bl_rpc *rpc, const struct bl_rpc_piece *piece, str
 int bl_rpc_notify_piece(struct bl_rpc *rpc, const struct bl_rpc_piece *piece)
 {
     assert(piece->key.size > 0);
-    await_room(rpc, piece->text.size);
+    rpc_call_await_room(rpc, piece->text.size);
     if (rpc->gone_why != NULL)
         return BL_EPIPE;
     struct bl_text text = escape(rpc, piece->text);
@@ -276,7 +276,8 @@ void rpc_asks_fail(struct bl_rpc *rpc)
         ask_done(BL_CONTAINER(rpc->asks.next, struct ask, link), BL_EPIPE);
 }
 
-static void send_request(struct bl_rpc *rpc, const char *method, int64_t id, struct bl_text params)
+static void rpc_call_send_request(struct bl_rpc *rpc, const char *method, int64_t id,
+                                  struct bl_text params)
 {
     const struct bl_json number = {.type = BL_JSON_INTEGER, .integer = id};
     bl_rpc_write_request(&rpc->message, &number, method, params);
@@ -295,8 +296,9 @@ static void send_cancel(struct bl_rpc *rpc, int64_t id)
     rpc_send(rpc);
 }
 
-static int read_answer(const struct ask *ask, const char *method, const struct bl_json **ret_result,
-                       struct bl_rpc_failure *ret_failure, struct bl_error *error)
+static int rpc_call_read_answer(const struct ask *ask, const char *method,
+                                const struct bl_json **ret_result,
+                                struct bl_rpc_failure *ret_failure, struct bl_error *error)
 {
     const struct bl_rpc_message *message = &ask->message;
     if (message->type == BL_RPC_RESULT) {
@@ -321,7 +323,7 @@ int bl_rpc_ask(struct bl_rpc *rpc, const char *method, struct bl_text params,
                struct bl_rpc_failure *ret_failure, struct bl_error *error)
 {
     struct ask ask = {.arena = arena};
-    await_room(rpc, params.size);
+    rpc_call_await_room(rpc, params.size);
     int code = bl_check();
     if (code != 0)
         return code;
@@ -331,7 +333,7 @@ int bl_rpc_ask(struct bl_rpc *rpc, const char *method, struct bl_text params,
     bl_semaphore_init(&ask.answered, 0);
     bl_list_push_back(&rpc->asks, &ask.link);
     rpc->users++;
-    send_request(rpc, method, ask.id, params);
+    rpc_call_send_request(rpc, method, ask.id, params);
     code = bl_semaphore_take(&ask.answered);
     bl_list_remove(&ask.link);
     if (code != 0 && !ask.done)
@@ -343,5 +345,5 @@ int bl_rpc_ask(struct bl_rpc *rpc, const char *method, struct bl_text params,
         code = ask.code;
     if (code == BL_EPIPE)
         return peer_gone(method, error);
-    return code != 0 ? code : read_answer(&ask, method, ret_result, ret_failure, error);
+    return code != 0 ? code : rpc_call_read_answer(&ask, method, ret_result, ret_failure, error);
 }

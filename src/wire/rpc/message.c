@@ -25,8 +25,8 @@ static void forget_pending(struct rpc_lines *lines)
         bl_buffer_clear(&lines->pending);
 }
 
-static int take_line(struct rpc_lines *lines, struct bl_text line, rpc_line_take *take,
-                     void *context)
+static int message_take_line(struct rpc_lines *lines, struct bl_text line, rpc_line_take *take,
+                             void *context)
 {
     if (line.size > 0 && line.data[line.size - 1] == '\r')
         line.size--;
@@ -36,8 +36,8 @@ static int take_line(struct rpc_lines *lines, struct bl_text line, rpc_line_take
 }
 
 /* The last part of a line, whose LF has come. */
-static int end_line(struct rpc_lines *lines, struct bl_text part, rpc_line_take *take,
-                    void *context)
+static int message_end_line(struct rpc_lines *lines, struct bl_text part, rpc_line_take *take,
+                            void *context)
 {
     int code;
     if (lines->skipping) {
@@ -45,11 +45,11 @@ static int end_line(struct rpc_lines *lines, struct bl_text part, rpc_line_take 
         return 0;
     }
     if (lines->pending.size == 0)
-        return take_line(lines, part, take, context);
+        return message_take_line(lines, part, take, context);
     if (bl_buffer_append(&lines->pending, part) != 0)
         code = take(context, (struct bl_text){0}, true);
     else
-        code = take_line(lines, bl_buffer_text(&lines->pending), take, context);
+        code = message_take_line(lines, bl_buffer_text(&lines->pending), take, context);
     forget_pending(lines);
     return code;
 }
@@ -76,7 +76,7 @@ int rpc_lines_feed(struct rpc_lines *lines, struct bl_text bytes, rpc_line_take 
     while (code == 0 && bytes.size > 0) {
         const char *end = memchr(bytes.data, '\n', bytes.size);
         struct bl_text part = {bytes.data, end != NULL ? (size_t)(end - bytes.data) : bytes.size};
-        code = end != NULL ? end_line(lines, part, take, context)
+        code = end != NULL ? message_end_line(lines, part, take, context)
                            : keep_part(lines, part, take, context);
         size_t used = part.size + (end != NULL);
         bytes = (struct bl_text){bytes.data + used, bytes.size - used};
@@ -86,13 +86,14 @@ int rpc_lines_feed(struct rpc_lines *lines, struct bl_text bytes, rpc_line_take 
 
 int rpc_lines_end(struct rpc_lines *lines, rpc_line_take *take, void *context)
 {
-    return end_line(lines, (struct bl_text){0}, take, context);
+    return message_end_line(lines, (struct bl_text){0}, take, context);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* What failed; `id` may be one that cannot be answered: then it is null. */
-static int fail(struct bl_rpc_fault *fault, int code, const struct bl_json *id, const char *message)
+static int message_fail(struct bl_rpc_fault *fault, int code, const struct bl_json *id,
+                        const char *message)
 {
     fault->code = code;
     fault->id = id;
@@ -100,20 +101,21 @@ static int fail(struct bl_rpc_fault *fault, int code, const struct bl_json *id, 
     return BL_EPARSE;
 }
 
-static int refuse(struct bl_rpc_fault *fault, const struct bl_json *id, const char *message)
+static int message_refuse(struct bl_rpc_fault *fault, const struct bl_json *id, const char *message)
 {
-    return fail(fault, BL_RPC_INVALID_REQUEST, id, message);
+    return message_fail(fault, BL_RPC_INVALID_REQUEST, id, message);
 }
 
-static bool is_number(const struct bl_json *value)
+static bool message_is_number(const struct bl_json *value)
 {
     return bl_json_is(value, BL_JSON_INTEGER) || bl_json_is(value, BL_JSON_UNSIGNED) ||
            bl_json_is(value, BL_JSON_DOUBLE);
 }
 
-static bool is_id(const struct bl_json *value)
+static bool message_is_id(const struct bl_json *value)
 {
-    return bl_json_is(value, BL_JSON_STRING) || is_number(value) || bl_json_is(value, BL_JSON_NULL);
+    return bl_json_is(value, BL_JSON_STRING) || message_is_number(value) ||
+           bl_json_is(value, BL_JSON_NULL);
 }
 
 /* Those who write `"params": null` mean none. */
@@ -122,17 +124,17 @@ static const struct bl_json *present(const struct bl_json *value)
     return bl_json_is(value, BL_JSON_NULL) ? NULL : value;
 }
 
-static int read_call(const struct bl_json *object, const struct bl_json *id,
-                     struct bl_rpc_message *ret_message, struct bl_rpc_fault *fault)
+static int message_read_call(const struct bl_json *object, const struct bl_json *id,
+                             struct bl_rpc_message *ret_message, struct bl_rpc_fault *fault)
 {
     const struct bl_json *method = bl_json_get(object, BL_TEXT("method"));
     const struct bl_json *params = present(bl_json_get(object, BL_TEXT("params")));
     if (!bl_text_equal(bl_json_text(bl_json_get(object, BL_TEXT("jsonrpc"))), BL_TEXT("2.0")))
-        return refuse(fault, id, "\"jsonrpc\" must be \"2.0\"");
+        return message_refuse(fault, id, "\"jsonrpc\" must be \"2.0\"");
     if (!bl_json_is(method, BL_JSON_STRING))
-        return refuse(fault, id, "\"method\" must be a text");
+        return message_refuse(fault, id, "\"method\" must be a text");
     if (params != NULL && !bl_json_is(params, BL_JSON_OBJECT) && !bl_json_is(params, BL_JSON_ARRAY))
-        return refuse(fault, id, "\"params\" must be an object or an array");
+        return message_refuse(fault, id, "\"params\" must be an object or an array");
     *ret_message = (struct bl_rpc_message){
         .type = id != NULL ? BL_RPC_REQUEST : BL_RPC_NOTIFICATION,
         .id = id,
@@ -143,7 +145,7 @@ static int read_call(const struct bl_json *object, const struct bl_json *id,
 }
 
 /* Whoever asked waits for it: so what can be understood of it is taken, though its shape be odd. */
-static void read_error(const struct bl_json *error, struct bl_rpc_message *message)
+static void message_read_error(const struct bl_json *error, struct bl_rpc_message *message)
 {
     message->type = BL_RPC_ERROR;
     message->code = BL_RPC_INTERNAL;
@@ -162,12 +164,12 @@ static int read_response(const struct bl_json *object, const struct bl_json *id,
     const struct bl_json *error = present(bl_json_get(object, BL_TEXT("error")));
     struct bl_rpc_message message = {.type = BL_RPC_RESULT, .id = id, .result = result};
     if (id == NULL)
-        return refuse(fault, NULL, "a response must have the \"id\" of its request");
+        return message_refuse(fault, NULL, "a response must have the \"id\" of its request");
     if (error != NULL) {
         message.result = NULL;
-        read_error(error, &message);
+        message_read_error(error, &message);
     } else if (result == NULL) {
-        return refuse(fault, NULL, "a response must have a \"result\" or an \"error\"");
+        return message_refuse(fault, NULL, "a response must have a \"result\" or an \"error\"");
     }
     *ret_message = message;
     return 0;
@@ -198,12 +200,13 @@ int bl_rpc_message_read(struct bl_arena *arena, struct bl_text line,
         return BL_EPARSE;
     }
     if (!bl_json_is(value, BL_JSON_OBJECT))
-        return refuse(ret_fault, NULL, "a message is one JSON object (batches are not taken)");
+        return message_refuse(ret_fault, NULL,
+                              "a message is one JSON object (batches are not taken)");
     id = bl_json_get(value, BL_TEXT("id"));
-    if (id != NULL && !is_id(id))
-        return refuse(ret_fault, NULL, "\"id\" must be a text, a number or null");
+    if (id != NULL && !message_is_id(id))
+        return message_refuse(ret_fault, NULL, "\"id\" must be a text, a number or null");
     return is_response(value) ? read_response(value, id, ret_message, ret_fault)
-                              : read_call(value, id, ret_message, ret_fault);
+                              : message_read_call(value, id, ret_message, ret_fault);
 }
 
 bool bl_rpc_id_equal(const struct bl_json *a, const struct bl_json *b)
@@ -214,7 +217,7 @@ bool bl_rpc_id_equal(const struct bl_json *a, const struct bl_json *b)
     if (bl_json_is(a, BL_JSON_STRING) || bl_json_is(b, BL_JSON_STRING))
         return bl_json_is(a, BL_JSON_STRING) && bl_json_is(b, BL_JSON_STRING) &&
                bl_text_equal(bl_json_text(a), bl_json_text(b));
-    return is_number(a) == is_number(b) && bl_json_equal(a, b);
+    return message_is_number(a) == message_is_number(b) && bl_json_equal(a, b);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -226,7 +229,7 @@ struct writing {
     size_t begin;
 };
 
-static void begin(struct writing *writing, struct bl_buffer *out)
+static void message_begin(struct writing *writing, struct bl_buffer *out)
 {
     writing->out = out;
     writing->begin = out->size;
@@ -235,13 +238,13 @@ static void begin(struct writing *writing, struct bl_buffer *out)
     bl_json_put_string(&writing->writer, "jsonrpc", "2.0");
 }
 
-static void put_id(struct writing *writing, const struct bl_json *id)
+static void message_put_id(struct writing *writing, const struct bl_json *id)
 {
     bl_json_write_key(&writing->writer, BL_TEXT("id"));
     bl_json_write_value(&writing->writer, id);
 }
 
-static void end(struct writing *writing)
+static void message_end(struct writing *writing)
 {
     bl_json_write_end(&writing->writer);
     if (bl_json_writer_done(&writing->writer) != 0)
@@ -257,7 +260,7 @@ static void join_lines(char *text, size_t size)
 }
 
 /* Most values have no line end, and memchr finds that out at once. */
-static void put_value(struct writing *writing, const char *key, struct bl_text json)
+static void message_put_value(struct writing *writing, const char *key, struct bl_text json)
 {
     struct bl_buffer *out = writing->out;
     bl_json_write_key(&writing->writer, bl_text_from(key));
@@ -273,46 +276,46 @@ void bl_rpc_write_request(struct bl_buffer *out, const struct bl_json *id, const
                           struct bl_text params)
 {
     struct writing writing;
-    begin(&writing, out);
-    put_id(&writing, id);
+    message_begin(&writing, out);
+    message_put_id(&writing, id);
     bl_json_put_string(&writing.writer, "method", method);
     if (params.size > 0)
-        put_value(&writing, "params", params);
-    end(&writing);
+        message_put_value(&writing, "params", params);
+    message_end(&writing);
 }
 
 void bl_rpc_write_notification(struct bl_buffer *out, const char *method, struct bl_text params)
 {
     struct writing writing;
-    begin(&writing, out);
+    message_begin(&writing, out);
     bl_json_put_string(&writing.writer, "method", method);
     if (params.size > 0)
-        put_value(&writing, "params", params);
-    end(&writing);
+        message_put_value(&writing, "params", params);
+    message_end(&writing);
 }
 
 void bl_rpc_write_result(struct bl_buffer *out, const struct bl_json *id, struct bl_text result)
 {
     struct writing writing;
-    begin(&writing, out);
-    put_id(&writing, id);
-    put_value(&writing, "result", result);
-    end(&writing);
+    message_begin(&writing, out);
+    message_put_id(&writing, id);
+    message_put_value(&writing, "result", result);
+    message_end(&writing);
 }
 
 void bl_rpc_write_error(struct bl_buffer *out, const struct bl_json *id, int code,
                         const char *message, struct bl_text data)
 {
     struct writing writing;
-    begin(&writing, out);
-    put_id(&writing, id);
+    message_begin(&writing, out);
+    message_put_id(&writing, id);
     bl_json_write_key(&writing.writer, BL_TEXT("error"));
     bl_json_write_object(&writing.writer);
     bl_json_write_key(&writing.writer, BL_TEXT("code"));
     bl_json_write_int64(&writing.writer, code);
     bl_json_put_text(&writing.writer, "message", bl_text_from(message));
     if (data.size > 0)
-        put_value(&writing, "data", data);
+        message_put_value(&writing, "data", data);
     bl_json_write_end(&writing.writer);
-    end(&writing);
+    message_end(&writing);
 }

@@ -92,7 +92,7 @@ static int write_once(struct rpc_queue *queue, struct iovec *parts, int count, s
     }
 }
 
-static int collect(const struct rpc_queue *queue, struct iovec parts[PARTS_MAX])
+static int rpc_queue_collect(const struct rpc_queue *queue, struct iovec parts[PARTS_MAX])
 {
     int count = 0;
     BL_LIST_EACH (link, &queue->blocks) {
@@ -105,7 +105,7 @@ static int collect(const struct rpc_queue *queue, struct iovec parts[PARTS_MAX])
     return count;
 }
 
-static void forget(struct rpc_queue *queue, size_t size)
+static void rpc_queue_forget(struct rpc_queue *queue, size_t size)
 {
     queue->size -= size;
     queue->gone += size;
@@ -124,9 +124,9 @@ int rpc_queue_write(struct rpc_queue *queue)
     int code = 0;
     while (code == 0 && queue->size > 0) {
         size_t size = 0;
-        code = write_once(queue, parts, collect(queue, parts), &size);
+        code = write_once(queue, parts, rpc_queue_collect(queue, parts), &size);
         if (size > 0) {
-            forget(queue, size);
+            rpc_queue_forget(queue, size);
             queue->waiting_ns = bl_now_ns();
         }
     }
@@ -136,7 +136,7 @@ int rpc_queue_write(struct rpc_queue *queue)
 /* ---- Taking ---------------------------------------------------------------------------------- */
 
 /* Where the next message goes. */
-static struct block *open_block(struct rpc_queue *queue)
+static struct block *rpc_queue_open_block(struct rpc_queue *queue)
 {
     if (!bl_list_empty(&queue->blocks)) {
         struct block *last = block_of(queue->blocks.previous);
@@ -152,9 +152,9 @@ static struct block *open_block(struct rpc_queue *queue)
     return block;
 }
 
-static struct block *push(struct rpc_queue *queue, struct bl_text bytes)
+static struct block *rpc_queue_push(struct rpc_queue *queue, struct bl_text bytes)
 {
-    struct block *block = open_block(queue);
+    struct block *block = rpc_queue_open_block(queue);
     bl_buffer_clear(&block->key);
     block->begin = block->bytes.size;
     bl_buffer_append(&block->bytes, bytes);
@@ -163,7 +163,7 @@ static struct block *push(struct rpc_queue *queue, struct bl_text bytes)
 }
 
 /* What does not go out at once waits; `*ret_block` then, where none of it has gone. */
-static int take(struct rpc_queue *queue, struct bl_text message, struct block **ret_block)
+static int rpc_queue_take(struct rpc_queue *queue, struct bl_text message, struct block **ret_block)
 {
     size_t size = 0;
     *ret_block = NULL;
@@ -179,7 +179,8 @@ static int take(struct rpc_queue *queue, struct bl_text message, struct block **
         if (code != 0)
             return code;
     }
-    struct block *block = push(queue, (struct bl_text){message.data + size, message.size - size});
+    struct block *block =
+        rpc_queue_push(queue, (struct bl_text){message.data + size, message.size - size});
     if (size == 0)
         *ret_block = block;
     return BL_EAGAIN;
@@ -188,14 +189,14 @@ static int take(struct rpc_queue *queue, struct bl_text message, struct block **
 int rpc_queue_put(struct rpc_queue *queue, struct bl_text message)
 {
     struct block *block;
-    return take(queue, message, &block);
+    return rpc_queue_take(queue, message, &block);
 }
 
 int rpc_queue_put_open(struct rpc_queue *queue, struct bl_text message, struct bl_text key,
                        size_t tail_size)
 {
     struct block *block;
-    int code = take(queue, message, &block);
+    int code = rpc_queue_take(queue, message, &block);
     if (block != NULL) {
         bl_buffer_append(&block->key, key);
         block->tail_size = tail_size;

@@ -59,7 +59,7 @@ const char *rpc_origin(const struct bl_rpc *rpc)
 /* Descriptors that are waited for must not block, and that is a property of what they refer to,
  * which we may share with others: killed with SIGKILL, we could not set it back. So a pipe or
  * terminal is opened anew. -1: that cannot be done (a socket, another user's), or is not needed. */
-static int open_anew(int fd, int mode)
+static int rpc_open_anew(int fd, int mode)
 {
     struct stat status;
     char path[32];
@@ -90,7 +90,7 @@ static int end_open(struct rpc_end *end, int fd, int mode, const char *name, str
     int code = check_end(fd, mode, name, error);
     if (code != 0)
         return code;
-    int anew = open_anew(fd, mode);
+    int anew = rpc_open_anew(fd, mode);
     end->descriptor = NULL;
     end->own = anew >= 0;
     end->fd = end->own ? anew : fd;
@@ -111,7 +111,7 @@ static void end_close(struct rpc_end *end)
 
 /* ---- The end of the peer --------------------------------------------------------------------- */
 
-static void lose(struct bl_rpc *rpc, const char *why)
+static void rpc_lose(struct bl_rpc *rpc, const char *why)
 {
     if (rpc->gone_why == NULL && !rpc->ended) {
         rpc->gone_why = why;
@@ -134,7 +134,7 @@ void rpc_takes_nothing(struct bl_rpc *rpc)
 {
     forget_output(rpc);
     bl_scope_stop(&rpc->reading, BL_STOP_CLIENT_GONE, rpc_origin(rpc));
-    lose(rpc, "takes nothing");
+    rpc_lose(rpc, "takes nothing");
     rpc_asks_fail(rpc);
 }
 
@@ -147,7 +147,7 @@ static void rpc_broken(struct bl_rpc *rpc)
     forget_output(rpc);
     if (!socket)
         bl_scope_set_deadline(&rpc->reading, bl_time_add(bl_now_ns(), REST_NS));
-    lose(rpc, "broken output");
+    rpc_lose(rpc, "broken output");
     if (rpc->input_ended)
         rpc_asks_fail(rpc);
 }
@@ -238,7 +238,7 @@ static int fiber_ended(struct bl_rpc *rpc)
     return 0;
 }
 
-static int write_main(void *argument)
+static int rpc_write_main(void *argument)
 {
     struct bl_rpc *rpc = argument;
     if (!rpc->ended) {
@@ -258,7 +258,7 @@ static bool hung_up(int fd)
     return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-static int watch_main(void *argument)
+static int rpc_watch_main(void *argument)
 {
     struct bl_rpc *rpc = argument;
     struct bl_scope *outer = bl_scope_enter(&rpc->reading);
@@ -281,7 +281,7 @@ static int await_place(struct bl_rpc *rpc, bool request)
     return code;
 }
 
-static int take_fault(struct bl_rpc *rpc, const struct bl_rpc_fault *fault, struct bl_text line)
+static int rpc_take_fault(struct bl_rpc *rpc, const struct bl_rpc_fault *fault, struct bl_text line)
 {
     int code = await_place(rpc, false);
     if (code != 0)
@@ -293,8 +293,8 @@ static int take_fault(struct bl_rpc *rpc, const struct bl_rpc_fault *fault, stru
     return 0;
 }
 
-static int take_message(struct bl_rpc *rpc, const struct bl_rpc_message *message,
-                        struct bl_text line)
+static int rpc_take_message(struct bl_rpc *rpc, const struct bl_rpc_message *message,
+                            struct bl_text line)
 {
     int code = 0;
     switch (message->type) {
@@ -315,7 +315,7 @@ static int take_message(struct bl_rpc *rpc, const struct bl_rpc_message *message
     return code;
 }
 
-static int take_line(void *context, struct bl_text line, bool too_long)
+static int rpc_take_line(void *context, struct bl_text line, bool too_long)
 {
     struct bl_rpc *rpc = context;
     struct bl_rpc_message message;
@@ -324,14 +324,14 @@ static int take_line(void *context, struct bl_text line, bool too_long)
     if (too_long) {
         snprintf(fault.message, sizeof fault.message, "a line has at most %zu bytes",
                  rpc->options.line_max);
-        return take_fault(rpc, &fault, line);
+        return rpc_take_fault(rpc, &fault, line);
     }
     if (bl_text_trim(line).size == 0)
         return 0;
     if (bl_rpc_message_read(&rpc->arena, line, &message, &fault) != 0)
-        code = take_fault(rpc, &fault, line);
+        code = rpc_take_fault(rpc, &fault, line);
     else
-        code = take_message(rpc, &message, line);
+        code = rpc_take_message(rpc, &message, line);
     bl_arena_reset(&rpc->arena);
     if (rpc->arena.allocated > KEPT_MAX)
         bl_arena_done(&rpc->arena);
@@ -339,7 +339,7 @@ static int take_line(void *context, struct bl_text line, bool too_long)
 }
 
 /* Some bytes; 0 of them is the end, as is an error. */
-static int read_some(struct bl_rpc *rpc, char *chunk, bool wait, size_t *ret_size)
+static int rpc_read_some(struct bl_rpc *rpc, char *chunk, bool wait, size_t *ret_size)
 {
     int code = wait && rpc->in.descriptor != NULL
                    ? bl_descriptor_wait(rpc->in.descriptor, BL_READABLE, NULL)
@@ -361,26 +361,26 @@ static int read_some(struct bl_rpc *rpc, char *chunk, bool wait, size_t *ret_siz
 }
 
 /* 0 at the end of input; else why reading has stopped. */
-static int read_lines(struct bl_rpc *rpc)
+static int rpc_read_lines(struct bl_rpc *rpc)
 {
     char *chunk = bl_alloc(CHUNK_SIZE);
     size_t size = 1;
     bool wait = true;
     int code = 0;
     while (code == 0 && size > 0) {
-        code = read_some(rpc, chunk, wait, &size);
+        code = rpc_read_some(rpc, chunk, wait, &size);
         wait = size < CHUNK_SIZE;
         if (code == 0)
-            code = size > 0
-                       ? rpc_lines_feed(&rpc->lines, (struct bl_text){chunk, size}, take_line, rpc)
-                       : rpc_lines_end(&rpc->lines, take_line, rpc);
+            code = size > 0 ? rpc_lines_feed(&rpc->lines, (struct bl_text){chunk, size},
+                                             rpc_take_line, rpc)
+                            : rpc_lines_end(&rpc->lines, rpc_take_line, rpc);
     }
     bl_free(chunk);
     return code;
 }
 
 /* Until something has changed, but no longer than that. */
-static void await_progress(struct bl_rpc *rpc, uint64_t limit_ns)
+static void rpc_await_progress(struct bl_rpc *rpc, uint64_t limit_ns)
 {
     struct bl_scope limit;
     bl_limit_begin(&limit, limit_ns);
@@ -393,7 +393,7 @@ static int await_hang_up(struct bl_rpc *rpc)
 {
     int code = 0;
     while (code == 0 && (rpc->call_count > 0 || rpc->queue.size > 0) && !hung_up(rpc->out.fd)) {
-        await_progress(rpc, HALF_OPEN_NS);
+        rpc_await_progress(rpc, HALF_OPEN_NS);
         code = bl_check();
     }
     return code;
@@ -403,13 +403,13 @@ static int read_main(void *argument)
 {
     struct bl_rpc *rpc = argument;
     struct bl_scope *outer = bl_scope_enter(&rpc->reading);
-    int code = read_lines(rpc);
+    int code = rpc_read_lines(rpc);
     if (code == 0 && rpc->options.half_open)
         code = await_hang_up(rpc);
     bl_scope_enter(outer);
     rpc->input_ended = true;
     if (code == 0)
-        lose(rpc, "end of input");
+        rpc_lose(rpc, "end of input");
     if (code == 0 || rpc->broken)
         rpc_asks_fail(rpc);
     return fiber_ended(rpc);
@@ -417,8 +417,8 @@ static int read_main(void *argument)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static int open_ends(struct bl_rpc *rpc, const struct bl_rpc_options *options,
-                     struct bl_error *error)
+static int rpc_open_ends(struct bl_rpc *rpc, const struct bl_rpc_options *options,
+                         struct bl_error *error)
 {
     int code = end_open(&rpc->in, options->in, O_RDONLY, "input", error);
     if (code == 0 && options->out == options->in) {
@@ -452,9 +452,9 @@ static int start_fibers(struct bl_rpc *rpc, struct bl_error *error)
 {
     int code = spawn(rpc, "rpc read", read_main, error);
     if (code == 0 && rpc->out.descriptor != NULL)
-        code = spawn(rpc, "rpc write", write_main, error);
+        code = spawn(rpc, "rpc write", rpc_write_main, error);
     if (code == 0 && rpc->out.descriptor != NULL && rpc->out.descriptor != rpc->in.descriptor)
-        code = spawn(rpc, "rpc watch", watch_main, error);
+        code = spawn(rpc, "rpc watch", rpc_watch_main, error);
     return code;
 }
 
@@ -497,7 +497,7 @@ int bl_rpc_open(struct bl_nursery *nursery, const struct bl_rpc_options *options
     bl_list_init(&rpc->asks);
     bl_scope_init(&rpc->reading, &nursery->scope);
     rpc_lines_init(&rpc->lines, rpc->options.line_max);
-    int code = open_ends(rpc, options, error);
+    int code = rpc_open_ends(rpc, options, error);
     rpc_queue_init(&rpc->queue, rpc->out.fd);
     if (code == 0)
         code = start_fibers(rpc, error);
@@ -510,11 +510,11 @@ int bl_rpc_open(struct bl_nursery *nursery, const struct bl_rpc_options *options
 }
 
 /* What is queued has so long to get out. */
-static void linger(struct bl_rpc *rpc, uint64_t linger_ns)
+static void rpc_linger(struct bl_rpc *rpc, uint64_t linger_ns)
 {
     uint64_t end_ns = bl_time_add(bl_now_ns(), linger_ns), now_ns;
     while (rpc->queue.size > 0 && !rpc->broken && (now_ns = bl_now_ns()) < end_ns)
-        await_progress(rpc, end_ns - now_ns);
+        rpc_await_progress(rpc, end_ns - now_ns);
 }
 
 void bl_rpc_close(struct bl_rpc *rpc, uint64_t linger_ns)
@@ -531,7 +531,7 @@ void bl_rpc_close(struct bl_rpc *rpc, uint64_t linger_ns)
     while (rpc->call_count > 0 || rpc->users > 0)
         rpc_event_wait(&rpc->progress);
     if (rpc->queue.size > 0 && linger_ns > 0)
-        linger(rpc, linger_ns);
+        rpc_linger(rpc, linger_ns);
     rpc->ended = true;
     if (rpc->writing_begun)
         bl_scope_stop(&rpc->writing, BL_STOP_SHUTDOWN, rpc_origin(rpc));
