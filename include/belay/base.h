@@ -596,7 +596,9 @@ struct bl_text bl_file_read(int directory, const char *path, char *out, size_t o
  * error. BL_ENOENT: it is not there; BL_EINVAL: it is no regular file; BL_ELIMIT: it is larger than
  * that; else what the system said. `*ret_why` then says it in words. */
 int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const char **ret_why);
-/* The same of a file that, after all symbolic links, lies below the folder `root`. BL_EREFUSED: it
+/* All that an open descriptor gives, which may be a pipe; `out` and the errors as above. Blocks. */
+int bl_descriptor_load(int fd, size_t size_max, struct bl_buffer *out, const char **ret_why);
+/* bl_file_load of a file that, after all symbolic links, lies below the folder `root`. BL_EREFUSED: it
  * lies elsewhere, and nothing was read. */
 int bl_file_load_below(const char *root, const char *path, size_t size_max, struct bl_buffer *out,
                        const char **ret_why);

@@ -33,17 +33,9 @@ static int base_file_fail(int code, const char *why, const char **ret_why)
     return code;
 }
 
-static int base_file_load(int fd, size_t size_max, struct bl_buffer *out, const char **ret_why)
+int bl_descriptor_load(int fd, size_t size_max, struct bl_buffer *out, const char **ret_why)
 {
-    struct stat status;
-
-    if (fd < 0 || fstat(fd, &status) != 0)
-        return base_file_fail(errno == ENOTDIR ? BL_ENOENT : bl_error_from_errno(errno),
-                              strerrordesc_np(errno), ret_why);
-    if (S_ISDIR(status.st_mode))
-        return base_file_fail(BL_EINVAL, "it is a directory", ret_why);
-    if (!S_ISREG(status.st_mode))
-        return base_file_fail(BL_EINVAL, "it is not a regular file", ret_why);
+    bl_buffer_init(out, size_max + 2 * PIECE_SIZE);
     for (;;) {
         if (out->size > size_max || bl_buffer_reserve(out, PIECE_SIZE) != 0)
             return base_file_fail(BL_ELIMIT, "it is too large", ret_why);
@@ -56,6 +48,20 @@ static int base_file_load(int fd, size_t size_max, struct bl_buffer *out, const 
             return 0;
         out->size += (size_t)count;
     }
+}
+
+static int base_file_load(int fd, size_t size_max, struct bl_buffer *out, const char **ret_why)
+{
+    struct stat status;
+
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return base_file_fail(errno == ENOTDIR ? BL_ENOENT : bl_error_from_errno(errno),
+                              strerrordesc_np(errno), ret_why);
+    if (S_ISDIR(status.st_mode))
+        return base_file_fail(BL_EINVAL, "it is a directory", ret_why);
+    if (!S_ISREG(status.st_mode))
+        return base_file_fail(BL_EINVAL, "it is not a regular file", ret_why);
+    return bl_descriptor_load(fd, size_max, out, ret_why);
 }
 
 /* Asked of the open file, so that nobody can exchange it in between. */
