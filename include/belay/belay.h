@@ -13,6 +13,7 @@
 #include <belay/proc.h>
 #include <belay/record.h>
 #include <belay/rpc.h>
+#include <belay/runtime.h>
 #include <belay/serve.h>
 #include <belay/store.h>
 #include <belay/tool.h>

@@ -19,8 +19,8 @@
 #ifndef BELAY_SERVE_H
 #define BELAY_SERVE_H
 
-#include <belay/agent.h>
 #include <belay/rpc.h>
+#include <belay/runtime.h>
 
 BL_PUBLIC_BEGIN
 
@@ -132,59 +132,6 @@ int bl_control_watch(struct bl_arena *arena, const struct bl_control_watch *watc
 int bl_control_call(struct bl_arena *arena, int64_t pid, const char *method, struct bl_text params,
                     struct bl_text *ret_result, struct bl_error *error);
 
-/* ---- Agents for others ----------------------------------------------------------------------- */
-
-/* What an agent works with in one folder: configuration, model, tools, rules. Made by whoever knows
- * the options that belay was started with. */
-struct bl_workplace_request {
-    const char *directory;             /* absolute; must be there */
-    const char *const *folders;        /* further ones, absolute; end in NULL; NULL: none */
-    const struct bl_json *mcp_servers; /* that the client brings along, as ACP has them; NULL */
-    const char *model;                 /* NULL: as belay was started; as the next ones */
-    bool mode_chosen;                  /* never a wider one than belay was started with */
-    enum bl_permission_mode mode;
-    bool asks; /* there is somebody who can be asked: what nobody has allowed is asked */
-    bool keep; /* turns that are stopped are kept */
-    double max_budget_usd; /* negative: as belay was started; else the smaller one counts */
-};
-
-struct bl_workplace {
-    struct bl_agent_options agent; /* all but `session` (of which `directory` is set), `listener`,
-                                      `asker` and `activities` */
-    struct bl_permissions *permissions;
-    struct bl_toolbox *toolbox;
-    bool timed; /* of each prompt */
-    int64_t timeout_ns;
-    uint64_t max_turns;
-    const struct bl_text *warnings;
-    size_t warning_count;
-    /* Models that can be chosen by bl_agent_set_model, the one that it has first; end in NULL;
-     * none: nothing is configured. */
-    const char *const *models;
-    /* How much the model that it was made with thinks: may be changed, in force from its next call
-     * on. NULL: it has nothing of that kind. */
-    enum bl_effort *thinking;
-    /* The limit of cost: bl_ledger_init begins it anew for each prompt, with the same limit and the
-     * prompt's scope. NULL: there is none. */
-    struct bl_ledger *ledger;
-};
-
-struct bl_workplaces {
-    /* In a fiber. Errors of kind usage: the request is at fault (a mode that is wider: BL_EACCES);
-     * kind auth: there is no key, and `hint` says what to set. */
-    int (*open)(void *context, const struct bl_workplace_request *request,
-                struct bl_workplace **ret_workplace, struct bl_error *error);
-    /* In a fiber; no agent of it may be open. */
-    void (*close)(void *context, struct bl_workplace *workplace);
-    void *context;
-    struct bl_store *store;
-    enum bl_permission_mode mode; /* that belay was started with: the widest */
-    const char *directory;        /* where belay was started */
-    bool takes_images;            /* the model that belay was started with */
-    const char *const *keys;      /* variables that would hold a key, where there is none; end in
-                                     NULL; NULL: there is one, or none is needed */
-};
-
 /* ---- ACP ------------------------------------------------------------------------------------- */
 
 #define BL_ACP_VERSION      1
@@ -193,7 +140,7 @@ struct bl_workplaces {
 struct bl_acp_options {
     int in;
     int out;
-    const struct bl_workplaces *workplaces;
+    struct bl_runtime *runtime;
     struct bl_activities *activities;
     const char *version; /* of belay */
     bool minimal;        /* only the kinds of updates of the first published schema */
@@ -208,7 +155,7 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
 
 /* Offers run, exec, wait, terminate and cancel to other agents. */
 struct bl_mcp_server_options {
-    const struct bl_workplaces *workplaces;
+    struct bl_runtime *runtime;
     struct bl_activities *activities;
     const char *version; /* of belay */
     /* On standard streams: */

@@ -6,7 +6,7 @@ extern const struct suite arguments_suite, bootstrap_report_suite, bootstrap_sui
     feature_ask_suite, feature_options_suite, feature_show_suite, help_suite, hold_report_suite,
     hold_run_suite, hold_suite, loop_suite, mcp_token_suite, option_suite, option_table_suite,
     output_suite, probe_kernel_suite, probe_system_suite, ps_suite, route_suite, run_kill_suite,
-    run_model_suite, run_options_suite, run_output_suite, run_prepare_suite, run_reader_suite,
+    run_model_suite, run_options_suite, run_output_suite, run_prompt_suite, run_reader_suite,
     run_suite, run_work_suite, script_suite, secret_suite, session_file_suite, session_json_suite,
     session_suite, session_text_suite, signals_suite, stream_suite, tools_suite, watch_suite,
     schema_suite, debug_suite, log_suite;
@@ -18,7 +18,7 @@ SUITE_MAIN(&arguments_suite, &bootstrap_report_suite, &bootstrap_suite, &cancel_
            &help_suite, &hold_report_suite, &hold_run_suite, &hold_suite, &loop_suite,
            &mcp_token_suite, &option_suite, &option_table_suite, &output_suite, &probe_kernel_suite,
            &probe_system_suite, &ps_suite, &route_suite, &run_kill_suite, &run_model_suite,
-           &run_options_suite, &run_output_suite, &run_prepare_suite, &run_reader_suite, &run_suite,
+           &run_options_suite, &run_output_suite, &run_prompt_suite, &run_reader_suite, &run_suite,
            &run_work_suite, &script_suite, &secret_suite, &session_file_suite, &session_json_suite,
            &session_suite, &session_text_suite, &signals_suite, &stream_suite, &tools_suite,
            &watch_suite, &schema_suite, &debug_suite, &log_suite)

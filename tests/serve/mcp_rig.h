@@ -1,5 +1,5 @@
 /* An MCP server without a carrier: requests are texts, answered in fibers of the test's own. Its
- * workplaces are real: the script model, tools in wardens, a SQLite file in a folder of its own. */
+ * runtime is real: the script model, tools in wardens, a SQLite file in a folder of its own. */
 #ifndef BELAY_TESTS_SERVE_MCP_RIG_H
 #define BELAY_TESTS_SERVE_MCP_RIG_H
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fibers.h"
@@ -29,81 +30,24 @@ struct mcp_rig {
     char folder[64];
     char path[96];
     struct bl_store *store;
-    struct bl_script *script;
+    char script[96];
     struct bl_activities activities;
-    struct bl_workplaces workplaces;
+    struct bl_workspace_options workspace;
+    struct bl_runtime runtime;
     struct bl_mcp_server_options options;
     struct mcp_server *server;
     struct mcp_peer peer;
     struct bl_nursery nursery;
     struct bl_arena arena;
     struct bl_error error;
-    size_t open;         /* workplaces */
-    uint64_t opening_ns; /* how long it takes to open one */
 };
-
-/* ---- Workplaces ------------------------------------------------------------------------------ */
-
-struct rig_place {
-    struct bl_workplace workplace;
-    struct bl_model model;
-    struct bl_script_player *player;
-};
-
-static inline int rig_open_place(void *context, const struct bl_workplace_request *request,
-                                 struct bl_workplace **ret_workplace, struct bl_error *error)
-{
-    struct mcp_rig *rig = context;
-    struct rig_place *place = bl_zalloc(sizeof *place);
-    struct bl_workplace *workplace = &place->workplace;
-
-    int code = rig->opening_ns > 0 ? bl_sleep(rig->opening_ns) : 0;
-    enum bl_permission_mode mode = request->mode_chosen ? request->mode : rig->workplaces.mode;
-    workplace->permissions = bl_permissions_new(mode);
-    struct bl_toolbox_options tools = {.workspace = request->directory,
-                                       .permissions = workplace->permissions,
-                                       .sandbox_chosen = true};
-    if (code == 0)
-        code = bl_toolbox_new(&tools, &workplace->toolbox, error);
-    if (code != 0) {
-        bl_permissions_free(workplace->permissions);
-        bl_free(place);
-        return code;
-    }
-    place->player = bl_script_player_new(rig->script, 1, &place->model);
-    workplace->max_turns = 8;
-    workplace->agent = (struct bl_agent_options){
-        .store = rig->store,
-        .session = {.directory = request->directory},
-        .model = &place->model,
-        .toolbox = workplace->toolbox,
-        .permissions = workplace->permissions,
-        .directory = request->directory,
-    };
-    bl_turn_limits_init(&workplace->agent.limits);
-    rig->open++;
-    *ret_workplace = workplace;
-    return 0;
-}
-
-static inline void rig_close_place(void *context, struct bl_workplace *workplace)
-{
-    struct mcp_rig *rig = context;
-    struct rig_place *place = BL_CONTAINER(workplace, struct rig_place, workplace);
-
-    rig->open--;
-    bl_toolbox_free(workplace->toolbox);
-    bl_permissions_free(workplace->permissions);
-    bl_script_player_free(place->player);
-    bl_free(place);
-}
 
 /* ---- From beginning to end ------------------------------------------------------------------- */
 
 static inline void rig_open_server(struct mcp_rig *rig)
 {
     CHECK_EQUAL(bl_store_open(rig->path, &rig->store, &rig->error), 0);
-    rig->workplaces.store = rig->store;
+    CHECK_EQUAL(bl_runtime_begin(&rig->runtime, &rig->workspace, rig->store, &rig->error), 0);
     CHECK_EQUAL(mcp_server_open(&rig->options, NULL, 0, &rig->server, &rig->error), 0);
     mcp_peer_init(&rig->peer, rig->server);
 }
@@ -112,9 +56,40 @@ static inline void rig_close_server(struct mcp_rig *rig, enum bl_stop_reason rea
 {
     mcp_peer_end(&rig->peer, reason, "test");
     mcp_server_close(rig->server, reason, "test");
-    CHECK_EQUAL(rig->open, 0);
+    CHECK(bl_list_empty(&rig->runtime.open));
     CHECK(bl_list_empty(&rig->activities.list));
+    bl_runtime_end(&rig->runtime);
     bl_store_close(rig->store);
+}
+
+static inline void rig_write_script(const struct mcp_rig *rig, const char *script)
+{
+    FILE *file = fopen(rig->script, "we");
+
+    if (!CHECK(file != NULL))
+        return;
+    CHECK(fputs(script, file) >= 0);
+    CHECK_EQUAL(fclose(file), 0);
+}
+
+/* The next workspace takes for ever to be opened: the file that it is told from is a FIFO. */
+static inline void rig_block_opening(struct mcp_rig *rig)
+{
+    static char path[96];
+
+    snprintf(path, sizeof path, "%s/fifo", rig->folder);
+    CHECK_EQUAL(mkfifo(path, 0600), 0);
+    rig->workspace.system_path = path;
+}
+
+/* Lets a thread that still waits for it go; one that has not come to it finds nothing. */
+static inline void rig_unblock_opening(const struct mcp_rig *rig)
+{
+    int fd = open(rig->workspace.system_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+
+    CHECK(fd >= 0);
+    CHECK_EQUAL(unlink(rig->workspace.system_path), 0);
+    close(fd);
 }
 
 /* All but store and server. */
@@ -125,15 +100,18 @@ static inline void mcp_rig_prepare(struct mcp_rig *rig, const char *folder, cons
     snprintf(rig->path, sizeof rig->path, "%s/sessions.db", rig->folder);
     bl_arena_init(&rig->arena);
     bl_activities_init(&rig->activities);
-    if (!CHECK_EQUAL(bl_script_parse(bl_text_from(script), "rig", &rig->script, &rig->error), 0))
-        print_error("%s\n", rig->error.message);
-    rig->workplaces = (struct bl_workplaces){.open = rig_open_place,
-                                             .close = rig_close_place,
-                                             .context = rig,
-                                             .mode = BL_PERMISSION_YOLO,
-                                             .directory = rig->folder};
+    snprintf(rig->script, sizeof rig->script, "%s/script.yaml", rig->folder);
+    rig_write_script(rig, script);
+    setenv("XDG_CONFIG_HOME", rig->folder, 1);
+    bl_workspace_options_init(&rig->workspace, rig->folder);
+    rig->workspace.provider = "script";
+    rig->workspace.model = rig->script;
+    rig->workspace.mode_chosen = true;
+    rig->workspace.mode = BL_PERMISSION_YOLO;
+    rig->workspace.sandbox_chosen = true;
+    rig->workspace.max_turns = 8;
     rig->options = (struct bl_mcp_server_options){
-        .workplaces = &rig->workplaces, .activities = &rig->activities, .version = "1.2.3"};
+        .runtime = &rig->runtime, .activities = &rig->activities, .version = "1.2.3"};
     bl_nursery_init(&rig->nursery, bl_scope_current());
 }
 
@@ -165,7 +143,6 @@ static inline void mcp_rig_done(struct mcp_rig *rig)
 {
     bl_nursery_done(&rig->nursery);
     rig_close_server(rig, BL_STOP_SHUTDOWN);
-    bl_script_free(rig->script);
     bl_arena_done(&rig->arena);
     rig_remove_folder(rig->folder);
 }

@@ -60,7 +60,7 @@ MCP_RIG(bad_arguments_are_refused_with_their_path, SAYS)
            "/arguments/yield_time_ms");
     expect(rig, CALL(NOW_META, "wait", "{'cell_id':'c','generation':0}"), "/arguments/generation");
     expect(rig, CALL(NOW_META, "cancel", "{'id':''}"), "/arguments/id");
-    CHECK_EQUAL(rig->open, 0);
+    CHECK_EQUAL((int)!bl_list_empty(&rig->runtime.open), 0);
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ MCP_RIG(run_with_a_request_id_is_run_once, "replies: [{say: one}, {say: two}]\n"
 
 MCP_RIG(M13_wider_mode_is_refused, SAYS)
 {
-    rig->workplaces.mode = BL_PERMISSION_READ_ONLY;
+    rig->runtime.mode = BL_PERMISSION_READ_ONLY;
     expect(rig, CALL(NOW_META, "run", "{'prompt':'x','permission_mode':'yolo'}"),
            "/arguments/permission_mode");
     expect(rig, CALL(TASK_META, "run", "{'prompt':'x','permission_mode':'auto'}"),
@@ -147,7 +147,7 @@ MCP_RIG(M13_wider_mode_is_refused, SAYS)
         rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'x','permission_mode':'read-only'}"));
     CHECK(!is_error(asked));
     asked_done(asked);
-    rig->workplaces.mode = BL_PERMISSION_AUTO;
+    rig->runtime.mode = BL_PERMISSION_AUTO;
     asked = answer_to(rig, "tools/call",
                       CALL(NOW_META, "run", "{'prompt':'x','permission_mode':'read-only'}"));
     CHECK(!is_error(asked));
@@ -177,13 +177,14 @@ MCP_RIG(run_over_its_timeout_is_an_error_with_its_result, SILENT)
     asked = answer_to(rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'x','timeout':0}"));
     CHECK(asked_is(asked, "/structuredContent/final_stop_reason", "timeout"));
     asked_done(asked);
-    /* While its workplace is opened. */
-    rig->opening_ns = 60 * BL_NS_PER_S;
+    /* While its workspace is opened. */
+    rig_block_opening(rig);
     asked = answer_to(rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'x','timeout':0.1}"));
     CHECK(asked_is(asked, "/structuredContent/final_stop_reason", "timeout"));
     structured(asked);
     check_payload(rig, asked_text(asked, "/content/0/text"), 124);
     asked_done(asked);
+    rig_unblock_opening(rig);
 }
 
 /* ---- Stops ----------------------------------------------------------------------------------- */
@@ -245,7 +246,7 @@ MCP_RIG(M11_cancel_of_what_runs_and_of_what_has_ended_is_the_same_each_time, SIL
 
 MCP_RIG(run_stopped_before_it_has_a_session_has_a_receipt, SAYS)
 {
-    rig->opening_ns = 60 * BL_NS_PER_S;
+    rig_block_opening(rig);
     struct asked *asked = ask(rig, "tools/call", CALL(TOKEN_META, "run", "{'prompt':'x'}"));
     CHECK_EQUAL(bl_semaphore_take(&asked->told), 0);
     bl_scope_stop(&asked->scope, BL_STOP_USER, "mcp");
@@ -258,6 +259,7 @@ MCP_RIG(run_stopped_before_it_has_a_session_has_a_receipt, SAYS)
     asked_done(first);
     asked_done(again);
     asked_done(asked);
+    rig_unblock_opening(rig);
 }
 
 MCP_RIG(cancel_of_a_completed_run_is_its_result_and_of_nothing_an_error, SAYS)
@@ -435,7 +437,7 @@ MCP_RIG(cell_ends_with_the_session_of_its_client, SAYS)
     asked_done(asked);
 }
 
-MCP_RIG(cells_call_the_tools_of_the_workplace, SAYS)
+MCP_RIG(cells_call_the_tools_of_the_workspace, SAYS)
 {
     struct asked *asked = answer_to(
         rig, "tools/call",
@@ -566,7 +568,7 @@ SUITE(mcp_tools, cmocka_unit_test(bad_arguments_are_refused_with_their_path),
       cmocka_unit_test(cancelled_exec_ends_its_cell_and_cancelled_wait_does_not),
       cmocka_unit_test(id_that_several_have_stops_none_of_them),
       cmocka_unit_test(cell_ends_with_the_session_of_its_client),
-      cmocka_unit_test(cells_call_the_tools_of_the_workplace),
+      cmocka_unit_test(cells_call_the_tools_of_the_workspace),
       cmocka_unit_test(M4_streams_serve_both_eras_on_one_connection),
       cmocka_unit_test(M5_cancelled_on_streams_nothing_is_left_and_nothing_is_answered),
       cmocka_unit_test(end_of_input_stops_all_with_receipts_of_client_gone),

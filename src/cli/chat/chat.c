@@ -83,7 +83,7 @@ bool chat_interrupt(struct chat *chat, enum bl_stop_reason reason, const char *o
     }
     if (bl_scope_stopped(&chat->scope) && !chat->hurried) {
         chat->hurried = true;
-        bl_toolbox_hurry(chat->work.means.toolbox);
+        bl_toolbox_hurry(chat->work.workspace->toolbox);
     }
     return true;
 }
@@ -101,8 +101,8 @@ static void chat_break_off(struct chat *chat, enum bl_stop_reason reason, const 
                            int exit_code)
 {
     chat_interrupt(chat, reason, origin);
-    if (chat->work.means.toolbox != NULL)
-        bl_toolbox_retire(chat->work.means.toolbox);
+    if (chat->work.workspace->toolbox != NULL)
+        bl_toolbox_retire(chat->work.workspace->toolbox);
     chat_leave(chat, exit_code);
 }
 
@@ -137,7 +137,7 @@ static void chat_on_event(void *context, const struct bl_event *event)
 void chat_busy_begin(struct chat *chat)
 {
     chat->hurried = false;
-    bl_toolbox_calm(chat->work.means.toolbox);
+    bl_toolbox_calm(chat->work.workspace->toolbox);
     bl_scope_init(&chat->scope, &chat->work.scope);
     chat->busy = true;
 }
@@ -173,17 +173,10 @@ static struct bl_text chat_take_back(struct chat *chat, bool completed, struct b
 static bool chat_run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
                           struct bl_text *ret_next)
 {
-    const struct run_options *options = chat->work.options;
-    struct bl_run_options run = {
-        .prompt = prompt,
-        .max_turns = 1,
-        .timed = options->timed,
-        .timeout_ns = options->timeout_ns,
-        .warnings = chat->work.means.warnings,
-        .warning_count = chat->work.means.warning_count,
-    };
+    struct bl_run_options run = bl_workspace_run(chat->work.workspace, prompt);
     struct bl_run_result result;
 
+    run.max_turns = 1;
     if (chat->view != NULL)
         chat_view_prompt(chat->view, prompt);
     chat->unused = false;
@@ -191,7 +184,7 @@ static bool chat_run_turn(struct chat *chat, struct bl_text prompt, struct bl_ar
     chat_busy_begin(chat);
     bl_agent_prompt(chat->agent, &run, &chat->scope, arena, &result);
     chat_busy_end(chat);
-    chat->work.means.warning_count = 0;
+    chat->work.workspace->warning_count = 0;
     *ret_next = chat_take_back(chat, result.end == BL_TURN_COMPLETED && !chat->leaving, arena);
     chat_redraw(chat);
     return ret_next->size > 0;
@@ -344,8 +337,8 @@ static void say_log(struct chat *chat)
 {
     char path[1024];
     if (cli_log_aside(path, sizeof path))
-        run_means_warn(&chat->work.means,
-                       bl_arena_printf(&chat->work.arena, "the log is written to %s", path));
+        bl_workspace_warn(chat->work.workspace,
+                          bl_arena_printf(&chat->work.arena, "the log is written to %s", path));
 }
 
 static int open_terminal(struct chat *chat, struct bl_error *error)
@@ -371,7 +364,8 @@ static void load_history(struct chat *chat)
         return;
     struct bl_text path = bl_arena_printf(arena, "%s/history", folder);
     if (history_load(chat->history, path.data, &error) != 0)
-        run_means_warn(&chat->work.means, bl_arena_printf(arena, "no history: %s", error.message));
+        bl_workspace_warn(chat->work.workspace,
+                          bl_arena_printf(arena, "no history: %s", error.message));
 }
 
 /* The turn under way has the reason, and not that something above it has stopped. */
@@ -422,8 +416,8 @@ static void start_control(struct chat *chat, struct bl_nursery *services,
     *ret_control = NULL;
     if (bl_control_start(services, &work->activities, ret_control, error) != 0) {
         *ret_control = NULL;
-        run_means_warn(
-            &work->means,
+        bl_workspace_warn(
+            work->workspace,
             bl_arena_printf(&work->arena,
                             "`belay ps` and `belay cancel` cannot reach this session: %s",
                             error->message));
@@ -482,7 +476,7 @@ static int chat_main(void *argument)
         load_history(chat);
         code = talk(chat, &work->error);
     }
-    run_model_close(&work->means);
+    bl_workspace_shut(work->workspace);
     bl_store_close(work->store);
     bl_scope_done(&work->patience);
     bl_scope_done(&work->scope);
@@ -502,12 +496,10 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     work->call = call;
     work->options = options;
     work->face = &chat_face;
-    work->started_ns = bl_clock_now_ns(&bl_clock_system);
     chat->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
     chat->listener = (struct bl_listener){chat_on_event, chat};
     chat->asker = (struct bl_asker){chat_ask, chat, 0};
-    bl_arena_init(&work->arena);
-    run_means_init(&work->means, options);
+    run_work_init(work);
     keys_init(&chat->keys);
     bl_inbox_init(&chat->prompts);
     bl_semaphore_init(&chat->ready, 0);

@@ -52,7 +52,7 @@ static void model(struct chat *chat, struct bl_text argument)
     char name[256];
 
     chat_command_copy_text(name, sizeof name, argument);
-    if (argument.size > 0 && chat->work.means.preparation->script != NULL)
+    if (argument.size > 0 && chat->work.workspace->found.provider == NULL)
         chat_say(chat, "a script plays the model here: there is no other");
     else if (argument.size > 0 && bl_agent_set_model(chat->agent, name, error) != 0)
         chat_say_error(chat, error);
@@ -83,7 +83,7 @@ static void cost(struct chat *chat, struct bl_text argument BL_UNUSED)
 
 static void permissions(struct chat *chat, struct bl_text argument)
 {
-    struct bl_permissions *rules = chat->work.means.permissions;
+    struct bl_permissions *rules = chat->work.workspace->permissions;
     struct bl_error *error = bl_zalloc(sizeof *error);
     struct bl_text rest = argument, word;
     enum bl_permission_mode mode;
@@ -106,7 +106,7 @@ static void permissions(struct chat *chat, struct bl_text argument)
     } else {
         chat_say_row(chat, "mode", "%s", bl_permission_mode_name(bl_permissions_mode(rules)));
         chat_say_row(chat, "sandbox", "%s",
-                     bl_sandbox_name(bl_toolbox_sandbox(chat->work.means.toolbox)));
+                     bl_sandbox_name(bl_toolbox_sandbox(chat->work.workspace->toolbox)));
         for (size_t i = 0; bl_permissions_rule(rules, i, &allow) != NULL; i++) {
             const char *rule = bl_permissions_rule(rules, i, &allow);
             chat_say_row(chat, allow ? "allow" : "deny", "%s", rule);
@@ -165,8 +165,8 @@ static void sessions(struct chat *chat, struct bl_text argument BL_UNUSED)
     struct bl_arena arena;
 
     bl_arena_init(&arena);
-    if (bl_store_list(chat->work.store, &arena, chat->work.options->directory, SESSIONS_SHOWN,
-                      false, &list, error) != 0) {
+    if (bl_store_list(chat->work.store, &arena, chat->work.options->workspace.directory,
+                      SESSIONS_SHOWN, false, &list, error) != 0) {
         chat_say_error(chat, error);
     } else {
         BL_LIST_EACH (link, &list) {

@@ -88,9 +88,9 @@ static void append_status(struct chat *chat, struct bl_buffer *out)
     if (chat->agent == NULL) {
         status.phase = chat->leaving ? "leaving" : "changing the session";
     } else {
-        enum bl_sandbox sandbox = bl_toolbox_sandbox(work->means.toolbox);
+        enum bl_sandbox sandbox = bl_toolbox_sandbox(work->workspace->toolbox);
         status.model = draw_short_name(bl_agent_model(chat->agent)->name);
-        status.mode = bl_permission_mode_name(bl_permissions_mode(work->means.permissions));
+        status.mode = bl_permission_mode_name(bl_permissions_mode(work->workspace->permissions));
         status.sandbox = sandbox == BL_SANDBOX_OFF ? NULL : bl_sandbox_name(sandbox);
         status.usage = bl_agent_session(chat->agent)->usage;
         status.spent = *bl_agent_spent(chat->agent);

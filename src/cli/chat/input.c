@@ -159,7 +159,8 @@ static void input_complete(struct chat *chat)
     edit_line_set(&completion->line, edit_line_text(&chat->line));
     completion->line.cursor = chat->line.cursor;
     completion->directory =
-        bl_arena_text(&completion->arena, bl_text_from(chat->work.options->directory)).data;
+        bl_arena_text(&completion->arena, bl_text_from(chat->work.options->workspace.directory))
+            .data;
     struct bl_scope moment;
     bl_limit_begin(&moment, COMPLETION_NS);
     int code = bl_work_call(&job, &abandoned);

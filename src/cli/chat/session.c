@@ -146,11 +146,11 @@ static void chat_session_say_banner(struct chat *chat)
     if (session->turns_total > 0)
         snprintf(turns, sizeof turns, " with %" PRIu64 " turn%s", session->turns_total,
                  session->turns_total == 1 ? "" : "s");
-    chat_say(chat, "%s %s in %s", model->provider, model->name, options->directory);
+    chat_say(chat, "%s %s in %s", model->provider, model->name, options->workspace.directory);
     chat_say(chat, "session %s%s, permissions %s, sandbox %s", session->id, turns,
-             bl_permission_mode_name(bl_permissions_mode(chat->work.means.permissions)),
-             bl_sandbox_name(bl_toolbox_sandbox(chat->work.means.toolbox)));
-    if (!chat->work.means.preparation->found.chosen)
+             bl_permission_mode_name(bl_permissions_mode(chat->work.workspace->permissions)),
+             bl_sandbox_name(bl_toolbox_sandbox(chat->work.workspace->toolbox)));
+    if (!chat->work.workspace->found.chosen)
         chat_say(chat, "No provider is configured: the built-in script model answers.");
 }
 
@@ -160,8 +160,8 @@ void chat_say_opened(struct chat *chat)
 
     chat_session_say_banner(chat);
     bl_buffer_clear(&chat->told);
-    for (size_t i = 0; i < chat->work.means.warning_count; i++)
-        chat_session_tell(chat, chat->work.means.warnings[i]);
+    for (size_t i = 0; i < chat->work.workspace->warning_count; i++)
+        chat_session_tell(chat, chat->work.workspace->warnings[i]);
     show_last_turn(chat);
     if (recovery->owner_died) {
         struct bl_arena arena;
@@ -199,7 +199,7 @@ static void agree(struct chat *chat, const struct bl_mcp_entry *entry)
     if (code == 0 && agreement->code != 0)
         chat_say_error(chat, &agreement->error);
     /* One that cannot be remembered holds for this conversation. */
-    bl_toolbox_trust(chat->work.means.toolbox, entry);
+    bl_toolbox_trust(chat->work.workspace->toolbox, entry);
     if (!abandoned)
         bl_free(agreement);
 }
@@ -239,7 +239,7 @@ static bool ask_server(struct chat *chat, const struct bl_mcp_entry *entry)
 
 void chat_ask_servers(struct chat *chat)
 {
-    const struct bl_mcp_entry *const *entry = chat->work.means.preparation->untrusted;
+    const struct bl_mcp_entry *const *entry = chat->work.workspace->untrusted;
     struct bl_arena arena;
 
     if (*entry == NULL)

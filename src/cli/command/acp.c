@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include "cli/run/workplace.h"
+#include "cli/run/serving.h"
 
 static int command_acp_serve(struct serving *serving, int *ret_exit_code, struct bl_error *error)
 {
@@ -8,7 +8,7 @@ static int command_acp_serve(struct serving *serving, int *ret_exit_code, struct
     struct bl_acp_options options = {
         .in = STDIN_FILENO,
         .out = STDOUT_FILENO,
-        .workplaces = &serving->workplaces.table,
+        .runtime = &serving->runtime,
         .activities = &serving->activities,
         .version = BELAY_VERSION,
         .minimal = acp->minimal,

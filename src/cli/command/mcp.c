@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/run/workplace.h"
+#include "cli/run/serving.h"
 
 #define ADDRESS_DEFAULT "127.0.0.1"
 
@@ -92,7 +92,7 @@ static int command_mcp_serve(struct serving *serving, int *ret_exit_code, struct
 {
     struct mcp_command *command = serving->context;
     struct bl_mcp_server_options options = {
-        .workplaces = &serving->workplaces.table,
+        .runtime = &serving->runtime,
         .activities = &serving->activities,
         .version = BELAY_VERSION,
         .in = STDIN_FILENO,

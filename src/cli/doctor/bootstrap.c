@@ -43,7 +43,7 @@ static void look_at_git(struct run_work *work, struct bootstrap *bootstrap)
 {
     struct bl_arena *arena = &work->arena;
     struct bl_git_call call = {.operation = "look at the repository",
-                               .directory = work->options->directory};
+                               .directory = work->options->workspace.directory};
     struct bl_text output = {0};
     struct bl_git git;
 
@@ -71,7 +71,7 @@ static void before(struct run_work *work)
     look_at_git(work, bootstrap);
     struct bl_tools tools = run_tools(work);
 
-    bl_route(&work->arena, run_prompt(work), &tools, &bootstrap->matches);
+    bl_route(&work->arena, work->prompt, &tools, &bootstrap->matches);
 }
 
 static void doctor_bootstrap_report(struct run_work *work)
@@ -107,7 +107,7 @@ static int probe_and_run(struct cli_call *call, const struct run_options *option
 
     bl_list_init(&bootstrap.matches);
     /* Asked again for the report, it answers from memory, and starts nothing in the loop. */
-    if (options->container == BL_MECHANISM_NONE)
+    if (options->workspace.container == BL_MECHANISM_NONE)
         bl_container_check(BL_MECHANISM_CGROUP2, &check);
     return run_work_do(call, options, &face, &bootstrap);
 }

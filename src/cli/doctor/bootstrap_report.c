@@ -20,7 +20,7 @@ bool bootstrap_persisted(const struct run_work *work)
 /* What holds the processes of tools here; `auto` is told by what it comes to. */
 static const char *container_name(const struct run_work *work)
 {
-    enum bl_mechanism container = work->options->container;
+    enum bl_mechanism container = work->options->workspace.container;
     struct bl_container_check check;
 
     if (run_sandbox(work) != BL_SANDBOX_OFF)
@@ -39,7 +39,7 @@ static void write_workspace(struct bl_json_writer *writer, const struct run_work
 
     bl_json_write_key(writer, BL_TEXT("workspace"));
     bl_json_write_object(writer);
-    bl_json_put_string(writer, "cwd", work->options->directory);
+    bl_json_put_string(writer, "cwd", work->options->workspace.directory);
     bl_json_put_string(writer, "git_branch", bootstrap->git_branch);
     bl_json_write_key(writer, BL_TEXT("git_dirty"));
     if (bootstrap->git_known)
@@ -62,8 +62,8 @@ static void write_instructions(struct bl_json_writer *writer, const struct run_w
 {
     bl_json_write_key(writer, BL_TEXT("instructions"));
     bl_json_write_array(writer);
-    if (work->means.preparation != NULL) {
-        BL_LIST_EACH (link, &work->means.preparation->instructions)
+    if (work->workspace->project != NULL) {
+        BL_LIST_EACH (link, work->workspace->instructions)
             write_instruction(writer, BL_CONTAINER(link, struct bl_instruction, link));
     }
     bl_json_write_end(writer);
@@ -82,7 +82,7 @@ static void bootstrap_report_write_limit(struct bl_json_writer *writer, const ch
 static void bootstrap_report_write_limits(struct bl_json_writer *writer,
                                           const struct run_work *work)
 {
-    const struct bl_turn_limits *limits = &work->options->limits;
+    const struct bl_turn_limits *limits = &work->options->workspace.limits;
 
     bl_json_write_key(writer, BL_TEXT("limits"));
     bl_json_write_object(writer);
@@ -91,8 +91,8 @@ static void bootstrap_report_write_limits(struct bl_json_writer *writer,
     bl_json_put_string(writer, "on_exhausted", limits->synthesize ? "synthesize" : "stop");
     bootstrap_report_write_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
     bl_json_write_key(writer, BL_TEXT("max_budget_usd"));
-    if (work->options->budgeted)
-        bl_json_write_double(writer, work->options->max_budget_usd);
+    if (work->options->workspace.budgeted)
+        bl_json_write_double(writer, work->options->workspace.max_budget_usd);
     else
         bl_json_write_null(writer);
     run_write_timeout(writer, work->options);
@@ -100,7 +100,7 @@ static void bootstrap_report_write_limits(struct bl_json_writer *writer,
     bootstrap_report_write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
     bl_json_put_string(writer, "on_cancel", limits->keep ? "keep" : "discard");
     bl_json_put_string(writer, "permission_mode",
-                       bl_permission_mode_name(bl_permissions_mode(work->means.permissions)));
+                       bl_permission_mode_name(bl_permissions_mode(work->workspace->permissions)));
     bl_json_write_end(writer);
 }
 
@@ -131,7 +131,7 @@ void bootstrap_payload(struct bl_json_writer *writer, const void *context)
     const struct bl_turn_result *turn = first_turn(work);
 
     run_write_session(writer, work);
-    bl_json_put_text(writer, "prompt", run_prompt(work));
+    bl_json_put_text(writer, "prompt", work->prompt);
     write_surroundings(writer, work);
     bl_json_write_key(writer, BL_TEXT("routed_matches"));
     run_write_matches(writer, &bootstrap->matches);
@@ -157,9 +157,9 @@ static void append_limits(struct bl_buffer *out, const struct run_work *work)
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"turns of the session", options->limits.max_session_turns},
-        {"steps", options->limits.max_steps},
-        {"tokens", options->limits.max_budget_tokens},
+        {"turns of the session", options->workspace.limits.max_session_turns},
+        {"steps", options->workspace.limits.max_steps},
+        {"tokens", options->workspace.limits.max_budget_tokens},
     };
     const char *separator = "Limits        ";
     char duration[32];
@@ -170,12 +170,12 @@ static void append_limits(struct bl_buffer *out, const struct run_work *work)
         bl_buffer_printf(out, "%s%" PRIu64 " %s", separator, rows[i].value, rows[i].name);
         separator = ", ";
     }
-    if (options->budgeted) {
-        bl_buffer_printf(out, "%s%.2f USD", separator, options->max_budget_usd);
+    if (options->workspace.budgeted) {
+        bl_buffer_printf(out, "%s%.2f USD", separator, options->workspace.max_budget_usd);
         separator = ", ";
     }
-    if (options->timed) {
-        bl_duration_format(options->timeout_ns, duration);
+    if (options->workspace.timed) {
+        bl_duration_format(options->workspace.timeout_ns, duration);
         bl_buffer_printf(out, "%s%s", separator, duration);
         separator = ", ";
     }
@@ -190,10 +190,10 @@ void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
     const char *id = work->result.session_id;
 
     bl_buffer_printf(out, "Session       %s\nWorkspace     %s\n", id[0] != '\0' ? id : "none",
-                     work->options->directory);
+                     work->options->workspace.directory);
     append_git(out, bootstrap);
-    if (work->means.preparation != NULL) {
-        BL_LIST_EACH (link, &work->means.preparation->instructions) {
+    if (work->workspace->project != NULL) {
+        BL_LIST_EACH (link, work->workspace->instructions) {
             const struct bl_instruction *instruction =
                 BL_CONTAINER(link, struct bl_instruction, link);
             bl_buffer_printf(out, "Instructions  %s (%zu bytes)\n", instruction->path,
@@ -203,8 +203,8 @@ void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
     bl_buffer_append(out, BL_TEXT("Tools         "));
     for (size_t i = 0; i < tools->offer_count; i++)
         bl_buffer_printf(out, "%s%s", i > 0 ? ", " : "", tools->offers[i].name);
-    bl_buffer_printf(out, "\nModel         %s: %s\n", work->means.model.provider,
-                     work->means.model.name);
+    bl_buffer_printf(out, "\nModel         %s: %s\n", work->workspace->model.provider,
+                     work->workspace->model.name);
     append_limits(out, work);
     bl_buffer_printf(out, "Containment   %s, sandbox %s\nMatches       ", container_name(work),
                      bl_sandbox_name(run_sandbox(work)));

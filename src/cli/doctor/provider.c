@@ -5,17 +5,28 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/run/run.h"
+#include "cli/cli.h"
+#include "cli/signals.h"
+#include "runtime/runtime.h"
 
 #define PROBE_NS_MAX (30 * BL_NS_PER_S)
 #define PROBE_TOKENS 16u /* the least that all formats take */
 #define PROBE_PROMPT "Say ok."
 #define TEXT_MAX     ((size_t)64 * 1024)
 
+/* Which model is asked, read on a thread, because files may block. Owns all it holds. */
+struct probe_choice {
+    char *directory;
+    struct bl_config *config;
+    struct runtime_choice model;
+    int code;
+    struct bl_error error;
+};
+
 /* What is going on, around what is found out. */
 struct probe {
     struct cli_call *call;
-    struct run_preparation *preparation;
+    struct probe_choice *choice;
     struct doctor_provider report;
     struct bl_sink sink;
     struct bl_scope scope;
@@ -79,7 +90,7 @@ static int provider_ask(struct probe *probe, const struct bl_model *model)
 /* The real path, with the smallest answer that can be asked for. */
 static int ask_remote(struct probe *probe)
 {
-    const struct bl_config_found *found = &probe->preparation->found;
+    const struct bl_config_found *found = &probe->choice->model.found;
     struct bl_profile profile = *found->profile;
     struct bl_remote_options options = {
         .provider = found->provider, .profile = &profile, .seed = 1};
@@ -90,8 +101,8 @@ static int ask_remote(struct probe *probe)
     /* It would not fit into so short an answer. */
     profile.thinking = BL_EFFORT_DEFAULT;
     profile.thinking_tokens = 0;
-    int code = bl_config_key(probe->preparation->config, found->provider, &probe->report.error);
-    probe->report.key_source = bl_config_key_source(probe->preparation->config, found->provider);
+    int code = bl_config_key(probe->choice->config, found->provider, &probe->report.error);
+    probe->report.key_source = bl_config_key_source(probe->choice->config, found->provider);
     if (code == 0)
         code = bl_remote_new(&options, &remote, &model, &probe->report.error);
     if (code == 0)
@@ -103,7 +114,7 @@ static int ask_remote(struct probe *probe)
 static int ask_script(struct probe *probe)
 {
     struct bl_model model;
-    struct bl_script_player *player = bl_script_player_new(probe->preparation->script, 1, &model);
+    struct bl_script_player *player = bl_script_player_new(probe->choice->model.script, 1, &model);
 
     probe->report.model = model.name;
     int code = provider_ask(probe, &model);
@@ -113,7 +124,7 @@ static int ask_script(struct probe *probe)
 
 static void note_choice(struct probe *probe)
 {
-    const struct bl_config_found *found = &probe->preparation->found;
+    const struct bl_config_found *found = &probe->choice->model.found;
     struct doctor_provider *report = &probe->report;
 
     probe->begun = true;
@@ -129,40 +140,58 @@ static void note_choice(struct probe *probe)
 
 /* ---- What is read before --------------------------------------------------------------------- */
 
-static void read_choice(void *payload)
+static void probe_choice_free(void *payload)
 {
-    struct run_preparation *preparation = payload;
-    preparation->code = run_model_read(preparation);
+    struct probe_choice *choice = payload;
+
+    if (choice == NULL)
+        return;
+    runtime_choice_done(&choice->model);
+    bl_config_free(choice->config);
+    bl_free(choice->directory);
+    bl_free(choice);
 }
 
-/* In the scope of the probe. The preparation is the probe's unless it was left behind. */
+/* `provider` and `model` are words of the command line: they stay. */
+static struct probe_choice *probe_choice_new(const char *provider, const char *model)
+{
+    struct probe_choice *choice = bl_zalloc(sizeof *choice);
+
+    choice->model = (struct runtime_choice){.provider = provider, .model = model};
+    choice->directory = bl_alloc(PATH_MAX);
+    if (getcwd(choice->directory, PATH_MAX) == NULL)
+        bl_text_into(choice->directory, PATH_MAX, "/");
+    return choice;
+}
+
+static void probe_choice_read(void *payload)
+{
+    struct probe_choice *choice = payload;
+    struct bl_config_options options = {.directory = choice->directory, .variable = bl_variable};
+
+    choice->code = bl_config_read(&options, &choice->config, &choice->error);
+    choice->model.config = choice->config;
+    if (choice->code == 0)
+        choice->code = runtime_choice_make(&choice->model, &choice->error);
+}
+
+/* In the scope of the probe, whose choice it is unless a stop has left it to the thread. */
 static int provider_read_configuration(struct probe *probe)
 {
-    struct run_preparation *preparation = probe->preparation;
-    struct bl_work job = {.run = read_choice,
-                          .drop = run_preparation_free,
-                          .payload = preparation,
+    struct probe_choice *choice = probe->choice;
+    struct bl_work job = {.run = probe_choice_read,
+                          .drop = probe_choice_free,
+                          .payload = choice,
                           .abandon_on_stop = true};
     bool abandoned = false;
 
     int code = bl_work_call(&job, &abandoned);
     if (abandoned)
-        probe->preparation = NULL;
+        probe->choice = NULL;
     if (code != 0)
         return code;
-    probe->report.error = preparation->error;
-    return preparation->code;
-}
-
-static struct run_preparation *make_preparation(const char *provider, const char *model)
-{
-    struct run_options options = {.provider = provider, .model = model};
-    char *directory = bl_alloc(PATH_MAX);
-
-    options.directory = getcwd(directory, PATH_MAX) != NULL ? directory : "/";
-    struct run_preparation *preparation = run_preparation_new(&options);
-    bl_free(directory);
-    return preparation;
+    probe->report.error = choice->error;
+    return choice->code;
 }
 
 /* ---- The probe ------------------------------------------------------------------------------- */
@@ -174,7 +203,7 @@ static int probe_in_scope(struct probe *probe)
     if (code != 0)
         return code;
     note_choice(probe);
-    return probe->preparation->found.provider != NULL ? ask_remote(probe) : ask_script(probe);
+    return probe->choice->model.found.provider != NULL ? ask_remote(probe) : ask_script(probe);
 }
 
 /* A stop and the deadline come without words of their own. */
@@ -241,7 +270,7 @@ static int provider_print_text(const struct cli_call *call, const struct doctor_
 
 int doctor_provider_run(struct cli_call *call, const char *provider, const char *model)
 {
-    struct probe probe = {.call = call, .preparation = make_preparation(provider, model)};
+    struct probe probe = {.call = call, .choice = probe_choice_new(provider, model)};
     struct bl_error error = {0};
     int exit_code;
 
@@ -256,7 +285,7 @@ int doctor_provider_run(struct cli_call *call, const char *provider, const char 
                                        &probe.report);
     else
         exit_code = provider_print_text(call, &probe.report, provider_exit_code_of(&probe));
-    run_preparation_free(probe.preparation);
+    probe_choice_free(probe.choice);
     return exit_code;
 }
 

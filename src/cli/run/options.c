@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "run.h"
+#include "runtime/runtime.h"
 
 #define MAX_TURNS_DEFAULT 8
 
@@ -22,54 +23,41 @@ static int check_session(const struct run_options *options, struct bl_error *err
     return BL_EINVAL;
 }
 
-static int add_rules(const char *const *rules, bool allow, struct bl_permissions *permissions,
+static int try_rules(const char *const *rules, bool allow, struct bl_permissions *permissions,
                      struct bl_error *error)
 {
-    int code = 0;
+    struct bl_error detail = {0};
 
-    for (size_t i = 0; rules != NULL && rules[i] != NULL && code == 0; i++) {
-        struct bl_error detail = {0};
-        code = bl_permissions_add(permissions, allow, rules[i], &detail);
-        if (code == 0)
-            continue;
-        bl_error_set(error, code, detail.kind, detail.operation, detail.target,
-                     "%.460s given with --%s", detail.message, allow ? "allow" : "deny");
-        bl_error_name_set(error, detail.name);
-        bl_error_hint(error, "%s", detail.hint);
-    }
+    int code = runtime_rules_add(rules, allow, permissions, &detail);
+    if (code == 0)
+        return 0;
+    bl_error_set(error, code, detail.kind, detail.operation, detail.target,
+                 "%.460s given with --%s", detail.message, allow ? "allow" : "deny");
+    bl_error_name_set(error, detail.name);
+    bl_error_hint(error, "%s", detail.hint);
     return code;
 }
 
-static int add_all_rules(const struct run_options *options, struct bl_permissions *permissions,
-                         struct bl_error *error)
-{
-    int code = add_rules(options->allow, true, permissions, error);
-
-    return code != 0 ? code : add_rules(options->deny, false, permissions, error);
-}
-
+/* Before anything is begun, so that the error names the option. */
 static int check_rules(const struct run_options *options, struct bl_error *error)
 {
-    struct bl_permissions *permissions = bl_permissions_new(options->mode);
-    int code = add_all_rules(options, permissions, error);
+    struct bl_permissions *permissions = bl_permissions_new(options->workspace.mode);
 
+    int code = try_rules(options->workspace.allow, true, permissions, error);
+    if (code == 0)
+        code = try_rules(options->workspace.deny, false, permissions, error);
     bl_permissions_free(permissions);
     return code;
-}
-
-struct bl_permissions *run_options_permissions(const struct run_options *options)
-{
-    struct bl_permissions *permissions = bl_permissions_new(options->mode);
-
-    (void)add_all_rules(options, permissions, NULL);
-    return permissions;
 }
 
 /* As they are now, with every link followed. */
 static int run_options_find_folders(struct run_options *options, struct bl_error *error)
 {
+    const char **folders =
+        bl_arena_zalloc(&options->arena, (options->folder_count + 1) * sizeof *folders);
+
     for (size_t i = 0; i < options->folder_count; i++) {
-        const char *value = options->folders[i];
+        const char *value = options->workspace.folders[i];
         char *path = realpath(value, NULL);
         struct stat facts;
         if (path == NULL || stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
@@ -79,9 +67,10 @@ static int run_options_find_folders(struct run_options *options, struct bl_error
             free(path);
             return BL_ENOENT;
         }
-        options->folders[i] = bl_arena_text(&options->arena, bl_text_from(path)).data;
+        folders[i] = bl_arena_text(&options->arena, bl_text_from(path)).data;
         free(path);
     }
+    options->workspace.folders = folders;
     return 0;
 }
 
@@ -89,7 +78,7 @@ static int find_directory(struct run_options *options, struct bl_error *error)
 {
     char *directory = bl_arena_alloc(&options->arena, PATH_MAX);
 
-    options->directory = directory;
+    options->workspace.directory = directory;
     if (getcwd(directory, PATH_MAX) != NULL)
         return 0;
     return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
@@ -127,10 +116,14 @@ static int run_options_settle(struct run_options *options, struct bl_error *erro
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int cli_options_parse(struct cli_call *call, struct run_options *options,
-                             struct bl_error *error)
+static int parse_options(struct cli_call *call, enum bl_permission_mode mode, bool converses,
+                         struct run_options *options, struct bl_error *error)
 {
-    options->max_turns = MAX_TURNS_DEFAULT;
+    *options = (struct run_options){.converses = converses};
+    bl_workspace_options_init(&options->workspace, NULL);
+    options->workspace.mode = mode;
+    options->workspace.limits.keep = mode == BL_PERMISSION_ASK;
+    options->workspace.max_turns = MAX_TURNS_DEFAULT;
     bl_arena_init(&options->arena);
     int code = cli_options_read(call, options, &options->arena, error);
     return code != 0 ? code : run_options_settle(options, error);
@@ -138,9 +131,7 @@ static int cli_options_parse(struct cli_call *call, struct run_options *options,
 
 int run_options_parse(struct cli_call *call, struct run_options *options, struct bl_error *error)
 {
-    *options = (struct run_options){.mode = BL_PERMISSION_AUTO};
-    bl_turn_limits_init(&options->limits);
-    return cli_options_parse(call, options, error);
+    return parse_options(call, BL_PERMISSION_AUTO, false, options, error);
 }
 
 int run_options_parse_chat(struct cli_call *call, struct run_options *options,
@@ -152,11 +143,7 @@ int run_options_parse_chat(struct cli_call *call, struct run_options *options,
 int run_options_parse_serving(struct cli_call *call, bool asks, struct run_options *options,
                               struct bl_error *error)
 {
-    *options = (struct run_options){.mode = asks ? BL_PERMISSION_ASK : BL_PERMISSION_AUTO,
-                                    .converses = true};
-    bl_turn_limits_init(&options->limits);
-    options->limits.keep = asks;
-    return cli_options_parse(call, options, error);
+    return parse_options(call, asks ? BL_PERMISSION_ASK : BL_PERMISSION_AUTO, true, options, error);
 }
 
 void run_options_done(struct run_options *options)

@@ -84,8 +84,8 @@ static void output_run_payload(struct bl_json_writer *writer, const void *contex
 
     run_write_session(writer, work);
     run_write_model(writer, work);
-    bl_json_put_text(writer, "prompt", run_prompt(work));
-    bl_json_put_uint64(writer, "max_turns", work->options->max_turns);
+    bl_json_put_text(writer, "prompt", work->prompt);
+    bl_json_put_uint64(writer, "max_turns", work->options->workspace.max_turns);
     run_write_timeout(writer, work->options);
     bl_run_result_write(writer, &work->result.run);
 }
@@ -110,8 +110,8 @@ int run_exit_code(const struct run_work *work)
     int exit_code = work->error.code != 0 ? cli_error_exit_code(&work->error)
                                           : bl_run_exit_code(&work->result.run);
 
-    return exit_code == CLI_EXIT_OK && work->means.record_error.code != 0 ? CLI_EXIT_FAILED
-                                                                          : exit_code;
+    return exit_code == CLI_EXIT_OK && work->workspace->record_error.code != 0 ? CLI_EXIT_FAILED
+                                                                               : exit_code;
 }
 
 static void run_output_report(struct run_work *work)
@@ -196,8 +196,8 @@ void run_remark_end(struct run_work *work)
         cli_complain(work->call, &work->error);
         return;
     }
-    if (work->means.record_error.code != 0)
-        cli_complain(work->call, &work->means.record_error);
+    if (work->workspace->record_error.code != 0)
+        cli_complain(work->call, &work->workspace->record_error);
     remark_recovery(work);
     struct bl_text line = bl_text_trim(run->receipt_line);
     if (line.size > 0) {

@@ -1,12 +1,10 @@
-/* The parts of `belay run` and `belay bootstrap`: their command line (run_options.c), what they
- * read before they begin (run_prepare.c), what they work with (run_means.c, run_model.c), the run
- * itself (run_work.c), and what they say about it (run_output.c; bootstrap.c and bootstrap_report.c
- * for the latter). */
+/* The parts of `belay run` and `belay bootstrap`: their command line (options.c), the prompt
+ * (prompt.c), the run itself (work.c), and what they say about it (output.c; doctor/bootstrap.c and
+ * bootstrap_report.c for the latter). */
 #ifndef BELAY_CLI_RUN_H
 #define BELAY_CLI_RUN_H
 
-#include <belay/agent.h>
-#include <belay/model.h>
+#include <belay/runtime.h>
 
 #include "cli/cli.h"
 #include "cli/signals.h"
@@ -17,44 +15,19 @@
 /* What the command line and the environment ask for. Texts are theirs. */
 struct run_options {
     struct bl_arena arena;
+    struct bl_workspace_options workspace;
+    size_t folder_count; /* of its lists */
+    size_t mcp_file_count;
+    size_t allow_count;
+    size_t deny_count;
     const char *prompt; /* NULL: standard input */
     bool converses;     /* prompts come later */
-    const char *provider;
-    const char *model;
-    bool budgeted;
-    double max_budget_usd;
-    const char *record_path;
-    const char *cassette_path;
     const char *session;
     bool newest;
     const char *resume;
-    uint64_t max_turns;
-    struct bl_turn_limits limits;
-    bool timed;
-    int64_t timeout_ns;
-    bool graced; /* else tools have the usual grace */
-    uint32_t grace_ms;
     const char *continuation; /* NULL: none */
-    const char *schema_path;
-    bool mode_chosen; /* else the configuration may say it */
-    enum bl_permission_mode mode;
-    const char **folders; /* of --add-dir, absolute; end in NULL */
-    size_t folder_count;
-    const char **mcp_files; /* of --mcp-config; end in NULL */
-    size_t mcp_file_count;
-    bool trust_mcp;
-    const char **allow; /* rules; end in NULL; NULL: none */
-    size_t allow_count;
-    const char **deny; /* the same */
-    size_t deny_count;
     const char *request_id;
     const char *store;
-    const char *system_path;
-    const char *system_more;
-    bool sandbox_chosen;
-    enum bl_sandbox sandbox;
-    enum bl_mechanism container;
-    const char *directory; /* where we are: absolute */
 };
 
 /* What commands that serve others have besides: what they share comes first. */
@@ -89,105 +62,19 @@ int run_options_parse_chat(struct cli_call *call, struct run_options *options,
  * zeroed. `asks`: they have somebody who can be asked, as in a conversation. */
 int run_options_parse_serving(struct cli_call *call, bool asks, struct run_options *options,
                               struct bl_error *error);
-/* The command line's rules, in its mode; the caller's. They were tried when it was read. */
-struct bl_permissions *run_options_permissions(const struct run_options *options);
 void run_options_done(struct run_options *options);
 /* Parses the command line of `run` or `bootstrap`, and runs it. Returns the exit code. */
 int run_command(struct cli_call *call,
                 int (*run)(struct cli_call *call, const struct run_options *options));
 
-/* ---- What is read before the run ------------------------------------------------------------- */
+/* ---- The prompt ------------------------------------------------------------------------------ */
 
-#define RUN_PROMPT_MAX ((size_t)64 * 1024 * 1024)
-
-/* Everything that comes from files, read on a thread of its own, because files may block: a FIFO,
- * a dead disk, a standard input that nobody closes. Owns all it holds. */
-struct run_preparation {
-    struct bl_arena arena;
-    const char *prompt_argument; /* what is to be read: from the options */
-    bool converses;
-    const char *provider;
-    const char *model;
-    bool budgeted;
-    bool recorded;
-    const char *cassette_path;
-    const char *schema_path;
-    const char *system_path;
-    const char *system_more;
-    const char *directory;
-    const char *const *mcp_files;
-    bool trust_mcp;
-    struct bl_text prompt; /* what came of it */
-    struct bl_config *config;
-    struct bl_config_found found;
-    struct bl_script *script;     /* NULL: another model answers */
-    struct bl_cassette *cassette; /* to answer from; NULL: none */
-    struct bl_text system;
-    struct bl_text schema_text;
-    struct bl_json_schema *schema;
-    struct bl_list instructions; /* struct bl_instruction */
-    struct bl_list personas;     /* struct bl_persona */
-    struct bl_list skills;       /* struct bl_skill */
-    struct bl_list notices;      /* struct bl_notice: what was found and cannot be used */
-    struct bl_settings settings;
-    const char *const *skill_folders; /* end in NULL */
-    struct bl_list servers;           /* struct bl_mcp_entry */
-    /* Of them, those of the project that nobody has agreed to; end in NULL. */
-    const struct bl_mcp_entry *const *untrusted;
-    int code;
-    struct bl_error error;
-};
-
-struct run_preparation *run_preparation_new(const struct run_options *options);
-void run_preparation_free(void *preparation); /* NULL is fine */
-/* Blocks. */
-void run_preparation_read(void *preparation);
 /* Valid UTF-8, no NUL, not empty; else a usage error that says where. */
 int run_prompt_check(struct bl_text prompt, struct bl_error *error);
-
-/* ---- What work is done with ------------------------------------------------------------------ */
-
-/* In one folder: what its files say, rules, tools, a model. Embedded by its owner. */
-struct run_means {
-    const struct run_options *options;
-    struct bl_arena arena;
-    struct run_preparation *preparation; /* NULL: it was stopped while it read */
-    struct bl_permissions *permissions;
-    struct bl_toolbox *toolbox;
-    struct bl_ledger ledger;
-    struct bl_cassette *recorder;
-    struct bl_error record_error; /* code 0: what was to be recorded is */
-    struct bl_models models;
-    struct bl_model model;
-    struct bl_model_source source;
-    struct bl_text *warnings; /* for the events */
-    size_t warning_count;
-};
-
-/* The options outlive it. */
-void run_means_init(struct run_means *means, const struct run_options *options);
-/* In a fiber: reads what comes from files. Stopped: whoever still reads is left to it. */
-int run_means_prepare(struct run_means *means, struct bl_error *error);
-/* In a fiber, when all is read: applies the settings, and opens the toolbox. */
-int run_means_equip(struct run_means *means, struct bl_error *error);
-/* Adds one for the events. */
-void run_means_warn(struct run_means *means, struct bl_text text);
-/* What an agent is made of that works with it: all but store, session, listener, asker and
- * activities. */
-struct bl_agent_options run_means_agent(struct run_means *means);
-/* In no fiber any more, or in one: run_model_close comes before it. Also on one that is half made.
- */
-void run_means_done(struct run_means *means);
-
-/* ---- The model ------------------------------------------------------------------------------- */
-
-/* Who answers, and all of it that is in files. Blocks. */
-int run_model_read(struct run_preparation *preparation);
-/* In a fiber of the work's scope, which an overrun of the budget stops, when all is read: fetches
- * the key, and makes the model. */
-int run_model_open(struct run_means *means, struct bl_scope *scope, struct bl_error *error);
-/* In a fiber: ends what run_model_open made, and what is recorded. */
-void run_model_close(struct run_means *means);
+/* In a fiber: that of the command line, or all of standard input, which is read on a thread. In the
+ * arena. */
+int run_prompt_read(const struct run_options *options, struct bl_arena *arena,
+                    struct bl_text *ret_prompt, struct bl_error *error);
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
@@ -218,7 +105,8 @@ struct run_work {
     struct bl_stop_hook stopped; /* on the run's scope */
     struct cli_signals signals;
     struct cli_stream stream;
-    struct run_means means;
+    struct bl_workspace *workspace;
+    struct bl_text prompt;           /* empty: not read yet */
     struct bl_script *fallback;      /* plays the model of a run that never began */
     struct bl_script_player *player; /* of that */
     struct bl_activities activities;
@@ -232,18 +120,17 @@ struct run_work {
 
 /* ---- Its parts, for other faces ---- */
 
-/* In a fiber of the run's scope: reads what comes from files, opens the toolbox and the model. */
+/* Call, options and face are set. */
+void run_work_init(struct run_work *work);
+/* In a fiber of the run's scope: opens the workspace, and reads the prompt. */
 int run_begin(struct run_work *work);
-/* A model that is never called, for a run that was stopped before it had one: it has the name of
- * the one that was chosen, if that is known. */
-void run_model_pretend(struct run_work *work);
 /* What an agent of this run is made of. */
 struct bl_agent_options run_agent_options(struct run_work *work);
 /* What is in force; off, as long as nothing is known. */
 enum bl_sandbox run_sandbox(const struct run_work *work);
 /* What the model is offered. */
 struct bl_tools run_tools(const struct run_work *work);
-/* What run_begin made that outlives the loop. */
+/* What outlives the loop. */
 void run_release(struct run_work *work);
 
 /* Does all of it on a loop of its own, and returns the exit code of the process. */
@@ -253,7 +140,6 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 void run_write_session(struct bl_json_writer *writer, const struct run_work *work);
 void run_write_model(struct bl_json_writer *writer, const struct run_work *work);
 void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options);
-struct bl_text run_prompt(const struct run_work *work); /* empty: was not read */
 /* [{"kind","name","score"}, …] of bl_route. */
 void run_write_matches(struct bl_json_writer *writer, const struct bl_list *matches);
 

@@ -8,6 +8,7 @@
  * Signals are held back until somebody listens, and again from the answer to the end of the
  * process: in between each has its place, and outside none may end the process in a way that the
  * answer does not say. */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -41,9 +42,9 @@ static void run_work_open_scopes(struct run_work *work)
     bl_scope_init(&work->scope, bl_scope_current());
     bl_stop_hook_add(&work->stopped, &work->scope, run_work_end_patience);
     /* One that has passed at the start is the loop's business: it makes one result of it. */
-    if (!options->timed || options->timeout_ns <= 0)
+    if (!options->workspace.timed || options->workspace.timeout_ns <= 0)
         return;
-    uint64_t deadline_ns = bl_time_add(work->started_ns, (uint64_t)options->timeout_ns);
+    uint64_t deadline_ns = bl_time_add(work->started_ns, (uint64_t)options->workspace.timeout_ns);
     bl_scope_set_deadline(&work->patience, deadline_ns);
     bl_scope_set_deadline(&work->scope, deadline_ns);
 }
@@ -55,6 +56,16 @@ static void run_work_close_scopes(struct run_work *work)
     bl_scope_done(&work->patience);
 }
 
+/* The prompt comes last, because it may take for ever: what is wrong with the rest is said before. */
+static int run_work_read(struct run_work *work)
+{
+    int code = bl_workspace_read(work->workspace, &work->error);
+
+    if (code == 0)
+        code = run_prompt_read(work->options, &work->arena, &work->prompt, &work->error);
+    return code;
+}
+
 /* With a deadline that has passed at the start, files have a moment, so that the one result is made
  * in the session as any other; whoever blocks longer is too late. */
 static int prepare_late(struct run_work *work)
@@ -64,7 +75,7 @@ static int prepare_late(struct run_work *work)
     bl_scope_init(&moment, &work->scope);
     bl_scope_set_deadline(&moment, bl_time_add(bl_now_ns(), LATE_NS));
     struct bl_scope *outer = bl_scope_enter(&moment);
-    int code = run_means_prepare(&work->means, &work->error);
+    int code = run_work_read(work);
     bl_scope_enter(outer);
     bl_scope_done(&moment);
     if (code == BL_ETIMEDOUT)
@@ -94,13 +105,13 @@ static void say_surprises(struct run_work *work)
 {
     if (work->call->format != CLI_FORMAT_TEXT || !run_work_await_listener(work))
         return;
-    if (!work->means.preparation->found.chosen)
+    if (!work->workspace->found.chosen)
         cli_remark(
             BL_TEXT("belay: no provider is configured: the built-in script model answers\n"));
-    for (size_t i = 0; i < work->means.warning_count; i++)
+    for (size_t i = 0; i < work->workspace->warning_count; i++)
         cli_remark(bl_arena_printf(&work->arena, "belay: " BL_TEXT_FORMAT "\n",
-                                   BL_TEXT_ARG(work->means.warnings[i])));
-    const struct bl_json_schema *schema = work->means.preparation->schema;
+                                   BL_TEXT_ARG(work->workspace->warnings[i])));
+    const struct bl_json_schema *schema = work->workspace->schema;
     for (size_t i = 0; schema != NULL && bl_json_schema_ignored(schema, i).size > 0; i++) {
         struct bl_text keyword = bl_json_schema_ignored(schema, i);
         cli_remark(bl_arena_printf(&work->arena,
@@ -114,19 +125,28 @@ static void say_surprises(struct run_work *work)
 static struct bl_run_options run_work_loop_options(const struct run_work *work)
 {
     const struct run_options *options = work->options;
+    struct bl_run_options run = bl_workspace_run(work->workspace, work->prompt);
 
-    return (struct bl_run_options){
-        .run_id = work->run_id,
-        .prompt = run_prompt(work),
-        .continues = options->continuation != NULL,
-        .continuation = bl_text_from(options->continuation),
-        .max_turns = options->max_turns,
-        .timed = options->timed,
-        .timeout_ns = options->timeout_ns,
-        .from_ns = work->started_ns,
-        .warnings = work->means.warnings,
-        .warning_count = work->means.warning_count,
-    };
+    run.run_id = work->run_id;
+    run.continues = options->continuation != NULL;
+    run.continuation = bl_text_from(options->continuation);
+    run.from_ns = work->started_ns;
+    return run;
+}
+
+/* A model that is never called, for a run that was stopped before it had one: it has the name of
+ * the one that was chosen, if that is known. */
+static void pretend_model(struct run_work *work)
+{
+    struct bl_workspace *workspace = work->workspace;
+    const struct bl_config_found *found = &workspace->found;
+
+    work->fallback = bl_script_builtin();
+    work->player = bl_script_player_new(work->fallback, 1, &workspace->model);
+    if (found->provider == NULL)
+        return;
+    workspace->model.provider = found->provider->name;
+    workspace->model.name = found->profile->model;
 }
 
 /* A run that was stopped before it had a session: the engine makes the result of it, as of any
@@ -136,17 +156,17 @@ static void work_run_stopped(struct run_work *work)
     const struct run_options *options = work->options;
     const char *id = options->session != NULL ? options->session : options->resume;
     struct bl_engine engine = {
-        .model = &work->means.model,
+        .model = &work->workspace->model,
         .listener = work->face->listener != NULL ? work->face->listener(work) : NULL,
         .clock = bl_loop_clock(bl_loop_current()),
-        .limits = options->limits,
+        .limits = options->workspace.limits,
     };
     struct bl_run_options run = run_work_loop_options(work);
     struct bl_session session;
     struct bl_receipt receipt;
 
-    if (work->means.model.call == NULL)
-        run_model_pretend(work);
+    if (work->workspace->model.call == NULL)
+        pretend_model(work);
     bl_session_init(&session, id != NULL ? id : "");
     bl_receipt_open(&receipt, &work->scope, work->run_id);
     bl_run(&engine, &session, &receipt, &run, &work->arena, &work->result.run);
@@ -158,17 +178,17 @@ static void work_run_stopped(struct run_work *work)
 struct bl_agent_options run_agent_options(struct run_work *work)
 {
     const struct run_options *options = work->options;
-    struct bl_agent_options agent = run_means_agent(&work->means);
+    struct bl_agent_options agent = bl_workspace_agent(work->workspace);
 
     agent.store = work->store;
     agent.session = (struct bl_store_hold_options){
         .id = options->session != NULL ? options->session : options->resume,
         .newest = options->newest,
         .must_exist = options->resume != NULL,
-        .directory = options->directory,
+        .directory = options->workspace.directory,
         .run_id = work->run_id,
         .request_id = options->request_id,
-        .prompt = work->means.preparation->prompt,
+        .prompt = work->prompt,
     };
     agent.listener = work->face->listener != NULL ? work->face->listener(work) : NULL;
     agent.activities = &work->activities;
@@ -177,15 +197,16 @@ struct bl_agent_options run_agent_options(struct run_work *work)
 
 enum bl_sandbox run_sandbox(const struct run_work *work)
 {
-    return work->means.toolbox != NULL ? bl_toolbox_sandbox(work->means.toolbox) : BL_SANDBOX_OFF;
+    return work->workspace->toolbox != NULL ? bl_toolbox_sandbox(work->workspace->toolbox)
+                                            : BL_SANDBOX_OFF;
 }
 
 struct bl_tools run_tools(const struct run_work *work)
 {
-    if (work->means.toolbox == NULL)
+    if (work->workspace->toolbox == NULL)
         return (struct bl_tools){0};
-    return bl_agent_offers(&work->means.preparation->arena, work->means.toolbox,
-                           &work->means.preparation->personas);
+    return bl_agent_offers(&work->workspace->arena, work->workspace->toolbox,
+                           &work->workspace->project->personas);
 }
 
 static int work_run_session(struct run_work *work)
@@ -207,10 +228,10 @@ static int work_run_listed(struct run_work *work)
     bl_nursery_init(&services, bl_scope_current());
     if (bl_control_start(&services, &work->activities, &control, &error) != 0) {
         control = NULL;
-        run_means_warn(&work->means,
-                       bl_arena_printf(&work->arena,
-                                       "`belay ps` and `belay cancel` cannot reach this run: %s",
-                                       error.message));
+        bl_workspace_warn(work->workspace,
+                          bl_arena_printf(&work->arena,
+                                          "`belay ps` and `belay cancel` cannot reach this run: %s",
+                                          error.message));
     }
     int code = work_run_session(work);
     if (control != NULL)
@@ -221,13 +242,12 @@ static int work_run_listed(struct run_work *work)
 
 int run_begin(struct run_work *work)
 {
-    bool late = work->options->timed && work->options->timeout_ns <= 0;
-    int code = late ? prepare_late(work) : run_means_prepare(&work->means, &work->error);
+    bool late = work->options->workspace.timed && work->options->workspace.timeout_ns <= 0;
+    int code = late ? prepare_late(work) : run_work_read(work);
 
     if (code == 0)
-        code = run_means_equip(&work->means, &work->error);
-    if (code == 0)
-        code = run_model_open(&work->means, &work->scope, &work->error);
+        code = bl_workspace_equip(work->workspace, &work->error);
+    bl_workspace_charge(work->workspace, &work->scope);
     return code;
 }
 
@@ -311,8 +331,8 @@ static void run_work_hurry(void *context)
 {
     struct run_work *work = context;
 
-    if (work->means.toolbox != NULL)
-        bl_toolbox_hurry(work->means.toolbox);
+    if (work->workspace->toolbox != NULL)
+        bl_toolbox_hurry(work->workspace->toolbox);
 }
 
 static void run_work_perform_and_answer(struct run_work *work)
@@ -325,7 +345,7 @@ static void run_work_perform_and_answer(struct run_work *work)
     else
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
-    run_model_close(&work->means);
+    bl_workspace_shut(work->workspace);
     run_work_answer(work);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);
@@ -369,11 +389,23 @@ static int work_run_loop(struct run_work *work)
     return code;
 }
 
+void run_work_init(struct run_work *work)
+{
+    work->started_ns = bl_clock_now_ns(&bl_clock_system);
+    work->prompt = bl_text_from(work->options->prompt);
+    bl_arena_init(&work->arena);
+    bl_list_init(&work->result.run.turns);
+    /* Its rules, all that may be wrong with them so far, were tried with the command line. */
+    int code = bl_workspace_new(&work->options->workspace, &work->workspace, &work->error);
+    assert(code == 0);
+    (void)code;
+}
+
 void run_release(struct run_work *work)
 {
     bl_script_player_free(work->player);
     bl_script_free(work->fallback);
-    run_means_done(&work->means);
+    bl_workspace_close(work->workspace);
     bl_arena_done(&work->arena);
 }
 
@@ -382,10 +414,7 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 {
     struct run_work work = {.call = call, .options = options, .face = face, .context = context};
 
-    work.started_ns = bl_clock_now_ns(&bl_clock_system);
-    bl_arena_init(&work.arena);
-    run_means_init(&work.means, options);
-    bl_list_init(&work.result.run.turns);
+    run_work_init(&work);
     cli_signals_block(&work.signals);
     int code = work_run_loop(&work);
     if (code != 0) {
@@ -399,13 +428,6 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 
 /* ---- Members of envelopes -------------------------------------------------------------------- */
 
-struct bl_text run_prompt(const struct run_work *work)
-{
-    if (work->means.preparation != NULL)
-        return work->means.preparation->prompt;
-    return bl_text_from(work->options->prompt);
-}
-
 void run_write_session(struct bl_json_writer *writer, const struct run_work *work)
 {
     const char *id = work->result.session_id;
@@ -415,15 +437,15 @@ void run_write_session(struct bl_json_writer *writer, const struct run_work *wor
 
 void run_write_model(struct bl_json_writer *writer, const struct run_work *work)
 {
-    bl_json_put_string(writer, "provider", work->means.model.provider);
-    bl_json_put_string(writer, "model", work->means.model.name);
+    bl_json_put_string(writer, "provider", work->workspace->model.provider);
+    bl_json_put_string(writer, "model", work->workspace->model.name);
 }
 
 void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options)
 {
     bl_json_write_key(writer, BL_TEXT("timeout_seconds"));
-    if (options->timed)
-        bl_json_write_double(writer, (double)options->timeout_ns / (double)BL_NS_PER_S);
+    if (options->workspace.timed)
+        bl_json_write_double(writer, (double)options->workspace.timeout_ns / (double)BL_NS_PER_S);
     else
         bl_json_write_null(writer);
 }

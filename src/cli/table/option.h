@@ -191,7 +191,7 @@ struct cli_no_type {
             .choice_count = sizeof(names) / sizeof(names)[0], __VA_ARGS__)
 /* Repeatable; `kind` is that of each. */
 #define CLI_LIST(kind, name, argument, structure, member, counted, ...)                            \
-    CLI_ROW(kind, name, 0, argument, structure, member, const char **, struct cli_no_type,         \
+    CLI_ROW(kind, name, 0, argument, structure, member, const char **, const char *const *,        \
             .count = CLI_AT(structure, counted, size_t, struct cli_no_type) + 1, __VA_ARGS__)
 /* `rows` under a heading; `mask`: the verbs that have them, 0 for all. */
 #define CLI_GROUP(heading, mask, rows)                                                             \

@@ -10,28 +10,30 @@ static const char *const run_addresses[] = {"127.0.0.1", "::1"};
 /* ---- The model ------------------------------------------------------------------------------- */
 
 #define RUN_MODEL_ROWS                                                                             \
-    CLI_PROVIDER_ROW(struct run_options, provider), CLI_MODEL_ROW(struct run_options, model),      \
-        CLI_PATH("cassette", 0, "FILE", struct run_options, cassette_path,                         \
+    CLI_PROVIDER_ROW(struct run_options, workspace.provider),                                      \
+        CLI_MODEL_ROW(struct run_options, workspace.model),                                        \
+        CLI_PATH("cassette", 0, "FILE", struct run_options, workspace.cassette_path,               \
                  .complete = CLI_COMPLETE_FILES, .sample = "calls.jsonl",                          \
                  .about = "With `--provider replay`: answer from this recording.",                 \
                  .detail = "No network is used. A request that differs from those on record is "   \
                            "an error with the code `no_match`."),                                  \
-        CLI_PATH("system", 0, "FILE", struct run_options, system_path,                             \
+        CLI_PATH("system", 0, "FILE", struct run_options, workspace.system_path,                   \
                  .complete = CLI_COMPLETE_FILES, .sample = "system.md",                            \
                  .about = "Instructions for the model that replace the built-in ones.",            \
                  .detail =                                                                         \
                      "After them come the instruction files: "                                     \
                      "`$XDG_CONFIG_HOME/belay/AGENTS.md`, then `AGENTS.md` from the root of "      \
                      "the repository down to the current folder."),                                \
-        CLI_TEXT("append-system-prompt", 0, "TEXT", struct run_options, system_more,               \
+        CLI_TEXT("append-system-prompt", 0, "TEXT", struct run_options, workspace.system_more,     \
                  .sample = "'Answer in German.'",                                                  \
                  .about = "Instructions for the model, after all others.")
 
 static const struct cli_option run_model_served[] = {RUN_MODEL_ROWS, {0}};
 
 #define RUN_RECORD_ROW                                                                             \
-    CLI_PATH("record", 0, "FILE", struct run_options, record_path, .complete = CLI_COMPLETE_FILES, \
-             .sample = "calls.jsonl", .about = "Record what goes over the wire, without keys.",    \
+    CLI_PATH("record", 0, "FILE", struct run_options, workspace.record_path,                       \
+             .complete = CLI_COMPLETE_FILES, .sample = "calls.jsonl",                              \
+             .about = "Record what goes over the wire, without keys.",                             \
              .detail = "FILE must not exist. The recording, a cassette, holds the whole "          \
                        "conversation.")
 
@@ -40,7 +42,7 @@ static const struct cli_option run_model_talked[] = {RUN_MODEL_ROWS, RUN_RECORD_
 static const struct cli_option run_model[] = {
     RUN_MODEL_ROWS,
     RUN_RECORD_ROW,
-    CLI_PATH("structured-output", 0, "FILE", struct run_options, schema_path,
+    CLI_PATH("structured-output", 0, "FILE", struct run_options, workspace.schema_path,
              .complete = CLI_COMPLETE_FILES, .sample = "answer.schema.json",
              .about = "Require an answer that is JSON and fits the JSON Schema in FILE.",
              .detail = "The model is told what does not fit, at most twice; then the turn ends as "
@@ -62,7 +64,7 @@ static const struct cli_option run_model[] = {
         CLI_FLAG("continue", 'c', struct run_options, newest,                                      \
                  .about = "Use the newest session of this folder.")
 #define RUN_ON_CANCEL_ROW(default_)                                                                \
-    CLI_CHOICE("on-cancel", 0, "WHAT", struct run_options, limits.keep, run_cancelled,             \
+    CLI_CHOICE("on-cancel", 0, "WHAT", struct run_options, workspace.limits.keep, run_cancelled,   \
                .initial = (default_), .sample = "keep",                                            \
                .about = "What to do with a stopped turn: `discard` it, or `keep` its output, "     \
                         "marked as interrupted.",                                                  \
@@ -97,30 +99,32 @@ static const struct cli_option run_session_offered[] = {
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
 #define RUN_LIMIT_ROWS                                                                             \
-    CLI_DURATION("timeout", 0, struct run_options, timeout_ns, CLI_ANY_SIGN, .sample = "90s",      \
-                 .set = CLI_SET(struct run_options, timed),                                        \
+    CLI_DURATION("timeout", 0, struct run_options, workspace.timeout_ns, CLI_ANY_SIGN,             \
+                 .sample = "90s", .set = CLI_SET(struct run_options, workspace.timed),             \
                  .about = "Deadline: stop after this time. 0 or less stops at once.",              \
                  .detail = "One deadline covers everything that `run` and `bootstrap` do; in "     \
                            "`chat` each turn has its own, in `acp` each prompt and in `mcp` each " \
                            "run. A duration is a number of seconds or has a unit: `90`, `90s`, "   \
                            "`500ms`, `2.5m`, `1h`."),                                              \
-        CLI_COUNT("max-session-turns", 0, "N", struct run_options, limits.max_session_turns,       \
-                  .sample = "100", .about = "Refuse to go on if the session already has N turns.", \
+        CLI_COUNT("max-session-turns", 0, "N", struct run_options,                                 \
+                  workspace.limits.max_session_turns, .sample = "100",                             \
+                  .about = "Refuse to go on if the session already has N turns.",                  \
                   .detail = "The turn ends as `max_turns_reached`."),                              \
-        CLI_COUNT("max-steps", 0, "N", struct run_options, limits.max_steps, .sample = "50",       \
+        CLI_COUNT("max-steps", 0, "N", struct run_options, workspace.limits.max_steps,             \
+                  .sample = "50",                                                                  \
                   .about = "Limit for the tool calls of one turn, without those of sub-agents."),  \
-        CLI_CHOICE("on-exhausted", 0, "WHAT", struct run_options, limits.synthesize,               \
+        CLI_CHOICE("on-exhausted", 0, "WHAT", struct run_options, workspace.limits.synthesize,     \
                    run_exhausted, .initial = "stop", .sample = "synthesize",                       \
                    .about = "At `--max-steps`: `stop` ends the turn as max_steps_reached, "        \
                             "`synthesize` makes one more call, without tools, to summarize "       \
                             "the results so far."),                                                \
-        CLI_COUNT("max-budget-tokens", 0, "N", struct run_options, limits.max_budget_tokens,       \
-                  .sample = "200000",                                                              \
+        CLI_COUNT("max-budget-tokens", 0, "N", struct run_options,                                 \
+                  workspace.limits.max_budget_tokens, .sample = "200000",                          \
                   .about = "Token limit for the session, input and output together.",              \
                   .detail = "A request that would exceed it is not sent, and a turn that has "     \
                             "exceeded it is not committed: `max_budget_reached`."),                \
-        CLI_NUMBER("max-budget-usd", 0, "USD", struct run_options, max_budget_usd,                 \
-                   .sample = "0.50", .set = CLI_SET(struct run_options, budgeted),                 \
+        CLI_NUMBER("max-budget-usd", 0, "USD", struct run_options, workspace.max_budget_usd,       \
+                   .sample = "0.50", .set = CLI_SET(struct run_options, workspace.budgeted),       \
                    .about = "Cost limit: a request that could exceed it is not sent. For models "  \
                             "whose price is known.",                                               \
                    .detail =                                                                       \
@@ -133,8 +137,8 @@ static const struct cli_option run_limits_served[] = {RUN_LIMIT_ROWS, {0}};
 
 static const struct cli_option run_limits[] = {
     RUN_LIMIT_ROWS,
-    CLI_COUNT("max-turns", 0, "N", struct run_options, max_turns, .least = 1, .initial = "8",
-              .sample = "20", .about = "Turn limit for this run.",
+    CLI_COUNT("max-turns", 0, "N", struct run_options, workspace.max_turns, .least = 1,
+              .initial = "8", .sample = "20", .about = "Turn limit for this run.",
               .detail = "After so many turns the run ends as `completed`."),
     CLI_TEXT("continuation-prompt", 0, "TEXT", struct run_options, continuation,
              .sample = "'go on until all tests pass'",
@@ -149,9 +153,9 @@ static const struct cli_option run_limits[] = {
     "rule for a tool that does not exist is an error. "
 #define RUN_TOOL_ROWS(default_)                                                                    \
     CLI_CHOICE(                                                                                    \
-        "permission-mode", 0, "MODE", struct run_options, mode, cli_permission_names,              \
+        "permission-mode", 0, "MODE", struct run_options, workspace.mode, cli_permission_names,    \
         .initial = (default_), .sample = "read-only",                                              \
-        .set = CLI_SET(struct run_options, mode_chosen),                                           \
+        .set = CLI_SET(struct run_options, workspace.mode_chosen),                                 \
         .about = "What happens to tool calls that no rule names: `auto` runs what stays in "       \
                  "the workspace or in the sandbox, `ask` asks before changes, `read-only` "        \
                  "refuses changes, `yolo` runs everything.",                                       \
@@ -159,11 +163,11 @@ static const struct cli_option run_limits[] = {
                   "`mcp`), `ask` refuses. `read-only` refuses whatever a rule allows. In "         \
                   "`acp` it is the mode that sessions begin with, in `mcp` the widest mode "       \
                   "that a call can have."),                                                        \
-        CLI_FLAG("yolo", 0, struct run_options, mode, .value = BL_PERMISSION_YOLO,                 \
-                 .set = CLI_SET(struct run_options, mode_chosen),                                  \
+        CLI_FLAG("yolo", 0, struct run_options, workspace.mode, .value = BL_PERMISSION_YOLO,       \
+                 .set = CLI_SET(struct run_options, workspace.mode_chosen),                        \
                  .about = "Same as `--permission-mode yolo`."),                                    \
         CLI_LIST(                                                                                  \
-            CLI_TYPE_ANY, "allow", "RULE", struct run_options, allow, allow_count,                 \
+            CLI_TYPE_ANY, "allow", "RULE", struct run_options, workspace.allow, allow_count,       \
             .complete = CLI_COMPLETE_TOOLS, .sample = "'bash(git *)'",                             \
             .about = "Allow a tool: `bash`, `bash(git *)`, `write(src/**)`.",                      \
             .detail = RUN_RULE_DETAIL                                                              \
@@ -177,27 +181,27 @@ static const struct cli_option run_limits[] = {
             "`--allow network` opens the network of the sandbox; `--allow 'read(~/.npmrc)'` "      \
             "shows a file of secrets to commands in the sandbox."),                                \
         CLI_LIST(                                                                                  \
-            CLI_TYPE_ANY, "deny", "RULE", struct run_options, deny, deny_count,                    \
+            CLI_TYPE_ANY, "deny", "RULE", struct run_options, workspace.deny, deny_count,          \
             .complete = CLI_COMPLETE_TOOLS, .sample = "'bash(rm *)'",                              \
             .about = "Never allow a tool; wins over `--allow`, in every mode.",                    \
             .detail = RUN_RULE_DETAIL                                                              \
             "A rule that denies `read` of a path also denies `edit`, `grep`, `glob` and `ls` "     \
             "of it, and does not reach `bash`."),                                                  \
-        CLI_LIST(CLI_TYPE_PATH, "add-dir", "DIR", struct run_options, folders, folder_count,       \
-                 .complete = CLI_COMPLETE_FOLDERS, .sample = "../shared",                          \
+        CLI_LIST(CLI_TYPE_PATH, "add-dir", "DIR", struct run_options, workspace.folders,           \
+                 folder_count, .complete = CLI_COMPLETE_FOLDERS, .sample = "../shared",            \
                  .about = "Another folder that tools may read and write.",                         \
                  .detail = "Paths outside the current folder and these are refused in every "      \
                            "mode."),                                                               \
-        CLI_MCP_CONFIG_ROW(struct run_options, mcp_files, mcp_file_count),                         \
-        CLI_TRUST_MCP_ROW(struct run_options, trust_mcp,                                           \
+        CLI_MCP_CONFIG_ROW(struct run_options, workspace.mcp_files, mcp_file_count),               \
+        CLI_TRUST_MCP_ROW(struct run_options, workspace.trust_mcp,                                 \
                           .detail = "Without it `chat` asks about each of them once, and "         \
                                     "remembers a yes to that exact entry; elsewhere they stay "    \
                                     "off, and a warning says so."),                                \
-        CLI_SANDBOX_ROW(struct run_options, sandbox,                                               \
-                        .set = CLI_SET(struct run_options, sandbox_chosen)),                       \
-        CLI_CONTAINER_ROW(struct run_options, container),                                          \
-        CLI_GRACE_ROW(struct run_options, grace_ms, CLI_SECONDS(60),                               \
-                      .set = CLI_SET(struct run_options, graced),                                  \
+        CLI_SANDBOX_ROW(struct run_options, workspace.sandbox,                                     \
+                        .set = CLI_SET(struct run_options, workspace.sandbox_chosen)),             \
+        CLI_CONTAINER_ROW(struct run_options, workspace.container),                                \
+        CLI_GRACE_ROW(struct run_options, workspace.grace_ms, CLI_SECONDS(60),                     \
+                      .set = CLI_SET(struct run_options, workspace.graced),                        \
                       .detail = "A second stop skips the rest of it. MCP servers always have "     \
                                 "200 ms.")
 

@@ -78,7 +78,7 @@ static void write_capabilities(const struct acp *acp, struct bl_json_writer *wri
     bl_json_put_boolean(writer, "loadSession", true);
     bl_json_write_key(writer, BL_TEXT("promptCapabilities"));
     bl_json_write_object(writer);
-    bl_json_put_boolean(writer, "image", acp->options->workplaces->takes_images);
+    bl_json_put_boolean(writer, "image", acp->options->runtime->takes_images);
     bl_json_put_boolean(writer, "audio", false);
     bl_json_put_boolean(writer, "embeddedContext", true);
     bl_json_write_end(writer);
@@ -106,7 +106,7 @@ static void write_capabilities(const struct acp *acp, struct bl_json_writer *wri
 /* Where there is no key: each variable that could hold one. */
 static void write_auth_methods(const struct acp *acp, struct bl_json_writer *writer)
 {
-    const char *const *keys = acp->options->workplaces->keys;
+    const char *const *keys = acp->options->runtime->keys;
     char text[160];
 
     bl_json_write_key(writer, BL_TEXT("authMethods"));
@@ -172,7 +172,7 @@ static void answer_authenticate(struct acp *acp, struct bl_rpc_call *call)
 
     if (!acp_param_text(call, "methodId", &method))
         return;
-    if (acp->options->workplaces->keys == NULL)
+    if (acp->options->runtime->keys == NULL)
         bl_rpc_answer(call, BL_TEXT("{}"));
     else
         bl_rpc_fail(call, BL_RPC_AUTH_REQUIRED,

@@ -56,7 +56,7 @@ struct acp_session {
     char run_id[BL_ID_SIZE];
     struct bl_arena arena;
     const char *directory;
-    struct bl_workplace *workplace;
+    struct bl_workspace *workspace;
     struct bl_agent *agent;
     struct bl_listener listener;
     struct bl_asker asker;

@@ -41,7 +41,7 @@ static const struct {
 
 static const char *current_mode(const struct acp_session *session)
 {
-    return bl_permission_mode_name(bl_permissions_mode(session->workplace->permissions));
+    return bl_permission_mode_name(bl_permissions_mode(session->workspace->permissions));
 }
 
 static void write_modes(const struct acp_session *session, struct bl_json_writer *writer)
@@ -99,7 +99,7 @@ static void write_mode_option(const struct acp_session *session, struct bl_json_
 
 static const char *current_model(const struct acp_session *session)
 {
-    const char *const *names = session->workplace->models;
+    const char *const *names = session->workspace->models;
 
     if (session->model != NULL)
         return session->model;
@@ -109,7 +109,7 @@ static const char *current_model(const struct acp_session *session)
 
 static void write_model_option(const struct acp_session *session, struct bl_json_writer *writer)
 {
-    const char *const *names = session->workplace->models;
+    const char *const *names = session->workspace->models;
     const char *current = current_model(session);
     bool listed = false;
 
@@ -126,7 +126,7 @@ static void write_model_option(const struct acp_session *session, struct bl_json
 /* Of the model that it was opened with alone. */
 static bool has_thought_level(const struct acp_session *session)
 {
-    return session->workplace->thinking != NULL && session->model == NULL;
+    return session->workspace->thinking != NULL && session->model == NULL;
 }
 
 static void write_thought_option(const struct acp_session *session, struct bl_json_writer *writer)
@@ -134,7 +134,7 @@ static void write_thought_option(const struct acp_session *session, struct bl_js
     const char *current = "default";
 
     for (size_t i = 0; i < BL_COUNT(efforts); i++) {
-        if (efforts[i].effort == *session->workplace->thinking)
+        if (efforts[i].effort == *session->workspace->thinking)
             current = efforts[i].id;
     }
     begin_option(writer, "thought_level", "Thinking", "thought_level", current);
@@ -212,7 +212,7 @@ static bool choose_mode(struct acp_session *session, struct bl_text value)
 {
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
         if (bl_text_equal(value, bl_text_from(bl_permission_mode_name(modes[i].mode)))) {
-            bl_permissions_set_mode(session->workplace->permissions, modes[i].mode);
+            bl_permissions_set_mode(session->workspace->permissions, modes[i].mode);
             return true;
         }
     }
@@ -240,7 +240,7 @@ static bool choose_effort(struct acp_session *session, struct bl_text value)
 {
     for (size_t i = 0; i < BL_COUNT(efforts); i++) {
         if (bl_text_equal(value, bl_text_from(efforts[i].id))) {
-            *session->workplace->thinking = efforts[i].effort;
+            *session->workspace->thinking = efforts[i].effort;
             return true;
         }
     }

@@ -89,8 +89,8 @@ int acp_replay(struct acp_session *session, struct bl_error *error)
 
     bl_arena_init(&arena);
     bl_list_init(&turns);
-    int code = bl_store_turns(session->acp->options->workplaces->store, &arena, session->id, &turns,
-                              error);
+    int code =
+        bl_store_turns(session->acp->options->runtime->store, &arena, session->id, &turns, error);
     if (code == 0) {
         BL_LIST_EACH (link, &turns) {
             const struct bl_store_turn *turn = BL_CONTAINER(link, struct bl_store_turn, link);

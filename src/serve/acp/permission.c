@@ -67,7 +67,7 @@ static enum bl_reply acp_permission_read_reply(struct acp_session *session,
     if (bl_text_equal(choice, BL_TEXT("allow_always")) && remembered)
         return BL_REPLY_ALWAYS;
     if (bl_text_equal(choice, BL_TEXT("reject_always")) && remembered)
-        bl_permissions_add(session->workplace->permissions, false, question->rule.data, NULL);
+        bl_permissions_add(session->workspace->permissions, false, question->rule.data, NULL);
     return BL_REPLY_NO;
 }
 

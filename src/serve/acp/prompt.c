@@ -29,7 +29,7 @@ void acp_cancel_session(struct acp_session *session)
     BL_LIST_EACH (link, &session->prompts)
         first = cancel_prompt(BL_CONTAINER(link, struct acp_prompt, link)) || first;
     if (!first && !bl_list_empty(&session->prompts))
-        bl_toolbox_hurry(session->workplace->toolbox);
+        bl_toolbox_hurry(session->workspace->toolbox);
 }
 
 void acp_cancel_call(struct acp *acp, struct bl_rpc_call *call)
@@ -41,7 +41,7 @@ void acp_cancel_call(struct acp *acp, struct bl_rpc_call *call)
             if (prompt->call != call)
                 continue;
             if (!cancel_prompt(prompt))
-                bl_toolbox_hurry(session->workplace->toolbox);
+                bl_toolbox_hurry(session->workspace->toolbox);
             return;
         }
     }
@@ -52,7 +52,7 @@ void acp_stop_session(struct acp_session *session, enum bl_stop_reason reason, c
 {
     BL_LIST_EACH (link, &session->prompts)
         bl_scope_stop(&BL_CONTAINER(link, struct acp_prompt, link)->scope, reason, origin);
-    bl_toolbox_retire(session->workplace->toolbox);
+    bl_toolbox_retire(session->workspace->toolbox);
 }
 
 /* The client's name of a call under way becomes ours, which no other run shares. */
@@ -236,28 +236,24 @@ static void acp_prompt_run_turn(struct acp_prompt *prompt, const struct acp_cont
                                 struct bl_arena *arena, struct bl_run_result *ret_result)
 {
     struct acp_session *session = prompt->session;
-    const struct bl_workplace *workplace = session->workplace;
-    struct bl_run_options run = {
-        .prompt = content->text,
-        .images = &content->images,
-        .max_turns = workplace->max_turns,
-        .timed = session->timed,
-        .timeout_ns = session->timeout_ns,
-        .warnings = session->warned ? NULL : workplace->warnings,
-        .warning_count = session->warned ? 0 : workplace->warning_count,
-    };
+    struct bl_workspace *workspace = session->workspace;
+    struct bl_run_options run = bl_workspace_run(workspace, content->text);
     struct bl_nursery beside;
 
+    run.images = &content->images;
+    run.timed = session->timed;
+    run.timeout_ns = session->timeout_ns;
+    if (session->warned)
+        run.warning_count = 0;
     session->warned = true;
-    if (workplace->ledger != NULL)
-        bl_ledger_init(workplace->ledger, workplace->ledger->limit_usd, &prompt->scope);
-    bl_toolbox_calm(workplace->toolbox);
+    bl_workspace_charge(workspace, &prompt->scope);
+    bl_toolbox_calm(workspace->toolbox);
     bl_nursery_init(&beside, bl_scope_current());
     bl_nursery_spawn(&beside, NULL, "acp output", flush_main, session, NULL);
     bl_agent_prompt(session->agent, &run, &prompt->scope, arena, ret_result);
     bl_nursery_done(&beside);
-    if (workplace->ledger != NULL)
-        workplace->ledger->scope = NULL;
+    if (workspace->ledger != NULL)
+        workspace->ledger->scope = NULL;
     /* In its scope: after a stop nobody waits for a client that does not read. */
     struct bl_scope *outer = bl_scope_enter(&prompt->scope);
     acp_end_calls(session);

@@ -155,7 +155,7 @@ static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const stru
         acp_session_refuse_unknown(call, wish->id);
         return false;
     }
-    int code = bl_store_summary(acp->options->workplaces->store, arena, wish->id, &summary, error);
+    int code = bl_store_summary(acp->options->runtime->store, arena, wish->id, &summary, error);
     if (code == BL_ENOENT)
         acp_session_refuse_unknown(call, wish->id);
     else if (code != 0)
@@ -170,10 +170,7 @@ static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const stru
 
 static void acp_free_session(struct acp_session *session)
 {
-    const struct bl_workplaces *workplaces = session->acp->options->workplaces;
-
-    if (session->workplace != NULL)
-        workplaces->close(workplaces->context, session->workplace);
+    bl_workspace_close(session->workspace);
     acp_calls_free(session);
     bl_map_done(&session->call_ids);
     bl_buffer_done(&session->receipt);
@@ -185,9 +182,10 @@ static int acp_session_open_agent(struct acp_session *session, const char *id,
                                   struct bl_error *error)
 {
     struct acp *acp = session->acp;
-    struct bl_agent_options options = session->workplace->agent;
+    struct bl_agent_options options = bl_workspace_agent(session->workspace);
 
     bl_id_make(session->run_id, "run_");
+    options.store = acp->options->runtime->store;
     options.session.id = id;
     options.session.must_exist = id != NULL;
     options.session.directory = session->directory;
@@ -202,9 +200,8 @@ static int acp_session_open_agent(struct acp_session *session, const char *id,
 static int acp_make_session(struct acp *acp, const struct wish *wish,
                             struct acp_session **ret_session, struct bl_error *error)
 {
-    const struct bl_workplaces *workplaces = acp->options->workplaces;
     struct acp_session *session = bl_zalloc(sizeof *session);
-    struct bl_workplace_request request = {
+    struct bl_workspace_request request = {
         .directory = wish->directory,
         .folders = wish->folders,
         .mcp_servers = wish->servers,
@@ -227,7 +224,7 @@ static int acp_make_session(struct acp *acp, const struct wish *wish,
     session->asker = (struct bl_asker){acp_ask, session, 10 * BL_QUESTION_NS_DEFAULT};
     /* It outlives the request that opens it. */
     struct bl_scope *outer = bl_scope_enter(&acp->home);
-    int code = workplaces->open(workplaces->context, &request, &session->workplace, error);
+    int code = bl_runtime_open(acp->options->runtime, &request, &session->workspace, error);
     if (code == 0)
         code = acp_session_open_agent(session, wish->id, error);
     bl_scope_enter(outer);
@@ -236,8 +233,8 @@ static int acp_make_session(struct acp *acp, const struct wish *wish,
         return code;
     }
     bl_text_into(session->id, sizeof session->id, bl_agent_session(session->agent)->id);
-    session->timed = session->workplace->timed;
-    session->timeout_ns = session->workplace->timeout_ns;
+    session->timed = session->workspace->options.timed;
+    session->timeout_ns = session->workspace->options.timeout_ns;
     *ret_session = session;
     return 0;
 }
@@ -420,8 +417,7 @@ void acp_session_list(void *context, struct bl_rpc_call *call)
         return;
     }
     bl_list_init(&summaries);
-    int code =
-        bl_store_list_page(acp->options->workplaces->store, arena, &options, &summaries, error);
+    int code = bl_store_list_page(acp->options->runtime->store, arena, &options, &summaries, error);
     if (code == 0)
         answer_list(call, &summaries);
     else
@@ -509,7 +505,7 @@ void acp_session_delete(void *context, struct bl_rpc_call *call)
         acp_session_refuse_unknown(call, id.data);
         return;
     }
-    int code = bl_store_delete(acp->options->workplaces->store, id.data, error);
+    int code = bl_store_delete(acp->options->runtime->store, id.data, error);
     if (code == 0)
         bl_rpc_answer(call, BL_TEXT("{}"));
     else if (code == BL_ENOENT)

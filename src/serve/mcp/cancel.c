@@ -63,7 +63,7 @@ void mcp_remember(struct mcp_server *server, const char *id, struct bl_text json
 static int mcp_cancel_look_up(struct mcp_request *request, const char *id, struct bl_text *ret_json,
                               struct bl_error *error)
 {
-    struct bl_store *store = request->peer->server->options.workplaces->store;
+    struct bl_store *store = request->peer->server->options.runtime->store;
     struct bl_store_work work;
     struct bl_store_task task;
 
@@ -156,7 +156,7 @@ static bool stop_it(struct mcp_request *request, const char *id, const struct bl
  * processes of this user is none of a client's business. */
 static bool is_known_elsewhere(struct mcp_request *request, const char *id)
 {
-    struct bl_store *store = request->peer->server->options.workplaces->store;
+    struct bl_store *store = request->peer->server->options.runtime->store;
     struct bl_store_task task;
     struct bl_scope shield;
 

@@ -14,10 +14,10 @@ static void on_call(void *context, const struct bl_cell_call *call,
     bl_agent_cell_call(&server->cells.engine, call, ret_result);
 }
 
-/* Those that its workplace has now: later ones would make another cell of the same call. */
+/* Those that its workspace has now: later ones would make another cell of the same call. */
 static void mcp_cells_take_tools(struct mcp_cells *cells)
 {
-    const struct bl_tools *all = bl_toolbox_tools(cells->workplace->toolbox);
+    const struct bl_tools *all = bl_toolbox_tools(cells->workspace->toolbox);
     struct bl_tool_offer *offers =
         bl_arena_alloc(&cells->arena, (all->offer_count + 1) * sizeof *offers);
 
@@ -30,7 +30,7 @@ static void mcp_cells_take_tools(struct mcp_cells *cells)
             .schema = offers[i].schema,
         };
     }
-    cells->held = bl_toolbox_hold(cells->workplace->toolbox);
+    cells->held = bl_toolbox_hold(cells->workspace->toolbox);
     cells->tool_count = all->offer_count;
     cells->table = *all;
     cells->table.ask = NULL;
@@ -44,13 +44,13 @@ int mcp_cells_offer(struct mcp_server *server)
 {
     struct mcp_cells *cells = &server->cells;
 
-    if (cells->offered || cells->workplace == NULL || cells->workplace->toolbox == NULL)
+    if (cells->offered || cells->workspace == NULL || cells->workspace->toolbox == NULL)
         return 0;
     int code = bl_lock_take(&cells->offering);
     if (code != 0)
         return code;
     if (!cells->offered) {
-        bl_toolbox_refresh(cells->workplace->toolbox);
+        bl_toolbox_refresh(cells->workspace->toolbox);
         code = bl_check();
     }
     if (code == 0 && !cells->offered) {
@@ -61,35 +61,34 @@ int mcp_cells_offer(struct mcp_server *server)
     return code;
 }
 
-/* Cells without tools are of use as well: a workplace that cannot be had is no reason. */
+/* Cells without tools are of use as well: a workspace that cannot be had is no reason. */
 static void mcp_cells_open_tools(struct mcp_server *server)
 {
-    const struct bl_workplaces *workplaces = server->options.workplaces;
-    struct bl_workplace_request request = {.directory = workplaces->directory,
+    struct bl_runtime *runtime = server->options.runtime;
+    struct bl_workspace_request request = {.directory = runtime->options->directory,
                                            .max_budget_usd = -1};
     struct bl_error *error = bl_zalloc(sizeof *error);
     struct mcp_cells *cells = &server->cells;
 
-    if (cells->workplace == NULL &&
-        workplaces->open(workplaces->context, &request, &cells->workplace, error) == 0 &&
-        cells->workplace->toolbox != NULL)
-        bl_toolbox_begin(cells->workplace->toolbox, &server->nursery, server->options.activities,
+    if (cells->workspace == NULL &&
+        bl_runtime_open(runtime, &request, &cells->workspace, error) == 0 &&
+        cells->workspace->toolbox != NULL)
+        bl_toolbox_begin(cells->workspace->toolbox, &server->nursery, server->options.activities,
                          cells->session_id);
     bl_free(error);
 }
 
 static void close_tools(struct mcp_server *server)
 {
-    const struct bl_workplaces *workplaces = server->options.workplaces;
     struct mcp_cells *cells = &server->cells;
 
-    if (cells->workplace == NULL)
+    if (cells->workspace == NULL)
         return;
-    if (cells->workplace->toolbox != NULL)
-        bl_toolbox_end(cells->workplace->toolbox);
+    if (cells->workspace->toolbox != NULL)
+        bl_toolbox_end(cells->workspace->toolbox);
     bl_toolbox_let_go(cells->held);
-    workplaces->close(workplaces->context, cells->workplace);
-    cells->workplace = NULL;
+    bl_workspace_close(cells->workspace);
+    cells->workspace = NULL;
 }
 
 /* ---- Host and session ------------------------------------------------------------------------ */
@@ -119,10 +118,10 @@ static void mcp_cells_on_event(void *context, const struct bl_cell_event *event)
 static int mcp_cells_open_host(struct mcp_server *server, struct bl_cell_fault *fault)
 {
     struct mcp_cells *cells = &server->cells;
-    struct bl_cell_host_options options = {.store = server->options.workplaces->store};
+    struct bl_cell_host_options options = {.store = server->options.runtime->store};
     struct bl_cell_session_options session = {
         .id = cells->session_id,
-        .directory = server->options.workplaces->directory,
+        .directory = server->options.runtime->options->directory,
         .port = {.context = server, .call = on_call, .event = mcp_cells_on_event},
         .activities = server->options.activities,
     };
@@ -140,7 +139,7 @@ static int mcp_cells_open_host(struct mcp_server *server, struct bl_cell_fault *
     if (code != 0)
         return code;
     mcp_cells_open_tools(server);
-    if (cells->workplace == NULL || cells->workplace->toolbox == NULL)
+    if (cells->workspace == NULL || cells->workspace->toolbox == NULL)
         session.port.call = NULL;
     return bl_cell_session_open(cells->host, &session, &cells->session, fault);
 }
@@ -168,8 +167,8 @@ int mcp_cells_open(struct mcp_server *server, struct bl_cell_fault *fault)
 
 void mcp_cells_retire(struct mcp_server *server)
 {
-    if (server->cells.workplace != NULL && server->cells.workplace->toolbox != NULL)
-        bl_toolbox_retire(server->cells.workplace->toolbox);
+    if (server->cells.workspace != NULL && server->cells.workspace->toolbox != NULL)
+        bl_toolbox_retire(server->cells.workspace->toolbox);
 }
 
 void mcp_cells_close(struct mcp_server *server, enum bl_stop_reason reason, const char *origin)

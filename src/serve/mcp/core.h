@@ -24,7 +24,7 @@
 struct mcp_cells {
     struct bl_lock opening;
     char session_id[MCP_ID_SIZE];
-    struct bl_workplace *workplace; /* whose tools cells call; NULL: they have none */
+    struct bl_workspace *workspace; /* whose tools cells call; NULL: they have none */
     struct bl_lock offering;        /* one starts the servers that some of these come from */
     struct bl_toolbox_held *held;   /* the tools, once they are known */
     bool offered;

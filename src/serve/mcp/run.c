@@ -1,4 +1,4 @@
-/* The tool `run`: an agent in a workplace of its own. */
+/* The tool `run`: an agent in a workspace of its own. */
 #include "core.h"
 
 struct mcp_run {
@@ -12,10 +12,10 @@ struct mcp_run {
     double max_budget_usd; /* negative: none */
     bool timed;
     int64_t timeout_ns;
-    uint64_t max_turns; /* 0: as the workplace has it */
+    uint64_t max_turns; /* 0: as the workspace has it */
     uint64_t max_steps; /* BL_UNLIMITED: none */
     uint64_t from_ns;
-    struct bl_workplace *workplace; /* while it is open */
+    struct bl_workspace *workspace; /* while it is open */
     struct bl_agent_result result;
     struct bl_error error;
 };
@@ -53,7 +53,7 @@ static bool read_timeout(struct mcp_request *request, struct mcp_run *run,
 static bool read_mode(struct mcp_request *request, struct mcp_run *run, const char *name,
                       struct mcp_reply *ret_reply)
 {
-    enum bl_permission_mode widest = request->peer->server->options.workplaces->mode;
+    enum bl_permission_mode widest = request->peer->server->options.runtime->mode;
 
     if (name == NULL)
         return true;
@@ -93,11 +93,11 @@ static bool mcp_run_read_arguments(struct mcp_request *request, struct mcp_run *
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static int open_workplace(struct mcp_run *run)
+static int open_workspace(struct mcp_run *run)
 {
-    const struct bl_workplaces *workplaces = run->work.server->options.workplaces;
-    struct bl_workplace_request request = {
-        .directory = workplaces->directory,
+    struct bl_runtime *runtime = run->work.server->options.runtime;
+    struct bl_workspace_request request = {
+        .directory = runtime->options->directory,
         .model = run->model,
         .mode_chosen = run->mode_chosen,
         .mode = run->mode,
@@ -110,21 +110,21 @@ static int open_workplace(struct mcp_run *run)
                               bl_time_add(run->from_ns, (uint64_t)run->timeout_ns));
     int code = bl_check();
     if (code == 0 || (run->timed && run->timeout_ns <= 0))
-        code = workplaces->open(workplaces->context, &request, &run->workplace, &run->error);
+        code = bl_runtime_open(runtime, &request, &run->workspace, &run->error);
     bl_scope_enter(outer);
     return code;
 }
 
 static void narrow_limits(struct mcp_run *run)
 {
-    const struct bl_workplace *workplace = run->workplace;
+    const struct bl_workspace_options *options = &run->workspace->options;
 
-    if (workplace->timed && (!run->timed || workplace->timeout_ns < run->timeout_ns)) {
+    if (options->timed && (!run->timed || options->timeout_ns < run->timeout_ns)) {
         run->timed = true;
-        run->timeout_ns = workplace->timeout_ns;
+        run->timeout_ns = options->timeout_ns;
     }
     if (run->max_turns == 0)
-        run->max_turns = workplace->max_turns > 0 ? workplace->max_turns : 1;
+        run->max_turns = options->max_turns > 0 ? options->max_turns : 1;
 }
 
 static struct bl_run_options mcp_run_loop_options(const struct mcp_run *run)
@@ -136,16 +136,17 @@ static struct bl_run_options mcp_run_loop_options(const struct mcp_run *run)
         .timed = run->timed,
         .timeout_ns = run->timeout_ns,
         .from_ns = run->from_ns,
-        .warnings = run->workplace != NULL ? run->workplace->warnings : NULL,
-        .warning_count = run->workplace != NULL ? run->workplace->warning_count : 0,
+        .warnings = run->workspace != NULL ? run->workspace->warnings : NULL,
+        .warning_count = run->workspace != NULL ? run->workspace->warning_count : 0,
     };
 }
 
 static int mcp_run_agent(struct mcp_run *run)
 {
-    struct bl_agent_options agent = run->workplace->agent;
+    struct bl_agent_options agent = bl_workspace_agent(run->workspace);
     struct bl_run_options loop = mcp_run_loop_options(run);
 
+    agent.store = run->work.server->options.runtime->store;
     agent.session.id = run->session;
     agent.session.run_id = run->work.id;
     agent.session.request_id = run->request_id;
@@ -183,7 +184,7 @@ static void mcp_run_stopped(struct mcp_run *run)
 static struct bl_text payload_of(struct mcp_run *run)
 {
     const char *session = run->result.session_id;
-    const struct bl_model *model = run->workplace != NULL ? run->workplace->agent.model : NULL;
+    const struct bl_model *model = run->workspace != NULL ? &run->workspace->model : NULL;
     struct bl_json_writer writer;
     struct bl_buffer out;
 
@@ -208,16 +209,16 @@ static struct bl_text payload_of(struct mcp_run *run)
 static void run_main(struct mcp_work *work)
 {
     struct mcp_run *run = BL_CONTAINER(work, struct mcp_run, work);
-    const struct bl_workplaces *workplaces = work->server->options.workplaces;
     /* Outside of its scope, because after a stop there is a result to be made. */
     struct bl_scope *own = bl_scope_enter(&work->server->nursery.scope);
-    int code = open_workplace(run);
+    int code = open_workspace(run);
 
     if (code == 0) {
         narrow_limits(run);
+        bl_workspace_charge(run->workspace, &work->scope);
         code = mcp_run_agent(run);
     }
-    if (code != 0 && run->workplace == NULL && bl_scope_check(&work->scope) != 0) {
+    if (code != 0 && run->workspace == NULL && bl_scope_check(&work->scope) != 0) {
         run->max_turns = run->max_turns > 0 ? run->max_turns : 1;
         mcp_run_stopped(run);
         code = 0;
@@ -235,8 +236,7 @@ static void run_main(struct mcp_work *work)
             .is_error = result->end != BL_TURN_COMPLETED,
         };
     }
-    if (run->workplace != NULL)
-        workplaces->close(workplaces->context, run->workplace);
+    bl_workspace_close(run->workspace);
     bl_scope_enter(own);
 }
 

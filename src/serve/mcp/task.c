@@ -14,7 +14,7 @@
 
 static struct bl_store *store_of(const struct mcp_server *server)
 {
-    return server->options.workplaces->store;
+    return server->options.runtime->store;
 }
 
 static int64_t mcp_task_wall_ns(void)

@@ -275,13 +275,20 @@ static int serve(void *argument)
 {
     static struct bl_activities activities;
     static struct bl_error error;
-    struct bl_workplaces workplaces = {.mode = BL_PERMISSION_READ_ONLY, .directory = "/"};
+    struct bl_workspace_options workspace;
+    struct bl_runtime runtime;
+    struct bl_store *store;
     int exit_code = 1;
 
+    bl_workspace_options_init(&workspace, "/");
+    workspace.mode_chosen = true;
+    workspace.mode = BL_PERMISSION_READ_ONLY;
+
     bl_activities_init(&activities);
-    if (bl_store_open(argument, &workplaces.store, &error) == 0) {
+    if (bl_store_open(argument, &store, &error) == 0 &&
+        bl_runtime_begin(&runtime, &workspace, store, &error) == 0) {
         struct bl_mcp_server_options options = {
-            .workplaces = &workplaces,
+            .runtime = &runtime,
             .activities = &activities,
             .version = "fixture",
             .http = true,
@@ -289,7 +296,8 @@ static int serve(void *argument)
             .listening = listening,
         };
         mcp_serve(&options, tools, BL_COUNT(tools), &exit_code, &error);
-        bl_store_close(workplaces.store);
+        bl_runtime_end(&runtime);
+        bl_store_close(store);
     }
     if (error.code != 0)
         fprintf(stderr, "%s\n", error.message);

@@ -417,13 +417,13 @@ static int victim_main(void *argument)
 
     mcp_rig_prepare(rig, argument, SILENT);
     CHECK_EQUAL(bl_store_open(rig->path, &rig->store, &rig->error), 0);
-    rig->workplaces.store = rig->store;
+    CHECK_EQUAL(bl_runtime_begin(&rig->runtime, &rig->workspace, rig->store, &rig->error), 0);
     rig->options.in = STDIN_FILENO;
     rig->options.out = STDOUT_FILENO;
     int code = bl_mcp_serve(&rig->options, &exit_code, &rig->error);
     bl_nursery_done(&rig->nursery);
+    bl_runtime_end(&rig->runtime);
     bl_store_close(rig->store);
-    bl_script_free(rig->script);
     bl_arena_done(&rig->arena);
     bl_free(rig);
     return code;

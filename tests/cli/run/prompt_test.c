@@ -226,7 +226,7 @@ static void instructions_that_cannot_be_read_are_said(void **state)
     stage_answer(&run, "run", 1);
 }
 
-SUITE(run_prepare, HELD(prompts_are_checked_and_the_place_is_said),
+SUITE(run_prompt, HELD(prompts_are_checked_and_the_place_is_said),
       HELD(a_prompt_from_standard_input_is_taken_whole),
       HELD(a_large_prompt_is_kept_and_one_that_is_too_large_refused),
       HELD(without_a_prompt_on_a_terminal_nothing_is_waited_for),

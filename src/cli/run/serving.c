@@ -1,0 +1,137 @@
+#include "serving.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define LARGE_SIZE (256 * 1024)
+
+static void serving_hurry(void *context)
+{
+    struct serving *serving = context;
+
+    bl_runtime_hurry(&serving->runtime);
+}
+
+static void warn_unreachable(const struct serving *serving, const struct bl_error *error)
+{
+    struct bl_buffer line;
+
+    bl_buffer_init(&line, 4096);
+    bl_buffer_printf(&line, "belay %s: `belay ps` and `belay cancel` cannot reach it: %s\n",
+                     serving->name, error->message);
+    cli_remark(bl_buffer_text(&line));
+    bl_buffer_done(&line);
+}
+
+static int serving_stop_exit_code(const struct serving *serving)
+{
+    return serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
+}
+
+/* With its control socket. One that cannot be made is no reason not to serve. */
+static int serve_listed(struct serving *serving)
+{
+    struct bl_nursery services;
+    struct bl_control *control = NULL;
+    struct bl_error *error = bl_zalloc(sizeof *error);
+
+    bl_nursery_init(&services, bl_scope_current());
+    if (bl_control_start(&services, &serving->activities, &control, error) != 0) {
+        control = NULL;
+        warn_unreachable(serving, error);
+    }
+    bl_free(error);
+    struct bl_scope *outer = bl_scope_enter(&serving->scope);
+    int code = serving->serve(serving, &serving->exit_code, &serving->error);
+    bl_scope_enter(outer);
+    if (code == 0 && serving->signals.first != 0)
+        serving->exit_code = serving_stop_exit_code(serving);
+    bl_control_stop(control);
+    bl_nursery_done(&services);
+    return code;
+}
+
+static int serving_begin(struct serving *serving)
+{
+    const struct run_options *options = serving->options;
+    struct bl_scope *outer = bl_scope_enter(&serving->scope);
+
+    int code = bl_store_open(options->store, &serving->store, &serving->error);
+    if (code == 0)
+        code = bl_runtime_begin(&serving->runtime, &options->workspace, serving->store,
+                                &serving->error);
+    bl_scope_enter(outer);
+    return code;
+}
+
+static void serving_perform(struct serving *serving)
+{
+    int code = serving_begin(serving);
+
+    if (code == 0)
+        code = serve_listed(serving);
+    if (code == 0)
+        return;
+    if (bl_scope_stopped(&serving->scope) && (code == BL_ECANCELED || code == BL_ETIMEDOUT)) {
+        serving->error = (struct bl_error){0};
+        serving->exit_code = serving_stop_exit_code(serving);
+        return;
+    }
+    bl_error_set(&serving->error, code, BL_KIND_RUNTIME, serving->name, NULL, "cannot serve: %s",
+                 bl_error_text(code));
+}
+
+static int serving_main(void *argument)
+{
+    struct serving *serving = argument;
+
+    bl_scope_init(&serving->scope, bl_scope_current());
+    bl_list_init(&serving->runtime.open);
+    bl_arena_init(&serving->runtime.arena);
+    bl_activities_init(&serving->activities);
+    int code = cli_signals_start(&serving->signals, &serving->scope, serving_hurry, serving);
+    if (code == 0)
+        serving_perform(serving);
+    else
+        bl_error_set(&serving->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
+                     "cannot listen for signals: %s", bl_error_text(code));
+    bl_runtime_end(&serving->runtime);
+    bl_store_close(serving->store);
+    cli_signals_block(&serving->signals);
+    cli_signals_end(&serving->signals);
+    bl_scope_done(&serving->scope);
+    return 0;
+}
+
+/* Serves for hours: what was large goes back to the system when it is freed. Left to itself the
+ * allocator keeps such blocks, once it has seen a few, and what lies between them too. */
+static void give_memory_back(void)
+{
+    mallopt(M_MMAP_THRESHOLD, LARGE_SIZE);
+    mallopt(M_TRIM_THRESHOLD, LARGE_SIZE);
+}
+
+void serving_greet(const struct serving *serving, const char *protocol)
+{
+    char line[300];
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return;
+    int size = snprintf(line, sizeof line,
+                        "belay %s: this speaks %s: other programs start it; Ctrl-D ends it\n",
+                        serving->name, protocol);
+    cli_remark((struct bl_text){line, (size_t)size});
+}
+
+int serving_do(struct serving *serving)
+{
+    give_memory_back();
+    cli_processes_begin();
+    cli_signals_block(&serving->signals);
+    int code = cli_loop_run(serving->name, serving_main, serving, &serving->error);
+
+    if (code == 0 && serving->error.code == 0)
+        return serving->exit_code;
+    return cli_fail(serving->call, &serving->error, cli_error_exit_code(&serving->error));
+}
