@@ -4,8 +4,9 @@
 
 static int fail_load(const char *path, int code, const char *why, struct bl_error *error)
 {
-    bl_error_set(error, code, BL_KIND_FILESYSTEM, SCRIPT_OPERATION, path, "%s",
-                 code == BL_ELIMIT ? "the script is larger than 16 MiB" : why);
+    bl_error_set(error, code, BL_KIND_FILESYSTEM, SCRIPT_OPERATION, path,
+                 "cannot read script '%.300s': %s", path,
+                 code == BL_ELIMIT ? "it is larger than 16 MiB" : why);
     bl_error_hint(error, "%s",
                   code == BL_ELIMIT || code == BL_EINVAL
                       ? "name a file that is a script"

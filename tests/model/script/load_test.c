@@ -43,10 +43,16 @@ static void write_file(const char *path, struct bl_text text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void refuse(const char *path, int code, enum bl_error_kind kind, const char *message)
+static void refuse(const char *path, int code, enum bl_error_kind kind, const char *why)
 {
     struct bl_script *script;
     struct bl_error error = {0};
+    char message[512];
+
+    if (kind == BL_KIND_FILESYSTEM)
+        snprintf(message, sizeof message, "cannot read script '%s': %s", path, why);
+    else
+        snprintf(message, sizeof message, "%s: %s", path, why);
 
     assert_int_equal(bl_script_load(path, &script, &error), code);
     assert_int_equal(error.kind, kind);
@@ -85,9 +91,9 @@ static void what_is_too_large_is_refused(void **state)
     /* Holes cost no disk. */
     write_file(folder->file, BL_TEXT("# x"));
     assert_int_equal(truncate(folder->file, (16 << 20) + 1), 0);
-    refuse(folder->file, BL_ELIMIT, BL_KIND_FILESYSTEM, "the script is larger than 16 MiB");
+    refuse(folder->file, BL_ELIMIT, BL_KIND_FILESYSTEM, "it is larger than 16 MiB");
     assert_int_equal(truncate(folder->file, 1ll << 40), 0);
-    refuse(folder->file, BL_ELIMIT, BL_KIND_FILESYSTEM, "the script is larger than 16 MiB");
+    refuse(folder->file, BL_ELIMIT, BL_KIND_FILESYSTEM, "it is larger than 16 MiB");
 }
 
 static void what_just_fits_is_read(void **state)
@@ -110,14 +116,10 @@ static void what_is_not_utf8_is_refused_with_its_place(void **state)
 {
     struct folder *folder = *state;
 
-    char message[512];
-
-    snprintf(message, sizeof message,
-             "%s: offset 19 (line 2, column 11): expected valid UTF-8, found 0xE9 near "
-             "`replies:\\n- say: caf\\xe9\\n`",
-             folder->file);
     write_file(folder->file, BL_TEXT("replies:\n- say: caf\xe9\n"));
-    refuse(folder->file, BL_EPARSE, BL_KIND_PARSE, message);
+    refuse(folder->file, BL_EPARSE, BL_KIND_PARSE,
+           "offset 19 (line 2, column 11): expected valid UTF-8, found 0xE9 near "
+           "`replies:\\n- say: caf\\xe9\\n`");
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
