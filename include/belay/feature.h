@@ -10,7 +10,7 @@
 #ifndef BELAY_FEATURE_H
 #define BELAY_FEATURE_H
 
-#include <belay/agent.h>
+#include <belay/runtime.h>
 
 BL_PUBLIC_BEGIN
 
@@ -427,8 +427,7 @@ struct bl_feature_listener {
 struct bl_feature_options {
     const struct bl_plan *plan; /* outlives it, as all that is here */
     struct bl_store *store;
-    struct bl_config *config;
-    const struct bl_settings *settings;
+    struct bl_project *project;
     struct bl_activities *activities;           /* NULL: not listed */
     const struct bl_feature_listener *listener; /* NULL: nobody */
     const char *run_id;

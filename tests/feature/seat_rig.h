@@ -22,9 +22,8 @@ struct rig {
     char git_folder[340];
     char results[300];
     char result_path[340];
-    struct bl_config *config;
+    struct bl_project project;
     struct bl_store *store;
-    struct bl_settings settings;
     struct bl_activities activities;
     struct seat_house house;
     struct bl_seat seat;
@@ -102,12 +101,15 @@ static inline void rig_begin(struct rig *rig)
     CHECK_EQUAL(mkdir(rig->results, 0700), 0);
     snprintf(rig->result_path, sizeof rig->result_path, "%s/result.json", rig->results);
     snprintf(path, sizeof path, "%s/sessions.db", rig->place.root);
-    if (!CHECK_EQUAL(bl_config_read(&options, &rig->config, error), 0) ||
+    struct bl_project *project = &rig->project;
+    bl_project_init(project);
+    bl_personas_find(&project->arena, rig->place.repository, &project->personas, &project->notices);
+    if (!CHECK_EQUAL(bl_config_read(&options, &project->config, error), 0) ||
         (rig->stored && !CHECK_EQUAL(bl_store_open(path, &rig->store, error), 0)))
         print_error("%s\n", error->message);
     bl_free(error);
-    seat_house_init(&rig->house, rig->store, rig->config, &rig->settings, rig->place.repository,
-                    rig->git_folder, &rig->activities);
+    seat_house_init(&rig->house, rig->store, project, rig->place.repository, rig->git_folder,
+                    &rig->activities);
     rig->seat = (struct bl_seat){.kind = BL_SEAT_COMMAND, .grace_ns = 2 * BL_NS_PER_S};
     rig->order = (struct seat_order){
         .seat = &rig->seat,
@@ -132,9 +134,8 @@ static inline void rig_end(struct rig *rig)
     bl_receipt_close(&rig->receipt);
     bl_scope_done(&rig->scope);
     CHECK(bl_list_empty(&rig->house.running));
-    seat_house_done(&rig->house);
     bl_store_close(rig->store);
-    bl_config_free(rig->config);
+    bl_project_done(&rig->project);
     bl_buffer_done(&rig->heard);
     bl_arena_done(&rig->arena);
 }

@@ -112,12 +112,9 @@ struct feature_preparation {
     const char *name; /* of the plan: an id or a path */
     const char *directory;
     struct bl_plan_overrides overrides;
-    struct bl_config *config; /* what came of it */
-    struct bl_settings settings;
-    struct bl_list personas; /* struct bl_persona */
-    struct bl_list notices;  /* struct bl_notice: what was found and cannot be used */
-    struct bl_list problems; /* struct bl_plan_problem */
-    struct bl_plan *plan;    /* NULL: it is not valid, and `problems` or `error` say why */
+    struct bl_project project; /* what came of it */
+    struct bl_list problems;   /* struct bl_plan_problem */
+    struct bl_plan *plan;      /* NULL: it is not valid, and `problems` or `error` say why */
     int code;
     struct bl_error error;
 };

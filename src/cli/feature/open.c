@@ -139,8 +139,7 @@ static int open_feature(struct feature_runner *work)
     struct bl_feature_options open = {
         .plan = work->preparation->plan,
         .store = work->store,
-        .config = work->preparation->config,
-        .settings = &work->preparation->settings,
+        .project = &work->preparation->project,
         .activities = &work->activities,
         .listener = work->call->format == CLI_FORMAT_JSON ? NULL : &work->listener,
         .run_id = work->run_id,

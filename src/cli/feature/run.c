@@ -174,7 +174,7 @@ static void feature_run_say_banner(struct feature_runner *work, const struct bl_
     if (bl_feature_live(work->feature, &arena, &view, &unused) != 0)
         view = NULL;
     feature_banner_text(work->preparation->plan, &work->options->overrides, view, &out);
-    BL_LIST_EACH (link, &work->preparation->notices)
+    BL_LIST_EACH (link, &work->preparation->project.notices)
         put_notice(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
     if (unreachable->code != 0) {
         struct bl_text text =

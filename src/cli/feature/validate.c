@@ -11,8 +11,7 @@ void feature_preparation_free(void *argument)
     if (preparation == NULL)
         return;
     bl_plan_free(preparation->plan);
-    bl_hooks_free(preparation->settings.hooks);
-    bl_config_free(preparation->config);
+    bl_project_done(&preparation->project);
     bl_arena_done(&preparation->arena);
     bl_free(preparation);
 }
@@ -22,28 +21,18 @@ static void validate_read_all(void *argument)
 {
     struct feature_preparation *preparation = argument;
     struct bl_arena *arena = &preparation->arena;
-    struct bl_config_options config = {
-        .directory = preparation->directory,
-        .variable = bl_variable,
-    };
     struct bl_plan_options plan = {
         .name = preparation->name,
         .directory = preparation->directory,
         .overrides = &preparation->overrides,
-        .personas = &preparation->personas,
+        .personas = &preparation->project.personas,
     };
 
-    int code = bl_config_read(&config, &preparation->config, &preparation->error);
+    int code = bl_project_read(&preparation->project, preparation->directory, &preparation->error);
+    plan.config = preparation->project.config;
     if (code == 0)
-        code = bl_settings_read(arena, preparation->config, &preparation->settings,
-                                &preparation->error);
-    if (code == 0) {
-        bl_personas_find(arena, preparation->directory, &preparation->personas,
-                         &preparation->notices);
-        plan.config = preparation->config;
         code = bl_plan_load(arena, &plan, &preparation->plan, &preparation->problems,
                             &preparation->error);
-    }
     preparation->code = code;
 }
 
@@ -60,8 +49,7 @@ int feature_prepare(const struct feature_options *options, const char *name,
     bool abandoned = false;
 
     bl_arena_init(&preparation->arena);
-    bl_list_init(&preparation->personas);
-    bl_list_init(&preparation->notices);
+    bl_project_init(&preparation->project);
     bl_list_init(&preparation->problems);
     /* Copies: who was left to it reads on when the options are gone. */
     preparation->name = bl_arena_text(&preparation->arena, bl_text_from(name)).data;
@@ -177,7 +165,7 @@ static int print_plan(struct cli_call *call, const struct feature_preparation *p
     bl_plan_text(preparation->plan, &out);
     BL_LIST_EACH (link, &preparation->plan->warnings)
         put_problem(&out, "warning: ", problem_of(link));
-    BL_LIST_EACH (link, &preparation->notices) {
+    BL_LIST_EACH (link, &preparation->project.notices) {
         bl_buffer_append(&out, BL_TEXT("warning: "));
         feature_put_safe(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
         bl_buffer_append_byte(&out, '\n');

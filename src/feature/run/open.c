@@ -532,8 +532,8 @@ int bl_feature_open(const struct bl_feature_options *options, struct bl_feature 
         feature_free(feature);
         return code;
     }
-    seat_house_init(&feature->house, options->store, options->config, options->settings,
-                    options->plan->repository, git_folder(feature->git), options->activities);
+    seat_house_init(&feature->house, options->store, options->project, options->plan->repository,
+                    git_folder(feature->git), options->activities);
     *ret_feature = feature;
     return 0;
 }
@@ -544,7 +544,6 @@ void bl_feature_close(struct bl_feature *feature)
     if (feature == NULL)
         return;
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
-    seat_house_done(&feature->house);
     bl_store_feature_release(feature->held);
     git_close(feature->git);
     bl_shield_end(&shield);

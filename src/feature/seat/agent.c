@@ -2,31 +2,15 @@
  *
  * Design notes.
  *
- * What a Player writes into its worktree must not reach the one who checks it other than as data:
- * so a Coach has its instructions and skills from the user's repository, a Player from where it
- * works. Files are read on a thread, because they may block; the agent runs on a stack of its own,
- * because the task's fiber has used some of its. */
+ * What a Player writes into its worktree must not reach its Coach other than as data: so a Coach has
+ * its instructions and skills from the user's repository, a Player from where it works. The agent
+ * runs on a stack of its own, because the task's fiber has used some of its. */
 #include <stdio.h>
 
 #include "feature/parts.h"
 
 #define OPERATION       "start an agent"
 #define TOOL_INPUT_SHOW ((size_t)400)
-
-/* What comes from files. Owns all it holds. */
-struct reading {
-    struct bl_arena arena;
-    const char *script_path; /* NULL: none */
-    bool builtin;
-    const char *directory; /* where it works */
-    const char *told_from; /* where instructions and skills are looked for */
-    struct bl_script *script;
-    struct bl_list instructions;
-    struct bl_list skills;
-    struct bl_text system;
-    int code;
-    struct bl_error error;
-};
 
 /* On the heap: a fiber's stack is small. */
 struct agent_run {
@@ -35,11 +19,9 @@ struct agent_run {
     struct bl_arena *arena;
     struct seat_outcome *outcome;
     const struct bl_persona *persona;
-    struct reading *reading;
+    struct bl_config_found found;
+    struct bl_workspace *workspace;
     struct seat_run_handle handle;
-    struct bl_permissions *permissions;
-    struct bl_models models;
-    struct bl_model_source source;
     struct bl_budget budget; /* of the persona, below the order's */
     struct bl_listener listener;
     struct bl_capture said;
@@ -54,100 +36,13 @@ struct agent_run {
     struct bl_agent_result result;
 };
 
-/* ---- What is in files ------------------------------------------------------------------------ */
-
-static void seat_agent_reading_free(void *argument)
-{
-    struct reading *reading = argument;
-
-    if (reading == NULL)
-        return;
-    bl_script_free(reading->script);
-    bl_arena_done(&reading->arena);
-    bl_free(reading);
-}
-
-static int seat_agent_read_script(struct reading *reading)
-{
-    struct bl_error detail = {0};
-
-    int code = bl_script_load(reading->script_path, &reading->script, &detail);
-    if (code == 0)
-        return 0;
-    bl_error_set(&reading->error, code, detail.kind, OPERATION, reading->script_path,
-                 "cannot play '%s': %s", reading->script_path, detail.message);
-    if (detail.hint[0] != '\0')
-        bl_error_hint(&reading->error, "%s", detail.hint);
-    return code;
-}
-
-static void read_files(void *argument)
-{
-    struct reading *reading = argument;
-    struct bl_arena *arena = &reading->arena;
-    struct bl_list notices;
-    int code = 0;
-
-    bl_list_init(&notices);
-    if (reading->script_path != NULL)
-        code = seat_agent_read_script(reading);
-    else if (reading->builtin)
-        reading->script = bl_script_builtin();
-    if (code == 0)
-        code = bl_instructions_find(arena, reading->told_from, &reading->instructions, &notices,
-                                    &reading->error);
-    reading->code = code;
-    if (code != 0)
-        return;
-    bl_skills_find(arena, reading->told_from, &reading->skills, &notices);
-    struct bl_prompt_parts parts = {
-        .directory = reading->directory,
-        .instructions = &reading->instructions,
-        .skills = &reading->skills,
-        .wall_ns = bl_clock_wall_ns(&bl_clock_system),
-    };
-    reading->system = bl_system_prompt(arena, &parts);
-}
-
-static int seat_agent_read_all(struct agent_run *run)
-{
-    const struct seat_order *order = run->order;
-    const struct bl_config_found *found = &run->models.found;
-    struct reading *reading = bl_zalloc(sizeof *reading);
-    struct bl_arena *arena = &reading->arena;
-    bool abandoned = false;
-
-    bl_arena_init(arena);
-    reading->builtin = found->provider == NULL;
-    if (found->provider == NULL && found->script != NULL)
-        reading->script_path = bl_arena_text(arena, bl_text_from(found->script)).data;
-    reading->directory = bl_arena_text(arena, bl_text_from(order->directory)).data;
-    reading->told_from =
-        bl_arena_text(arena, bl_text_from(order->coach ? run->house->repository : order->directory))
-            .data;
-    struct bl_work work = {.run = read_files,
-                           .drop = seat_agent_reading_free,
-                           .payload = reading,
-                           .abandon_on_stop = true};
-    int code = bl_work_call(&work, &abandoned);
-    if (code != 0) {
-        if (!abandoned)
-            seat_agent_reading_free(reading);
-        return code;
-    }
-    run->reading = reading;
-    run->models.script = reading->script;
-    run->outcome->error = reading->error;
-    return reading->code;
-}
-
 /* ---- Who answers ----------------------------------------------------------------------------- */
 
 static int find_persona(struct agent_run *run)
 {
     const char *name = run->order->seat->persona;
 
-    run->persona = bl_persona_named(&run->house->personas, bl_text_from(name));
+    run->persona = bl_persona_named(&run->house->project->personas, bl_text_from(name));
     if (run->persona != NULL)
         return 0;
     bl_error_set(&run->outcome->error, BL_ENOENT, BL_KIND_USAGE, OPERATION, name,
@@ -162,11 +57,11 @@ static int find_model(struct agent_run *run)
     const struct bl_seat *seat = run->order->seat;
     struct bl_error *error = &run->outcome->error;
     struct bl_config_choice choice = {.provider = seat->provider, .model = seat->model};
-    struct bl_config_found *found = &run->models.found;
+    struct bl_config_found *found = &run->found;
 
     if (choice.provider == NULL && choice.model == NULL)
         choice.model = run->persona->model;
-    int code = bl_config_find(run->house->config, &choice, found, error);
+    int code = bl_config_find(run->house->project->config, &choice, found, error);
     if (code != 0)
         return code;
     if (found->chosen && !found->replay)
@@ -182,48 +77,34 @@ static int find_model(struct agent_run *run)
     return BL_EINVAL;
 }
 
-/* ---- Tools ----------------------------------------------------------------------------------- */
+/* ---- Where it works -------------------------------------------------------------------------- */
 
-/* Git's folder, and those of skills; end in NULL. */
-static const char *const *readable_folders(const struct agent_run *run)
+static int seat_open_workspace(struct agent_run *run)
 {
-    size_t count = 0;
+    const struct seat_order *order = run->order;
+    const struct bl_seat *seat = order->seat;
+    const char *const readable[] = {run->house->git_folder, NULL};
+    struct bl_workspace_options options;
 
-    BL_LIST_EACH (link, &run->reading->skills)
-        count++;
-    const char **folders = bl_arena_alloc(run->arena, (count + 2) * sizeof *folders);
-    count = 0;
-    folders[count++] = run->house->git_folder;
-    BL_LIST_EACH (link, &run->reading->skills)
-        folders[count++] = BL_CONTAINER(link, struct bl_skill, link)->folder;
-    folders[count] = NULL;
-    return folders;
-}
-
-static int seat_agent_open_tools(struct agent_run *run)
-{
-    const struct bl_settings *settings = run->house->settings;
-    const struct bl_seat *seat = run->order->seat;
-    struct bl_error *error = &run->outcome->error;
-    int code = 0;
-
-    run->permissions = bl_permissions_new(seat->permission);
-    if (settings != NULL)
-        code = bl_settings_apply(settings, run->permissions, error);
-    struct bl_toolbox_options options = {
-        .workspace = run->order->directory,
-        .readable = readable_folders(run),
-        .permissions = run->permissions,
-        .sandbox_chosen = seat->sandbox_chosen,
-        .sandbox = seat->sandbox,
-    };
-    if (code == 0)
-        code = bl_toolbox_new(&options, &run->handle.toolbox, error);
+    bl_workspace_options_init(&options, order->directory);
+    options.told_from = order->coach ? run->house->repository : order->directory;
+    options.readable = readable;
+    options.mode_chosen = true;
+    options.mode = seat->permission;
+    options.sandbox_chosen = seat->sandbox_chosen;
+    options.sandbox = seat->sandbox;
+    options.without_mcp = true;
+    options.limits.max_steps = seat->max_steps;
+    options.limits.synthesize = run->persona->synthesize;
+    options.timed = run->persona->timeout_ns > 0;
+    options.timeout_ns = (int64_t)run->persona->timeout_ns;
+    options.ledger = order->ledger;
+    options.project = run->house->project;
+    options.found = &run->found;
+    int code = bl_workspace_open(&options, &run->workspace, &run->outcome->error);
     if (code != 0)
         return code;
-    bl_toolbox_hide(run->handle.toolbox, bl_config_key_variables(run->house->config));
-    if (settings != NULL)
-        bl_toolbox_allow_variables(run->handle.toolbox, settings->env_allow);
+    run->handle.toolbox = run->workspace->toolbox;
     if (run->house->hurried)
         bl_toolbox_hurry(run->handle.toolbox);
     return 0;
@@ -291,52 +172,24 @@ static void seat_agent_on_event(void *context, const struct bl_event *event)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static struct bl_agent_options agent_options(struct agent_run *run)
-{
-    const struct seat_house *house = run->house;
-    const struct seat_order *order = run->order;
-    const struct bl_settings *settings = house->settings;
-    struct bl_agent_options options = {
-        .store = house->store,
-        .session = {.id = run->session,
-                    .must_exist = run->session != NULL,
-                    .directory = order->directory,
-                    .run_id = run->run_id,
-                    .prompt = order->prompt},
-        .model = &run->models.model,
-        .models = &run->source,
-        .toolbox = run->handle.toolbox,
-        .personas = &house->personas,
-        .persona = run->persona,
-        .budget = &run->budget,
-        .unit = &run->unit,
-        .hooks = settings != NULL ? settings->hooks : NULL,
-        .hidden = bl_config_key_variables(house->config),
-        .env_allow = settings != NULL ? settings->env_allow : NULL,
-        .directory = order->directory,
-        .permissions = run->permissions,
-        .listener = &run->listener,
-        .activities = house->activities,
-        .system = run->reading->system,
-    };
-
-    bl_turn_limits_init(&options.limits);
-    options.limits.max_steps = order->seat->max_steps;
-    options.limits.synthesize = run->persona->synthesize;
-    return options;
-}
-
 static int seat_agent_run_session(struct agent_run *run)
 {
-    struct bl_agent_options options = agent_options(run);
-    struct bl_run_options loop = {
-        .run_id = run->run_id,
-        .prompt = seat_valid_text(run->arena, run->order->prompt),
-        .max_turns = 1,
-        .timed = run->persona->timeout_ns > 0,
-        .timeout_ns = (int64_t)run->persona->timeout_ns,
-    };
+    const struct seat_order *order = run->order;
+    struct bl_agent_options options = bl_workspace_agent(run->workspace);
+    struct bl_run_options loop =
+        bl_workspace_run(run->workspace, seat_valid_text(run->arena, order->prompt));
 
+    loop.run_id = run->run_id;
+    options.store = run->house->store;
+    options.session.id = run->session;
+    options.session.must_exist = run->session != NULL;
+    options.session.run_id = run->run_id;
+    options.session.prompt = order->prompt;
+    options.persona = run->persona;
+    options.budget = &run->budget;
+    options.unit = &run->unit;
+    options.listener = &run->listener;
+    options.activities = run->house->activities;
     return bl_agent_run(&options, &loop, &run->scope, run->arena, &run->result,
                         &run->outcome->error);
 }
@@ -458,11 +311,7 @@ static int seat_agent_prepare(struct agent_run *run)
     if (code == 0)
         code = find_model(run);
     if (code == 0)
-        code = seat_agent_read_all(run);
-    if (code == 0)
-        code = seat_agent_open_tools(run);
-    if (code == 0)
-        code = bl_models_open(&run->models, &run->outcome->error);
+        code = seat_open_workspace(run);
     return code;
 }
 
@@ -493,9 +342,6 @@ void seat_agent_run(struct seat_house *house, const struct seat_order *order,
     run->outcome = outcome;
     run->session = order->session;
     run->listener = (struct bl_listener){seat_agent_on_event, run};
-    run->models.config = house->config;
-    run->models.ledger = order->ledger;
-    run->source = bl_models_source(&run->models);
     bl_list_init(&run->result.run.turns);
     bl_text_into(run->doing, sizeof run->doing, "model");
     bl_id_make(run->run_id, "run_");
@@ -512,10 +358,7 @@ void seat_agent_run(struct seat_house *house, const struct seat_order *order,
         seat_agent_settle(run);
     else
         settle_unstarted(run, code);
-    bl_models_close(&run->models);
-    bl_toolbox_free(run->handle.toolbox);
-    bl_permissions_free(run->permissions);
-    seat_agent_reading_free(run->reading);
+    bl_workspace_close(run->workspace);
     bl_capture_done(&run->said);
     bl_free(run);
 }

@@ -1,28 +1,17 @@
 #include "feature/parts.h"
 
-void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl_config *config,
-                     const struct bl_settings *settings, const char *repository,
-                     const char *git_folder, struct bl_activities *activities)
+void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl_project *project,
+                     const char *repository, const char *git_folder,
+                     struct bl_activities *activities)
 {
-    struct bl_list notices;
-
     *house = (struct seat_house){
         .store = store,
-        .config = config,
-        .settings = settings,
+        .project = project,
         .repository = repository,
         .git_folder = git_folder,
         .activities = activities,
     };
-    bl_arena_init(&house->arena);
     bl_list_init(&house->running);
-    bl_list_init(&notices);
-    bl_personas_find(&house->arena, repository, &house->personas, &notices);
-}
-
-void seat_house_done(struct seat_house *house)
-{
-    bl_arena_done(&house->arena);
 }
 
 void seat_house_hurry(struct seat_house *house)
@@ -38,10 +27,8 @@ void seat_house_hurry(struct seat_house *house)
 
 bool seat_network(const struct seat_house *house, bool open)
 {
-    const struct bl_settings *settings = house->settings;
+    const struct bl_settings *settings = &house->project->settings;
 
-    if (settings == NULL)
-        return open;
     for (size_t i = 0; settings->allow != NULL && settings->allow[i] != NULL; i++)
         open = open || strcmp(settings->allow[i], "network") == 0;
     for (size_t i = 0; settings->deny != NULL && settings->deny[i] != NULL; i++)
@@ -54,8 +41,7 @@ const char *const *seat_shown(const struct seat_house *house, struct bl_arena *a
     struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_AUTO);
 
     /* A rule that is wrong was found when the settings were read. */
-    if (house->settings != NULL)
-        bl_settings_apply(house->settings, permissions, NULL);
+    bl_settings_apply(&house->project->settings, permissions, NULL);
     const char *const *shown = bl_permissions_shown(permissions, arena);
     bl_permissions_free(permissions);
     return shown;

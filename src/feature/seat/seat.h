@@ -9,21 +9,17 @@
 /* What all seats of a run share. Embedded by the feature. */
 struct seat_house {
     struct bl_store *store;
-    struct bl_config *config;
-    const struct bl_settings *settings;
-    const char *repository;  /* of the user: where personas, instructions and hooks come from */
-    const char *git_folder;  /* read-only in a sandbox */
-    struct bl_list personas; /* struct bl_persona */
-    struct bl_arena arena;
+    struct bl_project *project;
+    const char *repository; /* of the user: where a Coach's instructions come from */
+    const char *git_folder; /* read-only in a sandbox */
     struct bl_list running; /* struct seat_run_handle: who can be hurried */
     bool hurried;
     struct bl_activities *activities; /* NULL: not listed */
 };
 
-void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl_config *config,
-                     const struct bl_settings *settings, const char *repository,
-                     const char *git_folder, struct bl_activities *activities);
-void seat_house_done(struct seat_house *house);
+void seat_house_init(struct seat_house *house, struct bl_store *store, struct bl_project *project,
+                     const char *repository, const char *git_folder,
+                     struct bl_activities *activities);
 /* Whether a command in a sandbox has the network: by the rules of the user's configuration, or else
  * as `open` says. A rule that denies it wins. */
 bool seat_network(const struct seat_house *house, bool open);

@@ -403,9 +403,9 @@ static const char *const *verify_make_environment(struct verification *work)
 {
     const struct verify_order *order = work->order;
     const struct seat_house *house = work->house;
-    const char *const *scrubbed = bl_environment_scrub(
-        work->arena, NULL, house->config != NULL ? bl_config_key_variables(house->config) : NULL,
-        house->settings != NULL ? house->settings->env_allow : NULL);
+    const char *const *scrubbed =
+        bl_environment_scrub(work->arena, NULL, bl_config_key_variables(house->project->config),
+                             house->project->settings.env_allow);
     size_t count = 0, kept = 0;
     while (scrubbed[count] != NULL)
         count++;

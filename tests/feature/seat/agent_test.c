@@ -139,7 +139,7 @@ PLAY_STORED(the_rules_of_the_settings_hold)
 {
     static const char *const deny[] = {"write", NULL};
 
-    rig->settings.deny = deny;
+    rig->project.settings.deny = deny;
     play(rig, WRITING);
     CHECK_EQUAL(rig->outcome.end, SEAT_ENDED);
     CHECK(!rig_has_file(rig, "evil"));
@@ -382,10 +382,9 @@ static void configure(struct rig *rig, const struct peer *peer)
               bl_arena_printf(&rig->arena, "providers: {near: {api: ollama, base_url: '%s'}}\n",
                               peer_url(peer, ""))
                   .data);
-    bl_config_free(rig->config);
-    if (!CHECK_EQUAL(bl_config_read(&options, &rig->config, error), 0))
+    bl_config_free(rig->project.config);
+    if (!CHECK_EQUAL(bl_config_read(&options, &rig->project.config, error), 0))
         print_error("%s\n", error->message);
-    rig->house.config = rig->config;
     bl_free(error);
 }
 

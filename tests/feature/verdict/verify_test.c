@@ -21,6 +21,7 @@
 struct bench {
     struct place place;
     struct git_repository *git;
+    struct bl_project project;
     struct seat_house house;
     struct bl_arena arena;
     struct bl_verify_plan plan;
@@ -144,14 +145,17 @@ static int bench_main(void *argument)
     struct bl_error error = {0};
     if (!CHECK_EQUAL(git_open(bench->place.repository, &bench->git, &error), 0))
         return 1;
-    seat_house_init(&bench->house, NULL, NULL, NULL, bench->place.repository,
+    bl_project_init(&bench->project);
+    if (!CHECK_EQUAL(bl_project_read(&bench->project, bench->place.repository, &error), 0))
+        return 1;
+    seat_house_init(&bench->house, NULL, &bench->project, bench->place.repository,
                     git_folder(bench->git), NULL);
     bl_scope_init(&bench->scope, bl_scope_current());
     bl_receipt_open(&bench->receipt, &bench->scope, "run_test");
     bench->body(bench);
     bl_receipt_close(&bench->receipt);
     bl_scope_done(&bench->scope);
-    seat_house_done(&bench->house);
+    bl_project_done(&bench->project);
     git_close(bench->git);
     return 0;
 }
@@ -300,7 +304,7 @@ static int setup_is_held(struct bench *bench)
     socklen_t size = sizeof address;
     static const char *const rules[] = {"read(~/.ssh/)", NULL}, *const network[] = {"network",
                                                                                     NULL};
-    struct bl_settings settings = {0};
+    struct bl_settings *settings = &bench->project.settings;
     bl_sandbox_check(&check);
     if (!check.available)
         return 0;
@@ -315,8 +319,7 @@ static int setup_is_held(struct bench *bench)
     bench->plan.setup_network = true;
     CHECK(comes_to(bench, "true", BL_VERIFIED_PASSED, ""));
     CHECK(comes_to(bench, command, BL_VERIFIED_FAILED, "exited with 1"));
-    bench->house.settings = &settings;
-    settings.deny = network;
+    settings->deny = network;
     CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "without network"));
     close(listener);
     snprintf(home, sizeof home, "/var/tmp/belay-home-XXXXXX"); /* /tmp is hidden with all in it */
@@ -329,12 +332,11 @@ static int setup_is_held(struct bench *bench)
     close(open(key, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     bench->plan.setup = "test ! -e ~/.ssh/id";
     CHECK(comes_to(bench, "test ! -e ~/.ssh/id", BL_VERIFIED_PASSED, ""));
-    settings.allow = rules;
+    settings->allow = rules;
     bench->plan.setup = NULL;
     CHECK(comes_to(bench, "test -e ~/.ssh/id", BL_VERIFIED_PASSED, ""));
     setenv("HOME", before, 1);
     CHECK(unlink(key) == 0 && rmdir(folder) == 0 && rmdir(home) == 0);
-    bench->house.settings = NULL;
     return 0;
 }
 
