@@ -57,6 +57,10 @@ int bl_loop_free(struct bl_loop *loop);
  * its result, or BL_ESTACKS. May be called again. */
 int bl_loop_run(struct bl_loop *loop, const char *name, bl_fiber_main *main, void *argument);
 
+/* Makes a loop, runs `main` in it as bl_loop_run does, and frees it. A worker thread that is stuck
+ * keeps it, until the process ends. `error` may be NULL. */
+int bl_loop_once(const char *name, bl_fiber_main *main, void *argument, struct bl_error *error);
+
 struct bl_scope *bl_loop_scope(struct bl_loop *loop); /* the root: what stops it stops all */
 const struct bl_clock *bl_loop_clock(struct bl_loop *loop);
 struct uv_loop_s *bl_loop_uv(struct bl_loop *loop); /* for the rooms that meet the loop */

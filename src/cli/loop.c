@@ -14,14 +14,8 @@ void cli_processes_begin(void)
 int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
                  struct bl_error *error)
 {
-    struct bl_loop *loop;
-
     bl_loop_catch_overflow();
-    int code = bl_loop_new(NULL, &loop, error);
-    if (code != 0)
-        return code;
-    code = bl_loop_run(loop, name, main, argument);
-    bl_loop_free(loop);
+    int code = bl_loop_once(name, main, argument, error);
     if (code == 0)
         return 0;
     return bl_error_set(error, code, BL_KIND_RUNTIME, name, NULL, "it failed: %s",

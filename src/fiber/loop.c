@@ -170,6 +170,18 @@ int bl_loop_free(struct bl_loop *loop)
     return 0;
 }
 
+int bl_loop_once(const char *name, bl_fiber_main *main, void *argument, struct bl_error *error)
+{
+    struct bl_loop *loop;
+
+    int code = bl_loop_new(NULL, &loop, error);
+    if (code != 0)
+        return code;
+    code = bl_loop_run(loop, name, main, argument);
+    bl_loop_free(loop);
+    return code;
+}
+
 struct bl_scope *bl_loop_scope(struct bl_loop *loop)
 {
     return &loop->scope;

@@ -491,7 +491,6 @@ static int run_chat(struct cli_call *call, struct run_options *options)
 {
     struct chat *chat = bl_zalloc(sizeof *chat);
     struct run_work *work = &chat->work;
-    struct bl_loop *loop;
 
     work->call = call;
     work->options = options;
@@ -509,11 +508,7 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     bl_buffer_init(&chat->told, SIZE_MAX);
     cli_processes_begin();
     bl_loop_catch_overflow();
-    int code = bl_loop_new(NULL, &loop, &work->error);
-    if (code == 0) {
-        code = bl_loop_run(loop, "chat", chat_main, chat);
-        bl_loop_free(loop);
-    }
+    int code = bl_loop_once("chat", chat_main, chat, &work->error);
     int exit_code = chat->exit_code;
     if (code != 0) {
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "chat", NULL, "cannot begin: %s",

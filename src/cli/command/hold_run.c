@@ -234,17 +234,10 @@ static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
 
 static int hold_run_loop(struct hold_work *work)
 {
-    struct bl_loop *loop;
-
     cli_processes_begin();
     bl_loop_catch_overflow();
     catch_pause();
-    int code = bl_loop_new(NULL, &loop, &work->outcome->error);
-    if (code != 0)
-        return code;
-    code = bl_loop_run(loop, "hold", hold_run_work_main, work);
-    bl_loop_free(loop);
-    return code;
+    return bl_loop_once("hold", hold_run_work_main, work, &work->outcome->error);
 }
 
 void hold_run(const struct hold_options *options, struct hold_outcome *outcome)

@@ -373,22 +373,6 @@ static int run_work_main(void *argument)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-static int work_run_loop(struct run_work *work)
-{
-    struct bl_loop *loop;
-
-    cli_processes_begin();
-    bl_loop_catch_overflow();
-    int code = bl_loop_new(NULL, &loop, &work->error);
-    if (code != 0)
-        return code;
-    code = bl_loop_run(loop, work->face->name, run_work_main, work);
-    /* A thread may be stuck in a call that was left behind: then the loop is left as well, and both
-     * end with the process. */
-    bl_loop_free(loop);
-    return code;
-}
-
 void run_work_init(struct run_work *work)
 {
     work->started_ns = bl_clock_now_ns(&bl_clock_system);
@@ -416,7 +400,9 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 
     run_work_init(&work);
     cli_signals_block(&work.signals);
-    int code = work_run_loop(&work);
+    cli_processes_begin();
+    bl_loop_catch_overflow();
+    int code = bl_loop_once(face->name, run_work_main, &work, &work.error);
     if (code != 0) {
         bl_error_set(&work.error, code, BL_KIND_RUNTIME, face->name, NULL, "cannot run: %s",
                      bl_error_text(code));
