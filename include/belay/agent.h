@@ -143,7 +143,9 @@ struct bl_model_source bl_models_source(struct bl_models *models);
 
 struct bl_agent_options {
     struct bl_store *store;
-    struct bl_store_hold_options session; /* its run_id, request_id, prompt too */
+    struct bl_store_hold_options
+        session; /* its request_id, prompt, run_id too; without the last the
+                                             agent makes one */
     const struct bl_model *model;
     const struct bl_model_source *models; /* NULL: sub-agents have the agent's own */
     struct bl_toolbox *toolbox;           /* NULL: no tools */

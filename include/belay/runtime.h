@@ -34,7 +34,7 @@ void bl_project_done(struct bl_project *project);
 /* How a workspace is opened. Words and lists of words are copied; lists end in NULL, and NULL is
  * an empty one. */
 struct bl_workspace_options {
-    const char *directory;       /* absolute */
+    const char *directory;       /* absolute; NULL: the current one */
     const char *told_from;       /* folder of instructions and skills; NULL: `directory` */
     const char *const *folders;  /* further ones that tools may use, absolute */
     const char *const *readable; /* further ones that tools may read */
@@ -67,6 +67,10 @@ struct bl_workspace_options {
     const struct bl_json *mcp_servers; /* further servers, as ACP has them; NULL: none */
     bool trust_mcp;                    /* also the project's own servers */
     bool without_mcp;                  /* no server at all */
+
+    /* Its sessions. */
+    struct bl_store *store; /* outlives it; NULL: that of `store_path` */
+    const char *store_path; /* opened and closed with it; NULL: agents are given a store */
 
     /* Limits of each prompt. */
     struct bl_turn_limits limits;
@@ -102,6 +106,7 @@ struct bl_workspace {
     /* Once it is open: */
     struct bl_toolbox *toolbox;
     struct bl_model model;
+    struct bl_store *store;    /* NULL: agents are given one */
     struct bl_ledger *ledger;  /* of cost; NULL: no limit */
     enum bl_effort *thinking;  /* may be changed, in force from the next call on; NULL: the model
                                     has nothing of that kind */
@@ -116,6 +121,7 @@ struct bl_workspace {
     struct bl_profile profile;
     struct bl_ledger cost;
     struct bl_cassette *recorder;
+    bool owns_store;
     struct bl_models answering;
     struct bl_model_source source;
     struct bl_error no_model;
@@ -140,7 +146,8 @@ void bl_workspace_close(struct bl_workspace *workspace);
 void bl_workspace_warn(struct bl_workspace *workspace, struct bl_text text);
 /* Starts the limit of cost anew: an overrun stops `scope`. NULL: nothing runs. */
 void bl_workspace_charge(struct bl_workspace *workspace, struct bl_scope *scope);
-/* What its agents are made of: all but store, session, listener, asker and activities. */
+/* What its agents are made of: all but session, listener, asker and activities, and the
+ * store where it has none. */
 struct bl_agent_options bl_workspace_agent(struct bl_workspace *workspace);
 /* A prompt with the workspace's limits and warnings. */
 struct bl_run_options bl_workspace_run(const struct bl_workspace *workspace, struct bl_text prompt);

@@ -389,7 +389,11 @@ int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_
     agent->persona = options->persona;
     agent->budget_above = options->budget;
     agent->model = *options->model;
-    bl_text_into(agent->id, sizeof agent->id, options->session.run_id);
+    if (options->session.run_id != NULL)
+        bl_text_into(agent->id, sizeof agent->id, options->session.run_id);
+    else
+        bl_id_make(agent->id, "run_");
+    agent->options.session.run_id = agent->id;
     int code = agent_open(agent, error);
     if (code != 0)
         bl_free(agent);

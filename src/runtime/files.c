@@ -35,9 +35,9 @@ struct bl_workspace_options runtime_options_copy(const struct bl_workspace_optio
 {
     struct bl_workspace_options copy = *options;
     const char **words[] = {
-        &copy.directory,   &copy.told_from,     &copy.provider,
-        &copy.model,       &copy.cassette_path, &copy.record_path,
-        &copy.system_path, &copy.system_more,   &copy.schema_path,
+        &copy.directory,     &copy.told_from,   &copy.provider,    &copy.model,
+        &copy.cassette_path, &copy.record_path, &copy.system_path, &copy.system_more,
+        &copy.schema_path,   &copy.store_path,
     };
     const char *const **lists[] = {
         &copy.folders, &copy.readable, &copy.allow, &copy.deny, &copy.mcp_files,

@@ -94,6 +94,7 @@ static struct bl_workspace_options runtime_narrow(const struct bl_runtime *runti
     double usd = request->max_budget_usd;
 
     options.model_optional = true;
+    options.store = runtime->store;
     options.directory = request->directory;
     options.folders = runtime_list_join(arena, runtime->options->folders, request->folders);
     options.mcp_servers = request->mcp_servers;

@@ -24,6 +24,8 @@ int runtime_choice_make(struct runtime_choice *choice, struct bl_error *error);
 int runtime_choice_load(struct runtime_choice *choice, struct bl_error *error);
 void runtime_choice_done(struct runtime_choice *choice);
 
+/* The current folder, in the arena. */
+int runtime_directory(struct bl_arena *arena, const char **ret_directory, struct bl_error *error);
 /* Adds rules; NULL: none. The error is that of the first that is wrong. */
 int runtime_rules_add(const char *const *rules, bool allow, struct bl_permissions *permissions,
                       struct bl_error *error);

@@ -4,6 +4,9 @@
  * and model are made in a fiber, because a key may have to be asked for, and belong to the loop.
  * Between the two a command may read what it is to do, which can take for ever: what is wrong with
  * the files is reported before, and nothing has been started yet. */
+#include <limits.h>
+#include <unistd.h>
+
 #include "parts.h"
 
 void bl_workspace_options_init(struct bl_workspace_options *options, const char *directory)
@@ -11,6 +14,17 @@ void bl_workspace_options_init(struct bl_workspace_options *options, const char 
     *options = (struct bl_workspace_options){
         .directory = directory, .mode = BL_PERMISSION_AUTO, .max_turns = 1};
     bl_turn_limits_init(&options->limits);
+}
+
+int runtime_directory(struct bl_arena *arena, const char **ret_directory, struct bl_error *error)
+{
+    char *directory = bl_arena_alloc(arena, PATH_MAX);
+
+    *ret_directory = directory;
+    if (getcwd(directory, PATH_MAX) != NULL)
+        return 0;
+    return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
+                        "the current folder is gone, and with it the workspace");
 }
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
@@ -51,7 +65,11 @@ int bl_workspace_new(const struct bl_workspace_options *options,
     bl_arena_init(&workspace->arena);
     workspace->options = runtime_options_copy(options, &workspace->arena);
     workspace->permissions = bl_permissions_new(options->mode);
-    int code = runtime_rules_add(options->allow, true, workspace->permissions, error);
+    int code = 0;
+    if (options->directory == NULL)
+        code = runtime_directory(&workspace->arena, &workspace->options.directory, error);
+    if (code == 0)
+        code = runtime_rules_add(options->allow, true, workspace->permissions, error);
     if (code == 0)
         code = runtime_rules_add(options->deny, false, workspace->permissions, error);
     if (code == 0)
@@ -286,6 +304,15 @@ static const char *const *workspace_list_models(struct bl_workspace *workspace)
     return names;
 }
 
+static int workspace_open_store(struct bl_workspace *workspace, struct bl_error *error)
+{
+    const struct bl_workspace_options *options = &workspace->options;
+
+    workspace->store = options->store;
+    workspace->owns_store = options->store == NULL && options->store_path != NULL;
+    return workspace->owns_store ? bl_store_open(options->store_path, &workspace->store, error) : 0;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 int bl_workspace_equip(struct bl_workspace *workspace, struct bl_error *error)
@@ -303,6 +330,8 @@ int bl_workspace_equip(struct bl_workspace *workspace, struct bl_error *error)
         code = workspace_open_toolbox(workspace, error);
     if (code == 0)
         code = workspace_open_model(workspace, error);
+    if (code == 0)
+        code = workspace_open_store(workspace, error);
     if (code != 0)
         return code;
     if (workspace->found.provider != NULL && !workspace->found.replay)
@@ -337,6 +366,9 @@ void bl_workspace_shut(struct bl_workspace *workspace)
     bl_models_close(&workspace->answering);
     bl_cassette_close(workspace->recorder, &workspace->record_error);
     workspace->recorder = NULL;
+    if (workspace->owns_store)
+        bl_store_close(workspace->store);
+    workspace->owns_store = false;
 }
 
 void bl_workspace_close(struct bl_workspace *workspace)
@@ -378,6 +410,7 @@ struct bl_agent_options bl_workspace_agent(struct bl_workspace *workspace)
 
     workspace->source = bl_models_source(&workspace->answering);
     return (struct bl_agent_options){
+        .store = workspace->store,
         .session = {.directory = options->directory},
         .model = &workspace->model,
         .models = &workspace->source,

@@ -62,6 +62,13 @@ static void prompt_agent(struct bl_workspace *workspace)
     CHECK_EQUAL(bl_agent_run(&options, &run, &scope, &arena, result, error), 0);
     CHECK_EQUAL(result->run.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(result->run.turns_completed, 1);
+    bl_scope_done(&scope);
+    /* A run whose caller gives it no id has one of its own. */
+    bl_scope_init(&scope, bl_scope_current());
+    run.timed = true;
+    CHECK_EQUAL(bl_agent_run(&options, &run, &scope, &arena, result, error), 0);
+    CHECK_EQUAL(result->run.end, BL_TURN_TIMEOUT);
+    CHECK(bl_text_find(result->run.receipt, BL_TEXT("\"scope\":\"run_")) >= 0);
     bl_store_close(options.store);
     bl_scope_done(&scope);
     bl_arena_done(&arena);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,17 +73,6 @@ static int run_options_find_folders(struct run_options *options, struct bl_error
     return 0;
 }
 
-static int find_directory(struct run_options *options, struct bl_error *error)
-{
-    char *directory = bl_arena_alloc(&options->arena, PATH_MAX);
-
-    options->workspace.directory = directory;
-    if (getcwd(directory, PATH_MAX) != NULL)
-        return 0;
-    return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
-                        "the current folder is gone, and with it the workspace");
-}
-
 static int find_store(struct run_options *options, struct bl_error *error)
 {
     if (options->store != NULL)
@@ -104,7 +92,7 @@ static int run_options_settle(struct run_options *options, struct bl_error *erro
     if (code == 0 && options->prompt != NULL)
         code = run_prompt_check(bl_text_from(options->prompt), error);
     if (code == 0)
-        code = find_directory(options, error);
+        code = runtime_directory(&options->arena, &options->workspace.directory, error);
     if (code == 0)
         code = find_store(options, error);
     if (code != 0 || options->prompt != NULL || options->converses || isatty(STDIN_FILENO) != 1)

@@ -98,6 +98,7 @@ static int seat_open_workspace(struct agent_run *run)
     options.limits.synthesize = run->persona->synthesize;
     options.timed = run->persona->timeout_ns > 0;
     options.timeout_ns = (int64_t)run->persona->timeout_ns;
+    options.store = run->house->store;
     options.ledger = order->ledger;
     options.project = run->house->project;
     options.found = &run->found;
@@ -180,7 +181,6 @@ static int seat_agent_run_session(struct agent_run *run)
         bl_workspace_run(run->workspace, seat_valid_text(run->arena, order->prompt));
 
     loop.run_id = run->run_id;
-    options.store = run->house->store;
     options.session.id = run->session;
     options.session.must_exist = run->session != NULL;
     options.session.run_id = run->run_id;

@@ -185,7 +185,6 @@ static int acp_session_open_agent(struct acp_session *session, const char *id,
     struct bl_agent_options options = bl_workspace_agent(session->workspace);
 
     bl_id_make(session->run_id, "run_");
-    options.store = acp->options->runtime->store;
     options.session.id = id;
     options.session.must_exist = id != NULL;
     options.session.directory = session->directory;

@@ -146,7 +146,6 @@ static int mcp_run_agent(struct mcp_run *run)
     struct bl_agent_options agent = bl_workspace_agent(run->workspace);
     struct bl_run_options loop = mcp_run_loop_options(run);
 
-    agent.store = run->work.server->options.runtime->store;
     agent.session.id = run->session;
     agent.session.run_id = run->work.id;
     agent.session.request_id = run->request_id;
