@@ -21,7 +21,8 @@
  *
  *     text, word, raw JSON    empty             integer, number, boolean    `none`
  *     string, JSON, pointer   NULL              enum                        a value without a name
- *     time                    0                 list, array, bits           empty
+ *     time, duration          0                 list, array, bits           empty
+ *     strings                 NULL
  *     any                     the bool that `known` names is false (of BL_UNLESS: true)
  *
  * Of a member that is both, and has such a bool, the bool says whether it is there at all; it is
@@ -45,6 +46,8 @@ enum bl_member_type {
     BL_TYPE_NUMBER,
     BL_TYPE_ENUM,
     BL_TYPE_TIME,
+    BL_TYPE_DURATION,
+    BL_TYPE_STRINGS,
     BL_TYPE_JSON,
     BL_TYPE_RAW,
     BL_TYPE_OBJECT,
@@ -82,28 +85,29 @@ struct bl_member {
     bool either;      /* of the members so marked exactly one is there */
     bool cut;         /* word, text with a limit: a longer one is cut at a character, not refused */
     bool secret;      /* read, never written */
+    bool inverted;    /* boolean: the struct holds the opposite */
     bool distinct;    /* list, array: no element is there twice; for short ones */
     bool embedded;    /* array: its elements are in the struct */
     bool object;      /* JSON, raw JSON: an object, not any value; the same where `record` is set */
-    bool or_string;   /* JSON, raw JSON: an object or a string */
+    bool or_string;   /* JSON, raw JSON: an object or a string; strings: a list or one string */
     bool canonical;   /* raw JSON: read in its canonical form */
     uint8_t decimals; /* number: how many are written; 0: as many as it has */
     /* The first version that has the member; it may be missing in documents of earlier ones. */
     uint16_t since;
-    int64_t none;     /* integer, number, boolean: the absent value; of a constant: its value */
-    int64_t least;    /* of an integer or a number; bytes of a text, elements of a list */
-    uint64_t most;    /* the same; 0: no limit but the type's */
-    uint32_t known;   /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
-    bool unless;      /* that bool says that there is none */
-    uint32_t count;   /* array: BL_COUNTED, the size_t that counts its elements */
-    uint32_t link;    /* list: offset of the link in an element */
-    uint32_t encoded; /* BL_ENCODED: the text that is written in place of the value */
+    int64_t none;   /* integer, number, boolean: the absent value; of a constant: its value */
+    int64_t least;  /* of an integer, a number or a duration; bytes of a text, elements of a list */
+    uint64_t most;  /* the same; 0: no limit but the type's */
+    uint32_t known; /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
+    bool unless;    /* that bool says that there is none */
+    uint32_t count; /* array: BL_COUNTED, the size_t that counts its elements */
+    uint32_t link;  /* list: offset of the link in an element */
+    uint32_t encoded;             /* BL_ENCODED: the text that is written in place of the value */
     const struct bl_names *names; /* of an enum; a text must be one of these, too */
     const struct bl_form *form;
     /* Of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
     const struct bl_record *record;
     const struct bl_member *element; /* array: what an element is, at offset 0; raw JSON: it is an
-                                        array of these */
+                                        array of these; strings: any string if NULL */
     /* In place of `record`: of an object, JSON or raw JSON, of one member of a table at most. */
     const struct bl_choice *choice;
     uint32_t chosen; /* BL_CHOSEN: the enum that says it, to write an object */
@@ -111,9 +115,12 @@ struct bl_member {
 
 /* What was wrong. The first thing alone is told. */
 struct bl_record_fault {
-    const struct bl_json *node; /* the value; where a member is missing, the object */
-    char path[160];             /* to it, as a JSON pointer: "/tasks/3/timeout"; "": the record */
-    char message[240];          /* "expected a whole number from 1 to 64, found \"soon\"" */
+    const struct bl_json *node;     /* the value; where a member is missing, the object */
+    const struct bl_member *member; /* that the value is to be; NULL: its name is unknown */
+    bool ignored;      /* a member that may be misspelt, in a record that is not closed */
+    char path[160];    /* to it, as a JSON pointer: "/tasks/3/timeout"; "": the record */
+    char message[240]; /* "expected a whole number from 1 to 64, found \"soon\"" */
+    char hint[240];    /* "did you mean \"steps\"?"; may be empty */
 };
 
 struct bl_record {
@@ -207,6 +214,12 @@ struct bl_record {
 /* int64_t, nanoseconds since 1970; "2026-11-15T18:50:07.123Z" in JSON. */
 #define BL_MEMBER_TIME(key, field, ...)                                                            \
     BL_MEMBER_OF(BL_TYPE_TIME, key, field, BL_RECORD_IS(field, int64_t), __VA_ARGS__)
+/* uint64_t, nanoseconds; a number of seconds in JSON. A person may also write "90s" or "1.5h". */
+#define BL_MEMBER_DURATION(key, field, ...)                                                        \
+    BL_MEMBER_OF(BL_TYPE_DURATION, key, field, BL_RECORD_IS(field, uint64_t), __VA_ARGS__)
+/* const char *const *, which ends in NULL: a list of strings, in the arena when it is read. */
+#define BL_MEMBER_STRINGS(key, field, ...)                                                         \
+    BL_MEMBER_OF(BL_TYPE_STRINGS, key, field, BL_RECORD_IS(field, const char *const *), __VA_ARGS__)
 /* const struct bl_json *: any value; where it was read, it is that very node. */
 #define BL_MEMBER_JSON(key, field, ...)                                                            \
     BL_MEMBER_OF(BL_TYPE_JSON, key, field, BL_RECORD_IS(field, const struct bl_json *), __VA_ARGS__)
@@ -274,7 +287,7 @@ int bl_record_check(const struct bl_record *record, const struct bl_json *value,
  * or is missing has its absent value, and so has every member where `value` is not an object. */
 void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
                     const struct bl_json *value, void *into);
-/* "tasks[3].timeout: expected …", or the message alone. */
+/* "tasks[3].timeout: expected …", or the message alone; the hint follows it. */
 void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t out_size);
 /* One object. */
 void bl_record_write(struct bl_json_writer *writer, const struct bl_record *record,

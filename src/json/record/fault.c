@@ -20,12 +20,54 @@ bool record_fail(struct reading *reading, const struct bl_json *node, struct bl_
     struct bl_record_fault *fault = reading->fault;
 
     if (fault != NULL) {
-        fault->node = node;
-        fault->path[0] = '\0';
+        *fault = (struct bl_record_fault){.node = node};
         record_cut(fault->message, sizeof fault->message, bl_buffer_text(message));
     }
     bl_buffer_done(message);
     return false;
+}
+
+/* A document's words for what JSON calls objects and arrays; of a guarded one no values. */
+static void record_show_found(struct bl_buffer *message, const struct reading *reading,
+                              const struct bl_json *value)
+{
+    if (value == NULL)
+        bl_buffer_printf(message, "nothing");
+    else if (reading->source != NULL &&
+             (reading->source->guarded || value->type == BL_JSON_ARRAY ||
+              value->type == BL_JSON_OBJECT || value->type == BL_JSON_NULL))
+        bl_buffer_printf(message, "%s", bl_source_type(value));
+    else
+        json_value_show(message, value);
+}
+
+static void record_hint_near(struct bl_record_fault *fault, const struct bl_suggestion *suggestion)
+{
+    if (suggestion->best != NULL)
+        snprintf(fault->hint, sizeof fault->hint, "did you mean \"%s\"?", suggestion->best);
+}
+
+/* What was meant, or what to do about it. */
+static void record_hint_value(struct reading *reading, const struct bl_member *member,
+                              const struct bl_json *value)
+{
+    struct bl_record_fault *fault = reading->fault;
+    struct bl_suggestion suggestion;
+    bool text = member->type == BL_TYPE_TEXT || member->type == BL_TYPE_STRING;
+
+    if (member->names != NULL && bl_json_is(value, BL_JSON_STRING)) {
+        bl_suggestion_init(&suggestion, value->string != NULL ? value->string : "");
+        for (size_t i = 0; i < member->names->count; i++) {
+            if (member->names->names[i] != NULL)
+                bl_suggestion_offer(&suggestion, member->names->names[i]);
+        }
+        record_hint_near(fault, &suggestion);
+    } else if (reading->source != NULL && text && value != NULL && value->type != BL_JSON_STRING &&
+               value->type != BL_JSON_ARRAY && value->type != BL_JSON_OBJECT) {
+        bl_text_into(fault->hint, sizeof fault->hint, "put quotes around it");
+    }
+    if (reading->source != NULL && fault->hint[0] == '\0' && member->about != NULL)
+        bl_text_into(fault->hint, sizeof fault->hint, member->about);
 }
 
 bool record_fail_value(struct reading *reading, const struct bl_member *member,
@@ -37,13 +79,16 @@ bool record_fail_value(struct reading *reading, const struct bl_member *member,
         return false;
     bl_buffer_init(&message, 4096);
     bl_buffer_printf(&message, "expected ");
-    record_expected(&message, member);
-    bl_buffer_printf(&message, ", found ");
-    if (value != NULL)
-        json_value_show(&message, value);
+    if (reading->source != NULL && member->type == BL_TYPE_OBJECT)
+        bl_buffer_printf(&message, "a mapping");
     else
-        bl_buffer_printf(&message, "nothing");
-    return record_fail(reading, value, &message);
+        record_expected(&message, member);
+    bl_buffer_printf(&message, ", found ");
+    record_show_found(&message, reading, value);
+    record_fail(reading, value, &message);
+    reading->fault->member = member;
+    record_hint_value(reading, member, value);
+    return false;
 }
 
 bool record_fail_missing(struct reading *reading, const struct bl_member *member,
@@ -55,7 +100,85 @@ bool record_fail_missing(struct reading *reading, const struct bl_member *member
     bl_buffer_printf(&message, "missing; expected ");
     record_expected(&message, member);
     record_fail(reading, object, &message);
+    if (reading->fault != NULL)
+        reading->fault->member = member;
     return record_fail_below(reading, member->name, 0);
+}
+
+/* A name that only goes on where the other ends is another word, not a slip. */
+static bool record_is_slip(const char *name, const struct bl_json *key)
+{
+    size_t known = strlen(name), own = bl_json_size(key);
+    return own + 2 >= known && own <= known + 2;
+}
+
+static void record_offer_names(struct bl_suggestion *suggestion, const struct bl_record *record,
+                               const struct found *found, const struct bl_json *key)
+{
+    for (size_t i = 0; i < found->table_count; i++) {
+        const struct bl_member *member = found->tables[i].members;
+        for (; member->type != BL_TYPE_END; member++) {
+            if (member->name != NULL && (record->closed || record_is_slip(member->name, key)))
+                bl_suggestion_offer(suggestion, member->name);
+        }
+    }
+}
+
+/* All names that may be there. */
+static void record_hint_names(struct bl_record_fault *fault, const struct found *found)
+{
+    const char *separator = "expected one of ";
+    struct bl_buffer names;
+
+    bl_buffer_init(&names, 4096);
+    for (size_t i = 0; i < found->table_count; i++) {
+        const struct bl_member *member = found->tables[i].members;
+        for (; member->type != BL_TYPE_END; member++) {
+            if (member->name == NULL)
+                continue;
+            bl_buffer_printf(&names, "%s%s", separator, member->name);
+            separator = ", ";
+        }
+    }
+    record_cut(fault->hint, sizeof fault->hint, bl_buffer_text(&names));
+    bl_buffer_done(&names);
+}
+
+bool record_fail_unknown(struct reading *reading, const struct bl_record *record,
+                         const struct found *found, const struct bl_json *key)
+{
+    bool told = reading->source != NULL && reading->source->tell != NULL;
+    struct bl_suggestion suggestion;
+    struct bl_buffer message;
+
+    if (!record->closed && !told)
+        return true;
+    bl_suggestion_init(&suggestion, key->string);
+    record_offer_names(&suggestion, record, found, key);
+    if (!record->closed && suggestion.best == NULL)
+        return true;
+    bl_buffer_init(&message, 4096);
+    bl_buffer_printf(&message, "unknown member ");
+    json_value_show(&message, key);
+    bl_buffer_printf(&message, " in %s", record->name);
+    record_fail(reading, key, &message);
+    if (reading->fault == NULL)
+        return false;
+    reading->fault->ignored = !record->closed;
+    record_hint_near(reading->fault, &suggestion);
+    if (suggestion.best == NULL && reading->source != NULL)
+        record_hint_names(reading->fault, found);
+    return false;
+}
+
+bool record_goes_on(struct reading *reading)
+{
+    if (reading->source == NULL || reading->source->tell == NULL)
+        return false;
+    if (!reading->fault->ignored)
+        reading->failed = true;
+    reading->source->tell(reading->source, reading->fault);
+    return true;
 }
 
 bool record_fail_either(struct reading *reading, const struct bl_member *member, size_t count,
@@ -102,7 +225,7 @@ void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t
     struct bl_text path = bl_text_from(fault->path), step;
     struct bl_buffer text;
 
-    bl_buffer_init(&text, sizeof fault->path * 3 + sizeof fault->message);
+    bl_buffer_init(&text, sizeof fault->path * 3 + sizeof fault->message + sizeof fault->hint);
     if (path.size > 0)
         path = (struct bl_text){path.data + 1, path.size - 1};
     while (bl_text_split(&path, '/', &step)) {
@@ -113,7 +236,8 @@ void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t
             bl_buffer_printf(&text, "%s" BL_TEXT_FORMAT, text.size > 0 ? "." : "",
                              BL_TEXT_ARG(step));
     }
-    bl_buffer_printf(&text, "%s%s", text.size > 0 ? ": " : "", fault->message);
+    bl_buffer_printf(&text, "%s%s%s%s", text.size > 0 ? ": " : "", fault->message,
+                     fault->hint[0] != '\0' ? "; " : "", fault->hint);
     record_cut(out, out_size, bl_buffer_text(&text));
     bl_buffer_done(&text);
 }

@@ -8,29 +8,7 @@
 
 #include <assert.h>
 
-/* One of the tables that a record is made of. */
-struct found_table {
-    const struct bl_member *members;
-    size_t base;  /* of their struct, in the record's */
-    size_t first; /* number of its first member among those of all tables */
-};
-
-/* What was found of an object's members. */
-struct found {
-    struct found_table tables[RECORD_TABLES_MAX]; /* its own, the kind's, and what these include */
-    size_t table_count;
-    size_t member_count;
-    size_t table;                 /* where the last one was found */
-    const struct bl_member *next; /* to be tried first */
-    uint64_t seen[RECORD_MEMBERS_MAX / 64];
-};
-
 /* ---- Values ---------------------------------------------------------------------------------- */
-
-static bool record_read_record(struct reading *reading, const struct bl_record *record,
-                               const struct bl_json *value, void *into);
-static bool record_read_value(struct reading *reading, const struct bl_member *member,
-                              const struct bl_json *value, void *object);
 
 static struct bl_text record_keep_text(const struct reading *reading, struct bl_text text)
 {
@@ -131,7 +109,7 @@ static bool record_read_boolean(struct reading *reading, const struct bl_member 
     if (!bl_json_is(value, BL_JSON_BOOLEAN))
         return record_fail_value(reading, member, value);
     if (slot != NULL && member->size == sizeof(bool))
-        *(bool *)slot = value->boolean;
+        *(bool *)slot = value->boolean != member->inverted;
     else if (slot != NULL)
         *(int *)slot = value->boolean;
     return true;
@@ -148,6 +126,18 @@ static bool record_is_counted(struct reading *reading, const struct bl_member *m
     return !member->distinct || record_is_distinct(reading, value);
 }
 
+/* A record in new memory: what is missing there is absent. */
+static bool record_read_new(struct reading *reading, const struct bl_record *record,
+                            const struct bl_json *value, void *into)
+{
+    bool merge = reading->merge;
+
+    reading->merge = false;
+    bool fits = record_read_record(reading, record, value, into);
+    reading->merge = merge;
+    return fits;
+}
+
 static bool record_read_list(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
@@ -159,7 +149,7 @@ static bool record_read_list(struct reading *reading, const struct bl_member *me
         bl_list_init(slot);
     BL_JSON_EACH (node, value) {
         char *element = slot != NULL ? bl_arena_alloc(reading->arena, member->record->size) : NULL;
-        if (!record_read_record(reading, member->record, node, element))
+        if (!record_read_new(reading, member->record, node, element))
             return record_fail_below(reading, NULL, index);
         if (slot != NULL)
             bl_list_push_back(slot, (struct bl_list *)(void *)(element + member->link));
@@ -199,7 +189,7 @@ static bool record_read_pointer(struct reading *reading, const struct bl_member 
 
     if (slot != NULL)
         *(void **)slot = object;
-    return record_read_record(reading, member->record, value, object);
+    return record_read_new(reading, member->record, value, object);
 }
 
 /* Empty where there is no memory for it. */
@@ -254,8 +244,7 @@ static bool record_read_bits(struct reading *reading, const struct bl_member *me
     return true;
 }
 
-/* `object` is what the member is in; NULL: only checked. */
-static bool record_read_value(struct reading *reading, const struct bl_member *member,
+static bool record_read_typed(struct reading *reading, const struct bl_member *member,
                               const struct bl_json *value, void *object)
 {
     void *slot = object != NULL ? record_slot(object, member) : NULL;
@@ -269,7 +258,11 @@ static bool record_read_value(struct reading *reading, const struct bl_member *m
     case BL_TYPE_NUMBER: return record_read_number(reading, member, value, slot);
     case BL_TYPE_ENUM: return record_read_enum(reading, member, value, slot);
     case BL_TYPE_TIME: return record_read_time(reading, member, value, slot);
-    case BL_TYPE_OBJECT: return record_read_record(reading, member->record, value, slot);
+    case BL_TYPE_DURATION: return record_read_duration(reading, member, value, slot);
+    case BL_TYPE_STRINGS: return record_read_strings(reading, member, value, slot);
+    case BL_TYPE_OBJECT:
+        return member->name != NULL ? record_read_record(reading, member->record, value, slot)
+                                    : record_read_new(reading, member->record, value, slot);
     case BL_TYPE_POINTER: return record_read_pointer(reading, member, value, slot);
     case BL_TYPE_LIST: return record_read_list(reading, member, value, slot);
     case BL_TYPE_ARRAY: return record_read_array(reading, member, value, object);
@@ -283,6 +276,18 @@ static bool record_read_value(struct reading *reading, const struct bl_member *m
     case BL_TYPE_END: break;
     }
     return false;
+}
+
+bool record_read_value(struct reading *reading, const struct bl_member *member,
+                       const struct bl_json *value, void *object)
+{
+    struct bl_json made;
+    const struct bl_json *typed = record_loosen(reading, member, value, &made);
+    bool fits = record_read_typed(reading, member, typed, object);
+
+    if (!fits && typed != value && reading->fault->node == typed)
+        reading->fault->node = value;
+    return fits;
 }
 
 /* ---- Absent values --------------------------------------------------------------------------- */
@@ -375,29 +380,6 @@ static const struct bl_member *record_find_member(struct found *found, struct bl
     return member;
 }
 
-static bool record_fail_unknown(struct reading *reading, const struct bl_record *record,
-                                const struct found *found, const struct bl_json *key)
-{
-    struct bl_suggestion suggestion;
-    struct bl_buffer message;
-
-    bl_suggestion_init(&suggestion, key->string);
-    for (size_t i = 0; i < found->table_count; i++) {
-        const struct bl_member *member = found->tables[i].members;
-        for (; member->type != BL_TYPE_END; member++) {
-            if (member->name != NULL)
-                bl_suggestion_offer(&suggestion, member->name);
-        }
-    }
-    bl_buffer_init(&message, 4096);
-    bl_buffer_printf(&message, "unknown member ");
-    json_value_show(&message, key);
-    bl_buffer_printf(&message, " in %s", record->name);
-    if (suggestion.best != NULL)
-        bl_buffer_printf(&message, "; did you mean \"%s\"?", suggestion.best);
-    return record_fail(reading, key, &message);
-}
-
 /* A member of another kind is a mistake, even where unknown ones are ignored. */
 static bool record_fail_foreign(struct reading *reading, const struct bl_record *record,
                                 const struct bl_record *kind, const struct bl_json *key)
@@ -443,7 +425,7 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
     }
     if (!record_read_value(reading, member, value, into)) {
         if (!reading->lenient)
-            return record_fail_below(reading, member->name, 0);
+            return record_fail_below(reading, member->name, 0) || record_goes_on(reading);
         record_set_absent(member, into);
         return true;
     }
@@ -486,7 +468,11 @@ static bool record_is_complete(struct reading *reading, const struct found *foun
         either_seen += member->either && seen;
         if (!seen && !member->optional && !member->either && member->since == 0 &&
             member->type != BL_TYPE_INCLUDE)
-            return record_fail_missing(reading, member, value);
+            record_fail_missing(reading, member, value);
+        else
+            continue;
+        if (!record_goes_on(reading))
+            return false;
     }
     return either == 0 || either_seen == 1 ||
            record_fail_either(reading, table->members, either_seen, value);
@@ -514,8 +500,8 @@ static bool record_read_kind(struct reading *reading, const struct bl_record *re
     return true;
 }
 
-static bool record_read_record(struct reading *reading, const struct bl_record *record,
-                               const struct bl_json *value, void *into)
+bool record_read_record(struct reading *reading, const struct bl_record *record,
+                        const struct bl_json *value, void *into)
 {
     struct found found = {.table_count = 0, .next = record->members};
     const struct bl_record *kind;
@@ -527,7 +513,7 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
     record_add_table(&found, record->members, 0);
     if (kind != NULL)
         record_add_table(&found, kind->members, 0);
-    if (into != NULL) {
+    if (into != NULL && !reading->merge) {
         memset(into, 0, record->size);
         record_set_all_absent(record->members, into);
         if (kind != NULL)
@@ -540,8 +526,9 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
         if (member == NULL && record->kinds != NULL &&
             !record_fail_foreign(reading, record, kind, key))
             return false;
-        if (member == NULL && record->closed)
-            return record_fail_unknown(reading, record, &found, key);
+        if (member == NULL && !record_fail_unknown(reading, record, &found, key) &&
+            !record_goes_on(reading))
+            return false;
         if (member == NULL)
             continue;
         void *object = into != NULL ? (char *)into + found.tables[found.table].base : NULL;
@@ -558,6 +545,18 @@ static bool record_read_record(struct reading *reading, const struct bl_record *
             return false;
     }
     return record_keeps_rule(reading, kind, into) && record_keeps_rule(reading, record, into);
+}
+
+int bl_source_read(struct bl_source *source, struct bl_arena *arena, const struct bl_record *record,
+                   const struct bl_json *value, void *into)
+{
+    struct bl_record_fault fault = {0};
+    struct reading reading = {
+        .arena = arena, .fault = &fault, .shared = true, .source = source, .merge = true};
+
+    if (record_read_record(&reading, record, value, into) || record_goes_on(&reading))
+        return reading.failed ? BL_EPARSE : 0;
+    return record_source_fault(source, &fault);
 }
 
 int bl_record_read(struct bl_arena *arena, const struct bl_record *record,

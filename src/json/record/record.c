@@ -70,6 +70,23 @@ static void record_expect_number(struct bl_buffer *out, const struct bl_member *
         bl_buffer_printf(out, " of at least %" PRId64, member->least);
 }
 
+/* A person may give it a unit, a program gives seconds. */
+static void record_expect_duration(struct bl_buffer *out, const struct bl_member *member)
+{
+    char least[32], most[32];
+
+    bl_duration_format(member->least, least);
+    bl_duration_format((int64_t)member->most, most);
+    bl_buffer_printf(out, "a duration");
+    if (member->least > 1)
+        bl_buffer_printf(out, " of at least %s", least);
+    else if (member->least == 1)
+        bl_buffer_printf(out, " above zero");
+    if (member->most > 0)
+        bl_buffer_printf(out, "%s at most %s", member->least > 0 ? " and" : " of", most);
+    bl_buffer_printf(out, " such as 20ms, 90s or 1.5h (a number alone is seconds)");
+}
+
 static void expect_names(struct bl_buffer *out, const struct bl_names *names)
 {
     const char *separator = "one of ";
@@ -102,6 +119,12 @@ void record_expected(struct bl_buffer *out, const struct bl_member *member)
     case BL_TYPE_NUMBER: record_expect_number(out, member); break;
     case BL_TYPE_ENUM: expect_names(out, member->names); break;
     case BL_TYPE_TIME: bl_buffer_printf(out, "a time such as 2026-11-15T18:50:07.123Z"); break;
+    case BL_TYPE_DURATION: record_expect_duration(out, member); break;
+    case BL_TYPE_STRINGS:
+        bl_buffer_printf(out, "a list of strings");
+        record_expect_count(out, member, "elements");
+        bl_buffer_printf(out, "%s", member->or_string ? " or one string" : "");
+        break;
     case BL_TYPE_OBJECT:
     case BL_TYPE_POINTER: bl_buffer_printf(out, "an object"); break;
     case BL_TYPE_LIST:

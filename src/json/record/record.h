@@ -2,7 +2,7 @@
 #ifndef BELAY_JSON_RECORD_H
 #define BELAY_JSON_RECORD_H
 
-#include <belay/record.h>
+#include <belay/source.h>
 
 #include "json/parts.h"
 
@@ -39,7 +39,7 @@ uint64_t record_text_most(const struct bl_member *member);
 /* What may stand there, in words: "a whole number from 1 to 64". */
 void record_expected(struct bl_buffer *out, const struct bl_member *member);
 
-/* ---- Faults ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct reading {
     struct bl_arena *arena;
@@ -47,7 +47,47 @@ struct reading {
     bool lenient;                  /* what does not fit is absent */
     unsigned depth;                /* records that it is in */
     bool shared;                   /* texts are those of the tree */
+    struct bl_source *source;      /* what people wrote; NULL: it is not a document */
+    bool merge;                    /* what is missing stays as it was */
+    bool failed;                   /* a fault was told, and reading went on */
 };
+
+/* One of the tables that a record is made of. */
+struct found_table {
+    const struct bl_member *members;
+    size_t base;  /* of their struct, in the record's */
+    size_t first; /* number of its first member among those of all tables */
+};
+
+/* What was found of an object's members. */
+struct found {
+    struct found_table tables[RECORD_TABLES_MAX]; /* its own, the kind's, and what these include */
+    size_t table_count;
+    size_t member_count;
+    size_t table;                 /* where the last one was found */
+    const struct bl_member *next; /* to be tried first */
+    uint64_t seen[RECORD_MEMBERS_MAX / 64];
+};
+
+bool record_read_record(struct reading *reading, const struct bl_record *record,
+                        const struct bl_json *value, void *into);
+/* `object` is what the member is in; NULL: only checked. */
+bool record_read_value(struct reading *reading, const struct bl_member *member,
+                       const struct bl_json *value, void *object);
+bool record_read_duration(struct reading *reading, const struct bl_member *member,
+                          const struct bl_json *value, uint64_t *slot);
+bool record_read_strings(struct reading *reading, const struct bl_member *member,
+                         const struct bl_json *value, const char *const **slot);
+/* A scalar of a loose source as the type that the member has, in `*made`; else `value`. */
+const struct bl_json *record_loosen(struct reading *reading, const struct bl_member *member,
+                                    const struct bl_json *value, struct bl_json *made);
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+/* Makes the fault the source's error; returns BL_EPARSE. */
+int record_source_fault(struct bl_source *source, const struct bl_record_fault *fault);
+/* After a fault: tells it, if all are asked for. False: the reading ends here. */
+bool record_goes_on(struct reading *reading);
 
 void record_cut(char *out, size_t size, struct bl_text text); /* at a character */
 /* All return false. The message is taken. */
@@ -59,6 +99,10 @@ bool record_fail_value(struct reading *reading, const struct bl_member *member,
 bool record_fail_missing(struct reading *reading, const struct bl_member *member,
                          const struct bl_json *object);
 bool record_fail_object(struct reading *reading, const struct bl_json *value);
+/* A key that is in none of the tables. Of a record that is not closed one that is near to another
+ * is told, if all faults are. */
+bool record_fail_unknown(struct reading *reading, const struct bl_record *record,
+                         const struct found *found, const struct bl_json *key);
 /* Puts a step in front of the fault's path: the failure is on its way out. An element where `name`
  * is NULL. */
 bool record_fail_below(struct reading *reading, const char *name, size_t index);

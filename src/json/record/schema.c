@@ -152,8 +152,9 @@ static void record_describe_elements(struct bl_json_writer *writer, const struct
         bl_json_put_boolean(writer, "uniqueItems", true);
     bl_json_write_key(writer, BL_TEXT("items"));
     bl_json_write_object(writer);
-    if (member->element != NULL)
-        record_describe_value(writer, member->element);
+    if (member->element != NULL || member->type == BL_TYPE_STRINGS)
+        record_describe_value(writer,
+                              member->element != NULL ? member->element : &bl_element_string);
     else
         record_describe_reference(writer, member->record);
     bl_json_write_end(writer);
@@ -196,8 +197,10 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
         record_describe_type(writer, "string", member->nullable);
         bl_json_put_string(writer, "pattern", TIME_PATTERN);
         break;
+    case BL_TYPE_DURATION: record_describe_type(writer, "number", member->nullable); break;
     case BL_TYPE_OBJECT:
     case BL_TYPE_POINTER: record_describe_object(writer, member); break;
+    case BL_TYPE_STRINGS:
     case BL_TYPE_LIST:
     case BL_TYPE_ARRAY: record_describe_elements(writer, member); break;
     case BL_TYPE_JSON:

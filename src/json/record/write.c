@@ -64,8 +64,10 @@ static bool record_has_value(const struct bl_member *member, const void *object)
     case BL_TYPE_WORD: return *(const char *)slot != '\0';
     case BL_TYPE_STRING:
     case BL_TYPE_JSON:
+    case BL_TYPE_STRINGS:
     case BL_TYPE_POINTER: return *(const void *const *)slot != NULL;
-    case BL_TYPE_TIME: return *(const int64_t *)slot != 0;
+    case BL_TYPE_TIME:
+    case BL_TYPE_DURATION: return *(const int64_t *)slot != 0;
     case BL_TYPE_ENUM: return bl_names_get(member->names, record_enum(member, slot)) != NULL;
     case BL_TYPE_NUMBER: return *(const double *)slot != (double)member->none;
     case BL_TYPE_INTEGER: return record_integer(member, slot) != (uint64_t)member->none;
@@ -141,6 +143,14 @@ static void record_write_time(struct bl_json_writer *writer, int64_t wall_ns)
     bl_json_write_string(writer, text);
 }
 
+static void record_write_strings(struct bl_json_writer *writer, const char *const *strings)
+{
+    bl_json_write_array(writer);
+    for (; strings != NULL && *strings != NULL; strings++)
+        bl_json_write_string(writer, *strings);
+    bl_json_write_end(writer);
+}
+
 /* The record of an object, which another member may choose. */
 static const struct bl_record *record_of(const struct bl_member *member, const void *object)
 {
@@ -179,13 +189,19 @@ static void record_write_value(struct bl_json_writer *writer, const struct bl_me
     case BL_TYPE_TEXT: record_write_text(writer, member, *(const struct bl_text *)slot); break;
     case BL_TYPE_STRING: bl_json_write_string(writer, *(const char *const *)slot); break;
     case BL_TYPE_WORD: bl_json_write_string(writer, slot); break;
-    case BL_TYPE_BOOLEAN: bl_json_write_boolean(writer, record_boolean(member, slot) != 0); break;
+    case BL_TYPE_BOOLEAN:
+        bl_json_write_boolean(writer, (record_boolean(member, slot) != 0) != member->inverted);
+        break;
     case BL_TYPE_INTEGER: record_write_integer(writer, member, record_integer(member, slot)); break;
     case BL_TYPE_NUMBER: record_write_number(writer, member, *(const double *)slot); break;
     case BL_TYPE_ENUM:
         bl_json_write_string(writer, bl_names_get(member->names, record_enum(member, slot)));
         break;
     case BL_TYPE_TIME: record_write_time(writer, *(const int64_t *)slot); break;
+    case BL_TYPE_DURATION:
+        bl_json_write_double(writer, (double)*(const uint64_t *)slot / 1e9);
+        break;
+    case BL_TYPE_STRINGS: record_write_strings(writer, *(const char *const *const *)slot); break;
     case BL_TYPE_JSON: bl_json_write_value(writer, *(const struct bl_json *const *)slot); break;
     case BL_TYPE_RAW: record_write_raw(writer, *(const struct bl_text *)slot); break;
     case BL_TYPE_OBJECT: bl_record_write(writer, record_of(member, object), slot); break;
