@@ -4,8 +4,8 @@
 
 #include <belay/model.h>
 
-/* The codes of failures, by index from 0; NULL at the end. */
-const char *model_failure_code(size_t index);
+/* The codes of failures. */
+extern const struct bl_names model_failure_codes;
 
 /* A tool that a reply asks for. */
 struct script_call {

@@ -10,7 +10,6 @@
 
 /* What a failure is, by its code. */
 struct failure_class {
-    const char *code;
     enum bl_error_kind kind;
     bool retryable;
     bool obstinate; /* not even when the server asks for it */
@@ -23,43 +22,44 @@ static const char hint_network[] = "check the network and the provider's address
 static const char hint_server[] =
     "the answer is not one of this provider's format: check its address";
 
+static const char *const failure_codes[] = {
+    "connect",     "dns",        "stream_cut", "tls",    "redirect",         "bad_response",
+    "limit",       "first_byte", "stall",      "server", "rate_limited",     "overloaded",
+    "bad_request", "not_found",  "auth",       "quota",  "context_overflow", "refusal"};
+
+const struct bl_names model_failure_codes = BL_NAMES(failure_codes);
+
+/* In the order of the codes. */
 static const struct failure_class classes[] = {
-    {"connect", BL_KIND_PROVIDER, true, false, "the provider cannot be reached", hint_network},
-    {"dns", BL_KIND_PROVIDER, true, false, "the provider's name is not found", hint_network},
-    {"stream_cut", BL_KIND_PROVIDER, true, false, "the answer was cut off", hint_later},
-    {"tls", BL_KIND_PROVIDER, false, false, "the provider's certificate is not trusted",
+    {BL_KIND_PROVIDER, true, false, "the provider cannot be reached", hint_network},
+    {BL_KIND_PROVIDER, true, false, "the provider's name is not found", hint_network},
+    {BL_KIND_PROVIDER, true, false, "the answer was cut off", hint_later},
+    {BL_KIND_PROVIDER, false, false, "the provider's certificate is not trusted",
      "check the address and SSL_CERT_FILE"},
-    {"redirect", BL_KIND_PROVIDER, false, false, "the provider redirects, which is not followed",
+    {BL_KIND_PROVIDER, false, false, "the provider redirects, which is not followed",
      "set the address that it redirects to"},
-    {"bad_response", BL_KIND_PROVIDER, false, false, "what came is not a model's answer",
-     hint_server},
-    {"limit", BL_KIND_PROVIDER, false, false, "the answer is over a limit", hint_server},
-    {"first_byte", BL_KIND_PROVIDER_TIMEOUT, true, false, "the provider did not begin to answer",
-     hint_later},
-    {"stall", BL_KIND_PROVIDER_TIMEOUT, true, false, "the answer stalled", hint_later},
-    {"server", BL_KIND_PROVIDER, true, false, "the provider failed", hint_later},
-    {"rate_limited", BL_KIND_PROVIDER, true, false, "the provider limits the rate of requests",
+    {BL_KIND_PROVIDER, false, false, "what came is not a model's answer", hint_server},
+    {BL_KIND_PROVIDER, false, false, "the answer is over a limit", hint_server},
+    {BL_KIND_PROVIDER_TIMEOUT, true, false, "the provider did not begin to answer", hint_later},
+    {BL_KIND_PROVIDER_TIMEOUT, true, false, "the answer stalled", hint_later},
+    {BL_KIND_PROVIDER, true, false, "the provider failed", hint_later},
+    {BL_KIND_PROVIDER, true, false, "the provider limits the rate of requests",
      "wait, or ask the provider for a higher limit"},
-    {"overloaded", BL_KIND_PROVIDER, true, false, "the provider is overloaded", hint_later},
-    {"bad_request", BL_KIND_PROVIDER, false, false, "the provider refused the request",
+    {BL_KIND_PROVIDER, true, false, "the provider is overloaded", hint_later},
+    {BL_KIND_PROVIDER, false, false, "the provider refused the request",
      "check the model's name and the options"},
-    {"not_found", BL_KIND_PROVIDER, false, false, "the provider has no such model or address",
+    {BL_KIND_PROVIDER, false, false, "the provider has no such model or address",
      "check the model's name and the provider's address"},
-    {"auth", BL_KIND_AUTH, false, true, "the provider refused the key",
+    {BL_KIND_AUTH, false, true, "the provider refused the key",
      "check the key and what it permits"},
-    {"quota", BL_KIND_PROVIDER, false, true, "the account has no credit or quota left",
+    {BL_KIND_PROVIDER, false, true, "the account has no credit or quota left",
      "add credit, or choose another provider"},
-    {"context_overflow", BL_KIND_PROVIDER, false, true,
-     "the conversation is longer than the model's context",
+    {BL_KIND_PROVIDER, false, true, "the conversation is longer than the model's context",
      "start a new session, or let fewer turns stay in the context"},
-    {"refusal", BL_KIND_PROVIDER, false, false, "the provider refused to answer",
-     "say it in another way"},
+    {BL_KIND_PROVIDER, false, false, "the provider refused to answer", "say it in another way"},
 };
 
-const char *model_failure_code(size_t index)
-{
-    return index < BL_COUNT(classes) ? classes[index].code : NULL;
-}
+_Static_assert(BL_COUNT(classes) == BL_COUNT(failure_codes), "each code has a class");
 
 const char *bl_model_status_code(int status)
 {
@@ -92,15 +92,13 @@ static const char *retry_code_of(const struct bl_model_failure *failure)
 /* A code from outside the table is a failure that nobody should repeat. */
 static const struct failure_class *retry_class_of(const struct bl_model_failure *failure)
 {
-    static const struct failure_class other = {
-        "", BL_KIND_PROVIDER, false, false, "the call of the model failed", hint_later};
-    const char *code = retry_code_of(failure);
+    static const struct failure_class other = {BL_KIND_PROVIDER, false, false,
+                                               "the call of the model failed", hint_later};
+    size_t index;
 
-    for (size_t i = 0; i < BL_COUNT(classes); i++) {
-        if (strcmp(classes[i].code, code) == 0)
-            return &classes[i];
-    }
-    return &other;
+    return bl_names_find(&model_failure_codes, bl_text_from(retry_code_of(failure)), &index)
+               ? &classes[index]
+               : &other;
 }
 
 enum bl_error_kind bl_model_failure_kind(const struct bl_model_failure *failure)

@@ -57,6 +57,8 @@ static void record_expect_count(struct bl_buffer *out, const struct bl_member *m
         bl_buffer_printf(out, " of %" PRId64 " to %" PRIu64 " %s", member->least, most, unit);
     else if (most > 0)
         bl_buffer_printf(out, " of at most %" PRIu64 " %s", most, unit);
+    else if (member->least == 1)
+        bl_buffer_printf(out, " that is not empty");
     else if (member->least > 0)
         bl_buffer_printf(out, " of at least %" PRId64 " %s", member->least, unit);
 }

@@ -7,23 +7,27 @@
 
 /* ---- Documents ------------------------------------------------------------------------------- */
 
+/* A long path leaves room for what is wrong. */
+static struct bl_text source_name(const struct bl_source *source)
+{
+    return bl_utf8_cut(bl_text_from(source->file), 160);
+}
+
 int bl_source_open(struct bl_source *source, struct bl_arena *arena, struct bl_text text,
                    size_t size_max)
 {
     struct bl_json_limits limits = {.size_max = size_max, .refuse_duplicates = true};
     struct bl_json_fault fault = {0};
-    char where[256];
     int code = bl_document_read(arena, text, &limits, &source->document, &fault);
 
     if (code == 0)
         return 0;
-    if (source->guarded)
-        return bl_error_set(source->error, code, BL_KIND_PARSE, source->operation, source->file,
-                            "%s:%u:%u: expected %s", source->file, fault.line, fault.column,
-                            fault.expected != NULL ? fault.expected : "a document");
-    bl_json_fault_text(&fault, where, sizeof where);
-    return bl_error_set(source->error, code, BL_KIND_PARSE, source->operation, source->file, "%s",
-                        where);
+    bool shown = !source->guarded;
+    return bl_error_set(source->error, code, BL_KIND_PARSE, source->operation, source->file,
+                        BL_TEXT_FORMAT ":%u:%u: expected %s%s%s%s%s%s",
+                        BL_TEXT_ARG(source_name(source)), fault.line, fault.column, fault.expected,
+                        shown ? ", found " : "", shown ? fault.found : "", shown ? " near `" : "",
+                        shown ? fault.excerpt : "", shown ? "`" : "");
 }
 
 int bl_source_fail(struct bl_source *source, const struct bl_json *node, const char *format, ...)
@@ -37,8 +41,8 @@ int bl_source_fail(struct bl_source *source, const struct bl_json *node, const c
     bl_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
     bl_error_set(source->error, BL_EPARSE, BL_KIND_PARSE, source->operation, source->file,
-                 "%s:%u:%u: " BL_TEXT_FORMAT, source->file, place.line, place.column,
-                 BL_TEXT_ARG(bl_buffer_text(&text)));
+                 BL_TEXT_FORMAT ":%u:%u: " BL_TEXT_FORMAT, BL_TEXT_ARG(source_name(source)),
+                 place.line, place.column, BL_TEXT_ARG(bl_buffer_text(&text)));
     bl_buffer_done(&text);
     return BL_EPARSE;
 }

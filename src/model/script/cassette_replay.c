@@ -360,11 +360,11 @@ struct bl_text cassette_play_header(const struct cassette_play *play, const char
 /* Codes are constants: the failure outlives the cassette. */
 static const char *cassette_replay_code_of(struct bl_text end)
 {
-    for (size_t i = 0; model_failure_code(i) != NULL; i++) {
-        if (bl_text_equal(end, bl_text_from(model_failure_code(i))))
-            return model_failure_code(i);
-    }
-    return "stream_cut";
+    size_t index;
+
+    return bl_names_find(&model_failure_codes, end, &index)
+               ? bl_names_get(&model_failure_codes, index)
+               : "stream_cut";
 }
 
 bool cassette_play_next(struct cassette_play *play, struct bl_text *ret_bytes,

@@ -1,7 +1,5 @@
 #include "script.h"
 
-#include <stdio.h>
-
 static int fail_load(const char *path, int code, const char *why, struct bl_error *error)
 {
     bl_error_set(error, code, BL_KIND_FILESYSTEM, SCRIPT_OPERATION, path,
@@ -14,17 +12,6 @@ static int fail_load(const char *path, int code, const char *why, struct bl_erro
     return code;
 }
 
-/* What is wrong in a file is told with its name. */
-static void name_file(const char *path, struct bl_error *error)
-{
-    struct bl_error inside = *error;
-    char shown[160];
-
-    bl_text_into(shown, sizeof shown, path);
-    snprintf(error->message, sizeof error->message, "%s: %.340s", shown, inside.message);
-    error->message[bl_utf8_valid_prefix(bl_text_from(error->message), NULL)] = '\0';
-}
-
 int bl_script_load(const char *path, struct bl_script **ret_script, struct bl_error *error)
 {
     struct bl_buffer source;
@@ -35,8 +22,6 @@ int bl_script_load(const char *path, struct bl_script **ret_script, struct bl_er
         result = fail_load(path, result, why, error);
     else
         result = bl_script_parse(bl_buffer_text(&source), path, ret_script, error);
-    if (result == BL_EPARSE && error != NULL)
-        name_file(path, error);
     bl_buffer_done(&source);
     return result;
 }

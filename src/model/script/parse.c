@@ -9,171 +9,36 @@
 
 /* A script while it is read. Its texts are those of the document, which is in its arena. */
 struct parser {
-    struct bl_value_reader reader;
+    struct bl_source source;
     struct bl_script *script;
     size_t inputs_size;
 };
 
-static struct parser *parser_of(struct bl_value_reader *reader)
-{
-    return BL_CONTAINER(reader, struct parser, reader);
-}
-
-static struct bl_arena *arena_of(struct bl_value_reader *reader)
-{
-    return &parser_of(reader)->script->arena;
-}
-
-static int read_count(struct bl_value_reader *reader, const struct bl_json *key, int64_t least,
-                      int64_t most, uint64_t *ret_count)
-{
-    const struct bl_json *value = key + 1;
-    int64_t count;
-
-    if (!bl_json_int64(value, &count) || count < least || count > most)
-        return bl_value_fail_at(reader, value, "%s must be an integer from %lld to %lld",
-                                key->string, (long long)least, (long long)most);
-    *ret_count = (uint64_t)count;
-    return 0;
-}
-
-/* ---- Usage ---- */
-
-static int read_usage_member(struct bl_value_reader *reader, size_t which,
-                             const struct bl_json *key, void *out)
-{
-    struct script_reply *reply = out;
-
-    if (which == 0) {
-        reply->input_given = true;
-        return read_count(reader, key, 0, INT64_MAX, &reply->usage.input_tokens);
-    }
-    reply->output_given = true;
-    return read_count(reader, key, 0, INT64_MAX, &reply->usage.output_tokens);
-}
-
-static int parse_read_usage(struct bl_value_reader *reader, const struct bl_json *value,
-                            struct script_reply *reply)
-{
-    static const char *const names[] = {"input", "output", NULL};
-
-    return bl_value_read_members(reader, value, "usage", names, read_usage_member, reply);
-}
-
-/* ---- Errors that a reply plays ---- */
-
-enum error_key {
-    ERROR_STATUS,
-    ERROR_CODE,
-    ERROR_TIMES,
-    ERROR_MESSAGE,
-    ERROR_RETRY_AFTER,
-    ERROR_SHOULD_RETRY,
-};
-
-static const char *const error_keys[] = {
-    [ERROR_STATUS] = "status",
-    [ERROR_CODE] = "code",
-    [ERROR_TIMES] = "times",
-    [ERROR_MESSAGE] = "message",
-    [ERROR_RETRY_AFTER] = "retry_after",
-    [ERROR_SHOULD_RETRY] = "should_retry",
-    NULL,
-};
-
-static int read_error_code(struct bl_value_reader *reader, const struct bl_json *key,
-                           struct bl_model_failure *failure)
-{
-    const char *codes[64];
-    size_t count = 0, index;
-
-    while (count + 1 < BL_COUNT(codes) && model_failure_code(count) != NULL) {
-        codes[count] = model_failure_code(count);
-        count++;
-    }
-    codes[count] = NULL;
-    int result = bl_value_read_choice(reader, key, codes, &index);
-    if (result != 0)
-        return result;
-    failure->code = codes[index];
-    /* A script's connect is the timer's: what was refused can be played as dns. */
-    failure->timed_out = strcmp(failure->code, "connect") == 0;
-    return 0;
-}
-
-static int read_error_member(struct bl_value_reader *reader, size_t which,
-                             const struct bl_json *key, void *out)
-{
-    struct script_reply *reply = out;
-    struct bl_model_failure *failure = &reply->failure;
-    struct bl_text text = {"", 0};
-    uint64_t number = 0;
-    bool truth = false;
-    int result = 0;
-
-    switch ((enum error_key)which) {
-    case ERROR_STATUS:
-        result = read_count(reader, key, 100, 599, &number);
-        failure->status = (int)number;
-        break;
-    case ERROR_CODE: result = read_error_code(reader, key, failure); break;
-    case ERROR_TIMES: result = read_count(reader, key, 1, TIMES_MAX, &reply->failures); break;
-    case ERROR_MESSAGE:
-        result = bl_value_read_text(reader, key, &text);
-        bl_text_into(failure->message, sizeof failure->message, text.data);
-        break;
-    case ERROR_RETRY_AFTER:
-        result = bl_value_read_duration(reader, key, 0, &number);
-        /* What is less than a millisecond is a hint still. */
-        failure->retry_after_ms = (int64_t)((number + BL_NS_PER_MS - 1) / BL_NS_PER_MS);
-        break;
-    case ERROR_SHOULD_RETRY:
-        result = bl_value_read_boolean(reader, key, &truth);
-        failure->should_retry = truth;
-        break;
-    }
-    return result;
-}
-
-static int parse_read_error(struct bl_value_reader *reader, const struct bl_json *value,
-                            struct script_reply *reply)
-{
-    reply->failures = 1;
-    reply->failure.retry_after_ms = -1;
-    reply->failure.should_retry = -1;
-    int result =
-        bl_value_read_members(reader, value, "error", error_keys, read_error_member, reply);
-    if (result != 0)
-        return result;
-    if (reply->failure.status != 0 || reply->failure.code != NULL)
-        return 0;
-    result = bl_value_fail_at(reader, value, "error needs a status or a code");
-    bl_error_hint(reader->error, "like {status: 529} or {code: stall}");
-    return result;
-}
-
 /* ---- Tools ---- */
 
-enum call_key {
-    CALL_NAME,
-    CALL_INPUT,
-    CALL_INPUT_TEXT,
-    CALL_ID,
+struct call_draft {
+    struct script_call call;
+    const struct bl_json *input;
 };
 
-static const char *const call_keys[] = {
-    [CALL_NAME] = "name",
-    [CALL_INPUT] = "input",
-    [CALL_INPUT_TEXT] = "input_text",
-    [CALL_ID] = "id",
-    NULL,
+#define BL_RECORD_STRUCT struct call_draft
+static const struct bl_member call_members[] = {
+    BL_MEMBER_TEXT("name", call.name, .least = 1),
+    BL_MEMBER_JSON("input", input, .optional = true),
+    BL_MEMBER_TEXT("input_text", call.input, .optional = true),
+    BL_MEMBER_TEXT("id", call.id, .optional = true, .least = 1,
+                   .about = "without an id, one is made"),
+    BL_MEMBER_END,
 };
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record call_record =
+    BL_RECORD("a tool", struct call_draft, call_members, .closed = true);
 
 /* Sets why the input is not one, if so. */
-static int check_input(struct bl_value_reader *reader, const struct bl_json *value,
-                       struct script_call *call)
+static int check_input(struct parser *parser, const struct bl_json *value, struct script_call *call)
 {
-    struct parser *parser = parser_of(reader);
+    struct bl_arena *arena = &parser->script->arena;
     const struct bl_json *read;
     struct bl_json_fault fault;
     struct bl_arena scratch;
@@ -181,23 +46,22 @@ static int check_input(struct bl_value_reader *reader, const struct bl_json *val
 
     parser->inputs_size += call->input.size;
     if (parser->inputs_size > INPUTS_SIZE_MAX)
-        return bl_value_fail_at(reader, value, "the inputs of all tools are over %u MiB",
-                                INPUTS_SIZE_MAX >> 20);
+        return bl_source_fail(&parser->source, value, "the inputs of all tools are over %u MiB",
+                              INPUTS_SIZE_MAX >> 20);
     bl_arena_init(&scratch);
     int result = bl_json_read(&scratch, call->input, NULL, &read, &fault);
     if (result != 0) {
         bl_json_fault_text(&fault, where, sizeof where);
-        call->invalid = bl_arena_printf(arena_of(reader), "the input is not JSON: %s", where);
+        call->invalid = bl_arena_printf(arena, "the input is not JSON: %s", where);
     } else if (!bl_json_is(read, BL_JSON_OBJECT)) {
-        call->invalid = bl_arena_printf(arena_of(reader), "the input must be a JSON object, is: %s",
+        call->invalid = bl_arena_printf(arena, "the input must be a JSON object, is: %s",
                                         bl_json_type_name(bl_json_type(read)));
     }
     bl_arena_done(&scratch);
     return 0;
 }
 
-static int read_input(struct bl_value_reader *reader, const struct bl_json *value,
-                      struct script_call *call)
+static int read_input(struct parser *parser, const struct bl_json *value, struct script_call *call)
 {
     struct bl_buffer text;
     struct bl_json_writer writer;
@@ -207,223 +71,202 @@ static int read_input(struct bl_value_reader *reader, const struct bl_json *valu
     bl_json_write_value(&writer, value);
     int result = bl_json_writer_done(&writer);
     if (result == 0)
-        call->input = bl_arena_text(arena_of(reader), bl_buffer_text(&text));
+        call->input = bl_arena_text(&parser->script->arena, bl_buffer_text(&text));
     bl_buffer_done(&text);
     if (result != 0)
-        return bl_value_fail_at(reader, value, "the input is over %u MiB", INPUTS_SIZE_MAX >> 20);
-    return check_input(reader, value, call);
+        return bl_source_fail(&parser->source, value, "the input is over %u MiB",
+                              INPUTS_SIZE_MAX >> 20);
+    return check_input(parser, value, call);
 }
 
-static int read_call_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                            void *out)
+static int read_call(struct parser *parser, const struct bl_json *value, struct script_call *call)
 {
-    struct script_call *call = out;
-    int result = 0;
+    const struct bl_json *text = bl_json_get(value, BL_TEXT("input_text"));
+    struct call_draft draft = {0};
+    int result =
+        bl_source_read(&parser->source, &parser->script->arena, &call_record, value, &draft);
 
-    switch ((enum call_key)which) {
-    case CALL_NAME:
-        result = bl_value_read_text(reader, key, &call->name);
-        if (result == 0 && call->name.size == 0)
-            result = bl_value_fail_at(reader, key + 1, "name must not be empty");
-        break;
-    case CALL_ID:
-        result = bl_value_read_text(reader, key, &call->id);
-        if (result == 0 && call->id.size == 0)
-            result =
-                bl_value_fail_at(reader, key + 1, "id must not be empty (without one, it is made)");
-        break;
-    case CALL_INPUT:
-    case CALL_INPUT_TEXT:
-        if (call->input.data != NULL)
-            return bl_value_fail_at(reader, key, "a tool has one input: input or input_text");
-        if (which == CALL_INPUT)
-            return read_input(reader, key + 1, call);
-        result = bl_value_read_text(reader, key, &call->input);
-        if (result == 0)
-            result = check_input(reader, key + 1, call);
-        break;
-    }
+    if (result == 0 && draft.input != NULL && text != NULL)
+        result = bl_source_fail(&parser->source, text, "a tool has one input: input or input_text");
+    else if (result == 0 && draft.input != NULL)
+        result = read_input(parser, draft.input, &draft.call);
+    else if (result == 0 && text != NULL)
+        result = check_input(parser, text, &draft.call);
+    else
+        draft.call.input = BL_TEXT("{}");
+    *call = draft.call;
     return result;
 }
 
-static int read_calls(struct bl_value_reader *reader, const struct bl_json *value,
-                      struct script_reply *reply)
+static int read_calls(struct parser *parser, const struct bl_json *list, struct script_reply *reply)
 {
-    if (!bl_json_is(value, BL_JSON_ARRAY))
-        return bl_value_fail_at(reader, value, "tools must be a list, is %s", bl_value_type(value));
-    reply->calls = bl_arena_zalloc(arena_of(reader), bl_json_size(value) * sizeof(*reply->calls));
-    BL_JSON_EACH (element, value) {
-        struct script_call *call = &reply->calls[reply->call_count++];
-        int result =
-            bl_value_read_members(reader, element, "a tool", call_keys, read_call_member, call);
+    int result = 0;
+
+    reply->calls =
+        bl_arena_zalloc(&parser->script->arena, bl_json_size(list) * sizeof(*reply->calls));
+    BL_JSON_EACH (element, list) {
+        result = read_call(parser, element, &reply->calls[reply->call_count++]);
         if (result != 0)
-            return result;
-        if (call->name.size == 0)
-            return bl_value_fail_at(reader, element, "a tool needs a name");
-        if (call->input.data == NULL)
-            call->input = BL_TEXT("{}");
+            break;
     }
-    return 0;
+    return result;
 }
 
 /* ---- Replies ---- */
 
-enum reply_key {
-    REPLY_WHEN,
-    REPLY_DELAY,
-    REPLY_SAY,
-    REPLY_PIECES,
-    REPLY_TOOLS,
-    REPLY_USAGE,
-    REPLY_WEDGE,
-    REPLY_ERROR,
-    REPLY_THINKING,
-    REPLY_STOP,
-    REPLY_PIECE_DELAY,
-    REPLY_IMAGES,
+struct reply_draft {
+    struct script_reply reply;
+    const struct bl_json *when;
+    const struct bl_json *tools;
+    bool error_given;
+    bool retry_given;
+    uint64_t retry_after_ns;
 };
 
-static const char *const reply_keys[] = {
-    [REPLY_WHEN] = "when",
-    [REPLY_DELAY] = "delay",
-    [REPLY_SAY] = "say",
-    [REPLY_PIECES] = "pieces",
-    [REPLY_TOOLS] = "tools",
-    [REPLY_USAGE] = "usage",
-    [REPLY_WEDGE] = "wedge",
-    [REPLY_ERROR] = "error",
-    [REPLY_THINKING] = "thinking",
-    [REPLY_STOP] = "stop",
-    [REPLY_PIECE_DELAY] = "piece_delay",
-    [REPLY_IMAGES] = "images",
-    NULL,
-};
+static const char *const wedge_words[] = {
+    [SCRIPT_WEDGE_BEFORE] = "before_first_token", [SCRIPT_WEDGE_AFTER] = "after_first_token"};
+static const struct bl_names wedge_names = BL_NAMES(wedge_words);
+static const char *const end_words[] = {[BL_ANSWER_END] = "end",
+                                        [BL_ANSWER_MAX_TOKENS] = "max_tokens",
+                                        [BL_ANSWER_REFUSAL] = "refusal"};
+static const struct bl_names end_names = BL_NAMES(end_words);
 
-static int read_when(struct bl_value_reader *reader, const struct bl_json *key,
-                     struct script_reply *reply)
+#define BL_RECORD_STRUCT struct reply_draft
+static const struct bl_member usage_members[] = {
+    BL_MEMBER_INTEGER("input", reply.usage.input_tokens, .optional = true, .most = INT64_MAX,
+                      BL_KNOWN(reply.input_given)),
+    BL_MEMBER_INTEGER("output", reply.usage.output_tokens, .optional = true, .most = INT64_MAX,
+                      BL_KNOWN(reply.output_given)),
+    BL_MEMBER_END,
+};
+static const struct bl_record usage_record =
+    BL_RECORD_GROUP("usage", usage_members, .closed = true);
+
+static const struct bl_member error_members[] = {
+    BL_MEMBER_INTEGER("status", reply.failure.status, .optional = true, .least = 100, .most = 599),
+    BL_MEMBER_STRING("code", reply.failure.code, .optional = true, .names = &model_failure_codes),
+    BL_MEMBER_INTEGER("times", reply.failures, .optional = true, .least = 1, .most = TIMES_MAX),
+    BL_MEMBER_WORD("message", reply.failure.message, .optional = true, .cut = true),
+    BL_MEMBER_DURATION("retry_after", retry_after_ns, .optional = true, BL_KNOWN(retry_given)),
+    BL_MEMBER_BOOLEAN("should_retry", reply.failure.should_retry, .optional = true),
+    BL_MEMBER_END,
+};
+static const struct bl_record error_record =
+    BL_RECORD_GROUP("error", error_members, .closed = true);
+
+static const struct bl_member reply_members[] = {
+    BL_MEMBER_JSON("when", when, .optional = true),
+    BL_MEMBER_DURATION("delay", reply.delay_ns, .optional = true),
+    BL_MEMBER_TEXT("say", reply.say, .optional = true),
+    BL_MEMBER_INTEGER("pieces", reply.pieces, .optional = true, .least = 1, .most = PIECES_MAX),
+    BL_MEMBER_JSON("tools", tools, .optional = true, .element = &bl_element_object),
+    BL_MEMBER_GROUP("usage", &usage_record, .optional = true),
+    BL_MEMBER_ENUM("wedge", reply.wedge, &wedge_names, .optional = true),
+    BL_MEMBER_GROUP("error", &error_record, .optional = true, BL_KNOWN(error_given)),
+    BL_MEMBER_TEXT("thinking", reply.thinking, .optional = true),
+    BL_MEMBER_ENUM("stop", reply.end, &end_names, .optional = true, BL_KNOWN(reply.end_given)),
+    BL_MEMBER_DURATION("piece_delay", reply.piece_delay_ns, .optional = true),
+    BL_MEMBER_INTEGER("images", reply.images, .optional = true, .most = BL_IMAGES_MAX,
+                      BL_KNOWN(reply.images_given)),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record reply_record =
+    BL_RECORD("a reply", struct reply_draft, reply_members, .closed = true);
+
+static int read_when(struct parser *parser, const struct bl_json *value, struct script_reply *reply)
 {
+    struct bl_source *source = &parser->source;
     struct bl_error detail = {0};
-    struct bl_text text;
-    int result = bl_value_read_text(reader, key, &text);
 
-    if (result != 0)
-        return result;
-    if (bl_pattern_new(text, &reply->when, &detail) == 0)
+    if (!bl_json_is(value, BL_JSON_STRING))
+        return bl_source_fail(source, value, "when: expected a pattern, found %s",
+                              bl_source_type(value));
+    if (bl_pattern_new(bl_json_text(value), &reply->when, &detail) == 0)
         return 0;
-    result = bl_value_fail_at(reader, key + 1, "when is not a pattern: %s", detail.message);
-    bl_error_hint(reader->error, "%s",
+    bl_source_fail(source, value, "when is not a pattern: %s", detail.message);
+    bl_error_hint(source->error, "%s",
                   detail.hint[0] != '\0' ? detail.hint
                                          : "a backslash makes a special character plain");
-    return result;
+    return BL_EPARSE;
 }
 
-static int read_wedge(struct bl_value_reader *reader, const struct bl_json *key,
-                      struct script_reply *reply)
+/* The error that a reply plays. */
+static int check_error(struct parser *parser, const struct bl_json *value,
+                       struct reply_draft *draft)
 {
-    static const char *const words[] = {"before_first_token", "after_first_token", NULL};
-    size_t index = 0;
-    int result = bl_value_read_choice(reader, key, words, &index);
+    static const char *const beside[] = {"error", "when", "delay", "images"};
+    struct bl_model_failure *failure = &draft->reply.failure;
 
-    if (result == 0)
-        reply->wedge = index == 0 ? SCRIPT_WEDGE_BEFORE : SCRIPT_WEDGE_AFTER;
-    return result;
-}
-
-static int parse_read_stop(struct bl_value_reader *reader, const struct bl_json *key,
-                           struct script_reply *reply)
-{
-    static const char *const words[] = {"end", "max_tokens", "refusal", NULL};
-    static const enum bl_answer_end ends[] = {BL_ANSWER_END, BL_ANSWER_MAX_TOKENS,
-                                              BL_ANSWER_REFUSAL};
-    size_t index = 0;
-    int result = bl_value_read_choice(reader, key, words, &index);
-
-    reply->end_given = true;
-    reply->end = ends[index];
-    return result;
-}
-
-static int read_reply_member(struct bl_value_reader *reader, size_t which,
-                             const struct bl_json *key, void *out)
-{
-    struct script_reply *reply = out;
-    uint64_t number = 0;
-    int result;
-
-    switch ((enum reply_key)which) {
-    case REPLY_WHEN: return read_when(reader, key, reply);
-    case REPLY_DELAY: return bl_value_read_duration(reader, key, 0, &reply->delay_ns);
-    case REPLY_SAY: return bl_value_read_text(reader, key, &reply->say);
-    case REPLY_TOOLS: return read_calls(reader, key + 1, reply);
-    case REPLY_USAGE: return parse_read_usage(reader, key + 1, reply);
-    case REPLY_WEDGE: return read_wedge(reader, key, reply);
-    case REPLY_ERROR: return parse_read_error(reader, key + 1, reply);
-    case REPLY_THINKING: return bl_value_read_text(reader, key, &reply->thinking);
-    case REPLY_STOP: return parse_read_stop(reader, key, reply);
-    case REPLY_PIECE_DELAY: return bl_value_read_duration(reader, key, 0, &reply->piece_delay_ns);
-    case REPLY_IMAGES:
-        reply->images_given = true;
-        return read_count(reader, key, 0, BL_IMAGES_MAX, &reply->images);
-    case REPLY_PIECES:
-        result = read_count(reader, key, 1, PIECES_MAX, &number);
-        if (result == 0)
-            reply->pieces = (uint32_t)number;
-        return result;
+    if (failure->status == 0 && failure->code == NULL) {
+        bl_source_fail(&parser->source, bl_json_get(value, BL_TEXT("error")),
+                       "error needs a status or a code");
+        bl_error_hint(parser->source.error, "like {status: 529} or {code: stall}");
+        return BL_EPARSE;
     }
+    BL_JSON_MEMBERS (key, value) {
+        size_t i = 0;
+        while (i < BL_COUNT(beside) && strcmp(key->string, beside[i]) != 0)
+            i++;
+        if (i < BL_COUNT(beside))
+            continue;
+        bl_source_fail(&parser->source, key, "a reply that is an error has no %s", key->string);
+        bl_error_hint(parser->source.error, "it goes on with the next reply: say it there");
+        return BL_EPARSE;
+    }
+    /* A script's connect is the timer's: what was refused can be played as dns. */
+    failure->timed_out = failure->code != NULL && strcmp(failure->code, "connect") == 0;
+    /* What is less than a millisecond is a hint still. */
+    if (draft->retry_given)
+        failure->retry_after_ms =
+            (int64_t)((draft->retry_after_ns + BL_NS_PER_MS - 1) / BL_NS_PER_MS);
     return 0;
 }
 
-static bool parse_has_key(const struct bl_json *reply, enum reply_key which)
+static int read_reply(struct parser *parser, const struct bl_json *value,
+                      struct script_reply *reply)
 {
-    return bl_json_get(reply, bl_text_from(reply_keys[which])) != NULL;
-}
+    struct bl_source *source = &parser->source;
+    struct reply_draft draft = {
+        .reply = {.pieces = SCRIPT_PIECES_DEFAULT,
+                  .failures = 1,
+                  .failure = {.retry_after_ms = -1, .should_retry = -1}},
+    };
+    int result = bl_source_read(source, &parser->script->arena, &reply_record, value, &draft);
 
-/* Whether the keys of a reply go together. */
-static int check_reply(struct bl_value_reader *reader, const struct bl_json *value)
-{
-    static const enum reply_key answers[] = {REPLY_SAY, REPLY_THINKING, REPLY_TOOLS, REPLY_WEDGE};
-    int result;
-
-    if (parse_has_key(value, REPLY_ERROR)) {
-        BL_JSON_MEMBERS (key, value) {
-            struct bl_text name = bl_json_text(key);
-            if (bl_text_equal(name, BL_TEXT("error")) || bl_text_equal(name, BL_TEXT("when")) ||
-                bl_text_equal(name, BL_TEXT("delay")) || bl_text_equal(name, BL_TEXT("images")))
-                continue;
-            result =
-                bl_value_fail_at(reader, key, "a reply that is an error has no %s", key->string);
-            bl_error_hint(reader->error, "it goes on with the next reply: say it there");
-            return result;
+    if (result == 0 && draft.error_given) {
+        result = check_error(parser, value, &draft);
+    } else if (result == 0) {
+        draft.reply.failures = 0;
+        if (bl_json_get(value, BL_TEXT("say")) == NULL && draft.tools == NULL &&
+            bl_json_get(value, BL_TEXT("thinking")) == NULL &&
+            draft.reply.wedge == SCRIPT_NO_WEDGE) {
+            bl_source_fail(source, value, "a reply needs say, thinking, tools, wedge or error");
+            bl_error_hint(source->error, "an empty answer is: say: \"\"");
+            result = BL_EPARSE;
         }
-        return 0;
     }
-    for (size_t i = 0; i < BL_COUNT(answers); i++) {
-        if (parse_has_key(value, answers[i]))
-            return 0;
-    }
-    result = bl_value_fail_at(reader, value, "a reply needs say, thinking, tools, wedge or error");
-    bl_error_hint(reader->error, "an empty answer is: say: \"\"");
+    if (result == 0 && draft.tools != NULL)
+        result = read_calls(parser, draft.tools, &draft.reply);
+    if (result == 0 && draft.when != NULL)
+        result = read_when(parser, draft.when, &draft.reply);
+    *reply = draft.reply;
     return result;
 }
 
-static int read_replies(struct bl_value_reader *reader, const struct bl_json *value)
+static int read_replies(struct parser *parser, const struct bl_json *replies)
 {
-    struct bl_script *script = parser_of(reader)->script;
+    struct bl_script *script = parser->script;
+    size_t count = bl_json_size(replies);
 
-    if (!bl_json_is(value, BL_JSON_ARRAY) || bl_json_size(value) == 0)
-        return bl_value_fail_at(reader, value, "replies must be a list of one reply or more, is %s",
-                                bl_json_is(value, BL_JSON_ARRAY) ? "empty" : bl_value_type(value));
-    if (bl_json_size(value) > REPLIES_MAX)
-        return bl_value_fail_at(reader, value, "there are more than %u replies", REPLIES_MAX);
-    script->replies =
-        bl_arena_zalloc(&script->arena, bl_json_size(value) * sizeof(*script->replies));
-    BL_JSON_EACH (element, value) {
-        struct script_reply *reply = &script->replies[script->reply_count++];
-        reply->pieces = SCRIPT_PIECES_DEFAULT;
-        int result =
-            bl_value_read_members(reader, element, "a reply", reply_keys, read_reply_member, reply);
-        if (result == 0)
-            result = check_reply(reader, element);
+    if (count == 0 || count > REPLIES_MAX)
+        return bl_source_fail(&parser->source, replies,
+                              "replies: expected a list of 1 to %u replies, found %zu", REPLIES_MAX,
+                              count);
+    script->replies = bl_arena_zalloc(&script->arena, count * sizeof(*script->replies));
+    BL_JSON_EACH (element, replies) {
+        int result = read_reply(parser, element, &script->replies[script->reply_count++]);
         if (result != 0)
             return result;
     }
@@ -432,40 +275,49 @@ static int read_replies(struct bl_value_reader *reader, const struct bl_json *va
 
 /* ---- Scripts ---- */
 
-static int parse_read_top_member(struct bl_value_reader *reader, size_t which,
-                                 const struct bl_json *key, void *out BL_UNUSED)
-{
+struct script_draft {
     struct bl_text name;
-    int result;
+    const struct bl_json *replies;
+    bool repeat;
+    uint64_t context_window;
+    bool images;
+};
 
-    if (which == 0) {
-        result = bl_value_read_text(reader, key, &name);
-        if (result == 0 && name.size > 0)
-            parser_of(reader)->script->name = name.data;
-        return result;
-    }
-    if (which == 1)
-        return read_replies(reader, key + 1);
-    if (which == 2)
-        return bl_value_read_boolean(reader, key, &parser_of(reader)->script->repeat);
-    if (which == 4)
-        return bl_value_read_boolean(reader, key, &parser_of(reader)->script->images);
-    return read_count(reader, key, 1, TOKENS_MAX, &parser_of(reader)->script->context_window);
-}
+#define BL_RECORD_STRUCT struct script_draft
+static const struct bl_member script_members[] = {
+    BL_MEMBER_TEXT("name", name, .optional = true),
+    BL_MEMBER_JSON("replies", replies, .element = &bl_element_object),
+    BL_MEMBER_BOOLEAN("repeat", repeat, .optional = true),
+    BL_MEMBER_INTEGER("context_window", context_window, .optional = true, .least = 1,
+                      .most = TOKENS_MAX),
+    BL_MEMBER_BOOLEAN("images", images, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
 
-static int parse_read_script(struct bl_value_reader *reader, struct bl_text source)
+static const struct bl_record script_record =
+    BL_RECORD("a script", struct script_draft, script_members, .closed = true);
+
+static int parse_read_script(struct parser *parser, struct bl_text text)
 {
-    static const char *const names[] = {"name",           "replies", "repeat",
-                                        "context_window", "images",  NULL};
-    int result = bl_value_read_document(reader, arena_of(reader), source, SCRIPT_SIZE_MAX);
+    struct bl_source *source = &parser->source;
+    struct bl_script *script = parser->script;
+    struct script_draft draft = {0};
+    int result = bl_source_open(source, &script->arena, text, SCRIPT_SIZE_MAX);
 
     if (result == 0)
-        result = bl_value_read_members(reader, reader->document.root, "a script", names,
-                                       parse_read_top_member, NULL);
-    if (result == 0 && parser_of(reader)->script->reply_count == 0)
-        result = bl_value_fail_at(reader, reader->document.root, "a script needs replies");
+        result =
+            bl_source_read(source, &script->arena, &script_record, source->document.root, &draft);
+    if (result == 0) {
+        script->repeat = draft.repeat;
+        script->context_window = draft.context_window;
+        script->images = draft.images;
+        if (draft.name.size > 0)
+            script->name = draft.name.data;
+        result = read_replies(parser, draft.replies);
+    }
     if (result != 0)
-        bl_error_hint(reader->error,
+        bl_error_hint(source->error,
                       "a script is YAML or JSON: {name: …, replies: [{say: …}, …], repeat: false}");
     return result;
 }
@@ -474,14 +326,14 @@ int bl_script_parse(struct bl_text source, const char *name, struct bl_script **
                     struct bl_error *error)
 {
     struct bl_error unused = {0};
-    struct parser parser = {.reader = {.file = name,
+    struct parser parser = {.source = {.file = name,
                                        .operation = SCRIPT_OPERATION,
                                        .error = error != NULL ? error : &unused}};
 
     parser.script = bl_zalloc(sizeof *parser.script);
     bl_arena_init(&parser.script->arena);
     parser.script->name = bl_arena_text(&parser.script->arena, bl_text_from(name)).data;
-    int result = parse_read_script(&parser.reader, source);
+    int result = parse_read_script(&parser, source);
     if (result != 0) {
         bl_script_free(parser.script);
         return result;

@@ -52,7 +52,7 @@ static void refuse(const char *path, int code, enum bl_error_kind kind, const ch
     if (kind == BL_KIND_FILESYSTEM)
         snprintf(message, sizeof message, "cannot read script '%s': %s", path, why);
     else
-        snprintf(message, sizeof message, "%s: %s", path, why);
+        snprintf(message, sizeof message, "%s:%s", path, why);
 
     assert_int_equal(bl_script_load(path, &script, &error), code);
     assert_int_equal(error.kind, kind);
@@ -118,7 +118,7 @@ static void what_is_not_utf8_is_refused_with_its_place(void **state)
 
     write_file(folder->file, BL_TEXT("replies:\n- say: caf\xe9\n"));
     refuse(folder->file, BL_EPARSE, BL_KIND_PARSE,
-           "offset 19 (line 2, column 11): expected valid UTF-8, found 0xE9 near "
+           "2:11: expected valid UTF-8, found 0xE9 near "
            "`replies:\\n- say: caf\\xe9\\n`");
 }
 

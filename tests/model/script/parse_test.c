@@ -2,44 +2,50 @@
 
 static void errors_and_tools_are_checked(void **state BL_UNUSED)
 {
-    refuse_script("replies: [{error: {}}]", "line 1, column 19: error needs a status or a code",
+    refuse_script("replies: [{error: {}}]", "test.yaml:1:19: error needs a status or a code",
                   "529");
     refuse_script("replies: [{error: {status: 99}}]",
-                  "line 1, column 28: status must be an integer from 100 to 599", "");
-    refuse_script("replies: [{error: {status: 500, times: 0}}]",
-                  "line 1, column 40: times must be an integer from 1 to 1000000000", "");
-    refuse_script("replies: [{error: {code: overload}}]",
-                  "line 1, column 26: code is not known: 'overload'", "did you mean 'overloaded'?");
+                  "test.yaml:1:28: error.status: expected a whole number from 100 to 599, found 99",
+                  "");
+    refuse_script(
+        "replies: [{error: {status: 500, times: 0}}]",
+        "test.yaml:1:40: error.times: expected a whole number from 1 to 1000000000, found 0", "");
+    refuse_script(
+        "replies: [{error: {code: overload}}]",
+        "test.yaml:1:26: error.code: expected one of connect, dns, stream_cut, tls, redirect, "
+        "bad_response, limit, first_byte, stall, server, rate_limited, overloaded, bad_request, "
+        "not_found, auth, quota, context_overflow, refusal, found \"overload\"",
+        "did you mean \"overloaded\"?");
     refuse_script("replies: [{error: {status: 500}, say: a}]",
-                  "line 1, column 34: a reply that is an error has no say", "next reply");
+                  "test.yaml:1:34: a reply that is an error has no say", "next reply");
     refuse_script("replies: [{tools: {name: a}}]",
-                  "line 1, column 19: tools must be a list, is a mapping", "");
-    refuse_script("replies: [{tools: [{input: {}}]}]", "line 1, column 20: a tool needs a name",
-                  "");
-    refuse_script("replies: [{tools: [{name: ''}]}]", "line 1, column 27: name must not be empty",
-                  "");
+                  "test.yaml:1:19: tools: expected a list, found a mapping", "");
+    refuse_script("replies: [{tools: [{input: {}}]}]",
+                  "test.yaml:1:20: name: missing; expected a string that is not empty", "");
+    refuse_script("replies: [{tools: [{name: ''}]}]",
+                  "test.yaml:1:27: name: expected a string that is not empty, found \"\"", "");
     refuse_script("replies: [{tools: [{name: a, id: ''}]}]",
-                  "line 1, column 34: id must not be empty (without one, it is made)", "");
+                  "test.yaml:1:34: id: expected a string that is not empty, found \"\"", "");
     refuse_script("replies: [{tools: [{name: a, input: {}, input_text: '{}'}]}]",
-                  "line 1, column 41: a tool has one input: input or input_text", "");
+                  "test.yaml:1:53: a tool has one input: input or input_text", "");
 }
 
 static void what_is_neither_yaml_nor_json_is_refused_with_its_place(void **state BL_UNUSED)
 {
     refuse_script("replies:\n  - say: \"open\n",
-                  "offset 24 (line 3, column 1): expected the closing quote, "
-                  "found the end near `replies:\\n  - say: \"open\\n`",
+                  "test.yaml:3:1: expected the closing quote, found the end near `replies:\\n  - "
+                  "say: \"open\\n`",
                   "a script is YAML or JSON: {");
     struct bl_script *script;
     struct bl_error error = {0};
     assert_int_equal(bl_script_parse((struct bl_text){"name: \xff", 7}, "x", &script, &error),
                      BL_EPARSE);
-    assert_non_null(strstr(error.message, "line 1, column 7): expected valid UTF-8"));
+    assert_non_null(strstr(error.message, "x:1:7: expected valid UTF-8"));
     error = (struct bl_error){0};
     assert_int_equal(
         bl_script_parse(BL_TEXT("replies: [{say: a}, {say: b, say: c}]"), "x", &script, &error),
         BL_EPARSE);
-    assert_non_null(strstr(error.message, "line 1, column 30): expected a key that"));
+    assert_non_null(strstr(error.message, "x:1:30: expected a key that"));
     error = (struct bl_error){0};
     assert_int_equal(
         bl_script_parse(BL_TEXT("{\"repeat\": true, \"repeat\": true}"), "x", &script, &error),
@@ -79,7 +85,8 @@ static void there_is_a_limit_on_replies(void **state BL_UNUSED)
     bl_script_free(script);
     bl_buffer_append(&source, BL_TEXT("- say: a\n"));
     assert_int_equal(bl_script_parse(bl_buffer_text(&source), "x", &script, &error), BL_EPARSE);
-    assert_string_equal(error.message, "line 2, column 1: there are more than 10000 replies");
+    assert_string_equal(error.message,
+                        "x:2:1: replies: expected a list of 1 to 10000 replies, found 10001");
     bl_buffer_done(&source);
 }
 
@@ -97,12 +104,13 @@ static void a_script_may_say_how_large_its_context_is(void **state BL_UNUSED)
     assert_int_equal(model.input_tokens_max, 0);
     bl_script_player_free(player);
     bl_script_free(script);
-    refuse_script("context_window: 0\nreplies: [{say: a}]",
-                  "line 1, column 17: context_window must be an integer from 1 to 1000000000",
-                  "a script is YAML");
+    refuse_script(
+        "context_window: 0\nreplies: [{say: a}]",
+        "test.yaml:1:17: context_window: expected a whole number from 1 to 1000000000, found 0",
+        "a script is YAML");
     refuse_script("context_windows: 1\nreplies: [{say: a}]",
-                  "line 1, column 1: a script has no key 'context_windows'",
-                  "did you mean 'context_window'?");
+                  "test.yaml:1:1: unknown member \"context_windows\" in a script",
+                  "did you mean \"context_window\"?");
 }
 
 static void a_script_may_say_that_it_takes_images(void **state BL_UNUSED)
@@ -120,10 +128,10 @@ static void a_script_may_say_that_it_takes_images(void **state BL_UNUSED)
     bl_script_player_free(player);
     bl_script_free(script);
     refuse_script("images: 2\nreplies: [{say: a}]",
-                  "line 1, column 9: images must be true or false, is an integer",
-                  "a script is YAML");
+                  "test.yaml:1:9: images: expected true or false, found 2", "a script is YAML");
     refuse_script("replies: [{say: a, images: 21}]",
-                  "line 1, column 28: images must be an integer from 0 to 20", "a script is YAML");
+                  "test.yaml:1:28: images: expected a whole number from 0 to 20, found 21",
+                  "a script is YAML");
 }
 
 static void json_and_yaml_make_the_same_script(void **state BL_UNUSED)
