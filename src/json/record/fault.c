@@ -27,6 +27,21 @@ bool record_fail(struct reading *reading, const struct bl_json *node, struct bl_
     return false;
 }
 
+/* Whether a value is of the member's type, and only not the one that was expected. */
+static bool record_is_typed(const struct bl_member *member, const struct bl_json *value)
+{
+    enum bl_member_type type = member->type;
+    bool number = bl_json_double(value, &(double){0});
+    bool text = bl_json_is(value, BL_JSON_STRING) && value->size > 0;
+
+    if (type == BL_TYPE_INTEGER)
+        return number && value->type != BL_JSON_DOUBLE;
+    if (type == BL_TYPE_NUMBER || type == BL_TYPE_DURATION)
+        return number || (text && type == BL_TYPE_DURATION);
+    return text && (type == BL_TYPE_TEXT || type == BL_TYPE_STRING || type == BL_TYPE_WORD ||
+                    type == BL_TYPE_ENUM);
+}
+
 /* A document's words for what JSON calls objects and arrays; of a guarded one no values. */
 static void record_show_found(struct bl_buffer *message, const struct reading *reading,
                               const struct bl_json *value)
@@ -79,12 +94,14 @@ bool record_fail_value(struct reading *reading, const struct bl_member *member,
         return false;
     bl_buffer_init(&message, 4096);
     bl_buffer_printf(&message, "expected ");
-    if (reading->source != NULL && member->type == BL_TYPE_OBJECT)
+    if (reading->source != NULL && (member->type == BL_TYPE_OBJECT || member->object))
         bl_buffer_printf(&message, "a mapping");
     else
         record_expected(&message, member);
-    bl_buffer_printf(&message, ", found ");
-    record_show_found(&message, reading, value);
+    if (reading->source == NULL || !reading->source->guarded || !record_is_typed(member, value)) {
+        bl_buffer_printf(&message, ", found ");
+        record_show_found(&message, reading, value);
+    }
     record_fail(reading, value, &message);
     reading->fault->member = member;
     record_hint_value(reading, member, value);
@@ -100,8 +117,10 @@ bool record_fail_missing(struct reading *reading, const struct bl_member *member
     bl_buffer_printf(&message, "missing; expected ");
     record_expected(&message, member);
     record_fail(reading, object, &message);
-    if (reading->fault != NULL)
+    if (reading->fault != NULL) {
         reading->fault->member = member;
+        record_hint_value(reading, member, NULL);
+    }
     return record_fail_below(reading, member->name, 0);
 }
 
