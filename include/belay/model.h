@@ -10,8 +10,8 @@
 #ifndef BELAY_MODEL_H
 #define BELAY_MODEL_H
 
+#include <belay/source.h>
 #include <belay/turn.h>
-#include <belay/value.h>
 #include <belay/wire.h>
 
 BL_PUBLIC_BEGIN
@@ -295,10 +295,10 @@ const char *const *bl_config_key_variables(const struct bl_config *config);
 
 /* What a file says under a top-level key that is not about models: `permissions`, `hooks` or
  * `env_allow`, of the project's file or of the user's. False: nothing. The value is *ret_key + 1;
- * the reader knows the file and has no place for errors yet. Both live as long as the
+ * the source knows the file and has no place for errors yet. Both live as long as the
  * configuration. */
 bool bl_config_section(const struct bl_config *config, const char *name, bool project,
-                       struct bl_value_reader *ret_reader, const struct bl_json **ret_key);
+                       struct bl_source *ret_source, const struct bl_json **ret_key);
 
 /* ---- The script model over HTTP -------------------------------------------------------------- */
 

@@ -84,6 +84,7 @@ enum bl_permission_mode {
 int bl_permission_mode_parse(const char *text, enum bl_permission_mode *ret_mode,
                              struct bl_error *error);
 const char *bl_permission_mode_name(enum bl_permission_mode mode);
+extern const struct bl_names bl_permission_mode_names;
 /* Lets more through where nobody has said anything: read-only, ask, auto, yolo. */
 bool bl_permission_mode_wider(enum bl_permission_mode mode, enum bl_permission_mode than);
 

@@ -4,7 +4,7 @@
 #define BELAY_AGENT_FOUND_H
 
 #include <belay/agent.h>
-#include <belay/value.h>
+#include <belay/source.h>
 
 #define FOUND_SIZE_MAX        ((size_t)256 * 1024) /* of one file */
 #define FOUND_COUNT_MAX       256u                 /* of one kind */
@@ -38,15 +38,16 @@ int found_load(struct bl_arena *arena, const struct found_place *place, const ch
 
 /* A Markdown file that begins with YAML between two lines of three dashes. */
 struct found_page {
-    struct bl_value_reader reader; /* of the YAML; places are those in the file */
-    struct bl_text body;           /* what follows, trimmed */
+    struct bl_source source; /* of the YAML; places are those in the file */
+    struct bl_text body;     /* what follows, trimmed */
 };
 
 /* Reads one: its front matter is a mapping. Codes as those of found_load, and BL_EPARSE. */
 int found_page_read(struct bl_arena *arena, const struct found_place *place, const char *operation,
                     struct found_page *ret_page, struct bl_error *error);
-/* The value of a member as one line of words: not empty, at most so many bytes. In the arena. */
-int found_line(struct bl_value_reader *reader, const struct bl_json *key, struct bl_arena *arena,
+/* A text that is said in the front matter as one line of words: not empty, at most so many bytes. In
+ * the arena. NULL: it is not said, and `*ret_line` stays as it was. */
+int found_line(struct bl_source *source, const struct bl_json *value, struct bl_arena *arena,
                size_t size_max, const char **ret_line);
 
 #endif

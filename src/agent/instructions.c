@@ -193,34 +193,33 @@ int found_page_read(struct bl_arena *arena, const struct found_place *place, con
         return fail_page(path, operation, "the front matter has no end", error);
     front.size = (size_t)(line.data - front.data);
     ret_page->body = bl_text_trim(rest);
-    ret_page->reader = (struct bl_value_reader){
-        .file = path, .operation = operation, .guarded = true, .error = error};
-    code = bl_value_read_document(&ret_page->reader, arena, front, FOUND_SIZE_MAX);
-    if (code == 0 && !bl_json_is(ret_page->reader.document.root, BL_JSON_OBJECT))
+    ret_page->source =
+        (struct bl_source){.file = path, .operation = operation, .guarded = true, .error = error};
+    code = bl_source_open(&ret_page->source, arena, front, FOUND_SIZE_MAX);
+    if (code == 0 && !bl_json_is(ret_page->source.document.root, BL_JSON_OBJECT))
         return fail_page(path, operation, "the front matter is no mapping", error);
     return code;
 }
 
-int found_line(struct bl_value_reader *reader, const struct bl_json *key, struct bl_arena *arena,
+int found_line(struct bl_source *source, const struct bl_json *value, struct bl_arena *arena,
                size_t size_max, const char **ret_line)
 {
-    struct bl_text text;
-    int code = bl_value_read_text(reader, key, &text);
+    struct bl_text text = bl_text_trim(bl_json_text(value));
+    const char *name = value != NULL ? value[-1].string : "";
 
-    if (code != 0)
-        return code;
-    text = bl_text_trim(text);
+    if (value == NULL)
+        return 0;
     if (text.size == 0)
-        return bl_value_fail_at(reader, key + 1, "%s must not be empty", key->string);
+        return bl_source_fail(source, value, "%s must not be empty", name);
     if (text.size > size_max)
-        return bl_value_fail_at(reader, key + 1, "%s has at most %zu bytes", key->string, size_max);
+        return bl_source_fail(source, value, "%s has at most %zu bytes", name, size_max);
     char *line = bl_arena_alloc(arena, text.size + 1);
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
         unsigned char byte = (unsigned char)text.data[i];
         bool space = byte == ' ' || (byte >= '\t' && byte <= '\r');
         if (byte == 0x7f || (byte < 0x20 && !space))
-            return bl_value_fail_at(reader, key + 1, "%s holds a control character", key->string);
+            return bl_source_fail(source, value, "%s holds a control character", name);
         if (!space)
             line[size++] = (char)byte;
         else if (line[size - 1] != ' ')

@@ -94,41 +94,21 @@ static bool persona_is_tool(struct bl_text text)
     return text.size >= 1 && text.size <= 128;
 }
 
-/* A persona while its file is read. */
-struct draft {
-    struct bl_arena *arena;
-    struct bl_persona *persona;
-};
-
-static int read_name(struct bl_value_reader *reader, const struct bl_json *key, struct draft *draft)
-{
-    struct bl_text text;
-    int code = bl_value_read_text(reader, key, &text);
-
-    if (code != 0)
-        return code;
-    if (!persona_is_name(text)) {
-        code = bl_value_fail_at(reader, key + 1, "name is none");
-        bl_error_hint(reader->error, "use 1 to 64 of a-z, 0-9 and -");
-        return code;
-    }
-    draft->persona->name = text.data;
-    return 0;
-}
-
 /* Names in a list, or with commas between them. */
-static int read_tools(struct bl_value_reader *reader, const struct bl_json *value,
-                      struct draft *draft)
+static int read_tools(struct bl_source *source, const struct bl_json *value, struct bl_arena *arena,
+                      const char *const **ret_tools)
 {
-    const char **tools = bl_arena_zalloc(draft->arena, (TOOLS_MAX + 1) * sizeof *tools);
+    const char **tools = bl_arena_zalloc(arena, (TOOLS_MAX + 1) * sizeof *tools);
     struct bl_text rest = bl_json_text(value), name;
     const struct bl_json *element = bl_json_first(value, BL_JSON_ARRAY);
     bool list = bl_json_is(value, BL_JSON_ARRAY);
     size_t count = 0;
 
+    if (value == NULL)
+        return 0;
     if (!list && !bl_json_is(value, BL_JSON_STRING))
-        return bl_value_fail_at(reader, value, "tools must be a list of names, is %s",
-                                bl_value_type(value));
+        return bl_source_fail(source, value, "tools: expected a list of names, found %s",
+                              bl_source_type(value));
     while (list ? element->type != BL_JSON_END : bl_text_split(&rest, ',', &name)) {
         const struct bl_json *place = list ? element : value;
         if (list) {
@@ -137,111 +117,71 @@ static int read_tools(struct bl_value_reader *reader, const struct bl_json *valu
         }
         name = bl_text_trim(name);
         if (!persona_is_tool(name)) {
-            int code = bl_value_fail_at(reader, place, "that is no name of a tool");
-            bl_error_hint(reader->error, "like read, bash or mcp__server__*");
+            int code = bl_source_fail(source, place, "that is no name of a tool");
+            bl_error_hint(source->error, "like read, bash or mcp__server__*");
             return code;
         }
         if (count == TOOLS_MAX)
-            return bl_value_fail_at(reader, place, "there are more than %u tools", TOOLS_MAX);
-        tools[count] = bl_arena_text(draft->arena, name).data;
+            return bl_source_fail(source, place, "there are more than %u tools", TOOLS_MAX);
+        tools[count] = bl_arena_text(arena, name).data;
         struct bl_error detail = {0};
         if (bl_tool_name_check(tools[count++], &detail) != 0) {
-            int code = bl_value_fail_at(reader, place, "%s", detail.message);
-            bl_error_hint(reader->error, "%s", detail.hint);
+            int code = bl_source_fail(source, place, "%s", detail.message);
+            bl_error_hint(source->error, "%s", detail.hint);
             return code;
         }
     }
-    draft->persona->tools = tools;
+    *ret_tools = tools;
     return 0;
 }
 
-static int persona_read_number(struct bl_value_reader *reader, const struct bl_json *key,
-                               uint64_t *ret_number)
-{
-    int64_t number;
+static const struct bl_form name_form = {"1 to 64 of a-z, 0-9 and -", NULL, persona_is_name};
+static const char *const policy_words[] = {"stop", "synthesize"};
+static const struct bl_names policies = BL_NAMES(policy_words);
 
-    if (!bl_json_int64(key + 1, &number) || number < 1 || number > NUMBER_MAX)
-        return bl_value_fail_at(reader, key + 1, "%s must be a whole number from 1 to %d",
-                                key->string, NUMBER_MAX);
-    *ret_number = (uint64_t)number;
-    return 0;
-}
-
-enum persona_key {
-    PERSONA_NAME,
-    PERSONA_DESCRIPTION,
-    PERSONA_TOOLS,
-    PERSONA_MODEL,
-    PERSONA_MAX_STEPS,
-    PERSONA_ON_EXHAUSTED,
-    PERSONA_MAX_BUDGET_TOKENS,
-    PERSONA_TIMEOUT,
+struct draft {
+    struct bl_persona persona;
+    const struct bl_json *tools;
 };
 
-static const char *const persona_keys[] = {
-    [PERSONA_NAME] = "name",
-    [PERSONA_DESCRIPTION] = "description",
-    [PERSONA_TOOLS] = "tools",
-    [PERSONA_MODEL] = "model",
-    [PERSONA_MAX_STEPS] = "max_steps",
-    [PERSONA_ON_EXHAUSTED] = "on_exhausted",
-    [PERSONA_MAX_BUDGET_TOKENS] = "max_budget_tokens",
-    [PERSONA_TIMEOUT] = "timeout",
-    NULL,
+#define BL_RECORD_STRUCT struct draft
+static const struct bl_member persona_members[] = {
+    BL_MEMBER_STRING("name", persona.name, .optional = true, .form = &name_form),
+    BL_MEMBER_STRING("description", persona.description,
+                     .about = "say in a line what it is good for: by that it is chosen"),
+    BL_MEMBER_JSON("tools", tools, .optional = true),
+    BL_MEMBER_STRING("model", persona.model, .optional = true, .form = &bl_form_line),
+    BL_MEMBER_INTEGER("max_steps", persona.max_steps, .optional = true, .least = 1,
+                      .most = NUMBER_MAX),
+    BL_MEMBER_ENUM("on_exhausted", persona.synthesize, &policies, .optional = true),
+    BL_MEMBER_INTEGER("max_budget_tokens", persona.max_budget_tokens, .optional = true, .least = 1,
+                      .most = NUMBER_MAX),
+    BL_MEMBER_DURATION("timeout", persona.timeout_ns, .optional = true, .least = 1),
+    BL_MEMBER_END,
 };
+#undef BL_RECORD_STRUCT
 
-static int persona_read_member(struct bl_value_reader *reader, size_t which,
-                               const struct bl_json *key, void *out)
-{
-    static const char *const policies[] = {"stop", "synthesize", NULL};
-    struct draft *draft = out;
-    struct bl_persona *persona = draft->persona;
-    size_t index = 0;
-    int code;
-
-    switch ((enum persona_key)which) {
-    case PERSONA_NAME: return read_name(reader, key, draft);
-    case PERSONA_DESCRIPTION:
-        return found_line(reader, key, draft->arena, FOUND_DESCRIPTION_MAX, &persona->description);
-    case PERSONA_TOOLS: return read_tools(reader, key + 1, draft);
-    case PERSONA_MODEL: return bl_value_read_line(reader, key + 1, key->string, &persona->model);
-    case PERSONA_MAX_STEPS: return persona_read_number(reader, key, &persona->max_steps);
-    case PERSONA_ON_EXHAUSTED:
-        code = bl_value_read_choice(reader, key, policies, &index);
-        persona->synthesize = index == 1;
-        return code;
-    case PERSONA_MAX_BUDGET_TOKENS:
-        return persona_read_number(reader, key, &persona->max_budget_tokens);
-    case PERSONA_TIMEOUT: return bl_value_read_duration(reader, key, 1, &persona->timeout_ns);
-    }
-    return 0;
-}
+static const struct bl_record persona_record =
+    BL_RECORD("a persona", struct draft, persona_members, .closed = true);
 
 /* What is not said: the file's own name is the persona's. */
-static int persona_finish(struct found_page *page, struct draft *draft, struct bl_text file_name)
+static int persona_finish(struct found_page *page, struct bl_arena *arena,
+                          struct bl_persona *persona, struct bl_text file_name)
 {
-    struct bl_persona *persona = draft->persona;
     struct bl_text stem = {file_name.data, file_name.size - (sizeof SUFFIX - 1)};
-    const struct bl_json *root = page->reader.document.root;
-    int code;
+    const struct bl_json *root = page->source.document.root;
 
     if (persona->name == NULL && persona_is_name(stem))
-        persona->name = bl_arena_text(draft->arena, stem).data;
+        persona->name = bl_arena_text(arena, stem).data;
     if (persona->name == NULL) {
-        code = bl_value_fail_at(&page->reader, root, "a persona needs a name");
-        bl_error_hint(page->reader.error, "say name: with 1 to 64 of a-z, 0-9 and -");
-        return code;
-    }
-    if (persona->description == NULL) {
-        code = bl_value_fail_at(&page->reader, root, "a persona needs a description");
-        bl_error_hint(page->reader.error, "say in a line what it is good for: by that it is "
-                                          "chosen");
-        return code;
+        bl_source_fail(&page->source, root, "a persona needs a name");
+        bl_error_hint(page->source.error, "say name: with 1 to 64 of a-z, 0-9 and -");
+        return BL_EPARSE;
     }
     if (page->body.size == 0) {
-        code = bl_value_fail_at(&page->reader, root, "a persona needs instructions");
-        bl_error_hint(page->reader.error, "write them below the second line of dashes");
-        return code;
+        bl_source_fail(&page->source, root, "a persona needs instructions");
+        bl_error_hint(page->source.error, "write them below the second line of dashes");
+        return BL_EPARSE;
     }
     persona->instructions = page->body;
     return 0;
@@ -251,18 +191,25 @@ static int read_persona(struct bl_arena *arena, const struct found_place *place,
                         struct bl_text file_name, struct bl_persona **ret_persona,
                         struct bl_error *error)
 {
-    struct draft draft = {arena, bl_arena_zalloc(arena, sizeof *draft.persona)};
+    struct bl_persona *persona = bl_arena_zalloc(arena, sizeof *persona);
+    struct draft draft = {.persona = {.path = place->path,
+                                      .max_steps = BL_UNLIMITED,
+                                      .max_budget_tokens = BL_UNLIMITED}};
     struct found_page page;
     int code = found_page_read(arena, place, OPERATION, &page, error);
+    const struct bl_json *root = code == 0 ? page.source.document.root : NULL;
 
-    draft.persona->path = place->path;
-    draft.persona->max_steps = draft.persona->max_budget_tokens = BL_UNLIMITED;
     if (code == 0)
-        code = bl_value_read_members(&page.reader, page.reader.document.root, "a persona",
-                                     persona_keys, persona_read_member, &draft);
+        code = bl_source_read(&page.source, arena, &persona_record, root, &draft);
     if (code == 0)
-        code = persona_finish(&page, &draft, file_name);
-    *ret_persona = draft.persona;
+        code = found_line(&page.source, bl_json_get(root, BL_TEXT("description")), arena,
+                          FOUND_DESCRIPTION_MAX, &draft.persona.description);
+    if (code == 0)
+        code = read_tools(&page.source, draft.tools, arena, &draft.persona.tools);
+    if (code == 0)
+        code = persona_finish(&page, arena, &draft.persona, file_name);
+    *persona = draft.persona;
+    *ret_persona = persona;
     return code;
 }
 

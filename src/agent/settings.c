@@ -1,5 +1,5 @@
 #include <belay/agent.h>
-#include <belay/value.h>
+#include <belay/source.h>
 
 #define RULES_MAX  1000u
 #define HOOKS_MAX  100u
@@ -56,70 +56,73 @@ static const char *why_no_rule(const struct bl_error *error, struct bl_text rule
     return found != NULL ? found + strlen(mark) : "it is too long";
 }
 
-static int read_rules(struct bl_value_reader *reader, const struct bl_json *key, bool allow,
+static int read_rules(struct bl_source *source, const struct bl_json *list, bool allow,
                       struct reading *reading)
 {
     struct texts *texts = allow ? &reading->allow : &reading->deny;
 
-    if (!bl_json_is(key + 1, BL_JSON_ARRAY))
-        return bl_value_fail_at(reader, key + 1, "%s must be a list of rules, is %s", key->string,
-                                bl_value_type(key + 1));
-    BL_JSON_EACH (element, key + 1) {
+    BL_JSON_EACH (element, list) {
         struct bl_error detail = {0};
-        const char *rule = NULL;
-        int code = bl_value_read_line(reader, element, "a rule", &rule);
-        if (code != 0)
-            return code;
         if (texts->count == RULES_MAX)
-            return bl_value_fail_at(reader, element, "there are more than %u rules", RULES_MAX);
-        if (bl_permissions_add(reading->scratch, allow, rule, &detail) != 0) {
+            return bl_source_fail(source, element, "there are more than %u rules", RULES_MAX);
+        if (bl_permissions_add(reading->scratch, allow, element->string, &detail) != 0) {
             bool unknown = strcmp(detail.name, BL_UNKNOWN_TOOL) == 0;
-            code = unknown ? bl_value_fail_at(reader, element, "unknown tool in a rule of %s",
-                                              key->string)
-                           : bl_value_fail_at(reader, element, "that is not a rule: %s",
-                                              why_no_rule(&detail, bl_json_text(element)));
-            bl_error_hint(reader->error, "%s", detail.hint);
-            return code;
+            if (unknown)
+                bl_source_fail(source, element, "unknown tool in a rule of %s",
+                               allow ? "allow" : "deny");
+            else
+                bl_source_fail(source, element, "that is not a rule: %s",
+                               why_no_rule(&detail, bl_json_text(element)));
+            bl_error_hint(source->error, "%s", detail.hint);
+            return BL_EPARSE;
         }
-        settings_add(reading->arena, texts, rule);
+        settings_add(reading->arena, texts, element->string);
     }
     return 0;
 }
 
-static int read_permission(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                           void *out)
-{
-    static const enum bl_permission_mode modes[] = {BL_PERMISSION_ASK, BL_PERMISSION_AUTO,
-                                                    BL_PERMISSION_READ_ONLY, BL_PERMISSION_YOLO};
-    const char *words[BL_COUNT(modes) + 1] = {NULL};
-    struct reading *reading = out;
-    size_t index = 0;
+static const struct bl_member line_element = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &bl_form_line};
 
-    if (which != 0)
-        return read_rules(reader, key, which == 1, reading);
-    for (size_t i = 0; i < BL_COUNT(modes); i++)
-        words[i] = bl_permission_mode_name(modes[i]);
-    int code = bl_value_read_choice(reader, key, words, &index);
-    if (code == 0)
-        reading->settings->permission_mode = words[index];
-    return code;
-}
+struct permissions_said {
+    const char *mode;
+    const char *const *allow;
+    const char *const *deny;
+};
 
-static int read_permissions(struct bl_value_reader *reader, const struct bl_json *key,
+#define BL_RECORD_STRUCT struct permissions_said
+static const struct bl_member permissions_members[] = {
+    BL_MEMBER_STRING("mode", mode, .optional = true, .names = &bl_permission_mode_names),
+    BL_MEMBER_STRINGS("allow", allow, .optional = true, .element = &line_element),
+    BL_MEMBER_STRINGS("deny", deny, .optional = true, .element = &line_element),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record permissions_record =
+    BL_RECORD("permissions", struct permissions_said, permissions_members, .closed = true);
+
+static int read_permissions(struct bl_source *source, const struct bl_json *value,
                             struct reading *reading)
 {
-    static const char *const names[] = {"mode", "allow", "deny", NULL};
+    struct permissions_said said = {0};
+    int code = bl_source_read(source, reading->arena, &permissions_record, value, &said);
 
-    return bl_value_read_members(reader, key + 1, "permissions", names, read_permission, reading);
+    if (code == 0 && said.mode != NULL)
+        reading->settings->permission_mode =
+            bl_arena_text(reading->arena, bl_text_from(said.mode)).data;
+    if (code == 0)
+        code = read_rules(source, bl_json_get(value, BL_TEXT("allow")), true, reading);
+    if (code == 0)
+        code = read_rules(source, bl_json_get(value, BL_TEXT("deny")), false, reading);
+    return code;
 }
 
 /* ---- Hooks ----------------------------------------------------------------------------------- */
 
 struct hook {
-    bool when_given;
     enum bl_hook_when when;
-    const struct bl_json *tools; /* where they stand; NULL: all */
-    const char *pattern;
+    const char *pattern; /* NULL: all tools */
     const char *command;
     uint64_t timeout_ns;
 };
@@ -138,103 +141,86 @@ static bool settings_is_name(const char *text, const char *others)
     return size <= NAME_SIZE;
 }
 
-static int settings_read_pattern(struct bl_value_reader *reader, const struct bl_json *key,
-                                 struct hook *hook)
+static bool settings_is_command(struct bl_text text)
 {
-    int code = bl_value_read_line(reader, key + 1, key->string, &hook->pattern);
+    return bl_text_trim(text).size > 0;
+}
 
+static const struct bl_form command_form = {"a command that is not empty", NULL,
+                                            settings_is_command};
+static const char *const moments[] = {
+    [BL_HOOK_BEFORE_TOOL] = "before_tool",
+    [BL_HOOK_AFTER_TOOL] = "after_tool",
+    [BL_HOOK_TURN_START] = "turn_start",
+    [BL_HOOK_TURN_END] = "turn_end",
+    [BL_HOOK_STOP] = "stop",
+};
+static const struct bl_names moment_names = BL_NAMES(moments);
+
+#define HOOK_EXAMPLE     "like {when: before_tool, tools: bash, command: …}"
+#define BL_RECORD_STRUCT struct hook
+static const struct bl_member hook_members[] = {
+    BL_MEMBER_ENUM("when", when, &moment_names, .about = HOOK_EXAMPLE),
+    BL_MEMBER_STRING("tools", pattern, .optional = true, .form = &bl_form_line),
+    BL_MEMBER_STRING("command", command, .form = &command_form, .about = HOOK_EXAMPLE),
+    BL_MEMBER_DURATION("timeout", timeout_ns, .optional = true, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record hook_record =
+    BL_RECORD("a hook", struct hook, hook_members, .closed = true);
+
+static int check_pattern(struct bl_source *source, const struct bl_json *value,
+                         const struct hook *hook)
+{
+    const struct bl_json *tools = bl_json_get(value, BL_TEXT("tools"));
     struct bl_error detail = {0};
-    hook->tools = key;
-    if (code != 0)
-        return code;
+
+    if (hook->pattern == NULL)
+        return 0;
     if (!settings_is_name(hook->pattern, "_-.*")) {
-        code = bl_value_fail_at(
-            reader, key + 1,
-            "invalid pattern in tools (expected a tool's name, with or without stars)");
-        bl_error_hint(reader->error, "like bash, edit or mcp__*; another tool is another hook");
-    } else if (bl_tool_name_check(hook->pattern, &detail) != 0) {
-        code = bl_value_fail_at(reader, key + 1, "unknown tool in tools");
-        bl_error_hint(reader->error, "%s", detail.hint);
+        bl_source_fail(source, tools,
+                       "invalid pattern in tools (expected a tool's name, with or without stars)");
+        bl_error_hint(source->error, "like bash, edit or mcp__*; another tool is another hook");
+        return BL_EPARSE;
     }
-    return code;
-}
-
-static int settings_read_command(struct bl_value_reader *reader, const struct bl_json *key,
-                                 struct hook *hook)
-{
-    struct bl_text text;
-    int code = bl_value_read_text(reader, key, &text);
-
-    if (code != 0)
-        return code;
-    if (bl_text_trim(text).size == 0)
-        return bl_value_fail_at(reader, key + 1, "command must not be empty");
-    if (memchr(text.data, '\0', text.size) != NULL)
-        return bl_value_fail_at(reader, key + 1, "command holds a zero byte");
-    hook->command = text.data;
-    return 0;
-}
-
-static int read_hook_member(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                            void *out)
-{
-    static const char *const moments[] = {
-        [BL_HOOK_BEFORE_TOOL] = "before_tool",
-        [BL_HOOK_AFTER_TOOL] = "after_tool",
-        [BL_HOOK_TURN_START] = "turn_start",
-        [BL_HOOK_TURN_END] = "turn_end",
-        [BL_HOOK_STOP] = "stop",
-        NULL,
-    };
-    struct hook *hook = out;
-    size_t index = 0;
-    int code;
-
-    switch (which) {
-    case 0:
-        code = bl_value_read_choice(reader, key, moments, &index);
-        hook->when = (enum bl_hook_when)index;
-        hook->when_given = true;
-        return code;
-    case 1: return settings_read_pattern(reader, key, hook);
-    case 2: return settings_read_command(reader, key, hook);
-    default: return bl_value_read_duration(reader, key, 1, &hook->timeout_ns);
+    if (bl_tool_name_check(hook->pattern, &detail) != 0) {
+        bl_source_fail(source, tools, "unknown tool in tools");
+        bl_error_hint(source->error, "%s", detail.hint);
+        return BL_EPARSE;
     }
+    if (hook->when == BL_HOOK_BEFORE_TOOL || hook->when == BL_HOOK_AFTER_TOOL)
+        return 0;
+    return bl_source_fail(source, tools - 1,
+                          "tools are chosen for before_tool and after_tool alone");
 }
 
-static int read_hook(struct bl_value_reader *reader, const struct bl_json *value,
-                     struct reading *reading)
+static int read_hook(struct bl_source *source, const struct bl_json *value, struct reading *reading)
 {
-    static const char *const names[] = {"when", "tools", "command", "timeout", NULL};
     struct hook hook = {0};
-    int code = bl_value_read_members(reader, value, "a hook", names, read_hook_member, &hook);
+    int code = bl_source_read(source, reading->arena, &hook_record, value, &hook);
 
+    if (code == 0)
+        code = check_pattern(source, value, &hook);
     if (code != 0)
         return code;
-    if (!hook.when_given || hook.command == NULL) {
-        code = bl_value_fail_at(reader, value, "a hook needs when and command");
-        bl_error_hint(reader->error, "like {when: before_tool, tools: bash, command: …}");
-        return code;
-    }
-    if (hook.tools != NULL && hook.when != BL_HOOK_BEFORE_TOOL && hook.when != BL_HOOK_AFTER_TOOL)
-        return bl_value_fail_at(reader, hook.tools,
-                                "tools are chosen for before_tool and after_tool alone");
     if (++reading->hook_count > HOOKS_MAX)
-        return bl_value_fail_at(reader, value, "there are more than %u hooks", HOOKS_MAX);
+        return bl_source_fail(source, value, "there are more than %u hooks", HOOKS_MAX);
     if (reading->settings->hooks == NULL)
         reading->settings->hooks = bl_hooks_new();
     bl_hooks_add(reading->settings->hooks, hook.when, hook.pattern, hook.command, hook.timeout_ns);
     return 0;
 }
 
-static int read_hooks(struct bl_value_reader *reader, const struct bl_json *key,
+static int read_hooks(struct bl_source *source, const struct bl_json *value,
                       struct reading *reading)
 {
-    if (!bl_json_is(key + 1, BL_JSON_ARRAY))
-        return bl_value_fail_at(reader, key + 1, "hooks must be a list, is %s",
-                                bl_value_type(key + 1));
-    BL_JSON_EACH (element, key + 1) {
-        int code = read_hook(reader, element, reading);
+    if (!bl_json_is(value, BL_JSON_ARRAY))
+        return bl_source_fail(source, value, "hooks: expected a list, found %s",
+                              bl_source_type(value));
+    BL_JSON_EACH (element, value) {
+        int code = read_hook(source, element, reading);
         if (code != 0)
             return code;
     }
@@ -243,24 +229,22 @@ static int read_hooks(struct bl_value_reader *reader, const struct bl_json *key,
 
 /* ---- Variables ------------------------------------------------------------------------------- */
 
-static int read_env_allow(struct bl_value_reader *reader, const struct bl_json *key,
+static int read_env_allow(struct bl_source *source, const struct bl_json *value,
                           struct reading *reading)
 {
-    if (!bl_json_is(key + 1, BL_JSON_ARRAY))
-        return bl_value_fail_at(reader, key + 1, "env_allow must be a list of names, is %s",
-                                bl_value_type(key + 1));
-    BL_JSON_EACH (element, key + 1) {
-        const char *name = NULL;
-        int code = bl_value_read_line(reader, element, "a variable", &name);
-        if (code != 0)
-            return code;
-        if (!settings_is_name(name, "_") || (name[0] >= '0' && name[0] <= '9')) {
-            code = bl_value_fail_at(reader, element, "invalid variable name");
-            bl_error_hint(reader->error, "like GITHUB_TOKEN, without a value");
-            return code;
+    if (!bl_json_is(value, BL_JSON_ARRAY))
+        return bl_source_fail(source, value, "env_allow: expected a list of names, found %s",
+                              bl_source_type(value));
+    BL_JSON_EACH (element, value) {
+        const char *name = bl_json_text(element).data;
+        if (bl_json_size(element) == 0 || strlen(name) != bl_json_size(element) ||
+            !settings_is_name(name, "_") || (name[0] >= '0' && name[0] <= '9')) {
+            bl_source_fail(source, element, "invalid variable name");
+            bl_error_hint(source->error, "like GITHUB_TOKEN, without a value");
+            return BL_EPARSE;
         }
         if (reading->env_allow.count == RULES_MAX)
-            return bl_value_fail_at(reader, element, "there are more than %u variables", RULES_MAX);
+            return bl_source_fail(source, element, "there are more than %u variables", RULES_MAX);
         settings_add(reading->arena, &reading->env_allow, name);
     }
     return 0;
@@ -274,8 +258,7 @@ static int read_sections(struct reading *reading, const struct bl_config *config
     static const struct {
         const char *name;
         bool project;
-        int (*read)(struct bl_value_reader *reader, const struct bl_json *key,
-                    struct reading *reading);
+        int (*read)(struct bl_source *source, const struct bl_json *value, struct reading *reading);
     } sections[] = {
         /* Of a project's file, bl_config_read has refused all else. */
         {"permissions", false, read_permissions},
@@ -286,12 +269,12 @@ static int read_sections(struct reading *reading, const struct bl_config *config
     int code = 0;
 
     for (size_t i = 0; i < BL_COUNT(sections) && code == 0; i++) {
-        struct bl_value_reader reader;
+        struct bl_source source;
         const struct bl_json *key;
-        if (!bl_config_section(config, sections[i].name, sections[i].project, &reader, &key))
+        if (!bl_config_section(config, sections[i].name, sections[i].project, &source, &key))
             continue;
-        reader.error = error;
-        code = sections[i].read(&reader, key, reading);
+        source.error = error;
+        code = sections[i].read(&source, key + 1, reading);
     }
     return code;
 }

@@ -4,7 +4,18 @@
 #define FILE_NAME "SKILL.md"
 #define LABEL_MAX 64u
 
-/* Name and description; what else stands there is for other programs that know skills. */
+#define BL_RECORD_STRUCT struct bl_skill
+static const struct bl_member skill_members[] = {
+    BL_MEMBER_STRING("name", name, .optional = true),
+    BL_MEMBER_STRING("description", description,
+                     .about = "say in a line what it is for, and when to read it"),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+/* Other members are for other programs that know skills. */
+static const struct bl_record skill_record = BL_RECORD("a skill", struct bl_skill, skill_members);
+
 static int read_skill(struct bl_arena *arena, const struct found_place *folder,
                       const char *folder_name, struct bl_skill **ret_skill, struct bl_error *error)
 {
@@ -19,21 +30,17 @@ static int read_skill(struct bl_arena *arena, const struct found_place *folder,
     int code = found_page_read(arena, &place, OPERATION, &page, error);
     if (code != 0)
         return code;
-    BL_JSON_MEMBERS (key, page.reader.document.root) {
-        if (strcmp(key->string, "name") == 0)
-            code = found_line(&page.reader, key, arena, LABEL_MAX, &skill->name);
-        else if (strcmp(key->string, "description") == 0)
-            code = found_line(&page.reader, key, arena, FOUND_DESCRIPTION_MAX, &skill->description);
-        if (code != 0)
-            return code;
-    }
-    if (strlen(skill->name) > LABEL_MAX) {
-        code = bl_value_fail_at(&page.reader, page.reader.document.root, "a skill needs a name");
+    const struct bl_json *root = page.source.document.root;
+    code = bl_source_read(&page.source, arena, &skill_record, root, skill);
+    if (code == 0)
+        code = found_line(&page.source, bl_json_get(root, BL_TEXT("name")), arena, LABEL_MAX,
+                          &skill->name);
+    if (code == 0)
+        code = found_line(&page.source, bl_json_get(root, BL_TEXT("description")), arena,
+                          FOUND_DESCRIPTION_MAX, &skill->description);
+    if (code == 0 && strlen(skill->name) > LABEL_MAX) {
+        code = bl_source_fail(&page.source, root, "a skill needs a name");
         bl_error_hint(error, "say name: the folder's own is longer than %u bytes", LABEL_MAX);
-    } else if (skill->description == NULL) {
-        code = bl_value_fail_at(&page.reader, page.reader.document.root,
-                                "a skill needs a description");
-        bl_error_hint(error, "say in a line what it is for, and when to read it");
     }
     return code;
 }

@@ -132,71 +132,40 @@ bool config_glob(struct bl_text glob, struct bl_text text)
     return at == glob.size;
 }
 
-enum price_key {
-    PRICE_MATCH,
-    PRICE_INPUT,
-    PRICE_OUTPUT,
-    PRICE_CACHE_READ,
-    PRICE_CACHE_WRITE,
-    PRICE_CONTEXT_WINDOW,
-    PRICE_MAX_OUTPUT,
-    PRICE_IMAGE_TOKENS_MAX,
-    PRICE_OVERHEAD_TOKENS,
+#define BL_RECORD_STRUCT struct config_price
+static const struct bl_member price_members[] = {
+    CONFIG_LINE("match", match),
+    BL_MEMBER_EMBED(rates, &config_rates_record),
+    CONFIG_TOKENS("context_window", context_window),
+    CONFIG_TOKENS("max_output", max_output),
+    CONFIG_TOKENS("image_tokens_max", image_tokens_max),
+    CONFIG_TOKENS("overhead_tokens", overhead_tokens),
+    BL_MEMBER_END,
 };
+#undef BL_RECORD_STRUCT
 
-static const char *const price_keys[] = {
-    [PRICE_MATCH] = "match",
-    [PRICE_INPUT] = "input",
-    [PRICE_OUTPUT] = "output",
-    [PRICE_CACHE_READ] = "cache_read",
-    [PRICE_CACHE_WRITE] = "cache_write",
-    [PRICE_CONTEXT_WINDOW] = "context_window",
-    [PRICE_MAX_OUTPUT] = "max_output",
-    [PRICE_IMAGE_TOKENS_MAX] = "image_tokens_max",
-    [PRICE_OVERHEAD_TOKENS] = "overhead_tokens",
-    NULL,
-};
+static const struct bl_record price_record =
+    BL_RECORD("a price", struct config_price, price_members, .closed = true);
 
-static int model_read_price_member(struct bl_value_reader *reader, size_t which,
-                                   const struct bl_json *key, void *out)
-{
-    struct config_price *price = out;
-
-    switch ((enum price_key)which) {
-    case PRICE_MATCH: return config_read_text(reader, key, &price->match);
-    case PRICE_INPUT: return config_read_rate(reader, key, &price->rates.input);
-    case PRICE_OUTPUT: return config_read_rate(reader, key, &price->rates.output);
-    case PRICE_CACHE_READ: return config_read_rate(reader, key, &price->rates.cache_read);
-    case PRICE_CACHE_WRITE: return config_read_rate(reader, key, &price->rates.cache_write);
-    case PRICE_CONTEXT_WINDOW: return config_read_tokens(reader, key, &price->context_window);
-    case PRICE_MAX_OUTPUT: return config_read_tokens(reader, key, &price->max_output);
-    case PRICE_IMAGE_TOKENS_MAX: return config_read_tokens(reader, key, &price->image_tokens_max);
-    case PRICE_OVERHEAD_TOKENS: return config_read_tokens(reader, key, &price->overhead_tokens);
-    }
-    return 0;
-}
-
-int config_read_prices(struct bl_config *config, const char *file, struct bl_text source,
+int config_read_prices(struct bl_config *config, const char *file, struct bl_text text,
                        struct bl_error *error)
 {
-    struct bl_value_reader reader;
-    int code = config_open(config, file, source, &reader, error);
+    struct bl_source source;
+    int code = config_open(config, file, text, &source, error);
+    const struct bl_json *root = code == 0 ? source.document.root : NULL;
 
-    if (code != 0 || bl_json_is(reader.document.root, BL_JSON_NULL))
+    if (code != 0 || bl_json_is(root, BL_JSON_NULL))
         return code;
-    if (!bl_json_is(reader.document.root, BL_JSON_ARRAY)) {
-        code = bl_value_fail_at(&reader, reader.document.root, "prices must be a list, is %s",
-                                bl_value_type(reader.document.root));
+    if (!bl_json_is(root, BL_JSON_ARRAY)) {
+        code = bl_source_fail(&source, root, "prices: expected a list, found %s",
+                              bl_source_type(root));
         bl_error_hint(error, "like - {match: 'model-*', input: 3, output: 15}");
         return code;
     }
-    BL_JSON_EACH (element, reader.document.root) {
+    BL_JSON_EACH (element, root) {
         struct config_price *price = bl_arena_zalloc(&config->arena, sizeof *price);
         price->rates = CONFIG_RATES_UNKNOWN;
-        code = bl_value_read_members(&reader, element, "a price", price_keys,
-                                     model_read_price_member, price);
-        if (code == 0 && price->match == NULL)
-            code = bl_value_fail_at(&reader, element, "a price needs a match");
+        code = bl_source_read(&source, &config->arena, &price_record, element, price);
         if (code != 0)
             return code;
         bl_list_push_back(&config->prices, &price->link);

@@ -42,6 +42,7 @@ static const char *const mode_names[] = {
     [BL_PERMISSION_READ_ONLY] = "read-only",
     [BL_PERMISSION_YOLO] = "yolo",
 };
+const struct bl_names bl_permission_mode_names = BL_NAMES(mode_names);
 
 int bl_permission_mode_parse(const char *text, enum bl_permission_mode *ret_mode,
                              struct bl_error *error)

@@ -83,8 +83,9 @@ static void a_skill_file_that_is_wrong_is_left_out_with_a_notice(void **state)
          ":1:1: there is no front matter; a file begins with a line ---, then name: and "
          "description:, then a line ---, then the text"},
         {"---\nname: x\ndescriptions: D\n---\n",
-         ":2:1: a skill needs a description; say in a line what it is for, and when to read it"},
-        {"---\nname: [x]\ndescription: D\n---\n", ":2:7: name must be text, is a list"},
+         ":2:1: description: missing; expected a string; say in a line what it is for, and when to "
+         "read it"},
+        {"---\nname: [x]\ndescription: D\n---\n", ":2:7: name: expected a string, found a list"},
         {"---\nname: x\ndescription: a: b\n---\n", NULL},
     };
     struct folder *folder = *state;

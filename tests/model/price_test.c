@@ -101,16 +101,17 @@ static void the_users_prices_come_before_what_is_built_in(void **state BL_UNUSED
 static void prices_that_are_none_are_refused(void **state BL_UNUSED)
 {
     static const char *const cases[][2] = {
-        {"match: x\n", PRICES ":1:1: prices must be a list, is a mapping"},
-        {"- {input: 1}\n", PRICES ":1:3: a price needs a match"},
-        {"- {match: x, inptu: 1}\n", PRICES ":1:14: a price has no key 'inptu'"},
+        {"match: x\n", PRICES ":1:1: prices: expected a list, found a mapping"},
+        {"- {input: 1}\n",
+         PRICES ":1:3: match: missing; expected one line of text without control characters"},
+        {"- {match: x, inptu: 1}\n", PRICES ":1:14: unknown member \"inptu\" in a price"},
         {"- {match: x, input: -1}\n",
-         PRICES ":1:21: input must be a number, zero or more, or null"},
+         PRICES ":1:21: input: expected a number of at least 0 or null"},
         {"- {match: x, input: .inf}\n", PRICES ":1:21: "},
         {"- {match: x, input: .nan}\n", PRICES ":1:21: "},
-        {"- {match: x, max_output: 1.5}\n",
-         PRICES ":1:26: max_output must be a whole number from 1 to 1000000000"},
-        {"- 3\n", PRICES ":1:3: a price must be a mapping, is an integer"},
+        {"- {match: x, max_output: 1.5}\n", PRICES
+         ":1:26: max_output: expected a whole number from 1 to 1000000000 or null, found a number"},
+        {"- 3\n", PRICES ":1:3: expected a mapping, found a whole number"},
     };
 
     for (size_t i = 0; i < BL_COUNT(cases); i++) {

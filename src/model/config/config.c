@@ -322,7 +322,7 @@ static void config_finish(struct bl_config *config)
         struct bl_url url;
         add_variable(config, entry->key_env);
         add_header_secrets(config, &entry->provider);
-        if (entry->provider.api == BL_API_OPENAI && !entry->max_tokens_chosen &&
+        if (entry->provider.api == BL_API_OPENAI && entry->max_tokens_field == NULL &&
             bl_url_parse(&config->arena, entry->provider.base_url, &url, NULL) == 0)
             entry->provider.compat.max_tokens_field =
                 !bl_text_equal(url.host, BL_TEXT("api.openai.com"));

@@ -6,7 +6,7 @@
 #define BELAY_MODEL_CONFIG_H
 
 #include "model/provider.h"
-#include <belay/value.h>
+#include <belay/source.h>
 
 #define CONFIG_OPERATION "read the configuration"
 #define CONFIG_SIZE_MAX  ((size_t)1024 * 1024)
@@ -43,9 +43,10 @@ struct config_provider {
     const char *token_env;     /* the one that holds a bearer token, looked at after it */
     const char *key_file;
     const char *const *key_command;
-    const char *key_source; /* what the key came from; NULL: there is none yet */
-    bool key_env_chosen;    /* by the file: then there must be a key */
-    bool max_tokens_chosen;
+    const char *key_source;       /* what the key came from; NULL: there is none yet */
+    bool key_env_chosen;          /* by the file: then there must be a key */
+    const char *max_tokens_field; /* as the file says it; NULL: it does not */
+    const struct bl_json *headers_said;
 };
 
 /* USD per million tokens; negative: not known. */
@@ -73,6 +74,7 @@ struct config_model {
     const char *provider;
     struct config_place place;
     struct config_place provider_place;
+    const struct bl_json *thinking_said;
     bool free;
     struct config_rates rates;
 };
@@ -86,8 +88,8 @@ enum config_section {
 };
 
 struct config_kept {
-    struct bl_value_reader reader;
-    const struct bl_json *keys[CONFIG_SECTIONS]; /* NULL: not said */
+    struct bl_source source;
+    const struct bl_json *values[CONFIG_SECTIONS]; /* NULL: not said */
 };
 
 struct bl_config {
@@ -124,21 +126,21 @@ void config_secret_add(struct bl_config *config, struct bl_text secret);
 int config_address(struct bl_config *config, enum bl_api api, const char *text,
                    const char **ret_address, const char **ret_why);
 
-/* ---- config_value.c -------------------------------------------------------------------------- */
+/* ---- value.c --------------------------------------------------------------------------------- */
 
-/* The document of `source`; errors name the place, and nothing of what stands there. */
-int config_open(struct bl_config *config, const char *file, struct bl_text source,
-                struct bl_value_reader *ret_reader, struct bl_error *error);
-struct config_place config_place_of(const struct bl_value_reader *reader,
-                                    const struct bl_json *node);
-/* The value of a member. 0, or the error set, with what its key must be. */
-int config_read_text(struct bl_value_reader *reader, const struct bl_json *key,
-                     const char **ret_text); /* a line */
-/* null is 0: not known. */
-int config_read_tokens(struct bl_value_reader *reader, const struct bl_json *key,
-                       uint64_t *ret_tokens);
-/* USD per million tokens, zero or more; null is -1: not known. */
-int config_read_rate(struct bl_value_reader *reader, const struct bl_json *key, double *ret_rate);
+/* The document of `text`; errors name the place, and nothing of what stands there. */
+int config_open(struct bl_config *config, const char *file, struct bl_text text,
+                struct bl_source *ret_source, struct bl_error *error);
+struct config_place config_place_of(const struct bl_source *source, const struct bl_json *node);
+extern const struct bl_record config_rates_record; /* struct config_rates */
+
+#define CONFIG_TOKENS_MAX 1000000000
+/* A member that is a line; a number of tokens, where null is 0: not known. */
+#define CONFIG_LINE(key, field, ...)                                                               \
+    BL_MEMBER_STRING(key, field, .form = &bl_form_line, __VA_ARGS__)
+#define CONFIG_TOKENS(key, field)                                                                  \
+    BL_MEMBER_INTEGER(key, field, .optional = true, .nullable = true, .least = 1,                  \
+                      .most = CONFIG_TOKENS_MAX)
 
 /* ---- config_file.c --------------------------------------------------------------------------- */
 

@@ -6,86 +6,98 @@
 
 /* A file while it is read. */
 struct file {
-    struct bl_value_reader reader;
+    struct bl_source source;
     struct bl_config *config;
-    bool project;
 };
 
-static struct file *file_of(struct bl_value_reader *reader)
+static int config_file_read(struct file *file, const struct bl_record *record,
+                            const struct bl_json *value, void *into)
 {
-    return BL_CONTAINER(reader, struct file, reader);
+    return bl_source_read(&file->source, &file->config->arena, record, value, into);
 }
 
-static struct bl_config *config_of(struct bl_value_reader *reader)
+static const struct bl_json *config_file_get(const struct bl_json *mapping, const char *name)
 {
-    return file_of(reader)->config;
+    return bl_json_get(mapping, bl_text_from(name));
 }
 
 /* ---- Providers ------------------------------------------------------------------------------- */
 
+static const char *const api_texts[] = {
+#define API_TEXT(name, text) text,
+    BL_API_TABLE(API_TEXT)
+#undef API_TEXT
+};
+static const struct bl_names api_names = BL_NAMES(api_texts);
+static const char *const resolver_words[] = {"own", "system"};
+static const struct bl_names resolvers = BL_NAMES(resolver_words);
+static const char *const max_tokens_words[] = {"max_completion_tokens", "max_tokens", "none"};
+static const struct bl_names max_tokens_fields = BL_NAMES(max_tokens_words);
+static const struct bl_member key_word = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &bl_form_line};
+
+#define BL_RECORD_STRUCT struct config_provider
+static const struct bl_member timers_members[] = {
+    BL_MEMBER_DURATION("connect", provider.connect_ns, .optional = true, .least = 1),
+    BL_MEMBER_DURATION("first_byte", provider.first_byte_ns, .optional = true, .least = 1),
+    BL_MEMBER_DURATION("stall", provider.stall_ns, .optional = true, .least = 1),
+    BL_MEMBER_END,
+};
+static const struct bl_record timers_record =
+    BL_RECORD_GROUP("timers", timers_members, .closed = true);
+
+/* Each is a field of requests: false leaves it out. */
+#define COMPAT(key, field)                                                                         \
+    BL_MEMBER_BOOLEAN(key, provider.compat.field, .optional = true, .inverted = true)
+static const struct bl_member compat_members[] = {
+    BL_MEMBER_STRING("max_tokens_field", max_tokens_field, .optional = true,
+                     .names = &max_tokens_fields),
+    COMPAT("stream_options", no_stream_options),
+    COMPAT("parallel_tool_calls", no_parallel_tool_calls),
+    COMPAT("reasoning_effort", no_reasoning_effort),
+    COMPAT("response_format", no_response_format),
+    COMPAT("tool_choice", no_tool_choice),
+    COMPAT("prompt_cache_key", no_prompt_cache_key),
+    COMPAT("include", no_include),
+    BL_MEMBER_END,
+};
+static const struct bl_record compat_record =
+    BL_RECORD_GROUP("compat", compat_members, .closed = true);
+
+static const struct bl_member provider_members[] = {
+    BL_MEMBER_ENUM("api", provider.api, &api_names, .optional = true),
+    CONFIG_LINE("base_url", provider.base_url, .optional = true),
+    CONFIG_LINE("key_env", key_env, .optional = true, BL_KNOWN(key_env_chosen)),
+    CONFIG_LINE("key_file", key_file, .optional = true),
+    BL_MEMBER_STRINGS("key_command", key_command, .optional = true, .element = &key_word,
+                      .or_string = true, .least = 1, .most = COMMAND_MAX),
+    BL_MEMBER_JSON("headers", headers_said, .optional = true, .object = true),
+    BL_MEMBER_GROUP("timers", &timers_record, .optional = true),
+    BL_MEMBER_BOOLEAN("http2", provider.client.http2, .optional = true),
+    BL_MEMBER_ENUM("resolver", provider.client.system_resolver, &resolvers, .optional = true),
+    CONFIG_LINE("ca_file", provider.client.ca_file, .optional = true),
+    BL_MEMBER_GROUP("compat", &compat_record, .optional = true),
+    CONFIG_LINE("organization", provider.organization, .optional = true),
+    CONFIG_LINE("beta", provider.beta, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record provider_record =
+    BL_RECORD("a provider", struct config_provider, provider_members, .closed = true);
+
 /* A path: "~/" is the home, what is relative is below the file's own folder. */
-static int read_path(struct bl_value_reader *reader, const struct bl_json *key,
-                     const char **ret_path)
+static const char *resolve_path(const struct file *file, const char *path)
 {
-    struct bl_arena *arena = &config_of(reader)->arena;
-    const char *home = config_of(reader)->variable("HOME");
-    const char *path = NULL;
-    int code = config_read_text(reader, key, &path);
+    struct bl_arena *arena = &file->config->arena;
+    const char *home = file->config->variable("HOME"), *name = file->source.file;
+    const char *slash = strrchr(name, '/');
 
-    if (code != 0)
-        return code;
-    const char *slash = strrchr(reader->file, '/');
     if (path[0] == '/' || (path[0] == '~' && (path[1] != '/' || home == NULL)) || slash == NULL)
-        *ret_path = path;
-    else if (path[0] == '~')
-        *ret_path = bl_arena_printf(arena, "%s%s", home, path + 1).data;
-    else
-        *ret_path =
-            bl_arena_printf(arena, "%.*s/%s", (int)(slash - reader->file), reader->file, path).data;
-    return 0;
-}
-
-static int read_base_url(struct bl_value_reader *reader, const struct bl_json *key,
-                         struct config_provider *entry)
-{
-    const char *text = NULL, *why = NULL;
-    int code = config_read_text(reader, key, &text);
-
-    if (code != 0)
-        return code;
-    code = config_address(config_of(reader), entry->provider.api, text, &entry->provider.base_url,
-                          &why);
-    if (code == 0)
-        return 0;
-    code = bl_value_fail_at(reader, key + 1, "base_url is no address: %s", why);
-    bl_error_hint(reader->error, "like https://host.example:8443/v1");
-    return code;
-}
-
-/* One text for the shell, or a list of words. */
-static int config_file_read_command(struct bl_value_reader *reader, const struct bl_json *key,
-                                    struct config_provider *entry)
-{
-    const struct bl_json *value = key + 1;
-    size_t count = bl_json_is(value, BL_JSON_ARRAY) ? bl_json_size(value) : 3;
-    size_t used = 0;
-    int code = 0;
-
-    if (count == 0 || count > COMMAND_MAX)
-        return bl_value_fail_at(reader, value, "key_command has from 1 to %u words", COMMAND_MAX);
-    const char **words = bl_arena_zalloc(&config_of(reader)->arena, (count + 1) * sizeof *words);
-    entry->key_command = words;
-    if (!bl_json_is(value, BL_JSON_ARRAY)) {
-        words[0] = "sh";
-        words[1] = "-c";
-        return config_read_text(reader, key, &words[2]);
-    }
-    BL_JSON_EACH (element, value) {
-        code = bl_value_read_line(reader, element, "a word of key_command", &words[used++]);
-        if (code != 0)
-            return code;
-    }
-    return 0;
+        return path;
+    if (path[0] == '~')
+        return bl_arena_printf(arena, "%s%s", home, path + 1).data;
+    return bl_arena_printf(arena, "%.*s/%s", (int)(slash - name), name, path).data;
 }
 
 static bool config_file_is_token(struct bl_text text)
@@ -114,24 +126,22 @@ static bool is_reserved_header(const char *name)
     return false;
 }
 
-static int config_file_read_headers(struct bl_value_reader *reader, const struct bl_json *value,
-                                    struct config_provider *entry)
+static int config_file_read_headers(struct file *file, struct config_provider *entry)
 {
-    if (!bl_json_is(value, BL_JSON_OBJECT))
-        return bl_value_fail_at(reader, value, "headers must be a mapping, is %s",
-                                bl_value_type(value));
+    struct bl_source *source = &file->source;
+    const struct bl_json *value = entry->headers_said;
     struct bl_http_header *headers =
-        bl_arena_zalloc(&config_of(reader)->arena, bl_json_size(value) * sizeof *headers);
+        bl_arena_zalloc(&file->config->arena, bl_json_size(value) * sizeof *headers);
     size_t count = 0;
+
     BL_JSON_MEMBERS (key, value) {
-        const char *text = NULL;
         if (!config_file_is_token(bl_json_text(key)))
-            return bl_value_fail_at(reader, key, "that is no name of a header");
+            return bl_source_fail(source, key, "that is no name of a header");
         if (is_reserved_header(key->string))
-            return bl_value_fail_at(reader, key, "the header %s is not to be set", key->string);
-        int code = config_read_text(reader, key, &text);
-        if (code != 0)
-            return code;
+            return bl_source_fail(source, key, "the header %s is not to be set", key->string);
+        if (!bl_json_is(key + 1, BL_JSON_STRING) || !bl_form_line.fits(bl_json_text(key + 1)))
+            return bl_source_fail(source, key + 1, "headers.%s: expected %s, found %s", key->string,
+                                  bl_form_line.expected, bl_source_type(key + 1));
         headers[count++] = (struct bl_http_header){bl_json_text(key), bl_json_text(key + 1)};
     }
     entry->provider.headers = headers;
@@ -139,461 +149,308 @@ static int config_file_read_headers(struct bl_value_reader *reader, const struct
     return 0;
 }
 
-static int read_timer(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                      void *out)
-{
-    struct bl_provider *provider = out;
-    uint64_t *const timers[] = {&provider->connect_ns, &provider->first_byte_ns,
-                                &provider->stall_ns};
-
-    return bl_value_read_duration(reader, key, 1, timers[which]);
-}
-
-/* Each key is a field of requests: false leaves it out. */
-static int read_compat(struct bl_value_reader *reader, size_t which, const struct bl_json *key,
-                       void *out)
-{
-    static const char *const words[] = {"max_completion_tokens", "max_tokens", "none", NULL};
-    struct config_provider *entry = out;
-    struct bl_compat *compat = &entry->provider.compat;
-    bool *const left_out[] = {&compat->no_stream_options,   &compat->no_parallel_tool_calls,
-                              &compat->no_reasoning_effort, &compat->no_response_format,
-                              &compat->no_tool_choice,      &compat->no_prompt_cache_key,
-                              &compat->no_include};
-    bool sent = true;
-    size_t index = 0;
-
-    if (which == 0) {
-        int code = bl_value_read_choice(reader, key, words, &index);
-        entry->max_tokens_chosen = true;
-        compat->max_tokens_field = index == 1;
-        compat->no_max_tokens = index == 2;
-        return code;
-    }
-    int code = bl_value_read_boolean(reader, key, &sent);
-    *left_out[which - 1] = !sent;
-    return code;
-}
-
-enum provider_key {
-    PROVIDER_API,
-    PROVIDER_BASE_URL,
-    PROVIDER_KEY_ENV,
-    PROVIDER_KEY_FILE,
-    PROVIDER_KEY_COMMAND,
-    PROVIDER_HEADERS,
-    PROVIDER_TIMERS,
-    PROVIDER_HTTP2,
-    PROVIDER_RESOLVER,
-    PROVIDER_CA_FILE,
-    PROVIDER_COMPAT,
-    PROVIDER_ORGANIZATION,
-    PROVIDER_BETA,
-};
-
-static const char *const provider_keys[] = {
-    [PROVIDER_API] = "api",
-    [PROVIDER_BASE_URL] = "base_url",
-    [PROVIDER_KEY_ENV] = "key_env",
-    [PROVIDER_KEY_FILE] = "key_file",
-    [PROVIDER_KEY_COMMAND] = "key_command",
-    [PROVIDER_HEADERS] = "headers",
-    [PROVIDER_TIMERS] = "timers",
-    [PROVIDER_HTTP2] = "http2",
-    [PROVIDER_RESOLVER] = "resolver",
-    [PROVIDER_CA_FILE] = "ca_file",
-    [PROVIDER_COMPAT] = "compat",
-    [PROVIDER_ORGANIZATION] = "organization",
-    [PROVIDER_BETA] = "beta",
-    NULL,
-};
-
-static int read_provider_member(struct bl_value_reader *reader, size_t which,
-                                const struct bl_json *key, void *out)
-{
-    static const char *const timers[] = {"connect", "first_byte", "stall", NULL};
-    static const char *const compat[] = {
-        "max_tokens_field", "stream_options",  "parallel_tool_calls",
-        "reasoning_effort", "response_format", "tool_choice",
-        "prompt_cache_key", "include",         NULL};
-    static const char *const resolvers[] = {"own", "system", NULL};
-    struct config_provider *entry = out;
-    struct bl_provider *provider = &entry->provider;
-    size_t index = 0;
-    int code = 0;
-
-    switch ((enum provider_key)which) {
-    case PROVIDER_API: return 0; /* read before all others */
-    case PROVIDER_BASE_URL: return read_base_url(reader, key, entry);
-    case PROVIDER_KEY_ENV:
-        entry->token_env = NULL;
-        entry->key_env_chosen = true;
-        return config_read_text(reader, key, &entry->key_env);
-    case PROVIDER_KEY_FILE: return read_path(reader, key, &entry->key_file);
-    case PROVIDER_KEY_COMMAND: return config_file_read_command(reader, key, entry);
-    case PROVIDER_HEADERS: return config_file_read_headers(reader, key + 1, entry);
-    case PROVIDER_TIMERS:
-        return bl_value_read_members(reader, key + 1, "timers", timers, read_timer, provider);
-    case PROVIDER_HTTP2: return bl_value_read_boolean(reader, key, &provider->client.http2);
-    case PROVIDER_RESOLVER:
-        code = bl_value_read_choice(reader, key, resolvers, &index);
-        provider->client.system_resolver = index == 1;
-        return code;
-    case PROVIDER_CA_FILE: return read_path(reader, key, &provider->client.ca_file);
-    case PROVIDER_COMPAT:
-        return bl_value_read_members(reader, key + 1, "compat", compat, read_compat, entry);
-    case PROVIDER_ORGANIZATION: return config_read_text(reader, key, &provider->organization);
-    case PROVIDER_BETA: return config_read_text(reader, key, &provider->beta);
-    }
-    return 0;
-}
-
 /* The entry that is told of: one that is built in, or a new one, whose format must be said. */
-static int open_provider(struct bl_value_reader *reader, const struct bl_json *key,
+static int open_provider(struct file *file, const struct bl_json *key,
                          struct config_provider **ret_entry)
 {
-    static const char *const apis[] = {
-#define API_TEXT(name, text) text,
-        BL_API_TABLE(API_TEXT)
-#undef API_TEXT
-            NULL};
-    const struct bl_json *member = bl_json_first(key + 1, BL_JSON_OBJECT);
-    struct config_provider *entry = config_provider_find(config_of(reader), bl_json_text(key));
+    const struct bl_json *api = config_file_get(key + 1, "api");
+    struct config_provider *entry = config_provider_find(file->config, bl_json_text(key));
     size_t index = 0;
 
-    while (member->type != BL_JSON_END && strcmp(member->string, "api") != 0)
-        member = bl_json_next(member + 1);
-    if (member->type != BL_JSON_END) {
-        int code = bl_value_read_choice(reader, member, apis, &index);
-        if (code != 0)
-            return code;
-        if (entry != NULL && entry->provider.api != (enum bl_api)index)
-            return bl_value_fail_at(reader, member + 1,
-                                    "the provider '%s' is built in, and its api "
-                                    "is %s",
-                                    key->string, bl_api_name(entry->provider.api));
-    } else if (entry == NULL) {
-        int code = bl_value_fail_at(reader, key, "a provider needs an api");
-        bl_error_hint(reader->error, "what it may be: anthropic, openai, openai-responses, ollama");
+    bool known = bl_names_find(&api_names, bl_json_text(api), &index);
+    if (api == NULL && entry == NULL && bl_json_is(key + 1, BL_JSON_OBJECT)) {
+        int code = bl_source_fail(&file->source, key, "a provider needs an api");
+        bl_error_hint(file->source.error,
+                      "what it may be: anthropic, openai, openai-responses, ollama");
         return code;
     }
+    if (known && entry != NULL && entry->provider.api != (enum bl_api)index)
+        return bl_source_fail(&file->source, api,
+                              "the provider '%s' is built in, and its api is %s", key->string,
+                              bl_api_name(entry->provider.api));
     if (entry == NULL)
-        entry = config_provider_add(config_of(reader), key->string, (enum bl_api)index);
+        entry = config_provider_add(file->config, key->string, (enum bl_api)index);
     *ret_entry = entry;
     return 0;
 }
 
-static int read_provider(struct bl_value_reader *reader, const struct bl_json *key)
+/* What the table cannot say of the members that are there. */
+static int finish_provider(struct file *file, const struct bl_json *value,
+                           struct config_provider *entry)
 {
-    struct config_provider *entry = NULL;
-    char shown[BL_VALUE_SHOWN_SIZE];
+    struct bl_provider *provider = &entry->provider;
+    const struct bl_json *base_url = config_file_get(value, "base_url");
+    const struct bl_json *command = config_file_get(value, "key_command");
+    const char *why = NULL, *field = entry->max_tokens_field;
 
-    bl_value_show(bl_json_text(key), shown);
+    if (base_url != NULL && config_address(file->config, provider->api, provider->base_url,
+                                           &provider->base_url, &why) != 0) {
+        bl_source_fail(&file->source, base_url, "base_url is no address: %s", why);
+        bl_error_hint(file->source.error, "like https://host.example:8443/v1");
+        return BL_EPARSE;
+    }
+    if (config_file_get(value, "key_env") != NULL)
+        entry->token_env = NULL;
+    if (config_file_get(value, "key_file") != NULL)
+        entry->key_file = resolve_path(file, entry->key_file);
+    if (config_file_get(value, "ca_file") != NULL)
+        provider->client.ca_file = resolve_path(file, provider->client.ca_file);
+    /* One text is for the shell. */
+    if (bl_json_is(command, BL_JSON_STRING)) {
+        const char **words = bl_arena_zalloc(&file->config->arena, 4 * sizeof *words);
+        words[0] = "sh";
+        words[1] = "-c";
+        words[2] = entry->key_command[0];
+        entry->key_command = words;
+    }
+    if (field != NULL) {
+        provider->compat.max_tokens_field = strcmp(field, "max_tokens") == 0;
+        provider->compat.no_max_tokens = strcmp(field, "none") == 0;
+    }
+    return config_file_get(value, "headers") != NULL ? config_file_read_headers(file, entry) : 0;
+}
+
+static int read_provider(struct file *file, const struct bl_json *key)
+{
+    struct bl_source *source = &file->source;
+    const struct bl_json *value = key + 1;
+    struct config_provider *entry = NULL;
+    char shown[BL_SOURCE_SHOWN_SIZE];
+
+    bl_source_show(bl_json_text(key), shown);
     if (key->size == 0 || strpbrk(key->string, "/:") != NULL)
-        return bl_value_fail_at(reader, key,
-                                "the name of a provider is not empty, and has no '/' "
-                                "and no ':'");
+        return bl_source_fail(source, key,
+                              "the name of a provider is not empty, and has no '/' and no ':'");
     if (strcmp(key->string, "script") == 0 || strcmp(key->string, "replay") == 0)
-        return bl_value_fail_at(reader, key, "'%s' is built in, and has nothing to configure",
-                                shown);
-    if (!bl_json_is(key + 1, BL_JSON_OBJECT))
-        return bl_value_fail_at(reader, key + 1, "a provider must be a mapping, is %s",
-                                bl_value_type(key + 1));
-    if (bl_json_get(key + 1, BL_TEXT("key")) != NULL ||
-        bl_json_get(key + 1, BL_TEXT("api_key")) != NULL) {
-        int code = bl_value_fail_at(reader, key, "a key does not stand in this file");
-        bl_error_hint(reader->error, "key_env, key_file or key_command say where it comes from");
+        return bl_source_fail(source, key, "'%s' is built in, and has nothing to configure", shown);
+    if (config_file_get(value, "key") != NULL || config_file_get(value, "api_key") != NULL) {
+        int code = bl_source_fail(source, key, "a key does not stand in this file");
+        bl_error_hint(source->error, "key_env, key_file or key_command say where it comes from");
         return code;
     }
-    int code = open_provider(reader, key, &entry);
+    int code = open_provider(file, key, &entry);
     if (code != 0)
         return code;
-    entry->place = config_place_of(reader, key);
-    code = bl_value_read_members(reader, key + 1, "a provider", provider_keys, read_provider_member,
-                                 entry);
-    bool said = bl_json_get(key + 1, BL_TEXT("key_file")) != NULL ||
-                bl_json_get(key + 1, BL_TEXT("key_command")) != NULL;
+    entry->place = config_place_of(source, key);
+    code = config_file_read(file, &provider_record, value, entry);
+    if (code == 0)
+        code = finish_provider(file, value, entry);
+    bool said =
+        config_file_get(value, "key_file") != NULL || config_file_get(value, "key_command") != NULL;
     /* The key comes from where the file says, and not from a variable that happens to be set. */
-    if (said && bl_json_get(key + 1, BL_TEXT("key_env")) == NULL)
+    if (said && config_file_get(value, "key_env") == NULL)
         entry->key_env = entry->token_env = NULL;
     if (code == 0 &&
         (entry->key_env != NULL) + (entry->key_file != NULL) + (entry->key_command != NULL) > 1) {
-        code =
-            bl_value_fail_at(reader, key, "the key of '%s' comes from more than one place", shown);
-        bl_error_hint(reader->error, "keep one of key_env, key_file and key_command");
+        code = bl_source_fail(source, key, "the key of '%s' comes from more than one place", shown);
+        bl_error_hint(source->error, "keep one of key_env, key_file and key_command");
     }
     return code;
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-static int read_thinking(struct bl_value_reader *reader, const struct bl_json *key,
-                         struct bl_profile *profile)
-{
-    static const char *const words[] = {"none", "low", "medium", "high", "adaptive", NULL};
-    static const enum bl_effort efforts[] = {BL_EFFORT_NONE, BL_EFFORT_LOW, BL_EFFORT_MEDIUM,
-                                             BL_EFFORT_HIGH, BL_EFFORT_ADAPTIVE};
-    size_t index = 0;
-
-    if (bl_json_is(key + 1, BL_JSON_INTEGER)) {
-        int code = config_read_tokens(reader, key, &profile->thinking_tokens);
-        if (code == 0)
-            profile->thinking = BL_EFFORT_MEDIUM;
-        return code;
-    }
-    int code = bl_value_read_choice(reader, key, words, &index);
-    if (code == 0)
-        profile->thinking = efforts[index];
-    return code;
-}
-
-static int config_file_read_price_member(struct bl_value_reader *reader, size_t which,
-                                         const struct bl_json *key, void *out)
-{
-    struct config_rates *rates = out;
-    double *const fields[] = {&rates->input, &rates->output, &rates->cache_read,
-                              &rates->cache_write};
-
-    return config_read_rate(reader, key, fields[which]);
-}
-
-enum model_key {
-    MODEL_PROVIDER,
-    MODEL_MODEL,
-    MODEL_MAX_OUTPUT_TOKENS,
-    MODEL_THINKING,
-    MODEL_CONTEXT_WINDOW,
-    MODEL_NUM_CTX,
-    MODEL_KEEP_ALIVE,
-    MODEL_FREE,
-    MODEL_PRICE,
-    MODEL_OVERHEAD_TOKENS,
-    MODEL_IMAGES,
+static const char *const effort_words[] = {
+    [BL_EFFORT_NONE] = "none", [BL_EFFORT_LOW] = "low",           [BL_EFFORT_MEDIUM] = "medium",
+    [BL_EFFORT_HIGH] = "high", [BL_EFFORT_ADAPTIVE] = "adaptive",
 };
+static const struct bl_names efforts = BL_NAMES(effort_words);
 
-static const char *const model_keys[] = {
-    [MODEL_PROVIDER] = "provider",
-    [MODEL_MODEL] = "model",
-    [MODEL_MAX_OUTPUT_TOKENS] = "max_output_tokens",
-    [MODEL_THINKING] = "thinking",
-    [MODEL_CONTEXT_WINDOW] = "context_window",
-    [MODEL_NUM_CTX] = "num_ctx",
-    [MODEL_KEEP_ALIVE] = "keep_alive",
-    [MODEL_FREE] = "free",
-    [MODEL_PRICE] = "price",
-    [MODEL_OVERHEAD_TOKENS] = "overhead_tokens",
-    [MODEL_IMAGES] = "images",
-    NULL,
+#define MODEL_EXAMPLE    "like {provider: anthropic, model: …}, as its provider calls it"
+#define BL_RECORD_STRUCT struct config_model
+/* A word, or a number of tokens. */
+static const struct bl_member effort_members[] = {
+    BL_MEMBER_ENUM("thinking", profile.thinking, &efforts),
+    BL_MEMBER_END,
 };
+static const struct bl_member budget_members[] = {
+    CONFIG_TOKENS("thinking", profile.thinking_tokens),
+    BL_MEMBER_END,
+};
+static const struct bl_member model_members[] = {
+    CONFIG_LINE("provider", provider, .about = MODEL_EXAMPLE),
+    CONFIG_LINE("model", profile.model, .about = MODEL_EXAMPLE),
+    CONFIG_TOKENS("max_output_tokens", profile.max_output_tokens),
+    BL_MEMBER_JSON("thinking", thinking_said, .optional = true),
+    CONFIG_TOKENS("context_window", profile.context_window),
+    CONFIG_TOKENS("num_ctx", profile.num_ctx),
+    CONFIG_LINE("keep_alive", profile.keep_alive, .optional = true),
+    BL_MEMBER_BOOLEAN("free", free, .optional = true),
+    BL_MEMBER_OBJECT("price", rates, &config_rates_record, .optional = true),
+    CONFIG_TOKENS("overhead_tokens", profile.overhead_tokens),
+    BL_MEMBER_BOOLEAN("images", profile.images, .optional = true, BL_KNOWN(profile.images_chosen)),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
 
-static int read_model_member(struct bl_value_reader *reader, size_t which,
-                             const struct bl_json *key, void *out)
+static const struct bl_record effort_record =
+    BL_RECORD("a model", struct config_model, effort_members);
+static const struct bl_record budget_record =
+    BL_RECORD("a model", struct config_model, budget_members);
+static const struct bl_record model_record =
+    BL_RECORD("a model", struct config_model, model_members, .closed = true);
+
+static int read_model(struct file *file, const struct bl_json *key)
 {
-    static const char *const rates[] = {"input", "output", "cache_read", "cache_write", NULL};
-    struct config_model *model = out;
-    struct bl_profile *profile = &model->profile;
-
-    switch ((enum model_key)which) {
-    case MODEL_PROVIDER:
-        model->provider_place = config_place_of(reader, key + 1);
-        return config_read_text(reader, key, &model->provider);
-    case MODEL_MODEL: return config_read_text(reader, key, &profile->model);
-    case MODEL_MAX_OUTPUT_TOKENS:
-        return config_read_tokens(reader, key, &profile->max_output_tokens);
-    case MODEL_THINKING: return read_thinking(reader, key, profile);
-    case MODEL_CONTEXT_WINDOW: return config_read_tokens(reader, key, &profile->context_window);
-    case MODEL_NUM_CTX: return config_read_tokens(reader, key, &profile->num_ctx);
-    case MODEL_KEEP_ALIVE: return config_read_text(reader, key, &profile->keep_alive);
-    case MODEL_FREE: return bl_value_read_boolean(reader, key, &model->free);
-    case MODEL_PRICE:
-        return bl_value_read_members(reader, key + 1, "price", rates, config_file_read_price_member,
-                                     &model->rates);
-    case MODEL_OVERHEAD_TOKENS: return config_read_tokens(reader, key, &profile->overhead_tokens);
-    case MODEL_IMAGES:
-        profile->images_chosen = true;
-        return bl_value_read_boolean(reader, key, &profile->images);
-    }
-    return 0;
-}
-
-static int read_model(struct bl_value_reader *reader, const struct bl_json *key)
-{
-    struct bl_config *config = config_of(reader);
+    struct bl_config *config = file->config;
     struct config_model *model = bl_arena_zalloc(&config->arena, sizeof *model);
 
     if (key->size == 0 || strchr(key->string, '/') != NULL)
-        return bl_value_fail_at(reader, key, "the name of a model is not empty, and has no '/'");
+        return bl_source_fail(&file->source, key,
+                              "the name of a model is not empty, and has no '/'");
     model->rates = CONFIG_RATES_UNKNOWN;
     model->profile.alias = key->string;
-    model->place = config_place_of(reader, key);
-    int code =
-        bl_value_read_members(reader, key + 1, "a model", model_keys, read_model_member, model);
+    model->place = config_place_of(&file->source, key);
+    int code = config_file_read(file, &model_record, key + 1, model);
+    if (code == 0 && model->thinking_said != NULL) {
+        bool budget = bl_json_is(model->thinking_said, BL_JSON_INTEGER);
+        model->profile.thinking = BL_EFFORT_MEDIUM;
+        code = config_file_read(file, budget ? &budget_record : &effort_record, key + 1, model);
+    }
     if (code != 0)
         return code;
-    if (model->provider == NULL || model->profile.model == NULL) {
-        code = bl_value_fail_at(reader, key, "a model needs a provider and a model");
-        bl_error_hint(reader->error, "like {provider: anthropic, model: …}, as its provider "
-                                     "calls it");
-        return code;
-    }
+    model->provider_place = config_place_of(&file->source, config_file_get(key + 1, "provider"));
     if (model->free && model->rates.input > 0)
-        return bl_value_fail_at(reader, key, "a model is free, or has a price");
+        return bl_source_fail(&file->source, key, "a model is free, or has a price");
     bl_list_push_back(&config->models, &model->link);
     return 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int read_each(struct bl_value_reader *reader, const struct bl_json *key,
-                     int (*read)(struct bl_value_reader *reader, const struct bl_json *key))
+/* What the file says at its top. */
+struct top {
+    struct config_said said;
+    const struct bl_json *providers;
+    const struct bl_json *models;
+    const struct bl_json *permissions;
+    const struct bl_json *hooks;
+    const struct bl_json *env_allow;
+};
+
+#define BL_RECORD_STRUCT struct top
+static const struct bl_member top_members[] = {
+    CONFIG_LINE("model", said.model, .optional = true),
+    CONFIG_LINE("provider", said.provider, .optional = true),
+    BL_MEMBER_JSON("providers", providers, .optional = true, .object = true),
+    BL_MEMBER_JSON("models", models, .optional = true, .object = true),
+    BL_MEMBER_JSON("permissions", permissions, .optional = true),
+    BL_MEMBER_JSON("hooks", hooks, .optional = true),
+    BL_MEMBER_JSON("env_allow", env_allow, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record top_record =
+    BL_RECORD("the configuration", struct top, top_members, .closed = true);
+
+static int read_each(struct file *file, const struct bl_json *mapping,
+                     int (*read)(struct file *file, const struct bl_json *key))
 {
-    if (!bl_json_is(key + 1, BL_JSON_OBJECT))
-        return bl_value_fail_at(reader, key + 1, "%s must be a mapping, is %s", key->string,
-                                bl_value_type(key + 1));
-    BL_JSON_MEMBERS (name, key + 1) {
-        int code = read(reader, name);
+    BL_JSON_MEMBERS (name, mapping) {
+        int code = read(file, name);
         if (code != 0)
             return code;
-        config_of(reader)->defined = true;
+        file->config->defined = true;
     }
     return 0;
 }
 
-static int refuse_project(struct bl_value_reader *reader, const struct bl_json *key,
-                          const char *what_it_may)
+static int refuse_project(struct file *file, const struct bl_json *key, const char *what_it_may)
 {
-    struct bl_document_place place = bl_document_place(&reader->document, key);
+    struct bl_source *source = &file->source;
+    struct bl_document_place place = bl_document_place(&source->document, key);
 
-    bl_error_set(reader->error, BL_EACCES, BL_KIND_POLICY, CONFIG_OPERATION, reader->file,
-                 "%s:%u:%u: a project's file does not define %s", reader->file, place.line,
+    bl_error_set(source->error, BL_EACCES, BL_KIND_POLICY, CONFIG_OPERATION, source->file,
+                 "%s:%u:%u: a project's file does not define %s", source->file, place.line,
                  place.column, key->string);
-    bl_error_hint(reader->error, "%s: move '%s' to %s, if you trust it", what_it_may, key->string,
-                  config_of(reader)->user_file != NULL ? config_of(reader)->user_file
-                                                       : "the user's file");
+    bl_error_hint(source->error, "%s: move '%s' to %s, if you trust it", what_it_may, key->string,
+                  file->config->user_file != NULL ? file->config->user_file : "the user's file");
     return BL_EACCES;
 }
 
-/* A repository that was cloned must not decide where a key goes. */
-static int refuse_provider(struct bl_value_reader *reader, const struct bl_json *key)
+static bool config_file_is_one_of(const struct bl_json *key, const char *const *names)
 {
-    return refuse_project(reader, key, "it chooses among the user's own");
+    while (*names != NULL && strcmp(*names, key->string) != 0)
+        names++;
+    return *names != NULL;
 }
 
-/* Nor must it open or run anything. */
-static int check_project_section(struct bl_value_reader *reader, enum config_section which,
-                                 const struct bl_json *key)
+/* A repository that was cloned must not decide where a key goes: keys that say where a provider is
+ * are refused as what they are, also at the wrong level. Nor must it open or run anything. */
+static int check_project(struct file *file)
 {
-    static const char what_it_may[] = "of permissions it may only deny";
+    static const char *const of_providers[] = {"providers", "models", "price", "prices", NULL};
+    static const char *const opening[] = {"hooks", "env_allow", NULL};
+    static const char *const permitting[] = {"mode", "allow", NULL};
+    static const char choosing[] = "it chooses among the user's own";
+    static const char denying[] = "of permissions it may only deny";
+    const struct bl_json *root = file->source.document.root;
 
-    if (which != CONFIG_PERMISSIONS)
-        return refuse_project(reader, key, what_it_may);
-    BL_JSON_MEMBERS (member, key + 1) {
-        if (strcmp(member->string, "mode") == 0 || strcmp(member->string, "allow") == 0)
-            return refuse_project(reader, member, what_it_may);
+    BL_JSON_MEMBERS (key, root) {
+        bool provider = config_file_is_one_of(key, of_providers);
+        for (const struct bl_member *member = provider_members; member->type != BL_TYPE_END;
+             member++)
+            provider = provider || strcmp(key->string, member->name) == 0;
+        if (provider)
+            return refuse_project(file, key, choosing);
+        if (config_file_is_one_of(key, opening))
+            return refuse_project(file, key, denying);
+    }
+    BL_JSON_MEMBERS (key, config_file_get(root, "permissions")) {
+        if (config_file_is_one_of(key, permitting))
+            return refuse_project(file, key, denying);
     }
     return 0;
 }
 
-static int keep_section(struct bl_value_reader *reader, enum config_section which,
-                        const struct bl_json *key)
+int config_read_settings(struct bl_config *config, const char *name, bool project,
+                         struct bl_text text, struct bl_error *error)
 {
-    bool project = file_of(reader)->project;
+    struct file file = {.config = config};
+    struct bl_source *source = &file.source;
+    struct config_kept *kept = &config->kept[project];
+    struct top top = {0};
+    int code = config_open(config, name, text, source, error);
 
-    config_of(reader)->kept[project].keys[which] = key;
-    return project ? check_project_section(reader, which, key) : 0;
-}
-
-enum top_key {
-    TOP_MODEL,
-    TOP_PROVIDER,
-    TOP_PROVIDERS,
-    TOP_MODELS,
-    TOP_PERMISSIONS,
-    TOP_HOOKS,
-    TOP_ENV_ALLOW,
-};
-
-static const char *const top_keys[] = {
-    [TOP_MODEL] = "model",
-    [TOP_PROVIDER] = "provider",
-    [TOP_PROVIDERS] = "providers",
-    [TOP_MODELS] = "models",
-    [TOP_PERMISSIONS] = "permissions",
-    [TOP_HOOKS] = "hooks",
-    [TOP_ENV_ALLOW] = "env_allow",
-    NULL,
-};
-
-static int config_file_read_top_member(struct bl_value_reader *reader, size_t which,
-                                       const struct bl_json *key, void *out)
-{
-    struct config_said *said = out;
-
-    switch ((enum top_key)which) {
-    case TOP_MODEL:
-        said->model_place = config_place_of(reader, key + 1);
-        return config_read_text(reader, key, &said->model);
-    case TOP_PROVIDER:
-        said->provider_place = config_place_of(reader, key + 1);
-        return config_read_text(reader, key, &said->provider);
-    case TOP_PROVIDERS:
-        return file_of(reader)->project ? refuse_provider(reader, key)
-                                        : read_each(reader, key, read_provider);
-    case TOP_MODELS:
-        return file_of(reader)->project ? refuse_provider(reader, key)
-                                        : read_each(reader, key, read_model);
-    case TOP_PERMISSIONS: return keep_section(reader, CONFIG_PERMISSIONS, key);
-    case TOP_HOOKS: return keep_section(reader, CONFIG_HOOKS, key);
-    case TOP_ENV_ALLOW: return keep_section(reader, CONFIG_ENV_ALLOW, key);
-    }
-    return 0;
-}
-
-/* Keys that say where a provider is, at the wrong level of a project's file, are refused as what
- * they are, and not as unknown ones. */
-static int check_project(struct bl_value_reader *reader)
-{
-    if (!file_of(reader)->project)
-        return 0;
-    BL_JSON_MEMBERS (key, reader->document.root) {
-        for (size_t i = 0; provider_keys[i] != NULL; i++)
-            if (strcmp(key->string, provider_keys[i]) == 0)
-                return refuse_provider(reader, key);
-        if (strcmp(key->string, "price") == 0 || strcmp(key->string, "prices") == 0)
-            return refuse_provider(reader, key);
-    }
-    return 0;
-}
-
-int config_read_settings(struct bl_config *config, const char *file, bool project,
-                         struct bl_text source, struct bl_error *error)
-{
-    struct file in = {.config = config, .project = project};
-    struct config_said *said = &config->said[project ? CONFIG_PROJECT : CONFIG_USER];
-    int code = config_open(config, file, source, &in.reader, error);
-
-    if (code != 0 || bl_json_is(in.reader.document.root, BL_JSON_NULL))
+    if (code != 0 || bl_json_is(source->document.root, BL_JSON_NULL))
         return code;
-    code = check_project(&in.reader);
+    code = project ? check_project(&file) : 0;
+    if (code == 0)
+        code = config_file_read(&file, &top_record, source->document.root, &top);
+    if (code == 0)
+        code = read_each(&file, top.providers, read_provider);
+    if (code == 0)
+        code = read_each(&file, top.models, read_model);
     if (code != 0)
         return code;
-    code = bl_value_read_members(&in.reader, in.reader.document.root, "the configuration", top_keys,
-                                 config_file_read_top_member, said);
-    config->kept[project].reader = in.reader;
-    config->kept[project].reader.error = NULL;
-    return code;
+    const struct bl_json *model = config_file_get(source->document.root, "model");
+    const struct bl_json *provider = config_file_get(source->document.root, "provider");
+    if (model != NULL)
+        top.said.model_place = config_place_of(source, model);
+    if (provider != NULL)
+        top.said.provider_place = config_place_of(source, provider);
+    config->said[project ? CONFIG_PROJECT : CONFIG_USER] = top.said;
+    *kept = (struct config_kept){
+        .source = *source,
+        .values = {[CONFIG_PERMISSIONS] = top.permissions,
+                   [CONFIG_HOOKS] = top.hooks,
+                   [CONFIG_ENV_ALLOW] = top.env_allow},
+    };
+    kept->source.error = NULL;
+    return 0;
 }
 
 bool bl_config_section(const struct bl_config *config, const char *name, bool project,
-                       struct bl_value_reader *ret_reader, const struct bl_json **ret_key)
+                       struct bl_source *ret_source, const struct bl_json **ret_key)
 {
     const struct config_kept *kept = &config->kept[project];
 
     for (size_t i = 0; i < CONFIG_SECTIONS; i++) {
-        if (kept->keys[i] == NULL || strcmp(kept->keys[i]->string, name) != 0)
+        if (kept->values[i] == NULL || strcmp(kept->values[i][-1].string, name) != 0)
             continue;
-        *ret_reader = kept->reader;
-        *ret_key = kept->keys[i];
+        *ret_source = kept->source;
+        *ret_key = kept->values[i] - 1;
         return true;
     }
     return false;

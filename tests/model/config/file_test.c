@@ -108,46 +108,59 @@ static void every_error_names_its_place(void **state BL_UNUSED)
         const char *message; /* after the file's name */
         const char *hint;    /* a part of it */
     } cases[] = {
-        {"modle: x\n", ":1:1: the configuration has no key 'modle'", "did you mean 'model'?"},
-        {"- a\n", ":1:1: the configuration must be a mapping, is a list", ""},
-        {"model: 3\n", ":1:8: model must be text, is an integer", "quotes"},
-        {"model: ''\n", ":1:8: model must not be empty", ""},
-        {"model: \"a\\nb\"\n", ":1:8: model holds a control character", ""},
+        {"modle: x\n", ":1:1: unknown member \"modle\" in the configuration",
+         "did you mean \"model\"?"},
+        {"- a\n", ":1:1: expected a mapping, found a list", ""},
+        {"model: 3\n",
+         ":1:8: model: expected one line of text without control characters, found a whole number",
+         "quotes"},
+        {"model: ''\n",
+         ":1:8: model: expected one line of text without control characters, found an empty string",
+         ""},
+        {"model: \"a\\nb\"\n", ":1:8: model: expected one line of text without control characters",
+         ""},
         {"models: {\n", ":2:1: expected ", ""},
         {"model: a\nmodel: b\n", ":2:1: expected ", ""},
-        {"providers: []\n", ":1:12: providers must be a mapping, is a list", ""},
+        {"providers: []\n", ":1:12: providers: expected a mapping, found an empty list", ""},
         {"providers: {p: {}}\n", ":1:13: a provider needs an api", "openai-responses"},
-        {"providers: {p: {api: opnai}}\n", ":1:22: api is none of those there are",
-         "did you mean 'openai'?"},
+        {"providers: {p: {api: opnai}}\n",
+         ":1:22: api: expected one of anthropic, openai, openai-responses, ollama",
+         "did you mean \"openai\"?"},
         {"providers: {openai: {api: ollama}}\n",
          ":1:27: the provider 'openai' is built in, and its api is openai", ""},
         {"providers: {script: {api: openai}}\n",
          ":1:13: 'script' is built in, and has nothing to configure", ""},
         {"providers: {a/b: {api: openai}}\n",
          ":1:13: the name of a provider is not empty, and has no '/' and no ':'", ""},
-        {"providers: {p: {api: openai, base-url: x}}\n", ":1:30: a provider has no key 'base-url'",
-         "did you mean 'base_url'?"},
+        {"providers: {p: {api: openai, base-url: x}}\n",
+         ":1:30: unknown member \"base-url\" in a provider", "did you mean \"base_url\"?"},
         {"providers: {p: {api: openai, base_url: 'localhost:1'}}\n",
          ":1:40: base_url is no address: it is not http://HOST or https://HOST, with a port and a "
          "path at most",
          "like https://"},
         {"providers: {p: {api: openai, timers: {stall: 0}}}\n",
-         ":1:46: stall must be a duration above zero", "like 500ms"},
-        {"providers: {p: {api: openai, timers: {total: 1}}}\n", ":1:39: timers has no key 'total'",
-         "stall"},
+         ":1:46: timers.stall: expected a duration above zero such as 20ms, 90s or 1.5h (a number "
+         "alone is seconds)",
+         ""},
+        {"providers: {p: {api: openai, timers: {total: 1}}}\n",
+         ":1:39: timers: unknown member \"total\" in timers", "stall"},
         {"providers: {p: {api: openai, http2: 1}}\n",
-         ":1:37: http2 must be true or false, is an integer", ""},
+         ":1:37: http2: expected true or false, found a whole number", ""},
         {"providers: {p: {api: openai, headers: {'a b': c}}}\n",
          ":1:40: that is no name of a header", ""},
         {"providers: {p: {api: openai, headers: {Host: c}}}\n",
          ":1:40: the header Host is not to be set", ""},
         {"providers: {p: {api: openai, compat: {store: true}}}\n",
-         ":1:39: compat has no key 'store'", "stream_options"},
+         ":1:39: compat: unknown member \"store\" in compat", "stream_options"},
         {"providers: {p: {api: openai, key_command: []}}\n",
-         ":1:43: key_command has from 1 to 64 words", ""},
+         ":1:43: key_command: expected a list of strings of 1 to 64 elements or one string, found "
+         "an empty list",
+         ""},
         {"providers: {p: {api: openai, key_env: A, key_file: b}}\n",
          ":1:13: the key of 'p' comes from more than one place", "keep one"},
-        {"models: {m: {model: x}}\n", ":1:10: a model needs a provider and a model", "like {"},
+        {"models: {m: {model: x}}\n",
+         ":1:13: provider: missing; expected one line of text without control characters",
+         "like {"},
         {"models: {m: {provider: nobody, model: x}}\n",
          ":1:24: the model 'm' has a provider that is not known", "providers"},
         {"models: {m: {provider: antropic, model: x}}\n",
@@ -155,11 +168,11 @@ static void every_error_names_its_place(void **state BL_UNUSED)
         {"models: {a/b: {provider: ollama, model: x}}\n",
          ":1:10: the name of a model is not empty, and has no '/'", ""},
         {"models: {m: {provider: ollama, model: x, num_ctx: 0}}\n",
-         ":1:51: num_ctx must be a whole number from 1 to 1000000000", ""},
+         ":1:51: num_ctx: expected a whole number from 1 to 1000000000 or null", ""},
         {"models: {m: {provider: ollama, model: x, thinking: hard}}\n",
-         ":1:52: thinking is none of those there are", "adaptive"},
+         ":1:52: thinking: expected one of none, low, medium, high, adaptive", ""},
         {"models: {m: {provider: ollama, model: x, price: {input: -1}}}\n",
-         ":1:57: input must be a number, zero or more, or null", "USD"},
+         ":1:57: price.input: expected a number of at least 0 or null", "USD"},
         {"models: {m: {provider: ollama, model: x, free: true, price: {input: 1}}}\n",
          ":1:10: a model is free, or has a price", ""},
     };
@@ -209,7 +222,7 @@ static void no_error_shows_a_value(void **state BL_UNUSED)
 static void what_is_not_about_models_is_kept_with_its_places(void **state BL_UNUSED)
 {
     static const char *const names[] = {"permissions", "hooks", "env_allow"};
-    struct bl_value_reader reader;
+    struct bl_source source;
     struct bl_error error = {0};
     const struct bl_json *key;
 
@@ -218,17 +231,17 @@ static void what_is_not_about_models_is_kept_with_its_places(void **state BL_UNU
     configured_write(PROJECT, "permissions: {deny: [bash]}\n");
     const struct bl_config *config = configured_read();
     for (size_t i = 0; i < BL_COUNT(names); i++) {
-        assert_true(bl_config_section(config, names[i], false, &reader, &key));
+        assert_true(bl_config_section(config, names[i], false, &source, &key));
         assert_string_equal(key->string, names[i]);
-        assert_int_equal(bl_config_section(config, names[i], true, &reader, &key), i == 0);
+        assert_int_equal(bl_config_section(config, names[i], true, &source, &key), i == 0);
     }
-    assert_false(bl_config_section(config, "models", false, &reader, &key));
-    assert_true(bl_config_section(config, "hooks", false, &reader, &key));
-    reader.error = &error;
-    bl_value_fail_at(&reader, bl_json_at(key + 1, 0), "it is odd");
+    assert_false(bl_config_section(config, "models", false, &source, &key));
+    assert_true(bl_config_section(config, "hooks", false, &source, &key));
+    source.error = &error;
+    bl_source_fail(&source, bl_json_at(key + 1, 0), "it is odd");
     assert_non_null(strstr(error.message, USER ":4:5: it is odd"));
-    assert_true(bl_config_section(config, "permissions", true, &reader, &key));
-    assert_string_equal(reader.file, configured_path(PROJECT));
+    assert_true(bl_config_section(config, "permissions", true, &source, &key));
+    assert_string_equal(source.file, configured_path(PROJECT));
     assert_non_null(bl_json_get(key + 1, BL_TEXT("deny")));
 }
 
@@ -271,8 +284,9 @@ static void a_project_file_is_checked_as_the_users_is(void **state BL_UNUSED)
 {
     configured_write(PROJECT, "modle: x\n");
     const struct bl_error *error = configured_refused();
-    assert_string_equal(error->message, PROJECT ":1:1: the configuration has no key 'modle'");
-    assert_string_equal(error->hint, "did you mean 'model'?");
+    assert_string_equal(error->message,
+                        PROJECT ":1:1: unknown member \"modle\" in the configuration");
+    assert_string_equal(error->hint, "did you mean \"model\"?");
 }
 
 SUITE(config_file, CONFIGURED(everything_of_a_provider_is_read),
