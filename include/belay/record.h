@@ -201,7 +201,7 @@ struct bl_record {
                  __VA_ARGS__)
 #define BL_MEMBER_NUMBER(key, field, ...)                                                          \
     BL_MEMBER_OF(BL_TYPE_NUMBER, key, field, BL_RECORD_IS(field, double), __VA_ARGS__)
-/* Or a bool that has two names. */
+/* Or a bool that has two names; it is absent as false. */
 #define BL_MEMBER_ENUM(key, field, table, ...)                                                     \
     BL_MEMBER_OF(BL_TYPE_ENUM, key, field,                                                         \
                  0 * sizeof(_Generic(BL_RECORD_AT(field), unsigned : 0, int : 0, bool : 0)),       \

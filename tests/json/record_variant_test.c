@@ -96,6 +96,34 @@ static const struct bl_record lamp_record = BL_RECORD("lamp", struct lamp, lamp_
     "{\"level\":" level ",\"electric\":" electric ",\"open_flame\":false,\"shade\":" shade         \
     ",\"before\":" before "}"
 
+struct switch_said {
+    bool high;
+    char after[7];
+};
+
+#define BL_RECORD_STRUCT struct switch_said
+static const struct bl_member switch_members[] = {
+    BL_MEMBER_WORD("after", after),
+    BL_MEMBER_ENUM("level", high, &levels, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record switch_record =
+    BL_RECORD("switch", struct switch_said, switch_members);
+
+/* It has no value without a name, and its neighbours in the struct are not its own. */
+static void an_absent_boolean_with_names_is_false(void **state BL_UNUSED)
+{
+    struct switch_said said = {true, "?"};
+    struct bl_arena arena = {0};
+
+    bl_record_take(&arena, &switch_record, parse(&arena, "{\"after\":\"abcdef\",\"level\":3}"),
+                   &said);
+    assert_false(said.high);
+    assert_string_equal(said.after, "abcdef");
+    bl_arena_done(&arena);
+}
+
 static void a_boolean_may_have_names_and_a_text_may_be_one_of_some(void **state BL_UNUSED)
 {
     static const char *const documents[] = {
@@ -505,6 +533,7 @@ static void a_schema_refers_to_other_documents_by_their_id(void **state BL_UNUSE
 }
 
 SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
+      cmocka_unit_test(an_absent_boolean_with_names_is_false),
       cmocka_unit_test(a_constant_is_always_there_and_never_another),
       cmocka_unit_test(an_array_and_an_object_may_be_in_the_struct_itself),
       cmocka_unit_test(a_distinct_list_has_no_element_twice),

@@ -311,7 +311,8 @@ static void record_set_absent(const struct bl_member *member, void *object)
         bl_list_init(slot);
     else if (member->type == BL_TYPE_ARRAY)
         *(size_t *)(void *)((char *)object + member->count) = 0;
-    else if (member->type == BL_TYPE_ENUM && (member->optional || member->nullable)) {
+    else if (member->type == BL_TYPE_ENUM && member->size != sizeof(bool) &&
+             (member->optional || member->nullable)) {
         while (bl_names_get(member->names, nameless) != NULL)
             nameless++;
         *(unsigned *)slot = nameless;
