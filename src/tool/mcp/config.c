@@ -1,5 +1,5 @@
 /* The files that name MCP servers, and what an editor sends in their place. */
-#include <belay/value.h>
+#include <belay/source.h>
 #include <ctype.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 /* One file while it is read. */
 struct file {
-    struct bl_value_reader reader;
+    struct bl_source document;
     struct bl_arena *arena;
     const struct bl_mcp_config_options *options;
     const char *path;
@@ -50,8 +50,8 @@ static int expand_one(struct file *file, const struct bl_json *value, struct bl_
     if (defaulted)
         return bl_buffer_append(out,
                                 (struct bl_text){rest.data + 2, (size_t)(end - rest.data) - 2});
-    bl_value_fail_at(&file->reader, value, "the variable %s is not set", name.data);
-    bl_error_hint(file->reader.error, "set it, or write ${%s:-DEFAULT}", name.data);
+    bl_source_fail(&file->document, value, "the variable %s is not set", name.data);
+    bl_error_hint(file->document.error, "set it, or write ${%s:-DEFAULT}", name.data);
     return BL_EPARSE;
 }
 
@@ -63,8 +63,8 @@ static int mcp_config_read_line(struct file *file, const struct bl_json *value, 
     struct bl_buffer out;
     int code = 0;
     if (!bl_json_is(value, BL_JSON_STRING))
-        return bl_value_fail_at(&file->reader, value, "%s must be text, is %s", what,
-                                bl_value_type(value));
+        return bl_source_fail(&file->document, value, "%s: expected a string, found %s", what,
+                              bl_source_type(value));
     bl_buffer_init(&out, FILE_MAX);
     while (rest.size > 0 && code == 0) {
         size_t size = 0;
@@ -80,9 +80,9 @@ static int mcp_config_read_line(struct file *file, const struct bl_json *value, 
     bl_buffer_done(&out);
     for (size_t i = 0; i < text.size && code == 0; i++)
         if ((unsigned char)text.data[i] < 0x20 && text.data[i] != '\t' && text.data[i] != '\n')
-            code = bl_value_fail_at(&file->reader, value, "%s holds a control character", what);
+            code = bl_source_fail(&file->document, value, "%s holds a control character", what);
     if (code == BL_ELIMIT)
-        code = bl_value_fail_at(&file->reader, value, "%s is too long", what);
+        code = bl_source_fail(&file->document, value, "%s is too long", what);
     *ret_text = text.data;
     return code;
 }
@@ -94,17 +94,13 @@ static int mcp_config_read_list(struct file *file, const struct bl_json *value, 
 {
     const char **list = bl_arena_zalloc(file->arena, (bl_json_size(value) + 1) * sizeof *list);
     size_t count = 0;
-    int code = 0;
-    if (!bl_json_is(value, BL_JSON_ARRAY))
-        return bl_value_fail_at(&file->reader, value, "%s must be a list, is %s", what,
-                                bl_value_type(value));
     BL_JSON_EACH (element, value) {
-        code = mcp_config_read_line(file, element, what, &list[count++]);
+        int code = mcp_config_read_line(file, element, what, &list[count++]);
         if (code != 0)
             return code;
     }
     *ret_list = list;
-    return code;
+    return 0;
 }
 
 static bool is_variable(struct bl_text text)
@@ -119,18 +115,15 @@ static int read_pairs(struct file *file, const struct bl_json *value, const char
 {
     const char **list = bl_arena_zalloc(file->arena, (bl_json_size(value) + 1) * sizeof *list);
     size_t count = 0;
-    if (!bl_json_is(value, BL_JSON_OBJECT))
-        return bl_value_fail_at(&file->reader, value, "%s must be a mapping, is %s", what,
-                                bl_value_type(value));
     BL_JSON_MEMBERS (key, value) {
         const char *text;
         if (!(headers ? mcp_header_name_fits(bl_json_text(key)) : is_variable(bl_json_text(key))))
-            return bl_value_fail_at(&file->reader, key, "this cannot be a name in %s", what);
+            return bl_source_fail(&file->document, key, "this cannot be a name in %s", what);
         int code = mcp_config_read_line(file, key + 1, what, &text);
         if (code != 0)
             return code;
         if (headers && strchr(text, '\n') != NULL)
-            return bl_value_fail_at(&file->reader, key + 1, "a header has one line");
+            return bl_source_fail(&file->document, key + 1, "a header has one line");
         list[count++] =
             bl_arena_printf(file->arena, "%s%s%s", key->string, headers ? ": " : "=", text).data;
     }
@@ -140,24 +133,12 @@ static int read_pairs(struct file *file, const struct bl_json *value, const char
 
 /* ---- One entry ------------------------------------------------------------------------------- */
 
-static int read_type(struct file *file, const struct bl_json *key)
-{
-    struct bl_text type = bl_json_text(key + 1);
-    if (bl_text_equal(type, BL_TEXT("stdio")) || bl_text_equal(type, BL_TEXT("http")) ||
-        bl_text_equal(type, BL_TEXT("streamable-http")))
-        return 0;
-    if (bl_text_equal(type, BL_TEXT("sse")))
-        return bl_value_fail_at(&file->reader, key + 1,
-                                "the old transport 'sse' is not spoken here; use type http");
-    return bl_value_fail_at(&file->reader, key + 1, "type must be stdio or http");
-}
-
 static int read_url(struct file *file, const struct bl_json *value, struct bl_mcp_entry *entry)
 {
     struct bl_url url;
     int code = mcp_config_read_line(file, value, "url", &entry->url);
     if (code == 0 && bl_url_parse(file->arena, entry->url, &url, NULL) != 0)
-        code = bl_value_fail_at(&file->reader, value, "url must be http://… or https://…");
+        code = bl_source_fail(&file->document, value, "url must be http://… or https://…");
     return code;
 }
 
@@ -169,43 +150,72 @@ static int read_directory(struct file *file, const struct bl_json *value,
     if (code != 0)
         return code;
     if (text[0] == '\0')
-        return bl_value_fail_at(&file->reader, value, "cwd must not be empty");
+        return bl_source_fail(&file->document, value, "cwd must not be empty");
     entry->directory =
         text[0] == '/' ? text
                        : bl_arena_printf(file->arena, "%s/%s", file->options->directory, text).data;
     return 0;
 }
 
-/* Keys of other programs stand in these files as well: what is not known is no error. */
-static int mcp_config_read_member(struct file *file, const struct bl_json *key,
-                                  struct bl_mcp_entry *entry)
+/* What the file says; texts are expanded after it was read. */
+struct entry_said {
+    const char *type;
+    const struct bl_json *command, *args, *env, *cwd, *url, *headers, *enabled_tools;
+    uint64_t call_ns;
+    uint64_t start_ns;
+    bool trust;
+};
+
+static const char *const type_words[] = {"stdio", "http", "streamable-http"};
+static const struct bl_names types = BL_NAMES(type_words);
+static const char *const cancel_words[] = {"kill", "trust"};
+static const struct bl_names cancels = BL_NAMES(cancel_words);
+
+#define BL_RECORD_STRUCT struct entry_said
+static const struct bl_member entry_members[] = {
+    BL_MEMBER_STRING("type", type, .optional = true, .names = &types,
+                     .about = "the old transport 'sse' is not spoken here; use type http"),
+    BL_MEMBER_JSON("command", command, .optional = true),
+    BL_MEMBER_JSON("args", args, .optional = true, .element = &bl_element_string),
+    BL_MEMBER_JSON("env", env, .optional = true, .object = true),
+    BL_MEMBER_JSON("cwd", cwd, .optional = true),
+    BL_MEMBER_JSON("url", url, .optional = true),
+    BL_MEMBER_JSON("headers", headers, .optional = true, .object = true),
+    BL_MEMBER_DURATION("timeout", call_ns, .optional = true, .least = 1),
+    BL_MEMBER_DURATION("startup_timeout", start_ns, .optional = true, .least = 1),
+    BL_MEMBER_ENUM("on_cancel", trust, &cancels, .optional = true),
+    BL_MEMBER_JSON("enabled_tools", enabled_tools, .optional = true, .element = &bl_element_string),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+/* Members of other programs are in these files as well: an unknown one is no error. */
+static const struct bl_record entry_record =
+    BL_RECORD("a server", struct entry_said, entry_members);
+
+static int mcp_config_expand(struct file *file, const struct entry_said *said,
+                             struct bl_mcp_entry *entry)
 {
-    static const char *const cancels[] = {"kill", "trust", NULL};
-    static const char *const names[] = {
-        "type",    "command",         "args",      "env",           "cwd", "url", "headers",
-        "timeout", "startup_timeout", "on_cancel", "enabled_tools", NULL};
-    struct bl_value_reader *reader = &file->reader;
-    size_t which = 0, choice = 0;
     int code = 0;
-    while (names[which] != NULL && !bl_text_equal(bl_json_text(key), bl_text_from(names[which])))
-        which++;
-    switch (which) {
-    case 0: return read_type(file, key);
-    case 1: return mcp_config_read_line(file, key + 1, "command", &entry->command);
-    case 2: return mcp_config_read_list(file, key + 1, "args", &entry->arguments);
-    case 3: return read_pairs(file, key + 1, "env", false, &entry->variables);
-    case 4: return read_directory(file, key + 1, entry);
-    case 5: return read_url(file, key + 1, entry);
-    case 6: return read_pairs(file, key + 1, "headers", true, &entry->headers);
-    case 7: return bl_value_read_duration(reader, key, 1, &entry->call_ns);
-    case 8: return bl_value_read_duration(reader, key, 1, &entry->start_ns);
-    case 9:
-        code = bl_value_read_choice(reader, key, cancels, &choice);
-        entry->trust = choice == 1;
-        return code;
-    case 10: return mcp_config_read_list(file, key + 1, "enabled_tools", &entry->enabled_tools);
-    default: return 0;
-    }
+    entry->call_ns = said->call_ns;
+    entry->start_ns = said->start_ns;
+    entry->trust = said->trust;
+    if (said->command != NULL)
+        code = mcp_config_read_line(file, said->command, "command", &entry->command);
+    if (code == 0 && said->args != NULL)
+        code = mcp_config_read_list(file, said->args, "args", &entry->arguments);
+    if (code == 0 && said->env != NULL)
+        code = read_pairs(file, said->env, "env", false, &entry->variables);
+    if (code == 0 && said->cwd != NULL)
+        code = read_directory(file, said->cwd, entry);
+    if (code == 0 && said->url != NULL)
+        code = read_url(file, said->url, entry);
+    if (code == 0 && said->headers != NULL)
+        code = read_pairs(file, said->headers, "headers", true, &entry->headers);
+    if (code == 0 && said->enabled_tools != NULL)
+        code =
+            mcp_config_read_list(file, said->enabled_tools, "enabled_tools", &entry->enabled_tools);
+    return code;
 }
 
 static bool is_server_name(struct bl_text name)
@@ -236,26 +246,24 @@ static struct bl_mcp_entry *mcp_config_new_entry(struct bl_arena *arena, struct 
 static int mcp_config_read_entry(struct file *file, const struct bl_json *key,
                                  struct bl_mcp_entry **ret_entry)
 {
-    struct bl_value_reader *reader = &file->reader;
+    struct bl_source *source = &file->document;
+    struct entry_said said = {0};
     if (!is_server_name(bl_json_text(key)))
-        return bl_value_fail_at(reader, key, "a server's name has 1 to %zu characters on one line",
-                                SERVER_NAME_MAX);
-    if (!bl_json_is(key + 1, BL_JSON_OBJECT))
-        return bl_value_fail_at(reader, key + 1, "a server must be a mapping, is %s",
-                                bl_value_type(key + 1));
+        return bl_source_fail(source, key, "a server's name has 1 to %zu characters on one line",
+                              SERVER_NAME_MAX);
     struct bl_mcp_entry *entry =
         mcp_config_new_entry(file->arena, bl_json_text(key), file->source, file->path);
-    BL_JSON_MEMBERS (member, key + 1) {
-        int code = mcp_config_read_member(file, member, entry);
-        if (code != 0)
-            return code;
-    }
+    int code = bl_source_read(source, file->arena, &entry_record, key + 1, &said);
+    if (code == 0)
+        code = mcp_config_expand(file, &said, entry);
+    if (code != 0)
+        return code;
     if (entry->command != NULL && entry->url != NULL)
-        return bl_value_fail_at(reader, key + 1, "it has both a 'command' and a 'url'");
+        return bl_source_fail(source, key + 1, "it has both a 'command' and a 'url'");
     if (entry->command == NULL && entry->url == NULL)
-        return bl_value_fail_at(reader, key + 1, "it has neither a 'command' nor a 'url'");
+        return bl_source_fail(source, key + 1, "it has neither a 'command' nor a 'url'");
     if (entry->command != NULL && entry->command[0] == '\0')
-        return bl_value_fail_at(reader, key + 1, "its 'command' is empty");
+        return bl_source_fail(source, key + 1, "its 'command' is empty");
     mcp_entry_seal(entry);
     *ret_entry = entry;
     return 0;
@@ -289,25 +297,25 @@ static void mcp_config_tell(const struct file *file, const struct bl_error *erro
 /* The servers of a document; what is wrong with one of them is told. */
 static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
 {
-    struct bl_value_reader *reader = &file->reader;
-    const struct bl_json *root = reader->document.root;
+    struct bl_source *source = &file->document;
+    const struct bl_json *root = source->document.root;
     const struct bl_json *servers = bl_json_get(root, BL_TEXT("mcpServers"));
     uint32_t count = 0;
     if (!bl_json_is(root, BL_JSON_OBJECT) || !bl_json_is(servers, BL_JSON_OBJECT))
-        return bl_value_fail_at(reader, servers != NULL ? servers : root,
-                                "it must be {\"mcpServers\": {NAME: {…}}}");
+        return bl_source_fail(source, servers != NULL ? servers : root,
+                              "it must be {\"mcpServers\": {NAME: {…}}}");
     BL_JSON_MEMBERS (key, servers) {
         struct bl_mcp_entry *entry = NULL;
-        struct bl_error *error = reader->error;
-        char what[BL_VALUE_SHOWN_SIZE + 32], shown[BL_VALUE_SHOWN_SIZE];
+        struct bl_error *error = source->error;
+        char what[BL_SOURCE_SHOWN_SIZE + 32], shown[BL_SOURCE_SHOWN_SIZE];
         if (++count > SERVERS_MAX)
-            return bl_value_fail_at(reader, key, "more than %u servers", SERVERS_MAX);
+            return bl_source_fail(source, key, "more than %u servers", SERVERS_MAX);
         if (mcp_config_read_entry(file, key, &entry) == 0) {
             put_entry(entries, entry);
             continue;
         }
         snprintf(what, sizeof what, "the server '%s' is left out",
-                 bl_value_show(bl_json_text(key), shown));
+                 bl_source_show(bl_json_text(key), shown));
         mcp_config_tell(file, error, what);
         *error = (struct bl_error){0};
     }
@@ -319,7 +327,7 @@ static int mcp_config_read_file(struct file *file, struct bl_list *entries, stru
     struct bl_buffer source;
     const char *why = "";
     bool given = file->source == BL_MCP_OF_OPTION;
-    file->reader = (struct bl_value_reader){
+    file->document = (struct bl_source){
         .file = file->path, .operation = OPERATION, .guarded = true, .error = error};
     int code = bl_file_load(file->path, FILE_MAX, &source, &why);
     if (code == BL_ENOENT && !given) {
@@ -330,8 +338,7 @@ static int mcp_config_read_file(struct file *file, struct bl_list *entries, stru
         bl_error_set(error, code, BL_KIND_FILESYSTEM, OPERATION, file->path, "%s: %s", file->path,
                      why);
     else
-        code =
-            bl_value_read_document(&file->reader, file->arena, bl_buffer_text(&source), FILE_MAX);
+        code = bl_source_open(&file->document, file->arena, bl_buffer_text(&source), FILE_MAX);
     bl_buffer_done(&source);
     if (code == 0)
         code = mcp_config_read_servers(file, entries);
@@ -369,108 +376,121 @@ int bl_mcp_config_read(struct bl_arena *arena, const struct bl_mcp_config_option
 
 /* ---- What an editor sends -------------------------------------------------------------------- */
 
-static int mcp_config_refuse(struct bl_error *error, size_t index, const char *member,
+static int mcp_config_refuse(struct bl_error *error, size_t index, const char *path,
                              const char *what)
 {
-    char target[96];
-    snprintf(target, sizeof target, "/%zu%s%s", index, member[0] != '\0' ? "/" : "", member);
+    char target[192];
+    snprintf(target, sizeof target, "/%zu%s", index, path);
     return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, target, "%s %s", target, what);
 }
 
-static bool is_line(const struct bl_json *value)
+static bool sent_is_line(struct bl_text text)
 {
-    struct bl_text text = bl_json_text(value);
     for (size_t i = 0; i < text.size; i++)
         if ((unsigned char)text.data[i] < 0x20 && text.data[i] != '\t' && text.data[i] != '\n')
             return false;
-    return bl_json_is(value, BL_JSON_STRING);
+    return true;
 }
 
-/* [{"name","value"}]. */
-static int read_sent_pairs(struct bl_arena *arena, const struct bl_json *pairs, size_t index,
-                           const char *member, bool headers, const char *const **ret_list,
-                           struct bl_error *error)
+static const struct bl_form line_form = {"a string without control characters", NULL, sent_is_line};
+static const struct bl_form name_form = {"a name of 1 to 200 bytes on one line", NULL,
+                                         is_server_name};
+static const struct bl_member line_element = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &line_form};
+
+struct sent_pair {
+    const char *name;
+    const char *value;
+};
+
+struct sent {
+    const char *name;
+    bool http;
+    const char *command;
+    const char *const *args;
+    struct sent_pair *env;
+    size_t env_count;
+    const char *url;
+    struct sent_pair *headers;
+    size_t header_count;
+};
+
+#define BL_RECORD_STRUCT struct sent_pair
+static const struct bl_member pair_members[] = {
+    BL_MEMBER_STRING("name", name),
+    BL_MEMBER_STRING("value", value, .form = &line_form),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record pair_record = BL_RECORD("a pair", struct sent_pair, pair_members);
+static const struct bl_member pair_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct sent_pair), .record = &pair_record};
+
+static const char *const sent_words[] = {"stdio", "http"};
+static const struct bl_names sent_types = BL_NAMES(sent_words);
+
+#define BL_RECORD_STRUCT struct sent
+static const struct bl_member sent_members[] = {
+    BL_MEMBER_STRING("name", name, .form = &name_form),
+    BL_MEMBER_ENUM("type", http, &sent_types, .optional = true),
+    BL_MEMBER_STRING("command", command, .optional = true, .form = &line_form, .least = 1),
+    BL_MEMBER_STRINGS("args", args, .optional = true, .element = &line_element),
+    BL_MEMBER_ARRAY("env", env, env_count, &pair_element, .optional = true),
+    BL_MEMBER_STRING("url", url, .optional = true, .form = &line_form),
+    BL_MEMBER_ARRAY("headers", headers, header_count, &pair_element, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record sent_record = BL_RECORD("a server", struct sent, sent_members);
+
+/* NULL: one of them is none. */
+static const char *const *join_pairs(struct bl_arena *arena, const struct sent_pair *pairs,
+                                     size_t count, bool headers)
 {
-    const char **list = bl_arena_zalloc(arena, (bl_json_size(pairs) + 1) * sizeof *list);
-    size_t count = 0;
-    if (pairs == NULL)
-        return 0;
-    if (!bl_json_is(pairs, BL_JSON_ARRAY))
-        return mcp_config_refuse(error, index, member, "must be a list of {\"name\",\"value\"}");
-    BL_JSON_EACH (pair, pairs) {
-        const struct bl_json *name = bl_json_get(pair, BL_TEXT("name"));
-        const struct bl_json *value = bl_json_get(pair, BL_TEXT("value"));
-        bool fits =
-            headers ? mcp_header_name_fits(bl_json_text(name)) : is_variable(bl_json_text(name));
-        if (!fits || !is_line(value) || (headers && strchr(value->string, '\n') != NULL))
-            return mcp_config_refuse(error, index, member,
-                                     "must be a list of {\"name\",\"value\"}");
-        list[count++] =
-            bl_arena_printf(arena, "%s%s%s", name->string, headers ? ": " : "=", value->string)
+    const char **list = bl_arena_zalloc(arena, (count + 1) * sizeof *list);
+    for (size_t i = 0; i < count; i++) {
+        struct bl_text name = bl_text_from(pairs[i].name);
+        if (headers ? !mcp_header_name_fits(name) || strchr(pairs[i].value, '\n') != NULL
+                    : !is_variable(name))
+            return NULL;
+        list[i] =
+            bl_arena_printf(arena, "%s%s%s", pairs[i].name, headers ? ": " : "=", pairs[i].value)
                 .data;
     }
-    *ret_list = list;
-    return 0;
-}
-
-static int read_sent_command(struct bl_arena *arena, const struct bl_json *server, size_t index,
-                             struct bl_mcp_entry *entry, struct bl_error *error)
-{
-    const struct bl_json *command = bl_json_get(server, BL_TEXT("command"));
-    const struct bl_json *arguments = bl_json_get(server, BL_TEXT("args"));
-    size_t count = 0;
-    if (!is_line(command) || command->size == 0)
-        return mcp_config_refuse(error, index, "command", "must be the program to start");
-    entry->command = bl_arena_text(arena, bl_json_text(command)).data;
-    const char **list = bl_arena_zalloc(arena, (bl_json_size(arguments) + 1) * sizeof *list);
-    if (arguments != NULL && !bl_json_is(arguments, BL_JSON_ARRAY))
-        return mcp_config_refuse(error, index, "args", "must be a list of texts");
-    BL_JSON_EACH (argument, arguments) {
-        if (!is_line(argument))
-            return mcp_config_refuse(error, index, "args", "must be a list of texts");
-        list[count++] = bl_arena_text(arena, bl_json_text(argument)).data;
-    }
-    entry->arguments = list;
-    return read_sent_pairs(arena, bl_json_get(server, BL_TEXT("env")), index, "env", false,
-                           &entry->variables, error);
-}
-
-static int read_sent_address(struct bl_arena *arena, const struct bl_json *server, size_t index,
-                             struct bl_mcp_entry *entry, struct bl_error *error)
-{
-    const struct bl_json *url = bl_json_get(server, BL_TEXT("url"));
-    struct bl_url parts;
-    if (!is_line(url) || bl_url_parse(arena, url->string, &parts, NULL) != 0)
-        return mcp_config_refuse(error, index, "url", "must be http://… or https://…");
-    entry->url = bl_arena_text(arena, bl_json_text(url)).data;
-    return read_sent_pairs(arena, bl_json_get(server, BL_TEXT("headers")), index, "headers", true,
-                           &entry->headers, error);
+    return list;
 }
 
 static int read_sent(struct bl_arena *arena, const struct bl_json *server, size_t index,
                      struct bl_list *entries, struct bl_error *error)
 {
-    const struct bl_json *name = bl_json_get(server, BL_TEXT("name"));
-    const struct bl_json *type = bl_json_get(server, BL_TEXT("type"));
-    if (!bl_json_is(server, BL_JSON_OBJECT))
-        return mcp_config_refuse(error, index, "", "must be an object");
-    if (!is_server_name(bl_json_text(name)))
-        return mcp_config_refuse(error, index, "name",
-                                 "must be a name of 1 to 200 bytes on one line");
+    struct bl_record_fault fault = {0};
+    struct bl_url parts;
+    struct sent sent;
+    if (bl_record_read(arena, &sent_record, server, &sent, &fault) != 0)
+        return mcp_config_refuse(error, index, fault.path, fault.message);
     BL_LIST_EACH (link, entries)
-        if (strcmp(BL_CONTAINER(link, struct bl_mcp_entry, link)->name, name->string) == 0)
-            return mcp_config_refuse(error, index, "name",
+        if (strcmp(BL_CONTAINER(link, struct bl_mcp_entry, link)->name, sent.name) == 0)
+            return mcp_config_refuse(error, index, "/name",
                                      "is the name of another server before it");
-    bool http = bl_text_equal(bl_json_text(type), BL_TEXT("http"));
-    if (type != NULL && !http && !bl_text_equal(bl_json_text(type), BL_TEXT("stdio")))
-        return mcp_config_refuse(error, index, "type",
-                                 "must be stdio or http: nothing else is spoken here");
     struct bl_mcp_entry *entry =
-        mcp_config_new_entry(arena, bl_json_text(name), BL_MCP_OF_CLIENT, NULL);
-    int code = http ? read_sent_address(arena, server, index, entry, error)
-                    : read_sent_command(arena, server, index, entry, error);
-    if (code != 0)
-        return code;
+        mcp_config_new_entry(arena, bl_text_from(sent.name), BL_MCP_OF_CLIENT, NULL);
+    if (sent.http) {
+        if (sent.url == NULL || bl_url_parse(arena, sent.url, &parts, NULL) != 0)
+            return mcp_config_refuse(error, index, "/url", "must be http://… or https://…");
+        entry->url = sent.url;
+        entry->headers = join_pairs(arena, sent.headers, sent.header_count, true);
+    } else {
+        if (sent.command == NULL)
+            return mcp_config_refuse(error, index, "/command", "must be the program to start");
+        entry->command = sent.command;
+        entry->arguments = sent.args != NULL ? sent.args : no_texts();
+        entry->variables = join_pairs(arena, sent.env, sent.env_count, false);
+    }
+    if (entry->headers == NULL || entry->variables == NULL)
+        return mcp_config_refuse(error, index, sent.http ? "/headers" : "/env",
+                                 "must be a list of {\"name\",\"value\"}");
     mcp_entry_seal(entry);
     bl_list_push_back(entries, &entry->link);
     return 0;
