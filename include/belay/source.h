@@ -16,7 +16,8 @@ struct bl_source {
     const char *operation; /* what failed, for errors */
     /* Any value may be a key in the wrong place: errors show none of them, nor an excerpt. */
     bool guarded;
-    /* Scalars are the text that was written (`keep_scalars`): what they are, the table says. */
+    /* Scalars are the text that was written (`keep_scalars`): what they are, the table says. Null is
+     * the same as nothing, unless the member is nullable. */
     bool loose;
     struct bl_error *error;
     /* Gets the first fault of each member, and reading goes on; paths begin at the record that the

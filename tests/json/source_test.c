@@ -77,9 +77,8 @@ static void stage_tell(struct bl_source *source, const struct bl_record_fault *f
     char text[512];
 
     bl_record_fault_text(fault, text, sizeof text);
-    bl_buffer_printf(&stage->told, "%u %s%s\n",
-                     bl_document_place(&source->document, fault->node).line,
-                     fault->ignored ? "ignored: " : "", text);
+    bl_buffer_printf(&stage->told, "%u %s\n",
+                     bl_document_place(&source->document, fault->node).line, text);
 }
 
 static void stage_make(struct stage *stage)
@@ -232,7 +231,7 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
                                     "more: [{}, {rate: 101}]\n";
     static const char told[] =
         "1 text: expected a string, found a list\n"
-        "2 %sunknown member \"colur\" in the file; did you mean \"colour\"?\n"
+        "2 unknown member \"colur\" in the file%s; did you mean \"colour\"?\n"
         "3 words[0]: expected a string, found a list\n"
         "4 unknown member \"rat\" in inner; did you mean \"rate\"?\n"
         "4 pause: expected a duration of at most 1 h such as 20ms, 90s or 1.5h (a number alone is "
@@ -246,7 +245,7 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
         stage_make(&stage);
         stage.source.tell = stage_tell;
         assert_int_equal(stage_read(&stage, open ? &open_record : &found_record, text), BL_EPARSE);
-        snprintf(expected, sizeof expected, told, open ? "ignored: " : "");
+        snprintf(expected, sizeof expected, told, open ? " is ignored" : "");
         assert_string_equal(bl_buffer_text(&stage.told).data, expected);
         assert_string_equal(stage.error.message, "");
         /* What fits is read. */
@@ -260,7 +259,7 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
     /* A slip that is only ignored is no failure; one that goes on where a name ends is no slip. */
     assert_int_equal(stage_read(&stage, &open_record, "cuont: 1\ncounters: 2\n"), 0);
     assert_string_equal(bl_buffer_text(&stage.told).data,
-                        "1 ignored: unknown member \"cuont\" in the file; did you mean "
+                        "1 unknown member \"cuont\" in the file is ignored; did you mean "
                         "\"count\"?\n");
     stage_done(&stage);
 }
@@ -271,7 +270,7 @@ static void scalars_of_a_loose_document_are_what_the_table_says(void **state BL_
         "text: 'true'\nline: '3.50'\nflag: 'No'\nwait: ' 2 '\ncolour: 'off'\ncount: '0x9'\n"
         "words: '7'\ninner: {rate: '1e1'}\n",
         "text: true\nline: '3.50'\nflag: false\nwait: 2\ncolour: false\ncount: 9\n"
-        "words: [7]\ninner: {rate: 10}\n",
+        "words: [7]\ninner: {rate: 10}\nmore: null\n",
     };
     for (size_t i = 0; i < BL_COUNT(texts); i++) {
         struct stage stage;
@@ -297,6 +296,7 @@ static void scalars_of_a_loose_document_are_what_the_table_says(void **state BL_
     stage_done(&stage);
     stage_make(&stage);
     assert_int_equal(stage_read(&stage, &found_record, "count: '9'\n"), BL_EPARSE);
+    assert_int_equal(stage_read(&stage, &found_record, "more: null\n"), BL_EPARSE);
     stage_done(&stage);
 }
 

@@ -179,7 +179,7 @@ bool record_fail_unknown(struct reading *reading, const struct bl_record *record
     bl_buffer_init(&message, 4096);
     bl_buffer_printf(&message, "unknown member ");
     json_value_show(&message, key);
-    bl_buffer_printf(&message, " in %s", record->name);
+    bl_buffer_printf(&message, " in %s%s", record->name, record->closed ? "" : " is ignored");
     record_fail(reading, key, &message);
     if (reading->fault == NULL)
         return false;

@@ -530,7 +530,7 @@ bool record_read_record(struct reading *reading, const struct bl_record *record,
         if (member == NULL && !record_fail_unknown(reading, record, &found, key) &&
             !record_goes_on(reading))
             return false;
-        if (member == NULL)
+        if (member == NULL || record_is_unsaid(reading, member, key + 1))
             continue;
         void *object = into != NULL ? (char *)into + found.tables[found.table].base : NULL;
         reading->depth++;

@@ -78,6 +78,13 @@ bool record_read_duration(struct reading *reading, const struct bl_member *membe
                           const struct bl_json *value, uint64_t *slot);
 bool record_read_strings(struct reading *reading, const struct bl_member *member,
                          const struct bl_json *value, const char *const **slot);
+/* Null, where a loose source means nothing by it. */
+static inline bool record_is_unsaid(const struct reading *reading, const struct bl_member *member,
+                                    const struct bl_json *value)
+{
+    return reading->source != NULL && reading->source->loose && member->optional &&
+           !member->nullable && bl_json_is(value, BL_JSON_NULL);
+}
 /* A scalar of a loose source as the type that the member has, in `*made`; else `value`. */
 const struct bl_json *record_loosen(struct reading *reading, const struct bl_member *member,
                                     const struct bl_json *value, struct bl_json *made);
