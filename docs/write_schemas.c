@@ -31,6 +31,7 @@ static const struct {
     {&bl_event_record, "event"},
     {&bl_task_view_record, NULL},
     {&bl_checkpoint_record, "feature-checkpoint"},
+    {&bl_feature_event_record, "feature-event"},
 };
 
 /* A definition, or a member of the schema itself. */

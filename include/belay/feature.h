@@ -346,6 +346,8 @@ struct bl_task_view {
 extern const struct bl_record bl_task_view_record;
 /* What a stop leaves for the next attempt; the struct is the runner's. */
 extern const struct bl_record bl_checkpoint_record;
+/* What a listener is told, a line each; the struct is the runner's. */
+extern const struct bl_record bl_feature_event_record;
 
 struct bl_wave_view {
     uint32_t n;        /* from 1 */

@@ -63,6 +63,8 @@ struct bl_task_memory {
     char approved_commit[GIT_ID_SIZE]; /* what the Coach approved, and is merged */
 };
 
+extern const struct bl_names feature_states;
+extern const struct bl_names wave_states;
 extern const struct bl_form feature_commit_form;
 extern const struct bl_form feature_receipt_form;
 /* A struct bl_task_row with its memory; and a struct bl_task_view, from such a row. */
@@ -108,6 +110,9 @@ enum turn_phase_state {
     TURN_PHASE_FAILED,
     TURN_PHASE_CARRIED, /* it ended in a turn before, and is taken over */
 };
+
+extern const struct bl_names turn_phase_states;
+extern const struct bl_names turn_decisions;
 
 struct turn_phase {
     enum turn_phase_state state;
@@ -300,28 +305,77 @@ struct bl_feature {
 
 /* ---- event.c --------------------------------------------------------------------------------- */
 
-/* One event while it is made: members go to `writer`. */
-struct event_draft {
-    struct bl_feature *feature;
-    const char *type;
-    struct bl_buffer json;
-    struct bl_json_writer writer;
+/* Types of events: the name here, and in JSON. */
+#define EVENT_TABLE(X)                                                                             \
+    X(FEATURE_STARTED, feature_started)                                                            \
+    X(PLAN_CHANGED, plan_changed)                                                                  \
+    X(WAVE_STARTED, wave_started)                                                                  \
+    X(TASK_QUEUED, task_queued)                                                                    \
+    X(DEADLINE_ARMED, deadline_armed)                                                              \
+    X(DEADLINE_MOVED, deadline_moved)                                                              \
+    X(TASK_TURN_STARTED, task_turn_started)                                                        \
+    X(PHASE_STARTED, phase_started)                                                                \
+    X(PHASE_ENDED, phase_ended)                                                                    \
+    X(COMMIT_MADE, commit_made)                                                                    \
+    X(VERIFY_ENDED, verify_ended)                                                                  \
+    X(VERDICT, verdict)                                                                            \
+    X(TASK_TURN_ENDED, task_turn_ended)                                                            \
+    X(GRACE_STARTED, grace_started)                                                                \
+    X(CHECKPOINT_SAVED, checkpoint_saved)                                                          \
+    X(TASK_ENDED, task_ended)                                                                      \
+    X(MERGE_ENDED, merge_ended)                                                                    \
+    X(MERGE_CONFLICT, merge_conflict)                                                              \
+    X(GATE_ENDED, gate_ended)                                                                      \
+    X(WAVE_ENDED, wave_ended)                                                                      \
+    X(FEATURE_DRAINING, feature_draining)                                                          \
+    X(FEATURE_PAUSED, feature_paused)                                                              \
+    X(FEATURE_RESUMED, feature_resumed)                                                            \
+    X(STALE_WRITE_REFUSED, stale_write_refused)                                                    \
+    X(RESCUE_MADE, rescue_made)                                                                    \
+    X(FEATURE_ENDED, feature_ended)                                                                \
+    X(CANCEL_REQUESTED, cancel_requested)                                                          \
+    X(RECEIPT, receipt)                                                                            \
+    X(WARNING, warning)
+
+enum feature_event_type {
+#define EVENT_TYPE(name, text) EVENT_##name,
+    EVENT_TABLE(EVENT_TYPE)
+#undef EVENT_TYPE
 };
 
-/* `task` NULL: of the feature. The task's attempt and turn are told, and `phase` if not NULL. */
-struct bl_json_writer *event_begin(struct event_draft *draft, struct bl_feature *feature,
-                                   const char *type, const struct feature_task *task,
-                                   const char *phase);
+/* What an event says besides what is known of its feature and task. */
+struct feature_event {
+    enum feature_event_type type;
+    const struct feature_task *task; /* NULL: of the feature */
+    enum bl_task_phase phase;        /* BL_PHASE_NONE: it is not told */
+    /* Of some types; the table in event.c says which. */
+    const struct feature_wave *wave;
+    const struct verify_outcome *verify;
+    struct bl_text text;      /* a message, or why */
+    struct bl_text json;      /* a verdict, or a receipt */
+    const char *const *names; /* tasks, or files */
+    size_t name_count;
+    uint64_t count; /* of tasks, or of tries */
+    uint64_t ms;
+    enum turn_phase_state outcome;
+    const char *decision;
+    bool counted;
+    bool valid;
+    enum bl_stop_reason reason;
+    const char *origin;
+    const char *ref;
+    const char *branch;
+    const char *commit;
+    const char *worktree;
+};
+
 /* Tells the listener; the journal gets it soon. What says that something is decided or saved is
  * told when it is on record, and what comes after it waits for that. */
-void event_end(struct event_draft *draft);
+void event_tell(struct bl_feature *feature, const struct feature_event *event);
 /* Tells what waited for the newest write; `all`: or for one that will not come. */
 void events_tell(struct bl_feature *feature, bool all);
 /* Forgets what was to be told once it is on record, up to that write: it was refused. */
 void events_drop(struct bl_feature *feature, uint64_t write);
-/* With no more members than those. */
-void event_tell(struct bl_feature *feature, const char *type, const struct feature_task *task,
-                const char *phase);
 void event_warn(struct bl_feature *feature, const struct feature_task *task, const char *format,
                 ...) BL_PRINTF(3, 4);
 

@@ -81,11 +81,12 @@ int bl_feature_cancel(struct bl_feature *feature, const char *id, const char *or
 
 /* ---- Holding --------------------------------------------------------------------------------- */
 
-static void run_control_set_state(struct bl_feature *feature, const char *state, const char *event)
+static void run_control_set_state(struct bl_feature *feature, const char *state,
+                                  enum feature_event_type type)
 {
     bl_text_into(feature->row.state, sizeof feature->row.state, state);
     ledger_put_feature(feature);
-    event_tell(feature, event, NULL, NULL);
+    event_tell(feature, &(struct feature_event){type});
     ledger_write(feature, false);
 }
 
@@ -94,7 +95,7 @@ bool bl_feature_pause(struct bl_feature *feature)
     if (feature->paused || !feature->running)
         return false;
     feature->paused = true;
-    run_control_set_state(feature, "paused", "feature_paused");
+    run_control_set_state(feature, "paused", EVENT_FEATURE_PAUSED);
     return true;
 }
 
@@ -104,7 +105,8 @@ bool bl_feature_resume(struct bl_feature *feature)
         return false;
     feature->paused = false;
     feature_bell_ring(&feature->changed);
-    run_control_set_state(feature, feature->draining ? "draining" : "running", "feature_resumed");
+    run_control_set_state(feature, feature->draining ? "draining" : "running",
+                          EVENT_FEATURE_RESUMED);
     return true;
 }
 
@@ -172,12 +174,7 @@ void bl_feature_drain(struct bl_feature *feature, enum bl_stop_reason reason, co
     bl_text_into(feature->drain_origin, sizeof feature->drain_origin, origin);
     bl_text_into(feature->row.state, sizeof feature->row.state, "draining");
     ledger_put_feature(feature);
-    struct event_draft draft;
-    struct bl_json_writer *writer = event_begin(&draft, feature, "feature_draining", NULL, NULL);
-    bl_json_put_string(writer, "origin", origin);
-    bl_json_write_key(writer, BL_TEXT("drain_s"));
-    bl_json_write_double(writer, (double)feature->plan->limits.drain_ns / 1e9);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_FEATURE_DRAINING, .origin = origin});
     if (bl_nursery_spawn(&feature->services, NULL, "drain", drain, feature, NULL) != 0)
         bl_scope_stop(&feature->scope, reason, origin);
 }

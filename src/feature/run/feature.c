@@ -116,23 +116,18 @@ void feature_free(struct bl_feature *feature)
 
 static void feature_tell_start(struct bl_feature *feature)
 {
-    struct event_draft draft;
+    const char **already = bl_alloc((feature->plan->task_count + 1) * sizeof *already);
+    size_t count = 0;
     if (feature->plan_changed)
-        event_tell(feature, "plan_changed", NULL, NULL);
-    struct bl_json_writer *writer = event_begin(&draft, feature, "feature_started", NULL, NULL);
-    bl_json_put_boolean(writer, "resumed", feature->resumed);
-    bl_json_put_string(writer, "base_commit", feature->row.base_commit);
-    bl_json_put_uint64(writer, "waves", feature->plan->wave_count);
-    bl_json_put_uint64(writer, "parallel", feature->plan->limits.parallel);
-    bl_json_write_key(writer, BL_TEXT("already"));
-    bl_json_write_array(writer);
+        event_tell(feature, &(struct feature_event){EVENT_PLAN_CHANGED});
     for (size_t i = 0; i < feature->plan->task_count; i++) {
         enum bl_task_state state = feature->tasks[i].row.state;
         if (state == BL_TASK_COMPLETED || state == BL_TASK_APPROVED || state == BL_TASK_DEFERRED)
-            bl_json_write_string(writer, feature->tasks[i].row.id);
+            already[count++] = feature->tasks[i].row.id;
     }
-    bl_json_write_end(writer);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_FEATURE_STARTED, .names = already,
+                                                .name_count = count});
+    bl_free(already);
     if (feature->dirty_files > 0)
         event_warn(feature, NULL, "%zu file%s of the checkout %s not in the base",
                    feature->dirty_files, feature->dirty_files == 1 ? "" : "s",
@@ -189,7 +184,6 @@ static int feature_exit_code(const struct bl_feature *feature, const struct bl_s
 static int feature_put_end(struct bl_feature *feature)
 {
     struct feature_row *row = &feature->row;
-    struct event_draft draft;
     struct bl_stop stop;
     const char *state;
     feature_read_stop(feature, &stop);
@@ -204,14 +198,7 @@ static int feature_put_end(struct bl_feature *feature)
         feature_receipt_put(feature, NULL, &feature->receipt, &feature->receipt_json);
     }
     ledger_put_feature(feature);
-    struct bl_json_writer *writer = event_begin(&draft, feature, "feature_ended", NULL, NULL);
-    bl_json_put_string(writer, "state", state);
-    bl_json_write_key(writer, BL_TEXT("exit_code"));
-    bl_json_write_int64(writer, row->exit_code);
-    row_put_word(writer, "reason", row->reason);
-    row_put_word(writer, "result_commit", row->result_commit);
-    bl_json_put_boolean(writer, "unverified", feature->unverified);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_FEATURE_ENDED});
     return ledger_write(feature, true);
 }
 
@@ -237,13 +224,10 @@ static void begin_activity(struct bl_feature *feature)
 static void scope_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_feature *feature = BL_CONTAINER(hook, struct bl_feature, stopped);
-    struct event_draft draft;
     struct bl_stop stop;
     bl_scope_stop_read(scope, &stop);
-    struct bl_json_writer *writer = event_begin(&draft, feature, "cancel_requested", NULL, NULL);
-    bl_json_put_string(writer, "reason", bl_stop_reason_name(stop.reason));
-    bl_json_put_string(writer, "origin", stop.origin);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_CANCEL_REQUESTED, .reason = stop.reason,
+                                                .origin = stop.origin});
 }
 
 int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope)

@@ -280,16 +280,14 @@ static void take_list(struct bl_list *from, struct bl_list *to)
 /* Nobody else may write for this feature any more: what we know is not to be told to the store. */
 static void tell_stale(struct bl_feature *feature, const struct bl_error *error)
 {
-    struct event_draft draft;
     if (feature->stale)
         return;
     feature->stale = true;
     /* No write will come any more. */
     events_drop(feature, UINT64_MAX);
     events_tell(feature, true);
-    struct bl_json_writer *writer = event_begin(&draft, feature, "stale_write_refused", NULL, NULL);
-    bl_json_put_string(writer, "message", error->message);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_STALE_WRITE_REFUSED,
+                                                .text = bl_text_from(error->message)});
 }
 
 /* What came of a write: whose rows the store has, and whose not. */

@@ -101,7 +101,7 @@ static enum turn_end play_merge_turn(struct feature_task *task, struct task_turn
         return TURN_STOPPED;
     if (code != 0)
         return TURN_ERROR;
-    event_tell(task->feature, "task_turn_started", task, NULL);
+    event_tell(task->feature, &(struct feature_event){EVENT_TASK_TURN_STARTED, task});
     return task_turn_run(task, turn, about, error);
 }
 
@@ -169,15 +169,10 @@ static struct bl_text describe_conflict(struct merge_run *run, const char *const
 
 static void tell_conflict(struct feature_task *task, const char *const *paths)
 {
-    struct event_draft draft;
-    struct bl_json_writer *writer =
-        event_begin(&draft, task->feature, "merge_conflict", task, "merge");
-    bl_json_write_key(writer, BL_TEXT("files"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; paths[i] != NULL; i++)
-        bl_json_write_string(writer, paths[i]);
-    bl_json_write_end(writer);
-    event_end(&draft);
+    struct feature_event event = {EVENT_MERGE_CONFLICT, task, BL_PHASE_MERGE, .names = paths};
+    while (paths[event.name_count] != NULL)
+        event.name_count++;
+    event_tell(task->feature, &event);
 }
 
 static void write_merge_message(const struct feature_task *task, char *out, size_t size)
@@ -269,14 +264,8 @@ static int run_gate(struct merge_run *run, const char *commit, struct verify_out
 static void tell_gate(struct merge_run *run, const struct verify_outcome *outcome,
                       const struct feature_task *blamed)
 {
-    struct event_draft draft;
-    struct bl_json_writer *writer =
-        event_begin(&draft, run->feature, "gate_ended", blamed, "merge");
-    bl_json_put_uint64(writer, "wave", run->wave->n);
-    bl_json_put_string(writer, "value", bl_verified_name(outcome->value));
-    bl_json_put_text(writer, "why", outcome->why);
-    bl_json_put_text(writer, "tail", outcome->tail);
-    event_end(&draft);
+    event_tell(run->feature, &(struct feature_event){EVENT_GATE_ENDED, blamed, BL_PHASE_MERGE,
+                                                     .wave = run->wave, .verify = outcome});
 }
 
 static int fail_gate(struct merge_run *run, const char *what, const struct verify_outcome *outcome)
@@ -385,16 +374,12 @@ static void run_merge_put_intent(struct merge_run *run)
 
 static void run_merge_complete(struct feature_task *task, const char *commit)
 {
-    struct event_draft draft;
     task_row_move(&task->row, BL_TASK_COMPLETED);
     task->row.merged = true;
     task->row.merged_wall_ns = bl_clock_wall_ns(task->feature->clock);
     ledger_put_task(task);
-    struct bl_json_writer *writer =
-        event_begin(&draft, task->feature, "merge_ended", task, "merge");
-    bl_json_put_string(writer, "state", "completed");
-    bl_json_put_string(writer, "commit", commit);
-    event_end(&draft);
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_MERGE_ENDED, task, BL_PHASE_MERGE, .commit = commit});
 }
 
 /* The intent, the swap, the rows. Once begun it is finished. */

@@ -160,14 +160,13 @@ static void read_items(struct bl_arena *arena, const struct bl_json *intent, str
 
 static void rescue_tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
 {
-    struct event_draft draft;
-    struct bl_json_writer *writer = event_begin(&draft, feature, "rescue_made", NULL, NULL);
-    row_put_word(writer, "ref", item->ref);
-    row_put_word(writer, "branch",
-                 item->branch[0] != '\0' ? item->branch + strlen("refs/heads/") : "");
-    row_put_word(writer, "commit", item->commit);
-    bl_json_put_string(writer, "worktree", moved ? item->aside : NULL);
-    event_end(&draft);
+    struct feature_event event = {EVENT_RESCUE_MADE, .worktree = moved ? item->aside : NULL};
+    if (item->branch[0] != '\0') {
+        event.ref = item->ref;
+        event.branch = item->branch + strlen("refs/heads/");
+        event.commit = item->commit;
+    }
+    event_tell(feature, &event);
 }
 
 /* A worktree, or a folder that git knows nothing of. */

@@ -30,6 +30,17 @@ static const char *const verified_names[] = {
 };
 const struct bl_names bl_verified_values = BL_NAMES(verified_names);
 
+static const char *const feature_state_names[] = {
+    "pending", "running",   "draining",  "paused",      "completed",
+    "failed",  "cancelled", "timed_out", "interrupted",
+};
+const struct bl_names feature_states = BL_NAMES(feature_state_names);
+
+static const char *const wave_state_names[] = {
+    "pending", "running", "merging", "completed", "unverified", "failed", "stopped",
+};
+const struct bl_names wave_states = BL_NAMES(wave_state_names);
+
 const char *bl_task_state_name(enum bl_task_state state)
 {
     return bl_names_get(&bl_task_states, state);

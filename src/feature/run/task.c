@@ -41,17 +41,6 @@ static void run_task_hold(struct feature_task *task, struct task_stage *stage)
     bl_scope_set_deadline(&stage->scope, BL_NEVER);
 }
 
-static void tell_moved(struct feature_task *task, const char *why)
-{
-    struct event_draft draft;
-    struct bl_json_writer *writer =
-        event_begin(&draft, task->feature, "deadline_moved", task, NULL);
-    bl_json_write_key(writer, BL_TEXT("deadline_s"));
-    bl_json_write_double(writer, task->row.deadline_s);
-    bl_json_put_string(writer, "why", why);
-    event_end(&draft);
-}
-
 static void run_task_let_go(struct feature_task *task, struct task_stage *stage)
 {
     if (task->held_ns == 0)
@@ -68,7 +57,8 @@ void task_deadline_move(struct feature_task *task, struct task_stage *stage, uin
     bl_scope_set_deadline(&stage->scope, stage->deadline_ns);
     if (stage == &task->main)
         task->row.deadline_s += (double)by_ns / 1e9;
-    tell_moved(task, why);
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_DEADLINE_MOVED, task, .text = bl_text_from(why)});
     ledger_put_task(task);
 }
 
@@ -103,25 +93,17 @@ void task_grace_follow(struct feature_task *task)
     task->fired_ns = stop.time_ns;
     task->grace.deadline_ns = bl_time_add(stop.time_ns, task->plan->limits.coach_grace_ns);
     bl_scope_set_deadline(&task->grace.scope, task->grace.deadline_ns);
-    struct event_draft draft;
-    struct bl_json_writer *writer =
-        event_begin(&draft, feature, "grace_started", task, bl_task_phase_name(task->row.phase));
-    bl_json_write_key(writer, BL_TEXT("grace_s"));
-    bl_json_write_double(writer, task->row.grace_s);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_GRACE_STARTED, task, task->row.phase});
 }
 
 static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct feature_task *task = BL_CONTAINER(hook, struct feature_task, main_stopped);
-    struct event_draft draft;
     struct bl_stop stop;
     bl_scope_stop_read(scope, &stop);
-    struct bl_json_writer *writer = event_begin(&draft, task->feature, "cancel_requested", task,
-                                                bl_task_phase_name(task->row.phase));
-    bl_json_put_string(writer, "reason", bl_stop_reason_name(stop.reason));
-    bl_json_put_string(writer, "origin", stop.origin);
-    event_end(&draft);
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_CANCEL_REQUESTED, task, task->row.phase,
+                                       .reason = stop.reason, .origin = stop.origin});
     if (task->row.state == BL_TASK_RUNNING) {
         task_row_move(&task->row, BL_TASK_STOPPING);
         ledger_put_task(task);
@@ -186,7 +168,7 @@ void task_ready(struct feature_task *task)
     task_attempt_begin(task);
     task_row_move(row, BL_TASK_QUEUED);
     ledger_put_task(task);
-    event_tell(feature, "task_queued", task, NULL);
+    event_tell(feature, &(struct feature_event){EVENT_TASK_QUEUED, task});
     bl_unit_begin(&task->unit, BL_UNIT_TASK, row->id, task->plan->name);
     task_enlist(task, &task->main, "queued");
 }
@@ -211,7 +193,6 @@ static void arm(struct feature_task *task)
 {
     struct bl_task_row *row = &task->row;
     const struct bl_plan_task *plan = task->plan;
-    struct event_draft draft;
     task->started_ns = bl_now_ns();
     task_row_move(row, BL_TASK_RUNNING);
     row->phase = BL_PHASE_LOOP_TOP;
@@ -222,14 +203,7 @@ static void arm(struct feature_task *task)
     task->main.deadline_ns = bl_time_add(task->started_ns, plan->deadline_ns);
     bl_scope_set_deadline(&task->main.scope, task->main.deadline_ns);
     ledger_put_task(task);
-    struct bl_json_writer *writer =
-        event_begin(&draft, task->feature, "deadline_armed", task, NULL);
-    bl_json_write_key(writer, BL_TEXT("deadline_s"));
-    bl_json_write_double(writer, row->deadline_s);
-    bl_json_put_string(writer, "source", row->deadline_source);
-    bl_json_write_key(writer, BL_TEXT("grace_s"));
-    bl_json_write_double(writer, row->grace_s);
-    event_end(&draft);
+    event_tell(task->feature, &(struct feature_event){EVENT_DEADLINE_ARMED, task});
 }
 
 static int run_task_take_slot(struct feature_task *task)
@@ -404,7 +378,7 @@ static void run_task_begin_turn(struct feature_task *task, struct task_turn *tur
     }
     /* The row never names a turn that is not on record, with what it has taken over. */
     ledger_put_turn(task, turn);
-    event_tell(task->feature, "task_turn_started", task, NULL);
+    event_tell(task->feature, &(struct feature_event){EVENT_TASK_TURN_STARTED, task});
 }
 
 /* ---- Late verdicts --------------------------------------------------------------------------- */

@@ -7,15 +7,11 @@
 static void tell_verdict(struct feature_task *task, const struct task_turn *turn, uint32_t attempt,
                          struct bl_text refused)
 {
-    struct event_draft draft;
-    struct bl_json_writer *writer = event_begin(&draft, task->feature, "verdict", task, "coach");
-    bl_json_put_uint64(writer, "try", attempt);
-    bl_json_put_boolean(writer, "valid", refused.size == 0);
-    if (refused.size == 0)
-        bl_json_put_json(writer, "verdict", turn->verdict.json);
-    else
-        bl_json_put_text(writer, "refused", refused);
-    event_end(&draft);
+    bool valid = refused.size == 0;
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_VERDICT, task, BL_PHASE_COACH, .count = attempt,
+                                       .valid = valid, .text = refused,
+                                       .json = valid ? turn->verdict.json : (struct bl_text){0}});
 }
 
 static struct bl_text make_coach_prompt(struct feature_task *task, struct task_turn *turn,

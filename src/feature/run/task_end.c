@@ -307,12 +307,9 @@ bool feature_receipt_record(struct bl_feature *feature, const struct bl_receipt 
 void feature_receipt_put(struct bl_feature *feature, const struct feature_task *task,
                          const struct bl_receipt *receipt, struct bl_buffer *json)
 {
-    struct event_draft draft;
-    if (!feature_receipt_record(feature, receipt, json))
-        return;
-    struct bl_json_writer *event = event_begin(&draft, feature, "receipt", task, NULL);
-    bl_json_put_json(event, "receipt", bl_buffer_text(json));
-    event_end(&draft);
+    if (feature_receipt_record(feature, receipt, json))
+        event_tell(feature,
+                   &(struct feature_event){EVENT_RECEIPT, task, .json = bl_buffer_text(json)});
 }
 
 /* ---- The decision ---------------------------------------------------------------------------- */
@@ -322,28 +319,6 @@ static void end_times(struct feature_task *task)
     struct bl_task_row *row = &task->row;
     row->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
     row->elapsed_s = row->started_wall_ns != 0 ? (double)(bl_now_ns() - task->started_ns) / 1e9 : 0;
-}
-
-static void task_tell_end(struct feature_task *task)
-{
-    const struct bl_task_row *row = &task->row;
-    struct event_draft draft;
-    struct bl_json_writer *writer = event_begin(&draft, task->feature, "task_ended", task, NULL);
-    bl_json_put_string(writer, "state", bl_task_state_name(row->state));
-    bl_json_put_string(writer, "decision", bl_task_decision_name(row->decision));
-    bl_json_put_string(writer, "verified", bl_verified_name(row->verified));
-    bl_json_put_string(writer, "reason", bl_names_get(&bl_stop_reasons, row->reason));
-    row_put_word(writer, "triggered_by", row->triggered_by);
-    bl_json_write_key(writer, BL_TEXT("elapsed_s"));
-    bl_json_write_double(writer, row->elapsed_s);
-    bl_json_put_uint64(writer, "turns_counted", row->turns_counted);
-    if (row->late_ms >= 0) {
-        bl_json_write_key(writer, BL_TEXT("late_ms"));
-        bl_json_write_double(writer, row->late_ms);
-    }
-    row_put_word(writer, "receipt", row->receipt);
-    row_put_text(writer, "message", row->message);
-    event_end(&draft);
 }
 
 /* Row, attempt, turn and event in one transaction. */
@@ -361,7 +336,7 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
     }
     ledger_put_task(task);
     ledger_put_attempt(task);
-    task_tell_end(task);
+    event_tell(task->feature, &(struct feature_event){EVENT_TASK_ENDED, task});
     ledger_write(task->feature, true);
 }
 
@@ -378,7 +353,8 @@ static void save_before_turn(struct feature_task *task, bool cancelled)
     row->reason = facts.reason;
     bl_text_into(row->triggered_by, sizeof row->triggered_by, facts.triggered_by);
     make_checkpoint(task, &facts, BL_PHASE_LOOP_TOP, NULL);
-    event_tell(task->feature, "checkpoint_saved", task, bl_task_phase_name(BL_PHASE_LOOP_TOP));
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_CHECKPOINT_SAVED, task, BL_PHASE_LOOP_TOP});
 }
 
 void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,
@@ -429,7 +405,7 @@ void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
     remember_cut(task, &facts, phase);
     make_checkpoint(task, &facts, row->phase, turn);
     feature_receipt_put(task->feature, task, &stage->receipt, &task->receipt_json);
-    event_tell(task->feature, "checkpoint_saved", task, bl_task_phase_name(row->phase));
+    event_tell(task->feature, &(struct feature_event){EVENT_CHECKPOINT_SAVED, task, row->phase});
     if (turn != NULL && turn->decision == NULL)
         turn->decision = facts.decision == BL_DECISION_TIMEOUT ? "timeout" : "cancelled";
     put_on_record(task, facts.decision, turn, NULL);

@@ -34,7 +34,7 @@ int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_
     bl_capture_init(task->capture, FEATURE_OUTPUT_KEPT);
     ledger_put_task(task);
     ledger_put_turn(task, turn);
-    event_tell(task->feature, "phase_started", task, name);
+    event_tell(task->feature, &(struct feature_event){EVENT_PHASE_STARTED, task, phase});
     return 0;
 }
 
@@ -67,7 +67,6 @@ void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_t
                     struct turn_phase *record, enum turn_phase_state state)
 {
     const char *name = bl_task_phase_name(phase);
-    struct event_draft draft;
     assert(record->state == TURN_PHASE_RUNNING && task->feature->phases_running > 0);
     BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "phase ended", BL_LOG_STRING("task", task->row.id),
            BL_LOG_STRING("phase", name), BL_LOG_BOOLEAN("stopped", state == TURN_PHASE_STOPPED));
@@ -78,14 +77,9 @@ void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_t
     bl_free(task->capture);
     task->capture = NULL;
     task->feature->phases_running--;
-    struct bl_json_writer *writer = event_begin(&draft, task->feature, "phase_ended", task, name);
-    bl_json_put_string(writer, "outcome",
-                       state == TURN_PHASE_ENDED     ? "ended"
-                       : state == TURN_PHASE_STOPPED ? "stopped"
-                                                     : "failed");
-    bl_json_put_uint64(writer, "ms",
-                       (uint64_t)(record->ended_wall_ns - record->started_wall_ns) / BL_NS_PER_MS);
-    event_end(&draft);
+    uint64_t ms = (uint64_t)(record->ended_wall_ns - record->started_wall_ns) / BL_NS_PER_MS;
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_PHASE_ENDED, task, phase, .outcome = state, .ms = ms});
     ledger_put_task(task);
     ledger_put_turn(task, turn);
     ledger_write(task->feature, false);
@@ -283,13 +277,9 @@ static enum turn_end task_turn_commit(struct feature_task *task, struct task_tur
     bl_text_into(row->head_commit, sizeof row->head_commit, result.head);
     bl_text_into(turn->head, sizeof turn->head, result.head);
     row->dirty = 0;
-    if (result.end == GIT_COMMIT_MADE) {
-        struct event_draft draft;
-        struct bl_json_writer *writer =
-            event_begin(&draft, task->feature, "commit_made", task, "player");
-        bl_json_put_string(writer, "commit", result.head);
-        event_end(&draft);
-    }
+    if (result.end == GIT_COMMIT_MADE)
+        event_tell(task->feature, &(struct feature_event){EVENT_COMMIT_MADE, task, BL_PHASE_PLAYER,
+                                                          .commit = result.head});
     return TURN_APPROVED;
 }
 
@@ -382,16 +372,6 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
 
 /* ---- Verification ---------------------------------------------------------------------------- */
 
-static void tell_verify(struct feature_task *task, const struct verify_outcome *outcome)
-{
-    struct event_draft draft;
-    struct bl_json_writer *writer =
-        event_begin(&draft, task->feature, "verify_ended", task, "verify");
-    bl_json_put_string(writer, "value", bl_verified_name(outcome->value));
-    bl_json_put_text(writer, "why", outcome->why);
-    event_end(&draft);
-}
-
 static void take_verification(struct feature_task *task, struct task_turn *turn)
 {
     struct bl_list *link;
@@ -401,7 +381,8 @@ static void take_verification(struct feature_task *task, struct task_turn *turn)
         issue_add(
             &turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
             BL_TEXT("The result says that the tests pass; verification says that they do not."));
-    tell_verify(task, &turn->verify);
+    event_tell(task->feature, &(struct feature_event){EVENT_VERIFY_ENDED, task, BL_PHASE_VERIFY,
+                                                      .verify = &turn->verify});
 }
 
 static enum turn_end run_verify(struct feature_task *task, struct task_turn *turn)
@@ -531,15 +512,11 @@ static const char *write_feedback(struct feature_task *task, struct task_turn *t
 
 void task_turn_ended(struct feature_task *task, const struct task_turn *turn)
 {
-    struct event_draft draft;
     ledger_put_turn(task, turn);
     ledger_put_task(task);
-    struct bl_json_writer *writer =
-        event_begin(&draft, task->feature, "task_turn_ended", task, NULL);
-    bl_json_put_string(writer, "decision", turn->decision);
-    bl_json_put_boolean(writer, "counted", turn->counted);
-    bl_json_put_string(writer, "verified", bl_verified_name(task->row.verified));
-    event_end(&draft);
+    event_tell(task->feature,
+               &(struct feature_event){EVENT_TASK_TURN_ENDED, task, .decision = turn->decision,
+                                       .counted = turn->counted});
 }
 
 bool task_turn_feedback(struct feature_task *task, struct task_turn *turn)

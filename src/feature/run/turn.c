@@ -1,11 +1,16 @@
 /* What is on record of a turn, and what a later one takes over from it. */
 #include "feature/parts.h"
 
-static const char *const state_names[] = {
+static const char *const phase_states[] = {
     [TURN_PHASE_NONE] = NULL,       [TURN_PHASE_RUNNING] = "running",
     [TURN_PHASE_ENDED] = "ended",   [TURN_PHASE_STOPPED] = "stopped",
     [TURN_PHASE_FAILED] = "failed", [TURN_PHASE_CARRIED] = "carried",
 };
+const struct bl_names turn_phase_states = BL_NAMES(phase_states);
+
+static const char *const decisions[] = {"approve",     "feedback",  "player_error",
+                                        "coach_error", "cancelled", "timeout"};
+const struct bl_names turn_decisions = BL_NAMES(decisions);
 
 void task_turn_init(struct task_turn *turn)
 {
@@ -39,7 +44,7 @@ static void write_phase(struct bl_json_writer *writer, const char *name,
                                         (int64_t)BL_NS_PER_MS);
     else
         bl_json_write_null(writer);
-    bl_json_put_string(writer, "outcome", state_names[phase->state]);
+    bl_json_put_string(writer, "outcome", bl_names_get(&turn_phase_states, phase->state));
     bl_json_write_end(writer);
 }
 

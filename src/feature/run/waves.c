@@ -75,28 +75,18 @@ static void set_wave(struct bl_feature *feature, struct feature_wave *wave, cons
 
 static void begin_wave(struct bl_feature *feature, struct feature_wave *wave, size_t count)
 {
-    struct event_draft draft;
     if (wave->started_wall_ns == 0)
         wave->started_wall_ns = bl_clock_wall_ns(feature->clock);
     feature->wave = wave->n;
     set_wave(feature, wave, "running");
-    struct bl_json_writer *writer = event_begin(&draft, feature, "wave_started", NULL, NULL);
-    bl_json_put_uint64(writer, "wave", wave->n);
-    bl_json_put_uint64(writer, "of", feature->plan->wave_count);
-    bl_json_put_uint64(writer, "tasks", count);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_WAVE_STARTED, .wave = wave, .count = count});
 }
 
 static void end_wave(struct bl_feature *feature, struct feature_wave *wave, const char *state)
 {
-    struct event_draft draft;
     wave->ended_wall_ns = bl_clock_wall_ns(feature->clock);
     set_wave(feature, wave, state);
-    struct bl_json_writer *writer = event_begin(&draft, feature, "wave_ended", NULL, NULL);
-    bl_json_put_uint64(writer, "wave", wave->n);
-    bl_json_put_string(writer, "state", state);
-    bl_json_put_string(writer, "gate", wave->gate);
-    event_end(&draft);
+    event_tell(feature, &(struct feature_event){EVENT_WAVE_ENDED, .wave = wave});
     ledger_write(feature, false);
 }
 

@@ -524,14 +524,19 @@ static void the_envelope_fits_its_schema(void **state)
 static void events_fit_their_schema(void **state)
 {
     static const char *const events[] = {
-        "\"type\":\"feature_started\",\"task\":null,\"resumed\":false,\"already\":[\"A\"]",
+        "\"type\":\"feature_started\",\"task\":null,\"resumed\":false,\"base_commit\":"
+        "\"0123456789012345678901234567890123456789\",\"waves\":2,\"parallel\":1,\"already\":["
+        "\"A\"]",
         "\"type\":\"deadline_armed\",\"task\":\"A\",\"attempt\":1,\"turn\":null,"
         "\"deadline_s\":2400,\"source\":\"default\",\"grace_s\":0",
         "\"type\":\"phase_ended\",\"task\":\"A\",\"attempt\":1,\"turn\":1,\"phase\":\"player\","
         "\"outcome\":\"stopped\",\"ms\":12",
         "\"type\":\"task_ended\",\"task\":\"A\",\"attempt\":1,\"turn\":1,\"state\":\"timed_out\","
-        "\"decision\":\"timeout\",\"receipt\":\"rcp_a\"",
-        "\"type\":\"feature_ended\",\"task\":null,\"state\":\"failed\",\"exit_code\":1",
+        "\"decision\":\"timeout\",\"verified\":null,\"reason\":\"timeout\",\"triggered_by\":"
+        "\"timer\","
+        "\"elapsed_s\":2400.5,\"turns_counted\":1,\"receipt\":\"rcp_a\",\"message\":null",
+        "\"type\":\"feature_ended\",\"task\":null,\"state\":\"failed\",\"exit_code\":1,"
+        "\"reason\":null,\"result_commit\":null,\"unverified\":false",
     };
     (void)state;
     for (size_t i = 0; i < BL_COUNT(events); i++) {
