@@ -86,6 +86,7 @@ struct bl_member {
     bool cut;         /* word, text with a limit: a longer one is cut at a character, not refused */
     bool secret;      /* read, never written */
     bool inverted;    /* boolean: the struct holds the opposite */
+    bool vital;       /* not even a lenient reader takes the record without it */
     bool distinct;    /* list, array: no element is there twice; for short ones */
     bool embedded;    /* array: its elements are in the struct */
     bool object;      /* JSON, raw JSON: an object, not any value; the same where `record` is set */
@@ -284,7 +285,8 @@ int bl_record_view(struct bl_arena *arena, const struct bl_record *record,
 int bl_record_check(const struct bl_record *record, const struct bl_json *value,
                     struct bl_record_fault *fault);
 /* Reads what fits, for documents that may be newer, or broken in places: a member that does not fit
- * or is missing has its absent value, and so has every member where `value` is not an object. */
+ * or is missing has its absent value, and so has every member where `value` is not an object, or a
+ * member that is `vital` does not fit or is missing. Such an element of a list is left out. */
 void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
                     const struct bl_json *value, void *into);
 /* "tasks[3].timeout: expected …", or the message alone; the hint follows it. */

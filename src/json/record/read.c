@@ -149,9 +149,10 @@ static bool record_read_list(struct reading *reading, const struct bl_member *me
         bl_list_init(slot);
     BL_JSON_EACH (node, value) {
         char *element = slot != NULL ? bl_arena_alloc(reading->arena, member->record->size) : NULL;
-        if (!record_read_new(reading, member->record, node, element))
+        bool fits = record_read_new(reading, member->record, node, element);
+        if (!fits && !reading->lenient)
             return record_fail_below(reading, NULL, index);
-        if (slot != NULL)
+        if (fits && slot != NULL)
             bl_list_push_back(slot, (struct bl_list *)(void *)(element + member->link));
         index++;
     }
@@ -425,7 +426,7 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
         return true;
     }
     if (!record_read_value(reading, member, value, into)) {
-        if (!reading->lenient)
+        if (!reading->lenient || member->vital)
             return record_fail_below(reading, member->name, 0) || record_goes_on(reading);
         record_set_absent(member, into);
         return true;
@@ -467,15 +468,17 @@ static bool record_is_complete(struct reading *reading, const struct found *foun
         bool seen = (found->seen[i / 64] >> i % 64 & 1) != 0;
         either += member->either;
         either_seen += member->either && seen;
-        if (!seen && !member->optional && !member->either && member->since == 0 &&
-            member->type != BL_TYPE_INCLUDE)
-            record_fail_missing(reading, member, value);
-        else
+        bool required = reading->lenient
+                            ? member->vital
+                            : !member->optional && !member->either && member->since == 0 &&
+                                  member->type != BL_TYPE_INCLUDE;
+        if (seen || !required)
             continue;
+        record_fail_missing(reading, member, value);
         if (!record_goes_on(reading))
             return false;
     }
-    return either == 0 || either_seen == 1 ||
+    return reading->lenient || either == 0 || either_seen == 1 ||
            record_fail_either(reading, table->members, either_seen, value);
 }
 
@@ -541,7 +544,7 @@ bool record_read_record(struct reading *reading, const struct bl_record *record,
         if (!fits)
             return false;
     }
-    for (size_t i = 0; i < found.table_count && !reading->lenient; i++) {
+    for (size_t i = 0; i < found.table_count; i++) {
         if (!record_is_complete(reading, &found, &found.tables[i], value))
             return false;
     }

@@ -651,6 +651,41 @@ static void what_does_not_fit_is_absent_where_one_takes_what_fits(void **state B
     bl_arena_done(&arena);
 }
 
+static void a_lenient_reader_leaves_out_elements_without_a_vital_member(void **state BL_UNUSED)
+{
+    struct leaf {
+        struct bl_list link;
+        enum colour colour;
+        uint32_t size;
+    };
+    struct twig {
+        struct bl_list leaves;
+    } twig;
+#define BL_RECORD_STRUCT struct leaf
+    static const struct bl_member leaf_members[] = {
+        BL_MEMBER_ENUM("colour", colour, &colours, .vital = true), BL_MEMBER_INTEGER("size", size),
+        BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+    static const struct bl_record leaf_record = BL_RECORD("leaf", struct leaf, leaf_members);
+#define BL_RECORD_STRUCT struct twig
+    static const struct bl_member twig_members[] = {
+        BL_MEMBER_LIST("leaves", leaves, &leaf_record, struct leaf, link), BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+    static const struct bl_record twig_record = BL_RECORD("twig", struct twig, twig_members);
+    struct bl_arena arena = {0};
+    struct leaf leaf;
+
+    bl_record_take(&arena, &twig_record,
+                   parse(&arena, "{\"leaves\":[{\"colour\":\"blue\",\"size\":\"?\"},1,{\"size\":2},"
+                                 "{\"colour\":\"none\"}]}"),
+                   &twig);
+    assert_string_equal(written(&arena, &twig_record, &twig).data,
+                        "{\"leaves\":[{\"colour\":\"blue\",\"size\":0}]}");
+    bl_record_take(&arena, &leaf_record, parse(&arena, "{\"colour\":7,\"size\":3}"), &leaf);
+    assert_int_equal(leaf.size, 0);
+    bl_arena_done(&arena);
+}
+
 static void a_flag_may_say_that_there_is_no_value(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
@@ -789,6 +824,7 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),
       cmocka_unit_test(a_secret_is_read_and_never_written),
       cmocka_unit_test(what_does_not_fit_is_absent_where_one_takes_what_fits),
+      cmocka_unit_test(a_lenient_reader_leaves_out_elements_without_a_vital_member),
       cmocka_unit_test(a_flag_may_say_that_there_is_no_value),
       cmocka_unit_test(equal_means_written_alike),
       cmocka_unit_test(the_schema_and_the_reader_agree),
