@@ -372,6 +372,10 @@ struct feature_event {
 /* Tells the listener; the journal gets it soon. What says that something is decided or saved is
  * told when it is on record, and what comes after it waits for that. */
 void event_tell(struct bl_feature *feature, const struct feature_event *event);
+/* EVENT_TELL(feature, COMMIT_MADE, task, .commit = id) */
+#define EVENT_TELL(feature, name, of_task, ...)                                                    \
+    event_tell((feature),                                                                          \
+               &(struct feature_event){.type = EVENT_##name, .task = (of_task), __VA_ARGS__})
 /* Tells what waited for the newest write; `all`: or for one that will not come. */
 void events_tell(struct bl_feature *feature, bool all);
 /* Forgets what was to be told once it is on record, up to that write: it was refused. */

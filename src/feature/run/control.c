@@ -86,7 +86,7 @@ static void run_control_set_state(struct bl_feature *feature, const char *state,
 {
     bl_text_into(feature->row.state, sizeof feature->row.state, state);
     ledger_put_feature(feature);
-    event_tell(feature, &(struct feature_event){type});
+    event_tell(feature, &(struct feature_event){.type = type});
     ledger_write(feature, false);
 }
 
@@ -174,7 +174,7 @@ void bl_feature_drain(struct bl_feature *feature, enum bl_stop_reason reason, co
     bl_text_into(feature->drain_origin, sizeof feature->drain_origin, origin);
     bl_text_into(feature->row.state, sizeof feature->row.state, "draining");
     ledger_put_feature(feature);
-    event_tell(feature, &(struct feature_event){EVENT_FEATURE_DRAINING, .origin = origin});
+    EVENT_TELL(feature, FEATURE_DRAINING, NULL, .origin = origin);
     if (bl_nursery_spawn(&feature->services, NULL, "drain", drain, feature, NULL) != 0)
         bl_scope_stop(&feature->scope, reason, origin);
 }

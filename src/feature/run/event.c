@@ -316,8 +316,7 @@ void event_warn(struct bl_feature *feature, const struct feature_task *task, con
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    event_tell(feature,
-               &(struct feature_event){EVENT_WARNING, task, .text = bl_text_from(message)});
+    EVENT_TELL(feature, WARNING, task, .text = bl_text_from(message));
     /* Whole, or not at all. */
     size_t size = feature->warned.size;
     if (bl_buffer_append(&feature->warned, bl_text_from(message)) != 0 ||

@@ -119,14 +119,13 @@ static void feature_tell_start(struct bl_feature *feature)
     const char **already = bl_alloc((feature->plan->task_count + 1) * sizeof *already);
     size_t count = 0;
     if (feature->plan_changed)
-        event_tell(feature, &(struct feature_event){EVENT_PLAN_CHANGED});
+        EVENT_TELL(feature, PLAN_CHANGED, NULL);
     for (size_t i = 0; i < feature->plan->task_count; i++) {
         enum bl_task_state state = feature->tasks[i].row.state;
         if (state == BL_TASK_COMPLETED || state == BL_TASK_APPROVED || state == BL_TASK_DEFERRED)
             already[count++] = feature->tasks[i].row.id;
     }
-    event_tell(feature, &(struct feature_event){EVENT_FEATURE_STARTED, .names = already,
-                                                .name_count = count});
+    EVENT_TELL(feature, FEATURE_STARTED, NULL, .names = already, .name_count = count);
     bl_free(already);
     if (feature->dirty_files > 0)
         event_warn(feature, NULL, "%zu file%s of the checkout %s not in the base",
@@ -198,7 +197,7 @@ static int feature_put_end(struct bl_feature *feature)
         feature_receipt_put(feature, NULL, &feature->receipt, &feature->receipt_json);
     }
     ledger_put_feature(feature);
-    event_tell(feature, &(struct feature_event){EVENT_FEATURE_ENDED});
+    EVENT_TELL(feature, FEATURE_ENDED, NULL);
     return ledger_write(feature, true);
 }
 
@@ -226,8 +225,7 @@ static void scope_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
     struct bl_feature *feature = BL_CONTAINER(hook, struct bl_feature, stopped);
     struct bl_stop stop;
     bl_scope_stop_read(scope, &stop);
-    event_tell(feature, &(struct feature_event){EVENT_CANCEL_REQUESTED, .reason = stop.reason,
-                                                .origin = stop.origin});
+    EVENT_TELL(feature, CANCEL_REQUESTED, NULL, .reason = stop.reason, .origin = stop.origin);
 }
 
 int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope)

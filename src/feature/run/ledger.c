@@ -286,8 +286,7 @@ static void tell_stale(struct bl_feature *feature, const struct bl_error *error)
     /* No write will come any more. */
     events_drop(feature, UINT64_MAX);
     events_tell(feature, true);
-    event_tell(feature, &(struct feature_event){EVENT_STALE_WRITE_REFUSED,
-                                                .text = bl_text_from(error->message)});
+    EVENT_TELL(feature, STALE_WRITE_REFUSED, NULL, .text = bl_text_from(error->message));
 }
 
 /* What came of a write: whose rows the store has, and whose not. */

@@ -101,7 +101,7 @@ static enum turn_end play_merge_turn(struct feature_task *task, struct task_turn
         return TURN_STOPPED;
     if (code != 0)
         return TURN_ERROR;
-    event_tell(task->feature, &(struct feature_event){EVENT_TASK_TURN_STARTED, task});
+    EVENT_TELL(task->feature, TASK_TURN_STARTED, task);
     return task_turn_run(task, turn, about, error);
 }
 
@@ -169,7 +169,8 @@ static struct bl_text describe_conflict(struct merge_run *run, const char *const
 
 static void tell_conflict(struct feature_task *task, const char *const *paths)
 {
-    struct feature_event event = {EVENT_MERGE_CONFLICT, task, BL_PHASE_MERGE, .names = paths};
+    struct feature_event event = {
+        .type = EVENT_MERGE_CONFLICT, .task = task, .phase = BL_PHASE_MERGE, .names = paths};
     while (paths[event.name_count] != NULL)
         event.name_count++;
     event_tell(task->feature, &event);
@@ -264,8 +265,8 @@ static int run_gate(struct merge_run *run, const char *commit, struct verify_out
 static void tell_gate(struct merge_run *run, const struct verify_outcome *outcome,
                       const struct feature_task *blamed)
 {
-    event_tell(run->feature, &(struct feature_event){EVENT_GATE_ENDED, blamed, BL_PHASE_MERGE,
-                                                     .wave = run->wave, .verify = outcome});
+    EVENT_TELL(run->feature, GATE_ENDED, blamed, .phase = BL_PHASE_MERGE, .wave = run->wave,
+               .verify = outcome);
 }
 
 static int fail_gate(struct merge_run *run, const char *what, const struct verify_outcome *outcome)
@@ -378,8 +379,7 @@ static void run_merge_complete(struct feature_task *task, const char *commit)
     task->row.merged = true;
     task->row.merged_wall_ns = bl_clock_wall_ns(task->feature->clock);
     ledger_put_task(task);
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_MERGE_ENDED, task, BL_PHASE_MERGE, .commit = commit});
+    EVENT_TELL(task->feature, MERGE_ENDED, task, .phase = BL_PHASE_MERGE, .commit = commit);
 }
 
 /* The intent, the swap, the rows. Once begun it is finished. */

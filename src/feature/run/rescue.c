@@ -160,7 +160,8 @@ static void read_items(struct bl_arena *arena, const struct bl_json *intent, str
 
 static void rescue_tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
 {
-    struct feature_event event = {EVENT_RESCUE_MADE, .worktree = moved ? item->aside : NULL};
+    struct feature_event event = {.type = EVENT_RESCUE_MADE,
+                                  .worktree = moved ? item->aside : NULL};
     if (item->branch[0] != '\0') {
         event.ref = item->ref;
         event.branch = item->branch + strlen("refs/heads/");

@@ -57,8 +57,7 @@ void task_deadline_move(struct feature_task *task, struct task_stage *stage, uin
     bl_scope_set_deadline(&stage->scope, stage->deadline_ns);
     if (stage == &task->main)
         task->row.deadline_s += (double)by_ns / 1e9;
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_DEADLINE_MOVED, task, .text = bl_text_from(why)});
+    EVENT_TELL(task->feature, DEADLINE_MOVED, task, .text = bl_text_from(why));
     ledger_put_task(task);
 }
 
@@ -93,7 +92,7 @@ void task_grace_follow(struct feature_task *task)
     task->fired_ns = stop.time_ns;
     task->grace.deadline_ns = bl_time_add(stop.time_ns, task->plan->limits.coach_grace_ns);
     bl_scope_set_deadline(&task->grace.scope, task->grace.deadline_ns);
-    event_tell(feature, &(struct feature_event){EVENT_GRACE_STARTED, task, task->row.phase});
+    EVENT_TELL(feature, GRACE_STARTED, task, .phase = task->row.phase);
 }
 
 static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
@@ -101,9 +100,8 @@ static void main_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
     struct feature_task *task = BL_CONTAINER(hook, struct feature_task, main_stopped);
     struct bl_stop stop;
     bl_scope_stop_read(scope, &stop);
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_CANCEL_REQUESTED, task, task->row.phase,
-                                       .reason = stop.reason, .origin = stop.origin});
+    EVENT_TELL(task->feature, CANCEL_REQUESTED, task, .phase = task->row.phase,
+               .reason = stop.reason, .origin = stop.origin);
     if (task->row.state == BL_TASK_RUNNING) {
         task_row_move(&task->row, BL_TASK_STOPPING);
         ledger_put_task(task);
@@ -168,7 +166,7 @@ void task_ready(struct feature_task *task)
     task_attempt_begin(task);
     task_row_move(row, BL_TASK_QUEUED);
     ledger_put_task(task);
-    event_tell(feature, &(struct feature_event){EVENT_TASK_QUEUED, task});
+    EVENT_TELL(feature, TASK_QUEUED, task);
     bl_unit_begin(&task->unit, BL_UNIT_TASK, row->id, task->plan->name);
     task_enlist(task, &task->main, "queued");
 }
@@ -203,7 +201,7 @@ static void arm(struct feature_task *task)
     task->main.deadline_ns = bl_time_add(task->started_ns, plan->deadline_ns);
     bl_scope_set_deadline(&task->main.scope, task->main.deadline_ns);
     ledger_put_task(task);
-    event_tell(task->feature, &(struct feature_event){EVENT_DEADLINE_ARMED, task});
+    EVENT_TELL(task->feature, DEADLINE_ARMED, task);
 }
 
 static int run_task_take_slot(struct feature_task *task)
@@ -378,7 +376,7 @@ static void run_task_begin_turn(struct feature_task *task, struct task_turn *tur
     }
     /* The row never names a turn that is not on record, with what it has taken over. */
     ledger_put_turn(task, turn);
-    event_tell(task->feature, &(struct feature_event){EVENT_TASK_TURN_STARTED, task});
+    EVENT_TELL(task->feature, TASK_TURN_STARTED, task);
 }
 
 /* ---- Late verdicts --------------------------------------------------------------------------- */

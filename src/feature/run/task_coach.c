@@ -8,10 +8,9 @@ static void tell_verdict(struct feature_task *task, const struct task_turn *turn
                          struct bl_text refused)
 {
     bool valid = refused.size == 0;
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_VERDICT, task, BL_PHASE_COACH, .count = attempt,
-                                       .valid = valid, .text = refused,
-                                       .json = valid ? turn->verdict.json : (struct bl_text){0}});
+    EVENT_TELL(task->feature, VERDICT, task, .phase = BL_PHASE_COACH, .count = attempt,
+               .valid = valid, .text = refused,
+               .json = valid ? turn->verdict.json : (struct bl_text){0});
 }
 
 static struct bl_text make_coach_prompt(struct feature_task *task, struct task_turn *turn,

@@ -308,8 +308,7 @@ void feature_receipt_put(struct bl_feature *feature, const struct feature_task *
                          const struct bl_receipt *receipt, struct bl_buffer *json)
 {
     if (feature_receipt_record(feature, receipt, json))
-        event_tell(feature,
-                   &(struct feature_event){EVENT_RECEIPT, task, .json = bl_buffer_text(json)});
+        EVENT_TELL(feature, RECEIPT, task, .json = bl_buffer_text(json));
 }
 
 /* ---- The decision ---------------------------------------------------------------------------- */
@@ -336,7 +335,7 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
     }
     ledger_put_task(task);
     ledger_put_attempt(task);
-    event_tell(task->feature, &(struct feature_event){EVENT_TASK_ENDED, task});
+    EVENT_TELL(task->feature, TASK_ENDED, task);
     ledger_write(task->feature, true);
 }
 
@@ -353,8 +352,7 @@ static void save_before_turn(struct feature_task *task, bool cancelled)
     row->reason = facts.reason;
     bl_text_into(row->triggered_by, sizeof row->triggered_by, facts.triggered_by);
     make_checkpoint(task, &facts, BL_PHASE_LOOP_TOP, NULL);
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_CHECKPOINT_SAVED, task, BL_PHASE_LOOP_TOP});
+    EVENT_TELL(task->feature, CHECKPOINT_SAVED, task, .phase = BL_PHASE_LOOP_TOP);
 }
 
 void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,
@@ -405,7 +403,7 @@ void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
     remember_cut(task, &facts, phase);
     make_checkpoint(task, &facts, row->phase, turn);
     feature_receipt_put(task->feature, task, &stage->receipt, &task->receipt_json);
-    event_tell(task->feature, &(struct feature_event){EVENT_CHECKPOINT_SAVED, task, row->phase});
+    EVENT_TELL(task->feature, CHECKPOINT_SAVED, task, .phase = row->phase);
     if (turn != NULL && turn->decision == NULL)
         turn->decision = facts.decision == BL_DECISION_TIMEOUT ? "timeout" : "cancelled";
     put_on_record(task, facts.decision, turn, NULL);

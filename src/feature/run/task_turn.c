@@ -34,7 +34,7 @@ int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_
     bl_capture_init(task->capture, FEATURE_OUTPUT_KEPT);
     ledger_put_task(task);
     ledger_put_turn(task, turn);
-    event_tell(task->feature, &(struct feature_event){EVENT_PHASE_STARTED, task, phase});
+    EVENT_TELL(task->feature, PHASE_STARTED, task, .phase = phase);
     return 0;
 }
 
@@ -78,8 +78,7 @@ void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_t
     task->capture = NULL;
     task->feature->phases_running--;
     uint64_t ms = (uint64_t)(record->ended_wall_ns - record->started_wall_ns) / BL_NS_PER_MS;
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_PHASE_ENDED, task, phase, .outcome = state, .ms = ms});
+    EVENT_TELL(task->feature, PHASE_ENDED, task, .phase = phase, .outcome = state, .ms = ms);
     ledger_put_task(task);
     ledger_put_turn(task, turn);
     ledger_write(task->feature, false);
@@ -278,8 +277,8 @@ static enum turn_end task_turn_commit(struct feature_task *task, struct task_tur
     bl_text_into(turn->head, sizeof turn->head, result.head);
     row->dirty = 0;
     if (result.end == GIT_COMMIT_MADE)
-        event_tell(task->feature, &(struct feature_event){EVENT_COMMIT_MADE, task, BL_PHASE_PLAYER,
-                                                          .commit = result.head});
+        EVENT_TELL(task->feature, COMMIT_MADE, task, .phase = BL_PHASE_PLAYER,
+                   .commit = result.head);
     return TURN_APPROVED;
 }
 
@@ -381,8 +380,8 @@ static void take_verification(struct feature_task *task, struct task_turn *turn)
         issue_add(
             &turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
             BL_TEXT("The result says that the tests pass; verification says that they do not."));
-    event_tell(task->feature, &(struct feature_event){EVENT_VERIFY_ENDED, task, BL_PHASE_VERIFY,
-                                                      .verify = &turn->verify});
+    EVENT_TELL(task->feature, VERIFY_ENDED, task, .phase = BL_PHASE_VERIFY,
+               .verify = &turn->verify);
 }
 
 static enum turn_end run_verify(struct feature_task *task, struct task_turn *turn)
@@ -514,9 +513,8 @@ void task_turn_ended(struct feature_task *task, const struct task_turn *turn)
 {
     ledger_put_turn(task, turn);
     ledger_put_task(task);
-    event_tell(task->feature,
-               &(struct feature_event){EVENT_TASK_TURN_ENDED, task, .decision = turn->decision,
-                                       .counted = turn->counted});
+    EVENT_TELL(task->feature, TASK_TURN_ENDED, task, .decision = turn->decision,
+               .counted = turn->counted);
 }
 
 bool task_turn_feedback(struct feature_task *task, struct task_turn *turn)

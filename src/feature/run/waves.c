@@ -79,14 +79,14 @@ static void begin_wave(struct bl_feature *feature, struct feature_wave *wave, si
         wave->started_wall_ns = bl_clock_wall_ns(feature->clock);
     feature->wave = wave->n;
     set_wave(feature, wave, "running");
-    event_tell(feature, &(struct feature_event){EVENT_WAVE_STARTED, .wave = wave, .count = count});
+    EVENT_TELL(feature, WAVE_STARTED, NULL, .wave = wave, .count = count);
 }
 
 static void end_wave(struct bl_feature *feature, struct feature_wave *wave, const char *state)
 {
     wave->ended_wall_ns = bl_clock_wall_ns(feature->clock);
     set_wave(feature, wave, state);
-    event_tell(feature, &(struct feature_event){EVENT_WAVE_ENDED, .wave = wave});
+    EVENT_TELL(feature, WAVE_ENDED, NULL, .wave = wave);
     ledger_write(feature, false);
 }
 
