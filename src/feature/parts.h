@@ -5,11 +5,7 @@
  *   plan               bl_plan_write's object
  *   task/TASK          one row a task (task_row_record)
  *   wave/N             {n, state, gate, started_at, ended_at, tasks: [id, …], message}
- *   turn/TASK/A/N      a turn N of attempt A: {task, attempt, turn, merge, started_at, ended_at,
- *                      counted, decision, phases: [{phase, started_at, ended_at, ms, outcome}],
- *                      player: {…}|null, verify: {…}|null, verdict: {…}|null, issues: […],
- *                      feedback, spent}
- *                      `outcome` of a phase: running, ended, stopped, failed, carried (taken over)
+ *   turn/TASK/A/N      a turn N of attempt A (task_turn_record)
  *   attempt/TASK/A     the task's row as it was when that attempt had ended
  *   output/TASK/A/N/P  {task, attempt, turn, phase, text}: what phase P (player, verify, coach-1,
  *                      …) printed or said, bounded
@@ -76,6 +72,9 @@ void task_row_init(struct bl_task_row *row);
 void task_row_done(struct bl_task_row *row);
 /* A copy on the heap takes the place of what is there. */
 void row_text_set(struct bl_text *slot, struct bl_text text);
+/* A record as JSON, in the arena; empty: it is too large. */
+struct bl_text record_json(struct bl_arena *arena, const struct bl_record *record,
+                           const void *from);
 /* Members of an open object: 0 and empty are null. */
 void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns);
 void row_put_word(struct bl_json_writer *writer, const char *key, const char *word);
@@ -115,14 +114,17 @@ extern const struct bl_names turn_phase_states;
 extern const struct bl_names turn_decisions;
 
 struct turn_phase {
+    enum bl_task_phase phase;
     enum turn_phase_state state;
     int64_t started_wall_ns;
     int64_t ended_wall_ns;
+    int64_t ms; /* -1: it has not ended */
 };
 
 /* A turn of a task while it runs, and what is on record of it. In its arena. */
 struct task_turn {
     struct bl_arena arena;
+    const char *task; /* its id */
     uint32_t number;
     uint32_t attempt;
     bool merge;
@@ -131,14 +133,17 @@ struct task_turn {
         *decision; /* approve, feedback, player_error, coach_error, cancelled, timeout; NULL */
     int64_t started_wall_ns;
     int64_t ended_wall_ns;
-    struct turn_phase player_phase, verify_phase, coach_phase;
-    /* Of the Player. */
+    struct turn_phase phases[3]; /* Player, verification and Coach, as far as they have begun */
+    size_t phase_count;
+    /* Of the Player, once it has ended. */
+    bool played;
     struct bl_text player_text;
     struct player_result result;
     int player_exit;
     bool changed; /* the tree, in this turn */
     char head[GIT_ID_SIZE];
     struct bl_list issues; /* struct issue: belay's own, then the Coach's */
+    bool verified;         /* it has ended */
     struct verify_outcome verify;
     bool verdict_valid;
     struct verdict verdict;
@@ -147,12 +152,18 @@ struct task_turn {
     struct bl_spent spent;
 };
 
-void task_turn_init(struct task_turn *turn);
+/* Of a task, whose id it keeps. */
+void task_turn_init(struct task_turn *turn, const char *task);
 void task_turn_done(struct task_turn *turn);
-void task_turn_write(struct bl_json_writer *writer, const char *task, const struct task_turn *turn);
-/* Of a turn that was cut off: takes over the phases that had ended. `value` is what
- * task_turn_write wrote; nothing is taken over from anything else. */
-void task_turn_carry(struct task_turn *turn, const struct bl_json *value);
+/* The phase of that name, made if it has not begun. */
+struct turn_phase *task_turn_phase(struct task_turn *turn, enum bl_task_phase phase);
+/* It has ended, in this turn or in one before. */
+bool task_turn_has(const struct task_turn *turn, enum bl_task_phase phase);
+/* From a record, as far as it fits; in the arena. False: it is no JSON. */
+bool task_turn_read(struct bl_arena *arena, struct bl_text json, struct task_turn *ret_turn);
+/* Takes over the phases that had ended, if `json`, a record, is of a turn that was cut off. */
+void task_turn_carry(struct task_turn *turn, struct bl_text json);
+extern const struct bl_record task_turn_record;
 
 /* ---- A run ----------------------------------------------------------------------------------- */
 
@@ -389,6 +400,8 @@ void ledger_init(struct bl_feature *feature);
 void ledger_done(struct bl_feature *feature);
 /* Puts a record into the next write; `json` is copied. */
 void ledger_put(struct bl_feature *feature, const char *name, struct bl_text json);
+void ledger_put_record(struct bl_feature *feature, const char *name, const struct bl_record *record,
+                       const void *from);
 void ledger_put_task(struct feature_task *task);
 void ledger_put_attempt(struct feature_task *task); /* the row, as that of its attempt */
 void ledger_put_feature(struct bl_feature *feature);
@@ -460,6 +473,10 @@ struct checkpoint {
 };
 
 void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from);
+/* The verdict that came too late, JSON in the arena, and of which turn; empty: there is none, or the
+ * row has another commit. */
+struct bl_text checkpoint_late_verdict(struct bl_arena *arena, const struct bl_task_row *row,
+                                       uint32_t *ret_turn);
 /* The end of an attempt: one transaction with decision, checkpoint, receipt and event. `turn` NULL:
  * none is under way. */
 void task_decide(struct feature_task *task, enum bl_task_decision decision, struct task_turn *turn,

@@ -79,6 +79,24 @@ void ledger_put_event(struct bl_feature *feature, struct bl_text json)
     feature_bell_ring(&feature->to_write);
 }
 
+void ledger_put_record(struct bl_feature *feature, const char *name, const struct bl_record *record,
+                       const void *from)
+{
+    struct bl_arena arena = {0};
+    struct bl_text json = record_json(&arena, record, from);
+    if (json.size > 0)
+        ledger_put(feature, name, json);
+    bl_arena_done(&arena);
+}
+
+void ledger_put_task(struct feature_task *task)
+{
+    char name[96];
+    snprintf(name, sizeof name, "task/%s", task->row.id);
+    task->active_changed = false;
+    ledger_put_record(task->feature, name, &task_row_record, &task->row);
+}
+
 /* An object made by `write`, as a record of that name. */
 static void put_object(struct bl_feature *feature, const char *name,
                        void (*write)(struct bl_json_writer *writer, const void *context),
@@ -92,19 +110,6 @@ static void put_object(struct bl_feature *feature, const char *name,
     if (bl_json_writer_done(&writer) == 0)
         ledger_put(feature, name, bl_buffer_text(&buffer));
     bl_buffer_done(&buffer);
-}
-
-static void run_ledger_write_task(struct bl_json_writer *writer, const void *row)
-{
-    bl_record_write(writer, &task_row_record, row);
-}
-
-void ledger_put_task(struct feature_task *task)
-{
-    char name[96];
-    snprintf(name, sizeof name, "task/%s", task->row.id);
-    task->active_changed = false;
-    put_object(task->feature, name, run_ledger_write_task, &task->row);
 }
 
 void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature *feature)
@@ -183,7 +188,7 @@ void ledger_put_attempt(struct feature_task *task)
 {
     char name[128];
     snprintf(name, sizeof name, "attempt/%s/%03u", task->row.id, task->row.attempt);
-    put_object(task->feature, name, run_ledger_write_task, &task->row);
+    ledger_put_record(task->feature, name, &task_row_record, &task->row);
 }
 
 struct wave_context {
@@ -225,23 +230,11 @@ void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave
     put_object(feature, name, write_wave, &context);
 }
 
-struct turn_context {
-    const char *task;
-    const struct task_turn *turn;
-};
-
-static void write_turn(struct bl_json_writer *writer, const void *context)
-{
-    const struct turn_context *here = context;
-    task_turn_write(writer, here->task, here->turn);
-}
-
 void ledger_put_turn(struct feature_task *task, const struct task_turn *turn)
 {
-    struct turn_context context = {task->row.id, turn};
     char name[128];
     snprintf(name, sizeof name, "turn/%s/%03u/%04u", task->row.id, turn->attempt, turn->number);
-    put_object(task->feature, name, write_turn, &context);
+    ledger_put_record(task->feature, name, &task_turn_record, turn);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */

@@ -120,7 +120,7 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
     task->merge.deadline_ns = bl_time_add(bl_now_ns(), task->plan->limits.merge_timeout_ns);
     bl_scope_set_deadline(&task->merge.scope, task->merge.deadline_ns);
     struct bl_scope *outer = bl_scope_enter(&task->merge.scope);
-    task_turn_init(turn);
+    task_turn_init(turn, row->id);
     turn->number = ++row->turn;
     turn->attempt = row->attempt;
     turn->merge = true;

@@ -1,6 +1,8 @@
 /* A task's row: one table says what is on record of it, and which of that is shown. */
 #include "feature/parts.h"
 
+#define ROW_MAX ((size_t)16 * 1024 * 1024)
+
 /* ---- What others are shown ------------------------------------------------------------------- */
 
 const struct bl_form feature_commit_form = {"a commit id", "^[0-9a-f]{40,64}$", NULL};
@@ -126,6 +128,20 @@ const struct bl_record bl_task_view_record =
     BL_RECORD("feature_task", struct bl_task_view, view_members, .closed = true);
 const struct bl_record task_view_read_record =
     BL_RECORD("feature_task", struct bl_task_view, read_members);
+
+struct bl_text record_json(struct bl_arena *arena, const struct bl_record *record, const void *from)
+{
+    struct bl_buffer buffer;
+    struct bl_json_writer writer;
+    struct bl_text json = {0};
+    bl_buffer_init(&buffer, ROW_MAX);
+    bl_json_writer_init(&writer, &buffer);
+    bl_record_write(&writer, record, from);
+    if (bl_json_writer_done(&writer) == 0)
+        json = bl_arena_text(arena, bl_buffer_text(&buffer));
+    bl_buffer_done(&buffer);
+    return json;
+}
 
 /* ---- Rows of a runner ------------------------------------------------------------------------ */
 

@@ -79,64 +79,24 @@ void task_receipt_settle(struct feature_task *task)
 
 /* ---- The turn that was cut off --------------------------------------------------------------- */
 
-/* A copy of an object in which one member has another value. */
-static void copy_member(struct bl_json_writer *writer, const struct bl_json *key, const char *name,
-                        const char *value)
-{
-    bl_json_write_key(writer, bl_json_text(key));
-    if (bl_text_equal(bl_json_text(key), bl_text_from(name)))
-        bl_json_write_string(writer, value);
-    else
-        bl_json_write_value(writer, key + 1);
-}
-
-static void copy_phase(struct bl_json_writer *writer, const struct bl_json *phase, const char *time)
-{
-    struct bl_text outcome = bl_json_text(bl_json_get(phase, BL_TEXT("outcome")));
-    bool running = bl_text_equal(outcome, BL_TEXT("running"));
-    bl_json_write_object(writer);
-    BL_JSON_MEMBERS (key, phase) {
-        if (running && bl_text_equal(bl_json_text(key), BL_TEXT("outcome")))
-            copy_member(writer, key, "outcome", "stopped");
-        else
-            copy_member(writer, key, running ? "ended_at" : "", time);
-    }
-    bl_json_write_end(writer);
-}
-
 struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json,
                            const struct bl_task_row *row)
 {
-    const struct bl_json *turn;
-    struct bl_buffer out;
-    struct bl_json_writer writer;
-    char time[32];
-    if (bl_json_read(arena, json, NULL, &turn, NULL) != 0 ||
-        bl_json_is(bl_json_get(turn, BL_TEXT("decision")), BL_JSON_STRING))
+    struct task_turn turn;
+    if (!task_turn_read(arena, json, &turn) || turn.decision != NULL)
         return json;
     /* The last that is known of it. */
-    bl_time_format(row->active_wall_ns != 0 ? row->active_wall_ns : row->started_wall_ns, time);
-    bl_buffer_init(&out, (size_t)16 << 20);
-    bl_json_writer_init(&writer, &out);
-    bl_json_write_object(&writer);
-    BL_JSON_MEMBERS (key, turn) {
-        if (bl_text_equal(bl_json_text(key), BL_TEXT("phases"))) {
-            bl_json_write_key(&writer, BL_TEXT("phases"));
-            bl_json_write_array(&writer);
-            BL_JSON_EACH (phase, key + 1)
-                copy_phase(&writer, phase, time);
-            bl_json_write_end(&writer);
-        } else if (bl_text_equal(bl_json_text(key), BL_TEXT("ended_at"))) {
-            copy_member(&writer, key, "ended_at", time);
-        } else {
-            copy_member(&writer, key, "decision", "cancelled");
-        }
+    int64_t ended_ns = row->active_wall_ns != 0 ? row->active_wall_ns : row->started_wall_ns;
+    turn.ended_wall_ns = ended_ns;
+    turn.decision = "cancelled";
+    for (size_t i = 0; i < turn.phase_count; i++) {
+        if (turn.phases[i].state != TURN_PHASE_RUNNING)
+            continue;
+        turn.phases[i].state = TURN_PHASE_STOPPED;
+        turn.phases[i].ended_wall_ns = ended_ns;
     }
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        json = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return json;
+    struct bl_text settled = record_json(arena, &task_turn_record, &turn);
+    return settled.size > 0 ? settled : json;
 }
 
 /* ---- For those who only look ----------------------------------------------------------------- */
@@ -145,20 +105,6 @@ struct settled {
     struct bl_list records; /* struct bl_row, to be written */
     struct bl_arena *arena;
 };
-
-static struct bl_text row_json(struct bl_arena *arena, const struct bl_task_row *row)
-{
-    struct bl_buffer json;
-    struct bl_json_writer writer;
-    struct bl_text text = {0};
-    bl_buffer_init(&json, (size_t)16 << 20);
-    bl_json_writer_init(&writer, &json);
-    bl_record_write(&writer, &task_row_record, row);
-    if (bl_json_writer_done(&writer) == 0)
-        text = bl_arena_text(arena, bl_buffer_text(&json));
-    bl_buffer_done(&json);
-    return text;
-}
 
 static void run_settle_add(struct settled *settled, const char *name, struct bl_text json)
 {
@@ -196,7 +142,7 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
     bool known = runs && git != NULL && row.worktree.size > 0 && row.head_commit[0] != '\0' &&
                  git_state_read(git, settled->arena, row.worktree.data, &state, error) == 0;
     if (task_row_settle(&row, feature, epoch, known ? &state : NULL)) {
-        struct bl_text json = row_json(settled->arena, &row);
+        struct bl_text json = record_json(settled->arena, &task_row_record, &row);
         run_settle_add(settled, record->name, json);
         if (row.state == BL_TASK_INTERRUPTED) {
             run_settle_add(
@@ -207,6 +153,17 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
     }
     task_row_done(&row);
     bl_free(error);
+}
+
+/* A copy of an object in which one member has another value. */
+static void copy_member(struct bl_json_writer *writer, const struct bl_json *key, const char *name,
+                        const char *value)
+{
+    bl_json_write_key(writer, bl_json_text(key));
+    if (bl_text_equal(bl_json_text(key), bl_text_from(name)))
+        bl_json_write_string(writer, value);
+    else
+        bl_json_write_value(writer, key + 1);
 }
 
 /* The feature's own row says that it runs, and it does not. */

@@ -363,17 +363,13 @@ static bool after_turn(struct feature_task *task, struct task_turn *turn, enum t
 
 static void run_task_begin_turn(struct feature_task *task, struct task_turn *turn)
 {
-    task_turn_init(turn);
+    task_turn_init(turn, task->row.id);
     turn->number = ++task->row.turn;
     turn->attempt = task->row.attempt;
     turn->started_wall_ns = bl_clock_wall_ns(task->feature->clock);
     bl_text_into(turn->head, sizeof turn->head, task->row.head_commit);
-    if (task->turns_here++ == 0 && task->carry.size > 0) {
-        const struct bl_json *value;
-        struct bl_json_fault fault;
-        if (bl_json_read(&turn->arena, task->carry, NULL, &value, &fault) == 0)
-            task_turn_carry(turn, value);
-    }
+    if (task->turns_here++ == 0 && task->carry.size > 0)
+        task_turn_carry(turn, task->carry);
     /* The row never names a turn that is not on record, with what it has taken over. */
     ledger_put_turn(task, turn);
     EVENT_TELL(task->feature, TASK_TURN_STARTED, task);
@@ -384,34 +380,16 @@ static void run_task_begin_turn(struct feature_task *task, struct task_turn *tur
 static bool is_late_approval(struct feature_task *task, struct bl_arena *arena,
                              struct verdict *ret_verdict)
 {
-    const struct bl_json *checkpoint, *turn;
-    struct bl_json_fault fault;
-    struct verify_outcome verify;
+    struct task_turn turn;
     struct bl_text reason;
-    int64_t number = 0;
-    if (task->row.checkpoint.size == 0 ||
-        bl_json_read(arena, task->row.checkpoint, NULL, &checkpoint, &fault) != 0)
+    uint32_t number;
+    struct bl_text late = checkpoint_late_verdict(arena, &task->row, &number);
+    if (late.size == 0 || task->carry.size == 0 || !task_turn_read(arena, task->carry, &turn))
         return false;
-    const struct bl_json *late = bl_json_get(checkpoint, BL_TEXT("late_verdict"));
-    struct bl_text head = bl_json_text(bl_json_get(checkpoint, BL_TEXT("head_commit")));
-    bl_json_int64(bl_json_get(checkpoint, BL_TEXT("turn")), &number);
-    if (!bl_json_is(late, BL_JSON_OBJECT) || task->carry.size == 0 ||
-        !bl_text_equal(head, bl_text_from(task->row.head_commit)) ||
-        bl_json_read(arena, task->carry, NULL, &turn, &fault) != 0)
-        return false;
-    verify_read(arena, bl_json_get(turn, BL_TEXT("verify")), &verify);
-    struct bl_buffer text;
-    struct bl_json_writer writer;
-    bl_buffer_init(&text, VERDICT_SIZE_MAX);
-    bl_json_writer_init(&writer, &text);
-    bl_json_write_value(&writer, late);
-    bool approves = bl_json_writer_done(&writer) == 0 &&
-                    verdict_parse(arena, bl_arena_text(arena, bl_buffer_text(&text)), task->plan,
-                                  (uint32_t)number, ret_verdict, &reason) == 0 &&
-                    ret_verdict->approve &&
-                    (verify.value == BL_VERIFIED_PASSED || verify.value == BL_VERIFIED_NONE);
-    bl_buffer_done(&text);
-    return approves;
+    return verdict_parse(arena, late, task->plan, number, ret_verdict, &reason) == 0 &&
+           ret_verdict->approve &&
+           (!turn.verified || turn.verify.value == BL_VERIFIED_PASSED ||
+            turn.verify.value == BL_VERIFIED_NONE);
 }
 
 /* True: the attempt has ended by what was approved too late in the one before. */

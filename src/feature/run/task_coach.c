@@ -130,7 +130,7 @@ enum turn_end task_coach_run(struct feature_task *task, struct task_turn *turn,
 {
     char folder[640];
     struct bl_text diff = {0};
-    if (task_phase_begin(task, turn, BL_PHASE_COACH, &turn->coach_phase) != 0)
+    if (task_phase_begin(task, turn, BL_PHASE_COACH) != 0)
         return TURN_STOPPED;
     snprintf(folder, sizeof folder, "%s/coach-%u-%u", task->scratch, turn->attempt, turn->number);
     int code = task->feature->means->diff(task, &turn->arena, &diff, error);
@@ -148,7 +148,7 @@ enum turn_end task_coach_run(struct feature_task *task, struct task_turn *turn,
         row_text_set(&task->late_verdict, turn->verdict.json);
         turn->verdict_valid = false;
     }
-    task_phase_end(task, turn, BL_PHASE_COACH, &turn->coach_phase,
+    task_phase_end(task, turn, BL_PHASE_COACH,
                    end == TURN_STOPPED    ? TURN_PHASE_STOPPED
                    : end == TURN_APPROVED ? TURN_PHASE_ENDED
                                           : TURN_PHASE_FAILED);

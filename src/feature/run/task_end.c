@@ -74,7 +74,7 @@ struct saved {
     struct saved_partial {
         struct bl_text player_text;
         struct bl_text player_result;
-        struct bl_text verify;
+        const struct verify_outcome *verify;
         struct bl_text verdict;
     } partial;
     uint32_t feedback_turn;
@@ -87,7 +87,7 @@ struct saved {
 static const struct bl_member partial_members[] = {
     BL_MEMBER_TEXT("player_text", player_text, .nullable = true),
     BL_MEMBER_RAW("player_result", player_result, .nullable = true, .object = true),
-    BL_MEMBER_RAW("verify", verify, .nullable = true, .object = true),
+    BL_MEMBER_POINTER("verify", verify, &verify_record, .nullable = true),
     BL_MEMBER_RAW("verdict", verdict, .nullable = true, .object = true),
     BL_MEMBER_END,
 };
@@ -137,27 +137,10 @@ static const struct bl_member saved_members[] = {
 const struct bl_record bl_checkpoint_record =
     BL_RECORD("checkpoint", struct saved, saved_members, .closed = true);
 
-static struct bl_text verify_json(struct bl_arena *arena, const struct task_turn *turn)
-{
-    struct bl_json_writer writer;
-    struct bl_text json = {0};
-    struct bl_buffer out;
-    if (turn == NULL || (turn->verify_phase.state != TURN_PHASE_ENDED &&
-                         turn->verify_phase.state != TURN_PHASE_CARRIED))
-        return json;
-    bl_buffer_init(&out, CHECKPOINT_MAX);
-    bl_json_writer_init(&writer, &out);
-    verify_write(&writer, &turn->verify);
-    if (bl_json_writer_done(&writer) == 0)
-        json = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return json;
-}
-
-static struct saved_partial partial_of(struct bl_arena *arena, const struct feature_task *task,
+static struct saved_partial partial_of(const struct feature_task *task,
                                        const struct task_turn *turn)
 {
-    struct saved_partial partial = {.verify = verify_json(arena, turn)};
+    struct saved_partial partial = {0};
     if (task != NULL) {
         partial.player_text = task->partial_text;
         partial.player_result = task->partial_result;
@@ -166,6 +149,8 @@ static struct saved_partial partial_of(struct bl_arena *arena, const struct feat
         return partial;
     if (partial.player_text.size == 0)
         partial.player_text = bl_utf8_cut(turn->player_text, CHECKPOINT_MAX / 8);
+    if (turn->verified)
+        partial.verify = &turn->verify;
     if (turn->result.given)
         partial.player_result = turn->result.json;
     if (turn->verdict_valid && !turn->judged_late)
@@ -173,17 +158,33 @@ static struct saved_partial partial_of(struct bl_arena *arena, const struct feat
     return partial;
 }
 
+static void checkpoint_read(struct bl_arena *arena, const struct bl_task_row *row,
+                            struct saved *saved)
+{
+    const struct bl_json *value = NULL;
+    if (row->checkpoint.size > 0 && bl_json_read(arena, row->checkpoint, NULL, &value, NULL) != 0)
+        value = NULL;
+    bl_record_take(arena, &bl_checkpoint_record, value, saved);
+}
+
+struct bl_text checkpoint_late_verdict(struct bl_arena *arena, const struct bl_task_row *row,
+                                       uint32_t *ret_turn)
+{
+    struct saved saved;
+    checkpoint_read(arena, row, &saved);
+    bool same = saved.head_commit != NULL && strcmp(saved.head_commit, row->head_commit) == 0;
+    *ret_turn = saved.turn;
+    return same ? saved.late_verdict : (struct bl_text){0};
+}
+
 /* One that the attempt before had left, and that no turn has come after, stands. */
 static struct bl_text late_verdict_of(struct bl_arena *arena, const struct bl_task_row *row,
                                       const struct feature_task *task)
 {
-    const struct bl_json *before = NULL;
     struct saved saved;
     if (task != NULL && task->late_verdict.size > 0)
         return task->late_verdict;
-    if (row->checkpoint.size > 0 && bl_json_read(arena, row->checkpoint, NULL, &before, NULL) != 0)
-        before = NULL;
-    bl_record_take(arena, &bl_checkpoint_record, before, &saved);
+    checkpoint_read(arena, row, &saved);
     return saved.turn == row->turn ? saved.late_verdict : (struct bl_text){0};
 }
 
@@ -219,7 +220,7 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
         .head_commit = known_word(state != NULL ? state->head : row->head_commit),
         .dirty = state != NULL ? state->file_count > 0 : -1,
         .dirty_files = state != NULL ? state->files : NULL,
-        .partial = partial_of(&arena, from->task, from->turn),
+        .partial = partial_of(from->task, from->turn),
         .feedback_turn = row->memory->feedback_turn,
         .late_verdict = late_verdict_of(&arena, row, from->task),
         .spent = row->spent,

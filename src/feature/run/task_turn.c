@@ -16,12 +16,12 @@ static void show_phase(struct feature_task *task, const char *phase)
         bl_text_into(task->activity.phase, sizeof task->activity.phase, phase);
 }
 
-int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_task_phase phase,
-                     struct turn_phase *record)
+int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_task_phase phase)
 {
     int code = task_gate(task);
     if (code != 0)
         return code;
+    struct turn_phase *record = task_turn_phase(turn, phase);
     const char *name = bl_task_phase_name(phase);
     BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "phase begins", BL_LOG_STRING("task", task->row.id),
            BL_LOG_STRING("phase", name), BL_LOG_INTEGER("turn", task->row.turn));
@@ -64,21 +64,27 @@ static void keep_output(struct feature_task *task, const struct task_turn *turn,
 
 /* On record when this returns. */
 void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_task_phase phase,
-                    struct turn_phase *record, enum turn_phase_state state)
+                    enum turn_phase_state state)
 {
+    struct turn_phase *record = task_turn_phase(turn, phase);
     const char *name = bl_task_phase_name(phase);
     assert(record->state == TURN_PHASE_RUNNING && task->feature->phases_running > 0);
     BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "phase ended", BL_LOG_STRING("task", task->row.id),
            BL_LOG_STRING("phase", name), BL_LOG_BOOLEAN("stopped", state == TURN_PHASE_STOPPED));
     record->state = state;
     record->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
+    if (record->ended_wall_ns < record->started_wall_ns) /* the clock was set back */
+        record->ended_wall_ns = record->started_wall_ns;
+    record->ms = (record->ended_wall_ns - record->started_wall_ns) / (int64_t)BL_NS_PER_MS;
+    turn->played = task_turn_has(turn, BL_PHASE_PLAYER);
+    turn->verified = task_turn_has(turn, BL_PHASE_VERIFY);
     keep_output(task, turn, name);
     bl_capture_done(task->capture);
     bl_free(task->capture);
     task->capture = NULL;
     task->feature->phases_running--;
-    uint64_t ms = (uint64_t)(record->ended_wall_ns - record->started_wall_ns) / BL_NS_PER_MS;
-    EVENT_TELL(task->feature, PHASE_ENDED, task, .phase = phase, .outcome = state, .ms = ms);
+    EVENT_TELL(task->feature, PHASE_ENDED, task, .phase = phase, .outcome = state,
+               .ms = (uint64_t)record->ms);
     ledger_put_task(task);
     ledger_put_turn(task, turn);
     ledger_write(task->feature, false);
@@ -345,7 +351,7 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
 {
     struct seat_outcome *outcome = bl_arena_zalloc(&turn->arena, sizeof *outcome);
     enum turn_end end;
-    if (task_phase_begin(task, turn, BL_PHASE_PLAYER, &turn->player_phase) != 0)
+    if (task_phase_begin(task, turn, BL_PHASE_PLAYER) != 0)
         return TURN_STOPPED;
     struct bl_text prompt = make_player_prompt(task, turn, merge);
     task_seat_run(task, turn, &task->plan->player, prompt, task->row.worktree.data, "player.json",
@@ -362,7 +368,7 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
     } else {
         end = task_turn_take_work(task, turn, outcome, error);
     }
-    task_phase_end(task, turn, BL_PHASE_PLAYER, &turn->player_phase,
+    task_phase_end(task, turn, BL_PHASE_PLAYER,
                    end == TURN_STOPPED                       ? TURN_PHASE_STOPPED
                    : end == TURN_ERROR || end == TURN_BUDGET ? TURN_PHASE_FAILED
                                                              : TURN_PHASE_ENDED);
@@ -373,9 +379,7 @@ static enum turn_end run_player(struct feature_task *task, struct task_turn *tur
 
 static void take_verification(struct feature_task *task, struct task_turn *turn)
 {
-    struct bl_list *link;
-    while ((link = bl_list_pop_front(&turn->verify.issues)) != NULL)
-        bl_list_push_back(&turn->issues, link);
+    issues_move(&turn->verify.issues, &turn->issues);
     if (turn->verify.value == BL_VERIFIED_FAILED && turn->result.tests_claimed)
         issue_add(
             &turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
@@ -391,7 +395,7 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
         turn->verify.value = BL_VERIFIED_NONE;
         return TURN_APPROVED;
     }
-    if (task_phase_begin(task, turn, BL_PHASE_VERIFY, &turn->verify_phase) != 0)
+    if (task_phase_begin(task, turn, BL_PHASE_VERIFY) != 0)
         return TURN_STOPPED;
     snprintf(folder, sizeof folder, "%s/verify-%u-%u", task->scratch, turn->attempt, turn->number);
     struct verify_order order = {
@@ -411,8 +415,7 @@ static enum turn_end run_verify(struct feature_task *task, struct task_turn *tur
     int code = task->feature->means->verify(task, &order, &turn->arena, &turn->verify);
     if (code == 0)
         take_verification(task, turn);
-    task_phase_end(task, turn, BL_PHASE_VERIFY, &turn->verify_phase,
-                   code == 0 ? TURN_PHASE_ENDED : TURN_PHASE_STOPPED);
+    task_phase_end(task, turn, BL_PHASE_VERIFY, code == 0 ? TURN_PHASE_ENDED : TURN_PHASE_STOPPED);
     return code == 0 ? TURN_APPROVED : TURN_STOPPED;
 }
 
@@ -428,9 +431,7 @@ static enum turn_end task_turn_judge(struct feature_task *task, struct task_turn
     BL_LIST_EACH (link, &turn->issues)
         if (BL_CONTAINER(link, struct issue, link)->severity == ISSUE_CRITICAL)
             approve = false;
-    struct bl_list *link;
-    while ((link = bl_list_pop_front(&turn->verdict.issues)) != NULL)
-        bl_list_push_back(&turn->issues, link);
+    issues_move(&turn->verdict.issues, &turn->issues);
     row_text_set(&row->memory->last_verdict, turn->verdict.json);
     row->memory->stall.absent =
         turn->verify.value == BL_VERIFIED_ABSENT ? row->memory->stall.absent + 1 : 0;
@@ -454,7 +455,7 @@ static enum turn_end verify_and_judge(struct feature_task *task, struct task_tur
     task->row.phase = BL_PHASE_BETWEEN;
     if (bl_check() != 0)
         return TURN_STOPPED;
-    if (turn->verify_phase.state != TURN_PHASE_CARRIED)
+    if (!task_turn_has(turn, BL_PHASE_VERIFY))
         end = run_verify(task, turn);
     if (end != TURN_APPROVED)
         return end;
@@ -472,7 +473,7 @@ enum turn_end task_turn_run(struct feature_task *task, struct task_turn *turn, s
                             struct bl_error *error)
 {
     turn->merge = merge.size > 0;
-    if (turn->player_phase.state != TURN_PHASE_CARRIED) {
+    if (!task_turn_has(turn, BL_PHASE_PLAYER)) {
         enum turn_end end = run_player(task, turn, merge, error);
         if (end != TURN_APPROVED)
             return end;

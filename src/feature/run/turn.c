@@ -1,4 +1,6 @@
 /* What is on record of a turn, and what a later one takes over from it. */
+#include <assert.h>
+
 #include "feature/parts.h"
 
 static const char *const phase_states[] = {
@@ -12,14 +14,66 @@ static const char *const decisions[] = {"approve",     "feedback",  "player_erro
                                         "coach_error", "cancelled", "timeout"};
 const struct bl_names turn_decisions = BL_NAMES(decisions);
 
-void task_turn_init(struct task_turn *turn)
+#define BL_RECORD_STRUCT struct turn_phase
+static const struct bl_member phase_members[] = {
+    BL_MEMBER_ENUM("phase", phase, &bl_task_phases),
+    BL_MEMBER_TIME("started_at", started_wall_ns, .nullable = true),
+    BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true),
+    BL_MEMBER_INTEGER("ms", ms, .nullable = true, .none = -1, .about = "null: it has not ended."),
+    BL_MEMBER_ENUM("outcome", state, &turn_phase_states,
+                   .about = "carried: it ended in a turn before, and is taken over."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record phase_record =
+    BL_RECORD("turn_phase", struct turn_phase, phase_members);
+static const struct bl_member phase_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct turn_phase), .record = &phase_record};
+
+#define BL_RECORD_STRUCT struct task_turn
+static const struct bl_member player_members[] = {
+    BL_MEMBER_TEXT("text", player_text, .about = "What it said."),
+    BL_MEMBER_RAW("result", result.json, .nullable = true, .object = true, BL_KNOWN(result.given),
+                  .about = "null: it gave none that was taken."),
+    BL_MEMBER_INTEGER("exit_code", player_exit, .least = INT32_MIN),
+    BL_MEMBER_BOOLEAN("changed", changed, .about = "The tree, in this turn."),
+    BL_MEMBER_WORD("head_commit", head, .cut = true),
+    BL_MEMBER_END,
+};
+static const struct bl_record player_record = BL_RECORD_GROUP("turn_player", player_members);
+
+static const struct bl_member turn_members[] = {
+    BL_MEMBER_STRING("task", task, .about = "Its id."),
+    BL_MEMBER_INTEGER("attempt", attempt, .least = 1),
+    BL_MEMBER_INTEGER("turn", number, .least = 1),
+    BL_MEMBER_BOOLEAN("merge", merge, .about = "It resolves a conflict, or a red gate."),
+    BL_MEMBER_TIME("started_at", started_wall_ns, .nullable = true),
+    BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true),
+    BL_MEMBER_BOOLEAN("counted", counted, .about = "Against the turns that the task may have."),
+    /* Not held against its names: one that is unknown is not a turn that was cut off. */
+    BL_MEMBER_STRING("decision", decision, .nullable = true, .about = "null: it has not ended."),
+    BL_MEMBER_SLOTS("phases", phases, phase_count, &phase_element),
+    BL_MEMBER_GROUP("player", &player_record, .nullable = true, BL_KNOWN(played),
+                    .about = "null: it has not ended."),
+    BL_MEMBER_OBJECT("verify", verify, &verify_record, .nullable = true, BL_KNOWN(verified),
+                     .about = "null: it has not ended."),
+    BL_MEMBER_RAW("verdict", verdict.json, .nullable = true, .object = true,
+                  BL_KNOWN(verdict_valid), .about = "null: there is no valid one."),
+    BL_MEMBER_LIST("issues", issues, &issue_record, struct issue, link),
+    BL_MEMBER_TEXT("feedback", feedback, .nullable = true, .about = "What the Player was told."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record task_turn_record = BL_RECORD("turn", struct task_turn, turn_members);
+
+void task_turn_init(struct task_turn *turn, const char *task)
 {
-    *turn = (struct task_turn){0};
+    *turn = (struct task_turn){.task = task, .verify.value = BL_VERIFIED_NONE};
     bl_arena_init(&turn->arena);
     bl_list_init(&turn->issues);
     bl_list_init(&turn->verify.issues);
     bl_list_init(&turn->verdict.issues);
-    turn->verify.value = BL_VERIFIED_NONE;
 }
 
 void task_turn_done(struct task_turn *turn)
@@ -27,129 +81,68 @@ void task_turn_done(struct task_turn *turn)
     bl_arena_done(&turn->arena);
 }
 
-/* ---- Writing --------------------------------------------------------------------------------- */
-
-static void write_phase(struct bl_json_writer *writer, const char *name,
-                        const struct turn_phase *phase)
+struct turn_phase *task_turn_phase(struct task_turn *turn, enum bl_task_phase phase)
 {
-    if (phase->state == TURN_PHASE_NONE)
-        return;
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "phase", name);
-    row_put_time(writer, "started_at", phase->started_wall_ns);
-    row_put_time(writer, "ended_at", phase->ended_wall_ns);
-    bl_json_write_key(writer, BL_TEXT("ms"));
-    if (phase->ended_wall_ns != 0 && phase->started_wall_ns != 0)
-        bl_json_write_int64(writer, (phase->ended_wall_ns - phase->started_wall_ns) /
-                                        (int64_t)BL_NS_PER_MS);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_string(writer, "outcome", bl_names_get(&turn_phase_states, phase->state));
-    bl_json_write_end(writer);
-}
-
-static void write_player(struct bl_json_writer *writer, const struct task_turn *turn)
-{
-    bl_json_write_key(writer, BL_TEXT("player"));
-    if (turn->player_phase.state != TURN_PHASE_ENDED &&
-        turn->player_phase.state != TURN_PHASE_CARRIED) {
-        bl_json_write_null(writer);
-        return;
+    size_t at = 0;
+    while (at < turn->phase_count && turn->phases[at].phase != phase)
+        at++;
+    if (at == turn->phase_count) {
+        assert(at < BL_COUNT(turn->phases));
+        turn->phases[turn->phase_count++] = (struct turn_phase){.phase = phase, .ms = -1};
     }
-    bl_json_write_object(writer);
-    bl_json_put_text(writer, "text", turn->player_text);
-    bl_json_put_json(writer, "result",
-                     turn->result.given ? turn->result.json : (struct bl_text){0});
-    bl_json_write_key(writer, BL_TEXT("exit_code"));
-    bl_json_write_int64(writer, turn->player_exit);
-    bl_json_put_boolean(writer, "changed", turn->changed);
-    bl_json_put_string(writer, "head_commit", turn->head);
-    bl_json_write_end(writer);
+    return &turn->phases[at];
 }
 
-void task_turn_write(struct bl_json_writer *writer, const char *task, const struct task_turn *turn)
+bool task_turn_has(const struct task_turn *turn, enum bl_task_phase phase)
 {
-    bool verified = turn->verify_phase.state == TURN_PHASE_ENDED ||
-                    turn->verify_phase.state == TURN_PHASE_CARRIED;
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "task", task);
-    bl_json_put_uint64(writer, "attempt", turn->attempt);
-    bl_json_put_uint64(writer, "turn", turn->number);
-    bl_json_put_boolean(writer, "merge", turn->merge);
-    row_put_time(writer, "started_at", turn->started_wall_ns);
-    row_put_time(writer, "ended_at", turn->ended_wall_ns);
-    bl_json_put_boolean(writer, "counted", turn->counted);
-    bl_json_put_string(writer, "decision", turn->decision);
-    bl_json_write_key(writer, BL_TEXT("phases"));
-    bl_json_write_array(writer);
-    write_phase(writer, "player", &turn->player_phase);
-    write_phase(writer, "verify", &turn->verify_phase);
-    write_phase(writer, "coach", &turn->coach_phase);
-    bl_json_write_end(writer);
-    write_player(writer, turn);
-    bl_json_write_key(writer, BL_TEXT("verify"));
-    if (verified)
-        verify_write(writer, &turn->verify);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_json(writer, "verdict",
-                     turn->verdict_valid ? turn->verdict.json : (struct bl_text){0});
-    bl_json_write_key(writer, BL_TEXT("issues"));
-    issues_write(writer, &turn->issues);
-    row_put_text(writer, "feedback", turn->feedback);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_record_write(writer, &bl_spent_record, &turn->spent);
-    bl_json_write_end(writer);
-}
-
-/* ---- Taking over ----------------------------------------------------------------------------- */
-
-static bool phase_ended(const struct bl_json *value, const char *name)
-{
-    const struct bl_json *phases = bl_json_get(value, BL_TEXT("phases"));
-    for (size_t i = 0; i < bl_json_size(phases); i++) {
-        const struct bl_json *phase = bl_json_at(phases, i);
-        struct bl_text outcome = bl_json_text(bl_json_get(phase, BL_TEXT("outcome")));
-        if (bl_text_equal(bl_json_text(bl_json_get(phase, BL_TEXT("phase"))), bl_text_from(name)))
-            return bl_text_equal(outcome, BL_TEXT("ended")) ||
-                   bl_text_equal(outcome, BL_TEXT("carried"));
+    for (size_t i = 0; i < turn->phase_count; i++) {
+        const struct turn_phase *one = &turn->phases[i];
+        if (one->phase == phase)
+            return one->state == TURN_PHASE_ENDED || one->state == TURN_PHASE_CARRIED;
     }
     return false;
 }
 
-/* Only a turn that did not come to its end leaves something: of one that did, the feedback counts.
- */
-static bool run_turn_cut_off(const struct bl_json *value)
+/* ---- Taking over ----------------------------------------------------------------------------- */
+
+bool task_turn_read(struct bl_arena *arena, struct bl_text json, struct task_turn *ret_turn)
 {
-    struct bl_text decision = bl_json_text(bl_json_get(value, BL_TEXT("decision")));
-    return decision.size == 0 || bl_text_equal(decision, BL_TEXT("cancelled")) ||
-           bl_text_equal(decision, BL_TEXT("timeout")) ||
-           bl_text_equal(decision, BL_TEXT("coach_error"));
+    const struct bl_json *value;
+    if (bl_json_read(arena, json, NULL, &value, NULL) != 0)
+        return false;
+    bl_record_take(arena, &task_turn_record, value, ret_turn);
+    return true;
 }
 
-void task_turn_carry(struct task_turn *turn, const struct bl_json *value)
+/* Only a turn that did not come to its end leaves something: of one that did, the feedback counts.
+ */
+static bool run_turn_cut_off(const char *decision)
+{
+    return decision == NULL || strcmp(decision, "cancelled") == 0 ||
+           strcmp(decision, "timeout") == 0 || strcmp(decision, "coach_error") == 0;
+}
+
+void task_turn_carry(struct task_turn *turn, struct bl_text json)
 {
     struct bl_arena *arena = &turn->arena;
-    const struct bl_json *player = bl_json_get(value, BL_TEXT("player"));
-    int64_t exit_code = 0;
-    if (!run_turn_cut_off(value) || !phase_ended(value, "player") ||
-        !bl_json_is(player, BL_JSON_OBJECT))
-        return;
-    turn->player_phase.state = TURN_PHASE_CARRIED;
-    turn->player_text = bl_arena_text(arena, bl_json_text(bl_json_get(player, BL_TEXT("text"))));
-    const struct bl_json *result = bl_json_get(player, BL_TEXT("result"));
+    struct task_turn *before = bl_arena_alloc(arena, sizeof *before);
     struct bl_text problem;
-    if (bl_json_is(result, BL_JSON_OBJECT))
-        player_result_parse(arena, bl_json_value_text(arena, result), &turn->result, &problem);
-    bl_json_int64(bl_json_get(player, BL_TEXT("exit_code")), &exit_code);
-    turn->player_exit = (int)exit_code;
-    turn->changed = bl_json_boolean(bl_json_get(player, BL_TEXT("changed")), false);
-    struct bl_text head = bl_json_text(bl_json_get(player, BL_TEXT("head_commit")));
-    if (head.size < sizeof turn->head)
-        memcpy(turn->head, head.data, head.size);
-    issues_read(arena, bl_json_get(value, BL_TEXT("issues")), &turn->issues);
-    if (!phase_ended(value, "verify"))
+    if (!task_turn_read(arena, json, before) || !run_turn_cut_off(before->decision) ||
+        !task_turn_has(before, BL_PHASE_PLAYER) || !before->played)
         return;
-    turn->verify_phase.state = TURN_PHASE_CARRIED;
-    verify_read(arena, bl_json_get(value, BL_TEXT("verify")), &turn->verify);
+    task_turn_phase(turn, BL_PHASE_PLAYER)->state = TURN_PHASE_CARRIED;
+    turn->played = true;
+    turn->player_text = before->player_text;
+    player_result_parse(arena, before->result.json, &turn->result, &problem);
+    turn->player_exit = before->player_exit;
+    turn->changed = before->changed;
+    memcpy(turn->head, before->head, sizeof turn->head);
+    issues_move(&before->issues, &turn->issues);
+    if (!task_turn_has(before, BL_PHASE_VERIFY) || !before->verified)
+        return;
+    task_turn_phase(turn, BL_PHASE_VERIFY)->state = TURN_PHASE_CARRIED;
+    turn->verified = true;
+    turn->verify = before->verify;
+    bl_list_init(&turn->verify.issues);
+    issues_move(&before->verify.issues, &turn->verify.issues);
 }

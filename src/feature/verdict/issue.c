@@ -58,70 +58,28 @@ void text_show(struct bl_text text, struct bl_buffer *out)
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void put_optional(struct bl_json_writer *writer, const char *key, struct bl_text text)
-{
-    if (text.size > 0)
-        bl_json_put_text(writer, key, text);
-}
+static const struct bl_names severities = BL_NAMES(severity_names);
+static const struct bl_names sources = BL_NAMES(source_names);
 
-void issues_write(struct bl_json_writer *writer, const struct bl_list *issues)
-{
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, issues) {
-        const struct issue *issue = BL_CONTAINER(link, struct issue, link);
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "severity", issue_severity_name(issue->severity));
-        bl_json_put_string(writer, "source", source_names[issue->source]);
-        put_optional(writer, "criterion", bl_text_from(issue->criterion));
-        put_optional(writer, "file", bl_text_from(issue->file));
-        if (issue->line > 0)
-            bl_json_put_uint64(writer, "line", (uint64_t)issue->line);
-        bl_json_put_text(writer, "description", issue->description);
-        put_optional(writer, "suggestion", issue->suggestion);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct issue
+static const struct bl_member issue_members[] = {
+    BL_MEMBER_ENUM("severity", severity, &severities, .vital = true),
+    BL_MEMBER_ENUM("source", source, &sources, .vital = true, .about = "Who found it."),
+    BL_MEMBER_STRING("criterion", criterion, .optional = true, .about = "The id of one."),
+    BL_MEMBER_STRING("file", file, .optional = true),
+    BL_MEMBER_INTEGER("line", line, .optional = true),
+    BL_MEMBER_TEXT("description", description, .vital = true),
+    BL_MEMBER_TEXT("suggestion", suggestion, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record issue_record = BL_RECORD("issue", struct issue, issue_members);
 
-static bool find_name(const char *const *names, size_t count, const struct bl_json *value,
-                      size_t *ret_index)
+void issues_move(struct bl_list *from, struct bl_list *to)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (bl_json_is(value, BL_JSON_STRING) &&
-            bl_text_equal(bl_json_text(value), bl_text_from(names[i]))) {
-            *ret_index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static const char *read_optional(struct bl_arena *arena, const struct bl_json *value)
-{
-    struct bl_text text = bl_json_text(value);
-    return text.size > 0 ? bl_arena_text(arena, text).data : NULL;
-}
-
-void issues_read(struct bl_arena *arena, const struct bl_json *array, struct bl_list *issues)
-{
-    BL_JSON_EACH (value, array) {
-        size_t severity, source;
-        const struct bl_json *description = bl_json_get(value, BL_TEXT("description"));
-        if (!find_name(severity_names, SEVERITY_COUNT, bl_json_get(value, BL_TEXT("severity")),
-                       &severity) ||
-            !find_name(source_names, SOURCE_COUNT, bl_json_get(value, BL_TEXT("source")),
-                       &source) ||
-            !bl_json_is(description, BL_JSON_STRING))
-            continue;
-        struct issue *issue = issue_add(arena, issues, (enum issue_severity)severity,
-                                        (enum issue_source)source, NULL, bl_json_text(description));
-        issue->criterion = read_optional(arena, bl_json_get(value, BL_TEXT("criterion")));
-        issue->file = read_optional(arena, bl_json_get(value, BL_TEXT("file")));
-        if (!bl_json_int64(bl_json_get(value, BL_TEXT("line")), &issue->line) || issue->line < 0)
-            issue->line = 0;
-        issue->suggestion =
-            bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("suggestion"))));
-    }
+    struct bl_list *link;
+    while ((link = bl_list_pop_front(from)) != NULL)
+        bl_list_push_back(to, link);
 }
 
 /* ---- Merging and sorting --------------------------------------------------------------------- */

@@ -40,9 +40,9 @@ struct issue *issue_add(struct bl_arena *arena, struct bl_list *issues,
 /* Appends a text from outside as it can be shown anywhere: broken UTF-8 replaced, control
  * characters but LF and tab escaped. */
 void text_show(struct bl_text text, struct bl_buffer *out);
-void issues_write(struct bl_json_writer *writer, const struct bl_list *issues); /* one array */
-/* What issues_write wrote, appended; anything else is left out. */
-void issues_read(struct bl_arena *arena, const struct bl_json *array, struct bl_list *issues);
+/* To the end of `to`. */
+void issues_move(struct bl_list *from, struct bl_list *to);
+extern const struct bl_record issue_record;
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
 

@@ -484,65 +484,28 @@ int verify_run(struct seat_house *house, struct git_repository *git,
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-void verify_write(struct bl_json_writer *writer, const struct verify_outcome *outcome)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "value", bl_verified_name(outcome->value));
-    bl_json_put_text(writer, "why", outcome->why);
-    bl_json_put_text(writer, "tail", outcome->tail);
-    bl_json_write_key(writer, BL_TEXT("runs"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < outcome->run_count; i++) {
-        const struct verify_run *run = &outcome->runs[i];
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "command", run->command);
-        bl_json_put_boolean(writer, "setup", run->setup);
-        bl_json_write_key(writer, BL_TEXT("exit_code"));
-        if (run->exit_code >= 0)
-            bl_json_write_int64(writer, run->exit_code);
-        else
-            bl_json_write_null(writer);
-        bl_json_put_uint64(writer, "ms", run->ms);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("issues"));
-    issues_write(writer, &outcome->issues);
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct verify_run
+static const struct bl_member run_members[] = {
+    BL_MEMBER_STRING("command", command),
+    BL_MEMBER_BOOLEAN("setup", setup),
+    BL_MEMBER_INTEGER("exit_code", exit_code, .nullable = true, .none = -1, .most = 255,
+                      .about = "null: it came to no end of its own."),
+    BL_MEMBER_INTEGER("ms", ms),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record run_record = BL_RECORD("verify_run", struct verify_run, run_members);
+static const struct bl_member run_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct verify_run), .record = &run_record};
 
-static struct verify_run verify_read_run(struct bl_arena *arena, const struct bl_json *value)
-{
-    struct verify_run run = {
-        .command = bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("command")))).data,
-        .setup = bl_json_boolean(bl_json_get(value, BL_TEXT("setup")), false),
-        .exit_code = -1,
-    };
-    int64_t number;
-    if (bl_json_int64(bl_json_get(value, BL_TEXT("exit_code")), &number) && number >= 0 &&
-        number <= 255)
-        run.exit_code = (int)number;
-    if (bl_json_int64(bl_json_get(value, BL_TEXT("ms")), &number) && number >= 0)
-        run.ms = (uint64_t)number;
-    return run;
-}
-
-void verify_read(struct bl_arena *arena, const struct bl_json *value,
-                 struct verify_outcome *ret_outcome)
-{
-    const struct bl_json *runs = bl_json_get(value, BL_TEXT("runs"));
-    size_t count = bl_json_is(runs, BL_JSON_ARRAY) ? bl_json_size(runs) : 0, verified;
-    *ret_outcome = (struct verify_outcome){.value = BL_VERIFIED_NONE};
-    bl_list_init(&ret_outcome->issues);
-    if (!bl_names_find(&bl_verified_values, bl_json_text(bl_json_get(value, BL_TEXT("value"))),
-                       &verified))
-        return;
-    ret_outcome->value = (enum bl_verified)verified;
-    ret_outcome->why = bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("why"))));
-    ret_outcome->tail = bl_arena_text(arena, bl_json_text(bl_json_get(value, BL_TEXT("tail"))));
-    struct verify_run *read = bl_arena_zalloc(arena, (count + 1) * sizeof *read);
-    ret_outcome->runs = read;
-    BL_JSON_EACH (run, runs)
-        read[ret_outcome->run_count++] = verify_read_run(arena, run);
-    issues_read(arena, bl_json_get(value, BL_TEXT("issues")), &ret_outcome->issues);
-}
+#define BL_RECORD_STRUCT struct verify_outcome
+static const struct bl_member outcome_members[] = {
+    BL_MEMBER_ENUM("value", value, &bl_verified_values, .vital = true),
+    BL_MEMBER_TEXT("why", why, .about = "Of what failed or could not be run."),
+    BL_MEMBER_TEXT("tail", tail, .about = "The end of the output of the command that decided."),
+    BL_MEMBER_ARRAY("runs", runs, run_count, &run_element),
+    BL_MEMBER_LIST("issues", issues, &issue_record, struct issue, link),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record verify_record = BL_RECORD("verify", struct verify_outcome, outcome_members);

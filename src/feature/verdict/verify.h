@@ -52,9 +52,6 @@ int verify_run(struct seat_house *house, struct git_repository *git,
  * others: `*ret_why`, in the arena, says what in words. */
 int verify_carry(struct bl_arena *arena, const char *task, const char *from, const char *to,
                  const char *const *paths, const char *const *protect, struct bl_text *ret_why);
-void verify_write(struct bl_json_writer *writer, const struct verify_outcome *outcome);
-/* What verify_write wrote; anything else is BL_VERIFIED_NONE. */
-void verify_read(struct bl_arena *arena, const struct bl_json *value,
-                 struct verify_outcome *ret_outcome);
+extern const struct bl_record verify_record; /* a struct verify_outcome */
 
 #endif

@@ -73,5 +73,98 @@ static void what_is_missing_in_a_row_is_not_known(void **state)
     row_check(empty, empty);
 }
 
-SUITE(row, cmocka_unit_test(every_member_of_a_row_is_written_as_it_was_read),
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+#define TURN(decision, outcome)                                                                    \
+    "{\"task\":\"A\",\"attempt\":2,\"turn\":3,\"merge\":true,"                                     \
+    "\"started_at\":\"2026-11-16T10:00:00.000Z\",\"ended_at\":null,\"counted\":false,"             \
+    "\"decision\":" decision ",\"phases\":[{\"phase\":\"player\","                                 \
+    "\"started_at\":\"2026-11-16T10:00:00.000Z\",\"ended_at\":\"2026-11-16T10:00:01.500Z\","       \
+    "\"ms\":1500,\"outcome\":\"ended\"},{\"phase\":\"verify\",\"started_at\":null,"                \
+    "\"ended_at\":null,\"ms\":null,\"outcome\":\"carried\"},{\"phase\":\"coach\","                 \
+    "\"started_at\":\"2026-11-16T10:00:02.000Z\",\"ended_at\":null,\"ms\":null,"                   \
+    "\"outcome\":\"" outcome "\"}],\"player\":{\"text\":\"done\",\"result\":{\"summary\":\"s\"},"  \
+    "\"exit_code\":4,\"changed\":true,\"head_commit\":\"4ead\"},\"verify\":{\"value\":\"failed\"," \
+    "\"why\":\"w\",\"tail\":\"t\",\"runs\":[{\"command\":\"make\",\"setup\":false,"                \
+    "\"exit_code\":null,\"ms\":7}],\"issues\":[{\"severity\":\"note\",\"source\":\"verify\","      \
+    "\"description\":\"n\"}]},\"verdict\":{\"v\":1},\"issues\":[{\"severity\":\"major\","          \
+    "\"source\":\"claims\",\"file\":\"a.c\",\"line\":9,\"description\":\"d\"}],\"feedback\":"      \
+    "\"f\","                                                                                       \
+    "\"spent\":{\"input_tokens\":1,\"output_tokens\":2,\"cost_usd\":0.5,\"cost_usd_max\":0.5}}"
+
+static void a_turn_is_written_as_it_was_read(void **state)
+{
+    struct bl_arena arena = {0};
+    struct task_turn turn;
+    (void)state;
+    assert_true(task_turn_read(&arena, BL_TEXT(TURN("\"feedback\"", "running")), &turn));
+    assert_string_equal(record_json(&arena, &task_turn_record, &turn).data,
+                        TURN("\"feedback\"", "running"));
+    assert_false(task_turn_read(&arena, BL_TEXT("{"), &turn));
+    bl_arena_done(&arena);
+}
+
+static void a_turn_goes_on_with_what_one_that_was_cut_off_had_done(void **state)
+{
+    struct task_turn turn;
+    (void)state;
+    task_turn_init(&turn, "A");
+    task_turn_carry(&turn, BL_TEXT(TURN("null", "running")));
+    assert_string_equal(
+        record_json(&turn.arena, &task_turn_record, &turn).data,
+        "{\"task\":\"A\",\"attempt\":0,\"turn\":0,\"merge\":false,\"started_at\":null,"
+        "\"ended_at\":null,\"counted\":false,\"decision\":null,\"phases\":[{\"phase\":\"player\","
+        "\"started_at\":null,\"ended_at\":null,\"ms\":null,\"outcome\":\"carried\"},"
+        "{\"phase\":\"verify\",\"started_at\":null,\"ended_at\":null,\"ms\":null,"
+        "\"outcome\":\"carried\"}],\"player\":{\"text\":\"done\",\"result\":{\"summary\":\"s\"},"
+        "\"exit_code\":4,\"changed\":true,\"head_commit\":\"4ead\"},\"verify\":{\"value\":"
+        "\"failed\",\"why\":\"w\",\"tail\":\"t\",\"runs\":[{\"command\":\"make\",\"setup\":false,"
+        "\"exit_code\":null,\"ms\":7}],\"issues\":[{\"severity\":\"note\",\"source\":\"verify\","
+        "\"description\":\"n\"}]},\"verdict\":null,\"issues\":[{\"severity\":\"major\","
+        "\"source\":\"claims\",\"file\":\"a.c\",\"line\":9,\"description\":\"d\"}],"
+        "\"feedback\":null,\"spent\":{\"input_tokens\":0,\"output_tokens\":0,\"cost_usd\":0.0,"
+        "\"cost_usd_max\":0.0}}");
+    task_turn_done(&turn);
+}
+
+/* One that came to its end has left its feedback; and so has one whose end a newer belay named. */
+static void a_turn_takes_nothing_over_from_one_that_ended(void **state)
+{
+    static const char *const ended[] = {TURN("\"feedback\"", "ended"), TURN("\"newer\"", "ended"),
+                                        "{}", "[]"};
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(ended); i++) {
+        struct task_turn turn;
+        task_turn_init(&turn, "A");
+        task_turn_carry(&turn, bl_text_from(ended[i]));
+        assert_int_equal(turn.phase_count, 0);
+        assert_false(turn.played || turn.verified);
+        task_turn_done(&turn);
+    }
+}
+
+static void a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen(void **state)
+{
+    const struct bl_task_row row = {.active_wall_ns = 1794823203250000000};
+    struct bl_arena arena = {0};
+    struct task_turn turn;
+    (void)state;
+    struct bl_text settled = turn_settle(&arena, BL_TEXT(TURN("null", "running")), &row);
+    assert_true(task_turn_read(&arena, settled, &turn));
+    assert_string_equal(turn.decision, "cancelled");
+    assert_int_equal(turn.ended_wall_ns, row.active_wall_ns);
+    assert_int_equal(turn.phases[2].state, TURN_PHASE_STOPPED);
+    assert_int_equal(turn.phases[2].ended_wall_ns, row.active_wall_ns);
+    assert_int_equal(turn.phases[0].state, TURN_PHASE_ENDED);
+    assert_int_equal(turn.phases[0].ms, 1500);
+    struct bl_text ended = BL_TEXT(TURN("\"timeout\"", "stopped"));
+    assert_ptr_equal(turn_settle(&arena, ended, &row).data, ended.data);
+    bl_arena_done(&arena);
+}
+
+SUITE(row, cmocka_unit_test(a_turn_is_written_as_it_was_read),
+      cmocka_unit_test(a_turn_goes_on_with_what_one_that_was_cut_off_had_done),
+      cmocka_unit_test(a_turn_takes_nothing_over_from_one_that_ended),
+      cmocka_unit_test(a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen),
+      cmocka_unit_test(every_member_of_a_row_is_written_as_it_was_read),
       cmocka_unit_test(what_is_missing_in_a_row_is_not_known));

@@ -87,46 +87,45 @@ static void equal_issues_are_merged_to_the_worst(void **state)
     bl_arena_done(&board.arena);
 }
 
-static void issues_read_what_was_written(void **state)
+/* Issues are on record in what verification found, and in a turn. */
+static void an_issue_is_read_as_it_was_written(void **state)
 {
-    struct board board, again;
-    struct bl_buffer text, second;
+    struct board board;
+    struct verify_outcome outcome = {.value = BL_VERIFIED_FAILED}, again;
+    struct bl_buffer text;
     struct bl_json_writer writer;
     const struct bl_json *value;
     (void)state;
     board_make(&board);
-    board_make(&again);
     struct issue *issue = add(&board, ISSUE_MAJOR, ISSUE_OF_CLAIMS, "bad \xff \x1b text");
     issue->criterion = "AC-001";
     issue->file = "a b.c";
     issue->line = 7;
     issue->suggestion = BL_TEXT("so");
     add(&board, ISSUE_NOTE, ISSUE_OF_VERIFY, "plain");
+    bl_list_init(&outcome.issues);
+    issues_move(&board.issues, &outcome.issues);
     bl_buffer_init(&text, SIZE_MAX);
-    bl_buffer_init(&second, SIZE_MAX);
     bl_json_writer_init(&writer, &text);
-    issues_write(&writer, &board.issues);
+    bl_record_write(&writer, &verify_record, &outcome);
     assert_int_equal(bl_json_writer_done(&writer), 0);
-    assert_int_equal(bl_json_read(&again.arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
-    issues_read(&again.arena, value, &again.issues);
-    bl_json_writer_init(&writer, &second);
-    issues_write(&writer, &again.issues);
-    assert_int_equal(bl_json_writer_done(&writer), 0);
-    assert_true(bl_text_equal(bl_buffer_text(&text), bl_buffer_text(&second)));
-    assert_int_equal(issue_at(&again, 0)->line, 7);
-    assert_int_equal(issue_at(&again, 1)->source, ISSUE_OF_VERIFY);
+    assert_int_equal(bl_json_read(&board.arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
+    bl_record_take(&board.arena, &verify_record, value, &again);
+    assert_true(bl_record_equal(&verify_record, &outcome, &again));
+    issues_move(&again.issues, &board.issues);
+    assert_int_equal(issue_at(&board, 0)->line, 7);
+    assert_int_equal(issue_at(&board, 1)->source, ISSUE_OF_VERIFY);
     /* Anything else is left out. */
-    assert_int_equal(bl_json_read(&again.arena,
-                                  BL_TEXT("[1,{},{\"severity\":\"bad\",\"source\":\"coach\","
-                                          "\"description\":\"a\"},{\"severity\":\"note\"}]"),
+    assert_int_equal(bl_json_read(&board.arena,
+                                  BL_TEXT("{\"value\":\"failed\",\"issues\":[1,{},{\"severity\":"
+                                          "\"bad\",\"source\":\"coach\",\"description\":\"a\"},"
+                                          "{\"severity\":\"note\"}]}"),
                                   NULL, &value, NULL),
                      0);
-    issues_read(&again.arena, value, &again.issues);
-    assert_int_equal(count(&again), 2);
+    bl_record_take(&board.arena, &verify_record, value, &again);
+    assert_true(bl_list_empty(&again.issues));
     bl_buffer_done(&text);
-    bl_buffer_done(&second);
     bl_arena_done(&board.arena);
-    bl_arena_done(&again.arena);
 }
 
 /* ---- Feedback -------------------------------------------------------------------------------- */
@@ -260,7 +259,7 @@ static void hostile_text_is_shown_escaped(void **state)
 
 SUITE(issue, cmocka_unit_test(order_is_severity_then_source_then_order),
       cmocka_unit_test(equal_issues_are_merged_to_the_worst),
-      cmocka_unit_test(issues_read_what_was_written),
+      cmocka_unit_test(an_issue_is_read_as_it_was_written),
       cmocka_unit_test(F47_the_critical_is_first_and_the_last_line_says_what_was_cut),
       cmocka_unit_test(F47_what_was_cut_is_counted_by_severity),
       cmocka_unit_test(an_issue_says_where_and_what_to_do),
