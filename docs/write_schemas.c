@@ -30,6 +30,7 @@ static const struct {
     {&bl_turn_result_record, "turn-result"},
     {&bl_event_record, "event"},
     {&bl_task_view_record, NULL},
+    {&bl_feature_view_record, NULL},
     {&bl_checkpoint_record, "feature-checkpoint"},
     {&bl_feature_event_record, "feature-event"},
 };

@@ -346,6 +346,8 @@ struct bl_task_view {
 extern const struct bl_record bl_task_view_record;
 /* What a stop leaves for the next attempt; the struct is the runner's. */
 extern const struct bl_record bl_checkpoint_record;
+/* What bl_feature_view_write writes; the struct is the room's. */
+extern const struct bl_record bl_feature_view_record;
 /* What a listener is told, a line each; the struct is the runner's. */
 extern const struct bl_record bl_feature_event_record;
 
@@ -357,8 +359,12 @@ struct bl_wave_view {
     int64_t started_wall_ns; /* 0 here and below: not known */
     int64_t ended_wall_ns;
     const char *message; /* why it failed, or is not verified; NULL: nothing to say */
-    size_t *tasks;       /* indices */
+    struct bl_task_view **tasks;
     size_t task_count;
+};
+
+struct bl_feature_warning {
+    struct bl_text message;
 };
 
 /* A feature, as it is on record. */
@@ -380,6 +386,7 @@ struct bl_feature_view {
     int exit_code; /* of a run that ended; -1: it has not */
     uint32_t parallel;
     double feature_deadline_s; /* negative: none */
+    const char *receipt; /* of the newest run's stop, its id; NULL: none */
     uint64_t generation;
     int64_t owner_pid;          /* of a live runner on this host; 0: none */
     const char *owner;          /* "pid 4711 on host"; NULL: none */
@@ -391,12 +398,13 @@ struct bl_feature_view {
     size_t counts[BL_TASK_DEFERRED + 1]; /* by state */
     struct bl_spent spent;
     bool spent_known;
-    const struct bl_json *error;     /* NULL: none */
+    const struct bl_error *error;    /* NULL: none */
     struct bl_list receipts;         /* struct bl_row, of the newest run and of the tasks */
     struct bl_list turns;            /* struct bl_row: the rows of all turns, oldest first */
-    struct bl_list warnings;         /* struct bl_row: {"message"} */
     struct bl_list attempts;         /* struct bl_row: rows of attempts that ended, oldest first */
     struct bl_list earlier_receipts; /* struct bl_row: of runs and attempts before these */
+    struct bl_feature_warning *warnings;
+    size_t warning_count;
 };
 
 /* Reads a feature; one whose runner died is settled first: its running tasks are `interrupted`,

@@ -1,10 +1,10 @@
 /* What the files of this room share: the run, its tasks, and what is on record of them.
  *
  * Records of the store, by name (TASK, N as they are):
- *   feature            one row: the feature (bl_feature_view)
+ *   feature            one row: the feature (feature_row_record)
  *   plan               bl_plan_write's object
  *   task/TASK          one row a task (task_row_record)
- *   wave/N             {n, state, gate, started_at, ended_at, tasks: [id, …], message}
+ *   wave/N             one row a wave (wave_row_record)
  *   turn/TASK/A/N      a turn N of attempt A (task_turn_record)
  *   attempt/TASK/A     the task's row as it was when that attempt had ended
  *   output/TASK/A/N/P  {task, attempt, turn, phase, text}: what phase P (player, verify, coach-1,
@@ -75,12 +75,8 @@ void row_text_set(struct bl_text *slot, struct bl_text text);
 /* A record as JSON, in the arena; empty: it is too large. */
 struct bl_text record_json(struct bl_arena *arena, const struct bl_record *record,
                            const void *from);
-/* Members of an open object: 0 and empty are null. */
-void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns);
-void row_put_word(struct bl_json_writer *writer, const char *key, const char *word);
-void row_put_text(struct bl_json_writer *writer, const char *key, struct bl_text text);
-/* A member that row_put_time wrote; 0: none. */
-int64_t row_member_time(const struct bl_json *object, const char *key);
+/* NULL where it is empty. */
+const char *row_word(const char *word);
 /* Takes the place of what is there; what is missing is as task_row_init leaves it. */
 void task_row_read(const struct bl_json *value, struct bl_task_row *row);
 
@@ -96,8 +92,54 @@ struct feature_row {
     char origin[80];
     int exit_code; /* -1: it runs */
     char receipt[BL_ID_SIZE];
-    struct bl_text error; /* JSON; empty: none */
 };
+
+/* The same with what it takes from the plan and the tasks: the record of the store. */
+struct feature_record {
+    struct bl_feature_view view;
+    /* For lists, which read this record alone. */
+    uint64_t tasks_done;
+    uint64_t tasks_total;
+    struct bl_spent spent;
+    bool spent_known;
+    struct bl_text *warnings;
+    size_t warning_count;
+};
+
+extern const struct bl_record feature_row_record;
+
+#define WAVE_STATE_TABLE(X)                                                                        \
+    X(WAVE_PENDING, "pending")                                                                     \
+    X(WAVE_RUNNING, "running")                                                                     \
+    X(WAVE_MERGING, "merging")                                                                     \
+    X(WAVE_COMPLETED, "completed")                                                                 \
+    X(WAVE_UNVERIFIED, "unverified") /* its gate is absent */                                      \
+    X(WAVE_FAILED, "failed")                                                                       \
+    X(WAVE_STOPPED, "stopped")
+
+enum wave_state {
+#define WAVE_STATE(name, text) name,
+    WAVE_STATE_TABLE(WAVE_STATE)
+#undef WAVE_STATE
+};
+
+struct feature_wave {
+    uint32_t n;
+    enum wave_state state;
+    enum bl_verified gate; /* BL_VERIFIED_UNKNOWN: not run yet */
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+};
+
+/* The same with its tasks: the record of the store. */
+struct wave_record {
+    struct feature_wave wave;
+    const char *const *tasks; /* their ids */
+    size_t task_count;
+    const char *message; /* why it failed, or is not verified; NULL: nothing to say */
+};
+
+extern const struct bl_record wave_row_record;
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
@@ -168,7 +210,6 @@ extern const struct bl_record task_turn_record;
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 struct feature_task;
-struct feature_wave;
 
 /* What the loop of a task needs of the world. Filled by means.c with git, seats and the store; by
  * tests with others, so that a whole run can be played on virtual time. All run in the calling
@@ -242,14 +283,6 @@ struct feature_task {
     char compare_base[GIT_ID_SIZE]; /* what diffs start from: its base, or in a merge turn the
                                        candidate */
     char scratch[512];              /* a folder of its own, outside of the worktree */
-};
-
-struct feature_wave {
-    uint32_t n;
-    const char *state;
-    const char *gate; /* NULL: not run yet */
-    int64_t started_wall_ns;
-    int64_t ended_wall_ns;
 };
 
 struct bl_feature {
@@ -407,10 +440,11 @@ void ledger_put_attempt(struct feature_task *task); /* the row, as that of its a
 void ledger_put_feature(struct bl_feature *feature);
 void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave);
 void ledger_put_turn(struct feature_task *task, const struct task_turn *turn);
-/* The records themselves. */
-void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature *feature);
-void ledger_write_wave(struct bl_json_writer *writer, const struct bl_feature *feature,
-                       const struct feature_wave *wave);
+/* The records themselves; what they point to is the feature's, or in the arena. */
+void ledger_feature_record(const struct bl_feature *feature, struct bl_arena *arena,
+                           struct feature_record *ret_record);
+void ledger_wave_record(const struct bl_feature *feature, struct bl_arena *arena,
+                        const struct feature_wave *wave, struct wave_record *ret_record);
 void ledger_put_event(struct bl_feature *feature, struct bl_text json);
 /* Writes all that was put so far, with the events, in one transaction; in a shield, so that a stop
  * does not keep it from being written. One that fails stops the feature. */

@@ -61,7 +61,6 @@ static int make_view(void **state)
                                     .wave_count = 3};
     bl_list_init(&view.receipts);
     bl_list_init(&view.turns);
-    bl_list_init(&view.warnings);
     waves[0] = (struct bl_wave_view){.n = 1, .state = "completed"};
     waves[1] = (struct bl_wave_view){.n = 2, .state = "running"};
     waves[2] = (struct bl_wave_view){.n = 3, .state = "pending"};

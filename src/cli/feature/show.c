@@ -237,13 +237,12 @@ static void feature_show_put_wave(struct bl_buffer *out, const struct bl_wave_vi
 static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
                         const struct bl_feature_view *view)
 {
-    struct bl_text problem = bl_json_text(bl_json_get(view->error, BL_TEXT("message")));
     size_t width = 0;
 
     put_feature_head(out, view);
-    if (problem.size > 0) {
+    if (view->error != NULL) {
         feature_show_put_head(out, "Error");
-        feature_put_safe(out, problem);
+        feature_put_safe(out, bl_text_from(view->error->message));
         bl_buffer_append_byte(out, '\n');
     }
     for (size_t i = 0; i < view->task_count; i++) {
@@ -254,7 +253,7 @@ static void put_feature(struct bl_buffer *out, struct bl_arena *arena,
         bl_buffer_append_byte(out, '\n');
         feature_show_put_wave(out, &view->waves[i]);
         for (size_t k = 0; k < view->waves[i].task_count; k++)
-            put_task_line(out, arena, &view->tasks[view->waves[i].tasks[k]], width);
+            put_task_line(out, arena, view->waves[i].tasks[k], width);
     }
 }
 

@@ -345,20 +345,11 @@ static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *o
 /* A table does not show them as they come. */
 static void feature_text_put_warnings(const struct bl_feature_view *view, struct bl_buffer *out)
 {
-    const struct bl_json *warning;
-    struct bl_arena arena;
-
-    bl_arena_init(&arena);
-    BL_LIST_EACH (link, &view->warnings) {
-        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        bl_arena_reset(&arena);
-        if (bl_json_read(&arena, record->json, NULL, &warning, NULL) != 0)
-            continue;
+    for (size_t i = 0; i < view->warning_count; i++) {
         bl_buffer_append(out, BL_TEXT("warning: "));
-        feature_put_safe(out, bl_json_text(bl_json_get(warning, BL_TEXT("message"))));
+        feature_put_safe(out, view->warnings[i].message);
         bl_buffer_append_byte(out, '\n');
     }
-    bl_arena_done(&arena);
 }
 
 /* Some task has used up its turns: without more of them it cannot go on. */

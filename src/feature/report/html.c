@@ -97,13 +97,12 @@ static void put_facts(struct page *page, struct report *report)
 static void put_alerts(struct page *page, const struct bl_feature_view *view)
 {
     if (view->error != NULL) {
-        const char *hint = report_member(view->error, "hint");
         page_put(page, "<div class=\"card alert\" role=\"note\"><p><b>Error:</b> ");
-        html_put_text(page, report_member(view->error, "message"));
+        html_put_text(page, view->error->message);
         page_put(page, "</p>");
-        if (hint != NULL) {
+        if (view->error->hint[0] != '\0') {
             page_put(page, "<p class=\"soft\">");
-            html_put_text(page, hint);
+            html_put_text(page, view->error->hint);
             page_put(page, "</p>");
         }
         page_put(page, "</div>\n");
@@ -279,7 +278,7 @@ static void put_lane(struct page *page, const struct report *report, const struc
         page_put(page, "</p>\n");
     }
     for (size_t i = 0; i < wave->view->task_count; i++)
-        html_put_row(page, report, wave->view->tasks[i]);
+        html_put_row(page, report, (size_t)(wave->view->tasks[i] - report->view->tasks));
     page_put(page, "</section>\n");
 }
 
@@ -469,17 +468,14 @@ static void html_put_stops(struct page *page, struct report *report)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static void html_put_warnings(struct page *page, struct report *report)
+static void html_put_warnings(struct page *page, const struct bl_feature_view *view)
 {
-    const struct bl_list *warnings = report_list(&report->view->warnings);
-    if (bl_list_empty(warnings))
+    if (view->warning_count == 0)
         return;
     page_put(page, "<h2 id=\"warnings\">Warnings</h2>\n<div class=\"card\">\n");
-    BL_LIST_EACH (link, warnings) {
-        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
+    for (size_t i = 0; i < view->warning_count; i++) {
         page_put(page, "<p>");
-        html_put_text(page,
-                      report_member(view_record_read(&report->arena, record->json), "message"));
+        html_put_text(page, view->warnings[i].message.data);
         page_put(page, "</p>\n");
     }
     page_put(page, "</div>\n");
@@ -495,7 +491,7 @@ int bl_feature_report_html(const struct bl_feature_view *view, struct bl_buffer 
     html_put_tasks(&page, report);
     html_put_stops(&page, report);
     report_html_turns(&page, report);
-    html_put_warnings(&page, report);
+    html_put_warnings(&page, view);
     page_put(&page, "</main>\n<footer>Made by belay from what is on record of this feature. "
                     "All times are UTC; " REPORT_UNKNOWN " is not known.</footer>\n"
                     "</body>\n</html>\n");

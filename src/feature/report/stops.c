@@ -1,6 +1,8 @@
 /* Every end that was asked for, with what proves it. */
 #include "report.h"
 
+#include "feature/parts.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -61,12 +63,6 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
                            BL_TEXT_ARG(bl_buffer_text(&rest)));
     bl_buffer_done(&rest);
     return text.data;
-}
-
-/* NULL where there is none. */
-static const char *known(const char *word)
-{
-    return word[0] != '\0' ? word : NULL;
 }
 
 static bool was_stopped(const struct bl_task_view *task)
@@ -158,9 +154,9 @@ void report_stops_make(struct report *report)
             *stop = (struct report_stop){.what = task->view->row.id,
                                          .attempt = view->row.attempt,
                                          .reason = bl_names_get(&bl_stop_reasons, view->row.reason),
-                                         .triggered_by = known(view->row.triggered_by),
+                                         .triggered_by = row_word(view->row.triggered_by),
                                          .at = report_time(&report->arena, view->row.ended_wall_ns),
-                                         .receipt_id = known(view->row.receipt),
+                                         .receipt_id = row_word(view->row.receipt),
                                          .checkpoint = view->checkpoint};
             fill_stop(report, stop, &receipts);
         }

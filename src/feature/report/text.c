@@ -119,7 +119,7 @@ static void report_text_put_head(struct page *page, struct report *report)
     if (view->unverified)
         report_text_put_fact(page, "Unverified", "the gate of a wave could not be run");
     if (view->error != NULL)
-        report_text_put_fact(page, "Error", report_member(view->error, "message"));
+        report_text_put_fact(page, "Error", view->error->message);
 }
 
 /* ---- The timeline ---------------------------------------------------------------------------- */
@@ -218,7 +218,7 @@ static void report_text_put_wave(struct page *page, const struct report *report,
     page_clean(page, wave->gate, CLEAN_LINE);
     page_put(page, ", %s\n", wave->time);
     for (size_t i = 0; i < wave->view->task_count; i++) {
-        const struct report_task *task = &report->tasks[wave->view->tasks[i]];
+        const struct report_task *task = &report->tasks[wave->view->tasks[i] - report->view->tasks];
         page_put(page, "  ");
         put_label(page, task->id, label);
         fill_row(report, task, cells, width);
@@ -393,18 +393,13 @@ static void put_turns(struct page *page, const struct report *report)
         page_put(page, "None.\n");
 }
 
-static void report_text_put_warnings(struct page *page, struct report *report)
+static void report_text_put_warnings(struct page *page, const struct bl_feature_view *view)
 {
-    bool any = false;
-    BL_LIST_EACH (link, report_list(&report->view->warnings)) {
-        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        const struct bl_json *warning = view_record_read(&report->arena, record->json);
-        const char *message = report_member(warning, "message");
-        if (!any)
-            report_text_put_title(page, "Warnings");
-        any = true;
+    if (view->warning_count > 0)
+        report_text_put_title(page, "Warnings");
+    for (size_t i = 0; i < view->warning_count; i++) {
         page_put(page, "- ");
-        report_text_put_wrapped(page, message != NULL ? message : REPORT_UNKNOWN, 2, 2);
+        report_text_put_wrapped(page, view->warnings[i].message.data, 2, 2);
     }
 }
 
@@ -418,7 +413,7 @@ int bl_feature_report_text(const struct bl_feature_view *view, struct bl_buffer 
     report_text_put_tasks(&page, report);
     report_text_put_stops(&page, report);
     put_turns(&page, report);
-    report_text_put_warnings(&page, report);
+    report_text_put_warnings(&page, view);
     report_done(report);
     bl_free(report);
     return page.code;

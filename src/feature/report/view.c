@@ -9,52 +9,94 @@
 #include "feature/parts.h"
 #include "report.h"
 
-#define WAVES_MAX   1000u /* numbers above are nobody's */
-#define MESSAGE_MAX ((size_t)1024)
+#define WAVES_MAX 1000u /* numbers above are nobody's */
+
+/* What the view takes from the plan's record. */
+struct planned_task {
+    struct bl_text id;
+    struct bl_text name;
+    uint32_t turns;
+    double deadline_s;
+    char deadline_source[24];
+    double grace_s;
+};
+
+struct planned {
+    const char *id;
+    const char *name;
+    const char *digest;
+    const struct planned_task *tasks;
+    size_t task_count;
+    const struct bl_json *waves; /* lists of ids */
+};
+
+#define BL_RECORD_STRUCT struct planned_task
+static const struct bl_member planned_task_members[] = {
+    BL_MEMBER_TEXT("id", id),
+    BL_MEMBER_TEXT("name", name),
+    BL_MEMBER_INTEGER("turns", turns),
+    BL_MEMBER_NUMBER("deadline_s", deadline_s, .none = -1, .most = FEATURE_SECONDS_MAX),
+    BL_MEMBER_WORD("deadline_source", deadline_source, .cut = true),
+    BL_MEMBER_NUMBER("grace_s", grace_s, .most = FEATURE_SECONDS_MAX),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record planned_task_record =
+    BL_RECORD("planned_task", struct planned_task, planned_task_members);
+static const struct bl_member planned_task_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct planned_task), .record = &planned_task_record};
+
+#define BL_RECORD_STRUCT struct planned
+static const struct bl_member planned_members[] = {
+    BL_MEMBER_STRING("id", id),
+    BL_MEMBER_STRING("name", name),
+    BL_MEMBER_STRING("digest", digest),
+    BL_MEMBER_ARRAY("tasks", tasks, task_count, &planned_task_element),
+    BL_MEMBER_JSON("waves", waves),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record planned_record =
+    BL_RECORD("planned", struct planned, planned_members);
+
+/* What a turn, an attempt or a receipt is sorted by. */
+struct listed {
+    const char *id;
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+    int64_t requested_wall_ns;
+    uint32_t attempt;
+    uint32_t turn;
+};
+
+#define BL_RECORD_STRUCT struct listed
+static const struct bl_member listed_members[] = {
+    BL_MEMBER_STRING("id", id),
+    BL_MEMBER_TIME("started_at", started_wall_ns),
+    BL_MEMBER_TIME("ended_at", ended_wall_ns),
+    BL_MEMBER_TIME("requested_at", requested_wall_ns),
+    BL_MEMBER_INTEGER("attempt", attempt),
+    BL_MEMBER_INTEGER("turn", turn),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record listed_record = BL_RECORD("listed", struct listed, listed_members);
 
 /* A view while it is made. */
 struct maker {
     struct bl_arena *arena;
     struct bl_feature_view *view;
     int64_t now_ns;
-    const struct bl_json *feature; /* NULL: there is no such record, as the next */
-    const struct bl_json *plan;
-    struct bl_map rows;                         /* by id of the task: its row */
-    struct bl_map numbers;                      /* by id of the task: its number + 1 */
-    struct bl_map plan_waves;                   /* by id of the task: its wave, from 1 */
-    const struct bl_json *waves[WAVES_MAX + 1]; /* by number; NULL: not on record */
+    struct feature_record feature;
+    struct planned plan;
+    struct bl_map rows;                       /* by id of the task: its row */
+    struct bl_map numbers;                    /* by id of the task: its number + 1 */
+    struct bl_map plan_waves;                 /* by id of the task: its wave, from 1 */
+    struct wave_record *waves[WAVES_MAX + 1]; /* by number; NULL: not on record */
     size_t task_capacity;
+    struct bl_feature_warning *unreadable; /* records that were left out */
+    size_t unreadable_count;
 };
-
-/* ---- Members --------------------------------------------------------------------------------- */
-
-static const struct bl_json *report_view_get(const struct bl_json *object, const char *key)
-{
-    return bl_json_get(object, bl_text_from(key));
-}
-
-static const char *get_string(const struct bl_json *object, const char *key)
-{
-    struct bl_text text = bl_json_text(report_view_get(object, key));
-    return text.size > 0 ? text.data : NULL;
-}
-
-static uint32_t get_count(const struct bl_json *object, const char *key)
-{
-    int64_t value;
-    bool known =
-        bl_json_int64(report_view_get(object, key), &value) && value > 0 && value <= UINT32_MAX;
-    return known ? (uint32_t)value : 0;
-}
-
-/* Negative: not known. */
-static double get_number(const struct bl_json *object, const char *key)
-{
-    double value;
-    bool known = bl_json_double(report_view_get(object, key), &value) && value >= 0 &&
-                 value <= FEATURE_SECONDS_MAX;
-    return known ? value : -1;
-}
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
@@ -106,8 +148,9 @@ void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t 
                     struct bl_task_view *task)
 {
     const struct bl_task_view planned = *task;
-    const struct bl_json *checkpoint = report_view_get(json, "checkpoint");
+    const struct bl_json *checkpoint = bl_json_get(json, BL_TEXT("checkpoint"));
     struct bl_task_row *row = &task->row;
+    double grace_s;
     size_t state;
     bl_record_take(arena, &task_view_read_record, json, task);
     task->json = json;
@@ -118,9 +161,9 @@ void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t 
         row->name = planned.row.name;
     if (row->turns_max == 0)
         row->turns_max = planned.row.turns_max;
-    if (get_number(json, "grace_s") < 0)
+    if (!bl_json_double(bl_json_get(json, BL_TEXT("grace_s")), &grace_s))
         row->grace_s = planned.row.grace_s;
-    if (!bl_names_find(&bl_task_states, bl_json_text(report_view_get(json, "state")), &state))
+    if (!bl_names_find(&bl_task_states, bl_json_text(bl_json_get(json, BL_TEXT("state"))), &state))
         row->state = bl_task_decision_state(row->decision);
     bool decided = row->deadline_s >= 0;
     task->deadline_s = decided ? row->deadline_s : planned.deadline_s;
@@ -155,20 +198,18 @@ static struct bl_task_view *task_place(struct maker *maker, struct bl_text id)
 static void place_planned(struct maker *maker)
 {
     uint32_t wave = 0;
-    BL_JSON_EACH (planned, report_view_get(maker->plan, "tasks")) {
-        struct bl_text id = bl_json_text(report_view_get(planned, "id"));
-        if (id.size == 0)
+    for (size_t i = 0; i < maker->plan.task_count; i++) {
+        const struct planned_task *planned = &maker->plan.tasks[i];
+        if (planned->id.size == 0)
             continue;
-        struct bl_task_view *task = task_place(maker, id);
-        double grace_s = get_number(planned, "grace_s");
-        task->row.name = bl_json_text(report_view_get(planned, "name"));
-        task->row.turns_max = get_count(planned, "turns");
-        task->deadline_s = get_number(planned, "deadline_s");
-        bl_text_into(task->deadline_source, sizeof task->deadline_source,
-                     get_string(planned, "deadline_source"));
-        task->row.grace_s = grace_s >= 0 ? grace_s : 0;
+        struct bl_task_view *task = task_place(maker, planned->id);
+        task->row.name = planned->name;
+        task->row.turns_max = planned->turns;
+        task->deadline_s = planned->deadline_s;
+        memcpy(task->deadline_source, planned->deadline_source, sizeof task->deadline_source);
+        task->row.grace_s = planned->grace_s;
     }
-    BL_JSON_EACH (ids, report_view_get(maker->plan, "waves")) {
+    BL_JSON_EACH (ids, maker->plan.waves) {
         if (++wave > WAVES_MAX)
             break;
         BL_JSON_EACH (id, ids)
@@ -178,16 +219,17 @@ static void place_planned(struct maker *maker)
 
 static uint32_t wave_of(struct maker *maker, const struct bl_task_view *task)
 {
-    struct bl_text id = bl_text_from(task->row.id);
     if (task->row.wave >= 1 && task->row.wave <= WAVES_MAX)
         return task->row.wave;
     for (uint32_t n = 1; n <= WAVES_MAX; n++) {
-        BL_JSON_EACH (named, report_view_get(maker->waves[n], "tasks")) {
-            if (bl_text_equal(bl_json_text(named), id))
+        const struct wave_record *wave = maker->waves[n];
+        for (size_t i = 0; wave != NULL && i < wave->task_count; i++) {
+            if (strcmp(wave->tasks[i], task->row.id) == 0)
                 return n;
         }
     }
-    uint32_t planned = (uint32_t)(uintptr_t)bl_map_get(&maker->plan_waves, id);
+    uint32_t planned =
+        (uint32_t)(uintptr_t)bl_map_get(&maker->plan_waves, bl_text_from(task->row.id));
     return planned > 0 ? planned : 1;
 }
 
@@ -213,7 +255,7 @@ static void make_tasks(struct maker *maker)
 
 static uint32_t count_waves(const struct maker *maker)
 {
-    uint32_t count = (uint32_t)bl_json_size(report_view_get(maker->plan, "waves"));
+    uint32_t count = (uint32_t)bl_json_size(maker->plan.waves);
     count = count <= WAVES_MAX ? count : WAVES_MAX;
     for (uint32_t n = count + 1; n <= WAVES_MAX; n++) {
         if (maker->waves[n] != NULL)
@@ -235,22 +277,21 @@ static void make_waves(struct maker *maker)
         view->waves[view->tasks[i].row.wave - 1].task_count++;
     for (uint32_t i = 0; i < view->wave_count; i++) {
         struct bl_wave_view *wave = &view->waves[i];
-        const struct bl_json *row = maker->waves[i + 1];
-        const char *state = get_string(row, "state");
+        const struct wave_record none = {.message = NULL};
+        const struct wave_record *row = maker->waves[i + 1] != NULL ? maker->waves[i + 1] : &none;
         wave->n = i + 1;
-        wave->state = state != NULL ? state : "pending";
-        wave->gate = get_string(row, "gate");
-        wave->started_wall_ns = row_member_time(row, "started_at");
-        wave->ended_wall_ns = row_member_time(row, "ended_at");
-        wave->message = get_string(row, "message");
+        wave->state = bl_names_get(&wave_states, row->wave.state);
+        wave->gate = bl_verified_name(row->wave.gate);
+        wave->started_wall_ns = row->wave.started_wall_ns;
+        wave->ended_wall_ns = row->wave.ended_wall_ns;
+        wave->message = row->message;
         wave->tasks = bl_arena_alloc(maker->arena, sizeof *wave->tasks * wave->task_count);
         wave->task_count = 0;
-        if (wave->gate != NULL && strcmp(wave->gate, "absent") == 0)
-            view->unverified = true;
+        view->unverified = view->unverified || row->wave.gate == BL_VERIFIED_ABSENT;
     }
     for (size_t i = 0; i < view->task_count; i++) {
         struct bl_wave_view *wave = &view->waves[view->tasks[i].row.wave - 1];
-        wave->tasks[wave->task_count++] = i;
+        wave->tasks[wave->task_count++] = &view->tasks[i];
     }
 }
 
@@ -265,89 +306,55 @@ static void report_view_add_record(struct maker *maker, struct bl_list *list, co
     bl_list_push_back(list, &record->link);
 }
 
-static void add_warning(struct maker *maker, const struct bl_json *value, const char *message)
+/* Of records that were left out, and of the run. */
+static void list_warnings(struct maker *maker)
 {
-    struct bl_buffer buffer;
-    struct bl_json_writer writer;
-    bl_buffer_init(&buffer, SIZE_MAX / 2);
-    bl_json_writer_init(&writer, &buffer);
-    if (bl_json_is(value, BL_JSON_OBJECT)) {
-        bl_json_write_value(&writer, value);
-    } else {
-        bl_json_write_object(&writer);
-        if (value != NULL)
-            bl_json_put_text(&writer, "message", bl_json_text(value));
-        else
-            bl_json_put_string(&writer, "message", message);
-        bl_json_write_end(&writer);
-    }
-    if (bl_json_writer_done(&writer) == 0)
-        report_view_add_record(maker, &maker->view->warnings, "warning", bl_buffer_text(&buffer));
-    bl_buffer_done(&buffer);
+    struct bl_feature_view *view = maker->view;
+    size_t count = maker->unreadable_count + maker->feature.warning_count;
+    view->warnings = bl_arena_alloc(maker->arena, (count + 1) * sizeof *view->warnings);
+    memcpy(view->warnings, maker->unreadable, maker->unreadable_count * sizeof *view->warnings);
+    view->warning_count = maker->unreadable_count;
+    for (size_t i = 0; i < maker->feature.warning_count; i++)
+        view->warnings[view->warning_count++].message = maker->feature.warnings[i];
 }
 
 static void report_view_make_feature(struct maker *maker)
 {
     struct bl_feature_view *view = maker->view;
-    const struct bl_json *row = maker->feature, *error = report_view_get(row, "error");
-    const char *state = get_string(row, "state");
-    int64_t value;
-    view->feature = get_string(row, "feature");
-    view->name = get_string(row, "name");
     if (view->feature == NULL)
-        view->feature = get_string(maker->plan, "id");
+        view->feature = maker->plan.id;
     if (view->name == NULL)
-        view->name = get_string(maker->plan, "name");
-    view->repository = get_string(row, "repository");
-    view->run_id = get_string(row, "run_id");
-    view->state = state != NULL ? state : "pending";
-    view->plan_digest = get_string(row, "plan_digest");
+        view->name = maker->plan.name;
     if (view->plan_digest == NULL)
-        view->plan_digest = get_string(maker->plan, "digest");
-    view->base_commit = get_string(row, "base_commit");
-    view->result_branch = get_string(row, "result_branch");
-    view->result_commit = get_string(row, "result_commit");
-    view->started_wall_ns = row_member_time(row, "started_at");
-    view->ended_wall_ns = row_member_time(row, "ended_at");
-    view->reason = get_string(row, "reason");
-    view->origin = get_string(row, "origin");
-    view->exit_code = -1;
-    if (bl_json_int64(report_view_get(row, "exit_code"), &value) && value >= 0 && value <= 255)
-        view->exit_code = (int)value;
-    view->parallel = get_count(row, "parallel");
-    view->feature_deadline_s = get_number(row, "feature_deadline_s");
-    view->generation = get_count(row, "generation");
-    view->owner_pid = get_count(row, "owner_pid");
-    view->owner = get_string(row, "owner");
-    view->unverified = bl_json_boolean(report_view_get(row, "unverified"), false);
-    view->error = bl_json_is(error, BL_JSON_OBJECT) ? error : NULL;
-    BL_JSON_EACH (warning, report_view_get(row, "warnings"))
-        add_warning(maker, warning, NULL);
+        view->plan_digest = maker->plan.digest;
+    if (view->state == NULL)
+        view->state = "pending";
+    list_warnings(maker);
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 /* A record with what it is sorted by. */
 struct sortable {
-    char time[32]; /* unknown ones come last */
-    uint32_t attempt;
-    uint32_t turn;
+    int64_t wall_ns; /* unknown ones come last */
+    struct listed listed;
     struct bl_row *record;
 };
 
 static int compare_sortable(const void *left, const void *right)
 {
     const struct sortable *a = left, *b = right;
-    int order = strcmp(a->time, b->time);
-    if (order == 0 && a->attempt != b->attempt)
-        order = a->attempt < b->attempt ? -1 : 1;
-    if (order == 0 && a->turn != b->turn)
-        order = a->turn < b->turn ? -1 : 1;
-    return order != 0 ? order : strcmp(a->record->name, b->record->name);
+    if (a->wall_ns != b->wall_ns)
+        return a->wall_ns < b->wall_ns ? -1 : 1;
+    if (a->listed.attempt != b->listed.attempt)
+        return a->listed.attempt < b->listed.attempt ? -1 : 1;
+    if (a->listed.turn != b->listed.turn)
+        return a->listed.turn < b->listed.turn ? -1 : 1;
+    return strcmp(a->record->name, b->record->name);
 }
 
-/* Oldest first, by the time that a member says. */
-static void sort_records(struct maker *maker, struct bl_list *list, const char *key)
+/* Oldest first, by the time at that place in a struct listed. */
+static void sort_records(struct maker *maker, struct bl_list *list, size_t time_at)
 {
     size_t count = 0;
     BL_LIST_EACH (link, list)
@@ -355,13 +362,13 @@ static void sort_records(struct maker *maker, struct bl_list *list, const char *
     struct sortable *all = bl_alloc((count + 1) * sizeof *all);
     struct bl_list *link;
     for (size_t i = 0; (link = bl_list_pop_front(list)) != NULL; i++) {
-        struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(maker->arena);
-        const struct bl_json *row = view_record_read(maker->arena, record->json);
-        const char *time = get_string(row, key);
-        all[i] = (struct sortable){
-            .attempt = get_count(row, "attempt"), .turn = get_count(row, "turn"), .record = record};
-        bl_text_into(all[i].time, sizeof all[i].time, time != NULL ? time : "~");
+        all[i].record = BL_CONTAINER(link, struct bl_row, link);
+        bl_record_take(maker->arena, &listed_record,
+                       view_record_read(maker->arena, all[i].record->json), &all[i].listed);
+        memcpy(&all[i].wall_ns, (const char *)&all[i].listed + time_at, sizeof all[i].wall_ns);
+        if (all[i].wall_ns == 0)
+            all[i].wall_ns = INT64_MAX;
         bl_arena_rewind(maker->arena, mark);
     }
     qsort(all, count, sizeof *all, compare_sortable);
@@ -371,29 +378,30 @@ static void sort_records(struct maker *maker, struct bl_list *list, const char *
 }
 
 /* Of the newest run, or of an attempt that is its task's newest. */
-static bool report_view_is_current(const struct bl_feature_view *view,
-                                   const struct bl_json *feature, const struct bl_json *receipt)
+static bool report_view_is_current(const struct bl_feature_view *view, const struct listed *receipt)
 {
-    const char *id = get_string(receipt, "id"), *own = get_string(feature, "receipt");
-    int64_t asked_ns = row_member_time(receipt, "requested_at");
-    if (id != NULL && own != NULL && strcmp(id, own) == 0)
+    const char *id = receipt->id;
+    if (id != NULL && view->receipt != NULL && strcmp(id, view->receipt) == 0)
         return true;
     for (size_t i = 0; id != NULL && i < view->task_count; i++) {
         if (strcmp(view->tasks[i].row.receipt, id) == 0)
             return true;
     }
-    return view->started_wall_ns == 0 || asked_ns == 0 || asked_ns >= view->started_wall_ns;
+    return view->started_wall_ns == 0 || receipt->requested_wall_ns == 0 ||
+           receipt->requested_wall_ns >= view->started_wall_ns;
 }
 
 static void split_receipts(struct maker *maker)
 {
     struct bl_feature_view *view = maker->view;
-    sort_records(maker, &view->receipts, "requested_at");
+    sort_records(maker, &view->receipts, offsetof(struct listed, requested_wall_ns));
     BL_LIST_EACH_SAFE (link, &view->receipts) {
         struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_arena_mark mark = bl_arena_mark(maker->arena);
-        const struct bl_json *receipt = view_record_read(maker->arena, record->json);
-        bool current = report_view_is_current(view, maker->feature, receipt);
+        struct listed receipt;
+        bl_record_take(maker->arena, &listed_record, view_record_read(maker->arena, record->json),
+                       &receipt);
+        bool current = report_view_is_current(view, &receipt);
         bl_arena_rewind(maker->arena, mark);
         if (current)
             continue;
@@ -423,43 +431,44 @@ static void report_view_take_wave(struct maker *maker, const char *number,
                                   const struct bl_json *row)
 {
     int64_t n;
-    if (bl_text_to_int64(bl_text_from(number), &n) == 0 && n >= 1 && n <= WAVES_MAX)
-        maker->waves[n] = row;
+    if (bl_text_to_int64(bl_text_from(number), &n) != 0 || n < 1 || n > WAVES_MAX)
+        return;
+    maker->waves[n] = bl_arena_alloc(maker->arena, sizeof *maker->waves[n]);
+    bl_record_take(maker->arena, &wave_row_record, row, maker->waves[n]);
+}
+
+/* The list that keeps records of that name as they are; NULL: none does. */
+static struct bl_list *report_view_list(struct bl_feature_view *view, const char *name)
+{
+    if (report_view_after(name, "turn/") != NULL)
+        return &view->turns;
+    if (report_view_after(name, "attempt/") != NULL)
+        return &view->attempts;
+    return report_view_after(name, "receipt/") != NULL ? &view->receipts : NULL;
 }
 
 static void report_view_take_record(struct maker *maker, const struct bl_row *record)
 {
-    static const char *const kept[] = {"turn/", "attempt/", "receipt/", "warning/"};
-    struct bl_feature_view *view = maker->view;
-    struct bl_list *const lists[] = {&view->turns, &view->attempts, &view->receipts, NULL};
     const char *name = record->name, *task = report_view_after(name, "task/"),
                *wave = report_view_after(name, "wave/");
-    size_t which = 0;
-    while (which < BL_COUNT(kept) && report_view_after(name, kept[which]) == NULL)
-        which++;
-    bool known = strcmp(name, "feature") == 0 || strcmp(name, "plan") == 0 || task != NULL ||
-                 wave != NULL || which < BL_COUNT(kept);
-    if (!known)
+    struct bl_list *list = report_view_list(maker->view, name);
+    bool feature = strcmp(name, "feature") == 0, plan = strcmp(name, "plan") == 0;
+    if (!feature && !plan && task == NULL && wave == NULL && list == NULL)
         return;
     struct bl_arena_mark mark = bl_arena_mark(maker->arena);
     const struct bl_json *row = view_record_read(maker->arena, record->json);
     if (row == NULL) {
-        char message[MESSAGE_MAX];
-        snprintf(message, sizeof message, "the record %s cannot be read, and was left out", name);
-        add_warning(maker, NULL, message);
-    } else if (strcmp(name, "feature") == 0) {
-        maker->feature = row;
-    } else if (strcmp(name, "plan") == 0) {
-        maker->plan = row;
+        maker->unreadable[maker->unreadable_count++].message =
+            bl_arena_printf(maker->arena, "the record %s cannot be read, and was left out", name);
+    } else if (plan) {
+        bl_record_take(maker->arena, &planned_record, row, &maker->plan);
     } else if (task != NULL) {
         bl_map_set(&maker->rows, bl_text_from(task), (void *)(uintptr_t)row, NULL);
     } else if (wave != NULL) {
         report_view_take_wave(maker, wave, row);
-    } else if (lists[which] != NULL) {
+    } else if (list != NULL) {               /* the feature's row has been taken before */
         bl_arena_rewind(maker->arena, mark); /* whoever wants it reads it */
-        report_view_add_record(maker, lists[which], name, record->json);
-    } else {
-        add_warning(maker, row, NULL);
+        report_view_add_record(maker, list, name, record->json);
     }
 }
 
@@ -469,25 +478,35 @@ int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
     (void)error;
     struct maker *maker = bl_zalloc(sizeof *maker);
     struct bl_feature_view *view = bl_arena_zalloc(arena, sizeof *view);
+    const struct bl_json *row = NULL;
+    struct bl_list *const lists[] = {&view->receipts, &view->turns, &view->attempts,
+                                     &view->earlier_receipts};
+    size_t count = 0;
     maker->arena = arena;
     maker->view = view;
     maker->now_ns = bl_clock_wall_ns(&bl_clock_system);
     bl_map_init(&maker->rows);
     bl_map_init(&maker->numbers);
     bl_map_init(&maker->plan_waves);
-    bl_list_init(&view->receipts);
-    bl_list_init(&view->turns);
-    bl_list_init(&view->warnings);
-    bl_list_init(&view->attempts);
-    bl_list_init(&view->earlier_receipts);
+    BL_LIST_EACH (link, records) {
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
+        if (strcmp(record->name, "feature") == 0)
+            row = view_record_read(arena, record->json);
+        count++;
+    }
+    bl_record_take(arena, &feature_row_record, row, &maker->feature);
+    *view = maker->feature.view;
+    maker->unreadable = bl_arena_alloc(arena, (count + 1) * sizeof *maker->unreadable);
+    for (size_t i = 0; i < BL_COUNT(lists); i++)
+        bl_list_init(lists[i]);
     BL_LIST_EACH (link, records)
         report_view_take_record(maker, BL_CONTAINER(link, struct bl_row, link));
     report_view_make_feature(maker);
     make_tasks(maker);
     make_waves(maker);
     split_receipts(maker);
-    sort_records(maker, &view->turns, "started_at");
-    sort_records(maker, &view->attempts, "ended_at");
+    sort_records(maker, &view->turns, offsetof(struct listed, started_wall_ns));
+    sort_records(maker, &view->attempts, offsetof(struct listed, ended_wall_ns));
     bl_map_done(&maker->rows);
     bl_map_done(&maker->numbers);
     bl_map_done(&maker->plan_waves);

@@ -5,41 +5,97 @@
 
 /* ---- The envelope ---------------------------------------------------------------------------- */
 
-static void view_write_put_spent(struct bl_json_writer *writer, const struct bl_spent *spent,
-                                 bool known)
-{
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    if (known)
-        bl_record_write(writer, &bl_spent_record, spent);
-    else
-        bl_json_write_null(writer);
-}
+static const struct bl_member task_element = {
+    .type = BL_TYPE_POINTER, .size = sizeof(struct bl_task_view *), .record = &bl_task_view_record};
 
-static void write_waves(struct bl_json_writer *writer, const struct bl_feature_view *view)
-{
-    bl_json_write_key(writer, BL_TEXT("waves"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < view->wave_count; i++) {
-        const struct bl_wave_view *wave = &view->waves[i];
-        bl_json_write_object(writer);
-        bl_json_put_uint64(writer, "n", wave->n);
-        bl_json_put_string(writer, "state", wave->state);
-        bl_json_put_string(writer, "gate", wave->gate);
-        bl_json_write_key(writer, BL_TEXT("tasks"));
-        bl_json_write_array(writer);
-        for (size_t k = 0; k < wave->task_count; k++)
-            bl_record_write(writer, &bl_task_view_record, &view->tasks[wave->tasks[k]]);
-        bl_json_write_end(writer);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct bl_wave_view
+static const struct bl_member wave_members[] = {
+    BL_MEMBER_INTEGER("n", n, .least = 1),
+    BL_MEMBER_STRING("state", state, .names = &wave_states),
+    BL_MEMBER_STRING("gate", gate, .nullable = true, .names = &bl_verified_values,
+                     .about = "absent: it could not be run, the wave is unverified; null: not run "
+                              "yet."),
+    BL_MEMBER_ARRAY("tasks", tasks, task_count, &task_element),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record wave_record =
+    BL_RECORD("feature_wave", struct bl_wave_view, wave_members, .closed = true);
+static const struct bl_member wave_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_wave_view), .record = &wave_record};
+
+#define BL_RECORD_STRUCT struct bl_feature_warning
+static const struct bl_member warning_members[] = {
+    BL_MEMBER_TEXT("message", message),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record warning_record =
+    BL_RECORD("feature_warning", struct bl_feature_warning, warning_members, .closed = true);
+static const struct bl_member warning_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_feature_warning), .record = &warning_record};
+
+static const struct bl_member receipt_element = {
+    .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_receipt_record};
+
+static const struct bl_form run_form = {"a run's id", "^run_", NULL};
+static const struct bl_form digest_form = {"a digest", "^sha256:", NULL};
+
+/* A view with what is summed up from it. */
+struct envelope {
+    struct bl_feature_view view;
+    struct bl_usage usage;
+    bool usage_known;
+    struct bl_text *receipts; /* JSON */
+    size_t receipt_count;
+};
+
+#define BL_RECORD_STRUCT struct envelope
+static const struct bl_member count_members[] = {
+#define COUNT_MEMBER(name, text) BL_MEMBER_INTEGER(text, view.counts[name]),
+    BL_TASK_STATE_TABLE(COUNT_MEMBER)
+#undef COUNT_MEMBER
+        BL_MEMBER_END,
+};
+static const struct bl_record counts_record =
+    BL_RECORD_GROUP("feature_counts", count_members, .closed = true);
+
+static const struct bl_member envelope_members[] = {
+    BL_MEMBER_STRING("feature", view.feature, .nullable = true,
+                     .about = "Its id; null: not on record."),
+    BL_MEMBER_STRING("run_id", view.run_id, .nullable = true, .form = &run_form,
+                     .about = "Of the newest run."),
+    BL_MEMBER_STRING("state", view.state, .names = &feature_states),
+    BL_MEMBER_STRING("plan_digest", view.plan_digest, .nullable = true, .form = &digest_form),
+    BL_MEMBER_STRING("base_commit", view.base_commit, .nullable = true,
+                     .form = &feature_commit_form, .about = "null: none yet."),
+    BL_MEMBER_STRING("result_branch", view.result_branch, .nullable = true),
+    BL_MEMBER_STRING("result_commit", view.result_commit, .nullable = true,
+                     .form = &feature_commit_form, .about = "null: none yet."),
+    BL_MEMBER_ARRAY("waves", view.waves, view.wave_count, &wave_element),
+    BL_MEMBER_GROUP("counts", &counts_record, .about = "Tasks by state."),
+    BL_MEMBER_BOOLEAN("unverified", view.unverified,
+                      .about = "The gate of some wave could not be run."),
+    BL_MEMBER_OBJECT("usage", usage, &bl_usage_record, .nullable = true, BL_KNOWN(usage_known),
+                     .about = "Of the tasks that are approved; null: not known."),
+    BL_MEMBER_OBJECT("spent", view.spent, &bl_spent_record, .nullable = true,
+                     BL_KNOWN(view.spent_known),
+                     .about = "Of all tasks and attempts; null: not known."),
+    BL_MEMBER_ARRAY("receipts", receipts, receipt_count, &receipt_element,
+                    .about = "Of the newest run, and of the tasks' newest attempts."),
+    BL_MEMBER_POINTER("error", view.error, &bl_error_record, .optional = true,
+                      .about = "Of the feature as a whole; only where there is one."),
+    BL_MEMBER_ARRAY("warnings", view.warnings, view.warning_count, &warning_element),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_feature_view_record =
+    BL_RECORD("feature_view", struct envelope, envelope_members, .closed = true);
 
 /* Tokens of what stands: of tasks that are approved. What others used is in `spent` alone. */
-static void write_usage(struct bl_json_writer *writer, const struct bl_feature_view *view)
+static void sum_usage(const struct bl_feature_view *view, struct envelope *envelope)
 {
-    struct bl_usage usage = {0};
-    bool known = false, any = false;
+    bool any = false;
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
         bool stands = task->row.state == BL_TASK_APPROVED ||
@@ -47,53 +103,24 @@ static void write_usage(struct bl_json_writer *writer, const struct bl_feature_v
         any = any || stands;
         if (!stands || !task->row.spent_known)
             continue;
-        known = true;
-        bl_usage_add(&usage, &task->row.spent.usage);
+        envelope->usage_known = true;
+        bl_usage_add(&envelope->usage, &task->row.spent.usage);
     }
-    bl_json_write_key(writer, BL_TEXT("usage"));
-    if (known || !any)
-        bl_record_write(writer, &bl_usage_record, &usage);
-    else
-        bl_json_write_null(writer);
-}
-
-/* A view that was made by hand may have lists that nobody has begun. */
-static void write_records(struct bl_json_writer *writer, const char *key,
-                          const struct bl_list *records)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_array(writer);
-    if (records->next != NULL) {
-        BL_LIST_EACH (link, records)
-            bl_json_write_raw(writer, BL_CONTAINER(link, struct bl_row, link)->json);
-    }
-    bl_json_write_end(writer);
+    envelope->usage_known = envelope->usage_known || !any;
 }
 
 void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_writer *writer)
 {
-    bl_json_put_string(writer, "feature", view->feature);
-    bl_json_put_string(writer, "run_id", view->run_id);
-    bl_json_put_string(writer, "state", view->state);
-    bl_json_put_string(writer, "plan_digest", view->plan_digest);
-    bl_json_put_string(writer, "base_commit", view->base_commit);
-    bl_json_put_string(writer, "result_branch", view->result_branch);
-    bl_json_put_string(writer, "result_commit", view->result_commit);
-    write_waves(writer, view);
-    bl_json_write_key(writer, BL_TEXT("counts"));
-    bl_json_write_object(writer);
-    for (size_t i = 0; i < BL_COUNT(view->counts); i++)
-        bl_json_put_uint64(writer, bl_task_state_name((enum bl_task_state)i), view->counts[i]);
-    bl_json_write_end(writer);
-    bl_json_put_boolean(writer, "unverified", view->unverified);
-    write_usage(writer, view);
-    view_write_put_spent(writer, &view->spent, view->spent_known);
-    write_records(writer, "receipts", &view->receipts);
-    if (view->error != NULL) {
-        bl_json_write_key(writer, BL_TEXT("error"));
-        bl_json_write_value(writer, view->error);
-    }
-    write_records(writer, "warnings", &view->warnings);
+    struct envelope envelope = {.view = *view};
+    size_t count = 0;
+    sum_usage(view, &envelope);
+    BL_LIST_EACH (link, report_list(&view->receipts))
+        count++;
+    envelope.receipts = bl_alloc((count + 1) * sizeof *envelope.receipts);
+    BL_LIST_EACH (link, report_list(&view->receipts))
+        envelope.receipts[envelope.receipt_count++] = BL_CONTAINER(link, struct bl_row, link)->json;
+    bl_record_write_members(writer, &bl_feature_view_record, &envelope);
+    bl_free(envelope.receipts);
 }
 
 /* ---- A task in words ------------------------------------------------------------------------- */

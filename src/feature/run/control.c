@@ -199,17 +199,19 @@ int feature_wait_for_stop(struct bl_feature *feature)
 /* ---- Looking --------------------------------------------------------------------------------- */
 
 static void run_control_add_record(struct bl_arena *arena, struct bl_list *records,
-                                   const char *name, struct bl_text json)
+                                   struct bl_text name, const struct bl_record *record,
+                                   const void *from)
 {
-    struct bl_row *record = bl_arena_zalloc(arena, sizeof *record);
-    record->name = name;
-    record->json = bl_arena_text(arena, json);
-    bl_list_push_back(records, &record->link);
+    struct bl_row *row = bl_arena_zalloc(arena, sizeof *row);
+    row->name = name.data;
+    row->json = record_json(arena, record, from);
+    if (row->json.size > 0)
+        bl_list_push_back(records, &row->link);
 }
 
 /* With the tokens of the phase under way, which are booked when it ends; what they cost is known
  * then. */
-static void write_live_task(struct bl_json_writer *writer, const struct feature_task *task)
+static struct bl_task_row live_row(const struct feature_task *task)
 {
     struct bl_task_row row = task->row; /* its texts stay the task's */
     uint64_t booked = bl_usage_total(&row.spent.usage), seen = task->activity.tokens;
@@ -218,39 +220,27 @@ static void write_live_task(struct bl_json_writer *writer, const struct feature_
         row.spent.cost_unknown = row.spent.cost_unknown || !row.spent_known;
         row.spent_known = true;
     }
-    bl_record_write(writer, &task_row_record, &row);
+    return row;
 }
 
 int bl_feature_live(struct bl_feature *feature, struct bl_arena *arena,
                     struct bl_feature_view **ret_view, struct bl_error *error)
 {
+    struct feature_record own;
+    struct wave_record wave;
     struct bl_list records;
-    struct bl_buffer json;
     bl_list_init(&records);
-    bl_buffer_init(&json, (size_t)16 << 20);
-    for (int which = 0; which < 3; which++) {
-        size_t count = which == 0   ? 1
-                       : which == 1 ? feature->plan->wave_count
-                                    : feature->plan->task_count;
-        for (size_t i = 0; i < count; i++) {
-            struct bl_json_writer writer;
-            const char *name;
-            bl_buffer_clear(&json);
-            bl_json_writer_init(&writer, &json);
-            if (which == 0) {
-                name = "feature";
-                ledger_write_feature(&writer, feature);
-            } else if (which == 1) {
-                name = bl_arena_printf(arena, "wave/%03zu", i + 1).data;
-                ledger_write_wave(&writer, feature, &feature->waves[i]);
-            } else {
-                name = bl_arena_printf(arena, "task/%s", feature->tasks[i].row.id).data;
-                write_live_task(&writer, &feature->tasks[i]);
-            }
-            if (bl_json_writer_done(&writer) == 0)
-                run_control_add_record(arena, &records, name, bl_buffer_text(&json));
-        }
+    ledger_feature_record(feature, arena, &own);
+    run_control_add_record(arena, &records, BL_TEXT("feature"), &feature_row_record, &own);
+    for (size_t i = 0; i < feature->plan->wave_count; i++) {
+        ledger_wave_record(feature, arena, &feature->waves[i], &wave);
+        run_control_add_record(arena, &records, bl_arena_printf(arena, "wave/%03zu", i + 1),
+                               &wave_row_record, &wave);
     }
-    bl_buffer_done(&json);
+    for (size_t i = 0; i < feature->plan->task_count; i++) {
+        struct bl_task_row row = live_row(&feature->tasks[i]);
+        run_control_add_record(arena, &records, bl_arena_printf(arena, "task/%s", row.id),
+                               &task_row_record, &row);
+    }
     return bl_feature_view_make(arena, &records, ret_view, error);
 }

@@ -151,9 +151,9 @@ EVENT_RECORD(merge_conflict,
 EVENT_RECORD(gate_ended, BL_MEMBER_INTEGER("wave", wave.n, .least = 1), EVENT_VERIFIED,
              BL_MEMBER_TEXT("tail", verify.tail, .about = "The end of its output."), )
 EVENT_RECORD(wave_ended, BL_MEMBER_INTEGER("wave", wave.n, .least = 1),
-             BL_MEMBER_STRING("state", wave.state, .names = &wave_states),
-             BL_MEMBER_STRING("gate", wave.gate, .nullable = true, .names = &bl_verified_values,
-                              .about = "null: not run."), )
+             BL_MEMBER_ENUM("state", wave.state, &wave_states),
+             BL_MEMBER_ENUM("gate", wave.gate, &bl_verified_values, .nullable = true,
+                            .about = "null: not run."), )
 EVENT_RECORD(feature_draining,
              BL_MEMBER_STRING("origin", event.origin, .about = "Who asked: SIGINT, …"),
              BL_MEMBER_NUMBER("drain_s", drain_s), )

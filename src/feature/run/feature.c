@@ -8,17 +8,8 @@
 
 void feature_fail(struct bl_feature *feature, const struct bl_error *error)
 {
-    if (feature->error.code == 0) {
-        struct bl_buffer json;
-        struct bl_json_writer writer;
+    if (feature->error.code == 0)
         feature->error = *error;
-        bl_buffer_init(&json, 16384);
-        bl_json_writer_init(&writer, &json);
-        bl_record_write(&writer, &bl_error_record, error);
-        if (bl_json_writer_done(&writer) == 0)
-            row_text_set(&feature->row.error, bl_buffer_text(&json));
-        bl_buffer_done(&json);
-    }
     if (feature->running)
         bl_scope_stop(&feature->scope, BL_STOP_FEATURE_FAILURE, feature->error.operation);
 }
@@ -85,10 +76,8 @@ struct bl_feature *feature_new(const struct bl_feature_options *options,
     for (size_t i = 0; i < plan->task_count; i++)
         feature_make_task(feature, i);
     feature->waves = bl_zalloc((plan->wave_count + 1) * sizeof *feature->waves);
-    for (size_t i = 0; i < plan->wave_count; i++) {
+    for (size_t i = 0; i < plan->wave_count; i++)
         feature->waves[i].n = (uint32_t)i + 1;
-        feature->waves[i].state = "pending";
-    }
     return feature;
 }
 
@@ -105,7 +94,6 @@ void feature_free(struct bl_feature *feature)
     }
     bl_free(feature->tasks);
     bl_free(feature->waves);
-    row_text_set(&feature->row.error, (struct bl_text){0});
     bl_buffer_done(&feature->receipt_json);
     bl_buffer_done(&feature->warned);
     ledger_done(feature);

@@ -6,8 +6,6 @@
 
 #include "feature/parts.h"
 
-#define RECORD_MAX ((size_t)16 * 1024 * 1024)
-
 struct pending_record {
     struct bl_row record;
     char name[224];
@@ -97,91 +95,77 @@ void ledger_put_task(struct feature_task *task)
     ledger_put_record(task->feature, name, &task_row_record, &task->row);
 }
 
-/* An object made by `write`, as a record of that name. */
-static void put_object(struct bl_feature *feature, const char *name,
-                       void (*write)(struct bl_json_writer *writer, const void *context),
-                       const void *context)
+/* What plan and run have warned of. */
+static void ledger_list_warnings(const struct bl_feature *feature, struct bl_arena *arena,
+                                 struct feature_record *record)
 {
-    struct bl_buffer buffer;
-    struct bl_json_writer writer;
-    bl_buffer_init(&buffer, RECORD_MAX);
-    bl_json_writer_init(&writer, &buffer);
-    write(&writer, context);
-    if (bl_json_writer_done(&writer) == 0)
-        ledger_put(feature, name, bl_buffer_text(&buffer));
-    bl_buffer_done(&buffer);
-}
-
-void ledger_write_feature(struct bl_json_writer *writer, const struct bl_feature *feature)
-{
-    const struct feature_row *row = &feature->row;
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "feature", feature->plan->id);
-    bl_json_put_string(writer, "name", feature->plan->name);
-    bl_json_put_string(writer, "repository", feature->plan->repository);
-    bl_json_put_string(writer, "run_id", row->run_id);
-    bl_json_put_string(writer, "state", row->state);
-    bl_json_put_string(writer, "plan_digest", feature->plan->digest);
-    row_put_word(writer, "base_commit", row->base_commit);
-    bl_json_put_string(writer, "result_branch", feature->result_ref + strlen("refs/heads/"));
-    row_put_word(writer, "result_commit", row->result_commit);
-    row_put_time(writer, "started_at", row->started_wall_ns);
-    row_put_time(writer, "ended_at", row->ended_wall_ns);
-    row_put_word(writer, "reason", row->reason);
-    row_put_word(writer, "origin", row->origin);
-    bl_json_write_key(writer, BL_TEXT("exit_code"));
-    bl_json_write_int64(writer, row->exit_code);
-    bl_json_put_uint64(writer, "parallel", feature->plan->limits.parallel);
-    bl_json_write_key(writer, BL_TEXT("feature_deadline_s"));
-    if (feature->plan->limits.feature_timeout_ns > 0)
-        bl_json_write_double(writer, (double)feature->plan->limits.feature_timeout_ns / 1e9);
-    else
-        bl_json_write_null(writer);
-    row_put_word(writer, "receipt", row->receipt);
-    bl_json_put_boolean(writer, "unverified", feature->unverified);
-    bl_json_put_json(writer, "error", row->error);
-    /* For lists, which read this record alone. */
-    size_t done = 0;
-    struct bl_spent spent = {0};
-    bool known = false;
-    for (size_t i = 0; i < feature->plan->task_count; i++) {
-        const struct bl_task_row *task = &feature->tasks[i].row;
-        done += task->state == BL_TASK_COMPLETED || task->state == BL_TASK_DEFERRED;
-        if (task->spent_known)
-            bl_spent_add(&spent, &task->spent);
-        known = known || task->spent_known;
-    }
-    bl_json_put_uint64(writer, "tasks_done", done);
-    bl_json_put_uint64(writer, "tasks_total", feature->plan->task_count);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    if (known)
-        bl_record_write(writer, &bl_spent_record, &spent);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_key(writer, BL_TEXT("warnings"));
-    bl_json_write_array(writer);
+    struct bl_text warned = bl_buffer_text(&feature->warned), warning;
+    size_t count = 0;
+    BL_LIST_EACH (link, &feature->plan->warnings)
+        count++;
+    for (struct bl_text rest = warned; bl_text_split(&rest, '\0', &warning);)
+        count++;
+    record->warnings = bl_arena_alloc(arena, (count + 1) * sizeof *record->warnings);
     BL_LIST_EACH (link, &feature->plan->warnings) {
         struct bl_buffer line;
         bl_buffer_init(&line, 8192);
         bl_plan_problem_text(BL_CONTAINER(link, struct bl_plan_problem, link), &line);
-        bl_json_write_text(writer, bl_buffer_text(&line));
+        record->warnings[record->warning_count++] = bl_arena_text(arena, bl_buffer_text(&line));
         bl_buffer_done(&line);
     }
-    struct bl_text warned = bl_buffer_text(&feature->warned), warning;
     while (bl_text_split(&warned, '\0', &warning))
-        bl_json_write_text(writer, warning);
-    bl_json_write_end(writer);
-    bl_json_write_end(writer);
+        record->warnings[record->warning_count++] = warning;
 }
 
-static void write_feature(struct bl_json_writer *writer, const void *context)
+void ledger_feature_record(const struct bl_feature *feature, struct bl_arena *arena,
+                           struct feature_record *ret_record)
 {
-    ledger_write_feature(writer, context);
+    const struct feature_row *row = &feature->row;
+    const struct bl_plan *plan = feature->plan;
+    uint64_t timeout_ns = plan->limits.feature_timeout_ns;
+    *ret_record = (struct feature_record){
+        .view =
+            {
+                .feature = plan->id,
+                .name = plan->name,
+                .repository = plan->repository,
+                .run_id = row->run_id,
+                .state = row->state,
+                .plan_digest = plan->digest,
+                .base_commit = row_word(row->base_commit),
+                .result_branch = feature->result_ref + strlen("refs/heads/"),
+                .result_commit = row_word(row->result_commit),
+                .started_wall_ns = row->started_wall_ns,
+                .ended_wall_ns = row->ended_wall_ns,
+                .reason = row_word(row->reason),
+                .origin = row_word(row->origin),
+                .exit_code = row->exit_code,
+                .parallel = plan->limits.parallel,
+                .feature_deadline_s = timeout_ns > 0 ? (double)timeout_ns / 1e9 : -1,
+                .receipt = row_word(row->receipt),
+                .unverified = feature->unverified,
+                .error = bl_feature_error(feature),
+            },
+        .tasks_total = plan->task_count,
+    };
+    for (size_t i = 0; i < plan->task_count; i++) {
+        const struct bl_task_row *task = &feature->tasks[i].row;
+        ret_record->tasks_done +=
+            task->state == BL_TASK_COMPLETED || task->state == BL_TASK_DEFERRED;
+        if (task->spent_known)
+            bl_spent_add(&ret_record->spent, &task->spent);
+        ret_record->spent_known = ret_record->spent_known || task->spent_known;
+    }
+    ledger_list_warnings(feature, arena, ret_record);
 }
 
 void ledger_put_feature(struct bl_feature *feature)
 {
-    put_object(feature, "feature", write_feature, feature);
+    struct bl_arena arena = {0};
+    struct feature_record record;
+    ledger_feature_record(feature, &arena, &record);
+    ledger_put_record(feature, "feature", &feature_row_record, &record);
+    bl_arena_done(&arena);
 }
 
 void ledger_put_attempt(struct feature_task *task)
@@ -191,43 +175,26 @@ void ledger_put_attempt(struct feature_task *task)
     ledger_put_record(task->feature, name, &task_row_record, &task->row);
 }
 
-struct wave_context {
-    const struct bl_feature *feature;
-    const struct feature_wave *wave;
-};
-
-void ledger_write_wave(struct bl_json_writer *writer, const struct bl_feature *feature,
-                       const struct feature_wave *wave)
+void ledger_wave_record(const struct bl_feature *feature, struct bl_arena *arena,
+                        const struct feature_wave *wave, struct wave_record *ret_record)
 {
-    const struct bl_plan *plan = feature->plan;
-    const struct bl_plan_wave *planned = &plan->waves[wave->n - 1];
-    bl_json_write_object(writer);
-    bl_json_put_uint64(writer, "n", wave->n);
-    bl_json_put_string(writer, "state", wave->state);
-    bl_json_put_string(writer, "gate", wave->gate);
-    row_put_time(writer, "started_at", wave->started_wall_ns);
-    row_put_time(writer, "ended_at", wave->ended_wall_ns);
-    bl_json_write_key(writer, BL_TEXT("tasks"));
-    bl_json_write_array(writer);
+    const struct bl_plan_wave *planned = &feature->plan->waves[wave->n - 1];
+    const char **tasks = bl_arena_alloc(arena, planned->count * sizeof *tasks);
     for (size_t i = 0; i < planned->count; i++)
-        bl_json_write_string(writer, plan->tasks[planned->tasks[i]].id);
-    bl_json_write_end(writer);
-    bl_json_write_end(writer);
-}
-
-static void write_wave(struct bl_json_writer *writer, const void *context)
-{
-    const struct wave_context *here = context;
-    ledger_write_wave(writer, here->feature, here->wave);
+        tasks[i] = feature->plan->tasks[planned->tasks[i]].id;
+    *ret_record = (struct wave_record){.wave = *wave, .tasks = tasks, .task_count = planned->count};
 }
 
 void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave)
 {
-    struct wave_context context = {feature, wave};
+    struct bl_arena arena = {0};
+    struct wave_record record;
     char name[32];
+    ledger_wave_record(feature, &arena, wave, &record);
     /* So that they sort as they run. */
     snprintf(name, sizeof name, "wave/%03u", wave->n);
-    put_object(feature, name, write_wave, &context);
+    ledger_put_record(feature, name, &wave_row_record, &record);
+    bl_arena_done(&arena);
 }
 
 void ledger_put_turn(struct feature_task *task, const struct task_turn *turn)

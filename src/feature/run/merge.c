@@ -335,7 +335,7 @@ static int pass_gate(struct merge_run *run)
     if (code != 0)
         return code;
     tell_gate(run, &outcome, NULL);
-    run->wave->gate = bl_verified_name(outcome.value);
+    run->wave->gate = outcome.value;
     if (outcome.value == BL_VERIFIED_FAILED) {
         code = blame(run, &outcome);
         return code != 0 ? code : BL_EAGAIN;
@@ -352,25 +352,41 @@ static int pass_gate(struct merge_run *run)
 
 /* ---- The swap -------------------------------------------------------------------------------- */
 
+/* What is about to become the result. */
+struct merge_intent {
+    uint32_t wave;
+    const char *before;
+    const char *after;
+    const char **tasks;
+    size_t task_count;
+};
+
+#define BL_RECORD_STRUCT struct merge_intent
+static const struct bl_member intent_members[] = {
+    BL_MEMBER_INTEGER("wave", wave, .least = 1),
+    BL_MEMBER_STRING("old", before, .nullable = true, .form = &feature_commit_form,
+                     .about = "The result branch; null: there is none."),
+    BL_MEMBER_STRING("new", after, .form = &feature_commit_form),
+    BL_MEMBER_ARRAY("tasks", tasks, task_count, &bl_element_string),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record intent_record =
+    BL_RECORD("merge_intent", struct merge_intent, intent_members);
+
 static void run_merge_put_intent(struct merge_run *run)
 {
-    struct bl_buffer json;
-    struct bl_json_writer writer;
-    bl_buffer_init(&json, (size_t)1 << 20);
-    bl_json_writer_init(&writer, &json);
-    bl_json_write_object(&writer);
-    bl_json_put_uint64(&writer, "wave", run->wave->n);
-    row_put_word(&writer, "old", run->has_tip ? run->tip : "");
-    bl_json_put_string(&writer, "new", run->candidate);
-    bl_json_write_key(&writer, BL_TEXT("tasks"));
-    bl_json_write_array(&writer);
-    for (size_t i = 0; i < run->count; i++)
-        bl_json_write_string(&writer, run->steps[i].task->row.id);
-    bl_json_write_end(&writer);
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        ledger_put(run->feature, "merge", bl_buffer_text(&json));
-    bl_buffer_done(&json);
+    struct merge_intent intent = {
+        .wave = run->wave->n,
+        .before = run->has_tip ? run->tip : NULL,
+        .after = run->candidate,
+        .tasks = bl_arena_alloc(&run->arena, run->count * sizeof *intent.tasks),
+    };
+    while (intent.task_count < run->count) {
+        intent.tasks[intent.task_count] = run->steps[intent.task_count].task->row.id;
+        intent.task_count++;
+    }
+    ledger_put_record(run->feature, "merge", &intent_record, &intent);
 }
 
 static void run_merge_complete(struct feature_task *task, const char *commit)
@@ -450,22 +466,25 @@ int wave_merge(struct bl_feature *feature, struct feature_wave *wave)
     return code;
 }
 
-int merge_recover(struct bl_feature *feature, const struct bl_json *intent, struct bl_error *error)
+int merge_recover(struct bl_feature *feature, const struct bl_json *value, struct bl_error *error)
 {
     char now[GIT_ID_SIZE] = "";
-    struct bl_text wanted = bl_json_text(bl_json_get(intent, BL_TEXT("new")));
-    const struct bl_json *tasks = bl_json_get(intent, BL_TEXT("tasks"));
+    struct merge_intent intent;
+    struct bl_arena arena = {0};
     int code = git_ref_find(feature->git, feature->result_ref, now, error);
     if (code != 0 && code != BL_ENOENT)
         return code;
     ledger_put(feature, "merge", (struct bl_text){0});
-    if (code == BL_ENOENT || !bl_text_equal(wanted, bl_text_from(now)))
-        return 0; /* the swap did not take place: the merge is done again */
-    bl_text_into(feature->row.result_commit, sizeof feature->row.result_commit, now);
-    for (size_t i = 0; i < bl_json_size(tasks); i++) {
-        struct feature_task *task = feature_task_find(feature, bl_json_text(bl_json_at(tasks, i)));
-        if (task != NULL && task->row.state == BL_TASK_APPROVED)
-            run_merge_complete(task, now);
+    bl_record_take(&arena, &intent_record, value, &intent);
+    /* Else the swap did not take place: the merge is done again. */
+    if (code == 0 && intent.after != NULL && strcmp(intent.after, now) == 0) {
+        bl_text_into(feature->row.result_commit, sizeof feature->row.result_commit, now);
+        for (size_t i = 0; i < intent.task_count; i++) {
+            struct feature_task *task = feature_task_find(feature, bl_text_from(intent.tasks[i]));
+            if (task != NULL && task->row.state == BL_TASK_APPROVED)
+                run_merge_complete(task, now);
+        }
     }
+    bl_arena_done(&arena);
     return 0;
 }

@@ -33,16 +33,6 @@ static const struct bl_json *read_record(struct bl_arena *arena, const struct bl
     return value;
 }
 
-static void run_open_take_word(const struct bl_json *object, const char *key, char *out,
-                               size_t size)
-{
-    struct bl_text text =
-        bl_utf8_cut(bl_json_text(bl_json_get(object, bl_text_from(key))), size - 1);
-    if (text.size > 0)
-        memcpy(out, text.data, text.size);
-    out[text.size] = '\0';
-}
-
 /* The turn that came last; the attempts after it have not come to one. */
 static const struct bl_row *run_open_last_turn(const struct bl_list *records,
                                                const struct bl_task_row *row)
@@ -97,39 +87,32 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
 static void run_open_take_wave(struct bl_feature *feature, struct feature_wave *wave,
                                struct bl_arena *arena, const struct bl_list *records)
 {
+    struct wave_record record;
     char name[32];
     snprintf(name, sizeof name, "wave/%03u", wave->n);
-    const struct bl_json *value = read_record(arena, records, name);
-    struct bl_text gate = bl_json_text(bl_json_get(value, BL_TEXT("gate")));
-    size_t verified;
-    struct bl_text state = bl_json_text(bl_json_get(value, BL_TEXT("state")));
-    if (bl_text_equal(state, BL_TEXT("completed")))
-        wave->state = "completed";
-    else if (bl_text_equal(state, BL_TEXT("unverified")))
-        wave->state = "unverified";
-    if (bl_names_find(&bl_verified_values, gate, &verified)) {
-        wave->gate = bl_verified_name((enum bl_verified)verified);
-        feature->unverified = feature->unverified || verified == BL_VERIFIED_ABSENT;
-    }
-    wave->started_wall_ns = row_member_time(value, "started_at");
-    wave->ended_wall_ns = row_member_time(value, "ended_at");
+    bl_record_take(arena, &wave_row_record, read_record(arena, records, name), &record);
+    if (record.wave.state != WAVE_COMPLETED && record.wave.state != WAVE_UNVERIFIED)
+        record.wave.state = WAVE_PENDING;
+    record.wave.n = wave->n;
+    *wave = record.wave;
+    feature->unverified = feature->unverified || wave->gate == BL_VERIFIED_ABSENT;
 }
 
 void feature_take_records(struct bl_feature *feature, const struct bl_list *records)
 {
+    struct feature_row *row = &feature->row;
     struct bl_arena arena;
     bl_arena_init(&arena);
-    const struct bl_json *row = read_record(&arena, records, "feature");
-    if (row != NULL) {
+    const struct bl_json *value = read_record(&arena, records, "feature");
+    if (value != NULL) {
+        struct feature_record record;
+        bl_record_take(&arena, &feature_row_record, value, &record);
+        const char *digest = record.view.plan_digest;
         feature->resumed = true;
-        run_open_take_word(row, "base_commit", feature->row.base_commit,
-                           sizeof feature->row.base_commit);
-        run_open_take_word(row, "result_commit", feature->row.result_commit,
-                           sizeof feature->row.result_commit);
-        feature->row.started_wall_ns = row_member_time(row, "started_at");
-        char digest[72];
-        run_open_take_word(row, "plan_digest", digest, sizeof digest);
-        feature->plan_changed = strcmp(digest, feature->plan->digest) != 0;
+        bl_text_into(row->base_commit, sizeof row->base_commit, record.view.base_commit);
+        bl_text_into(row->result_commit, sizeof row->result_commit, record.view.result_commit);
+        row->started_wall_ns = record.view.started_wall_ns;
+        feature->plan_changed = digest == NULL || strcmp(digest, feature->plan->digest) != 0;
     }
     for (size_t i = 0; i < feature->plan->task_count; i++)
         take_task(&feature->tasks[i], &arena, records);

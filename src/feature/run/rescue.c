@@ -8,8 +8,6 @@
 
 #include "feature/parts.h"
 
-#define INTENT_MAX ((size_t)1 << 20)
-
 struct rescue_item {
     struct bl_list link;
     const char *branch; /* full ref; of a folder that is in our place without one it is empty, */
@@ -18,6 +16,35 @@ struct rescue_item {
     const char *worktree;
     const char *aside;
 };
+
+/* What is on record before anything is done. */
+struct rescue_intent {
+    const char *task;     /* NULL: all */
+    struct bl_list items; /* struct rescue_item */
+};
+
+#define BL_RECORD_STRUCT struct rescue_item
+static const struct bl_member item_members[] = {
+    BL_MEMBER_STRING("branch", branch, .vital = true, .about = "A full ref; empty: none."),
+    BL_MEMBER_STRING("commit", commit, .vital = true),
+    BL_MEMBER_STRING("ref", ref, .vital = true, .about = "That keeps it."),
+    BL_MEMBER_STRING("worktree", worktree, .vital = true),
+    BL_MEMBER_STRING("aside", aside, .vital = true, .about = "Where the worktree is moved."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record item_record =
+    BL_RECORD("rescue_item", struct rescue_item, item_members);
+
+#define BL_RECORD_STRUCT struct rescue_intent
+static const struct bl_member intent_members[] = {
+    BL_MEMBER_STRING("task", task, .nullable = true, .about = "null: all."),
+    BL_MEMBER_LIST("items", items, &item_record, struct rescue_item, link),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record intent_record =
+    BL_RECORD("rescue_intent", struct rescue_intent, intent_members);
 
 /* ---- What is to be done ---------------------------------------------------------------------- */
 
@@ -113,49 +140,6 @@ static int list_items(struct bl_feature *feature, struct bl_arena *arena, const 
     return code == 0 ? list_places(feature, arena, task, items, error) : code;
 }
 
-static void rescue_put_intent(struct bl_feature *feature, const char *task,
-                              const struct bl_list *items)
-{
-    struct bl_buffer json;
-    struct bl_json_writer writer;
-    bl_buffer_init(&json, INTENT_MAX);
-    bl_json_writer_init(&writer, &json);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "task", task);
-    bl_json_write_key(&writer, BL_TEXT("items"));
-    bl_json_write_array(&writer);
-    BL_LIST_EACH (link, items) {
-        const struct rescue_item *item = BL_CONTAINER(link, struct rescue_item, link);
-        bl_json_write_object(&writer);
-        bl_json_put_string(&writer, "branch", item->branch);
-        bl_json_put_string(&writer, "commit", item->commit);
-        bl_json_put_string(&writer, "ref", item->ref);
-        bl_json_put_string(&writer, "worktree", item->worktree);
-        bl_json_put_string(&writer, "aside", item->aside);
-        bl_json_write_end(&writer);
-    }
-    bl_json_write_end(&writer);
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        ledger_put(feature, "fresh", bl_buffer_text(&json));
-    bl_buffer_done(&json);
-}
-
-static void read_items(struct bl_arena *arena, const struct bl_json *intent, struct bl_list *items)
-{
-    bl_list_init(items);
-    BL_JSON_EACH (value, bl_json_get(intent, BL_TEXT("items"))) {
-        struct rescue_item *item = bl_arena_zalloc(arena, sizeof *item);
-        static const char *const names[] = {"branch", "commit", "ref", "worktree", "aside"};
-        const char **const slots[] = {&item->branch, &item->commit, &item->ref, &item->worktree,
-                                      &item->aside};
-        for (size_t i = 0; i < BL_COUNT(names); i++)
-            *slots[i] =
-                bl_arena_text(arena, bl_json_text(bl_json_get(value, bl_text_from(names[i])))).data;
-        bl_list_push_back(items, &item->link);
-    }
-}
-
 /* ---- Doing it -------------------------------------------------------------------------------- */
 
 static void rescue_tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
@@ -239,7 +223,7 @@ static void forget_all(struct bl_feature *feature)
         row_text_set(&task->carry, (struct bl_text){0});
     }
     for (size_t i = 0; i < feature->plan->wave_count; i++)
-        feature->waves[i] = (struct feature_wave){.n = (uint32_t)i + 1, .state = "pending"};
+        feature->waves[i] = (struct feature_wave){.n = (uint32_t)i + 1};
     feature->resumed = false;
     feature->plan_changed = false;
     feature->unverified = false;
@@ -276,32 +260,31 @@ static int save_all(struct bl_feature *feature, struct feature_task *task,
 
 int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error)
 {
+    struct rescue_intent intent = {.task = task != NULL ? task->plan->id : NULL};
     struct bl_arena arena;
-    struct bl_list items;
     bl_arena_init(&arena);
-    const char *id = task != NULL ? task->plan->id : NULL;
-    int code = list_items(feature, &arena, id, &items, error);
+    int code = list_items(feature, &arena, intent.task, &intent.items, error);
     if (code == 0) {
-        rescue_put_intent(feature, id, &items);
+        ledger_put_record(feature, "fresh", &intent_record, &intent);
         code = ledger_write(feature, true);
         if (code != 0)
             *error = feature->error;
     }
     if (code == 0)
-        code = save_all(feature, task, &items, error);
+        code = save_all(feature, task, &intent.items, error);
     bl_arena_done(&arena);
     return code;
 }
 
-int rescue_recover(struct bl_feature *feature, const struct bl_json *intent, struct bl_error *error)
+int rescue_recover(struct bl_feature *feature, const struct bl_json *value, struct bl_error *error)
 {
+    struct rescue_intent intent;
     struct bl_arena arena;
-    struct bl_list items;
-    struct bl_text id = bl_json_text(bl_json_get(intent, BL_TEXT("task")));
     bl_arena_init(&arena);
-    read_items(&arena, intent, &items);
-    int code =
-        save_all(feature, id.size > 0 ? feature_task_find(feature, id) : NULL, &items, error);
+    bl_record_take(&arena, &intent_record, value, &intent);
+    struct feature_task *task =
+        intent.task != NULL ? feature_task_find(feature, bl_text_from(intent.task)) : NULL;
+    int code = save_all(feature, task, &intent.items, error);
     bl_arena_done(&arena);
     return code;
 }

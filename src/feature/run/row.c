@@ -129,6 +129,58 @@ const struct bl_record bl_task_view_record =
 const struct bl_record task_view_read_record =
     BL_RECORD("feature_task", struct bl_task_view, read_members);
 
+/* ---- The feature and its waves --------------------------------------------------------------- */
+
+#define BL_RECORD_STRUCT struct feature_record
+static const struct bl_member feature_members[] = {
+    BL_MEMBER_STRING("feature", view.feature, .nullable = true, .about = "Its id."),
+    BL_MEMBER_STRING("name", view.name, .nullable = true),
+    BL_MEMBER_STRING("repository", view.repository, .nullable = true),
+    BL_MEMBER_STRING("run_id", view.run_id, .nullable = true, .about = "Of the newest run."),
+    BL_MEMBER_STRING("state", view.state, .nullable = true),
+    BL_MEMBER_STRING("plan_digest", view.plan_digest, .nullable = true),
+    BL_MEMBER_STRING("base_commit", view.base_commit, .nullable = true,
+                     .form = &feature_commit_form),
+    BL_MEMBER_STRING("result_branch", view.result_branch, .nullable = true),
+    BL_MEMBER_STRING("result_commit", view.result_commit, .nullable = true,
+                     .form = &feature_commit_form, .about = "null: none yet."),
+    BL_MEMBER_TIME("started_at", view.started_wall_ns, .nullable = true),
+    BL_MEMBER_TIME("ended_at", view.ended_wall_ns, .nullable = true, .about = "null: it runs."),
+    BL_MEMBER_STRING("reason", view.reason, .nullable = true, .about = "Why it was stopped."),
+    BL_MEMBER_STRING("origin", view.origin, .nullable = true, .about = "Who asked for that."),
+    BL_MEMBER_INTEGER("exit_code", view.exit_code, .nullable = true, .none = -1, .most = 255,
+                      .about = "null: it runs."),
+    BL_MEMBER_INTEGER("parallel", view.parallel),
+    BL_MEMBER_NUMBER("feature_deadline_s", view.feature_deadline_s, .nullable = true, .none = -1,
+                     .most = FEATURE_SECONDS_MAX),
+    BL_MEMBER_STRING("receipt", view.receipt, .nullable = true, .form = &feature_receipt_form),
+    BL_MEMBER_BOOLEAN("unverified", view.unverified, .about = "Some wave is."),
+    BL_MEMBER_POINTER("error", view.error, &bl_error_record, .nullable = true),
+    BL_MEMBER_INTEGER("tasks_done", tasks_done),
+    BL_MEMBER_INTEGER("tasks_total", tasks_total),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known)),
+    BL_MEMBER_ARRAY("warnings", warnings, warning_count, &bl_element_text),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record feature_row_record =
+    BL_RECORD("feature_row", struct feature_record, feature_members);
+
+#define BL_RECORD_STRUCT struct wave_record
+static const struct bl_member wave_members[] = {
+    BL_MEMBER_INTEGER("n", wave.n, .least = 1),
+    BL_MEMBER_ENUM("state", wave.state, &wave_states),
+    BL_MEMBER_ENUM("gate", wave.gate, &bl_verified_values, .nullable = true,
+                   .about = "null: not run yet."),
+    BL_MEMBER_TIME("started_at", wave.started_wall_ns, .nullable = true),
+    BL_MEMBER_TIME("ended_at", wave.ended_wall_ns, .nullable = true),
+    BL_MEMBER_ARRAY("tasks", tasks, task_count, &bl_element_string, .about = "Their ids."),
+    BL_MEMBER_STRING("message", message, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record wave_row_record = BL_RECORD("wave_row", struct wave_record, wave_members);
+
 struct bl_text record_json(struct bl_arena *arena, const struct bl_record *record, const void *from)
 {
     struct bl_buffer buffer;
@@ -141,6 +193,11 @@ struct bl_text record_json(struct bl_arena *arena, const struct bl_record *recor
         json = bl_arena_text(arena, bl_buffer_text(&buffer));
     bl_buffer_done(&buffer);
     return json;
+}
+
+const char *row_word(const char *word)
+{
+    return word[0] != '\0' ? word : NULL;
 }
 
 /* ---- Rows of a runner ------------------------------------------------------------------------ */
@@ -214,35 +271,4 @@ void task_row_read(const struct bl_json *value, struct bl_task_row *row)
         row_text_set(texts[i], text);
     }
     bl_arena_done(&arena);
-}
-
-/* ---- Members that are written one by one ----------------------------------------------------- */
-
-void row_put_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns)
-{
-    char time[32];
-    if (wall_ns != 0)
-        bl_time_format(wall_ns, time);
-    bl_json_put_string(writer, key, wall_ns != 0 ? time : NULL);
-}
-
-void row_put_word(struct bl_json_writer *writer, const char *key, const char *word)
-{
-    bl_json_put_string(writer, key, word[0] != '\0' ? word : NULL);
-}
-
-void row_put_text(struct bl_json_writer *writer, const char *key, struct bl_text text)
-{
-    if (text.size > 0)
-        bl_json_put_text(writer, key, text);
-    else
-        bl_json_put_string(writer, key, NULL);
-}
-
-/* Negative: not known. */
-int64_t row_member_time(const struct bl_json *object, const char *key)
-{
-    int64_t wall_ns = 0;
-    bl_time_parse(bl_json_text(bl_json_get(object, bl_text_from(key))), &wall_ns);
-    return wall_ns;
 }

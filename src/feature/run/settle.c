@@ -155,37 +155,20 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
     bl_free(error);
 }
 
-/* A copy of an object in which one member has another value. */
-static void copy_member(struct bl_json_writer *writer, const struct bl_json *key, const char *name,
-                        const char *value)
-{
-    bl_json_write_key(writer, bl_json_text(key));
-    if (bl_text_equal(bl_json_text(key), bl_text_from(name)))
-        bl_json_write_string(writer, value);
-    else
-        bl_json_write_value(writer, key + 1);
-}
-
 /* The feature's own row says that it runs, and it does not. */
 static void settle_feature(struct settled *settled, const struct bl_row *record)
 {
     const struct bl_json *value;
-    struct bl_json_fault fault;
-    struct bl_buffer json;
-    struct bl_json_writer writer;
-    if (bl_json_read(settled->arena, record->json, NULL, &value, &fault) != 0 ||
-        bl_json_get(value, BL_TEXT("ended_at")) == NULL ||
-        !bl_json_is(bl_json_get(value, BL_TEXT("ended_at")), BL_JSON_NULL))
+    struct feature_record row;
+    if (bl_json_read(settled->arena, record->json, NULL, &value, NULL) != 0)
         return;
-    bl_buffer_init(&json, (size_t)4 << 20);
-    bl_json_writer_init(&writer, &json);
-    bl_json_write_object(&writer);
-    BL_JSON_MEMBERS (key, value)
-        copy_member(&writer, key, "state", "interrupted");
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        run_settle_add(settled, "feature", bl_arena_text(settled->arena, bl_buffer_text(&json)));
-    bl_buffer_done(&json);
+    bl_record_take(settled->arena, &feature_row_record, value, &row);
+    if (row.view.ended_wall_ns != 0)
+        return;
+    row.view.state = "interrupted";
+    struct bl_text json = record_json(settled->arena, &feature_row_record, &row);
+    if (json.size > 0)
+        run_settle_add(settled, "feature", json);
 }
 
 static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,

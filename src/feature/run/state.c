@@ -37,7 +37,9 @@ static const char *const feature_state_names[] = {
 const struct bl_names feature_states = BL_NAMES(feature_state_names);
 
 static const char *const wave_state_names[] = {
-    "pending", "running", "merging", "completed", "unverified", "failed", "stopped",
+#define WAVE_NAME(name, text) [name] = (text),
+    WAVE_STATE_TABLE(WAVE_NAME)
+#undef WAVE_NAME
 };
 const struct bl_names wave_states = BL_NAMES(wave_state_names);
 

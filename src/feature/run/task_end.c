@@ -188,11 +188,6 @@ static struct bl_text late_verdict_of(struct bl_arena *arena, const struct bl_ta
     return saved.turn == row->turn ? saved.late_verdict : (struct bl_text){0};
 }
 
-static const char *known_word(const char *word)
-{
-    return word[0] != '\0' ? word : NULL;
-}
-
 void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
 {
     enum bl_task_phase phase = from->phase != BL_PHASE_NONE ? from->phase : BL_PHASE_LOOP_TOP;
@@ -216,15 +211,15 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
         .observed_wall_ns = from->observed_wall_ns,
         .elapsed_s = row->elapsed_s,
         .deadline_s = row->deadline_s,
-        .base_commit = known_word(row->base_commit),
-        .head_commit = known_word(state != NULL ? state->head : row->head_commit),
+        .base_commit = row_word(row->base_commit),
+        .head_commit = row_word(state != NULL ? state->head : row->head_commit),
         .dirty = state != NULL ? state->file_count > 0 : -1,
         .dirty_files = state != NULL ? state->files : NULL,
         .partial = partial_of(from->task, from->turn),
         .feedback_turn = row->memory->feedback_turn,
         .late_verdict = late_verdict_of(&arena, row, from->task),
         .spent = row->spent,
-        .receipt = known_word(row->receipt),
+        .receipt = row_word(row->receipt),
     };
     while (saved.dirty_files != NULL && saved.dirty_files[saved.dirty_count] != NULL)
         saved.dirty_count++;

@@ -38,28 +38,45 @@ int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_
     return 0;
 }
 
+/* What a phase printed or said, as it is on record. */
+struct phase_output {
+    const char *task;
+    uint32_t attempt;
+    uint32_t number;
+    const char *phase;
+    struct bl_text text;
+};
+
+#define BL_RECORD_STRUCT struct phase_output
+static const struct bl_member output_members[] = {
+    BL_MEMBER_STRING("task", task),
+    BL_MEMBER_INTEGER("attempt", attempt),
+    BL_MEMBER_INTEGER("turn", number),
+    BL_MEMBER_STRING("phase", phase),
+    BL_MEMBER_TEXT("text", text, .about = "Its middle is left out where it is long."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record output_record =
+    BL_RECORD("output", struct phase_output, output_members);
+
 static void keep_output(struct feature_task *task, const struct task_turn *turn, const char *phase)
 {
-    struct bl_buffer text, json;
-    struct bl_json_writer writer;
+    struct bl_buffer text;
     char name[160];
+    if (task->capture->total == 0)
+        return;
     bl_buffer_init(&text, 2 * FEATURE_OUTPUT_KEPT + 4096);
-    bl_buffer_init(&json, 16 * FEATURE_OUTPUT_KEPT);
     bl_capture_text(task->capture, &text);
-    bl_json_writer_init(&writer, &json);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "task", task->row.id);
-    bl_json_put_uint64(&writer, "attempt", turn->attempt);
-    bl_json_put_uint64(&writer, "turn", turn->number);
-    bl_json_put_string(&writer, "phase", phase);
-    bl_json_put_text(&writer, "text", bl_buffer_text(&text));
-    bl_json_write_end(&writer);
-    snprintf(name, sizeof name, "output/%s/%03u/%04u/%s", task->row.id, turn->attempt, turn->number,
+    const struct phase_output output = {.task = turn->task,
+                                        .attempt = turn->attempt,
+                                        .number = turn->number,
+                                        .phase = phase,
+                                        .text = bl_buffer_text(&text)};
+    snprintf(name, sizeof name, "output/%s/%03u/%04u/%s", turn->task, turn->attempt, turn->number,
              phase);
-    if (task->capture->total > 0 && bl_json_writer_done(&writer) == 0)
-        ledger_put(task->feature, name, bl_buffer_text(&json));
+    ledger_put_record(task->feature, name, &output_record, &output);
     bl_buffer_done(&text);
-    bl_buffer_done(&json);
 }
 
 /* On record when this returns. */

@@ -65,10 +65,11 @@ static bool to_run(const struct feature_task *task)
 
 /* ---- One wave -------------------------------------------------------------------------------- */
 
-static void set_wave(struct bl_feature *feature, struct feature_wave *wave, const char *state)
+static void set_wave(struct bl_feature *feature, struct feature_wave *wave, enum wave_state state)
 {
     BL_LOG(BL_ROOM_FEATURE, BL_LOG_INFO, "wave", BL_LOG_INTEGER("wave", wave->n),
-           BL_LOG_STRING("from", wave->state), BL_LOG_STRING("to", state));
+           BL_LOG_STRING("from", bl_names_get(&wave_states, wave->state)),
+           BL_LOG_STRING("to", bl_names_get(&wave_states, state)));
     wave->state = state;
     ledger_put_wave(feature, wave);
 }
@@ -78,11 +79,11 @@ static void begin_wave(struct bl_feature *feature, struct feature_wave *wave, si
     if (wave->started_wall_ns == 0)
         wave->started_wall_ns = bl_clock_wall_ns(feature->clock);
     feature->wave = wave->n;
-    set_wave(feature, wave, "running");
+    set_wave(feature, wave, WAVE_RUNNING);
     EVENT_TELL(feature, WAVE_STARTED, NULL, .wave = wave, .count = count);
 }
 
-static void end_wave(struct bl_feature *feature, struct feature_wave *wave, const char *state)
+static void end_wave(struct bl_feature *feature, struct feature_wave *wave, enum wave_state state)
 {
     wave->ended_wall_ns = bl_clock_wall_ns(feature->clock);
     set_wave(feature, wave, state);
@@ -145,15 +146,14 @@ static size_t prepare_wave(struct bl_feature *feature, const struct bl_plan_wave
 }
 
 /* What it is when its tasks have ended and are merged. */
-static const char *ended_state(const struct bl_feature *feature, const struct feature_wave *wave)
+static enum wave_state ended_state(const struct bl_feature *feature,
+                                   const struct feature_wave *wave)
 {
     const struct bl_plan_wave *planned = &feature->plan->waves[wave->n - 1];
     for (size_t i = 0; i < planned->count; i++)
         if (!satisfied(&feature->tasks[planned->tasks[i]].row))
-            return "failed";
-    bool absent =
-        wave->gate != NULL && strcmp(wave->gate, bl_verified_name(BL_VERIFIED_ABSENT)) == 0;
-    return absent ? "unverified" : "completed";
+            return WAVE_FAILED;
+    return wave->gate == BL_VERIFIED_ABSENT ? WAVE_UNVERIFIED : WAVE_COMPLETED;
 }
 
 static int run_wave(struct bl_feature *feature, struct feature_wave *wave)
@@ -162,8 +162,8 @@ static int run_wave(struct bl_feature *feature, struct feature_wave *wave)
     bool approved;
     size_t count = prepare_wave(feature, planned, &approved);
     if (count == 0 && !approved) {
-        const char *state = ended_state(feature, wave);
-        if (strcmp(state, "failed") != 0 && strcmp(wave->state, state) != 0)
+        enum wave_state state = ended_state(feature, wave);
+        if (state != WAVE_FAILED && wave->state != state)
             set_wave(feature, wave, state);
         return bl_scope_check(&feature->scope);
     }
@@ -173,12 +173,12 @@ static int run_wave(struct bl_feature *feature, struct feature_wave *wave)
     if (code == 0 && feature->draining)
         code = feature_wait_for_stop(feature);
     if (code == 0) {
-        set_wave(feature, wave, "merging");
+        set_wave(feature, wave, WAVE_MERGING);
         code = feature->means->merge(feature, wave);
     }
     if (code == 0)
         code = bl_scope_check(&feature->scope);
-    end_wave(feature, wave, code != 0 ? "stopped" : ended_state(feature, wave));
+    end_wave(feature, wave, code != 0 ? WAVE_STOPPED : ended_state(feature, wave));
     return code;
 }
 

@@ -309,7 +309,8 @@ static void invalid_utf8_is_replaced(void **state)
                                         .elapsed_s = -1,
                                         .late_ms = -1},
                                 .deadline_s = -1};
-    struct bl_wave_view wave = {.n = 1, .state = "running", .tasks = &(size_t){0}, .task_count = 1};
+    struct bl_wave_view wave = {
+        .n = 1, .state = "running", .tasks = (struct bl_task_view *[]){&task}, .task_count = 1};
     struct bl_feature_view view = {.feature = "\xff",
                                    .name = "\xed\xa0\x80",
                                    .state = "running",

@@ -73,6 +73,57 @@ static void what_is_missing_in_a_row_is_not_known(void **state)
     row_check(empty, empty);
 }
 
+/* ---- The feature and its waves --------------------------------------------------------------- */
+
+#define FEATURE(exit_code, more)                                                                   \
+    "{\"feature\":\"F\",\"name\":\"Feature\",\"repository\":\"/r\",\"run_id\":\"run_1\","          \
+    "\"state\":\"failed\",\"plan_digest\":\"sha256:00\",\"base_commit\":\"abc\","                  \
+    "\"result_branch\":\"belay/F/_result\",\"result_commit\":null,"                                \
+    "\"started_at\":\"2026-11-16T10:00:00.000Z\",\"ended_at\":null,\"reason\":\"user\","           \
+    "\"origin\":\"SIGINT\",\"exit_code\":" exit_code ",\"parallel\":2,"                            \
+    "\"feature_deadline_s\":1.5,\"receipt\":\"rcp_a\",\"unverified\":true,"                        \
+    "\"error\":{\"kind\":\"feature\",\"operation\":\"o\",\"target\":\"t\",\"retryable\":false,"    \
+    "\"message\":\"m\",\"hint\":\"h\"},\"tasks_done\":3,\"tasks_total\":4,\"spent\":{"             \
+    "\"input_tokens\":1,\"output_tokens\":2,\"cost_usd\":0.5,\"cost_usd_max\":0.5}," more          \
+    "\"warnings\":[\"one\",\"two\"]}"
+
+static void the_row_of_a_feature_is_written_as_it_was_read(void **state)
+{
+    struct bl_arena arena = {0};
+    struct feature_record record;
+    (void)state;
+    bl_record_take(&arena, &feature_row_record, row_json(&arena, BL_TEXT(FEATURE("null", ""))),
+                   &record);
+    assert_string_equal(record_json(&arena, &feature_row_record, &record).data,
+                        FEATURE("null", ""));
+    /* As stores have it where it ran with an older belay, or with a newer one. */
+    bl_record_take(&arena, &feature_row_record,
+                   row_json(&arena, BL_TEXT(FEATURE("-1", "\"newer\":{},"))), &record);
+    assert_int_equal(record.view.exit_code, -1);
+    assert_string_equal(record_json(&arena, &feature_row_record, &record).data,
+                        FEATURE("null", ""));
+    bl_arena_done(&arena);
+}
+
+static void the_row_of_a_wave_is_written_as_it_was_read(void **state)
+{
+    static const char *const rows[] = {
+        "{\"n\":2,\"state\":\"unverified\",\"gate\":\"absent\","
+        "\"started_at\":\"2026-11-16T10:00:00.000Z\",\"ended_at\":\"2026-11-16T10:00:01.000Z\","
+        "\"tasks\":[\"A\",\"B\"],\"message\":\"m\"}",
+        "{\"n\":1,\"state\":\"pending\",\"gate\":null,\"started_at\":null,\"ended_at\":null,"
+        "\"tasks\":[]}",
+    };
+    (void)state;
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_arena arena = {0};
+        struct wave_record record;
+        bl_record_take(&arena, &wave_row_record, row_json(&arena, bl_text_from(rows[i])), &record);
+        assert_string_equal(record_json(&arena, &wave_row_record, &record).data, rows[i]);
+        bl_arena_done(&arena);
+    }
+}
+
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
 #define TURN(decision, outcome)                                                                    \
@@ -162,7 +213,9 @@ static void a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen(void **
     bl_arena_done(&arena);
 }
 
-SUITE(row, cmocka_unit_test(a_turn_is_written_as_it_was_read),
+SUITE(row, cmocka_unit_test(the_row_of_a_feature_is_written_as_it_was_read),
+      cmocka_unit_test(the_row_of_a_wave_is_written_as_it_was_read),
+      cmocka_unit_test(a_turn_is_written_as_it_was_read),
       cmocka_unit_test(a_turn_goes_on_with_what_one_that_was_cut_off_had_done),
       cmocka_unit_test(a_turn_takes_nothing_over_from_one_that_ended),
       cmocka_unit_test(a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen),
