@@ -1,9 +1,10 @@
-/* Writes what docs/schemas says of records, from their tables.
+/* Writes docs/schemas from the tables of records.
  *
- * A schema refers to nothing outside of it, so that many files hold the same records under $defs.
- * Each such definition, and each file that is about one record, is written from its table; what
- * the files say besides (which envelope a command has) stays as it is. A definition that only such
- * parts referred to is dropped with them.
+ * The files of the cell protocol are whole: one for each message, which may refer to each other.
+ * Any other schema refers to nothing outside of it, so that many files hold the same records under
+ * $defs. Each such definition, and each file that is about one record, is written from its table;
+ * what the files say besides (which envelope a command has) stays as it is. A definition that only
+ * such parts referred to is dropped with them.
  *
  *     write_schemas [--check] docs/schemas */
 #include <dirent.h>
@@ -14,6 +15,9 @@
 #include <unistd.h>
 
 #include <belay/feature.h>
+
+#include "cell/codec/codec.h"
+#include "cli/answers.h"
 
 #define SCHEMA_MAX  ((size_t)4 << 20)
 #define ENTRIES_MAX 256u
@@ -33,6 +37,7 @@ static const struct {
     {&bl_feature_view_record, NULL},
     {&bl_checkpoint_record, "feature-checkpoint"},
     {&bl_feature_event_record, "feature-event"},
+    {&cell_listening_record, "cell-serve"},
 };
 
 /* A definition, or a member of the schema itself. */
@@ -69,17 +74,24 @@ static const struct bl_json *schemas_read(struct bl_arena *arena, struct bl_text
     return value;
 }
 
-static const struct bl_json *schemas_generate(struct bl_arena *arena,
-                                              const struct bl_record *record)
+static void schemas_describe(struct bl_buffer *out, const struct bl_record *record, uint32_t indent)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
 
-    bl_buffer_init(&out, SCHEMA_MAX);
-    bl_json_writer_init(&writer, &out);
+    bl_buffer_init(out, SCHEMA_MAX);
+    bl_json_writer_init(&writer, out);
+    bl_json_writer_indent(&writer, indent);
     bl_record_schema(&writer, record);
     if (bl_json_writer_done(&writer) != 0)
         schemas_fail(record->name, "cannot be described");
+}
+
+static const struct bl_json *schemas_generate(struct bl_arena *arena,
+                                              const struct bl_record *record)
+{
+    struct bl_buffer out;
+
+    schemas_describe(&out, record, 0);
     const struct bl_json *value = schemas_read(arena, bl_buffer_text(&out), record->name);
     bl_buffer_done(&out);
     return value;
@@ -263,7 +275,23 @@ static void schemas_write(struct schema *schema, struct bl_buffer *out)
     bl_buffer_append_byte(out, '\n');
 }
 
-/* False: the file is stale, and is so still if it is only checked. */
+/* Puts `text` into the file, or says that it is stale; false: it was. */
+static bool schemas_settle(int folder, const char *name, struct bl_text old, struct bl_text text,
+                           bool check)
+{
+    bool same = bl_text_equal(old, text);
+
+    if (!same && !check) {
+        int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (fd < 0 || write(fd, text.data, text.size) != (ssize_t)text.size || close(fd) != 0)
+            schemas_fail(name, strerror(errno));
+    }
+    if (!same)
+        fprintf(stderr, "%s %s\n", name, check ? "is stale" : "written");
+    return same;
+}
+
+/* Each of these returns false if the file was stale. */
 static bool schemas_update(int folder, const char *name, bool check)
 {
     struct bl_arena arena = {0};
@@ -280,14 +308,7 @@ static bool schemas_update(int folder, const char *name, bool check)
     schemas_want_for_others(schema, value);
     bl_buffer_init(&out, SCHEMA_MAX);
     schemas_write(schema, &out);
-    bool same = bl_text_equal(old, bl_buffer_text(&out));
-    if (!same && !check) {
-        int fd = openat(folder, name, O_WRONLY | O_TRUNC | O_CLOEXEC);
-        if (fd < 0 || write(fd, out.data, out.size) != (ssize_t)out.size || close(fd) != 0)
-            schemas_fail(name, strerror(errno));
-    }
-    if (!same)
-        fprintf(stderr, "%s %s\n", name, check ? "is stale" : "written");
+    bool same = schemas_settle(folder, name, old, bl_buffer_text(&out), check);
     bl_buffer_done(&out);
     bl_free(text);
     bl_free(schema);
@@ -295,25 +316,80 @@ static bool schemas_update(int folder, const char *name, bool check)
     return same;
 }
 
+/* "cell:hello" in cell/hello.json. */
+static bool schemas_update_whole(int folder, const struct bl_record *record, bool check)
+{
+    char *text = bl_alloc(SCHEMA_MAX), path[256];
+    struct bl_buffer out;
+
+    snprintf(path, sizeof path, "%s.json", record->name);
+    *strchr(path, ':') = '/';
+    schemas_describe(&out, record, 2);
+    bl_buffer_append_byte(&out, '\n');
+    bool same = schemas_settle(folder, path, bl_file_read(folder, path, text, SCHEMA_MAX),
+                               bl_buffer_text(&out), check);
+    bl_buffer_done(&out);
+    bl_free(text);
+    return same;
+}
+
+/* ---- Folders --------------------------------------------------------------------------------- */
+
+static int schemas_is_schema(const struct dirent *entry)
+{
+    return bl_text_ends_with(bl_text_from(entry->d_name), BL_TEXT(".json"));
+}
+
+static bool schemas_update_folder(int folder, const char *path, bool check)
+{
+    struct dirent **files;
+    bool fresh = true;
+
+    int count = scandir(path, &files, schemas_is_schema, alphasort);
+    if (count < 0)
+        schemas_fail(path, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        fresh = schemas_update(folder, files[i]->d_name, check) && fresh;
+        free(files[i]);
+    }
+    free(files);
+    return fresh;
+}
+
+/* A file of the protocol that no table describes is stale, too. */
+static bool schemas_update_protocol(int folder, bool check)
+{
+    struct dirent **files;
+    size_t described_count = 0;
+    bool fresh = true;
+
+    for (; cell_schemas[described_count] != NULL; described_count++)
+        fresh = schemas_update_whole(folder, cell_schemas[described_count], check) && fresh;
+    for (size_t i = 0; i < cell_operations.count; i++, described_count++)
+        fresh = schemas_update_whole(folder, cell_ok_records[i], check) && fresh;
+    int count = scandirat(folder, "cell", &files, schemas_is_schema, NULL);
+    for (int i = 0; i < count; i++)
+        free(files[i]);
+    free(files);
+    if (count != (int)described_count) {
+        fprintf(stderr, "cell: %d files, but %zu tables\n", count, described_count);
+        return false;
+    }
+    return fresh;
+}
+
 int main(int argc, char **argv)
 {
-    bool check = argc == 3 && strcmp(argv[1], "--check") == 0, fresh = true;
+    bool check = argc == 3 && strcmp(argv[1], "--check") == 0;
     const char *path = argv[argc - 1];
-    struct dirent **names;
 
     if (argc != 2 && !check)
         schemas_fail("usage", "write_schemas [--check] FOLDER");
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int count = scandir(path, &names, NULL, alphasort);
-    if (folder < 0 || count < 0)
+    if (folder < 0)
         schemas_fail(path, strerror(errno));
-    for (int i = 0; i < count; i++) {
-        size_t size = strlen(names[i]->d_name);
-        if (size > 5 && strcmp(names[i]->d_name + size - 5, ".json") == 0)
-            fresh = schemas_update(folder, names[i]->d_name, check) && fresh;
-        free(names[i]);
-    }
-    free(names);
+    bool fresh = schemas_update_protocol(folder, check);
+    fresh = schemas_update_folder(folder, path, check) && fresh;
     close(folder);
     if (check && !fresh)
         fprintf(stderr, "Run 'ninja -C build schemas', and commit what it writes.\n");

@@ -9,7 +9,7 @@ extern const struct suite arguments_suite, bootstrap_report_suite, bootstrap_sui
     run_model_suite, run_options_suite, run_output_suite, run_prompt_suite, run_reader_suite,
     run_suite, run_work_suite, script_suite, secret_suite, session_file_suite, session_json_suite,
     session_suite, session_text_suite, signals_suite, stream_suite, tools_suite, watch_suite,
-    schema_suite, debug_suite, log_suite;
+    debug_suite, log_suite;
 
 SUITE_MAIN(&arguments_suite, &bootstrap_report_suite, &bootstrap_suite, &cancel_suite,
            &cell_host_suite, &cell_suite, &command_suite, &complete_suite, &doctor_json_suite,
@@ -21,4 +21,4 @@ SUITE_MAIN(&arguments_suite, &bootstrap_report_suite, &bootstrap_suite, &cancel_
            &run_options_suite, &run_output_suite, &run_prompt_suite, &run_reader_suite, &run_suite,
            &run_work_suite, &script_suite, &secret_suite, &session_file_suite, &session_json_suite,
            &session_suite, &session_text_suite, &signals_suite, &stream_suite, &tools_suite,
-           &watch_suite, &schema_suite, &debug_suite, &log_suite)
+           &watch_suite, &debug_suite, &log_suite)

@@ -56,8 +56,6 @@ uint64_t cell_deadline_ms(const struct cell_options *options);
 int cell_run(struct cli_call *call, const struct cell_options *options);
 int cell_serve(struct cli_call *call, const struct cell_options *options);
 int cell_ask(struct cli_call *call, const struct cell_options *options);
-/* The line of `belay cell serve --json`. */
-extern const struct bl_record cell_listening_record;
 
 /* ---- What is said ---------------------------------------------------------------------------- */
 

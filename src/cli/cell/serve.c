@@ -9,6 +9,7 @@
 #include <belay/serve.h>
 
 #include "cell.h"
+#include "cli/answers.h"
 #include "cli/run/stream.h"
 #include "cli/signals.h"
 
