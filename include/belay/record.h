@@ -66,6 +66,17 @@ struct bl_form {
     bool (*fits)(struct bl_text text);
 };
 
+/* A closed set of whole numbers. */
+struct bl_numbers {
+    const int64_t *numbers;
+    size_t count;
+};
+
+#define BL_NUMBERS(array)                                                                          \
+    {                                                                                              \
+        .numbers = (array), .count = BL_COUNT(array)                                               \
+    }
+
 /* Which record an object is, where another member of the object around it says so. */
 struct bl_choice {
     const char *by;                         /* that member, a text or an enum */
@@ -104,6 +115,7 @@ struct bl_member {
     uint32_t link;  /* list: offset of the link in an element */
     uint32_t encoded;             /* BL_ENCODED: the text that is written in place of the value */
     const struct bl_names *names; /* of an enum; a text must be one of these, too */
+    const struct bl_numbers *numbers; /* an integer must be one of these */
     const struct bl_form *form;
     /* Of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
     const struct bl_record *record;

@@ -152,6 +152,33 @@ static void a_boolean_may_have_names_and_a_text_may_be_one_of_some(void **state 
     bl_arena_done(&arena);
 }
 
+static const int64_t gear_numbers[] = {-1, 1, 2};
+static const struct bl_numbers gears = BL_NUMBERS(gear_numbers);
+
+struct engine {
+    int32_t gear;
+    uint64_t next;
+};
+
+#define BL_RECORD_STRUCT struct engine
+static const struct bl_member engine_members[] = {
+    BL_MEMBER_INTEGER("gear", gear, .numbers = &gears, .least = -1),
+    BL_MEMBER_INTEGER("next", next, .numbers = &gears, .nullable = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record engine_record = BL_RECORD("engine", struct engine, engine_members);
+
+static void a_number_may_be_one_of_some(void **state BL_UNUSED)
+{
+    assert_reading(&engine_record, "{\"gear\":-1,\"next\":1}", NULL);
+    assert_reading(&engine_record, "{\"gear\":2,\"next\":null}", NULL);
+    assert_reading(&engine_record, "{\"gear\":0,\"next\":1}",
+                   "gear: expected one of -1, 1, 2, found 0");
+    assert_reading(&engine_record, "{\"gear\":1,\"next\":3}",
+                   "next: expected one of -1, 1, 2 or null, found 3");
+}
+
 static void a_constant_is_always_there_and_never_another(void **state BL_UNUSED)
 {
     assert_reading(&lamp_record, LAMP("\"low\"", "false", "\"high\"", "null"),
@@ -534,6 +561,7 @@ static void a_schema_refers_to_other_documents_by_their_id(void **state BL_UNUSE
 
 SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
       cmocka_unit_test(an_absent_boolean_with_names_is_false),
+      cmocka_unit_test(a_number_may_be_one_of_some),
       cmocka_unit_test(a_constant_is_always_there_and_never_another),
       cmocka_unit_test(an_array_and_an_object_may_be_in_the_struct_itself),
       cmocka_unit_test(a_distinct_list_has_no_element_twice),

@@ -58,6 +58,8 @@ static bool record_read_integer(struct reading *reading, const struct bl_member 
             return record_fail_value(reading, member, value);
         bits = (uint64_t)number;
     }
+    if (!record_is_among(member->numbers, bits))
+        return record_fail_value(reading, member, value);
     if (slot != NULL)
         memcpy(slot, &bits, member->size);
     return true;

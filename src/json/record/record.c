@@ -31,6 +31,15 @@ int record_boolean(const struct bl_member *member, const void *slot)
     return member->size == sizeof(bool) ? *(const bool *)slot : *(const int *)slot;
 }
 
+bool record_is_among(const struct bl_numbers *numbers, uint64_t bits)
+{
+    for (size_t i = 0; numbers != NULL && i < numbers->count; i++) {
+        if ((uint64_t)numbers->numbers[i] == bits)
+            return true;
+    }
+    return numbers == NULL;
+}
+
 uint64_t record_most(const struct bl_member *member)
 {
     if (member->most > 0)
@@ -65,6 +74,12 @@ static void record_expect_count(struct bl_buffer *out, const struct bl_member *m
 
 static void record_expect_number(struct bl_buffer *out, const struct bl_member *member)
 {
+    if (member->numbers != NULL) {
+        for (size_t i = 0; i < member->numbers->count; i++)
+            bl_buffer_printf(out, "%s%" PRId64, i == 0 ? "one of " : ", ",
+                             member->numbers->numbers[i]);
+        return;
+    }
     bl_buffer_printf(out, "%s", member->type == BL_TYPE_INTEGER ? "a whole number" : "a number");
     if (member->most > 0)
         bl_buffer_printf(out, " from %" PRId64 " to %" PRIu64, member->least, member->most);

@@ -33,6 +33,8 @@ uint64_t record_integer(const struct bl_member *member, const void *slot);
 /* A boolean, or an int that may be -1: not known. */
 int record_boolean(const struct bl_member *member, const void *slot);
 /* The largest integer that may stand there, by its limit or by its type. */
+/* True where there is no such set, too. */
+bool record_is_among(const struct bl_numbers *numbers, uint64_t bits);
 uint64_t record_most(const struct bl_member *member);
 /* Bytes of a text or elements of a list; 0: no limit. A word that is not cut has its array's. */
 uint64_t record_text_most(const struct bl_member *member);

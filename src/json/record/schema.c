@@ -82,9 +82,24 @@ static void record_describe_limits(struct bl_json_writer *writer, const struct b
         bl_json_put_uint64(writer, most, record_text_most(member));
 }
 
+static void record_describe_numbers(struct bl_json_writer *writer, const struct bl_member *member)
+{
+    bl_json_write_key(writer, BL_TEXT("enum"));
+    bl_json_write_array(writer);
+    for (size_t i = 0; i < member->numbers->count; i++)
+        bl_json_write_int64(writer, member->numbers->numbers[i]);
+    if (member->nullable)
+        bl_json_write_null(writer);
+    bl_json_write_end(writer);
+}
+
 static void record_describe_number(struct bl_json_writer *writer, const struct bl_member *member,
                                    const char *type)
 {
+    if (member->numbers != NULL) {
+        record_describe_numbers(writer, member);
+        return;
+    }
     record_describe_type(writer, type, member->nullable);
     bl_json_write_key(writer, BL_TEXT("minimum"));
     bl_json_write_int64(writer, member->least);
