@@ -38,7 +38,16 @@ static const struct {
     {&bl_checkpoint_record, "feature-checkpoint"},
     {&bl_feature_event_record, "feature-event"},
     {&cell_listening_record, "cell-serve"},
+    {&cli_envelope_record, "envelope"},
 };
+
+/* Each gives the file of its record's name. */
+static const struct cli_answer *const answers[] = {
+    &session_delete_answer, &session_list_answer, &session_made_answer,
+    &session_move_answer,   &session_show_answer,
+};
+
+#define HEAD_MAX 8u
 
 /* A definition, or a member of the schema itself. */
 struct entry {
@@ -316,6 +325,138 @@ static bool schemas_update(int folder, const char *name, bool check)
     return same;
 }
 
+/* ---- Envelopes ------------------------------------------------------------------------------- */
+
+/* The members of all envelopes, as this one has them. */
+struct head {
+    struct bl_member members[HEAD_MAX];
+    struct bl_record record;
+    char command[32];
+    const char *names[2]; /* the command and the format */
+    struct bl_names sets[2];
+};
+
+static void schemas_head(struct head *head, const struct cli_answer *answer, bool streamed,
+                         const struct bl_numbers *exits)
+{
+    struct bl_member *to = head->members;
+
+    snprintf(head->command, sizeof head->command, "%.*s", (int)strcspn(answer->of, " "),
+             answer->of);
+    head->names[0] = head->command;
+    head->names[1] =
+        bl_names_get(&cli_json_formats, streamed ? CLI_FORMAT_STREAM_JSON : CLI_FORMAT_JSON);
+    for (size_t i = 0; i < BL_COUNT(head->sets); i++)
+        head->sets[i] = (struct bl_names){&head->names[i], 1};
+    for (const struct bl_member *from = cli_head_record.members; from->type != BL_TYPE_END;
+         from++) {
+        if (from->optional && !streamed)
+            continue;
+        *to = *from;
+        to->optional = false;
+        if (strcmp(from->name, "command") == 0)
+            to->names = &head->sets[0];
+        else if (strcmp(from->name, "output_format") == 0)
+            to->names = &head->sets[1];
+        else if (strcmp(from->name, "exit_code") == 0 && exits->count > 0)
+            to->numbers = exits;
+        to++;
+    }
+    head->record.members = head->members;
+}
+
+/* One form of the envelope: with the answer, or with an error in its place. */
+struct form {
+    struct head head;
+    struct bl_member members[3];
+    struct bl_record record;
+};
+
+static void schemas_form(struct form *form, struct bl_member *member,
+                         const struct cli_answer *answer, bool streamed, bool failed)
+{
+    static const char *const names[2][2] = {{"answer", "failure"},
+                                            {"streamed_answer", "streamed_failure"}};
+    static const int64_t done[] = {CLI_EXIT_OK}, failing[] = {CLI_EXIT_FAILED, CLI_EXIT_USAGE};
+    static const struct bl_numbers usual[] = {BL_NUMBERS(done), BL_NUMBERS(failing)};
+    const struct bl_numbers *exits = failed ? answer->failures : answer->exits;
+
+    schemas_head(&form->head, answer, streamed, exits != NULL ? exits : &usual[failed]);
+    form->members[0] = (struct bl_member)BL_MEMBER_INCLUDE(&form->head.record);
+    form->members[1] =
+        (struct bl_member)BL_MEMBER_INCLUDE(failed ? &cli_failure_record : &answer->record);
+    form->record = (struct bl_record){
+        .name = names[streamed][failed], .members = form->members, .closed = true};
+    *member = (struct bl_member)BL_MEMBER_GROUP(form->record.name, &form->record);
+}
+
+static void schemas_write_envelope(struct bl_json_writer *writer, const struct cli_answer *answer,
+                                   const struct bl_member *forms, const struct bl_json *generated)
+{
+    char title[128];
+
+    snprintf(title, sizeof title, "The envelope of belay %s", answer->of);
+    bl_json_write_object(writer);
+    BL_JSON_MEMBERS (key, generated) {
+        if (bl_text_equal(bl_json_text(key), BL_TEXT("required"))) {
+            bl_json_write_key(writer, BL_TEXT("oneOf"));
+            bl_json_write_array(writer);
+            for (; forms->type != BL_TYPE_END; forms++) {
+                char reference[64];
+                snprintf(reference, sizeof reference, REFERENCE "%s", forms->name);
+                bl_json_write_object(writer);
+                bl_json_put_string(writer, "$ref", reference);
+                bl_json_write_end(writer);
+            }
+            bl_json_write_end(writer);
+        } else if (!bl_text_equal(bl_json_text(key), BL_TEXT("properties"))) {
+            bl_json_write_key(writer, bl_json_text(key));
+            bl_json_write_value(writer, key + 1);
+        }
+        if (bl_text_equal(bl_json_text(key), BL_TEXT("$id")))
+            bl_json_put_string(writer, "title", title);
+    }
+    bl_json_write_end(writer);
+}
+
+/* An envelope is one of its forms: as a record it would have them as members. */
+static bool schemas_update_answer(int folder, const struct cli_answer *answer, bool check)
+{
+    struct form forms[4] = {0};
+    struct bl_member members[5] = {0};
+    struct bl_record record = answer->record;
+    struct bl_arena arena = {0};
+    char *text = bl_alloc(SCHEMA_MAX), path[256];
+    struct bl_json_writer writer;
+    struct bl_buffer out;
+    size_t count = 0;
+
+    for (int failed = 0; failed < 2; failed++) {
+        for (int streamed = 0; streamed < 2; streamed++) {
+            if (failed || answer->format == CLI_ANSWER_ANY ||
+                streamed == (answer->format == CLI_ANSWER_STREAM)) {
+                schemas_form(&forms[count], &members[count], answer, streamed, failed);
+                count++;
+            }
+        }
+    }
+    record.members = members;
+    bl_buffer_init(&out, SCHEMA_MAX);
+    bl_json_writer_init(&writer, &out);
+    bl_json_writer_indent(&writer, 2);
+    schemas_write_envelope(&writer, answer, members, schemas_generate(&arena, &record));
+    bl_buffer_append_byte(&out, '\n');
+    snprintf(path, sizeof path, "%s.json", record.name);
+    bool same = schemas_settle(folder, path, bl_file_read(folder, path, text, SCHEMA_MAX),
+                               bl_buffer_text(&out), check);
+    bl_buffer_done(&out);
+    bl_free(text);
+    bl_arena_done(&arena);
+    return same;
+}
+
+/* ---- Folders --------------------------------------------------------------------------------- */
+
 /* "cell:hello" in cell/hello.json. */
 static bool schemas_update_whole(int folder, const struct bl_record *record, bool check)
 {
@@ -333,11 +474,19 @@ static bool schemas_update_whole(int folder, const struct bl_record *record, boo
     return same;
 }
 
-/* ---- Folders --------------------------------------------------------------------------------- */
-
 static int schemas_is_schema(const struct dirent *entry)
 {
     return bl_text_ends_with(bl_text_from(entry->d_name), BL_TEXT(".json"));
+}
+
+static bool schemas_is_answer(const char *file)
+{
+    for (size_t i = 0; i < BL_COUNT(answers); i++) {
+        size_t size = strlen(answers[i]->record.name);
+        if (strncmp(file, answers[i]->record.name, size) == 0 && strcmp(file + size, ".json") == 0)
+            return true;
+    }
+    return false;
 }
 
 static bool schemas_update_folder(int folder, const char *path, bool check)
@@ -345,11 +494,14 @@ static bool schemas_update_folder(int folder, const char *path, bool check)
     struct dirent **files;
     bool fresh = true;
 
+    for (size_t i = 0; i < BL_COUNT(answers); i++)
+        fresh = schemas_update_answer(folder, answers[i], check) && fresh;
     int count = scandir(path, &files, schemas_is_schema, alphasort);
     if (count < 0)
         schemas_fail(path, strerror(errno));
     for (int i = 0; i < count; i++) {
-        fresh = schemas_update(folder, files[i]->d_name, check) && fresh;
+        if (!schemas_is_answer(files[i]->d_name))
+            fresh = schemas_update(folder, files[i]->d_name, check) && fresh;
         free(files[i]);
     }
     free(files);

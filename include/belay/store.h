@@ -333,11 +333,12 @@ struct bl_store_session_view {
     struct bl_store_summary summary;
     const struct bl_text *turns; /* results, JSON each, oldest first */
     size_t turn_count;
-    const struct bl_text
-        *attempts; /* {turn_id, state: rejected|cut_off|running, prompt, started_at,
-                      ended_at|null, result|null, receipt|null}, JSON each */
+    const struct bl_text *attempts; /* JSON each */
     size_t attempt_count;
 };
+
+/* An attempt of it. */
+extern const struct bl_record bl_store_attempt_record;
 
 /* BL_ENOENT, kind session, with a suggestion. Needs no lease. */
 int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id,

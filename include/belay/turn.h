@@ -140,6 +140,7 @@ void bl_session_add(struct bl_session *session, struct bl_turn_record *record);
  * stands for them from now on, and for what the summary before it stood for. */
 void bl_session_drop(struct bl_session *session, uint64_t count, struct bl_turn_record *summary);
 /* [a-z0-9-]{1,64}; else BL_EINVAL, kind usage. */
+extern const struct bl_form bl_session_id_form;
 int bl_session_id_check(const char *id, struct bl_error *error);
 
 /* ---- The model ------------------------------------------------------------------------------- */

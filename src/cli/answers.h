@@ -3,7 +3,10 @@
 #ifndef BELAY_CLI_ANSWERS_H
 #define BELAY_CLI_ANSWERS_H
 
-#include <belay/record.h>
+#include "cli/cli.h"
+
+extern const struct cli_answer session_list_answer, session_show_answer, session_export_answer,
+    session_made_answer, session_delete_answer, session_move_answer;
 
 /* The line of `belay cell serve --json`. */
 extern const struct bl_record cell_listening_record;

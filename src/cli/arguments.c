@@ -1,24 +1,18 @@
 #include "cli.h"
 
-#include <stdlib.h>
+static const char *const json_names[] = {
+    [CLI_FORMAT_JSON] = "json",
+    [CLI_FORMAT_STREAM_JSON] = "stream-json",
+};
+const struct bl_names cli_json_formats = BL_NAMES(json_names);
 
-const char *cli_format_name(enum cli_format format)
+/* `value` (NULL is fine) may be the name of a JSON format; else `*format` stays. */
+static void format_take_json(const char *value, enum cli_format *format)
 {
-    return cli_format_names[format];
-}
+    size_t found;
 
-/* True when `value` (NULL is fine) is the name of a JSON format. */
-static bool format_is_json(const char *value, enum cli_format *format)
-{
-    if (value == NULL)
-        return false;
-    if (strcmp(value, "json") == 0)
-        *format = CLI_FORMAT_JSON;
-    else if (strcmp(value, "stream-json") == 0)
-        *format = CLI_FORMAT_STREAM_JSON;
-    else
-        return false;
-    return true;
+    if (value != NULL && bl_names_find(&cli_json_formats, bl_text_from(value), &found))
+        *format = (enum cli_format)found;
 }
 
 enum cli_format cli_format_asked(int count, char *const *values)
@@ -30,9 +24,9 @@ enum cli_format cli_format_asked(int count, char *const *values)
         if (strcmp(values[i], "--json") == 0)
             format = CLI_FORMAT_JSON;
         else if (strcmp(values[i], "--output-format") == 0)
-            format_is_json(i + 1 < count ? values[i + 1] : NULL, &format);
+            format_take_json(i + 1 < count ? values[i + 1] : NULL, &format);
         else if (strncmp(values[i], with_value, sizeof with_value - 1) == 0)
-            format_is_json(values[i] + sizeof with_value - 1, &format);
+            format_take_json(values[i] + sizeof with_value - 1, &format);
     }
     return format;
 }

@@ -107,7 +107,7 @@ int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *e
 /* The format that a command line asks for, whatever else it says: CLI_FORMAT_TEXT unless --json or
  * --output-format json|stream-json stands before a lone "--". */
 enum cli_format cli_format_asked(int count, char *const *values);
-const char *cli_format_name(enum cli_format format);
+extern const struct bl_names cli_json_formats; /* of enum cli_format, all but text */
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
@@ -131,6 +131,32 @@ struct bl_nursery;
 void cli_describe_on_signal(struct bl_nursery *nursery);
 
 /* ---- envelope.c ------------------------------------------------------------------------------ */
+
+/* The members that every envelope has; with the error that may be in place of an answer. */
+extern const struct bl_record cli_head_record, cli_envelope_record;
+/* Member "error" alone, from a struct bl_error. */
+extern const struct bl_record cli_failure_record;
+
+/* The answer to one command line. docs/schemas/NAME.json is made of it, NAME that of the record. */
+struct cli_answer {
+    struct bl_record record;           /* what it adds to the members of every envelope */
+    const char *of;                    /* "session list": the command line */
+    const struct bl_numbers *exits;    /* exit codes; NULL: 0 alone; none in it: any */
+    const struct bl_numbers *failures; /* those with an error in its place; NULL: 1 and 2 */
+    enum {
+        CLI_ANSWER_JSON,
+        CLI_ANSWER_STREAM,
+        CLI_ANSWER_ANY,
+    } format;
+};
+
+extern const struct bl_numbers cli_exits_failing; /* 0 and 1 */
+extern const struct bl_numbers cli_exits_any;
+
+/* Prints the envelope with the members of that record. Returns the exit code of the process:
+ * `exit_code`, unless the line could not be written. */
+int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
+                     const void *from);
 
 /* Writes members of the envelope's object. */
 typedef void cli_payload(struct bl_json_writer *writer, const void *context);

@@ -4,21 +4,68 @@
 #define ENVELOPE_MAX      ((size_t)64 * 1024 * 1024)
 #define LONG_ENVELOPE_MAX ((size_t)2 * 1024 * 1024 * 1024)
 
+struct head {
+    const char *type; /* NULL: there is no stream */
+    int64_t written_wall_ns;
+    const char *command;
+    int32_t exit_code;
+    enum cli_format format;
+    uint32_t version;
+    const struct bl_error *error; /* NULL: none */
+};
+
+static const char *const result_names[] = {"result"};
+static const struct bl_names result_types = BL_NAMES(result_names);
+
+#define BL_RECORD_STRUCT struct head
+static const struct bl_member head_members[] = {
+    BL_MEMBER_STRING("type", type, .names = &result_types, .optional = true,
+                     .about = "Only in stream-json, where the envelope is the last line."),
+    BL_MEMBER_TIME("timestamp", written_wall_ns, .about = "When the envelope was written, UTC."),
+    BL_MEMBER_STRING("command", command, .least = 1,
+                     .about = "Name of the command; belay if there is none."),
+    BL_MEMBER_INTEGER("exit_code", exit_code, .most = 255, .about = "Exit code of the process."),
+    BL_MEMBER_ENUM("output_format", format, &cli_json_formats),
+    BL_MEMBER_INTEGER("schema_version", version, .least = 1,
+                      .about = "Raised when a member changes its meaning or is removed."),
+    BL_MEMBER_END,
+};
+const struct bl_record cli_head_record = BL_RECORD("head", struct head, head_members);
+
+static const struct bl_member envelope_members[] = {
+    BL_MEMBER_INCLUDE(&cli_head_record),
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record cli_envelope_record =
+    BL_RECORD("envelope", struct head, envelope_members,
+              .about = "Members that the envelopes of all commands have in common. Each command "
+                       "adds its own.");
+
+static const struct bl_member failure_members[] = {
+    BL_MEMBER_GROUP("error", &bl_error_record),
+    BL_MEMBER_END,
+};
+const struct bl_record cli_failure_record = BL_RECORD("failure", struct bl_error, failure_members);
+
+static const int64_t failing[] = {CLI_EXIT_OK, CLI_EXIT_FAILED};
+const struct bl_numbers cli_exits_failing = BL_NUMBERS(failing);
+const struct bl_numbers cli_exits_any = {0};
+
 static void write_common(struct bl_json_writer *writer, const struct cli_call *call, int exit_code)
 {
-    char timestamp[32];
+    bool streamed = call->format == CLI_FORMAT_STREAM_JSON;
+    struct head head = {
+        .type = streamed ? result_names[0] : NULL,
+        .written_wall_ns = bl_clock_wall_ns(&bl_clock_system),
+        .command = call->command != NULL ? call->command->name : "belay",
+        .exit_code = exit_code,
+        .format = call->format,
+        .version = CLI_SCHEMA_VERSION,
+    };
 
-    bl_time_format(bl_clock_wall_ns(&bl_clock_system), timestamp);
-    /* In a stream of events the envelope is the last one. */
-    if (call->format == CLI_FORMAT_STREAM_JSON)
-        bl_json_put_string(writer, "type", "result");
-    bl_json_put_string(writer, "timestamp", timestamp);
-    bl_json_put_string(writer, "command", call->command != NULL ? call->command->name : "belay");
-    bl_json_write_key(writer, BL_TEXT("exit_code"));
-    bl_json_write_int64(writer, exit_code);
-    bl_json_put_string(writer, "output_format", cli_format_name(call->format));
-    bl_json_write_key(writer, BL_TEXT("schema_version"));
-    bl_json_write_int64(writer, CLI_SCHEMA_VERSION);
+    bl_record_write_members(writer, &cli_head_record, &head);
 }
 
 int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
@@ -50,6 +97,23 @@ int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
 }
 
+struct answer {
+    const struct bl_record *record;
+    const void *from;
+};
+
+static void answer_payload(struct bl_json_writer *writer, const void *context)
+{
+    const struct answer *answer = context;
+    bl_record_write_members(writer, answer->record, answer->from);
+}
+
+int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
+                     const void *from)
+{
+    return cli_envelope_print(call, exit_code, answer_payload, &(struct answer){record, from});
+}
+
 void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
                          cli_payload *payload, const void *context)
 {
@@ -71,8 +135,7 @@ void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call,
 
 void cli_error_payload(struct bl_json_writer *writer, const void *context)
 {
-    bl_json_write_key(writer, BL_TEXT("error"));
-    bl_record_write(writer, &bl_error_record, context);
+    bl_record_write_members(writer, &cli_failure_record, context);
 }
 
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)

@@ -51,6 +51,8 @@ void bl_session_drop(struct bl_session *session, uint64_t count, struct bl_turn_
     }
 }
 
+const struct bl_form bl_session_id_form = {"a session's id", "^[a-z0-9-]{1,64}$", NULL};
+
 int bl_session_id_check(const char *id, struct bl_error *error)
 {
     size_t size = strnlen(id, 65);

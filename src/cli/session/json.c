@@ -1,110 +1,106 @@
+#include "cli/answers.h"
 #include "session.h"
 
-static void session_json_write_time(struct bl_json_writer *writer, const char *key, int64_t wall_ns)
-{
-    char text[32];
+/* What list and show say of a session before its turns, and after them. */
+#define BL_RECORD_STRUCT struct bl_store_summary
+static const struct bl_member head_members[] = {
+    BL_MEMBER_STRING("session_id", id, .form = &bl_session_id_form),
+    BL_MEMBER_STRING("cwd", directory,
+                     .about = "Folder in which the session was started; empty if not known."),
+    BL_MEMBER_STRING("title", title),
+    BL_MEMBER_STRING("parent", parent, .nullable = true, .form = &bl_session_id_form,
+                     .about = "Session that this one was forked from."),
+    BL_MEMBER_STRING("agent_of", agent_of, .nullable = true, .form = &bl_session_id_form,
+                     .about = "Of a sub-agent: session of the agent above it."),
+    BL_MEMBER_STRING("agent_turn", agent_turn, .nullable = true,
+                     .about = "Of a sub-agent: the turn that started it."),
+    BL_MEMBER_STRING("persona", persona, .nullable = true, .about = "Of a sub-agent: its persona."),
+    BL_MEMBER_TIME("created_at", created_wall_ns),
+    BL_MEMBER_TIME("updated_at", updated_wall_ns, .about = "Time of the newest committed turn."),
+    BL_MEMBER_STRING("held_by", held_by, .nullable = true,
+                     .about = "Process that works in the session: pid 4711 on HOST."),
+    BL_MEMBER_END,
+};
+static const struct bl_record head_record = BL_RECORD_GROUP("session_head", head_members);
 
-    bl_time_format(wall_ns, text);
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_string(writer, text);
-}
+static const struct bl_member tail_members[] = {
+    BL_MEMBER_OBJECT("usage", usage, &bl_usage_record, .about = "Of committed turns."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record),
+    BL_MEMBER_END,
+};
+static const struct bl_record tail_record = BL_RECORD_GROUP("session_tail", tail_members);
 
-/* What list and show say of a session, before its turns. */
-static void session_json_write_head(struct bl_json_writer *writer,
-                                    const struct bl_store_summary *summary)
-{
-    bl_json_put_string(writer, "session_id", summary->id);
-    bl_json_put_string(writer, "cwd", summary->directory);
-    bl_json_put_string(writer, "title", summary->title);
-    bl_json_put_string(writer, "parent", summary->parent);
-    bl_json_put_string(writer, "agent_of", summary->agent_of);
-    bl_json_put_string(writer, "agent_turn", summary->agent_turn);
-    bl_json_put_string(writer, "persona", summary->persona);
-    session_json_write_time(writer, "created_at", summary->created_wall_ns);
-    session_json_write_time(writer, "updated_at", summary->updated_wall_ns);
-    bl_json_put_string(writer, "held_by", summary->held_by);
-}
+static const struct bl_member summary_members[] = {
+    BL_MEMBER_INCLUDE(&head_record),
+    BL_MEMBER_INTEGER("turns", turns,
+                      .about = "Committed turns, with those that left the model's context."),
+    BL_MEMBER_INTEGER("attempts", attempts, .about = "Attempts that were rejected or cut off."),
+    BL_MEMBER_INCLUDE(&tail_record),
+    BL_MEMBER_END,
+};
+static const struct bl_record summary_record =
+    BL_RECORD("summary", struct bl_store_summary, summary_members, .closed = true);
+#undef BL_RECORD_STRUCT
 
-static void write_tail(struct bl_json_writer *writer, const struct bl_store_summary *summary)
-{
-    bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_record_write(writer, &bl_usage_record, &summary->usage);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_record_write(writer, &bl_spent_record, &summary->spent);
-}
+static const struct bl_member turn_element = {
+    .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_turn_result_record};
+static const struct bl_member attempt_element = {
+    .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_store_attempt_record};
+static const struct bl_member id_element = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &bl_session_id_form};
 
-void session_list_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct session_work *work = context;
+#define BL_RECORD_STRUCT struct session_work
+static const struct bl_member list_members[] = {
+    BL_MEMBER_STRING("store", where, .least = 1, .about = "Path of the store."),
+    BL_MEMBER_LIST("sessions", summaries, &summary_record, struct bl_store_summary, link,
+                   .about = "Newest first."),
+    BL_MEMBER_END,
+};
+static const struct bl_member show_members[] = {
+    BL_MEMBER_EMBED(view.summary, &head_record),
+    BL_MEMBER_ARRAY("turns", view.turns, view.turn_count, &turn_element,
+                    .about = "Committed turns, oldest first."),
+    BL_MEMBER_ARRAY("attempts", view.attempts, view.attempt_count, &attempt_element,
+                    .about = "Turns that were rejected, cut off or are running; oldest first."),
+    BL_MEMBER_EMBED(view.summary, &tail_record),
+    BL_MEMBER_END,
+};
+static const struct bl_member export_members[] = {
+    BL_MEMBER_STRING("session_id", id, .form = &bl_session_id_form),
+    BL_MEMBER_STRING("file", path, .least = 1),
+    BL_MEMBER_INTEGER("lines", lines, .least = 1, .about = "Number of lines written."),
+    BL_MEMBER_END,
+};
+static const struct bl_member made_members[] = {
+    BL_MEMBER_STRING("session_id", id, .form = &bl_session_id_form, .about = "The new session."),
+    BL_MEMBER_END,
+};
+static const struct bl_member delete_members[] = {
+    BL_MEMBER_ARRAY("deleted", deleted, deleted_count, &id_element,
+                    .about = "Ids of the deleted sessions, in the order of the command line."),
+    BL_MEMBER_POINTER("error", failure, &bl_error_record, .optional = true,
+                      .about = "Of the first session that could not be deleted."),
+    BL_MEMBER_END,
+};
+static const struct bl_member move_members[] = {
+    BL_MEMBER_STRING("store", where, .least = 1, .about = "Path of the store that was unusable."),
+    BL_MEMBER_STRING("moved_to", path, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
 
-    bl_json_put_string(writer, "store", work->where);
-    bl_json_write_key(writer, BL_TEXT("sessions"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &work->summaries) {
-        const struct bl_store_summary *summary = BL_CONTAINER(link, struct bl_store_summary, link);
-        bl_json_write_object(writer);
-        session_json_write_head(writer, summary);
-        bl_json_put_uint64(writer, "turns", summary->turns);
-        bl_json_put_uint64(writer, "attempts", summary->attempts);
-        write_tail(writer, summary);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
-
-static void write_array(struct bl_json_writer *writer, const char *key, const struct bl_text *items,
-                        size_t count)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < count; i++)
-        bl_json_write_raw(writer, items[i]);
-    bl_json_write_end(writer);
-}
-
-void session_show_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct session_work *work = context;
-    const struct bl_store_session_view *view = &work->view;
-
-    session_json_write_head(writer, &view->summary);
-    write_array(writer, "turns", view->turns, view->turn_count);
-    write_array(writer, "attempts", view->attempts, view->attempt_count);
-    write_tail(writer, &view->summary);
-}
-
-void session_export_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct session_work *work = context;
-
-    bl_json_put_string(writer, "session_id", work->id);
-    bl_json_put_string(writer, "file", work->path);
-    bl_json_put_uint64(writer, "lines", work->lines);
-}
-
-void session_id_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct session_work *work = context;
-    bl_json_put_string(writer, "session_id", work->id);
-}
-
-void session_delete_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct session_work *work = context;
-
-    bl_json_write_key(writer, BL_TEXT("deleted"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < work->deleted_count; i++)
-        bl_json_write_string(writer, work->deleted[i]);
-    bl_json_write_end(writer);
-    if (work->error.code != 0)
-        cli_error_payload(writer, &work->error);
-}
-
-void session_move_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct session_work *work = context;
-
-    bl_json_put_string(writer, "store", work->where);
-    bl_json_put_string(writer, "moved_to", work->path);
-}
+const struct cli_answer session_list_answer = {
+    BL_RECORD("session-list", struct session_work, list_members), .of = "session list"};
+const struct cli_answer session_show_answer = {
+    BL_RECORD("session-show", struct session_work, show_members), .of = "session show"};
+const struct cli_answer session_export_answer = {
+    BL_RECORD("session-export", struct session_work, export_members),
+    .of = "session export with a file"};
+const struct cli_answer session_made_answer = {
+    BL_RECORD("session-import", struct session_work, made_members),
+    .of = "session import and belay session fork"};
+const struct cli_answer session_delete_answer = {
+    BL_RECORD("session-delete", struct session_work, delete_members), .of = "session delete",
+    .exits = &cli_exits_failing};
+const struct cli_answer session_move_answer = {
+    BL_RECORD("session-move-aside", struct session_work, move_members), .of = "session move-aside"};

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/answers.h"
+
 #define TEXT_MAX ((size_t)2 * 1024 * 1024 * 1024)
 
 /* ---- In the fiber: one function a verb ------------------------------------------------------- */
@@ -111,16 +113,16 @@ enum store_use {
 static const struct verb {
     enum store_use store;
     int (*run)(struct session_work *work);
-    cli_payload *payload;
+    const struct cli_answer *answer;
     void (*text)(struct bl_buffer *out, const struct session_work *work); /* NULL: nothing */
 } verbs[] = {
-    [SESSION_LIST] = {STORE_READ, session_list, session_list_payload, session_list_text},
-    [SESSION_SHOW] = {STORE_CHANGE, session_show, session_show_payload, session_show_text},
-    [SESSION_EXPORT] = {STORE_CHANGE, session_export, session_export_payload, NULL},
-    [SESSION_IMPORT] = {STORE_MAKE, import, session_id_payload, import_text},
-    [SESSION_FORK] = {STORE_CHANGE, cli_fork_session, session_id_payload, fork_text},
-    [SESSION_DELETE] = {STORE_CHANGE, delete, session_delete_payload, delete_text},
-    [SESSION_MOVE_ASIDE] = {STORE_NONE, session_move_aside, session_move_payload, move_text},
+    [SESSION_LIST] = {STORE_READ, session_list, &session_list_answer, session_list_text},
+    [SESSION_SHOW] = {STORE_CHANGE, session_show, &session_show_answer, session_show_text},
+    [SESSION_EXPORT] = {STORE_CHANGE, session_export, &session_export_answer, NULL},
+    [SESSION_IMPORT] = {STORE_MAKE, import, &session_made_answer, import_text},
+    [SESSION_FORK] = {STORE_CHANGE, cli_fork_session, &session_made_answer, fork_text},
+    [SESSION_DELETE] = {STORE_CHANGE, delete, &session_delete_answer, delete_text},
+    [SESSION_MOVE_ASIDE] = {STORE_NONE, session_move_aside, &session_move_answer, move_text},
 };
 
 static int check_output(const struct session_work *work, struct bl_error *error)
@@ -218,15 +220,18 @@ static int session_perform(struct session_work *work, const struct verb *verb)
     if (work->exit_code != CLI_EXIT_OK)
         return work->exit_code;
     /* Of several, those that could be deleted are named besides. */
-    if (verb->run == delete &&code != 0 && call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(call, cli_error_exit_code(&work->error), verb->payload, work);
+    if (verb->run == delete &&code != 0 && call->format != CLI_FORMAT_TEXT) {
+        work->failure = &work->error;
+        return cli_answer_print(call, cli_error_exit_code(&work->error), &verb->answer->record,
+                                work);
+    }
     if (verb->run == delete &&code != 0)
         session_print_text(work, verb);
     if (code != 0)
         return cli_fail(call, &work->error, cli_error_exit_code(&work->error));
     if (call->format == CLI_FORMAT_TEXT)
         return session_print_text(work, verb);
-    return cli_envelope_print(call, CLI_EXIT_OK, verb->payload, work);
+    return cli_answer_print(call, CLI_EXIT_OK, &verb->answer->record, work);
 }
 
 int cli_session_run(struct cli_call *call)

@@ -41,15 +41,8 @@ struct session_work {
     size_t deleted_count;
     int exit_code; /* when something could not be written; else 0 */
     struct bl_error error;
+    const struct bl_error *failure; /* of delete: what is told besides; NULL: nothing */
 };
-
-/* Members of envelopes; `context` is a struct session_work. */
-void session_list_payload(struct bl_json_writer *writer, const void *context);
-void session_show_payload(struct bl_json_writer *writer, const void *context);
-void session_export_payload(struct bl_json_writer *writer, const void *context);
-void session_id_payload(struct bl_json_writer *writer, const void *context); /* import, fork */
-void session_delete_payload(struct bl_json_writer *writer, const void *context);
-void session_move_payload(struct bl_json_writer *writer, const void *context);
 
 /* For people. */
 void session_list_text(struct bl_buffer *out, const struct session_work *work);

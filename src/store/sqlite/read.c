@@ -121,30 +121,51 @@ static int read_turns(struct sqlite_link *link, int64_t session, struct bl_arena
     return code;
 }
 
-static void sqlite_read_write_time(struct bl_json_writer *writer, const char *key,
-                                   sqlite3_stmt *row, int column)
-{
-    char time[32];
-    bl_json_write_key(writer, bl_text_from(key));
-    if (sqlite3_column_type(row, column) == SQLITE_NULL) {
-        bl_json_write_null(writer);
-        return;
-    }
-    bl_time_format(sqlite3_column_int64(row, column), time);
-    bl_json_write_string(writer, time);
-}
+struct attempt {
+    struct bl_text turn_id;
+    struct bl_text state;
+    struct bl_text prompt;
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns; /* 0: it is running */
+    struct bl_text result;
+    struct bl_text receipt;
+};
+
+static const char *const state_names[] = {"rejected", "cut_off", "running"};
+static const struct bl_names attempt_states = BL_NAMES(state_names);
+static const struct bl_form turn_form = {"a turn's id", "^turn_", NULL};
+
+#define BL_RECORD_STRUCT struct attempt
+static const struct bl_member attempt_members[] = {
+    BL_MEMBER_TEXT("turn_id", turn_id, .form = &turn_form),
+    BL_MEMBER_TEXT("state", state, .names = &attempt_states,
+                   .about = "rejected: it did not complete; cut_off: its process died; running: "
+                            "it has not ended."),
+    BL_MEMBER_TEXT("prompt", prompt),
+    BL_MEMBER_TIME("started_at", started_wall_ns),
+    BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true,
+                   .about = "null while it is running."),
+    BL_MEMBER_RAW("result", result, .nullable = true, .record = &bl_turn_result_record,
+                  .about = "null where its process did not live to write it."),
+    BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+                  .about = "null unless it was stopped."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_store_attempt_record =
+    BL_RECORD("attempt", struct attempt, attempt_members, .closed = true,
+              .about = "A turn that is not in the session.");
 
 static void write_attempt(struct bl_json_writer *writer, sqlite3_stmt *row)
 {
-    bl_json_write_object(writer);
-    bl_json_put_text(writer, "turn_id", sqlite_text(row, 0));
-    bl_json_put_text(writer, "state", sqlite_text(row, 1));
-    bl_json_put_text(writer, "prompt", sqlite_text(row, 2));
-    sqlite_read_write_time(writer, "started_at", row, 3);
-    sqlite_read_write_time(writer, "ended_at", row, 4);
-    bl_json_put_json(writer, "result", sqlite_text(row, 5));
-    bl_json_put_json(writer, "receipt", sqlite_text(row, 6));
-    bl_json_write_end(writer);
+    bl_record_write(writer, &bl_store_attempt_record,
+                    &(struct attempt){.turn_id = sqlite_text(row, 0),
+                                      .state = sqlite_text(row, 1),
+                                      .prompt = sqlite_text(row, 2),
+                                      .started_wall_ns = sqlite3_column_int64(row, 3),
+                                      .ended_wall_ns = sqlite3_column_int64(row, 4),
+                                      .result = sqlite_text(row, 5),
+                                      .receipt = sqlite_text(row, 6)});
 }
 
 static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
