@@ -309,6 +309,9 @@ void bl_record_write(struct bl_json_writer *writer, const struct bl_record *reco
 /* Its members alone, into an object that is open. */
 void bl_record_write_members(struct bl_json_writer *writer, const struct bl_record *record,
                              const void *from);
+/* The object as text in the arena. */
+struct bl_text bl_record_text(struct bl_arena *arena, const struct bl_record *record,
+                              const void *from);
 /* Draft 2020-12; records below it are in $defs, under their names. */
 void bl_record_schema(struct bl_json_writer *writer, const struct bl_record *record);
 /* True when both would be written alike. */

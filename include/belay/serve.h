@@ -76,9 +76,9 @@ struct bl_control_process {
         BL_CONTROL_SILENT, /* it listens, and does not answer in BL_CONTROL_WORD_NS_MAX */
         BL_CONTROL_DEAD,   /* it was killed; its socket is removed now */
     } state;
-    /* Of `ps`: pid, started_at, activities; of a dead one the same with the runs and features (id,
-     * kind, session) that had begun; NULL: not known. */
-    const struct bl_json *result;
+    /* struct bl_activity_view; of a dead one the runs and features that had begun, of which id,
+     * kind and session are known. */
+    struct bl_list activities;
 };
 
 /* Asks every process in the folder, all at once. Sockets of processes that are gone are removed:

@@ -60,8 +60,26 @@ void bl_activity_begin(struct bl_activities *activities, struct bl_activity *act
 /* Takes it off the list. `receipt` (JSON; may be empty: it was not stopped) goes to all who asked.
  */
 void bl_activity_end(struct bl_activity *activity, struct bl_text receipt);
-/* {"id","name","kind","session","phase","age_ms","deadline_left_ms"|null,"tokens","idle_ms"}, one
- * each. */
+
+/* An activity as other processes are told of it. */
+struct bl_activity_view {
+    struct bl_list link;
+    struct bl_text id;
+    struct bl_text name;
+    struct bl_text kind;
+    struct bl_text session;
+    struct bl_text phase;
+    uint64_t age_ms;
+    int64_t deadline_left_ms; /* -1: no deadline */
+    uint64_t tokens;
+    uint64_t idle_ms;
+    int64_t pid; /* of its process, where somebody has asked for it */
+};
+extern const struct bl_record bl_activity_record;
+
+/* What it is now; in the arena, which may outlive it. */
+struct bl_activity_view *bl_activity_view(struct bl_arena *arena,
+                                          const struct bl_activity *activity);
 void bl_activities_write(const struct bl_activities *activities, struct bl_json_writer *writer);
 void bl_activity_write(struct bl_json_writer *writer, const struct bl_activity *activity);
 /* Skips the graces of those that bl_activities_cancel with that id would stop. */

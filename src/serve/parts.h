@@ -31,10 +31,10 @@ void serve_trace_name(const char *name, char out[SERVE_NAME_SIZE]);
 
 /* What an id stands for, of what runs in this process: by its id, its whole name or its session. */
 bool serve_is_meant(const struct bl_activity *activity, const char *id);
-/* What one of `activities` (as `ps` lists them) an id stands for: by its id or its whole name, or
- * by its session, which stands for all of that. */
-bool serve_is_named(const struct bl_json *activity, struct bl_text id);
-bool serve_is_of_session(const struct bl_json *activity, struct bl_text id);
+/* What an id stands for, of what another process runs: by its id or its whole name, or by its
+ * session, which stands for all of that. */
+bool serve_is_named(const struct bl_activity_view *activity, struct bl_text id);
+bool serve_is_of_session(const struct bl_activity_view *activity, struct bl_text id);
 
 /* Names that differ, of what an id may stand for. Embedded by its owner. */
 struct serve_names {
@@ -44,6 +44,52 @@ struct serve_names {
 void serve_names_add(struct serve_names *names, struct bl_text name);
 /* "a, b and 3 more". */
 void serve_names_text(const struct serve_names *names, char *out, size_t out_size);
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* What a process runs. */
+struct control_state {
+    int64_t pid; /* 0: not known */
+    int64_t started_wall_ns;
+    struct bl_list activities; /* struct bl_activity_view */
+};
+extern const struct bl_record control_state_record; /* result of ps */
+extern const struct bl_record control_found_record; /* of status: activities alone */
+extern const struct bl_record control_trace_record; /* the file beside a socket */
+
+struct control_id {
+    const char *id; /* NULL, where any may be meant: not given */
+};
+/* Parameters of status and `ended`, result of inject; and parameters of watch. */
+extern const struct bl_record control_id_record, control_any_record;
+
+struct control_cancel {
+    const char *id;
+    const char *origin; /* NULL: not given; the same with the reason */
+    const char *reason;
+    bool now;
+};
+extern const struct bl_record control_cancel_record;
+
+struct control_receipt {
+    struct bl_text receipt; /* empty: it had ended before the stop reached it */
+};
+extern const struct bl_record control_receipt_record; /* result of cancel */
+
+struct control_inject {
+    const char *session;
+    struct bl_text text;
+};
+extern const struct bl_record control_inject_record;
+
+struct control_watched {
+    int running;     /* something of that id; -1: it is not told */
+    uint64_t missed; /* events */
+};
+extern const struct bl_record control_watched_record; /* result of watch */
+extern const struct bl_record control_missed_record;  /* parameters of `missed` */
+
+extern const struct bl_record control_description_record; /* result of debug */
 
 /* ---- Watching -------------------------------------------------------------------------------- */
 

@@ -76,13 +76,6 @@ void bl_activity_end(struct bl_activity *activity, struct bl_text receipt)
     }
 }
 
-static void write_ms(struct bl_json_writer *writer, const char *key, uint64_t from_ns,
-                     uint64_t to_ns)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_uint64(writer, to_ns > from_ns ? (to_ns - from_ns) / BL_NS_PER_MS : 0);
-}
-
 /* Of a call to a model, say: its timers count too. What a feature and its tasks hold is listed
  * beside them, each with its own. */
 static uint64_t next_deadline_ns(const struct bl_activity *activity)
@@ -93,30 +86,69 @@ static uint64_t next_deadline_ns(const struct bl_activity *activity)
                  : bl_scope_next_deadline_ns(activity->scope);
 }
 
-void bl_activity_write(struct bl_json_writer *writer, const struct bl_activity *activity)
+static const char *const kind_names[] = {"run", "agent", "call", "job", "cell", "feature", "task"};
+static const struct bl_names kinds = BL_NAMES(kind_names);
+static const struct bl_form session_form = {"a session's id, or a feature's",
+                                            "^[A-Za-z0-9_-]{0,64}$", NULL};
+
+#define BL_RECORD_STRUCT struct bl_activity_view
+static const struct bl_member activity_members[] = {
+    BL_MEMBER_TEXT("id", id, .least = 1, .about = "Id for belay cancel."),
+    BL_MEMBER_TEXT("name", name, .least = 1,
+                   .about =
+                       "Unique name: SESSION/CELL, FEATURE/TASK, RUN/AGENT, RUN/CALL; else the "
+                       "id."),
+    BL_MEMBER_TEXT("kind", kind, .names = &kinds),
+    BL_MEMBER_TEXT("session", session, .form = &session_form,
+                   .about = "Its session; of a feature and its tasks, the feature."),
+    BL_MEMBER_TEXT("phase", phase, .least = 1,
+                   .about = "starting, model, tool NAME, stopping, and so on."),
+    BL_MEMBER_INTEGER("age_ms", age_ms),
+    BL_MEMBER_INTEGER("deadline_left_ms", deadline_left_ms, .nullable = true, .none = -1,
+                      .about = "null: no deadline."),
+    BL_MEMBER_INTEGER("tokens", tokens, .about = "Tokens used so far."),
+    BL_MEMBER_INTEGER("idle_ms", idle_ms, .about = "Time since its last sign of life."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_activity_record =
+    BL_RECORD("activity", struct bl_activity_view, activity_members);
+
+static uint64_t activity_ms(uint64_t from_ns, uint64_t to_ns)
 {
-    uint64_t deadline_ns = next_deadline_ns(activity);
-    uint64_t now_ns = bl_now_ns();
+    return to_ns > from_ns ? (to_ns - from_ns) / BL_NS_PER_MS : 0;
+}
+
+struct bl_activity_view *bl_activity_view(struct bl_arena *arena,
+                                          const struct bl_activity *activity)
+{
+    uint64_t deadline_ns = next_deadline_ns(activity), now_ns = bl_now_ns();
+    const char *phase = bl_scope_stopped(activity->scope) ? "stopping" : activity->phase;
+    struct bl_activity_view *view = bl_arena_alloc(arena, sizeof *view);
     char name[BL_ACTIVITY_NAME_SIZE];
 
     bl_activity_name(activity, name);
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "id", activity->id);
-    bl_json_put_string(writer, "name", name);
-    bl_json_put_string(writer, "kind", activity->kind);
-    bl_json_put_string(writer, "session", activity->session);
-    bl_json_put_string(writer, "phase",
-                       bl_scope_stopped(activity->scope) ? "stopping" : activity->phase);
-    write_ms(writer, "age_ms", activity->started_ns, now_ns);
-    if (deadline_ns == BL_NEVER) {
-        bl_json_write_key(writer, BL_TEXT("deadline_left_ms"));
-        bl_json_write_null(writer);
-    } else {
-        write_ms(writer, "deadline_left_ms", now_ns, deadline_ns);
-    }
-    bl_json_put_uint64(writer, "tokens", activity->tokens);
-    write_ms(writer, "idle_ms", activity->active_ns, now_ns);
-    bl_json_write_end(writer);
+    *view = (struct bl_activity_view){
+        .id = bl_arena_text(arena, bl_text_from(activity->id)),
+        .name = bl_arena_text(arena, bl_text_from(name)),
+        .kind = bl_text_from(activity->kind),
+        .session = bl_arena_text(arena, bl_text_from(activity->session)),
+        .phase = bl_arena_text(arena, bl_text_from(phase)),
+        .age_ms = activity_ms(activity->started_ns, now_ns),
+        .deadline_left_ms =
+            deadline_ns == BL_NEVER ? -1 : (int64_t)activity_ms(now_ns, deadline_ns),
+        .tokens = activity->tokens,
+        .idle_ms = activity_ms(activity->active_ns, now_ns),
+    };
+    return view;
+}
+
+void bl_activity_write(struct bl_json_writer *writer, const struct bl_activity *activity)
+{
+    struct bl_arena arena = {0};
+
+    bl_record_write(writer, &bl_activity_record, bl_activity_view(&arena, activity));
+    bl_arena_done(&arena);
 }
 
 void bl_activities_write(const struct bl_activities *activities, struct bl_json_writer *writer)

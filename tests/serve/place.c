@@ -195,11 +195,12 @@ static bool is_listed(const char *id, const char *phase)
     CHECK_EQUAL(bl_control_list(&arena, &processes, NULL), 0);
     BL_LIST_EACH (link, &processes) {
         struct bl_control_process *process = BL_CONTAINER(link, struct bl_control_process, link);
-        BL_JSON_EACH (activity, bl_json_get(process->result, BL_TEXT("activities"))) {
-            struct bl_text now = bl_json_text(bl_json_get(activity, BL_TEXT("phase")));
-            found = found || (bl_text_equal(bl_json_text(bl_json_get(activity, BL_TEXT("id"))),
-                                            bl_text_from(id)) &&
-                              (phase == NULL || bl_text_equal(now, bl_text_from(phase))));
+        BL_LIST_EACH (at, &process->activities) {
+            const struct bl_activity_view *activity =
+                BL_CONTAINER(at, struct bl_activity_view, link);
+            found =
+                found || (bl_text_equal(activity->id, bl_text_from(id)) &&
+                          (phase == NULL || bl_text_equal(activity->phase, bl_text_from(phase))));
         }
     }
     bl_arena_done(&arena);

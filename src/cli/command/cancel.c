@@ -1,6 +1,6 @@
 #include <belay/serve.h>
 
-#include "cli/cli.h"
+#include "cli/answers.h"
 #include "cli/table/commands.h"
 
 #define LINE_MAX_SIZE 4096u
@@ -28,16 +28,17 @@ static void hint_running(struct cancelling *cancelling)
     BL_LIST_EACH (link, &processes) {
         const struct bl_control_process *process =
             BL_CONTAINER(link, struct bl_control_process, link);
-        const struct bl_json *result =
-            process->state == BL_CONTROL_ANSWERING ? process->result : NULL;
         if (process->state == BL_CONTROL_SILENT)
             silent = process->pid;
-        BL_JSON_EACH (activity, bl_json_get(result, BL_TEXT("activities"))) {
-            struct bl_text id = bl_json_text(bl_json_get(activity, BL_TEXT("id")));
-            struct bl_text session = bl_json_text(bl_json_get(activity, BL_TEXT("session")));
+        if (process->state != BL_CONTROL_ANSWERING)
+            continue;
+        BL_LIST_EACH (at, &process->activities) {
+            const struct bl_activity_view *activity =
+                BL_CONTAINER(at, struct bl_activity_view, link);
             count++;
-            bl_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, id).data);
-            bl_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, session).data);
+            bl_suggestion_offer(&suggestion, bl_arena_text(&cancelling->arena, activity->id).data);
+            bl_suggestion_offer(&suggestion,
+                                bl_arena_text(&cancelling->arena, activity->session).data);
         }
     }
     if (begun && silent == 0)
@@ -125,14 +126,20 @@ static int command_cancel_main(void *argument)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static void cancel_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct cancelling *cancelling = context;
-
-    bl_json_put_string(writer, "id", cancelling->options.id);
-    bl_json_put_json(writer, "receipt", cancelling->receipt);
-    bl_json_put_json(writer, "result", cancelling->result);
-}
+#define BL_RECORD_STRUCT struct cancelling
+static const struct bl_member cancel_members[] = {
+    BL_MEMBER_STRING("id", options.id, .least = 1, .about = "Id from the command line."),
+    BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+                  .about = "Written once nothing of it ran, or found in the store; null: it had "
+                           "ended before the stop."),
+    BL_MEMBER_RAW("result", result, .nullable = true, .object = true,
+                  .about = "Result in the store of work that had ended; null with a receipt, or if "
+                           "not known."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer cancel_answer = {BL_RECORD("cancel", struct cancelling, cancel_members),
+                                         .of = "cancel", .exits = &cli_exits_failing};
 
 /* A stop has failed unless it is proved that nothing is left. */
 static int command_cancel_exit_code_of(struct cancelling *cancelling)
@@ -182,8 +189,8 @@ int cli_cancel_run(struct cli_call *call)
         exit_code =
             command_cancel_print_text(call, &cancelling, command_cancel_exit_code_of(&cancelling));
     else
-        exit_code = cli_envelope_print(call, command_cancel_exit_code_of(&cancelling),
-                                       cancel_payload, &cancelling);
+        exit_code = cli_answer_print(call, command_cancel_exit_code_of(&cancelling),
+                                     &cancel_answer.record, &cancelling);
     bl_arena_done(&cancelling.arena);
     return exit_code;
 }

@@ -2,62 +2,132 @@
 
 #include <belay/serve.h>
 
-#include "cli/cli.h"
+#include "cli/answers.h"
 #include "cli/table/commands.h"
 
 #define TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-struct listing {
-    struct bl_arena arena;
-    struct ps_options options;
-    struct bl_list processes; /* struct bl_control_process */
-    struct bl_list cut;       /* struct cut: of those that are dead */
-    struct bl_error error;
+/* A process that was asked. */
+struct ps_process {
+    struct bl_list link;
+    int64_t pid; /* 0: not known */
+    unsigned state;
+    struct bl_list left; /* struct ps_left: of one that was killed */
 };
 
 /* Something that a killed process had begun. */
-struct cut {
+struct ps_left {
     struct bl_list link;
-    const struct bl_control_process *process;
-    const struct bl_json *activity;
-    const char *state; /* "cut off", "ended", "unknown" */
+    struct bl_text id;
+    struct bl_text kind;
+    struct bl_text session;
+    enum {
+        LEFT_CUT_OFF,
+        LEFT_ENDED,
+        LEFT_UNKNOWN,
+    } state;
 };
 
-static const struct bl_json *activities(const struct bl_control_process *process)
-{
-    return bl_json_get(process->result, BL_TEXT("activities"));
-}
+struct listing {
+    struct bl_arena arena;
+    struct ps_options options;
+    struct bl_list activities; /* struct bl_activity_view: of those that answer */
+    struct bl_list processes;  /* struct ps_process */
+    struct bl_error error;
+};
 
-static struct bl_text ps_member(const struct bl_json *activity, const char *key)
-{
-    return bl_json_text(bl_json_get(activity, bl_text_from(key)));
-}
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* ---- Processes that were killed -------------------------------------------------------------- */
+static const char *const kind_names[] = {"run", "feature"};
+static const struct bl_names left_kinds = BL_NAMES(kind_names);
+static const char *const left_names[] = {"cut off", "ended", "unknown"};
+static const struct bl_names left_states = BL_NAMES(left_names);
+static const char *const state_names[] = {[BL_CONTROL_ANSWERING] = "answering",
+                                          [BL_CONTROL_SILENT] = "not answering",
+                                          [BL_CONTROL_DEAD] = "dead"};
+static const struct bl_names process_states = BL_NAMES(state_names);
+
+#define BL_RECORD_STRUCT struct bl_activity_view
+static const struct bl_member activity_members[] = {
+    BL_MEMBER_INCLUDE(&bl_activity_record),
+    BL_MEMBER_INTEGER("pid", pid, .least = 1, .about = "Process that it runs in."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record activity_record =
+    BL_RECORD("activity", struct bl_activity_view, activity_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct ps_left
+static const struct bl_member left_members[] = {
+    BL_MEMBER_TEXT("id", id, .least = 1),
+    BL_MEMBER_TEXT("kind", kind, .names = &left_kinds),
+    BL_MEMBER_TEXT("session", session),
+    BL_MEMBER_ENUM("state", state, &left_states,
+                   .about = "As the store has it; unknown: it is not in the store."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record left_record =
+    BL_RECORD("left", struct ps_left, left_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct ps_process
+static const struct bl_member process_members[] = {
+    BL_MEMBER_INTEGER("pid", pid, .nullable = true, .least = 1, .about = "null: not known."),
+    BL_MEMBER_ENUM("state", state, &process_states,
+                   .about = "dead: it was killed; listed once after that."),
+    BL_MEMBER_LIST("left", left, &left_record, struct ps_left, link,
+                   .about = "Runs and features that a dead process had started."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record process_record =
+    BL_RECORD("process", struct ps_process, process_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct listing
+static const struct bl_member ps_members[] = {
+    BL_MEMBER_LIST("activities", activities, &activity_record, struct bl_activity_view, link,
+                   .about = "What runs now, by process."),
+    BL_MEMBER_LIST("processes", processes, &process_record, struct ps_process, link,
+                   .about = "Every process that listens, or was killed since the last belay ps."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer ps_answer = {BL_RECORD("ps", struct listing, ps_members), .of = "ps"};
+
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 /* What the store knows of it. */
-static const char *ps_state_of(struct listing *listing, struct bl_store *store,
-                               const struct bl_json *activity)
+static void ps_look_up(struct listing *listing, struct bl_store *store, struct ps_left *left)
 {
     struct bl_store_work work;
 
-    if (store == NULL ||
-        bl_store_find(store, &listing->arena, ps_member(activity, "id").data, &work, NULL) != 0)
-        return "unknown";
-    return work.ended ? "ended" : "cut off";
+    left->state = LEFT_UNKNOWN;
+    if (store != NULL && bl_store_find(store, &listing->arena, left->id.data, &work, NULL) == 0)
+        left->state = work.ended ? LEFT_ENDED : LEFT_CUT_OFF;
 }
 
-static void ps_look_up(struct listing *listing, struct bl_store *store,
-                       const struct bl_control_process *process)
+static void ps_take_dead(struct listing *listing, struct bl_store *store,
+                         const struct bl_list *activities, struct ps_process *process)
 {
-    BL_JSON_EACH (activity, activities(process)) {
-        if (ps_member(activity, "id").size == 0)
+    BL_LIST_EACH (link, activities) {
+        const struct bl_activity_view *activity = BL_CONTAINER(link, struct bl_activity_view, link);
+        if (activity->id.size == 0)
             continue;
-        struct cut *cut = bl_arena_zalloc(&listing->arena, sizeof *cut);
-        *cut = (struct cut){.process = process,
-                            .activity = activity,
-                            .state = ps_state_of(listing, store, activity)};
-        bl_list_push_back(&listing->cut, &cut->link);
+        struct ps_left *left = bl_arena_alloc(&listing->arena, sizeof *left);
+        *left = (struct ps_left){
+            .id = activity->id, .kind = activity->kind, .session = activity->session};
+        ps_look_up(listing, store, left);
+        bl_list_push_back(&process->left, &left->link);
+    }
+}
+
+static void ps_take_activities(struct listing *listing, struct bl_control_process *from)
+{
+    struct bl_list *link;
+
+    while ((link = bl_list_pop_front(&from->activities)) != NULL) {
+        BL_CONTAINER(link, struct bl_activity_view, link)->pid = from->pid;
+        bl_list_push_back(&listing->activities, link);
     }
 }
 
@@ -75,146 +145,66 @@ static int ps_list_main(void *argument)
 {
     struct listing *listing = argument;
     struct bl_store *store = NULL;
-    int code = bl_control_list(&listing->arena, &listing->processes, &listing->error);
+    struct bl_list processes;
+    int code = bl_control_list(&listing->arena, &processes, &listing->error);
 
-    BL_LIST_EACH (link, &listing->processes) {
-        const struct bl_control_process *process =
-            BL_CONTAINER(link, struct bl_control_process, link);
-        if (process->state != BL_CONTROL_DEAD)
+    BL_LIST_EACH (link, &processes) {
+        struct bl_control_process *from = BL_CONTAINER(link, struct bl_control_process, link);
+        struct ps_process *process = bl_arena_zalloc(&listing->arena, sizeof *process);
+        process->pid = from->pid;
+        process->state = from->state;
+        bl_list_init(&process->left);
+        bl_list_push_back(&listing->processes, &process->link);
+        if (from->state == BL_CONTROL_ANSWERING)
+            ps_take_activities(listing, from);
+        if (from->state != BL_CONTROL_DEAD)
             continue;
         if (store == NULL)
             store = ps_open_store(listing);
-        ps_look_up(listing, store, process);
+        ps_take_dead(listing, store, &from->activities, process);
     }
     bl_store_close(store);
     return code;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-static void write_activity(struct bl_json_writer *writer, const struct bl_control_process *process,
-                           const struct bl_json *activity)
-{
-    bl_json_write_object(writer);
-    BL_JSON_MEMBERS (key, activity) {
-        bl_json_write_key(writer, bl_json_text(key));
-        bl_json_write_value(writer, key + 1);
-    }
-    bl_json_write_key(writer, BL_TEXT("pid"));
-    bl_json_write_int64(writer, process->pid);
-    bl_json_write_end(writer);
-}
-
-static const char *process_state(const struct bl_control_process *process)
-{
-    static const char *const names[] = {[BL_CONTROL_ANSWERING] = "answering",
-                                        [BL_CONTROL_SILENT] = "not answering",
-                                        [BL_CONTROL_DEAD] = "dead"};
-    return names[process->state];
-}
-
-static void write_process(struct bl_json_writer *writer, const struct listing *listing,
-                          const struct bl_control_process *process)
-{
-    bl_json_write_object(writer);
-    bl_json_write_key(writer, BL_TEXT("pid"));
-    if (process->pid > 0)
-        bl_json_write_int64(writer, process->pid);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_string(writer, "state", process_state(process));
-    bl_json_write_key(writer, BL_TEXT("left"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &listing->cut) {
-        const struct cut *cut = BL_CONTAINER(link, struct cut, link);
-        if (cut->process != process)
-            continue;
-        bl_json_write_object(writer);
-        bl_json_put_text(writer, "id", ps_member(cut->activity, "id"));
-        bl_json_put_text(writer, "kind", ps_member(cut->activity, "kind"));
-        bl_json_put_text(writer, "session", ps_member(cut->activity, "session"));
-        bl_json_put_string(writer, "state", cut->state);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-    bl_json_write_end(writer);
-}
-
-static void ps_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct listing *listing = context;
-
-    bl_json_write_key(writer, BL_TEXT("activities"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &listing->processes) {
-        const struct bl_control_process *process =
-            BL_CONTAINER(link, struct bl_control_process, link);
-        if (process->state == BL_CONTROL_ANSWERING)
-            BL_JSON_EACH (activity, activities(process))
-                write_activity(writer, process, activity);
-    }
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("processes"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &listing->processes)
-        write_process(writer, listing, BL_CONTAINER(link, struct bl_control_process, link));
-    bl_json_write_end(writer);
-}
-
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 /* "4 m 10 s", or "-" where there is none. */
-static void format_ms(const struct bl_json *value, char out[32])
+static void format_ms(int64_t ms, char out[32])
 {
-    int64_t ms;
-
-    if (bl_json_int64(value, &ms) && ms >= 0 && ms < INT64_MAX / (int64_t)BL_NS_PER_MS)
+    if (ms >= 0 && ms < INT64_MAX / (int64_t)BL_NS_PER_MS)
         bl_duration_format(ms * (int64_t)BL_NS_PER_MS, out);
     else
         bl_text_into(out, 32, "-");
 }
 
-static void append_activity(struct bl_buffer *out, const struct bl_json *activity)
+static void append_activity(struct bl_buffer *out, const struct bl_activity_view *activity)
 {
-    struct bl_text id = ps_member(activity, "id"), kind = ps_member(activity, "kind"),
-                   phase = ps_member(activity, "phase");
     char age[32], left[32], idle[32];
-    int64_t tokens = 0;
 
-    format_ms(bl_json_get(activity, BL_TEXT("age_ms")), age);
-    format_ms(bl_json_get(activity, BL_TEXT("deadline_left_ms")), left);
-    format_ms(bl_json_get(activity, BL_TEXT("idle_ms")), idle);
-    bl_json_int64(bl_json_get(activity, BL_TEXT("tokens")), &tokens);
-    bl_buffer_printf(out, "%-25.*s %-7.*s %-14.*s %-11s %-11s %8" PRId64 " %s ago\n",
-                     BL_TEXT_ARG(id), BL_TEXT_ARG(kind), BL_TEXT_ARG(phase), age, left, tokens,
-                     idle);
-}
-
-static void append_activities(struct bl_buffer *out, const struct bl_control_process *process)
-{
-    BL_JSON_EACH (activity, activities(process)) {
-        if (out->size == 0)
-            bl_buffer_printf(out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND", "PHASE",
-                             "AGE", "LEFT", "TOKENS", "LAST ACTIVITY");
-        append_activity(out, activity);
-    }
+    if (out->size == 0)
+        bl_buffer_printf(out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND", "PHASE", "AGE",
+                         "LEFT", "TOKENS", "LAST ACTIVITY");
+    format_ms((int64_t)activity->age_ms, age);
+    format_ms(activity->deadline_left_ms, left);
+    format_ms((int64_t)activity->idle_ms, idle);
+    bl_buffer_printf(out, "%-25.*s %-7.*s %-14.*s %-11s %-11s %8" PRIu64 " %s ago\n",
+                     BL_TEXT_ARG(activity->id), BL_TEXT_ARG(activity->kind),
+                     BL_TEXT_ARG(activity->phase), age, left, activity->tokens, idle);
 }
 
 /* What is to be said of one that says nothing itself. */
-static void append_process(struct bl_buffer *out, const struct listing *listing,
-                           const struct bl_control_process *process)
+static void append_process(struct bl_buffer *out, const struct ps_process *process)
 {
     if (process->pid > 0)
-        bl_buffer_printf(out, "process %" PRId64 ": %s", process->pid, process_state(process));
+        bl_buffer_printf(out, "process %" PRId64 ": ", process->pid);
     else
-        bl_buffer_printf(out, "a process: %s", process_state(process));
-    BL_LIST_EACH (link, &listing->cut) {
-        const struct cut *cut = BL_CONTAINER(link, struct cut, link);
-        struct bl_text id = ps_member(cut->activity, "id"),
-                       session = ps_member(cut->activity, "session");
-        if (cut->process == process)
-            bl_buffer_printf(out, "; %.*s of %.*s: %s", BL_TEXT_ARG(id), BL_TEXT_ARG(session),
-                             cut->state);
+        bl_buffer_append(out, BL_TEXT("a process: "));
+    bl_buffer_append(out, bl_text_from(state_names[process->state]));
+    BL_LIST_EACH (link, &process->left) {
+        const struct ps_left *left = BL_CONTAINER(link, struct ps_left, link);
+        bl_buffer_printf(out, "; %.*s of %.*s: %s", BL_TEXT_ARG(left->id),
+                         BL_TEXT_ARG(left->session), left_names[left->state]);
     }
     bl_buffer_append_byte(out, '\n');
 }
@@ -224,16 +214,12 @@ static int ps_print_text(const struct cli_call *call, const struct listing *list
     struct bl_buffer out;
 
     bl_buffer_init(&out, TEXT_MAX);
-    for (int answering = 1; answering >= 0; answering--) {
-        BL_LIST_EACH (link, &listing->processes) {
-            const struct bl_control_process *process =
-                BL_CONTAINER(link, struct bl_control_process, link);
-            bool answers = process->state == BL_CONTROL_ANSWERING;
-            if (answering != 0 && answers)
-                append_activities(&out, process);
-            else if (answering == 0 && !answers)
-                append_process(&out, listing, process);
-        }
+    BL_LIST_EACH (link, &listing->activities)
+        append_activity(&out, BL_CONTAINER(link, struct bl_activity_view, link));
+    BL_LIST_EACH (link, &listing->processes) {
+        const struct ps_process *process = BL_CONTAINER(link, struct ps_process, link);
+        if (process->state != BL_CONTROL_ANSWERING)
+            append_process(&out, process);
     }
     if (out.size == 0)
         bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
@@ -255,13 +241,13 @@ int cli_ps_run(struct cli_call *call)
         return cli_fail_usage(call, error);
     bl_arena_init(&listing.arena);
     bl_list_init(&listing.processes);
-    bl_list_init(&listing.cut);
+    bl_list_init(&listing.activities);
     if (cli_loop_run("ps", ps_list_main, &listing, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)
         exit_code = ps_print_text(call, &listing);
     else
-        exit_code = cli_envelope_print(call, CLI_EXIT_OK, ps_payload, &listing);
+        exit_code = cli_answer_print(call, CLI_EXIT_OK, &ps_answer.record, &listing);
     bl_arena_done(&listing.arena);
     return exit_code;
 }

@@ -31,8 +31,9 @@
 
 /* ---- One process ----------------------------------------------------------------------------- */
 
-/* What stands beside its socket; NULL: nothing. */
-static const struct bl_json *trace_of(const struct question *question, struct bl_arena *arena)
+/* What stands beside its socket; nothing: that is not known. */
+static void read_trace(const struct question *question, struct bl_arena *arena,
+                       struct control_state *ret_state)
 {
     const struct bl_json *value;
     char name[SERVE_NAME_SIZE];
@@ -41,8 +42,8 @@ static const struct bl_json *trace_of(const struct question *question, struct bl
     struct bl_text trace = bl_file_read(question->asking->folder, name, text, TRACE_MAX);
     if (bl_json_read(arena, trace, NULL, &value, NULL) != 0)
         value = NULL;
+    bl_record_take(arena, &control_trace_record, value, ret_state);
     bl_free(text);
-    return value;
 }
 
 /* What it was; the file goes with the socket. */
@@ -50,8 +51,9 @@ static void control_ask_bury(struct question *question)
 {
     char name[SERVE_NAME_SIZE];
     question->dead = true;
-    question->result = trace_of(question, question->asking->arena);
-    bl_json_int64(bl_json_get(question->result, BL_TEXT("pid")), &question->pid);
+    read_trace(question, question->asking->arena, &question->state);
+    if (question->state.pid != 0)
+        question->pid = question->state.pid;
     serve_trace_name(question->name, name);
     unlinkat(question->asking->folder, name, 0);
 }
@@ -199,6 +201,7 @@ static int find_sockets(struct asking *asking)
             continue;
         struct question *question = bl_arena_zalloc(asking->arena, sizeof *question);
         question->asking = asking;
+        bl_list_init(&question->state.activities);
         bl_text_into(question->name, sizeof question->name, entry->d_name);
         bl_list_push_back(&asking->questions, &question->link);
         asking->count++;
@@ -240,18 +243,25 @@ int ask_begin(struct asking *asking, struct bl_arena *arena, struct bl_error *er
 int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
 {
     int code = ask_begin(asking, arena, error);
-    return code != 0 ? code : ask_all(asking);
+    if (code == 0)
+        code = ask_all(asking);
+    BL_LIST_EACH (link, &asking->questions) {
+        struct question *question = BL_CONTAINER(link, struct question, link);
+        if (question_answered(question))
+            bl_record_take(arena, &control_state_record, question->result, &question->state);
+    }
+    return code;
 }
 
 /* By its own word, or as the kernel says: in another PID namespace it has another number there. */
 bool question_has_pid(struct question *question, int64_t pid)
 {
     struct bl_arena arena = {0};
-    int64_t own = 0;
+    struct control_state own;
     int fd = -1;
-    bl_json_int64(bl_json_get(trace_of(question, &arena), BL_TEXT("pid")), &own);
+    read_trace(question, &arena, &own);
     bl_arena_done(&arena);
-    if (own == pid)
+    if (own.pid == pid)
         return true;
     if (ask_connect(question, 0, &fd) != 0)
         return false;
@@ -276,20 +286,22 @@ int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struc
     bl_list_init(ret_processes);
     int code = ask_ps(&asking, arena, error);
     BL_LIST_EACH (link, &asking.questions) {
-        const struct question *question = BL_CONTAINER(link, struct question, link);
+        struct question *question = BL_CONTAINER(link, struct question, link);
         bool answered = question_answered(question);
         /* One that has ended in between has taken its socket with it. */
         if (code != 0 || (!answered && !question->dead && question->code == BL_ENOENT))
             continue;
         struct bl_control_process *process = bl_arena_alloc(arena, sizeof *process);
         *process = (struct bl_control_process){
-            .pid = question->pid,
+            .pid = question->state.pid != 0 ? question->state.pid : question->pid,
             .state = answered         ? BL_CONTROL_ANSWERING
                      : question->dead ? BL_CONTROL_DEAD
                                       : BL_CONTROL_SILENT,
-            .result = answered || question->dead ? question->result : NULL,
         };
-        bl_json_int64(bl_json_get(process->result, BL_TEXT("pid")), &process->pid);
+        bl_list_init(&process->activities);
+        for (struct bl_list *first;
+             (first = bl_list_pop_front(&question->state.activities)) != NULL;)
+            bl_list_push_back(&process->activities, first);
         bl_list_push_back(ret_processes, &process->link);
     }
     asking_done(&asking);

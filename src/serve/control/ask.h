@@ -10,11 +10,12 @@ struct question {
     struct asking *asking;
     char name[SERVE_NAME_SIZE]; /* of its socket */
     int64_t pid;                /* of who listens; 0: not known */
-    bool dead;                  /* nobody listens any more; what it was is the result */
+    bool dead;                  /* nobody listens any more; what it was is the state */
     int code;                   /* 0: it has answered, maybe with a failure */
     bool failed;
     const struct bl_json *result;
     struct bl_rpc_failure failure;
+    struct control_state state; /* once it was asked what runs; nothing, where it has not told */
 };
 
 /* All that are asked the same. */

@@ -25,12 +25,13 @@ static void attach_on_notification(void *context, struct bl_text method,
 {
     struct attachment *attachment = context;
     const struct bl_control_watch *watch = attachment->watch;
-    int64_t count = 0;
+    struct control_watched told;
     if (bl_text_equal(method, BL_TEXT("event"))) {
         watch->event(watch->context, params);
     } else if (bl_text_equal(method, BL_TEXT("missed"))) {
-        if (bl_json_int64(bl_json_get(params, BL_TEXT("count")), &count) && count > 0)
-            watch->missed(watch->context, (uint64_t)count);
+        bl_record_take(NULL, &control_missed_record, params, &told);
+        if (told.missed > 0)
+            watch->missed(watch->context, told.missed);
     } else if (bl_text_equal(method, BL_TEXT("ended"))) {
         attachment->ended = true;
         bl_semaphore_give(&attachment->over);
@@ -42,13 +43,6 @@ static void attach_on_gone(void *context, const char *why)
     struct attachment *attachment = context;
     (void)why;
     bl_semaphore_give(&attachment->over);
-}
-
-static struct bl_text watch_params(struct bl_arena *arena, const char *id)
-{
-    return id == NULL ? BL_TEXT("{}")
-                      : bl_arena_printf(arena, "{\"id\":" BL_TEXT_FORMAT "}",
-                                        BL_TEXT_ARG(bl_json_quote(arena, bl_text_from(id))));
 }
 
 /* ---- One process ----------------------------------------------------------------------------- */
@@ -68,8 +62,10 @@ static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
     struct bl_arena *arena = question->asking->arena;
     struct bl_scope limit;
     bl_limit_begin(&limit, serve_patience_ns);
-    int code = bl_rpc_ask(rpc, "watch", watch_params(arena, attachment->watch->id), arena,
-                          &question->result, &question->failure, NULL);
+    int code = bl_rpc_ask(
+        rpc, "watch",
+        bl_record_text(arena, &control_any_record, &(struct control_id){attachment->watch->id}),
+        arena, &question->result, &question->failure, NULL);
     bl_limit_end(&limit);
     if (code == BL_EREFUSED && question->failure.code == BL_RPC_BUSY)
         return BL_EBUSY;
@@ -78,12 +74,13 @@ static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
 
 static int attach_follow(struct attachment *attachment, struct bl_rpc *rpc)
 {
+    struct control_watched watched;
     int code = ask_to_be_told(attachment, rpc);
     if (code != 0)
         return code;
     /* It may have ended since it was found. */
-    if (attachment->watch->id != NULL &&
-        !bl_json_boolean(bl_json_get(attachment->question->result, BL_TEXT("running")), true))
+    bl_record_take(NULL, &control_watched_record, attachment->question->result, &watched);
+    if (attachment->watch->id != NULL && watched.running == 0)
         attachment->ended = true;
     if (!attachment->ended)
         code = bl_semaphore_take(&attachment->over);
@@ -141,9 +138,10 @@ static struct attachment *attachment_new(struct question *question,
 /* Features have events of their own, in the store. */
 static bool is_of_feature(const struct question *question, struct bl_text id)
 {
-    BL_JSON_EACH (activity, bl_json_get(question->result, BL_TEXT("activities"))) {
-        struct bl_text kind = bl_json_text(bl_json_get(activity, BL_TEXT("kind")));
-        if ((bl_text_equal(kind, BL_TEXT("feature")) || bl_text_equal(kind, BL_TEXT("task"))) &&
+    BL_LIST_EACH (link, &question->state.activities) {
+        const struct bl_activity_view *activity = BL_CONTAINER(link, struct bl_activity_view, link);
+        if ((bl_text_equal(activity->kind, BL_TEXT("feature")) ||
+             bl_text_equal(activity->kind, BL_TEXT("task"))) &&
             (serve_is_named(activity, id) || serve_is_of_session(activity, id)))
             return true;
     }

@@ -197,28 +197,18 @@ static bool is_traced(const struct bl_activity *activity)
 
 static void write_trace(struct bl_json_writer *writer, const struct bl_control *control)
 {
-    char time[32];
+    struct control_state state = {.pid = getpid(),
+                                  .started_wall_ns = control->requests.started_wall_ns};
+    struct bl_arena arena = {0};
     unsigned count = 0;
-    bl_time_format(control->requests.started_wall_ns, time);
-    bl_json_write_object(writer);
-    bl_json_put_uint64(writer, "pid", (uint64_t)getpid());
-    bl_json_put_string(writer, "started_at", time);
-    bl_json_write_key(writer, BL_TEXT("activities"));
-    bl_json_write_array(writer);
+    bl_list_init(&state.activities);
     BL_LIST_EACH (link, &control->requests.activities->list) {
         const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
-        if (!is_traced(activity))
-            continue;
-        if (++count > TRACED_MAX)
-            break;
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "id", activity->id);
-        bl_json_put_string(writer, "kind", activity->kind);
-        bl_json_put_string(writer, "session", activity->session);
-        bl_json_write_end(writer);
+        if (is_traced(activity) && ++count <= TRACED_MAX)
+            bl_list_push_back(&state.activities, &bl_activity_view(&arena, activity)->link);
     }
-    bl_json_write_end(writer);
-    bl_json_write_end(writer);
+    bl_record_write(writer, &control_trace_record, &state);
+    bl_arena_done(&arena);
 }
 
 /* In one piece: whoever reads it finds the old or the new one. What cannot be written is not: the

@@ -2,11 +2,6 @@
 
 #include "serve/parts.h"
 
-static struct bl_text id_member(const struct bl_json *activity, const char *key)
-{
-    return bl_json_text(bl_json_get(activity, bl_text_from(key)));
-}
-
 bool serve_is_meant(const struct bl_activity *activity, const char *id)
 {
     char name[BL_ACTIVITY_NAME_SIZE];
@@ -15,17 +10,15 @@ bool serve_is_meant(const struct bl_activity *activity, const char *id)
            strcmp(activity->session, id) == 0;
 }
 
-bool serve_is_named(const struct bl_json *activity, struct bl_text id)
+bool serve_is_named(const struct bl_activity_view *activity, struct bl_text id)
 {
-    return bl_text_equal(id_member(activity, "id"), id) ||
-           bl_text_equal(id_member(activity, "name"), id);
+    return bl_text_equal(activity->id, id) || bl_text_equal(activity->name, id);
 }
 
 /* Its calls end with its turn. */
-bool serve_is_of_session(const struct bl_json *activity, struct bl_text id)
+bool serve_is_of_session(const struct bl_activity_view *activity, struct bl_text id)
 {
-    return bl_text_equal(id_member(activity, "session"), id) &&
-           !bl_text_equal(id_member(activity, "kind"), BL_TEXT("call"));
+    return bl_text_equal(activity->session, id) && !bl_text_equal(activity->kind, BL_TEXT("call"));
 }
 
 void serve_names_add(struct serve_names *names, struct bl_text name)

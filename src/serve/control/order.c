@@ -10,12 +10,6 @@
 
 /* ---- Whose id it is -------------------------------------------------------------------------- */
 
-static const struct bl_json *activities_of(const struct question *question)
-{
-    return question_answered(question) ? bl_json_get(question->result, BL_TEXT("activities"))
-                                       : NULL;
-}
-
 /* Where the id is at work: by its name, or as a session. `names` has all that it may stand for. */
 static struct question *find_id(const struct asking *asking, struct bl_text id,
                                 struct serve_names *names)
@@ -23,12 +17,15 @@ static struct question *find_id(const struct asking *asking, struct bl_text id,
     struct question *named = NULL, *session = NULL;
     BL_LIST_EACH (link, &asking->questions) {
         struct question *question = BL_CONTAINER(link, struct question, link);
-        BL_JSON_EACH (activity, activities_of(question)) {
-            struct bl_text name = bl_json_text(bl_json_get(activity, BL_TEXT("name")));
+        if (question->dead)
+            continue;
+        BL_LIST_EACH (at, &question->state.activities) {
+            const struct bl_activity_view *activity =
+                BL_CONTAINER(at, struct bl_activity_view, link);
             if (serve_is_named(activity, id)) {
-                serve_names_add(names, name);
+                serve_names_add(names, activity->name);
                 /* A name in full is meant, whatever else has it for its last part. */
-                if (bl_text_equal(name, id)) {
+                if (bl_text_equal(activity->name, id)) {
                     names->count = 1;
                     return question;
                 }
@@ -97,33 +94,17 @@ int ask_whose(struct asking *asking, struct bl_arena *arena, const char *operati
 
 /* ---- Cancel ---------------------------------------------------------------------------------- */
 
-static struct bl_text cancel_params(struct bl_arena *arena, const char *id, const char *origin,
-                                    bool now)
-{
-    struct bl_buffer text;
-    struct bl_json_writer writer;
-    bl_buffer_init(&text, PARAMS_MAX);
-    bl_json_writer_init(&writer, &text);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "id", id);
-    bl_json_put_string(&writer, "origin", origin != NULL ? origin : "belay cancel");
-    bl_json_put_boolean(&writer, "now", now);
-    bl_json_write_end(&writer);
-    struct bl_text kept = {0};
-    if (bl_json_writer_done(&writer) == 0)
-        kept = bl_arena_text(arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
-    return kept;
-}
-
 static int cancel_there(struct question *question, const char *id, const char *origin, bool now,
                         struct bl_text *ret_receipt, struct bl_error *error)
 {
     struct asking *asking = question->asking;
     asking->method = "cancel";
-    asking->params = cancel_params(asking->arena, id, origin, now);
+    asking->params = bl_record_text(
+        asking->arena, &control_cancel_record,
+        &(struct control_cancel){
+            .id = id, .origin = origin != NULL ? origin : "belay cancel", .now = now});
     asking->place_ns = serve_patience_ns;
-    if (asking->params.size == 0)
+    if (asking->params.size > PARAMS_MAX)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "cancel", id, "no id is that long");
     question->code = ask_one(question);
     int stopped = bl_check();
@@ -137,9 +118,9 @@ static int cancel_there(struct question *question, const char *id, const char *o
         return bl_error_set(error, BL_EREFUSED, BL_KIND_DELIVERY, "cancel", id,
                             "process %lld refused: %s", (long long)question->pid,
                             question->failure.message.data);
-    const struct bl_json *receipt = bl_json_get(question->result, BL_TEXT("receipt"));
-    *ret_receipt = bl_json_is(receipt, BL_JSON_OBJECT) ? bl_json_value_text(asking->arena, receipt)
-                                                       : (struct bl_text){0};
+    struct control_receipt answer;
+    bl_record_take(asking->arena, &control_receipt_record, question->result, &answer);
+    *ret_receipt = answer.receipt;
     return 0;
 }
 
@@ -175,11 +156,10 @@ int bl_control_describe(struct bl_arena *arena, const char *id,
         code = bl_control_call(arena, pid, "debug", (struct bl_text){0}, &result, error);
     if (code == 0)
         code = bl_json_read(arena, result, NULL, &answer, NULL);
-    if (code == 0)
-        *ret_description = (struct bl_control_description){
-            .pid = pid,
-            .fibers = bl_json_text(bl_json_get(answer, BL_TEXT("fibers"))),
-            .whole = bl_json_boolean(bl_json_get(answer, BL_TEXT("whole")), false)};
+    if (code == 0) {
+        bl_record_take(arena, &control_description_record, answer, ret_description);
+        ret_description->pid = pid;
+    }
     return code;
 }
 

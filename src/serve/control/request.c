@@ -11,27 +11,19 @@
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* An answer in the making. */
-struct answer {
-    struct bl_buffer text;
+static void request_answer(struct bl_rpc_call *call, const struct bl_record *record,
+                           const void *from, const char *too_long)
+{
     struct bl_json_writer writer;
-};
-
-static void answer_begin(struct answer *answer)
-{
-    bl_buffer_init(&answer->text, SERVE_ANSWER_MAX);
-    bl_json_writer_init(&answer->writer, &answer->text);
-    bl_json_write_object(&answer->writer);
-}
-
-static void answer_end(struct answer *answer, struct bl_rpc_call *call, const char *too_long)
-{
-    bl_json_write_end(&answer->writer);
-    if (bl_json_writer_done(&answer->writer) == 0)
-        bl_rpc_answer(call, bl_buffer_text(&answer->text));
+    struct bl_buffer text;
+    bl_buffer_init(&text, SERVE_ANSWER_MAX);
+    bl_json_writer_init(&writer, &text);
+    bl_record_write(&writer, record, from);
+    if (bl_json_writer_done(&writer) == 0)
+        bl_rpc_answer(call, bl_buffer_text(&text));
     else
         bl_rpc_fail(call, BL_RPC_INTERNAL, too_long, (struct bl_text){0});
-    bl_buffer_done(&answer->text);
+    bl_buffer_done(&text);
 }
 
 /* What is wrong with which of the parameters. */
@@ -47,99 +39,88 @@ static void control_request_refuse_unknown(struct bl_rpc_call *call)
     bl_rpc_fail(call, BL_RPC_NOT_FOUND, "nothing of that id runs", (struct bl_text){0});
 }
 
-/* A text that must be there, and not be empty; NULL: it was refused. */
-static const char *control_request_text_of(struct bl_rpc_call *call, const char *key,
-                                           const char *usage)
+/* False: they do not fit, and were refused. */
+static bool request_read_params(struct bl_rpc_call *call, const struct bl_record *record,
+                                void *into)
 {
-    char path[32];
-    struct bl_text text = bl_json_text(bl_json_get(bl_rpc_call_params(call), bl_text_from(key)));
-    if (text.size > 0)
-        return text.data;
-    snprintf(path, sizeof path, "/%s", key);
-    control_request_refuse(call, path, usage);
-    return NULL;
+    static const struct bl_json none = {.type = BL_JSON_OBJECT};
+    const struct bl_json *params = bl_rpc_call_params(call);
+    struct bl_record_fault fault = {0};
+    char message[sizeof fault.path + sizeof fault.message];
+    if (bl_record_view(bl_rpc_call_arena(call), record, params != NULL ? params : &none, into,
+                       &fault) == 0)
+        return true;
+    bl_record_fault_text(&fault, message, sizeof message);
+    control_request_refuse(call, fault.path, message);
+    return false;
 }
 
 /* ---- What is answered at once ---------------------------------------------------------------- */
 
+/* What runs; `id` NULL: all of it. */
+static void request_list(const struct serve_client *client, struct bl_arena *arena, const char *id,
+                         struct bl_list *ret_list)
+{
+    bl_list_init(ret_list);
+    BL_LIST_EACH (link, &client->requests->activities->list) {
+        const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
+        if (id == NULL || serve_is_meant(activity, id))
+            bl_list_push_back(ret_list, &bl_activity_view(arena, activity)->link);
+    }
+}
+
 static void control_request_answer_ps(struct serve_client *client, struct bl_rpc_call *call)
 {
-    struct answer answer;
-    char time[32];
-    bl_time_format(client->requests->started_wall_ns, time);
-    answer_begin(&answer);
-    bl_json_write_key(&answer.writer, BL_TEXT("pid"));
-    bl_json_write_int64(&answer.writer, getpid());
-    bl_json_put_string(&answer.writer, "started_at", time);
-    bl_json_write_key(&answer.writer, BL_TEXT("activities"));
-    bl_activities_write(client->requests->activities, &answer.writer);
-    answer_end(&answer, call, "more runs than an answer holds");
+    struct control_state state = {.pid = getpid(),
+                                  .started_wall_ns = client->requests->started_wall_ns};
+    request_list(client, bl_rpc_call_arena(call), NULL, &state.activities);
+    request_answer(call, &control_state_record, &state, "more runs than an answer holds");
 }
 
 static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
 {
-    const char *id = control_request_text_of(call, "id", "status takes {\"id\": text}");
-    struct answer answer;
-    size_t count = 0;
-    if (id == NULL)
+    struct control_state found;
+    struct control_id params;
+    if (!request_read_params(call, &control_id_record, &params))
         return;
-    BL_LIST_EACH (link, &client->requests->activities->list)
-        count += serve_is_meant(BL_CONTAINER(link, struct bl_activity, link), id);
-    if (count == 0) {
+    request_list(client, bl_rpc_call_arena(call), params.id, &found.activities);
+    if (bl_list_empty(&found.activities))
         control_request_refuse_unknown(call);
-        return;
-    }
-    answer_begin(&answer);
-    bl_json_write_key(&answer.writer, BL_TEXT("activities"));
-    bl_json_write_array(&answer.writer);
-    BL_LIST_EACH (link, &client->requests->activities->list) {
-        const struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
-        if (serve_is_meant(activity, id))
-            bl_activity_write(&answer.writer, activity);
-    }
-    bl_json_write_end(&answer.writer);
-    answer_end(&answer, call, "more runs than an answer holds");
+    else
+        request_answer(call, &control_found_record, &found, "more runs than an answer holds");
 }
 
 /* A message for the turn under way: of the session itself, or of a sub-agent by its id. */
 static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
 {
-    static const char usage[] = "inject takes {\"session\": text, \"text\": text}";
-    const char *id = control_request_text_of(call, "session", usage);
-    const char *text = id != NULL ? control_request_text_of(call, "text", usage) : NULL;
+    struct control_inject params;
     struct bl_activity *found = NULL;
     char message[BL_ID_SIZE] = "";
-    struct answer answer;
-    if (text == NULL)
+    if (!request_read_params(call, &control_inject_record, &params))
         return;
     BL_LIST_EACH (link, &client->requests->activities->list) {
         struct bl_activity *activity = BL_CONTAINER(link, struct bl_activity, link);
-        if (found == NULL && activity->inject != NULL && serve_is_meant(activity, id))
+        if (found == NULL && activity->inject != NULL && serve_is_meant(activity, params.session))
             found = activity;
     }
     if (found == NULL) {
         control_request_refuse_unknown(call);
         return;
     }
-    int code = found->inject(found, bl_text_from(text), message);
-    if (code != 0) {
+    int code = found->inject(found, params.text, message);
+    if (code != 0)
         bl_rpc_fail(call, BL_RPC_INVALID_REQUEST, bl_error_text(code), (struct bl_text){0});
-        return;
-    }
-    answer_begin(&answer);
-    bl_json_put_string(&answer.writer, "id", message);
-    answer_end(&answer, call, "");
+    else
+        request_answer(call, &control_id_record, &(struct control_id){message}, "");
 }
 
 /* From now on it is told what happens; asked again, of another id. */
 static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
 {
-    const struct bl_json *id = bl_json_get(bl_rpc_call_params(call), BL_TEXT("id"));
-    if (id != NULL && !bl_json_is(id, BL_JSON_STRING)) {
-        control_request_refuse(call, "/id", "watch takes {\"id\": text (optional)}");
-        return;
-    }
+    struct control_id params;
     size_t count = 0;
+    if (!request_read_params(call, &control_any_record, &params))
+        return;
     BL_LIST_EACH (link, &client->requests->watchers)
         count += link != &client->watcher.link;
     /* They stay: others must find a place. */
@@ -148,29 +129,27 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
         return;
     }
     struct serve_watcher *watcher = &client->watcher;
-    bl_text_into(watcher->id, sizeof watcher->id, id != NULL ? bl_json_text(id).data : "");
+    bl_text_into(watcher->id, sizeof watcher->id, params.id != NULL ? params.id : "");
     watcher->rpc = bl_rpc_call_rpc(call);
     watcher->running = watcher->ended = false;
     bl_list_remove(&watcher->link);
     bl_list_push_back(&client->requests->watchers, &watcher->link);
     serve_watchers_follow(&client->requests->watchers, &client->requests->activities->list);
-    bl_rpc_answer(call, watcher->running ? BL_TEXT("{\"running\":true}")
-                                         : BL_TEXT("{\"running\":false}"));
+    request_answer(call, &control_watched_record,
+                   &(struct control_watched){.running = watcher->running}, "");
 }
 
 /* Every fiber of the process. What does not fit is left out at the end: the answer is for a person
  * who looks for what hangs. */
 static void answer_debug(struct serve_client *client BL_UNUSED, struct bl_rpc_call *call)
 {
-    struct answer answer;
     struct bl_buffer text;
     bl_buffer_init(&text, DESCRIPTION_MAX);
-    bool whole = bl_loop_describe(bl_loop_current(), &text) == 0;
-    answer_begin(&answer);
-    bl_json_put_uint64(&answer.writer, "pid", (uint64_t)getpid());
-    bl_json_put_text(&answer.writer, "fibers", bl_buffer_text(&text));
-    bl_json_put_boolean(&answer.writer, "whole", whole);
-    answer_end(&answer, call, "more fibers than an answer holds");
+    struct bl_control_description description = {.pid = getpid()};
+    description.whole = bl_loop_describe(bl_loop_current(), &text) == 0;
+    description.fibers = bl_buffer_text(&text);
+    request_answer(call, &control_description_record, &description,
+                   "more fibers than an answer holds");
     bl_buffer_done(&text);
 }
 
@@ -213,41 +192,38 @@ static bool control_request_is_ambiguous(struct serve_client *client, struct bl_
     return true;
 }
 
-/* Who asks, and why. */
-static void make_origin(char out[ORIGIN_SIZE], const struct bl_json *params)
-{
-    struct bl_text origin = bl_json_text(bl_json_get(params, BL_TEXT("origin")));
-    struct bl_text reason = bl_json_text(bl_json_get(params, BL_TEXT("reason")));
-    char text[2 * ORIGIN_SIZE];
-    snprintf(text, sizeof text, "%s%s%s", origin.size > 0 ? origin.data : "control",
-             reason.size > 0 ? ": " : "", reason.size > 0 ? reason.data : "");
-    bl_text_into(out, ORIGIN_SIZE, text);
-}
+struct cancelling {
+    struct serve_client *client;
+    struct control_cancel params;
+};
 
-/* The receipt; null when it had come to its end before the stop reached it. */
-static void answer_receipt(struct bl_rpc_call *call, struct bl_text receipt)
+/* Who asks, and why. */
+static void make_origin(char out[ORIGIN_SIZE], const struct control_cancel *params)
 {
-    struct answer answer;
-    answer_begin(&answer);
-    bl_json_put_json(&answer.writer, "receipt", receipt);
-    answer_end(&answer, call, "stopped; the receipt is longer than an answer");
+    bool reason = params->reason != NULL && params->reason[0] != '\0';
+    bool origin = params->origin != NULL && params->origin[0] != '\0';
+    char text[2 * ORIGIN_SIZE];
+    snprintf(text, sizeof text, "%s%s%s", origin ? params->origin : "control", reason ? ": " : "",
+             reason ? params->reason : "");
+    bl_text_into(out, ORIGIN_SIZE, text);
 }
 
 static void control_request_cancel_main(void *context, struct bl_rpc_call *call)
 {
-    struct serve_client *client = context;
-    struct bl_activities *activities = client->requests->activities;
-    const struct bl_json *params = bl_rpc_call_params(call);
-    const char *id = bl_json_text(bl_json_get(params, BL_TEXT("id"))).data;
+    const struct cancelling *cancelling = context;
+    struct bl_activities *activities = cancelling->client->requests->activities;
+    const char *id = cancelling->params.id;
     struct bl_buffer receipt;
     char origin[ORIGIN_SIZE];
-    make_origin(origin, params);
+    make_origin(origin, &cancelling->params);
     bl_buffer_init(&receipt, RECEIPT_MAX);
-    if (bl_json_boolean(bl_json_get(params, BL_TEXT("now")), false))
+    if (cancelling->params.now)
         bl_activities_hurry(activities, id);
     int code = bl_activities_cancel(activities, id, origin, &receipt);
     if (code == 0)
-        answer_receipt(call, bl_buffer_text(&receipt));
+        request_answer(call, &control_receipt_record,
+                       &(struct control_receipt){bl_buffer_text(&receipt)},
+                       "stopped; the receipt is longer than an answer");
     else if (code == BL_ENOENT)
         control_request_refuse_unknown(call);
     else if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
@@ -255,35 +231,20 @@ static void control_request_cancel_main(void *context, struct bl_rpc_call *call)
     else
         bl_rpc_fail(call, BL_RPC_INTERNAL, bl_error_text(code), (struct bl_text){0});
     bl_buffer_done(&receipt);
-    work_end(client);
-}
-
-static bool is_text_or_none(const struct bl_json *value)
-{
-    return value == NULL || bl_json_is(value, BL_JSON_STRING);
+    work_end(cancelling->client);
 }
 
 static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
 {
-    static const char usage[] = "cancel takes {\"id\": text, \"origin\": text (optional), "
-                                "\"reason\": text (optional), \"now\": boolean (optional)}";
-    const struct bl_json *params = bl_rpc_call_params(call);
-    const struct bl_json *now = bl_json_get(params, BL_TEXT("now"));
-    const char *id = control_request_text_of(call, "id", usage);
-    if (id == NULL)
+    struct cancelling *cancelling = bl_arena_alloc(bl_rpc_call_arena(call), sizeof *cancelling);
+    cancelling->client = client;
+    if (!request_read_params(call, &control_cancel_record, &cancelling->params) ||
+        control_request_is_ambiguous(client, call, cancelling->params.id))
         return;
-    if (!is_text_or_none(bl_json_get(params, BL_TEXT("origin")))) {
-        control_request_refuse(call, "/origin", usage);
-    } else if (!is_text_or_none(bl_json_get(params, BL_TEXT("reason")))) {
-        control_request_refuse(call, "/reason", usage);
-    } else if (now != NULL && !bl_json_is(now, BL_JSON_BOOLEAN)) {
-        control_request_refuse(call, "/now", usage);
-    } else if (!control_request_is_ambiguous(client, call, id)) {
-        work_begin(client);
-        bl_rpc_call_start(call, control_request_cancel_main, client);
-        if (bl_rpc_answered(call))
-            work_end(client);
-    }
+    work_begin(client);
+    bl_rpc_call_start(call, control_request_cancel_main, cancelling);
+    if (bl_rpc_answered(call))
+        work_end(client);
 }
 
 /* ---- Offers ---------------------------------------------------------------------------------- */

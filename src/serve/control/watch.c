@@ -38,34 +38,27 @@ static bool control_watch_is_wanted(const struct serve_watcher *watcher,
                                    (struct bl_text){id.data, (size_t)(slash - watcher->id)});
 }
 
+static void watch_tell(const struct serve_watcher *watcher, const char *method,
+                       const struct bl_record *record, const void *from)
+{
+    struct bl_arena arena = {0};
+    bl_rpc_notify(watcher->rpc, method, bl_record_text(&arena, record, from));
+    bl_arena_done(&arena);
+}
+
 static void tell_missed(struct serve_watcher *watcher)
 {
-    struct bl_buffer text;
-    struct bl_json_writer writer;
-    bl_buffer_init(&text, 256);
-    bl_json_writer_init(&writer, &text);
-    bl_json_write_object(&writer);
-    bl_json_put_uint64(&writer, "count", watcher->missed);
-    bl_json_write_end(&writer);
-    bl_rpc_notify(watcher->rpc, "missed", bl_buffer_text(&text));
-    bl_buffer_done(&text);
+    watch_tell(watcher, "missed", &control_missed_record,
+               &(struct control_watched){.missed = watcher->missed});
     watcher->missed = 0;
 }
 
 /* After all that was told of it. */
 static void control_watch_tell_ended(struct serve_watcher *watcher)
 {
-    struct bl_buffer text;
-    struct bl_json_writer writer;
     if (watcher->missed > 0)
         tell_missed(watcher);
-    bl_buffer_init(&text, 1024);
-    bl_json_writer_init(&writer, &text);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "id", watcher->id);
-    bl_json_write_end(&writer);
-    bl_rpc_notify(watcher->rpc, "ended", bl_buffer_text(&text));
-    bl_buffer_done(&text);
+    watch_tell(watcher, "ended", &control_id_record, &(struct control_id){watcher->id});
     watcher->ended = false;
 }
 

@@ -54,8 +54,7 @@ static size_t count_states(struct bl_arena *arena, size_t *ret_silent, size_t *r
     BL_LIST_EACH (link, &processes) {
         struct bl_control_process *process = BL_CONTAINER(link, struct bl_control_process, link);
         CHECK(process->pid > last);
-        CHECK((process->state == BL_CONTROL_SILENT) == (process->result == NULL) ||
-              process->state == BL_CONTROL_DEAD);
+        CHECK(process->state != BL_CONTROL_SILENT || bl_list_empty(&process->activities));
         last = process->pid;
         counts[process->state]++;
     }

@@ -10,11 +10,8 @@
     "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":-32602,\"message\":\"" message         \
     "\",\"data\":{\"path\":\"" path "\"}}}"
 #define CANCEL(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":" params "}"
-#define CANCEL_USAGE                                                                               \
-    "cancel takes {\\\"id\\\": text, \\\"origin\\\": text (optional), \\\"reason\\\": text "       \
-    "(optional), \\\"now\\\": boolean (optional)}"
-#define INJECT_USAGE "inject takes {\\\"session\\\": text, \\\"text\\\": text}"
-#define NO_METHOD    "there is no such method: ps, cancel, status, inject, watch and debug there are"
+#define ID_MISSING     "id: missing; expected a string of at least 1 bytes"
+#define NO_METHOD      "there is no such method: ps, cancel, status, inject, watch and debug there are"
 
 static struct served served;
 
@@ -29,27 +26,30 @@ static const struct {
     {"{\"id\":7,\"method\":\"ps\"}", ERROR("7", "-32600", "\\\"jsonrpc\\\" must be \\\"2.0\\\"")},
     {"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"nap\"}", ERROR("\"a\"", "-32601", NO_METHOD)},
     {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"\"}", ERROR("1.5", "-32601", NO_METHOD)},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\"}", WRONG("1", "/id", CANCEL_USAGE)},
-    {CANCEL("[]"), WRONG("1", "/id", CANCEL_USAGE)},
-    {CANCEL("{\"id\":\"\"}"), WRONG("1", "/id", CANCEL_USAGE)},
-    {CANCEL("{\"id\":5}"), WRONG("1", "/id", CANCEL_USAGE)},
-    {CANCEL("{\"id\":\"x\",\"origin\":1}"), WRONG("1", "/origin", CANCEL_USAGE)},
-    {CANCEL("{\"id\":\"x\",\"reason\":1}"), WRONG("1", "/reason", CANCEL_USAGE)},
-    {CANCEL("{\"id\":\"x\",\"now\":1}"), WRONG("1", "/now", CANCEL_USAGE)},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\"}", WRONG("1", "/id", ID_MISSING)},
+    {CANCEL("[]"), WRONG("1", "", "expected an object, found an empty array")},
+    {CANCEL("{\"id\":\"\"}"),
+     WRONG("1", "/id", "id: expected a string of at least 1 bytes, found \\\"\\\"")},
+    {CANCEL("{\"id\":5}"), WRONG("1", "/id", "id: expected a string of at least 1 bytes, found 5")},
+    {CANCEL("{\"id\":\"x\",\"origin\":1}"),
+     WRONG("1", "/origin", "origin: expected a string, found 1")},
+    {CANCEL("{\"id\":\"x\",\"reason\":1}"),
+     WRONG("1", "/reason", "reason: expected a string, found 1")},
+    {CANCEL("{\"id\":\"x\",\"now\":1}"),
+     WRONG("1", "/now", "now: expected true or false, found 1")},
     {CANCEL("{\"id\":\"run_x\"}"), ERROR("1", "-32004", "nothing of that id runs")},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}",
-     WRONG("1", "/id", "status takes {\\\"id\\\": text}")},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}", WRONG("1", "/id", ID_MISSING)},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"id\":\"run_x\"}}",
      ERROR("1", "-32004", "nothing of that id runs")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\"}}",
-     WRONG("1", "/text", INJECT_USAGE)},
+     WRONG("1", "/text", "text: missing; expected a string of at least 1 bytes")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"text\":\"t\"}}",
-     WRONG("1", "/session", INJECT_USAGE)},
+     WRONG("1", "/session", "session: missing; expected a string of at least 1 bytes")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\",\"text\":"
      "\"t\"}}",
      ERROR("1", "-32004", "nothing of that id runs")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"watch\",\"params\":{\"id\":[]}}",
-     WRONG("1", "/id", "watch takes {\\\"id\\\": text (optional)}")},
+     WRONG("1", "/id", "id: expected a string, found an empty array")},
     /* Notifications. */
     {"{\"jsonrpc\":\"2.0\",\"method\":\"ps\"}", ""},
     {"{\"jsonrpc\":\"2.0\",\"method\":\"cancel\",\"params\":{\"id\":\"x\"}}", ""},
