@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-extern const struct cli_answer cancel_answer, ps_answer;
+extern const struct cli_answer cancel_answer, doctor_answer, doctor_provider_answer, ps_answer;
 extern const struct cli_answer session_list_answer, session_show_answer, session_export_answer,
     session_made_answer, session_delete_answer, session_move_answer;
 

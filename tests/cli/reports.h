@@ -20,7 +20,7 @@ static inline struct doctor_report report_sample(void)
         .cells = {"worker", PROBE_NO, "", "no such program", "install it"},
         .fibers = {"protected pages", 30000, 65536},
         .libraries = {{"libuv", "1.44.2", "1.48.0"}, {"libc", "2.36", "2.36"}},
-        .limits = {1024, PROBE_UNLIMITED, 5, 6, 65530, -1},
+        .limits = {{1024, PROBE_UNLIMITED}, {5, 6}, 65530, -1},
     };
 }
 

@@ -4,7 +4,7 @@
 
 #include <belay/proc.h>
 
-#include "cli/cli.h"
+#include "cli/answers.h"
 #include "cli/table/commands.h"
 #include "provider.h"
 
@@ -91,7 +91,9 @@ int cli_doctor_run(struct cli_call *call)
     if (choice.provider != NULL || choice.model != NULL)
         return doctor_provider_run(call, choice.provider, choice.model);
     examine(&report);
-    if (call->format == CLI_FORMAT_JSON)
-        return cli_envelope_print(call, CLI_EXIT_OK, doctor_write_json, &report);
+    if (call->format == CLI_FORMAT_JSON) {
+        struct doctor_view view = doctor_view(&report);
+        return cli_answer_print(call, CLI_EXIT_OK, &doctor_answer.record, &view);
+    }
     return doctor_print_text(call, &report);
 }

@@ -2,18 +2,22 @@
 #ifndef BELAY_CLI_DOCTOR_H
 #define BELAY_CLI_DOCTOR_H
 
-#include <belay/json.h>
-
 #include "probe.h"
 
 struct doctor_report {
     struct probe_system system;
-    struct probe_check pidns;
-    struct probe_check cgroup2;
-    struct probe_check subreaper;
-    struct probe_check bubblewrap;
-    struct probe_check landlock;
-    struct probe_check seccomp;
+    union {
+        struct {
+            struct probe_check pidns, cgroup2, subreaper;
+        };
+        struct probe_check containers[3];
+    };
+    union {
+        struct {
+            struct probe_check bubblewrap, landlock, seccomp;
+        };
+        struct probe_check sandbox[3];
+    };
     struct probe_check cells;
     struct probe_fibers fibers;
     struct probe_library libraries[PROBE_LIBRARIES];
@@ -24,8 +28,21 @@ struct doctor_report {
  * is. NULL: there is none. */
 const char *doctor_default_container(const struct doctor_report *report);
 
-/* Members of the envelope; `context` is a struct doctor_report. */
-void doctor_write_json(struct bl_json_writer *writer, const void *context);
+/* A report as doctor_answer has it. */
+struct doctor_view {
+    const char *version;
+    const char *standard; /* the container by default; NULL: there is none */
+    const struct probe_system *system;
+    const struct probe_check *containers;
+    const struct probe_check *sandbox;
+    size_t check_count; /* of either */
+    const struct probe_check *cells;
+    const struct probe_fibers *fibers;
+    const struct probe_library *libraries;
+    size_t library_count;
+    const struct probe_limits *limits;
+};
+struct doctor_view doctor_view(const struct doctor_report *report);
 /* For people, 80 columns wide. BL_ELIMIT: it does not fit. */
 int doctor_write_text(struct bl_buffer *out, const struct doctor_report *report, bool colour);
 

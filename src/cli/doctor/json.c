@@ -1,123 +1,169 @@
+#include <belay/version.h>
+
+#include "cli/answers.h"
 #include "doctor.h"
 
-#include <belay/version.h>
-/* null when it is not known. */
-static void write_known(struct bl_json_writer *writer, const char *key, int64_t value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (value < 0)
-        bl_json_write_null(writer);
-    else
-        bl_json_write_int64(writer, value);
-}
+static const char *const container_names[] = {"pidns", "cgroup2", "subreaper"};
+static const struct bl_names containers = BL_NAMES(container_names);
+static const struct bl_names standards = {container_names + 1, BL_COUNT(container_names) - 1};
+static const char *const means_names[] = {"bubblewrap", "landlock", "seccomp"};
+static const struct bl_names means = BL_NAMES(means_names);
+static const char *const worker_names[] = {"worker"};
+static const struct bl_names workers = BL_NAMES(worker_names);
+static const char *const guard_names[] = {"guard regions", "protected pages"};
+static const struct bl_names guards = BL_NAMES(guard_names);
 
-static void write_check(struct bl_json_writer *writer, const struct probe_check *check,
-                        bool versioned)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "name", check->name);
-    bl_json_write_key(writer, BL_TEXT("available"));
-    if (check->state == PROBE_UNTRIED)
-        bl_json_write_null(writer);
-    else
-        bl_json_write_boolean(writer, check->state == PROBE_OK);
-    if (versioned)
-        bl_json_put_string(writer, "version", check->version[0] != '\0' ? check->version : NULL);
-    bl_json_put_string(writer, "detail", check->detail);
-    bl_json_put_string(writer, "hint", check->hint[0] != '\0' ? check->hint : NULL);
-    bl_json_write_end(writer);
-}
+/* ---- What was tried -------------------------------------------------------------------------- */
 
-static void doctor_json_write_system(struct bl_json_writer *writer,
-                                     const struct probe_system *system)
-{
-    bl_json_write_key(writer, BL_TEXT("system"));
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kernel", system->kernel);
-    bl_json_put_string(writer, "machine", system->machine);
-    bl_json_put_uint64(writer, "processors", system->processors);
-    bl_json_put_uint64(writer, "memory_bytes", system->memory_bytes);
-    bl_json_put_uint64(writer, "page_bytes", system->page_bytes);
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct probe_check
+#define CHECK_AVAILABLE                                                                            \
+    BL_MEMBER_BOOLEAN("available", state, .nullable = true, .none = PROBE_UNTRIED,                 \
+                      .about = "null: it could not be tried.")
+#define CHECK_VERSION BL_MEMBER_WORD("version", version, .nullable = true)
+#define CHECK_TEXTS                                                                                \
+    BL_MEMBER_WORD("detail", detail, .least = 1, .about = "How, or why not."),                     \
+        BL_MEMBER_WORD("hint", hint, .nullable = true, .about = "What to do to get it.")
 
-static void write_containment(struct bl_json_writer *writer, const struct doctor_report *report)
-{
-    bl_json_write_key(writer, BL_TEXT("containment"));
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "default", doctor_default_container(report));
-    bl_json_write_key(writer, BL_TEXT("containers"));
-    bl_json_write_array(writer);
-    write_check(writer, &report->pidns, false);
-    write_check(writer, &report->cgroup2, false);
-    write_check(writer, &report->subreaper, false);
-    bl_json_write_end(writer);
-    bl_json_write_end(writer);
-}
+static const struct bl_member container_members[] = {
+    BL_MEMBER_STRING("name", name, .names = &containers),
+    CHECK_AVAILABLE,
+    CHECK_TEXTS,
+    BL_MEMBER_END,
+};
+static const struct bl_record container_record =
+    BL_RECORD("container", struct probe_check, container_members, .closed = true);
+static const struct bl_member means_members[] = {
+    BL_MEMBER_STRING("name", name, .names = &means),
+    CHECK_AVAILABLE,
+    CHECK_VERSION,
+    CHECK_TEXTS,
+    BL_MEMBER_END,
+};
+static const struct bl_record means_record =
+    BL_RECORD("means", struct probe_check, means_members, .closed = true);
+static const struct bl_member worker_members[] = {
+    BL_MEMBER_STRING("name", name, .names = &workers),
+    CHECK_AVAILABLE,
+    CHECK_TEXTS,
+    BL_MEMBER_END,
+};
+static const struct bl_record worker_record =
+    BL_RECORD("worker", struct probe_check, worker_members, .closed = true);
+#undef BL_RECORD_STRUCT
 
-static void write_sandbox(struct bl_json_writer *writer, const struct doctor_report *report)
-{
-    bl_json_write_key(writer, BL_TEXT("sandbox"));
-    bl_json_write_array(writer);
-    write_check(writer, &report->bubblewrap, true);
-    write_check(writer, &report->landlock, true);
-    write_check(writer, &report->seccomp, true);
-    bl_json_write_end(writer);
-}
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
-static void write_fibers(struct bl_json_writer *writer, const struct probe_fibers *fibers)
-{
-    bl_json_write_key(writer, BL_TEXT("fibers"));
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "guard", fibers->guard);
-    write_known(writer, "fibers_max", fibers->fibers_max > 0 ? (int64_t)fibers->fibers_max : -1);
-    bl_json_put_uint64(writer, "stack_bytes", fibers->stack_bytes);
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct probe_system
+static const struct bl_member system_members[] = {
+    BL_MEMBER_WORD("kernel", kernel),
+    BL_MEMBER_WORD("machine", machine),
+    BL_MEMBER_INTEGER("processors", processors, .least = 1,
+                      .about = "Processors that this process may run on."),
+    BL_MEMBER_INTEGER("memory_bytes", memory_bytes),
+    BL_MEMBER_INTEGER("page_bytes", page_bytes, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record system_record =
+    BL_RECORD("system", struct probe_system, system_members, .closed = true);
 
-static void write_libraries(struct bl_json_writer *writer, const struct probe_library *libraries)
-{
-    bl_json_write_key(writer, BL_TEXT("libraries"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < PROBE_LIBRARIES; i++) {
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "name", libraries[i].name);
-        bl_json_put_string(writer, "compiled", libraries[i].compiled);
-        bl_json_put_string(writer, "running", libraries[i].running);
-        bl_json_write_end(writer);
+#define BL_RECORD_STRUCT struct probe_fibers
+static const struct bl_member fibers_members[] = {
+    BL_MEMBER_STRING("guard", guard, .names = &guards),
+    BL_MEMBER_INTEGER("fibers_max", fibers_max, .nullable = true, .least = 1,
+                      .about = "null: no limit of our own."),
+    BL_MEMBER_INTEGER("stack_bytes", stack_bytes, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record fibers_record =
+    BL_RECORD("fibers", struct probe_fibers, fibers_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct probe_library
+static const struct bl_member library_members[] = {
+    BL_MEMBER_STRING("name", name),
+    BL_MEMBER_WORD("compiled", compiled),
+    BL_MEMBER_WORD("running", running),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record library_record =
+    BL_RECORD("library", struct probe_library, library_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct probe_limit
+static const struct bl_member limit_members[] = {
+    BL_MEMBER_INTEGER("soft", soft, .nullable = true, .none = -1),
+    BL_MEMBER_INTEGER("hard", hard, .nullable = true, .none = -1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record limit_record = BL_RECORD("limit", struct probe_limit, limit_members,
+                                                       .closed = true, .about = "null: unlimited.");
+
+#define BL_RECORD_STRUCT struct probe_limits
+static const struct bl_member limits_members[] = {
+    BL_MEMBER_OBJECT("open_files", open_files, &limit_record, .about = "RLIMIT_NOFILE"),
+    BL_MEMBER_OBJECT("processes", processes, &limit_record, .about = "RLIMIT_NPROC"),
+    BL_MEMBER_INTEGER("memory_maps", memory_maps, .nullable = true, .none = -1,
+                      .about = "vm.max_map_count; null: not known."),
+    BL_MEMBER_INTEGER("memory_overcommit", memory_overcommit, .nullable = true, .none = -1,
+                      .about = "vm.overcommit_memory; null: not known."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record limits_record =
+    BL_RECORD("limits", struct probe_limits, limits_members, .closed = true);
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+#define ELEMENT(type_, record_)                                                                    \
+    {                                                                                              \
+        .type = BL_TYPE_OBJECT, .size = sizeof(type_), .record = (record_)                         \
     }
-    bl_json_write_end(writer);
-}
+static const struct bl_member container_element = ELEMENT(struct probe_check, &container_record);
+static const struct bl_member means_element = ELEMENT(struct probe_check, &means_record);
+static const struct bl_member library_element = ELEMENT(struct probe_library, &library_record);
 
-/* Soft and hard; null: unlimited. */
-static void doctor_json_write_limit(struct bl_json_writer *writer, const char *key, uint64_t soft,
-                                    uint64_t hard)
+#define BL_RECORD_STRUCT struct doctor_view
+static const struct bl_member containment_members[] = {
+    BL_MEMBER_STRING("default", standard, .nullable = true, .names = &standards,
+                     .about = "Container of --container auto; null: none is available."),
+    BL_MEMBER_ARRAY("containers", containers, check_count, &container_element, .least = 3,
+                    .most = 3),
+    BL_MEMBER_END,
+};
+static const struct bl_record containment_record =
+    BL_RECORD_GROUP("containment", containment_members, .closed = true);
+
+static const struct bl_member doctor_members[] = {
+    BL_MEMBER_STRING("version", version, .least = 1, .about = "Version of belay."),
+    BL_MEMBER_POINTER("system", system, &system_record),
+    BL_MEMBER_GROUP("containment", &containment_record),
+    BL_MEMBER_ARRAY("sandbox", sandbox, check_count, &means_element, .least = 3, .most = 3),
+    BL_MEMBER_POINTER("cells", cells, &worker_record,
+                      .about = "What runs JavaScript; tried by running some."),
+    BL_MEMBER_POINTER("fibers", fibers, &fibers_record),
+    BL_MEMBER_ARRAY("libraries", libraries, library_count, &library_element, .least = 1),
+    BL_MEMBER_POINTER("limits", limits, &limits_record),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer doctor_answer = {BL_RECORD("doctor", struct doctor_view, doctor_members),
+                                         .of = "doctor"};
+
+struct doctor_view doctor_view(const struct doctor_report *report)
 {
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_object(writer);
-    write_known(writer, "soft", soft == PROBE_UNLIMITED ? -1 : (int64_t)soft);
-    write_known(writer, "hard", hard == PROBE_UNLIMITED ? -1 : (int64_t)hard);
-    bl_json_write_end(writer);
-}
-
-void doctor_write_json(struct bl_json_writer *writer, const void *context)
-{
-    const struct doctor_report *report = context;
-    const struct probe_limits *limits = &report->limits;
-
-    bl_json_put_string(writer, "version", BELAY_VERSION);
-    doctor_json_write_system(writer, &report->system);
-    write_containment(writer, report);
-    write_sandbox(writer, report);
-    bl_json_write_key(writer, BL_TEXT("cells"));
-    write_check(writer, &report->cells, false);
-    write_fibers(writer, &report->fibers);
-    write_libraries(writer, report->libraries);
-    bl_json_write_key(writer, BL_TEXT("limits"));
-    bl_json_write_object(writer);
-    doctor_json_write_limit(writer, "open_files", limits->open_files_soft, limits->open_files_hard);
-    doctor_json_write_limit(writer, "processes", limits->processes_soft, limits->processes_hard);
-    write_known(writer, "memory_maps", limits->memory_maps);
-    write_known(writer, "memory_overcommit", limits->memory_overcommit);
-    bl_json_write_end(writer);
+    return (struct doctor_view){
+        .version = BELAY_VERSION,
+        .standard = doctor_default_container(report),
+        .system = &report->system,
+        .containers = report->containers,
+        .sandbox = report->sandbox,
+        .check_count = BL_COUNT(report->containers),
+        .cells = &report->cells,
+        .fibers = &report->fibers,
+        .libraries = report->libraries,
+        .library_count = BL_COUNT(report->libraries),
+        .limits = &report->limits,
+    };
 }

@@ -14,7 +14,7 @@ enum probe_state {
 /* One thing that the machine offers or not. */
 struct probe_check {
     const char *name;
-    enum probe_state state;
+    int state;        /* enum probe_state */
     char version[64]; /* empty: none is known */
     char detail[256]; /* how, or why not */
     char hint[256];   /* what to do to get it; empty when it is there */
@@ -46,11 +46,14 @@ struct probe_system {
 
 #define PROBE_UNLIMITED UINT64_MAX
 
+struct probe_limit {
+    uint64_t soft;
+    uint64_t hard;
+};
+
 struct probe_limits {
-    uint64_t open_files_soft;
-    uint64_t open_files_hard;
-    uint64_t processes_soft;
-    uint64_t processes_hard;
+    struct probe_limit open_files;
+    struct probe_limit processes;
     int64_t memory_maps;       /* vm.max_map_count; -1: not known */
     int64_t memory_overcommit; /* vm.overcommit_memory; -1: not known */
 };

@@ -47,19 +47,19 @@ void probe_system(struct probe_system *system)
         system->memory_bytes = (uint64_t)pages * system->page_bytes;
 }
 
-static void read_limit(__rlimit_resource_t resource, uint64_t *ret_soft, uint64_t *ret_hard)
+static void read_limit(__rlimit_resource_t resource, struct probe_limit *ret_limit)
 {
     struct rlimit limit = {0};
 
     getrlimit(resource, &limit);
-    *ret_soft = limit.rlim_cur == RLIM_INFINITY ? PROBE_UNLIMITED : limit.rlim_cur;
-    *ret_hard = limit.rlim_max == RLIM_INFINITY ? PROBE_UNLIMITED : limit.rlim_max;
+    ret_limit->soft = limit.rlim_cur == RLIM_INFINITY ? PROBE_UNLIMITED : limit.rlim_cur;
+    ret_limit->hard = limit.rlim_max == RLIM_INFINITY ? PROBE_UNLIMITED : limit.rlim_max;
 }
 
 void probe_limits(struct probe_limits *limits)
 {
-    read_limit(RLIMIT_NOFILE, &limits->open_files_soft, &limits->open_files_hard);
-    read_limit(RLIMIT_NPROC, &limits->processes_soft, &limits->processes_hard);
+    read_limit(RLIMIT_NOFILE, &limits->open_files);
+    read_limit(RLIMIT_NPROC, &limits->processes);
     limits->memory_maps = probe_system_read_number("/proc/sys/vm/max_map_count");
     limits->memory_overcommit = probe_system_read_number("/proc/sys/vm/overcommit_memory");
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/answers.h"
 #include "cli/cli.h"
 #include "cli/signals.h"
 #include "runtime/runtime.h"
@@ -281,8 +282,8 @@ int doctor_provider_run(struct cli_call *call, const char *provider, const char 
     else if (!probe.begun && probe.signals.first == 0)
         exit_code = cli_fail(call, &probe.report.error, cli_error_exit_code(&probe.report.error));
     else if (call->format == CLI_FORMAT_JSON)
-        exit_code = cli_envelope_print(call, provider_exit_code_of(&probe), doctor_provider_json,
-                                       &probe.report);
+        exit_code = cli_answer_print(call, provider_exit_code_of(&probe),
+                                     &doctor_provider_answer.record, &probe.report);
     else
         exit_code = provider_print_text(call, &probe.report, provider_exit_code_of(&probe));
     probe_choice_free(probe.choice);
@@ -291,45 +292,47 @@ int doctor_provider_run(struct cli_call *call, const char *provider, const char 
 
 /* ---- What is said ---------------------------------------------------------------------------- */
 
-static void put_known(struct bl_json_writer *writer, const char *key, bool known, uint64_t value)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (known)
-        bl_json_write_uint64(writer, value);
-    else
-        bl_json_write_null(writer);
-}
+#define BL_RECORD_STRUCT struct doctor_provider
+static const struct bl_member provider_members[] = {
+    BL_MEMBER_STRING("name", name, .nullable = true,
+                     .about = "Name in the configuration; null: stopped before it was known."),
+    BL_MEMBER_STRING("api", api, .nullable = true, .about = "Format that it speaks."),
+    BL_MEMBER_STRING("address", address, .nullable = true, .about = "null: none, or not known."),
+    BL_MEMBER_STRING("model", model, .nullable = true, .about = "The provider's name for it."),
+    BL_MEMBER_STRING("key_source", key_source, .nullable = true,
+                     .about = "A variable, a path or key_command; never the key. null: no key."),
+    BL_MEMBER_BOOLEAN("answered", answered),
+    BL_MEMBER_INTEGER("latency_ms", latency_ms,
+                      .about = "To the end of the answer or the failure."),
+    BL_MEMBER_INTEGER("first_event_ms", first_ms, .nullable = true, BL_KNOWN(first_known),
+                      .about = "To the first event of the answer; null: there was none."),
+    BL_MEMBER_INTEGER("retries", retries),
+    BL_MEMBER_INTEGER("input_tokens", usage.input_tokens, .nullable = true, BL_KNOWN(usage_known),
+                      .about = "null: the provider did not say."),
+    BL_MEMBER_INTEGER("output_tokens", usage.output_tokens, .nullable = true, BL_KNOWN(usage_known),
+                      .about = "null: the provider did not say."),
+    BL_MEMBER_BOOLEAN("estimated", estimated,
+                      .about = "True: belay estimated the tokens, as the provider did not say."),
+    BL_MEMBER_NUMBER("cost_usd", cost_usd, .nullable = true, BL_KNOWN(cost_known),
+                     .about = "null: not known."),
+    BL_MEMBER_OBJECT("error", error, &bl_error_record, .nullable = true, BL_UNLESS(answered),
+                     .about = "null: it answered."),
+    BL_MEMBER_END,
+};
+static const struct bl_record provider_record =
+    BL_RECORD_GROUP("provider", provider_members, .closed = true);
 
-void doctor_provider_json(struct bl_json_writer *writer, const void *context)
-{
-    const struct doctor_provider *report = context;
-
-    bl_json_write_key(writer, BL_TEXT("provider"));
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "name", report->name);
-    bl_json_put_string(writer, "api", report->api);
-    bl_json_put_string(writer, "address", report->address);
-    bl_json_put_string(writer, "model", report->model);
-    bl_json_put_string(writer, "key_source", report->key_source);
-    bl_json_put_boolean(writer, "answered", report->answered);
-    bl_json_put_uint64(writer, "latency_ms", report->latency_ms);
-    put_known(writer, "first_event_ms", report->first_known, report->first_ms);
-    bl_json_put_uint64(writer, "retries", report->retries);
-    put_known(writer, "input_tokens", report->usage_known, report->usage.input_tokens);
-    put_known(writer, "output_tokens", report->usage_known, report->usage.output_tokens);
-    bl_json_put_boolean(writer, "estimated", report->estimated);
-    bl_json_write_key(writer, BL_TEXT("cost_usd"));
-    if (report->cost_known)
-        bl_json_write_double(writer, report->cost_usd);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_key(writer, BL_TEXT("error"));
-    if (report->error.code != 0)
-        bl_record_write(writer, &bl_error_record, &report->error);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_end(writer);
-}
+static const struct bl_member report_members[] = {
+    BL_MEMBER_GROUP("provider", &provider_record),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const int64_t exits[] = {CLI_EXIT_OK, CLI_EXIT_FAILED, CLI_EXIT_CLIENT_GONE,
+                                CLI_EXIT_TERMINATED};
+static const struct bl_numbers provider_exits = BL_NUMBERS(exits);
+const struct cli_answer doctor_provider_answer = {
+    BL_RECORD("doctor-provider", struct doctor_provider, report_members), .of = "doctor --provider",
+    .exits = &provider_exits};
 
 static void text_failure(struct bl_buffer *out, const struct doctor_provider *report)
 {

@@ -29,8 +29,6 @@ struct doctor_provider {
  * code of the process. */
 int doctor_provider_run(struct cli_call *call, const char *provider, const char *model);
 
-/* Members of the envelope; `context` is a struct doctor_provider. */
-void doctor_provider_json(struct bl_json_writer *writer, const void *context);
 void doctor_provider_text(struct bl_buffer *out, const struct doctor_provider *report);
 
 #endif

@@ -93,10 +93,11 @@ static void put_check(struct page *page, const struct probe_check *check)
     doctor_text_put_wrapped(page, hint);
 }
 
-static void doctor_text_put_limit(struct page *page, const char *name, uint64_t soft, uint64_t hard)
+static void doctor_text_put_limit(struct page *page, const char *name,
+                                  const struct probe_limit *limit)
 {
     char texts[2][32];
-    const uint64_t values[2] = {soft, hard};
+    const uint64_t values[2] = {limit->soft, limit->hard};
 
     for (int i = 0; i < 2; i++) {
         if (values[i] == PROBE_UNLIMITED)
@@ -145,8 +146,8 @@ static void put_runtime(struct page *page, const struct doctor_report *report)
                  report->libraries[i].running, report->libraries[i].compiled);
 
     put(page, "\nLimits\n");
-    doctor_text_put_limit(page, "open files", limits->open_files_soft, limits->open_files_hard);
-    doctor_text_put_limit(page, "processes", limits->processes_soft, limits->processes_hard);
+    doctor_text_put_limit(page, "open files", &limits->open_files);
+    doctor_text_put_limit(page, "processes", &limits->processes);
     doctor_text_put_number(page, "memory maps", limits->memory_maps, "vm.max_map_count");
     doctor_text_put_number(page, "overcommit", limits->memory_overcommit, "vm.overcommit_memory");
 }

@@ -29,8 +29,8 @@ static void limits_are_those_of_the_process(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &lowered), 0);
     probe_limits(&limits);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(limits.open_files_soft, 64);
-    assert_int_equal(limits.open_files_hard,
+    assert_int_equal(limits.open_files.soft, 64);
+    assert_int_equal(limits.open_files.hard,
                      before.rlim_max == RLIM_INFINITY ? PROBE_UNLIMITED : before.rlim_max);
     assert_true(limits.memory_maps > 0);
     assert_in_range(limits.memory_overcommit, 0, 2);
