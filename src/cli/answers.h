@@ -5,7 +5,8 @@
 
 #include "cli/cli.h"
 
-extern const struct cli_answer cancel_answer, doctor_answer, doctor_provider_answer, ps_answer;
+extern const struct cli_answer cancel_answer, doctor_answer, doctor_provider_answer, hold_answer,
+    ps_answer, route_answer, tool_answer, tools_answer, watch_answer;
 extern const struct cli_answer session_list_answer, session_show_answer, session_export_answer,
     session_made_answer, session_delete_answer, session_move_answer;
 

@@ -153,6 +153,10 @@ struct cli_answer {
 extern const struct bl_numbers cli_exits_failing; /* 0 and 1 */
 extern const struct bl_numbers cli_exits_any;
 
+/* Writes the one line: the members of every envelope, then those of that record. BL_ELIMIT: it does
+ * not fit. */
+int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
+                     const struct bl_record *record, const void *from);
 /* Prints the envelope with the members of that record. Returns the exit code of the process:
  * `exit_code`, unless the line could not be written. */
 int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,

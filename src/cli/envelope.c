@@ -108,6 +108,12 @@ static void answer_payload(struct bl_json_writer *writer, const void *context)
     bl_record_write_members(writer, answer->record, answer->from);
 }
 
+int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
+                     const struct bl_record *record, const void *from)
+{
+    return cli_envelope_write(out, call, exit_code, answer_payload, &(struct answer){record, from});
+}
+
 int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
                      const void *from)
 {

@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include "cli/answers.h"
+
 #define LINE_MAX_SIZE 4096u
 #define ENVELOPE_MAX  ((size_t)16 * 1024 * 1024)
 
@@ -39,78 +41,101 @@ int hold_exit_code(const struct hold_outcome *outcome)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static const char *how_name(const struct bl_warden_end *end)
-{
-    switch (end->how) {
-    case BL_END_EXITED: return "exited";
-    case BL_END_SIGNALED: return "signaled";
-    case BL_END_STOPPED: return "stopped";
-    case BL_END_LIMIT: return "limit";
-    case BL_END_LOST: return "lost";
-    }
-    return "lost";
-}
+static const char *const how_names[] = {
+    [BL_END_EXITED] = "exited", [BL_END_SIGNALED] = "signaled", [BL_END_STOPPED] = "stopped",
+    [BL_END_LIMIT] = "limit",   [BL_END_LOST] = "lost",
+};
+static const struct bl_names hows = BL_NAMES(how_names);
+static const struct bl_names containers = {cli_container_names + 1, 3};
+static const struct bl_names sandboxes = {cli_sandbox_names, 3};
 
-static void write_end(struct bl_json_writer *writer, const struct bl_warden_end *end)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "how", how_name(end));
-    bl_json_write_key(writer, BL_TEXT("status"));
-    bl_json_write_int64(writer, end->status);
-    bl_json_put_boolean(writer, "by_signal", end->by_signal);
-    bl_json_write_key(writer, BL_TEXT("processes"));
-    bl_json_write_int64(writer, end->processes);
-    bl_json_write_key(writer, BL_TEXT("left_behind"));
-    bl_json_write_int64(writer, end->left_behind);
-    bl_survivors_write(writer, end->survivors, end->unverified);
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct bl_warden_end
+static const struct bl_member end_members[] = {
+    BL_MEMBER_ENUM("how", how, &hows,
+                   .about = "exited, signaled: by itself, or by a signal from elsewhere; stopped: "
+                            "by hold; limit: killed because it had too many processes; lost: the "
+                            "warden was killed, and the processes it held were swept."),
+    BL_MEMBER_INTEGER("status", status,
+                      .about = "Exit code of the command, or number of the signal that ended it."),
+    BL_MEMBER_BOOLEAN("by_signal", by_signal, .about = "True: the status is a signal."),
+    BL_MEMBER_INTEGER("processes", processes, .about = "Processes alive when the stop began."),
+    BL_MEMBER_INTEGER("left_behind", left_behind,
+                      .about = "Processes alive when the command had ended by itself; stopped "
+                               "since."),
+    BL_MEMBER_INTEGER("survivors", survivors, .nullable = true, .none = BL_SURVIVORS_UNKNOWN,
+                      .about = "Processes still running, counted by the container's proof. null: "
+                               "the proof failed, so nothing is claimed."),
+    BL_MEMBER_WORD("unverified", unverified, .optional = true, .least = 1,
+                   .about = "With survivors null: why the end could not be verified."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record end_record =
+    BL_RECORD("end", struct bl_warden_end, end_members, .closed = true);
 
 struct report {
     const struct hold_options *options;
     const struct hold_outcome *outcome;
+    size_t argument_count;
+    const char *const *arguments;
+    const char *container;
+    const char *sandbox;
+    bool timed;
+    double timeout_s;
+    const struct bl_warden_end *end;
+    struct bl_text receipt;
 };
 
-static void hold_report_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct report *report = context;
-    const struct hold_options *options = report->options;
-    const struct hold_outcome *outcome = report->outcome;
+#define BL_RECORD_STRUCT struct report
+static const struct bl_member hold_members[] = {
+    BL_MEMBER_ARRAY("command_line", arguments, argument_count, &bl_element_string, .least = 1,
+                    .about = "The command that was held, and its arguments."),
+    BL_MEMBER_STRING("container", container, .nullable = true, .names = &containers,
+                     .about = "Container of its processes; null: it was never started."),
+    BL_MEMBER_STRING("sandbox", sandbox, .names = &sandboxes),
+    BL_MEMBER_NUMBER("timeout_seconds", timeout_s, .nullable = true, BL_KNOWN(timed),
+                     .least = INT64_MIN, .about = "From the command line; null: no deadline."),
+    BL_MEMBER_POINTER("end", end, &end_record, .nullable = true,
+                      .about = "null: stopped before it was started."),
+    BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+                  .about = "null: it was not stopped."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const int64_t failures[] = {HOLD_EXIT_FAILED, HOLD_EXIT_NOT_EXECUTABLE, HOLD_EXIT_NOT_FOUND};
+static const struct bl_numbers hold_failures = BL_NUMBERS(failures);
+const struct cli_answer hold_answer = {
+    BL_RECORD("hold", struct report, hold_members, .about = "The last line on standard error."),
+    .of = "hold", .exits = &cli_exits_any, .failures = &hold_failures};
 
-    bl_json_write_key(writer, BL_TEXT("command_line"));
-    bl_json_write_array(writer);
-    for (const char *const *word = options->arguments; *word != NULL; word++)
-        bl_json_write_string(writer, *word);
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("container"));
-    bl_json_write_string(writer,
-                         outcome->started ? bl_mechanism_name(outcome->end.mechanism) : NULL);
-    bl_json_put_string(writer, "sandbox", bl_sandbox_name(options->sandbox));
-    bl_json_write_key(writer, BL_TEXT("timeout_seconds"));
-    if (options->timed)
-        bl_json_write_double(writer, (double)options->timeout_ns / (double)BL_NS_PER_S);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_key(writer, BL_TEXT("end"));
-    if (outcome->started)
-        write_end(writer, &outcome->end);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_key(writer, BL_TEXT("receipt"));
-    if (outcome->receipt_json.size > 0)
-        bl_json_write_raw(writer, bl_buffer_text(&outcome->receipt_json));
-    else
-        bl_json_write_null(writer);
+static struct report hold_report_of(const struct hold_options *options,
+                                    const struct hold_outcome *outcome)
+{
+    struct report report = {
+        .options = options,
+        .outcome = outcome,
+        .arguments = options->arguments,
+        .container = outcome->started ? bl_mechanism_name(outcome->end.mechanism) : NULL,
+        .sandbox = bl_sandbox_name(options->sandbox),
+        .timed = options->timed,
+        .timeout_s = (double)options->timeout_ns / (double)BL_NS_PER_S,
+        .end = outcome->started ? &outcome->end : NULL,
+        .receipt = bl_buffer_text(&outcome->receipt_json),
+    };
+
+    while (report.arguments[report.argument_count] != NULL)
+        report.argument_count++;
+    return report;
 }
 
 /* Standard output is the command's, so that an envelope of hold goes to standard error. */
-static int print_envelope(const struct cli_call *call, int exit_code, cli_payload *payload,
-                          const void *context)
+static int print_envelope(const struct cli_call *call, int exit_code,
+                          const struct bl_record *record, const void *from)
 {
     struct bl_buffer line;
 
     bl_buffer_init(&line, ENVELOPE_MAX);
-    if (cli_envelope_write(&line, call, exit_code, payload, context) == 0)
+    if (cli_answer_write(&line, call, exit_code, record, from) == 0)
         cli_remark(bl_buffer_text(&line));
     else
         exit_code = HOLD_EXIT_FAILED;
@@ -121,7 +146,7 @@ static int print_envelope(const struct cli_call *call, int exit_code, cli_payloa
 int hold_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)
 {
     if (call->format != CLI_FORMAT_TEXT)
-        return print_envelope(call, exit_code, cli_error_payload, error);
+        return print_envelope(call, exit_code, &cli_failure_record, error);
     cli_complain(call, error);
     return exit_code;
 }
@@ -182,13 +207,13 @@ static void hold_report_print_line(const struct report *report)
 int hold_report(const struct cli_call *call, const struct hold_options *options,
                 const struct hold_outcome *outcome)
 {
-    struct report report = {options, outcome};
+    struct report report = hold_report_of(options, outcome);
     int exit_code = hold_exit_code(outcome);
 
     if (outcome->error.code != 0)
         return hold_fail(call, &outcome->error, exit_code);
     if (call->format != CLI_FORMAT_TEXT)
-        return print_envelope(call, exit_code, hold_report_payload, &report);
+        return print_envelope(call, exit_code, &hold_answer.record, &report);
     hold_report_print_line(&report);
     return exit_code;
 }

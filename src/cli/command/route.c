@@ -1,3 +1,4 @@
+#include "cli/answers.h"
 #include "cli/run/run.h"
 #include "cli/table/commands.h"
 #include "tools.h"
@@ -9,28 +10,30 @@ struct routed {
     struct bl_list matches;
 };
 
-void run_write_matches(struct bl_json_writer *writer, const struct bl_list *matches)
-{
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, matches) {
-        const struct bl_route_match *match = BL_CONTAINER(link, struct bl_route_match, link);
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "kind", match->kind);
-        bl_json_put_string(writer, "name", match->name);
-        bl_json_put_uint64(writer, "score", match->score);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+static const char *const kind_names[] = {"command", "tool"};
+static const struct bl_names kinds = BL_NAMES(kind_names);
 
-static void route_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct routed *routed = context;
+#define BL_RECORD_STRUCT struct bl_route_match
+static const struct bl_member match_members[] = {
+    BL_MEMBER_STRING("kind", kind, .names = &kinds),
+    BL_MEMBER_STRING("name", name, .least = 1),
+    BL_MEMBER_INTEGER("score", score, .least = 1),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record run_match_record =
+    BL_RECORD("match", struct bl_route_match, match_members, .closed = true);
 
-    bl_json_put_string(writer, "prompt", routed->prompt);
-    bl_json_write_key(writer, BL_TEXT("routed_matches"));
-    run_write_matches(writer, &routed->matches);
-}
+#define BL_RECORD_STRUCT struct routed
+static const struct bl_member route_members[] = {
+    BL_MEMBER_STRING("prompt", prompt, .least = 1),
+    BL_MEMBER_LIST("routed_matches", matches, &run_match_record, struct bl_route_match, link,
+                   .about = "Best first."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer route_answer = {BL_RECORD("route", struct routed, route_members),
+                                        .of = "route"};
 
 static int command_route_print_text(const struct cli_call *call, const struct routed *routed)
 {
@@ -61,7 +64,7 @@ static int command_route(struct cli_call *call, const char *prompt)
         bl_route(&offered.arena, bl_text_from(prompt), &offered.tools, &routed.matches);
         exit_code = call->format == CLI_FORMAT_TEXT
                         ? command_route_print_text(call, &routed)
-                        : cli_envelope_print(call, CLI_EXIT_OK, route_payload, &routed);
+                        : cli_answer_print(call, CLI_EXIT_OK, &route_answer.record, &routed);
     }
     tools_offered_done(&offered);
     return exit_code;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/answers.h"
 
 #define TEXT_MAX   ((size_t)16 * 1024 * 1024)
 #define INDENT     2
@@ -138,70 +138,103 @@ void tools_offered_done(struct tools_offered *offered)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_offer(struct bl_json_writer *writer, const struct bl_tool_offer *offer)
-{
-    bl_json_put_string(writer, "name", offer->name);
-    bl_json_put_string(writer, "description", offer->description);
-    bl_json_write_key(writer, BL_TEXT("input_schema"));
-    bl_json_write_raw(writer, offer->schema);
-}
+static const char *const source_names[] = {
+    [BL_MCP_OF_USER] = "user",
+    [BL_MCP_OF_OPTION] = "option",
+    [BL_MCP_OF_WORKSPACE] = "workspace",
+    [BL_MCP_OF_CLIENT] = "client",
+};
+static const struct bl_names sources = BL_NAMES(source_names);
+static const char *const state_names[] = {"off",   "untrusted", "starting",
+                                          "ready", "failed",    "out_of_service"};
+static const struct bl_names states = BL_NAMES(state_names);
 
-static void tool_payload(struct bl_json_writer *writer, const void *context)
-{
-    write_offer(writer, context);
-}
+#define BL_RECORD_STRUCT struct bl_tool_offer
+static const struct bl_member tool_members[] = {
+    BL_MEMBER_STRING("name", name, .least = 1),
+    BL_MEMBER_STRING("description", description, .least = 1),
+    BL_MEMBER_RAW("input_schema", schema, .object = true, .about = "A JSON Schema."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer tool_answer = {BL_RECORD("tool", struct bl_tool_offer, tool_members),
+                                       .of = "tool"};
+static const struct bl_record tool_record =
+    BL_RECORD("tool", struct bl_tool_offer, tool_members, .closed = true);
 
-static const char *source_name(enum bl_mcp_source source)
+struct tools_server {
+    const char *name;
+    enum bl_mcp_source source;
+    const char *path;
+    const char *state;
+    struct bl_text why;
+    const char *protocol;
+    uint64_t tools;
+};
+
+#define BL_RECORD_STRUCT struct tools_server
+static const struct bl_member server_members[] = {
+    BL_MEMBER_STRING("server", name, .least = 1),
+    BL_MEMBER_ENUM("source", source, &sources, .about = "Where the server was named."),
+    BL_MEMBER_STRING("path", path, .nullable = true, .about = "File that names it."),
+    BL_MEMBER_STRING("state", state, .names = &states),
+    BL_MEMBER_TEXT("why", why, .nullable = true, .about = "Why it offers nothing."),
+    BL_MEMBER_STRING("protocol", protocol, .nullable = true, .about = "Negotiated version."),
+    BL_MEMBER_INTEGER("tools", tools, .about = "Number of tools that it offers."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record server_record =
+    BL_RECORD("server", struct tools_server, server_members, .closed = true);
+
+struct tools_view {
+    const struct bl_tool_offer *tools;
+    size_t tool_count;
+    struct tools_server *servers;
+    size_t server_count;
+    struct bl_text *notices;
+    size_t notice_count;
+};
+
+static const struct bl_member tool_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_tool_offer), .record = &tool_record};
+static const struct bl_member server_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct tools_server), .record = &server_record};
+
+#define BL_RECORD_STRUCT struct tools_view
+static const struct bl_member tools_members[] = {
+    BL_MEMBER_ARRAY("tools", tools, tool_count, &tool_element),
+    BL_MEMBER_ARRAY("servers", servers, server_count, &server_element,
+                    .about = "All MCP servers, with those that offer nothing."),
+    BL_MEMBER_ARRAY("notices", notices, notice_count, &bl_element_text,
+                    .about = "What was found and cannot be used."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer tools_answer = {BL_RECORD("tools", struct tools_view, tools_members),
+                                        .of = "tools"};
+
+static struct tools_view tools_view(struct tools_offered *offered)
 {
-    switch (source) {
-    case BL_MCP_OF_USER: return "user";
-    case BL_MCP_OF_OPTION: return "option";
-    case BL_MCP_OF_WORKSPACE: return "workspace";
-    case BL_MCP_OF_CLIENT: return "client";
+    struct tools_view view = {.tools = offered->tools.offers,
+                              .tool_count = offered->tools.offer_count,
+                              .server_count = offered->view_count};
+
+    view.servers = bl_arena_alloc(&offered->arena, view.server_count * sizeof *view.servers);
+    for (size_t i = 0; i < view.server_count; i++) {
+        const struct bl_mcp_view *server = &offered->views[i];
+        view.servers[i] = (struct tools_server){
+            server->name, server->entry->source, server->entry->path, server->state,
+            server->why,  server->protocol,      server->tool_count,
+        };
     }
-    return "user";
-}
-
-static void command_tools_write_server(struct bl_json_writer *writer,
-                                       const struct bl_mcp_view *view)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "server", view->name);
-    bl_json_put_string(writer, "source", source_name(view->entry->source));
-    bl_json_put_string(writer, "path", view->entry->path);
-    bl_json_put_string(writer, "state", view->state);
-    bl_json_write_key(writer, BL_TEXT("why"));
-    if (view->why.size > 0)
-        bl_json_write_text(writer, view->why);
-    else
-        bl_json_write_null(writer);
-    bl_json_put_string(writer, "protocol", view->protocol);
-    bl_json_put_uint64(writer, "tools", view->tool_count);
-    bl_json_write_end(writer);
-}
-
-static void tools_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct tools_offered *offered = context;
-
-    bl_json_write_key(writer, BL_TEXT("tools"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < offered->tools.offer_count; i++) {
-        bl_json_write_object(writer);
-        write_offer(writer, &offered->tools.offers[i]);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("servers"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < offered->view_count; i++)
-        command_tools_write_server(writer, &offered->views[i]);
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("notices"));
-    bl_json_write_array(writer);
     BL_LIST_EACH (link, &offered->notices)
-        bl_json_write_text(writer, BL_CONTAINER(link, struct bl_notice, link)->text);
-    bl_json_write_end(writer);
+        view.notice_count++;
+    view.notices = bl_arena_alloc(&offered->arena, view.notice_count * sizeof *view.notices);
+    view.notice_count = 0;
+    BL_LIST_EACH (link, &offered->notices)
+        view.notices[view.notice_count++] = BL_CONTAINER(link, struct bl_notice, link)->text;
+    return view;
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -365,7 +398,8 @@ static int list_tools(struct cli_call *call, const struct tools_options *options
         exit_code = print_tools(call, &offered);
         remark_notices(&offered);
     } else {
-        exit_code = cli_envelope_print(call, CLI_EXIT_OK, tools_payload, &offered);
+        struct tools_view view = tools_view(&offered);
+        exit_code = cli_answer_print(call, CLI_EXIT_OK, &tools_answer.record, &view);
     }
     tools_offered_done(&offered);
     return exit_code;
@@ -404,7 +438,7 @@ static int show_tool(struct cli_call *call, const struct tools_options *options)
     else if (call->format == CLI_FORMAT_TEXT)
         exit_code = print_tool(call, &offered, offer);
     else
-        exit_code = cli_envelope_print(call, CLI_EXIT_OK, tool_payload, offer);
+        exit_code = cli_answer_print(call, CLI_EXIT_OK, &tool_answer.record, offer);
     tools_offered_done(&offered);
     return exit_code;
 }

@@ -6,7 +6,7 @@
 
 #include <belay/serve.h>
 
-#include "cli/cli.h"
+#include "cli/answers.h"
 #include "cli/run/stream.h"
 #include "cli/table/commands.h"
 
@@ -76,14 +76,20 @@ static void on_missed(void *context, uint64_t count)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void watch_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct watching *watching = context;
-
-    bl_json_put_string(writer, "id", watching->options.id);
-    bl_json_put_uint64(writer, "events", watching->events);
-    bl_json_put_uint64(writer, "missed", watching->missed);
-}
+#define BL_RECORD_STRUCT struct watching
+static const struct bl_member watch_members[] = {
+    BL_MEMBER_STRING("id", options.id, .nullable = true, .least = 1,
+                     .about = "Id from the command line; null: everything was watched."),
+    BL_MEMBER_INTEGER("events", events, .about = "Number of events written."),
+    BL_MEMBER_INTEGER("missed", missed,
+                      .about = "Number of events left out because they were not read in time; a "
+                               "line {\"type\":\"missed\",\"count\":N} says where."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer watch_answer = {BL_RECORD("watch", struct watching, watch_members),
+                                        .of = "watch --output-format stream-json",
+                                        .format = CLI_ANSWER_STREAM};
 
 /* Nothing runs: as `ps` says it. */
 static bool found_nothing(const struct watching *watching, int code)
@@ -107,9 +113,9 @@ static void command_watch_finish(struct watching *watching, int code)
         if (code == 0 && watching->events == 0 && watching->error.code == BL_ENOENT)
             bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
     } else {
-        cli_envelope_write(&out, call, watching->exit_code,
-                           code == 0 ? watch_payload : cli_error_payload,
-                           code == 0 ? (const void *)watching : &watching->error);
+        cli_answer_write(&out, call, watching->exit_code,
+                         code == 0 ? &watch_answer.record : &cli_failure_record,
+                         code == 0 ? (const void *)watching : &watching->error);
     }
     cli_stream_write(&watching->stream, bl_buffer_text(&out));
     cli_stream_flush(&watching->stream);

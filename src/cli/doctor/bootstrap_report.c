@@ -134,7 +134,10 @@ void bootstrap_payload(struct bl_json_writer *writer, const void *context)
     bl_json_put_text(writer, "prompt", work->prompt);
     write_surroundings(writer, work);
     bl_json_write_key(writer, BL_TEXT("routed_matches"));
-    run_write_matches(writer, &bootstrap->matches);
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, &bootstrap->matches)
+        bl_record_write(writer, &run_match_record, BL_CONTAINER(link, struct bl_route_match, link));
+    bl_json_write_end(writer);
     bl_json_write_key(writer, BL_TEXT("turn"));
     bl_json_write_raw(writer, turn != NULL ? turn->json : BL_TEXT("null"));
     bl_json_put_boolean(writer, "persisted", bootstrap_persisted(work));

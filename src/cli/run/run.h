@@ -140,8 +140,7 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
 void run_write_session(struct bl_json_writer *writer, const struct run_work *work);
 void run_write_model(struct bl_json_writer *writer, const struct run_work *work);
 void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options);
-/* [{"kind","name","score"}, …] of bl_route. */
-void run_write_matches(struct bl_json_writer *writer, const struct bl_list *matches);
+extern const struct bl_record run_match_record; /* struct bl_route_match */
 
 /* ---- What is said ---------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #define BELAY_FEATURE_PLAN_H
 
 #include <belay/feature.h>
+#include <belay/value.h>
 
 #define PLAN_SIZE_MAX         ((size_t)1 << 20)
 #define PLAN_TASK_SIZE_MAX    ((size_t)256 * 1024)

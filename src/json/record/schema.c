@@ -101,8 +101,10 @@ static void record_describe_number(struct bl_json_writer *writer, const struct b
         return;
     }
     record_describe_type(writer, type, member->nullable);
-    bl_json_write_key(writer, BL_TEXT("minimum"));
-    bl_json_write_int64(writer, member->least);
+    if (member->least > INT64_MIN) {
+        bl_json_write_key(writer, BL_TEXT("minimum"));
+        bl_json_write_int64(writer, member->least);
+    }
     if (member->most > 0)
         bl_json_put_uint64(writer, "maximum", member->most);
 }
