@@ -28,6 +28,7 @@
 /* So many times after SIGKILL. */
 #define KILLED_LOOKS 10
 #define TAKEOVER_NS  (500 * BL_NS_PER_MS)
+#define COMMAND_NS   (2 * BL_NS_PER_S)
 
 /* What is known of the command:
  *
@@ -187,6 +188,18 @@ static bool reap_warden(struct bl_warden *warden, bool taken_over)
     return warden->reaped && !attacked && !warden->lost.by_signal && warden->lost.status == 0;
 }
 
+/* What was killed is gone a moment later, and on a busy machine a long one: a stop does not return
+ * before, though without its warden nothing can be proved. */
+static void await_command(const struct bl_warden *warden)
+{
+    struct bl_scope limit;
+    bl_limit_begin(&limit, COMMAND_NS);
+    while (tree_life_of(proc_view(), warden->command, NULL) != TREE_DEAD &&
+           bl_sleep(BL_NS_PER_MS) == 0)
+        continue;
+    bl_limit_end(&limit);
+}
+
 /* The warden has gone without a word, or with one that does not count. In a namespace the kernel
  * has killed all with the init; else we do what it would have done, where its tree comes to us. */
 static void sweep_after(struct bl_warden *warden)
@@ -204,6 +217,8 @@ static void sweep_after(struct bl_warden *warden)
     if (!proc_adopting()) {
         if (warden->command > 0 && warden->mechanism != BL_MECHANISM_CGROUP2)
             kill(-warden->command, SIGKILL);
+        if (warden->command > 0)
+            await_command(warden);
         proc_rest_unknown(&rest, "the warden was killed, and this program does not adopt orphans");
         take_rest(warden, &rest);
     }
