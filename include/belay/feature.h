@@ -386,7 +386,7 @@ struct bl_feature_view {
     int exit_code; /* of a run that ended; -1: it has not */
     uint32_t parallel;
     double feature_deadline_s; /* negative: none */
-    const char *receipt; /* of the newest run's stop, its id; NULL: none */
+    const char *receipt;       /* of the newest run's stop, its id; NULL: none */
     uint64_t generation;
     int64_t owner_pid;          /* of a live runner on this host; 0: none */
     const char *owner;          /* "pid 4711 on host"; NULL: none */

@@ -542,6 +542,9 @@ MCP_RIG(signal_stops_all_with_its_own_reason, SILENT)
         bl_json_text(bl_json_pointer(streams_hear(&streams), BL_TEXT("/params/message")));
     struct bl_text id;
     CHECK(bl_text_split(&message, ':', &id));
+    /* Once it has a session, which keeps the receipt. */
+    while (bl_list_empty(&rig->activities.list))
+        bl_sleep(MS);
     bl_scope_stop(&streams.scope, BL_STOP_SIGNAL, "SIGTERM");
     bl_fiber_join(streams.fiber, NULL);
     CHECK_EQUAL(streams.exit_code, 143);

@@ -10,7 +10,7 @@
     "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":-32602,\"message\":\"" message         \
     "\",\"data\":{\"path\":\"" path "\"}}}"
 #define CANCEL(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":" params "}"
-#define ID_MISSING     "id: missing; expected a string of at least 1 bytes"
+#define ID_MISSING     "id: missing; expected a string that is not empty"
 #define NO_METHOD      "there is no such method: ps, cancel, status, inject, watch and debug there are"
 
 static struct served served;
@@ -29,8 +29,8 @@ static const struct {
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\"}", WRONG("1", "/id", ID_MISSING)},
     {CANCEL("[]"), WRONG("1", "", "expected an object, found an empty array")},
     {CANCEL("{\"id\":\"\"}"),
-     WRONG("1", "/id", "id: expected a string of at least 1 bytes, found \\\"\\\"")},
-    {CANCEL("{\"id\":5}"), WRONG("1", "/id", "id: expected a string of at least 1 bytes, found 5")},
+     WRONG("1", "/id", "id: expected a string that is not empty, found \\\"\\\"")},
+    {CANCEL("{\"id\":5}"), WRONG("1", "/id", "id: expected a string that is not empty, found 5")},
     {CANCEL("{\"id\":\"x\",\"origin\":1}"),
      WRONG("1", "/origin", "origin: expected a string, found 1")},
     {CANCEL("{\"id\":\"x\",\"reason\":1}"),
@@ -42,9 +42,9 @@ static const struct {
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"id\":\"run_x\"}}",
      ERROR("1", "-32004", "nothing of that id runs")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\"}}",
-     WRONG("1", "/text", "text: missing; expected a string of at least 1 bytes")},
+     WRONG("1", "/text", "text: missing; expected a string that is not empty")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"text\":\"t\"}}",
-     WRONG("1", "/session", "session: missing; expected a string of at least 1 bytes")},
+     WRONG("1", "/session", "session: missing; expected a string that is not empty")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\",\"text\":"
      "\"t\"}}",
      ERROR("1", "-32004", "nothing of that id runs")},
