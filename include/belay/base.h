@@ -452,7 +452,8 @@ static inline uint64_t bl_time_add(uint64_t a_ns, uint64_t b_ns)
 
 /* "2026-11-15T18:50:07.123Z"; `out` needs 25 bytes. */
 void bl_time_format(int64_t wall_ns, char out[32]);
-/* Such a time, with any number of decimals or none. False: it is not one, or before 1970. */
+/* Such a time, with any number of decimals or none. False: it is not one, or not in 1678 to
+ * 2261. */
 bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns);
 /* `90`, `90s`, `500ms`, `2.5m`, `1h`; no sign but a leading minus, no space inside. The result may
  * be zero or negative (callers decide what that means). BL_EPARSE: not a duration; BL_ERANGE: not

@@ -140,9 +140,9 @@ bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns)
             return false;
         text.size = 0;
     }
-    /* The end of 2261 is the last that fits into nanoseconds. A day that its month does not have
+    /* The years whose days all fit into nanoseconds from 1970. A day that its month does not have
      * comes back as another one. */
-    if (text.size > 0 || date.year < 1970 || date.year > 2261 || date.month < 1 ||
+    if (text.size > 0 || date.year < 1678 || date.year > 2261 || date.month < 1 ||
         date.month > 12 || hour > 23 || minute > 59 || second > 59)
         return false;
     int64_t days = days_from_date(date);
