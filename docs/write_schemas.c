@@ -39,14 +39,15 @@ static const struct {
     {&bl_feature_event_record, "feature-event"},
     {&cell_listening_record, "cell-serve"},
     {&cli_envelope_record, "envelope"},
+    {&bl_store_line_record, "session-line"},
 };
 
 /* Each gives the file of its record's name. */
 static const struct cli_answer *const answers[] = {
     &cancel_answer,       &doctor_answer,       &doctor_provider_answer, &hold_answer,
-    &ps_answer,           &route_answer,        &session_delete_answer,  &session_list_answer,
-    &session_made_answer, &session_move_answer, &session_show_answer,    &tool_answer,
-    &tools_answer,        &watch_answer,
+    &ps_answer,           &route_answer,        &session_delete_answer,  &session_export_answer,
+    &session_list_answer, &session_made_answer, &session_move_answer,    &session_show_answer,
+    &tool_answer,         &tools_answer,        &watch_answer,
 };
 
 #define HEAD_MAX 8u

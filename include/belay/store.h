@@ -347,6 +347,7 @@ int bl_store_show(struct bl_store *store, struct bl_arena *arena, const char *id
 /* Writes a session as JSON Lines, line by line: a header, turns with messages, attempts, events,
  * receipts, checkpoints, cells that have ended, values, tombstones, an end with their number.
  * `write` runs in the calling fiber; what it returns other than 0 ends the export. */
+extern const struct bl_record bl_store_line_record;
 int bl_store_export(struct bl_store *store, const char *id,
                     int (*write)(void *context, struct bl_text line), void *context,
                     struct bl_error *error);

@@ -51,7 +51,14 @@ void bl_session_drop(struct bl_session *session, uint64_t count, struct bl_turn_
     }
 }
 
-const struct bl_form bl_session_id_form = {"a session's id", "^[a-z0-9-]{1,64}$", NULL};
+static bool session_id_fits(struct bl_text text)
+{
+    return text.size > 0 && strlen(text.data) == text.size &&
+           bl_session_id_check(text.data, NULL) == 0;
+}
+
+const struct bl_form bl_session_id_form = {"an id of 1 to 64 characters from a-z, 0-9 and -",
+                                           "^[a-z0-9-]{1,64}$", session_id_fits};
 
 int bl_session_id_check(const char *id, struct bl_error *error)
 {

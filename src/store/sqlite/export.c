@@ -31,110 +31,83 @@ struct store_cursor {
     enum stage stage;
     sqlite3_stmt *row; /* of this stage; NULL: not begun */
     uint64_t lines;
-    struct bl_arena arena; /* of one value */
+    struct bl_arena arena; /* of one line */
+    struct sqlite_line line;
+    struct bl_usage usage;
+    struct bl_spent spent;
     struct bl_buffer *out;
-    struct bl_json_writer writer;
     int code;
     struct bl_error *error;
 };
 
 /* ---- Pieces of a line ---- */
 
-static void export_put_text(struct store_cursor *cursor, const char *key, struct bl_text text)
+/* NULL: it is null. */
+static const char *export_string(struct store_cursor *cursor, int column)
 {
-    bl_json_write_key(&cursor->writer, bl_text_from(key));
-    bl_json_write_text(&cursor->writer, text);
+    return sqlite3_column_type(cursor->row, column) == SQLITE_NULL
+               ? NULL
+               : sqlite_copy(&cursor->arena, cursor->row, column).data;
 }
 
-static void put_column(struct store_cursor *cursor, const char *key, int column)
+static int64_t export_time(const struct store_cursor *cursor, int column)
 {
-    bl_json_write_key(&cursor->writer, bl_text_from(key));
-    if (sqlite3_column_type(cursor->row, column) == SQLITE_NULL)
-        bl_json_write_null(&cursor->writer);
-    else
-        bl_json_write_text(&cursor->writer, sqlite_text(cursor->row, column));
+    return sqlite3_column_int64(cursor->row, column);
 }
 
-static void put_count(struct store_cursor *cursor, const char *key, uint64_t count)
+static const struct bl_usage *export_usage(struct store_cursor *cursor, int column)
 {
-    bl_json_write_key(&cursor->writer, bl_text_from(key));
-    bl_json_write_uint64(&cursor->writer, count);
+    cursor->usage =
+        (struct bl_usage){sqlite_count(cursor->row, column), sqlite_count(cursor->row, column + 1)};
+    return &cursor->usage;
 }
 
-static void export_put_time(struct store_cursor *cursor, const char *key, int column)
+static const struct bl_spent *export_spent(struct store_cursor *cursor, int column)
 {
-    char time[32];
-    bl_json_write_key(&cursor->writer, bl_text_from(key));
-    if (sqlite3_column_type(cursor->row, column) == SQLITE_NULL) {
-        bl_json_write_null(&cursor->writer);
-        return;
-    }
-    bl_time_format(sqlite3_column_int64(cursor->row, column), time);
-    bl_json_write_string(&cursor->writer, time);
-}
-
-static void export_put_usage(struct store_cursor *cursor, int column)
-{
-    bl_json_write_key(&cursor->writer, BL_TEXT("usage"));
-    bl_record_write(&cursor->writer, &bl_usage_record,
-                    &(struct bl_usage){sqlite_count(cursor->row, column),
-                                       sqlite_count(cursor->row, column + 1)});
-}
-
-static void export_put_spent(struct store_cursor *cursor, int column)
-{
-    struct bl_spent spent;
-    sqlite_spent(cursor->row, column, &spent);
-    bl_json_write_key(&cursor->writer, BL_TEXT("spent"));
-    bl_record_write(&cursor->writer, &bl_spent_record, &spent);
+    sqlite_spent(cursor->row, column, &cursor->spent);
+    return &cursor->spent;
 }
 
 /* `what` it is, for the error. */
-static void export_put_value(struct store_cursor *cursor, const char *what, struct bl_text json)
+static const struct bl_json *export_value(struct store_cursor *cursor, const char *what,
+                                          struct bl_text json)
 {
     /* What cells say and store may hold halves of pairs: no text, and no reason to keep all the
      * rest from whoever wants it. */
     static const struct bl_json_limits limits = {
         .size_max = JSON_MAX, .string_max = JSON_MAX, .replace_surrogates = true};
     const struct bl_json *value;
-    bl_arena_reset(&cursor->arena);
-    if (bl_json_read(&cursor->arena, json, &limits, &value, NULL) == 0) {
-        bl_json_write_value(&cursor->writer, value);
-        return;
-    }
-    bl_json_write_null(&cursor->writer);
+    if (bl_json_read(&cursor->arena, json, &limits, &value, NULL) == 0)
+        return value;
     cursor->code =
         bl_error_set(cursor->error, BL_EPARSE, BL_KIND_SESSION, "export", cursor->id,
                      "session %s cannot be exported: a %s in it is damaged", cursor->id, what);
+    return NULL;
 }
 
-static void put_json(struct store_cursor *cursor, const char *key, struct bl_text json)
+/* NULL: it is null. */
+static const struct bl_json *export_json(struct store_cursor *cursor, const char *what, int column)
 {
-    bl_json_write_key(&cursor->writer, bl_text_from(key));
-    export_put_value(cursor, key, json);
+    return sqlite3_column_type(cursor->row, column) == SQLITE_NULL
+               ? NULL
+               : export_value(cursor, what, sqlite_text(cursor->row, column));
 }
 
-static void put_json_column(struct store_cursor *cursor, const char *key, int column)
+static struct sqlite_line *begin_line(struct store_cursor *cursor, enum sqlite_line_type type)
 {
-    if (sqlite3_column_type(cursor->row, column) != SQLITE_NULL) {
-        put_json(cursor, key, sqlite_text(cursor->row, column));
-        return;
-    }
-    bl_json_write_key(&cursor->writer, bl_text_from(key));
-    bl_json_write_null(&cursor->writer);
-}
-
-static void begin_line(struct store_cursor *cursor, const char *type)
-{
-    bl_json_writer_init(&cursor->writer, cursor->out);
-    bl_json_write_object(&cursor->writer);
-    export_put_text(cursor, "type", bl_text_from(type));
+    bl_arena_reset(&cursor->arena);
+    cursor->line = (struct sqlite_line){.type = type};
+    return &cursor->line;
 }
 
 static void export_end_line(struct store_cursor *cursor)
 {
-    bl_json_write_end(&cursor->writer);
-    int code = bl_json_writer_done(&cursor->writer);
+    struct bl_json_writer writer;
+    if (cursor->code != 0)
+        return;
+    bl_json_writer_init(&writer, cursor->out);
+    bl_record_write(&writer, &bl_store_line_record, &cursor->line);
+    int code = bl_json_writer_done(&writer);
     if (code == 0)
         code = bl_buffer_append_byte(cursor->out, '\n');
     if (code != 0)
@@ -145,99 +118,107 @@ static void export_end_line(struct store_cursor *cursor)
 
 /* ---- Lines ---- */
 
+static void export_take_events(struct store_cursor *cursor, struct bl_text lines)
+{
+    struct sqlite_line *line = &cursor->line;
+    const struct bl_json **events;
+    struct bl_text rest = lines, event;
+    while (bl_text_split(&rest, '\n', &event))
+        line->event_count++;
+    line->events = events =
+        bl_arena_alloc(&cursor->arena, line->event_count * sizeof(struct bl_json *));
+    while (cursor->code == 0 && bl_text_split(&lines, '\n', &event))
+        *events++ = export_value(cursor, "event", event);
+}
+
 static void export_put_turn(struct store_cursor *cursor)
 {
-    begin_line(cursor, "turn");
-    put_count(cursor, "number", sqlite_count(cursor->row, 0));
-    put_column(cursor, "id", 1);
-    put_column(cursor, "run", 2);
-    bl_json_put_boolean(&cursor->writer, "interrupted", sqlite3_column_int(cursor->row, 3) != 0);
-    export_put_time(cursor, "ended_at", 4);
-    export_put_usage(cursor, 5);
-    export_put_spent(cursor, 7);
-    put_json_column(cursor, "result", 12);
-    put_json_column(cursor, "messages", 13);
-    bl_json_write_key(&cursor->writer, BL_TEXT("events"));
-    bl_json_write_array(&cursor->writer);
-    struct bl_text rest = sqlite_text(cursor->row, 14), line;
-    while (cursor->code == 0 && bl_text_split(&rest, '\n', &line))
-        export_put_value(cursor, "event", line);
-    bl_json_write_end(&cursor->writer);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_TURN);
+    line->number = sqlite_count(cursor->row, 0);
+    line->id = export_string(cursor, 1);
+    line->run = export_string(cursor, 2);
+    line->interrupted = sqlite3_column_int(cursor->row, 3) != 0;
+    line->ended_wall_ns = export_time(cursor, 4);
+    line->usage = export_usage(cursor, 5);
+    line->spent = export_spent(cursor, 7);
+    line->json = export_json(cursor, "result", 12);
+    line->messages = export_json(cursor, "messages", 13);
+    export_take_events(cursor, sqlite_text(cursor->row, 14));
     export_end_line(cursor);
 }
 
 static void put_attempt(struct store_cursor *cursor)
 {
-    begin_line(cursor, "attempt");
-    put_column(cursor, "id", 0);
-    put_column(cursor, "run", 1);
-    put_column(cursor, "state", 2);
-    export_put_time(cursor, "started_at", 3);
-    export_put_time(cursor, "ended_at", 4);
-    export_put_spent(cursor, 5);
-    put_column(cursor, "receipt", 10);
-    put_column(cursor, "prompt", 11);
-    put_json_column(cursor, "result", 12);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_ATTEMPT);
+    line->id = export_string(cursor, 0);
+    line->run = export_string(cursor, 1);
+    line->state = export_string(cursor, 2);
+    line->started_wall_ns = export_time(cursor, 3);
+    line->ended_wall_ns = export_time(cursor, 4);
+    line->spent = export_spent(cursor, 5);
+    line->receipt = export_string(cursor, 10);
+    line->text = sqlite_text(cursor->row, 11);
+    line->json = export_json(cursor, "result", 12);
     export_end_line(cursor);
 }
 
 static void put_events(struct store_cursor *cursor)
 {
-    struct bl_text rest = sqlite_text(cursor->row, 1), line;
-    while (cursor->code == 0 && bl_text_split(&rest, '\n', &line)) {
-        begin_line(cursor, "event");
-        put_column(cursor, "run", 0);
-        put_json(cursor, "event", line);
+    struct bl_text rest = sqlite_text(cursor->row, 1), event;
+    while (cursor->code == 0 && bl_text_split(&rest, '\n', &event)) {
+        struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_EVENT);
+        line->run = export_string(cursor, 0);
+        line->json = export_value(cursor, "event", event);
         export_end_line(cursor);
     }
 }
 
 static void export_put_receipt(struct store_cursor *cursor)
 {
-    begin_line(cursor, "receipt");
-    put_column(cursor, "id", 0);
-    put_json_column(cursor, "receipt", 1);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_RECEIPT);
+    line->id = export_string(cursor, 0);
+    line->json = export_json(cursor, "receipt", 1);
     export_end_line(cursor);
 }
 
 static void export_put_checkpoint(struct store_cursor *cursor)
 {
-    begin_line(cursor, "checkpoint");
-    put_column(cursor, "name", 0);
-    put_json_column(cursor, "checkpoint", 1);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CHECKPOINT);
+    line->id = export_string(cursor, 0);
+    line->json = export_json(cursor, "checkpoint", 1);
     export_end_line(cursor);
 }
 
 static void export_put_cell(struct store_cursor *cursor)
 {
-    begin_line(cursor, "cell");
-    put_column(cursor, "id", 0);
-    put_column(cursor, "digest", 1);
-    export_put_time(cursor, "created_at", 2);
-    export_put_time(cursor, "ended_at", 3);
-    put_count(cursor, "deadline_ms", sqlite_count(cursor->row, 4));
-    put_count(cursor, "generation", sqlite_count(cursor->row, 5));
-    bl_json_put_boolean(&cursor->writer, "completed", sqlite3_column_int(cursor->row, 6) != 0);
-    put_json_column(cursor, "outcome", 7);
-    put_count(cursor, "yielded_generation", sqlite_count(cursor->row, 8));
-    put_json_column(cursor, "yielded", 9);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CELL);
+    line->id = export_string(cursor, 0);
+    line->digest = export_string(cursor, 1);
+    line->created_wall_ns = export_time(cursor, 2);
+    line->ended_wall_ns = export_time(cursor, 3);
+    line->deadline_ms = sqlite_count(cursor->row, 4);
+    line->generation = sqlite_count(cursor->row, 5);
+    line->completed = sqlite3_column_int(cursor->row, 6) != 0;
+    line->json = export_json(cursor, "outcome", 7);
+    line->yielded_generation = sqlite_count(cursor->row, 8);
+    line->yielded = export_json(cursor, "yielded", 9);
     export_end_line(cursor);
 }
 
 static void put_cell_value(struct store_cursor *cursor)
 {
-    begin_line(cursor, "cell_value");
-    put_column(cursor, "key", 0);
-    put_json_column(cursor, "value", 1);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CELL_VALUE);
+    line->text = sqlite_text(cursor->row, 0);
+    line->json = export_json(cursor, "value", 1);
     export_end_line(cursor);
 }
 
 static void put_tombstone(struct store_cursor *cursor)
 {
-    begin_line(cursor, "cell_tombstone");
-    put_column(cursor, "id", 0);
-    put_column(cursor, "digest", 1);
-    export_put_time(cursor, "buried_at", 2);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_TOMBSTONE);
+    line->id = export_string(cursor, 0);
+    line->digest = export_string(cursor, 1);
+    line->ended_wall_ns = export_time(cursor, 2);
     export_end_line(cursor);
 }
 
@@ -253,22 +234,22 @@ static int put_header(struct store_cursor *cursor)
     int code = sqlite_next(&cursor->link, cursor->row, cursor->error);
     if (code != 1)
         return code == 0 ? BL_ENOENT : code;
-    begin_line(cursor, "session");
-    put_count(cursor, "schema", 1);
-    export_put_text(cursor, "id", bl_text_from(cursor->id));
-    put_column(cursor, "directory", 0);
-    put_column(cursor, "title", 1);
-    put_column(cursor, "parent", 2);
-    export_put_time(cursor, "created_at", 3);
-    export_put_time(cursor, "updated_at", 4);
-    put_count(cursor, "turns", sqlite_count(cursor->row, 5));
-    put_count(cursor, "context_from", sqlite_count(cursor->row, 6));
-    export_put_usage(cursor, 7);
-    export_put_spent(cursor, 9);
-    put_column(cursor, "agent_of", 14);
-    put_column(cursor, "agent_turn", 15);
-    put_column(cursor, "persona", 16);
-    put_json_column(cursor, "summary", 17);
+    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_SESSION);
+    line->schema = SQLITE_LINE_SCHEMA;
+    line->id = cursor->id;
+    line->directory = export_string(cursor, 0);
+    line->title = export_string(cursor, 1);
+    line->parent = export_string(cursor, 2);
+    line->created_wall_ns = export_time(cursor, 3);
+    line->updated_wall_ns = export_time(cursor, 4);
+    line->turns = sqlite_count(cursor->row, 5);
+    line->context_from = sqlite_count(cursor->row, 6);
+    line->usage = export_usage(cursor, 7);
+    line->spent = export_spent(cursor, 9);
+    line->agent_of = export_string(cursor, 14);
+    line->agent_turn = export_string(cursor, 15);
+    line->persona = export_string(cursor, 16);
+    line->json = export_json(cursor, "summary", 17);
     export_end_line(cursor);
     sqlite_free(cursor->row);
     cursor->row = NULL;
@@ -312,9 +293,7 @@ static const struct {
 static int export_put_next(struct store_cursor *cursor)
 {
     if (cursor->stage == STAGE_END) {
-        uint64_t lines = cursor->lines;
-        begin_line(cursor, "end");
-        put_count(cursor, "lines", lines);
+        begin_line(cursor, SQLITE_LINE_END)->number = cursor->lines;
         export_end_line(cursor);
         cursor->stage = STAGE_OVER;
         return cursor->code;
