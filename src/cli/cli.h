@@ -19,15 +19,6 @@
 /* Raised when a field of an envelope changes its meaning or goes. */
 #define CLI_SCHEMA_VERSION 1
 
-enum cli_exit {
-    CLI_EXIT_OK = 0,
-    CLI_EXIT_FAILED = 1,
-    CLI_EXIT_USAGE = 2,
-    CLI_EXIT_TIMEOUT = 124,
-    CLI_EXIT_CLIENT_GONE = 130, /* whoever read standard output is gone */
-    CLI_EXIT_TERMINATED = 143,
-};
-
 enum cli_format {
     CLI_FORMAT_TEXT,
     CLI_FORMAT_JSON,
@@ -183,7 +174,7 @@ void cli_error_payload(struct bl_json_writer *writer, const void *context);
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code);
 /* The same for a wrong command line: in the format that it asked for anywhere, exit code 2. */
 int cli_fail_usage(struct cli_call *call, const struct bl_error *error);
-/* CLI_EXIT_USAGE for an error of that kind, else CLI_EXIT_FAILED. */
+/* That of its kind (cli_error_kinds). */
 int cli_error_exit_code(const struct bl_error *error);
 /* What went wrong before the command line was read to its end, whatever it is. */
 int cli_fail_early(struct cli_call *call, const struct bl_error *error);

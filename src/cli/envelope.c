@@ -154,7 +154,7 @@ int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit
 
 int cli_error_exit_code(const struct bl_error *error)
 {
-    return error->kind == BL_KIND_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_FAILED;
+    return cli_error_kinds[error->kind].exit_code;
 }
 
 int cli_fail_early(struct cli_call *call, const struct bl_error *error)

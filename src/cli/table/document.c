@@ -1,10 +1,13 @@
 /* Writes the manual from the tables, on the build machine:
  *
  *     belay-document man COMMAND VERSION    a man page; COMMAND is "belay" for the program
- *     belay-document reference              docs/reference/commands.md */
+ *     belay-document reference              docs/reference/commands.md
+ *     belay-document errors                 docs/reference/errors.md */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <belay/base.h>
 
 #include "commands.h"
 
@@ -452,8 +455,39 @@ static void markdown_reference(void)
         markdown_command(cli_commands[i]);
 }
 
+static void markdown_errors(void)
+{
+    static const char *const names[] = {
+#define KIND_NAME(kind, text) [kind] = (text),
+        BL_ERROR_KIND_TABLE(KIND_NAME)
+#undef KIND_NAME
+    };
+
+    puts("# Errors\n\n"
+         "Written by `belay-document` from the tables in `src/cli/table`; `ninja -C build "
+         "reference` brings it up to date.\n\n"
+         "An error is one line on standard error, with a hint where there is one. With `--json` it "
+         "is the member `error` of the envelope: [its schema](../schemas/error.json).\n\n"
+         "## Exit codes\n\n"
+         "[`belay hold`](commands.md#belay-hold) passes on the exit code of its command, and has "
+         "codes of its own.\n\n"
+         "| exit code | |\n|---|---|");
+    for (const struct cli_exit_row *row = cli_exit_rows; row->meaning != NULL; row++)
+        printf("| %d | %s |\n", row->code, row->meaning);
+    puts("\n## Kinds\n\n"
+         "The exit code is that of a command that could not begin, or failed without a result.\n\n"
+         "| kind | exit code | |\n|---|---|---|");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        printf("| `%s` | %d | %s |\n", names[i], cli_error_kinds[i].exit_code,
+               cli_error_kinds[i].meaning);
+}
+
 int main(int count, char **arguments)
 {
+    if (count == 2 && strcmp(arguments[1], "errors") == 0) {
+        markdown_errors();
+        return ferror(stdout) != 0 || fflush(stdout) != 0;
+    }
     if (count == 2 && strcmp(arguments[1], "reference") == 0) {
         markdown_reference();
         return ferror(stdout) != 0 || fflush(stdout) != 0;
@@ -467,6 +501,6 @@ int main(int count, char **arguments)
         man_page(command, arguments[3]);
         return ferror(stdout) != 0 || fflush(stdout) != 0;
     }
-    fputs("usage: belay-document man COMMAND VERSION | reference\n", stderr);
+    fputs("usage: belay-document man COMMAND VERSION | reference | errors\n", stderr);
     return 2;
 }

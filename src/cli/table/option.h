@@ -294,8 +294,39 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
 
 /* ---- Texts that several commands have -------------------------------------------------------- */
 
-#define CLI_EXIT_USAGE_TEXT  "2\tusage error\n"
-#define CLI_EXIT_CLOSED_TEXT "130\toutput closed by the reader\n"
+#define CLI_EXIT_USAGE_MEANING  "usage error"
+#define CLI_EXIT_CLOSED_MEANING "output closed by the reader"
+#define CLI_EXIT_USAGE_TEXT     "2\t" CLI_EXIT_USAGE_MEANING "\n"
+#define CLI_EXIT_CLOSED_TEXT    "130\t" CLI_EXIT_CLOSED_MEANING "\n"
+
+/* Exit codes, and what they mean in all commands but hold, which passes on those of its command. */
+#define CLI_EXIT_TABLE(X)                                                                          \
+    X(CLI_EXIT_OK, 0, "done")                                                                      \
+    X(CLI_EXIT_FAILED, 1, "failed, or a stop could not be proved")                                 \
+    X(CLI_EXIT_USAGE, 2, CLI_EXIT_USAGE_MEANING)                                                   \
+    X(CLI_EXIT_LIMIT, 3, "a limit of turns, steps or budget was reached")                          \
+    X(CLI_EXIT_TIMEOUT, 124, "the deadline was reached")                                           \
+    X(CLI_EXIT_CLIENT_GONE, 130, "cancelled, or " CLI_EXIT_CLOSED_MEANING)                         \
+    X(CLI_EXIT_TERMINATED, 143, "cancelled by SIGTERM")
+
+enum cli_exit {
+#define CLI_EXIT(name, code, meaning) name = (code),
+    CLI_EXIT_TABLE(CLI_EXIT)
+#undef CLI_EXIT
+};
+
+struct cli_exit_row {
+    int code; /* -1: the end of the table */
+    const char *meaning;
+};
+extern const struct cli_exit_row cli_exit_rows[];
+
+struct cli_error_kind {
+    int exit_code;
+    const char *meaning;
+};
+extern const struct cli_error_kind cli_error_kinds[]; /* by enum bl_error_kind */
+
 #define CLI_RUNTIME_FOLDER_TEXT                                                                    \
     "XDG_RUNTIME_DIR\tFolder for the control sockets of running belay processes, in "              \
     "`belay/control`. Without it they are in `/tmp/belay-UID/control`.\n"

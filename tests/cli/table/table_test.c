@@ -142,13 +142,20 @@ static void every_option_is_in_the_man_page(void **state)
 
 static void the_reference_in_git_is_the_one_that_the_tables_give(void **state)
 {
+    static const char *const pages[] = {"commands.md", "errors.md"};
+
     (void)state;
-    read_document("BELAY_BUILD_ROOT", "docs/commands.md");
-    char *built = strdup(document);
-    read_document("BELAY_SOURCE_ROOT", "docs/reference/commands.md");
-    if (strcmp(built, document) != 0)
-        fail_msg("docs/reference/commands.md is stale: run 'ninja -C build reference'");
-    free(built);
+    for (size_t i = 0; i < BL_COUNT(pages); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "docs/%s", pages[i]);
+        read_document("BELAY_BUILD_ROOT", path);
+        char *built = strdup(document);
+        snprintf(path, sizeof path, "docs/reference/%s", pages[i]);
+        read_document("BELAY_SOURCE_ROOT", path);
+        if (strcmp(built, document) != 0)
+            fail_msg("%s is stale: run 'ninja -C build reference'", path);
+        free(built);
+    }
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
