@@ -44,10 +44,14 @@ static const struct {
 
 /* Each gives the file of its record's name. */
 static const struct cli_answer *const answers[] = {
-    &cancel_answer,       &doctor_answer,       &doctor_provider_answer, &hold_answer,
-    &ps_answer,           &route_answer,        &session_delete_answer,  &session_export_answer,
-    &session_list_answer, &session_made_answer, &session_move_answer,    &session_show_answer,
-    &tool_answer,         &tools_answer,        &watch_answer,
+    &cancel_answer,         &doctor_answer,         &doctor_provider_answer,
+    &feature_cancel_answer, &feature_clean_answer,  &feature_extend_answer,
+    &feature_list_answer,   &feature_logs_answer,   &feature_pause_answer,
+    &feature_report_answer, &hold_answer,           &ps_answer,
+    &route_answer,          &session_delete_answer, &session_export_answer,
+    &session_list_answer,   &session_made_answer,   &session_move_answer,
+    &session_show_answer,   &tool_answer,           &tools_answer,
+    &watch_answer,
 };
 
 #define HEAD_MAX 8u

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "cli/answers.h"
+
 #define RETRY_NS    (50 * BL_NS_PER_MS)
 #define PATIENCE_NS (10 * BL_NS_PER_S)
 #define LINE_MAX    ((size_t)64 * 1024)
@@ -273,28 +275,81 @@ static void put_answer(struct bl_buffer *out, const struct asking *asking)
     }
 }
 
-static void ask_payload(struct bl_json_writer *writer, const void *context)
+struct ask_view {
+    const char *feature;
+    const char *task;
+    const struct bl_json *receipt;
+    bool already;
+    bool changed;
+    double deadline_s;
+    struct bl_text message;
+};
+
+const struct bl_form cli_feature_id_form = {"an id", "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", NULL};
+
+#define BL_RECORD_STRUCT struct ask_view
+#define ASK_FEATURE      BL_MEMBER_STRING("feature", feature, .form = &cli_feature_id_form)
+#define ASK_TASK                                                                                   \
+    BL_MEMBER_STRING("task", task, .nullable = true, .form = &cli_feature_id_form,                 \
+                     .about = "null: the whole feature.")
+#define ASK_MESSAGE                                                                                \
+    BL_MEMBER_TEXT("message", message, .least = 1, .about = "What was done, for people.")
+
+static const struct bl_member cancel_members[] = {
+    ASK_FEATURE,
+    ASK_TASK,
+    BL_MEMBER_JSON("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+                   .about = "Written once nothing of it ran; null: there was nothing to stop."),
+    BL_MEMBER_BOOLEAN("already", already, .about = "True: it had ended before."),
+    ASK_MESSAGE,
+    BL_MEMBER_END,
+};
+static const struct bl_member extend_members[] = {
+    ASK_FEATURE,
+    BL_MEMBER_STRING("task", task, .form = &cli_feature_id_form),
+    BL_MEMBER_NUMBER("deadline_s", deadline_s, .about = "New deadline, from the task's start."),
+    ASK_MESSAGE,
+    BL_MEMBER_END,
+};
+static const struct bl_member pause_members[] = {
+    ASK_FEATURE,
+    ASK_TASK,
+    BL_MEMBER_BOOLEAN("changed", changed,
+                      .about = "False: it was so already, or nothing is running."),
+    ASK_MESSAGE,
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer feature_cancel_answer = {
+    BL_RECORD("feature-cancel", struct ask_view, cancel_members), .of = "feature cancel"};
+const struct cli_answer feature_extend_answer = {
+    BL_RECORD("feature-extend", struct ask_view, extend_members), .of = "feature extend"};
+const struct cli_answer feature_pause_answer = {
+    BL_RECORD("feature-pause", struct ask_view, pause_members),
+    .of = "feature pause, and of resume of a feature that is running", .format = CLI_ANSWER_ANY};
+
+static int ask_print_json(const struct asking *asking)
 {
-    const struct asking *asking = context;
-    const struct feature_work *work = &asking->work;
+    const struct feature_options *options = asking->work.options;
+    const struct cli_answer *answer = options->verb == FEATURE_CANCEL   ? &feature_cancel_answer
+                                      : options->verb == FEATURE_EXTEND ? &feature_extend_answer
+                                                                        : &feature_pause_answer;
+    struct ask_view view = {
+        .feature = asking->work.id,
+        .task = asking->work.task,
+        .receipt = asking->receipt,
+        .already = asking->already,
+        .changed = asking->changed,
+        .deadline_s = asking->deadline_s,
+    };
     struct bl_buffer message;
 
-    bl_json_put_string(writer, "feature", work->id);
-    bl_json_put_string(writer, "task", work->task);
-    if (work->options->verb == FEATURE_CANCEL) {
-        bl_json_write_key(writer, BL_TEXT("receipt"));
-        bl_json_write_value(writer, asking->receipt);
-        bl_json_put_boolean(writer, "already", asking->already);
-    } else if (work->options->verb == FEATURE_EXTEND) {
-        bl_json_write_key(writer, BL_TEXT("deadline_s"));
-        bl_json_write_double(writer, asking->deadline_s);
-    } else {
-        bl_json_put_boolean(writer, "changed", asking->changed);
-    }
     bl_buffer_init(&message, LINE_MAX);
     put_answer(&message, asking);
-    bl_json_put_text(writer, "message", bl_buffer_text(&message));
+    view.message = bl_buffer_text(&message);
+    int exit_code = cli_answer_print(options->call, CLI_EXIT_OK, &answer->record, &view);
     bl_buffer_done(&message);
+    return exit_code;
 }
 
 static int feature_ask_print_text(const struct asking *asking)
@@ -326,7 +381,7 @@ int feature_ask_command(const struct feature_options *options, bool *ret_live)
         else if (options->call->format == CLI_FORMAT_TEXT)
             exit_code = feature_ask_print_text(&asking);
         else
-            exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, ask_payload, &asking);
+            exit_code = ask_print_json(&asking);
     }
     feature_work_done(&asking.work);
     return exit_code;

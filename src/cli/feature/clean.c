@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/answers.h"
+
 #define TEXT_MAX ((size_t)16 * 1024 * 1024)
 
 struct cleaning {
@@ -93,31 +95,81 @@ static int feature_clean_print_text(const struct cleaning *cleaning)
     return exit_code;
 }
 
-static void clean_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct cleaning *cleaning = context;
-    const struct feature_work *work = &cleaning->work;
+struct clean_row {
+    const char *task;
+    const char *branch;
+    const char *worktree;
+    bool removed;
+    const char *reason;
+    uint64_t bytes;
+};
 
-    bl_json_put_string(writer, "feature", work->id);
-    bl_json_put_boolean(writer, "dry_run", work->options->dry_run);
-    bl_json_put_uint64(writer, "removed", cleaning->removed);
-    bl_json_put_uint64(writer, "kept", cleaning->kept);
-    bl_json_write_key(writer, BL_TEXT("items"));
-    bl_json_write_array(writer);
+struct clean_view {
+    const char *feature;
+    bool dry_run;
+    uint64_t removed;
+    uint64_t kept;
+    struct clean_row *items;
+    size_t item_count;
+    const struct bl_error *error; /* NULL: none */
+};
+
+#define BL_RECORD_STRUCT struct clean_row
+static const struct bl_member row_members[] = {
+    BL_MEMBER_STRING("task", task, .nullable = true, .form = &cli_feature_id_form,
+                     .about = "null: the result."),
+    BL_MEMBER_STRING("branch", branch, .nullable = true),
+    BL_MEMBER_STRING("worktree", worktree, .nullable = true),
+    BL_MEMBER_BOOLEAN("removed", removed),
+    BL_MEMBER_STRING("reason", reason, .nullable = true, .about = "Why it was kept."),
+    BL_MEMBER_INTEGER("bytes", bytes, .about = "Size of the worktree."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record row_record =
+    BL_RECORD("clean_item", struct clean_row, row_members, .closed = true);
+static const struct bl_member row_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct clean_row), .record = &row_record};
+
+#define BL_RECORD_STRUCT struct clean_view
+static const struct bl_member clean_members[] = {
+    BL_MEMBER_STRING("feature", feature, .form = &cli_feature_id_form),
+    BL_MEMBER_BOOLEAN("dry_run", dry_run, .about = "True: nothing was removed."),
+    BL_MEMBER_INTEGER("removed", removed, .about = "Of a dry run: what would be removed."),
+    BL_MEMBER_INTEGER("kept", kept),
+    BL_MEMBER_ARRAY("items", items, item_count, &row_element),
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true,
+                      .about = "Why it ended after some had been removed."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer feature_clean_answer = {
+    BL_RECORD("feature-clean", struct clean_view, clean_members), .of = "feature clean",
+    .exits = &cli_exits_failing};
+
+static int clean_print_json(struct cleaning *cleaning, int exit_code)
+{
+    struct feature_work *work = &cleaning->work;
+    struct clean_view view = {.feature = work->id,
+                              .dry_run = work->options->dry_run,
+                              .removed = cleaning->removed,
+                              .kept = cleaning->kept,
+                              .error = work->error.code != 0 ? &work->error : NULL};
+
+    view.items =
+        bl_arena_alloc(&work->arena, (cleaning->removed + cleaning->kept) * sizeof *view.items);
     BL_LIST_EACH (link, &cleaning->items) {
         const struct bl_clean_item *item = BL_CONTAINER(link, struct bl_clean_item, link);
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "task", item->task);
-        bl_json_put_string(writer, "branch", branch_of(item));
-        bl_json_put_string(writer, "worktree", item->worktree);
-        bl_json_put_boolean(writer, "removed", item->removed);
-        bl_json_put_string(writer, "reason", item->removed ? NULL : item->reason);
-        bl_json_put_uint64(writer, "bytes", item->bytes);
-        bl_json_write_end(writer);
+        view.items[view.item_count++] = (struct clean_row){
+            item->task,
+            branch_of(item),
+            item->worktree,
+            item->removed,
+            item->removed ? NULL : item->reason,
+            item->bytes,
+        };
     }
-    bl_json_write_end(writer);
-    if (work->error.code != 0)
-        cli_error_payload(writer, &work->error);
+    return cli_answer_print(work->options->call, exit_code, &feature_clean_answer.record, &view);
 }
 
 /* What was removed before something failed is named, too. */
@@ -130,7 +182,7 @@ static int tell_failure(struct cleaning *cleaning)
     if (cleaning->removed == 0)
         return cli_fail(call, error, exit_code);
     if (call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(call, exit_code, clean_payload, cleaning);
+        return clean_print_json(cleaning, exit_code);
     feature_clean_print_text(cleaning);
     return cli_fail(call, error, exit_code);
 }
@@ -148,7 +200,7 @@ int feature_clean_command(const struct feature_options *options)
     else if (options->call->format == CLI_FORMAT_TEXT)
         exit_code = feature_clean_print_text(&cleaning);
     else
-        exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, clean_payload, &cleaning);
+        exit_code = clean_print_json(&cleaning, CLI_EXIT_OK);
     feature_work_done(&cleaning.work);
     return exit_code;
 }

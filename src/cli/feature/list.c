@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "cli/answers.h"
 #include "cli/chat/view.h"
 
 #define TEXT_MAX   ((size_t)16 * 1024 * 1024)
@@ -19,6 +20,13 @@ struct item {
     double age_s;
     struct bl_spent spent;
     bool spent_known;
+    /* Of the summary. */
+    const char *id;
+    const char *name;
+    const char *repository;
+    int64_t created_wall_ns;
+    int64_t updated_wall_ns;
+    const char *owner; /* NULL: it is not held */
 };
 
 struct listing {
@@ -50,8 +58,20 @@ static void read_item(struct listing *listing, const struct bl_store_feature_sum
                       struct item *item)
 {
     double cost;
+    bool held =
+        summary->owner.life == BL_OWNER_ALIVE || summary->owner.life == BL_OWNER_OUT_OF_SIGHT;
 
-    *item = (struct item){.summary = summary, .done = -1, .total = -1};
+    *item = (struct item){
+        .summary = summary,
+        .done = -1,
+        .total = -1,
+        .id = summary->id,
+        .name = summary->name,
+        .repository = summary->repository,
+        .created_wall_ns = summary->created_wall_ns,
+        .updated_wall_ns = summary->updated_wall_ns,
+        .owner = held ? summary->owner.text : NULL,
+    };
     if (bl_json_read(&listing->arena, summary->record, NULL, &item->record, NULL) != 0)
         item->record = NULL;
     item->state = feature_list_state_of(item);
@@ -199,54 +219,42 @@ static int feature_list_print_text(const struct listing *listing)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_count(struct bl_json_writer *writer, const char *key, int64_t count)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (count >= 0)
-        bl_json_write_int64(writer, count);
-    else
-        bl_json_write_null(writer);
-}
+static const struct bl_form path_form = {"an absolute path", "^/", NULL};
 
-static void feature_list_write_item(struct bl_json_writer *writer, const struct item *item)
-{
-    const struct bl_store_feature_summary *summary = item->summary;
-    bool held =
-        summary->owner.life == BL_OWNER_ALIVE || summary->owner.life == BL_OWNER_OUT_OF_SIGHT;
-    char created[32], updated[32];
+#define BL_RECORD_STRUCT struct item
+static const struct bl_member item_members[] = {
+    BL_MEMBER_STRING("feature", id, .form = &cli_feature_id_form),
+    BL_MEMBER_STRING("name", name, .nullable = true),
+    BL_MEMBER_STRING("repository", repository, .form = &path_form,
+                     .about = "Top folder of its work tree."),
+    BL_MEMBER_STRING("state", state, .nullable = true,
+                     .about = "State as in status; null: nothing is on record."),
+    BL_MEMBER_INTEGER("tasks_done", done, .nullable = true, .none = -1,
+                      .about = "Tasks that are completed or deferred; null: not known."),
+    BL_MEMBER_INTEGER("tasks_total", total, .nullable = true, .none = -1),
+    BL_MEMBER_TIME("created_at", created_wall_ns),
+    BL_MEMBER_TIME("updated_at", updated_wall_ns),
+    BL_MEMBER_NUMBER("age_s", age_s, .least = INT64_MIN, .about = "Time since its first run."),
+    BL_MEMBER_STRING("owner", owner, .nullable = true,
+                     .about = "Process that runs it, and its host."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
+                     .about = "null: not known."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record item_record =
+    BL_RECORD("listed_feature", struct item, item_members, .closed = true);
+static const struct bl_member item_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct item), .record = &item_record};
 
-    bl_time_format(summary->created_wall_ns, created);
-    bl_time_format(summary->updated_wall_ns, updated);
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "feature", summary->id);
-    bl_json_put_string(writer, "name", summary->name);
-    bl_json_put_string(writer, "repository", summary->repository);
-    bl_json_put_string(writer, "state", item->state);
-    write_count(writer, "tasks_done", item->done);
-    write_count(writer, "tasks_total", item->total);
-    bl_json_put_string(writer, "created_at", created);
-    bl_json_put_string(writer, "updated_at", updated);
-    bl_json_write_key(writer, BL_TEXT("age_s"));
-    bl_json_write_double(writer, item->age_s);
-    bl_json_put_string(writer, "owner", held ? summary->owner.text : NULL);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    if (item->spent_known)
-        bl_record_write(writer, &bl_spent_record, &item->spent);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_end(writer);
-}
-
-static void list_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct listing *listing = context;
-
-    bl_json_write_key(writer, BL_TEXT("features"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < listing->count; i++)
-        feature_list_write_item(writer, &listing->items[i]);
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct listing
+static const struct bl_member list_members[] = {
+    BL_MEMBER_ARRAY("features", items, count, &item_element, .about = "Newest first."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer feature_list_answer = {
+    BL_RECORD("feature-list", struct listing, list_members), .of = "feature list"};
 
 int feature_list_command(const struct feature_options *options)
 {
@@ -259,7 +267,8 @@ int feature_list_command(const struct feature_options *options)
     else if (options->call->format == CLI_FORMAT_TEXT)
         exit_code = feature_list_print_text(&listing);
     else
-        exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, list_payload, &listing);
+        exit_code =
+            cli_answer_print(options->call, CLI_EXIT_OK, &feature_list_answer.record, &listing);
     bl_arena_done(&listing.arena);
     return exit_code;
 }

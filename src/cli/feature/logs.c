@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/answers.h"
+
 #define FOLLOW_NS  (200 * BL_NS_PER_MS)
 #define PAGE       500u
 #define DAY_SIZE   10u
@@ -361,26 +363,76 @@ static int logs_main(void *argument)
     return code;
 }
 
-static void put_array(struct bl_json_writer *writer, const char *key, const struct bl_buffer *array)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_array(writer);
-    if (array->size > 0)
-        bl_json_write_raw(writer, bl_buffer_text(array));
-    bl_json_write_end(writer);
-}
+/* What a seat or verification has printed. */
+struct logs_output {
+    const char *task;
+    uint64_t attempt;
+    uint64_t turn;
+    const char *phase;
+    const char *text;
+};
 
-static void logs_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct logs *logs = context;
+#define BL_RECORD_STRUCT struct logs_output
+static const struct bl_member output_members[] = {
+    BL_MEMBER_STRING("task", task, .form = &cli_feature_id_form),
+    BL_MEMBER_INTEGER("attempt", attempt),
+    BL_MEMBER_INTEGER("turn", turn),
+    BL_MEMBER_STRING("phase", phase, .least = 1),
+    BL_MEMBER_STRING("text", text),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record output_record =
+    BL_RECORD("output", struct logs_output, output_members);
+static const struct bl_member output_element = {
+    .type = BL_TYPE_OBJECT, .size = sizeof(struct logs_output), .record = &output_record};
 
-    bl_json_put_string(writer, "feature", logs->work.id);
-    bl_json_put_string(writer, "task", logs->work.task);
-    if (logs->work.options->call->format == CLI_FORMAT_JSON) {
-        put_array(writer, "events", &logs->events);
-        put_array(writer, "outputs", &logs->printed);
-        bl_json_put_boolean(writer, "truncated", logs->cut);
-    }
+struct logs_view {
+    const char *feature;
+    const char *task;
+    bool whole; /* it holds what a stream tells line by line */
+    const struct bl_json *const *events;
+    const struct logs_output *outputs;
+    size_t count; /* 0: both are JSON already */
+    struct bl_text events_json;
+    struct bl_text outputs_json;
+    bool cut;
+};
+
+#define BL_RECORD_STRUCT struct logs_view
+static const struct bl_member logs_members[] = {
+    BL_MEMBER_STRING("feature", feature, .form = &cli_feature_id_form),
+    BL_MEMBER_STRING("task", task, .nullable = true, .form = &cli_feature_id_form,
+                     .about = "null: the whole feature."),
+    BL_MEMBER_ARRAY("events", events, count, &bl_element_object, .optional = true, BL_KNOWN(whole),
+                    BL_ENCODED(events_json),
+                    .about = "Events as in feature-event.json; in stream-json a line each."),
+    BL_MEMBER_ARRAY("outputs", outputs, count, &output_element, .optional = true, BL_KNOWN(whole),
+                    BL_ENCODED(outputs_json),
+                    .about = "Output of seats and verification; in stream-json a line of type "
+                             "output each."),
+    BL_MEMBER_BOOLEAN("truncated", cut, .optional = true, BL_KNOWN(whole),
+                      .about = "True: there was more than an envelope holds."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer feature_logs_answer = {
+    BL_RECORD("feature-logs", struct logs_view, logs_members), .of = "feature logs",
+    .format = CLI_ANSWER_ANY};
+
+static int logs_print_json(const struct logs *logs)
+{
+    const struct cli_call *call = logs->work.options->call;
+    struct logs_view view = {
+        .feature = logs->work.id,
+        .task = logs->work.task,
+        .whole = call->format == CLI_FORMAT_JSON,
+        .events_json = bl_buffer_text(&logs->events),
+        .outputs_json = bl_buffer_text(&logs->printed),
+        .cut = logs->cut,
+    };
+
+    return cli_answer_print(call, CLI_EXIT_OK, &feature_logs_answer.record, &view);
 }
 
 int feature_logs_command(const struct feature_options *options)
@@ -400,7 +452,7 @@ int feature_logs_command(const struct feature_options *options)
     else if (code != 0)
         exit_code = cli_fail(call, error, cli_error_exit_code(error));
     else if (call->format != CLI_FORMAT_TEXT)
-        exit_code = cli_envelope_print(call, CLI_EXIT_OK, logs_payload, &logs);
+        exit_code = logs_print_json(&logs);
     else
         exit_code = CLI_EXIT_OK;
     bl_buffer_done(&logs.events);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/answers.h"
+
 #define REPORT_MAX ((size_t)256 * 1024 * 1024)
 
 struct reporting {
@@ -122,15 +124,34 @@ static int report_main(void *argument)
     return to_output(work->options) ? 0 : write_file(reporting);
 }
 
-static void feature_report_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct reporting *reporting = context;
+struct report_view {
+    const char *feature;
+    const char *file;
+    struct bl_text text;
+    struct bl_text html;
+};
 
-    bl_json_put_string(writer, "feature", reporting->work.id);
-    bl_json_put_string(writer, "file", reporting->file);
-    if (reporting->file == NULL)
-        bl_json_put_text(writer, reporting->work.options->html != NULL ? "html" : "text",
-                         bl_buffer_text(&reporting->report));
+#define BL_RECORD_STRUCT struct report_view
+static const struct bl_member report_members[] = {
+    BL_MEMBER_STRING("feature", feature, .form = &cli_feature_id_form),
+    BL_MEMBER_STRING("file", file, .nullable = true,
+                     .about = "Path of the HTML file; null: the report is here."),
+    BL_MEMBER_TEXT("text", text, .optional = true, .about = "Without --html."),
+    BL_MEMBER_TEXT("html", html, .optional = true, .about = "With --html -."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer feature_report_answer = {
+    BL_RECORD("feature-report", struct report_view, report_members), .of = "feature report"};
+
+static int report_print_json(const struct reporting *reporting)
+{
+    const struct feature_options *options = reporting->work.options;
+    struct report_view view = {.feature = reporting->work.id, .file = reporting->file};
+
+    if (view.file == NULL)
+        *(options->html != NULL ? &view.html : &view.text) = bl_buffer_text(&reporting->report);
+    return cli_answer_print(options->call, CLI_EXIT_OK, &feature_report_answer.record, &view);
 }
 
 static int feature_report_print_text(const struct reporting *reporting)
@@ -162,8 +183,7 @@ int feature_report_command(const struct feature_options *options)
     else if (options->call->format == CLI_FORMAT_TEXT)
         exit_code = feature_report_print_text(&reporting);
     else
-        exit_code =
-            cli_envelope_print(options->call, CLI_EXIT_OK, feature_report_payload, &reporting);
+        exit_code = report_print_json(&reporting);
     bl_buffer_done(&reporting.report);
     feature_work_done(&reporting.work);
     return exit_code;
