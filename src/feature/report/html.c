@@ -6,11 +6,6 @@
 #define LETTER_WIDTH 0.025 /* narrower bars have no letter, */
 #define NUMBER_WIDTH 0.018 /* and narrower turns no number */
 
-static const struct bl_json *html_get(const struct bl_json *object, const char *key)
-{
-    return bl_json_get(object, bl_text_from(key));
-}
-
 static void html_put_text(struct page *page, const char *text)
 {
     page_clean(page, text, CLEAN_HTML_LINE);
@@ -387,7 +382,7 @@ static void put_units(struct page *page, struct report *report, const struct bl_
         html_put_text(page, report_member(unit, "detail"));
         page_put(page, "</td></tr>\n");
         if (depth < 3)
-            put_units(page, report, html_get(unit, "units"), depth + 1);
+            put_units(page, report, report_get(unit, "units"), depth + 1);
     }
 }
 
@@ -411,13 +406,13 @@ static void html_put_receipt(struct page *page, struct report *report,
     html_put_fact(page, "Held by", report_member(receipt, "mechanism"), false);
     html_put_fact(page, "Survivors", report_number(&report->arena, receipt, "survivors"), false);
     page_put(page, "</ul>\n");
-    if (bl_json_size(html_get(receipt, "units")) == 0)
+    if (bl_json_size(report_get(receipt, "units")) == 0)
         return;
     page_put(page, "<div class=\"scroll\"><table class=\"inner\"><thead><tr><th>Unit</th>"
                    "<th>Name</th><th>Fate</th><th class=\"num\">ms</th>"
                    "<th class=\"num\">Processes</th><th class=\"num\">Survivors</th>"
                    "<th>Signal</th><th>Detail</th></tr></thead><tbody>\n");
-    put_units(page, report, html_get(receipt, "units"), 0);
+    put_units(page, report, report_get(receipt, "units"), 0);
     page_put(page, "</tbody></table></div>\n");
 }
 
@@ -428,11 +423,11 @@ static void html_put_checkpoint(struct page *page, const struct bl_json *checkpo
     html_put_text(page, report_member(checkpoint, "phase"));
     page_put(page, ", ");
     html_put_text(page, report_member(checkpoint, "marker"));
-    page_put(page, ", %zu uncommitted files", bl_json_size(html_get(checkpoint, "dirty_files")));
-    if (bl_json_is(html_get(checkpoint, "late_verdict"), BL_JSON_OBJECT))
+    page_put(page, ", %zu uncommitted files", bl_json_size(report_get(checkpoint, "dirty_files")));
+    if (bl_json_is(report_get(checkpoint, "late_verdict"), BL_JSON_OBJECT))
         page_put(page, ", a late verdict");
     page_put(page, "</p>\n");
-    BL_JSON_EACH (file, html_get(checkpoint, "dirty_files")) {
+    BL_JSON_EACH (file, report_get(checkpoint, "dirty_files")) {
         page_put(page, "<div class=\"mono soft\">");
         html_put_text(page, bl_json_text(file).data);
         page_put(page, "</div>\n");

@@ -30,21 +30,21 @@ void page_clean(struct page *page, const char *text, enum clean_form form)
 
 /* ---- Numbers in words ------------------------------------------------------------------------ */
 
-static const struct bl_json *parts_get(const struct bl_json *object, const char *key)
+const struct bl_json *report_get(const struct bl_json *object, const char *key)
 {
     return bl_json_get(object, bl_text_from(key));
 }
 
 const char *report_member(const struct bl_json *object, const char *key)
 {
-    struct bl_text text = bl_json_text(parts_get(object, key));
+    struct bl_text text = bl_json_text(report_get(object, key));
     return text.size > 0 ? text.data : NULL;
 }
 
 uint32_t report_count(const struct bl_json *object, const char *key)
 {
     int64_t value;
-    bool known = bl_json_int64(parts_get(object, key), &value) && value > 0 && value <= UINT32_MAX;
+    bool known = bl_json_int64(report_get(object, key), &value) && value > 0 && value <= UINT32_MAX;
     return known ? (uint32_t)value : 0;
 }
 
@@ -80,7 +80,7 @@ static const char *thousands(struct bl_arena *arena, uint64_t value)
 
 const char *report_number(struct bl_arena *arena, const struct bl_json *object, const char *key)
 {
-    const struct bl_json *value = parts_get(object, key);
+    const struct bl_json *value = report_get(object, key);
     int64_t integer;
     double number;
     char text[32];
@@ -118,66 +118,77 @@ const char *report_phase_name(enum report_phase phase)
     return names[phase];
 }
 
-static enum report_phase parts_phase_of(const char *name)
+static enum report_phase parts_phase_of(enum bl_task_phase phase)
 {
-    if (name != NULL && strncmp(name, "player", 6) == 0)
+    if (phase == BL_PHASE_PLAYER)
         return REPORT_PLAYER;
-    if (name != NULL && strncmp(name, "verify", 6) == 0)
+    if (phase == BL_PHASE_VERIFY)
         return REPORT_VERIFY;
-    if (name != NULL && strncmp(name, "coach", 5) == 0)
-        return REPORT_COACH;
-    return REPORT_OTHER;
+    return phase == BL_PHASE_COACH ? REPORT_COACH : REPORT_OTHER;
 }
 
 /* A phase that was taken over ran in another turn: it is told of, and has no place of its own. */
-static void make_bar(struct report *report, const struct bl_json *phase, struct report_bar *bar)
+static void make_bar(struct report *report, const struct turn_phase *phase, struct report_bar *bar)
 {
-    const char *outcome = report_member(phase, "outcome");
-    double ms;
-    bar->phase = parts_phase_of(report_member(phase, "phase"));
+    const char *outcome = bl_names_get(&turn_phase_states, phase->state);
+    bar->phase = parts_phase_of(phase->phase);
     bar->outcome = outcome != NULL ? outcome : "";
     bar->time = REPORT_UNKNOWN;
-    if (strcmp(bar->outcome, "carried") == 0 ||
-        !view_time_read(report_member(phase, "started_at"), &bar->from_ms)) {
+    if (phase->state == TURN_PHASE_CARRIED ||
+        !view_time_ms(phase->started_wall_ns, &bar->from_ms)) {
         bar->from_ms = -1;
         return;
     }
-    if (!view_time_read(report_member(phase, "ended_at"), &bar->to_ms)) {
-        bool told = bl_json_double(parts_get(phase, "ms"), &ms) && ms >= 0 && ms <= 1e12;
-        bar->to_ms = told ? bar->from_ms + (int64_t)ms : report->end_ms;
+    if (!view_time_ms(phase->ended_wall_ns, &bar->to_ms)) {
+        bool told = phase->ms >= 0 && phase->ms <= (int64_t)1e12;
+        bar->to_ms = told ? bar->from_ms + phase->ms : report->end_ms;
     }
     if (bar->to_ms < bar->from_ms)
         bar->to_ms = bar->from_ms;
     bar->time = report_seconds(&report->arena, (double)(bar->to_ms - bar->from_ms) / 1000);
 }
 
-static void make_turn(struct report *report, const struct bl_json *row, struct report_turn *turn)
+/* What the Player and the Coach said. */
+static void read_words(struct bl_arena *arena, struct report_turn *turn)
 {
-    const char *decision = report_member(row, "decision");
-    const char *verified = report_member(parts_get(row, "verify"), "value");
-    const struct bl_json *phases = parts_get(row, "phases");
-    struct bl_spent spent;
+    struct player_result result;
+    struct bl_text problem;
+    struct verdict_said said;
+    player_result_parse(arena, turn->row->result.json, &result, &problem);
+    bl_record_take(arena, &verdict_said_record, view_record_read(arena, turn->row->verdict.json),
+                   &said);
+    turn->summary = result.summary.size > 0 ? result.summary.data : NULL;
+    turn->rationale = said.rationale.size > 0 ? said.rationale.data : NULL;
+    turn->criteria =
+        bl_arena_alloc(arena, (bl_json_size(said.criteria) + 1) * sizeof *turn->criteria);
+    BL_JSON_EACH (criterion, said.criteria)
+        bl_record_take(arena, &criterion_record, criterion,
+                       &turn->criteria[turn->criterion_count++]);
+}
+
+static void make_turn(struct report *report, const struct task_turn *row, struct report_turn *turn)
+{
+    bool known = bl_usage_total(&row->spent.usage) > 0;
     int64_t from_ms, to_ms;
     turn->row = row;
-    turn->attempt = report_count(row, "attempt");
-    turn->turn = report_count(row, "turn");
-    turn->merge = bl_json_boolean(parts_get(row, "merge"), false);
-    turn->counted = bl_json_boolean(parts_get(row, "counted"), false);
-    turn->decision = decision != NULL ? decision : REPORT_UNKNOWN;
-    turn->verified = verified != NULL ? verified : REPORT_UNKNOWN;
-    bl_record_take(NULL, &bl_spent_record, parts_get(row, "spent"), &spent);
-    bool known = bl_usage_total(&spent.usage) > 0;
-    turn->tokens = parts_tokens_text(&report->arena, &spent, known);
-    turn->cost = parts_cost_text(&report->arena, &spent, known);
+    turn->attempt = row->attempt;
+    turn->turn = row->number;
+    turn->merge = row->merge;
+    turn->counted = row->counted;
+    turn->decision = row->decision != NULL ? row->decision : REPORT_UNKNOWN;
+    turn->verified = row->verified ? bl_verified_name(row->verify.value) : REPORT_UNKNOWN;
+    turn->tokens = parts_tokens_text(&report->arena, &row->spent, known);
+    turn->cost = parts_cost_text(&report->arena, &row->spent, known);
     turn->time = REPORT_UNKNOWN;
-    if (view_time_read(report_member(row, "started_at"), &from_ms)) {
-        if (!view_time_read(report_member(row, "ended_at"), &to_ms))
+    if (view_time_ms(row->started_wall_ns, &from_ms)) {
+        if (!view_time_ms(row->ended_wall_ns, &to_ms))
             to_ms = report->end_ms;
         turn->time = report_seconds(&report->arena, fmax((double)(to_ms - from_ms) / 1000, 0));
     }
-    turn->bars = bl_arena_zalloc(&report->arena, sizeof *turn->bars * (bl_json_size(phases) + 1));
-    BL_JSON_EACH (phase, phases)
-        make_bar(report, phase, &turn->bars[turn->bar_count++]);
+    turn->bars = bl_arena_zalloc(&report->arena, sizeof *turn->bars * (row->phase_count + 1));
+    for (size_t i = 0; i < row->phase_count; i++)
+        make_bar(report, &row->phases[i], &turn->bars[turn->bar_count++]);
+    read_words(&report->arena, turn);
 }
 
 static int compare_turns(const void *left, const void *right)
@@ -195,13 +206,22 @@ const struct bl_list *report_list(const struct bl_list *list)
     return list->next != NULL ? list : &none;
 }
 
-/* The task that a record "turn/TASK/…" or "attempt/TASK/…" is of; NULL: none. */
+/* NULL: there is no task of that id. */
 static struct report_task *parts_task_of(struct report *report, const struct bl_map *numbers,
-                                         const struct bl_json *row, const char *key)
+                                         struct bl_text id)
 {
-    struct bl_text id = bl_json_text(parts_get(row, key));
     size_t number = (size_t)(uintptr_t)bl_map_get(numbers, id);
     return number > 0 ? &report->tasks[number - 1] : NULL;
+}
+
+/* The same of a record "attempt/TASK/N". */
+static struct report_task *parts_task_named(struct report *report, const struct bl_map *numbers,
+                                            const char *name)
+{
+    const char *id = strchr(name, '/'), *end = strrchr(name, '/');
+    if (id == NULL || end == id)
+        return NULL;
+    return parts_task_of(report, numbers, (struct bl_text){id + 1, (size_t)(end - id - 1)});
 }
 
 /* Rows of a list, by task: counted first, then put in place. */
@@ -211,11 +231,13 @@ static void share_turns(struct report *report, const struct bl_map *numbers)
     size_t count = 0, at = 0;
     BL_LIST_EACH (link, report_list(&report->view->turns))
         count++;
-    const struct bl_json **rows = bl_arena_alloc(arena, sizeof *rows * (count + 1));
+    struct task_turn **rows = bl_arena_alloc(arena, sizeof *rows * (count + 1));
     BL_LIST_EACH (link, report_list(&report->view->turns)) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        const struct bl_json *row = view_record_read(arena, record->json);
-        struct report_task *task = parts_task_of(report, numbers, row, "task");
+        struct task_turn *row = bl_arena_alloc(arena, sizeof *row);
+        if (!task_turn_read(arena, record->json, row))
+            continue;
+        struct report_task *task = parts_task_of(report, numbers, bl_text_from(row->task));
         if (task == NULL)
             continue;
         rows[at++] = row;
@@ -227,7 +249,7 @@ static void share_turns(struct report *report, const struct bl_map *numbers)
         task->turn_count = 0;
     }
     for (size_t i = 0; i < at; i++) {
-        struct report_task *task = parts_task_of(report, numbers, rows[i], "task");
+        struct report_task *task = parts_task_of(report, numbers, bl_text_from(rows[i]->task));
         make_turn(report, rows[i], &task->all_turns[task->turn_count++]);
     }
     for (size_t i = 0; i < report->view->task_count; i++)
@@ -247,13 +269,15 @@ static void share_attempts(struct report *report, const struct bl_map *numbers)
     }
     BL_LIST_EACH (link, report_list(&report->view->attempts)) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        const struct bl_json *row = view_record_read(arena, record->json);
-        struct report_task *task = parts_task_of(report, numbers, row, "id");
-        if (task == NULL || report_count(row, "attempt") >= task->view->row.attempt)
+        struct report_task *task = parts_task_named(report, numbers, record->name);
+        if (task == NULL)
             continue;
-        struct bl_task_view *view = &task->attempt_views[task->attempt_count++];
-        view->deadline_s = -1;
-        view_task_read(arena, row, report->end_ms * (int64_t)BL_NS_PER_MS, view);
+        struct bl_task_view *view = &task->attempt_views[task->attempt_count];
+        *view = (struct bl_task_view){.deadline_s = -1};
+        view_task_read(arena, view_record_read(arena, record->json),
+                       report->end_ms * (int64_t)BL_NS_PER_MS, view);
+        if (view->row.attempt < task->view->row.attempt)
+            task->attempt_count++;
     }
     for (size_t i = 0; i < report->view->task_count; i++) {
         struct report_task *task = &report->tasks[i];
@@ -265,12 +289,9 @@ static void count_attempts(struct report *report, const struct bl_map *numbers)
 {
     BL_LIST_EACH (link, report_list(&report->view->attempts)) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        struct bl_arena_mark mark = bl_arena_mark(&report->arena);
-        const struct bl_json *row = view_record_read(&report->arena, record->json);
-        struct report_task *task = parts_task_of(report, numbers, row, "id");
+        struct report_task *task = parts_task_named(report, numbers, record->name);
         if (task != NULL)
             task->attempt_count++;
-        bl_arena_rewind(&report->arena, mark);
     }
 }
 

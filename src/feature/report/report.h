@@ -3,7 +3,7 @@
 #ifndef BELAY_FEATURE_REPORT_H
 #define BELAY_FEATURE_REPORT_H
 
-#include <belay/feature.h>
+#include "feature/parts.h"
 
 #define REPORT_UNKNOWN "–"
 
@@ -89,7 +89,11 @@ struct report_bar {
 };
 
 struct report_turn {
-    const struct bl_json *row;
+    const struct task_turn *row;
+    const char *summary;   /* what the Player said of it; NULL: nothing */
+    const char *rationale; /* of the Coach; NULL: none */
+    struct criterion_result *criteria;
+    size_t criterion_count;
     uint32_t attempt;
     uint32_t turn;
     bool merge;
@@ -194,6 +198,8 @@ void report_place(struct report *report);
 const char *report_seconds(struct bl_arena *arena, double seconds);
 /* As bl_time_format has it; NULL: 0. */
 const char *report_time(struct bl_arena *arena, int64_t wall_ns);
+/* Members of receipts and checkpoints, which may be of another belay. */
+const struct bl_json *report_get(const struct bl_json *object, const char *key);
 /* The text of a member; NULL: it is no string, or empty. */
 const char *report_member(const struct bl_json *object, const char *key);
 /* A count of a member; 0: it is none. */

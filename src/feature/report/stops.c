@@ -9,11 +9,6 @@
 #define UNIT_DEPTH_MAX 8u
 #define KINDS          (BL_UNIT_TASK + 1)
 
-static const struct bl_json *stops_get(const struct bl_json *object, const char *key)
-{
-    return bl_json_get(object, bl_text_from(key));
-}
-
 struct unit_sum {
     uint64_t counts[KINDS];
     uint64_t processes;
@@ -22,14 +17,14 @@ struct unit_sum {
 static void stops_add_units(struct unit_sum *sum, const struct bl_json *units, unsigned depth)
 {
     BL_JSON_EACH (unit, units) {
-        struct bl_text kind = bl_json_text(stops_get(unit, "kind"));
-        bool of_processes = stops_get(unit, "processes") != NULL;
+        struct bl_text kind = bl_json_text(report_get(unit, "kind"));
+        bool of_processes = report_get(unit, "processes") != NULL;
         sum->processes += report_count(unit, "processes");
         for (size_t i = 0; i < KINDS; i++)
             sum->counts[i] +=
                 !of_processes && bl_text_equal(kind, bl_text_from(bl_unit_kind_name(i)));
         if (depth < UNIT_DEPTH_MAX)
-            stops_add_units(sum, stops_get(unit, "units"), depth + 1);
+            stops_add_units(sum, report_get(unit, "units"), depth + 1);
     }
 }
 
@@ -42,8 +37,8 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
     uint32_t survivors = bl_survivors_read(receipt, &unverified);
     struct bl_buffer rest;
     double quiet_ms = -1;
-    stops_add_units(&sum, stops_get(receipt, "units"), 0);
-    bl_json_double(stops_get(receipt, "quiet_ms"), &quiet_ms);
+    stops_add_units(&sum, report_get(receipt, "units"), 0);
+    bl_json_double(report_get(receipt, "quiet_ms"), &quiet_ms);
     struct bl_text text = bl_arena_printf(arena, "Stopped in %s",
                                           quiet_ms == 0 ? "less than 0.1 ms"
                                                         : report_seconds(arena, quiet_ms / 1000));

@@ -1,5 +1,6 @@
 /* The report for a terminal: 80 columns. What people named stands at the ends of lines, so that
  * wide characters move nothing. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "report.h"
@@ -8,11 +9,6 @@
 #define LABEL_MAX  22
 #define TEXT_MAX   ((size_t)1 << 20)
 #define ISSUES_MAX 10
-
-static const struct bl_json *report_text_get(const struct bl_json *object, const char *key)
-{
-    return bl_json_get(object, bl_text_from(key));
-}
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
@@ -284,16 +280,15 @@ static void report_text_put_tasks(struct page *page, const struct report *report
 
 static void report_text_put_checkpoint(struct page *page, const struct bl_json *checkpoint)
 {
-    size_t files = bl_json_size(report_text_get(checkpoint, "dirty_files"));
+    size_t files = bl_json_size(report_get(checkpoint, "dirty_files"));
     page_put(page, "    checkpoint: turn %u, ", report_count(checkpoint, "turn"));
     page_clean(page, report_member(checkpoint, "phase"), CLEAN_LINE);
     page_put(page, ", ");
     page_clean(page, report_member(checkpoint, "marker"), CLEAN_LINE);
     page_put(page, ", %zu uncommitted file%s", files, files == 1 ? "" : "s");
     page_put(page, "%s\n",
-             bl_json_is(report_text_get(checkpoint, "late_verdict"), BL_JSON_OBJECT)
-                 ? ", a late verdict"
-                 : "");
+             bl_json_is(report_get(checkpoint, "late_verdict"), BL_JSON_OBJECT) ? ", a late verdict"
+                                                                                : "");
 }
 
 static void report_text_put_stops(struct page *page, struct report *report)
@@ -327,26 +322,21 @@ static void report_text_put_stops(struct page *page, struct report *report)
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
-static void report_text_put_issue(struct page *page, const struct bl_json *issue)
+static void report_text_put_issue(struct page *page, const struct issue *issue)
 {
-    const char *file = report_member(issue, "file");
-    uint32_t line = report_count(issue, "line");
-    page_put(page, "    - ");
-    page_clean(page, report_member(issue, "severity"), CLEAN_LINE);
-    if (file != NULL) {
+    page_put(page, "    - %s", issue_severity_name(issue->severity));
+    if (issue->file != NULL) {
         page_put(page, " ");
-        page_clean(page, file, CLEAN_LINE);
-        if (line > 0)
-            page_put(page, ":%u", line);
+        page_clean(page, issue->file, CLEAN_LINE);
+        if (issue->line > 0)
+            page_put(page, ":%" PRId64, issue->line);
     }
     page_put(page, "\n      ");
-    const char *description = report_member(issue, "description");
-    report_text_put_wrapped(page, description != NULL ? description : REPORT_UNKNOWN, 6, 6);
+    report_text_put_wrapped(page, issue->description.data, 6, 6);
 }
 
 static void report_text_put_turn(struct page *page, const struct report_turn *turn)
 {
-    const char *rationale = report_member(report_text_get(turn->row, "verdict"), "rationale");
     size_t count = 0;
     page_put(page, "  attempt %u, turn %u: ", turn->attempt, turn->turn);
     page_clean(page, turn->decision, CLEAN_LINE);
@@ -364,13 +354,13 @@ static void report_text_put_turn(struct page *page, const struct report_turn *tu
         }
     }
     page_put(page, "\n");
-    if (rationale != NULL) {
+    if (turn->rationale != NULL) {
         page_put(page, "    ");
-        report_text_put_wrapped(page, rationale, 4, 4);
+        report_text_put_wrapped(page, turn->rationale, 4, 4);
     }
-    BL_JSON_EACH (issue, report_text_get(turn->row, "issues")) {
+    BL_LIST_EACH (link, &turn->row->issues) {
         if (count++ < ISSUES_MAX)
-            report_text_put_issue(page, issue);
+            report_text_put_issue(page, BL_CONTAINER(link, struct issue, link));
     }
     if (count > ISSUES_MAX)
         page_put(page, "    … and %zu more issues\n", count - ISSUES_MAX);

@@ -36,6 +36,11 @@ const char *issue_severity_name(enum issue_severity severity)
     return (size_t)severity < SEVERITY_COUNT ? severity_names[severity] : "note";
 }
 
+const char *issue_source_name(enum issue_source source)
+{
+    return source_names[source];
+}
+
 struct issue *issue_add(struct bl_arena *arena, struct bl_list *issues,
                         enum issue_severity severity, enum issue_source source, const char *file,
                         struct bl_text description)
@@ -58,12 +63,12 @@ void text_show(struct bl_text text, struct bl_buffer *out)
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static const struct bl_names severities = BL_NAMES(severity_names);
+const struct bl_names issue_severities = BL_NAMES(severity_names);
 static const struct bl_names sources = BL_NAMES(source_names);
 
 #define BL_RECORD_STRUCT struct issue
 static const struct bl_member issue_members[] = {
-    BL_MEMBER_ENUM("severity", severity, &severities, .vital = true),
+    BL_MEMBER_ENUM("severity", severity, &issue_severities, .vital = true),
     BL_MEMBER_ENUM("source", source, &sources, .vital = true, .about = "Who found it."),
     BL_MEMBER_STRING("criterion", criterion, .optional = true, .about = "The id of one."),
     BL_MEMBER_STRING("file", file, .optional = true),

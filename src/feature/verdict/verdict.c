@@ -9,6 +9,47 @@
 #define REASON_MAX ((size_t)8 * 1024)
 #define LIST_MAX   ((size_t)400) /* of ids, in a reason */
 
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+static const char *const result_names[] = {"rejected", "verified"};
+static const struct bl_names results = BL_NAMES(result_names);
+enum {
+    SAID_FEEDBACK,
+    SAID_APPROVE
+};
+static const char *const decision_names[] = {
+    [SAID_FEEDBACK] = "feedback", [SAID_APPROVE] = "approve"};
+static const struct bl_names decisions = BL_NAMES(decision_names);
+
+#define BL_RECORD_STRUCT struct criterion_result
+static const struct bl_member criterion_members[] = {
+    BL_MEMBER_STRING("id", id, .least = 1),
+    BL_MEMBER_ENUM("result", verified, &results),
+    BL_MEMBER_TEXT("notes", notes, .optional = true, .nullable = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record criterion_record =
+    BL_RECORD("criterion", struct criterion_result, criterion_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct verdict_said
+static const struct bl_member said_members[] = {
+    BL_MEMBER_STRING("task", task),
+    BL_MEMBER_INTEGER("turn", turn),
+    BL_MEMBER_ENUM("decision", approve, &decisions),
+    BL_MEMBER_TEXT("rationale", rationale, .optional = true, .nullable = true),
+    BL_MEMBER_JSON("criteria", criteria, .optional = true, .nullable = true,
+                   .element = &bl_element_object),
+    BL_MEMBER_JSON("issues", issues, .optional = true, .nullable = true,
+                   .element = &bl_element_object),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record verdict_said_record =
+    BL_RECORD("verdict", struct verdict_said, said_members, .closed = true);
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
 /* A verdict while it is held against the rules. */
 struct checker {
     struct bl_arena *arena;
@@ -84,24 +125,23 @@ static const char *take_name(struct checker *checker, const struct bl_json *obje
     return text.size > 0 ? text.data : NULL;
 }
 
-/* The index of a word among those that it can be; `count` without one, and a fault. */
+/* The index of a word among those that it can be; their count without one, and a fault. */
 static size_t verdict_take_word(struct checker *checker, const struct bl_json *object,
-                                const char *place, const char *key, const char *const *words,
-                                size_t count)
+                                const char *place, const char *key, const struct bl_names *words)
 {
     char shown[BL_VALUE_SHOWN_SIZE], choice[64] = "";
     const struct bl_json *value = bl_json_get(object, bl_text_from(key));
     size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < words->count; i++) {
         if (bl_json_is(value, BL_JSON_STRING) &&
-            bl_text_equal(bl_json_text(value), bl_text_from(words[i])))
+            bl_text_equal(bl_json_text(value), bl_text_from(words->names[i])))
             return i;
         bl_text_into(choice + used, sizeof choice - used,
-                     i == 0          ? ""
-                     : i + 1 < count ? ", "
-                                     : " or ");
+                     i == 0                 ? ""
+                     : i + 1 < words->count ? ", "
+                                            : " or ");
         used += strlen(choice + used);
-        bl_text_into(choice + used, sizeof choice - used, words[i]);
+        bl_text_into(choice + used, sizeof choice - used, words->names[i]);
         used += strlen(choice + used);
     }
     if (is_absent(value))
@@ -111,7 +151,7 @@ static size_t verdict_take_word(struct checker *checker, const struct bl_json *o
                  bl_value_show(bl_json_text(value), shown));
     else
         complain(checker, "'%s' of %s must be %s, is %s", key, place, choice, bl_value_type(value));
-    return count;
+    return words->count;
 }
 
 /* SIZE_MAX: the task has none of that id. */
@@ -141,7 +181,6 @@ static const char *list_criteria(const struct checker *checker)
 static void check_criterion(struct checker *checker, const struct bl_json *value, size_t number)
 {
     static const char *const keys[] = {"id", "result", "notes", NULL};
-    static const char *const results[] = {"verified", "rejected"};
     char shown[BL_VALUE_SHOWN_SIZE];
     const char *place = bl_arena_printf(checker->arena, "criteria[%zu]", number).data;
     if (!bl_json_is(value, BL_JSON_OBJECT)) {
@@ -151,7 +190,7 @@ static void check_criterion(struct checker *checker, const struct bl_json *value
     check_keys(checker, value, place, keys);
     const char *id = take_name(checker, value, place, "id");
     size_t index = id != NULL ? find_criterion(checker, bl_text_from(id)) : SIZE_MAX;
-    size_t result = verdict_take_word(checker, value, place, "result", results, BL_COUNT(results));
+    size_t result = verdict_take_word(checker, value, place, "result", &results);
     struct bl_text notes = verdict_take_text(checker, value, place, "notes");
     if (id == NULL) {
         complain(checker, "%s has no 'id'", place);
@@ -162,8 +201,8 @@ static void check_criterion(struct checker *checker, const struct bl_json *value
         complain(checker, "criterion %s comes twice", checker->task->criteria[index].id);
     } else {
         checker->seen[index] = true;
-        checker->rejected += result == 1;
-        checker->verdict->criteria[index].verified = result == 0;
+        checker->rejected += result == 0;
+        checker->verdict->criteria[index].verified = result == 1;
         checker->verdict->criteria[index].notes = notes;
     }
 }
@@ -207,7 +246,6 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
 {
     static const char *const keys[] = {"severity",    "criterion",  "file", "line",
                                        "description", "suggestion", NULL};
-    static const char *const severities[] = {"critical", "major", "minor", "note"};
     char shown[BL_VALUE_SHOWN_SIZE];
     const char *place = bl_arena_printf(checker->arena, "issues[%zu]", number).data;
     if (!bl_json_is(value, BL_JSON_OBJECT)) {
@@ -215,8 +253,7 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
         return;
     }
     check_keys(checker, value, place, keys);
-    size_t severity =
-        verdict_take_word(checker, value, place, "severity", severities, BL_COUNT(severities));
+    size_t severity = verdict_take_word(checker, value, place, "severity", &issue_severities);
     struct bl_text description = verdict_take_text(checker, value, place, "description");
     if (bl_text_trim(description).size == 0)
         complain(checker, "%s has no 'description'", place);
@@ -228,7 +265,7 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
     checker->critical += severity == ISSUE_CRITICAL;
     struct issue *issue =
         issue_add(checker->arena, &checker->verdict->issues,
-                  severity < BL_COUNT(severities) ? (enum issue_severity)severity : ISSUE_NOTE,
+                  severity < issue_severities.count ? (enum issue_severity)severity : ISSUE_NOTE,
                   ISSUE_OF_COACH, file, description);
     issue->criterion = criterion;
     issue->line = verdict_take_line(checker, value, place);
@@ -268,12 +305,12 @@ static void check_subject(struct checker *checker, const struct bl_json *object)
 /* Approval and what speaks against it; feedback and what it must say. */
 static void check_decision(struct checker *checker, size_t decision)
 {
-    if (decision == 0 && checker->rejected > 0)
+    if (decision == SAID_APPROVE && checker->rejected > 0)
         complain(checker, "it approves and rejects a criterion: give feedback, or verify it");
-    if (decision == 0 && checker->critical > 0)
+    if (decision == SAID_APPROVE && checker->critical > 0)
         complain(checker,
                  "it approves with a critical issue: give feedback, or lower its severity");
-    if (decision == 1 && bl_list_empty(&checker->verdict->issues))
+    if (decision == SAID_FEEDBACK && bl_list_empty(&checker->verdict->issues))
         complain(checker, "it gives feedback without an issue: say in 'issues' what is to be done");
 }
 
@@ -281,12 +318,10 @@ static void verdict_check_object(struct checker *checker, const struct bl_json *
 {
     static const char *const keys[] = {"task",     "turn",   "decision", "rationale",
                                        "criteria", "issues", NULL};
-    static const char *const decisions[] = {"approve", "feedback"};
     check_keys(checker, object, "the verdict", keys);
     check_subject(checker, object);
-    size_t decision = verdict_take_word(checker, object, "the verdict", "decision", decisions,
-                                        BL_COUNT(decisions));
-    checker->verdict->approve = decision == 0;
+    size_t decision = verdict_take_word(checker, object, "the verdict", "decision", &decisions);
+    checker->verdict->approve = decision == SAID_APPROVE;
     checker->verdict->rationale = verdict_take_text(checker, object, "the verdict", "rationale");
     check_criteria(checker, bl_json_get(object, BL_TEXT("criteria")));
     check_issues(checker, bl_json_get(object, BL_TEXT("issues")));

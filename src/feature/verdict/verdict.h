@@ -33,7 +33,9 @@ struct issue {
     struct bl_text suggestion; /* may be empty */
 };
 
+extern const struct bl_names issue_severities;
 const char *issue_severity_name(enum issue_severity severity);
+const char *issue_source_name(enum issue_source source);
 struct issue *issue_add(struct bl_arena *arena, struct bl_list *issues,
                         enum issue_severity severity, enum issue_source source, const char *file,
                         struct bl_text description);
@@ -60,6 +62,19 @@ struct verdict {
     struct bl_list issues;
     struct bl_text json; /* as it came, on one line */
 };
+
+/* What a Coach says, before it is held against them. */
+struct verdict_said {
+    const char *task;
+    uint32_t turn;
+    bool approve;
+    struct bl_text rationale;
+    const struct bl_json *criteria; /* each as criterion_record has it; NULL: none, as the next */
+    const struct bl_json *issues;
+};
+
+extern const struct bl_record verdict_said_record; /* a struct verdict_said */
+extern const struct bl_record criterion_record;    /* a struct criterion_result */
 
 /* Holds a text against the rules: one JSON object, this task and turn, each criterion once, and so
  * on. BL_EPARSE: `*ret_reason` says what is wrong with it, for the Coach to mend. */

@@ -7,7 +7,7 @@
 #include "feature/report/report.h"
 
 /* What nobody should put into a name, as JSON text. */
-#define HOSTILE    "<script>alert(1)</script>\\\"'&<img src=x onerror=y>\\u001b[31m\\u202e\\u0000"
+#define HOSTILE    "<script>alert(1)</script>\\\"'&<img src=x onerror=y>\\u001b[31m\\u202e"
 #define TIME(rest) "\"2026-11-16T10:" rest ".000Z\""
 
 struct scene {
@@ -138,12 +138,13 @@ static void put_feature(struct scene *scene)
         "\"message\":\"" HOSTILE "\"}");
     put_stopped(scene);
     put_turn(scene, "T1", 1, 1, "feedback", 1,
-             ",\"feedback\":\"" HOSTILE "\",\"issues\":[{\"severity\":\"critical\","
+             ",\"feedback\":\"" HOSTILE "\\u0000\",\"issues\":[{\"severity\":\"critical\","
              "\"source\":\"coach\",\"file\":\"" HOSTILE "\",\"line\":12,"
-             "\"description\":\"" HOSTILE "\",\"suggestion\":\"" HOSTILE "\"}],"
+             "\"description\":\"" HOSTILE "\\u0000\",\"suggestion\":\"" HOSTILE "\"}],"
              "\"verdict\":{\"rationale\":\"" HOSTILE "\",\"criteria\":[{\"id\":\"" HOSTILE "\","
              "\"result\":\"" HOSTILE "\",\"notes\":\"" HOSTILE "\"}]},"
-             "\"verify\":{\"value\":\"failed\",\"why\":\"" HOSTILE "\",\"tail\":\"" HOSTILE "\","
+             "\"verify\":{\"value\":\"failed\",\"why\":\"" HOSTILE "\\u0000\",\"tail\":\"" HOSTILE
+             "\","
              "\"runs\":[{\"command\":\"" HOSTILE "\",\"exit_code\":1,\"ms\":5}]}");
     put_turn(scene, "T1", 1, 2, "approve", 11, "");
     put_turn(scene, "T3", 1, 1, HOSTILE, 10, "");
@@ -301,6 +302,28 @@ static void hostile_text_is_shown_escaped(void **state)
     scene_end(&scene);
 }
 
+static void a_turn_shows_what_player_and_coach_said(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    put(&scene, "task/T1", "{\"id\":\"T1\",\"state\":\"failed\",\"attempt\":1}");
+    put_turn(&scene, "T1", 1, 1, "feedback", 1,
+             ",\"player\":{\"text\":\"t\",\"result\":{\"summary\":\"all done\"}},"
+             "\"verdict\":{\"rationale\":\"not yet\",\"criteria\":[{\"id\":\"AC-001\","
+             "\"result\":\"verified\"},{\"id\":\"AC-002\",\"result\":\"rejected\","
+             "\"notes\":\"why\"}]}");
+    scene_print(&scene);
+    assert_int_equal(count_in(&scene.html, "all done"), 1);
+    assert_int_equal(count_in(&scene.html, "not yet"), 1);
+    assert_int_equal(count_in(&scene.text, "not yet"), 1);
+    assert_int_equal(count_in(&scene.html, "AC-001</td><td class=\"good\">verified</td>"), 1);
+    assert_int_equal(count_in(&scene.html, "AC-002</td><td class=\"bad\">rejected</td><td>"
+                                           "<span class=\"lines\">why</span>"),
+                     1);
+    scene_end(&scene);
+}
+
 static void invalid_utf8_is_replaced(void **state)
 {
     struct bl_task_view task = {.row = {.id = "T\xff<",
@@ -444,7 +467,9 @@ SUITE(report, cmocka_unit_test(F50_a_script_in_a_name_is_text_and_the_file_is_wh
       cmocka_unit_test(F50_one_lane_for_each_wave),
       cmocka_unit_test(F50_every_stop_has_its_receipt),
       cmocka_unit_test(F50_text_and_html_give_the_same_numbers),
-      cmocka_unit_test(hostile_text_is_shown_escaped), cmocka_unit_test(invalid_utf8_is_replaced),
+      cmocka_unit_test(hostile_text_is_shown_escaped),
+      cmocka_unit_test(a_turn_shows_what_player_and_coach_said),
+      cmocka_unit_test(invalid_utf8_is_replaced),
       cmocka_unit_test(a_feature_of_which_nothing_is_known_has_a_report),
       cmocka_unit_test(lines_of_the_text_have_80_columns),
       cmocka_unit_test(a_night_between_two_attempts_is_a_short_break),

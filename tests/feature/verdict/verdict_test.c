@@ -205,11 +205,11 @@ static void F46_an_unknown_decision_is_refused(void **state)
 {
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approved\",\"criteria\":" VERIFIED "}",
-            "'decision' of the verdict must be approve or feedback, is 'approved'");
+            "'decision' of the verdict must be feedback or approve, is 'approved'");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":true,\"criteria\":" VERIFIED "}",
-            "'decision' of the verdict must be approve or feedback");
+            "'decision' of the verdict must be feedback or approve");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"criteria\":" VERIFIED "}",
-            "the verdict has no 'decision': it must be approve or feedback");
+            "the verdict has no 'decision': it must be feedback or approve");
 }
 
 static void F46_each_criterion_comes_once(void **state)
@@ -230,7 +230,7 @@ static void F46_each_criterion_comes_once(void **state)
             "criterion AC-001 comes twice");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"yes\"},{\"id\":\"AC-002\",\"result\":\"verified\"}]}",
-            "'result' of criteria[0] must be verified or rejected, is 'yes'");
+            "'result' of criteria[0] must be rejected or verified, is 'yes'");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "{\"AC-001\":\"verified\"}}",
             "'criteria' must be a list");
@@ -326,7 +326,7 @@ static void a_reason_names_all_faults_and_is_bounded(void **state)
     (void)state;
     refuses("{\"task\":\"TASK-B\",\"turn\":1,\"decision\":\"no\",\"criteria\":[],\"x\":1}",
             "the verdict has an unknown key 'x'; it is for task 'TASK-B', not for TASK-A; it is "
-            "for turn 1, not for turn 3; 'decision' of the verdict must be approve or feedback, is "
+            "for turn 1, not for turn 3; 'decision' of the verdict must be feedback or approve, is "
             "'no'; criterion AC-001 is missing in 'criteria'; criterion AC-002 is missing");
     bl_buffer_init(&text, SIZE_MAX);
     bl_buffer_append(&text, BL_TEXT("{"));
