@@ -149,7 +149,7 @@ static void make_bar(struct report *report, const struct turn_phase *phase, stru
 }
 
 /* What the Player and the Coach said. */
-static void read_words(struct bl_arena *arena, struct report_turn *turn)
+static void parts_read_words(struct bl_arena *arena, struct report_turn *turn)
 {
     struct player_result result;
     struct bl_text problem;
@@ -188,7 +188,7 @@ static void make_turn(struct report *report, const struct task_turn *row, struct
     turn->bars = bl_arena_zalloc(&report->arena, sizeof *turn->bars * (row->phase_count + 1));
     for (size_t i = 0; i < row->phase_count; i++)
         make_bar(report, &row->phases[i], &turn->bars[turn->bar_count++]);
-    read_words(&report->arena, turn);
+    parts_read_words(&report->arena, turn);
 }
 
 static int compare_turns(const void *left, const void *right)
